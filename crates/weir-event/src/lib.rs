@@ -1,0 +1,152 @@
+//! The words of events: what a record means and how its bytes lie.
+//!
+//! A program writes records into a ring; whoever reads them needs nothing but the [`Schema`]. The schema also
+//! says what each map of the script means, so that a saved stream can be printed without a live process.
+//!
+//! A record: `u32` action index (into [`Schema::actions`]), `u32` zero, then the action's fields, each at its
+//! own offset (multiples of 8). Integers are little endian. Strings are NUL-padded byte arrays; one that fills
+//! its array has no NUL. A string that could not be read is empty, and the fault is counted.
+
+/// Bytes before a record's fields.
+pub const RECORD_HEADER_BYTES: u32 = 8;
+
+/// Everything a reader must know of one compiled script.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Schema {
+    /// What records ask for, by action index.
+    pub actions: Vec<Action>,
+    /// The script's own maps (`@name`), in order of first use. Internal maps are not listed.
+    pub maps: Vec<MapSchema>,
+    /// Names behind [`Type::Probe`] and [`Type::Func`] values: the attach cookie is the index.
+    pub sites: Vec<SiteName>,
+}
+
+/// What `probe` and `func` print for one attach cookie.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SiteName {
+    /// As bpftrace prints it: `uprobe:/lib/x86_64-linux-gnu/libc.so.6:malloc`.
+    pub probe: String,
+    /// `malloc`.
+    pub func: String,
+}
+
+/// The type of a value in a record, in a key or in a map.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Type {
+    /// 8 bytes.
+    Int { signed: bool },
+    /// A NUL-padded string of so many bytes (a multiple of 8).
+    Str { bytes: u32 },
+    /// 8 bytes: an attach cookie, printed as the full probe name.
+    Probe,
+    /// 8 bytes: an attach cookie, printed as the function's name.
+    Func,
+    /// The parts one after the other, without gaps (each is a multiple of 8 bytes).
+    Tuple(Vec<Type>),
+}
+
+impl Type {
+    pub const I64: Type = Type::Int { signed: true };
+    pub const U64: Type = Type::Int { signed: false };
+
+    /// Bytes of a value of this type, a multiple of 8.
+    pub fn bytes(&self) -> u32 {
+        match self {
+            Type::Int { .. } | Type::Probe | Type::Func => 8,
+            Type::Str { bytes } => *bytes,
+            Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),
+        }
+    }
+}
+
+/// One value in a record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Byte offset from the start of the record.
+    pub offset: u32,
+    pub ty: Type,
+}
+
+/// What a record asks its reader to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// `printf(format, …)`.
+    Printf { format: String, args: Vec<Field> },
+    /// `print(expression)`.
+    PrintValue { value: Field },
+    /// `print(@map[, top[, div]])`; 0 where not given.
+    PrintMap { map: usize, top: u64, div: u64 },
+    /// `print(@map[key])`.
+    PrintMapKey { map: usize, key: Field },
+    /// `clear(@map)`.
+    ClearMap { map: usize },
+    /// `zero(@map)`.
+    ZeroMap { map: usize },
+    /// `exit([code])`.
+    Exit { code: Option<Field> },
+}
+
+/// What one of the script's maps holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MapSchema {
+    /// With the `@`: `@bytes`; `@` alone for the nameless map.
+    pub name: String,
+    /// Index of the eBPF map in the object.
+    pub map_index: u32,
+    /// None for a scalar map (`@x`).
+    pub key: Option<Type>,
+    pub value: MapValue,
+}
+
+/// The value of a script map and its bytes. "word n" is the u64 at byte 8 n. A scalar map is an array kind with
+/// one entry. Per-CPU: the sum of each word over all lanes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MapValue {
+    /// HASH: the value alone. ARRAY (scalar map): the value, then a u64 that is 1 once assigned.
+    Plain(Type),
+    /// Per-CPU. Word 0: count.
+    Count,
+    /// Per-CPU. Word 0: sum, word 1: number of values.
+    Sum { signed: bool },
+    /// Per-CPU. As `Sum`; printed as sum / number.
+    Avg { signed: bool },
+    /// Per-CPU. As `Sum`; printed as count, average, total.
+    Stats { signed: bool },
+    /// Not per-CPU. Word 0: the complement of `encode(x)`'s maximum, kept as a growing u64: for signed,
+    /// `encode(x) = !(x ^ i64::MIN)`; for unsigned `!x`. Word 1: number of values (0 = never set).
+    Min { signed: bool },
+    /// Not per-CPU. Word 0: maximum of `encode(x)`: for signed `x ^ i64::MIN`, for unsigned `x`. Word 1: number.
+    Max { signed: bool },
+    /// Per-CPU. 66 words, log2 buckets: 0: x < 0, 1: x = 0, 2: x = 1, n: 2^(n-2) ≤ x < 2^(n-1).
+    Hist,
+    /// Per-CPU. `2 + (max - min) / step` words (rounded up): below min, each step, at or above max.
+    Lhist { min: i64, max: i64, step: i64 },
+}
+
+impl MapValue {
+    /// Words of the value in the eBPF map. `scalar`: the map has no key.
+    pub fn words(&self, scalar: bool) -> u32 {
+        match self {
+            MapValue::Plain(ty) => ty.bytes() / 8 + u32::from(scalar),
+            MapValue::Count => 1,
+            MapValue::Sum { .. } | MapValue::Avg { .. } | MapValue::Stats { .. } => 2,
+            MapValue::Min { .. } | MapValue::Max { .. } => 2,
+            MapValue::Hist => HIST_BUCKETS,
+            MapValue::Lhist { min, max, step } => lhist_buckets(*min, *max, *step),
+        }
+    }
+
+    /// True if the map is a per-CPU kind, whose words are summed over lanes.
+    pub fn is_per_cpu(&self) -> bool {
+        !matches!(self, MapValue::Plain(_) | MapValue::Min { .. } | MapValue::Max { .. })
+    }
+}
+
+/// Buckets of `hist`.
+pub const HIST_BUCKETS: u32 = 66;
+
+/// Buckets of `lhist(min, max, step)`: one below, one above and one for each step between.
+pub fn lhist_buckets(min: i64, max: i64, step: i64) -> u32 {
+    let span = (max as i128 - min as i128 + step as i128 - 1) / step as i128;
+    2 + u32::try_from(span).unwrap_or(u32::MAX - 2)
+}

@@ -1,0 +1,34 @@
+//! The words of source text: files, spans and diagnostics.
+//!
+//! In: text that a user wrote. Out: [`Diagnostic`]s that name a place in it. Rendering is here too
+//! ([`render`]), so that every front end shows errors alike. Knows nothing of any language.
+
+mod diagnostic;
+
+pub use crate::diagnostic::{Diagnostic, Label, Severity, render};
+
+/// A byte range in one source file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Span {
+    pub fn new(start: usize, end: usize) -> Span {
+        Span { start: start as u32, end: end as u32 }
+    }
+
+    /// The smallest span that covers both.
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+}
+
+/// A named text: a script file, or `-e` given on the command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceFile {
+    /// As messages show it, such as `trace.bt` or `<-e>`.
+    pub name: String,
+    pub text: String,
+}
