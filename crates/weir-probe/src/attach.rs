@@ -1,0 +1,479 @@
+//! Puts programs into a process: one short stop for the shared segment, one for the patches.
+//!
+//! ```text
+//! prepare   stop · memfd_create, mmap (remote) · go on              the segment is shared; nothing is patched
+//! arm       plan windows, place islands, generate code              nothing is stopped
+//!           stop · memfd_create, mmap islands and gates (remote)
+//!                · compare text with files · journal · move program counters · write jumps · open gates · go on
+//! detach    see crate::undo
+//! ```
+//!
+//! A thread inside a window, or with a signal frame there, is let run on for a millisecond and the stop is tried
+//! again; a site that stays busy is refused and the others are patched.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use nix::libc;
+use weir_rt::Executable;
+use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, SegmentLayout};
+use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
+
+use crate::incoming;
+use crate::island::{self, Image, Place, PlannedSite};
+use crate::limits::{JUMP_BYTES, RETRIES_MAX};
+use crate::refusal::{Error, Refusal};
+use crate::remote::Borrowed;
+use crate::restore;
+use crate::scan;
+use crate::stack;
+use crate::stop::Stopped;
+use crate::sys;
+use crate::target::Target;
+use crate::undo::{Patch, Report, Undo};
+use crate::window::{FunctionCode, Window, plan};
+
+/// Name of the segment's memfd, by which the next weir finds it.
+pub(crate) const SEGMENT_NAME: &str = "weir-segment";
+pub(crate) const CODE_NAME: &str = "weir-code";
+const PAGE: u64 = 4096;
+
+/// A function to probe, and the programs to run there in order.
+#[derive(Clone, Debug)]
+pub struct SiteRequest<'a> {
+    pub binary: &'a Binary,
+    pub function: &'a Function,
+    /// Index of an executable, and the attach cookie for it.
+    pub programs: Vec<(usize, u64)>,
+}
+
+/// Plans every site from its file alone: how it would be patched, or why not. No process is needed.
+pub fn plan_sites(sites: &[SiteRequest]) -> Vec<Result<Window, Refusal>> {
+    let mut windows: Vec<Result<Window, Refusal>> = sites.iter().map(|site| plan_site(site)).collect();
+    let mut by_binary: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+    for (index, site) in sites.iter().enumerate() {
+        by_binary.entry(site.binary.path()).or_default().push(index);
+    }
+    for indices in by_binary.values() {
+        let good: Vec<&Window> = indices.iter().filter_map(|&index| windows[index].as_ref().ok()).collect();
+        let reached = incoming::reached(sites[indices[0]].binary, &good);
+        for &index in indices {
+            let Ok(window) = &windows[index] else { continue };
+            let target = window.interior().find(|target| reached.contains(target));
+            if let Some(target) = target {
+                let offset = target - sites[index].function.address.0;
+                windows[index] = Err(Refusal::BranchIntoWindow { offset });
+            }
+        }
+    }
+    windows
+}
+
+fn plan_site(site: &SiteRequest) -> Result<Window, Refusal> {
+    let function = site.function;
+    if function.kind == FunctionKind::Indirect {
+        return Err(Refusal::IndirectFunction);
+    }
+    if function.size == 0 {
+        return Err(Refusal::SizeUnknown);
+    }
+    let bytes = site.binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
+    let window = plan(FunctionCode { address: function.address.0, bytes })?;
+    let functions = site.binary.functions();
+    let next = functions.partition_point(|other| other.address <= LinkAddr(window.address));
+    if let Some(other) = functions.get(next).filter(|other| other.address.0 < window.end()) {
+        let offset = other.address.0 - function.address.0;
+        return Err(Refusal::SymbolInWindow { name: other.name.clone(), offset });
+    }
+    if let (Some(&offset), true) = (window.indirect_jumps.first(), window.lea_targets.is_empty())
+        && site.binary.is_position_independent()
+    {
+        return Err(Refusal::IndirectJump { offset });
+    }
+    Ok(window)
+}
+
+/// A process that shares the segment, and is not patched yet.
+#[derive(Debug)]
+pub struct Prepared {
+    target: Target,
+    segment: Segment,
+    address: u64,
+}
+
+/// Makes the shared segment in the target. What an earlier weir left behind there is undone first.
+pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -> Result<Prepared, Error> {
+    if let Some(traced) = scan::probed(target.pid)? {
+        if traced.controller_alive {
+            let (session, controller) = (traced.identity.session, traced.identity.controller_pid);
+            return Err(Error::AlreadyProbed { pid: target.pid, session, controller });
+        }
+        restore::restore(&mut target)?;
+    }
+    let mut stopped = target.stop()?;
+    let bytes = layout.bytes;
+    let mut remote = Borrowed::new(&mut stopped, &target.memory, target.gadgets, &target.mappings)?;
+    let (remote_fd, fd) = remote_memfd(&target, &mut remote, SEGMENT_NAME)?;
+    let segment = Segment::create(fd, layout, identity)
+        .map_err(|source| Error::system("making the segment", source))?;
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let address =
+        remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, libc::MAP_SHARED as u64, remote_fd, 0])?;
+    remote.call("close", libc::SYS_close, [remote_fd, 0, 0, 0, 0, 0])?;
+    remote.finish()?;
+    segment.set_place(&SegmentPlace { segment_address: address, gate_address: 0, islands: Vec::new() });
+    // A launched command must not run before it is armed.
+    if target.launched {
+        target.held = Some(stopped);
+    } else {
+        stopped.resume();
+    }
+    Ok(Prepared { target, segment, address })
+}
+
+/// An empty memfd of the target: its number there, and a descriptor of it here.
+fn remote_memfd(target: &Target, remote: &mut Borrowed, name: &str) -> Result<(u64, OwnedFd), Error> {
+    let mut text = name.as_bytes().to_vec();
+    text.push(0);
+    let text = remote.put(&target.memory, &text)?;
+    let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+    let number = remote.call("memfd_create", libc::SYS_memfd_create, [text, flags, 0, 0, 0, 0])?;
+    let fd = sys::pidfd_getfd(&target.pidfd, number as i32).map_err(|source| {
+        Error::system(format!("pidfd_getfd({number}) of process {}", target.pid), source)
+    })?;
+    Ok((number, fd))
+}
+
+impl Prepared {
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Patches what can be patched. The outcome of each site is in the attachment, in the order of `sites`.
+    pub fn arm(mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Attachment, Error> {
+        self.target.refresh()?;
+        let mut outcomes: Vec<Result<String, Refusal>> = Vec::with_capacity(sites.len());
+        let mut planned = Vec::new();
+        let mut request_of = Vec::new();
+        for (index, (site, window)) in sites.iter().zip(plan_sites(sites)).enumerate() {
+            let outcome = window.and_then(|window| self.plan_in_target(site, window));
+            outcomes.push(match outcome {
+                Ok(site) => {
+                    let technique = site.window.technique();
+                    planned.push(site);
+                    request_of.push(index);
+                    Ok(technique)
+                }
+                Err(refusal) => Err(refusal),
+            });
+        }
+        let maps = self.segment.layout().maps.len();
+        let (places, refused) = island::place(&planned, executables, maps, &self.target.mappings);
+        for (site, refusal) in refused {
+            outcomes[request_of[site]] = Err(refusal);
+        }
+        let clock = clock_function(&self.target);
+        let images = places
+            .iter()
+            .map(|place| {
+                island::generate_image(
+                    place,
+                    &planned,
+                    executables,
+                    &self.segment,
+                    self.address,
+                    clock,
+                    self.target.pid,
+                )
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut attachment = Attachment {
+            undo: Undo {
+                segment: self.address..self.address + self.segment.layout().bytes,
+                islands: places.iter().map(Place::range).collect(),
+                patches: Vec::new(),
+                places: HashMap::new(),
+            },
+            target: self.target,
+            segment: self.segment,
+            outcomes,
+            is_detached: false,
+        };
+        attachment.patch(&planned, &request_of, &places, &images)?;
+        Ok(attachment)
+    }
+
+    /// A site of this process: where its binary is mapped, with the same text.
+    fn plan_in_target(&self, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
+        let binary = site.binary;
+        let bias = self.target.bias(binary);
+        let bias = bias.ok_or_else(|| Refusal::NotMapped { binary: binary.path().display().to_string() })?;
+        let function = site.function;
+        let in_file = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
+        let mut in_memory = vec![0; in_file.len()];
+        if self.target.memory.read(function.address.0.wrapping_add(bias), &mut in_memory).is_err() {
+            return Err(Refusal::NotMapped { binary: binary.path().display().to_string() });
+        }
+        if let Some(offset) = in_file.iter().zip(&in_memory).position(|(file, memory)| file != memory) {
+            return Err(Refusal::TextDiffers { offset: offset as u64 });
+        }
+        Ok(PlannedSite { window, bias, function: function.address.0, programs: site.programs.clone() })
+    }
+}
+
+/// Address of the vDSO's clock_gettime in the target, 0 where there is none.
+fn clock_function(target: &Target) -> u64 {
+    let Some(mapping) = target.mappings.iter().find(|mapping| mapping.path == "[vdso]") else { return 0 };
+    let mut image = vec![0; (mapping.end.0 - mapping.start.0) as usize];
+    if target.memory.read(mapping.start.0, &mut image).is_err() {
+        return 0;
+    }
+    let Ok(vdso) = Binary::parse(Path::new("[vdso]"), image) else { return 0 };
+    vdso.symbol_value("__vdso_clock_gettime")
+        .map_or(0, |(address, _)| mapping.start.0.wrapping_add(address.0))
+}
+
+/// Probes in a live process. Dropped, it restores the text.
+#[derive(Debug)]
+pub struct Attachment {
+    target: Target,
+    segment: Segment,
+    undo: Undo,
+    outcomes: Vec<Result<String, Refusal>>,
+    is_detached: bool,
+}
+
+impl Attachment {
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// For each requested site: how it was patched, or why not.
+    pub fn outcomes(&self) -> &[Result<String, Refusal>] {
+        &self.outcomes
+    }
+
+    /// Sites that were patched.
+    pub fn probes(&self) -> usize {
+        self.outcomes.iter().filter(|outcome| outcome.is_ok()).count()
+    }
+
+    /// Restores the text and takes everything out of the target again. The segment stays readable here.
+    pub fn detach(&mut self) -> Result<Report, Error> {
+        self.is_detached = true;
+        let report = self.undo.run(&mut self.target)?;
+        let journal = self.segment.journal();
+        for index in 0..self.undo.patches.len() {
+            journal.set_state(index as u32, JournalState::Undone);
+        }
+        Ok(report)
+    }
+
+    /// The stop in which everything becomes visible to the target.
+    fn patch(
+        &mut self,
+        planned: &[PlannedSite],
+        request_of: &[usize],
+        places: &[Place],
+        images: &[Image],
+    ) -> Result<(), Error> {
+        let mut stopped = self.target.stop()?;
+        self.target.refresh()?;
+        map_islands(&self.target, &mut stopped, places, images)?;
+        self.segment.set_place(&SegmentPlace {
+            segment_address: self.undo.segment.start,
+            gate_address: places.first().map_or(0, Place::gate),
+            islands: places.iter().map(|place| (place.address, place.bytes)).collect(),
+        });
+        let mut todo: Vec<Jump> = Vec::new();
+        for image in images {
+            for (site, entry, places) in &image.entries {
+                todo.push(Jump::new(*site, &planned[*site], *entry, places));
+                self.undo.places.extend(places.iter().copied());
+            }
+        }
+        for try_number in 0.. {
+            let busy = busy_threads(&self.target, &stopped, &todo)?;
+            if busy.is_empty() {
+                break;
+            }
+            if try_number == RETRIES_MAX {
+                for (site, tid) in &busy {
+                    self.outcomes[request_of[*site]] = Err(Refusal::Busy { tid: *tid });
+                }
+                todo.retain(|jump| !busy.contains_key(&jump.site));
+                break;
+            }
+            stopped.resume();
+            thread::sleep(Duration::from_millis(1));
+            stopped = Stopped::stop(self.target.pid)?;
+        }
+        self.write_jumps(&stopped, &mut todo, request_of)?;
+        for place in places {
+            let open = 1u64.to_le_bytes();
+            self.target.memory.write(place.gate(), &open).map_err(|e| Error::system("opening a gate", e))?;
+        }
+        stopped.resume();
+        self.target.launched = false;
+        Ok(())
+    }
+
+    fn write_jumps(
+        &mut self,
+        stopped: &Stopped,
+        todo: &mut Vec<Jump>,
+        request_of: &[usize],
+    ) -> Result<(), Error> {
+        let memory = &self.target.memory;
+        todo.retain(|jump| {
+            let mut now = vec![0; jump.window.len()];
+            let is_same = memory.read(jump.address, &mut now).is_ok() && now == jump.window;
+            if !is_same {
+                self.outcomes[request_of[jump.site]] = Err(Refusal::TextDiffers { offset: 0 });
+            }
+            is_same
+        });
+        let journal = self.segment.journal();
+        for jump in todo.iter() {
+            let old = jump.window[..JUMP_BYTES].to_vec();
+            journal.push(jump.address, &old, &jump.bytes).expect("the journal has an entry for each site");
+            self.undo.patches.push(Patch { address: jump.address, old, new: jump.bytes.to_vec() });
+        }
+        for tid in stopped.threads() {
+            let mut registers = stopped.registers(tid)?;
+            if let Some(to) = todo.iter().find_map(|jump| jump.moved(registers.rip)) {
+                registers.rip = to;
+                stopped.set_registers(tid, registers)?;
+            }
+        }
+        for (index, jump) in todo.iter().enumerate() {
+            memory.write(jump.address, &jump.bytes).map_err(|e| Error::system("writing a jump", e))?;
+            journal.set_state(index as u32, JournalState::Applied);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if !self.is_detached {
+            // The target may be gone; then there is nothing to restore.
+            let _ = self.detach();
+        }
+    }
+}
+
+/// One jump to write.
+#[derive(Debug)]
+struct Jump {
+    site: usize,
+    address: u64,
+    bytes: [u8; JUMP_BYTES],
+    /// The bytes of the displaced instructions.
+    window: Vec<u8>,
+    /// For each displaced instruction but the first: its address, and where it stands in the trampoline.
+    interior: Vec<(u64, u64)>,
+}
+
+impl Jump {
+    fn new(site: usize, planned: &PlannedSite, entry: u64, places: &[(u64, u64)]) -> Jump {
+        let address = planned.patch_address();
+        let displacement = entry.wrapping_sub(address + JUMP_BYTES as u64) as i64;
+        let displacement = i32::try_from(displacement).expect("an island lies within reach of its sites");
+        let mut bytes = [0xe9; JUMP_BYTES];
+        bytes[1..].copy_from_slice(&displacement.to_le_bytes());
+        let inside =
+            |original: u64| address < original && original < address + planned.window.bytes.len() as u64;
+        let interior =
+            places.iter().filter(|place| inside(place.1)).map(|&(to, original)| (original, to)).collect();
+        Jump { site, address, bytes, window: planned.window.bytes.clone(), interior }
+    }
+
+    /// Where a thread at `address` goes on, if that is inside this window.
+    fn moved(&self, address: u64) -> Option<u64> {
+        self.interior.iter().find(|place| place.0 == address).map(|place| place.1)
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        self.address < address && address < self.address + self.window.len() as u64
+    }
+}
+
+/// Sites whose inside a stopped thread would come back to by a way that cannot be changed: by site, such a thread.
+fn busy_threads(target: &Target, stopped: &Stopped, todo: &[Jump]) -> Result<BTreeMap<usize, i32>, Error> {
+    let mut interiors: HashMap<u64, usize> = HashMap::new();
+    for jump in todo {
+        interiors.extend(jump.interior.iter().map(|&(original, _)| (original, jump.site)));
+    }
+    let mut busy = BTreeMap::new();
+    for tid in stopped.threads() {
+        let registers = stopped.registers(tid)?;
+        // Between two instruction heads there is no place to go on; it cannot happen to a thread that runs the
+        // function's own instructions.
+        if let Some(jump) =
+            todo.iter().find(|jump| jump.contains(registers.rip) && jump.moved(registers.rip).is_none())
+        {
+            busy.insert(jump.site, tid);
+        }
+        let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &|word| {
+            interiors.contains_key(&word)
+        });
+        busy.extend(found.words.iter().filter_map(|word| interiors.get(word)).map(|&site| (site, tid)));
+    }
+    Ok(busy)
+}
+
+/// Maps the generated code and the gate pages into the stopped target.
+fn map_islands(
+    target: &Target,
+    stopped: &mut Stopped,
+    places: &[Place],
+    images: &[Image],
+) -> Result<(), Error> {
+    if places.is_empty() {
+        return Ok(());
+    }
+    let mut remote = Borrowed::new(stopped, &target.memory, target.gadgets, &target.mappings)?;
+    let (remote_fd, fd) = remote_memfd(target, &mut remote, CODE_NAME)?;
+    let file = File::from(fd);
+    let mut offset = 0;
+    for (place, image) in places.iter().zip(images) {
+        let code_bytes = place.bytes - PAGE;
+        let write = |()| {
+            file.set_len(offset + code_bytes)?;
+            file.write_all_at(&image.bytes, offset)
+        };
+        write(()).map_err(|source| Error::system("writing generated code", source))?;
+        let fixed = libc::MAP_FIXED_NOREPLACE as u64;
+        let (execute, data) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
+        let shared = libc::MAP_SHARED as u64 | fixed;
+        remote.call(
+            "mmap",
+            libc::SYS_mmap,
+            [place.address, code_bytes, execute as u64, shared, remote_fd, offset],
+        )?;
+        let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 | fixed;
+        remote.call("mmap", libc::SYS_mmap, [place.gate(), PAGE, data as u64, private, u64::MAX, 0])?;
+        remote.call(
+            "madvise",
+            libc::SYS_madvise,
+            [place.gate(), PAGE, libc::MADV_WIPEONFORK as u64, 0, 0, 0],
+        )?;
+        offset += code_bytes;
+    }
+    remote.call("close", libc::SYS_close, [remote_fd, 0, 0, 0, 0, 0])?;
+    remote.finish()
+}

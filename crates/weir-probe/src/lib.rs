@@ -1,0 +1,43 @@
+//! Attaches programs to functions of a live process, and takes them away again.
+//!
+//! In: a process (or a command to start), functions found in its binaries, native code from weir-jit and the
+//! layout of the shared segment. Out: an [`Attachment`], a guard that restores the text when it is dropped.
+//!
+//! Guaranteed:
+//! - the target is stopped for a bounded time only ([`limits::STOP_MAX`]), and left as it was if that runs out;
+//! - at every point where the controller may die, the target runs on, and the undo journal in the segment says
+//!   how to restore its text ([`restore`]);
+//! - a function is patched only where [`window`] proved that no thread, signal frame or branch can reach the
+//!   middle of the patch; everything else is refused with a [`Refusal`].
+//!
+//! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: return
+//! probes, probes inside functions, functions of libraries that are loaded later.
+
+pub mod limits;
+pub mod refusal;
+
+mod sys;
+
+pub mod incoming;
+pub mod relocate;
+pub mod trampoline;
+pub mod window;
+
+mod remote;
+mod stack;
+mod stop;
+
+mod island;
+pub mod undo;
+
+pub mod attach;
+pub mod launch;
+pub mod restore;
+pub mod scan;
+pub mod target;
+
+pub use crate::attach::{Attachment, Prepared, SiteRequest, plan_sites, prepare};
+pub use crate::launch::Launched;
+pub use crate::refusal::{Error, Refusal};
+pub use crate::target::Target;
+pub use crate::undo::Report;

@@ -1,0 +1,46 @@
+//! Every bound of this crate, named once.
+
+use std::time::Duration;
+
+/// The longest that a target may be held stopped; past it everything is rolled back.
+pub const STOP_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of the jump that replaces a function's first instructions.
+pub const JUMP_BYTES: usize = 5;
+
+/// Bytes that a window may cover: four bytes short of a jump, then one instruction of at most 15 bytes.
+pub const WINDOW_BYTES_MAX: usize = JUMP_BYTES - 1 + 15;
+
+/// A function larger than this is not decoded to the end, and so is refused.
+pub const FUNCTION_BYTES_MAX: u64 = 8 << 20;
+
+/// How far from its text an island may lie, so that every `rel32` reaches with room to spare.
+pub const ISLAND_REACH: u64 = (1 << 31) - (16 << 20);
+
+/// Room left free above the heap, so that an island is not in the way of its growth.
+pub const HEAP_ROOM: u64 = 1 << 30;
+
+/// Islands of one target: the header of the segment has room for so many.
+pub const ISLANDS_MAX: usize = 16;
+
+/// Bytes set aside for one trampoline: saved registers, calls of all programs, two relocated windows.
+pub const TRAMPOLINE_BYTES_MAX: usize = 1024;
+
+/// Programs on one function.
+pub const PROGRAMS_PER_SITE_MAX: usize = 16;
+
+/// Stack that a remote call needs below the red zone: the signal frame and the extended state (at most 11 KiB
+/// with AMX).
+pub const REMOTE_STACK_BYTES: u64 = 16 << 10;
+
+/// How often a thread found in the middle of a window or of a trampoline is let run on, a millisecond at a time.
+pub const RETRIES_MAX: u32 = 100;
+
+/// System calls a command may make before it is ready to be probed (ld.so makes about ten for each library).
+pub const LAUNCH_SYSTEM_CALLS_MAX: u32 = 100_000;
+
+/// Stack memory scanned for one thread.
+pub const STACK_SCAN_BYTES_MAX: usize = 64 << 20;
+
+const _: () = assert!(WINDOW_BYTES_MAX <= 24);
+const _: () = assert!(REMOTE_STACK_BYTES > 11 << 10);

@@ -1,0 +1,173 @@
+//! The system calls that nix has no wrapper for, and `/proc/PID/{mem,status,task}`.
+//!
+//! One function a call; each returns what the kernel says and decides nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use nix::libc;
+
+/// `struct ptrace_rseq_configuration` (linux/ptrace.h).
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct RseqConfiguration {
+    pub(crate) abi_pointer: u64,
+    pub(crate) abi_size: u32,
+    pub(crate) signature: u32,
+    pub(crate) flags: u32,
+    pad: u32,
+}
+
+const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+const NT_X86_XSTATE: usize = 0x202;
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Where thread `tid` registered its `struct rseq`; `abi_pointer` 0 if it did not.
+pub(crate) fn rseq_configuration(tid: i32) -> io::Result<RseqConfiguration> {
+    let mut out = RseqConfiguration::default();
+    let size = mem::size_of::<RseqConfiguration>();
+    // SAFETY: the kernel writes at most `size` bytes to `out`, which is that large and plain data.
+    check(unsafe { libc::ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, size, &raw mut out) })?;
+    Ok(out)
+}
+
+/// The blocked signals of stopped thread `tid`.
+pub(crate) fn signal_mask(tid: i32) -> io::Result<u64> {
+    let mut mask = 0u64;
+    // SAFETY: the kernel writes the 8 bytes of a signal set to `mask`.
+    check(unsafe { libc::ptrace(PTRACE_GETSIGMASK, tid, 8usize, &raw mut mask) })?;
+    Ok(mask)
+}
+
+pub(crate) fn set_signal_mask(tid: i32, mask: u64) -> io::Result<()> {
+    // SAFETY: the kernel reads the 8 bytes of a signal set from `mask`.
+    check(unsafe { libc::ptrace(PTRACE_SETSIGMASK, tid, 8usize, &raw const mask) })?;
+    Ok(())
+}
+
+/// The extended state (XSAVE area) of stopped thread `tid`, as long as the kernel makes it.
+pub(crate) fn extended_state(tid: i32) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0u8; 16 << 10];
+    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: the kernel writes at most iov_len bytes to the vector's buffer and stores the length written.
+    check(unsafe { libc::ptrace(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &raw mut vector) })?;
+    bytes.truncate(vector.iov_len);
+    Ok(bytes)
+}
+
+/// Which system call stopped thread `tid` is at: (entry?, number or result).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SyscallStop {
+    Entry { number: u64 },
+    Exit { result: i64 },
+    Other,
+}
+
+pub(crate) fn syscall_stop(tid: i32) -> io::Result<SyscallStop> {
+    let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
+    let size = mem::size_of::<libc::ptrace_syscall_info>();
+    // SAFETY: the kernel writes at most `size` bytes to `info`.
+    check(unsafe { libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, tid, size, info.as_mut_ptr()) })?;
+    // SAFETY: it was zeroed, and every bit pattern is a valid value of this plain structure.
+    let info = unsafe { info.assume_init() };
+    Ok(match info.op {
+        // SAFETY: `op` says that the entry variant of the union is set.
+        libc::PTRACE_SYSCALL_INFO_ENTRY => SyscallStop::Entry { number: unsafe { info.u.entry.nr } },
+        // SAFETY: `op` says that the exit variant of the union is set.
+        libc::PTRACE_SYSCALL_INFO_EXIT => SyscallStop::Exit { result: unsafe { info.u.exit.sval } },
+        _ => SyscallStop::Other,
+    })
+}
+
+/// A descriptor that names process `pid`, readable when it has ended.
+pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?;
+    // SAFETY: the kernel just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// A duplicate, in this process, of descriptor `remote` of the process that `pidfd` names.
+pub(crate) fn pidfd_getfd(pidfd: &OwnedFd, remote: i32) -> io::Result<OwnedFd> {
+    // SAFETY: pidfd_getfd takes three integers.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), remote, 0) })?;
+    // SAFETY: the kernel just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The value of extended control register 0: which state components the kernel enabled.
+pub(crate) fn enabled_state_components() -> u64 {
+    // SAFETY: every x86-64 CPU whose kernel answers NT_X86_XSTATE has OSXSAVE set, so xgetbv(0) is allowed.
+    unsafe { core::arch::x86_64::_xgetbv(0) }
+}
+
+/// Another process's memory, read and written past its page protections.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    file: File,
+}
+
+impl Memory {
+    pub(crate) fn open(pid: i32) -> io::Result<Memory> {
+        Ok(Memory { file: OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"))? })
+    }
+
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(bytes, address)
+    }
+
+    /// As much as can be read from `address` on, up to the length of `bytes`.
+    pub(crate) fn read_some(&self, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(bytes, address)
+    }
+
+    pub(crate) fn read_u64(&self, address: u64) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// One write(2): within a page the kernel copies it without a point where this process could die in between.
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, address)
+    }
+}
+
+/// The value of a line `NAME:` of `/proc/PID/status`.
+pub(crate) fn status_field(pid: i32, name: &str) -> io::Result<Option<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    Ok(text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .map(|value| value.trim().to_owned()))
+}
+
+/// Threads of `pid`, by id.
+pub(crate) fn threads(pid: i32) -> io::Result<Vec<i32>> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+        if let Some(id) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) {
+            ids.push(id);
+        }
+    }
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// State letter and start time (clock ticks since boot) of a thread or process, from its `stat` file.
+pub(crate) fn stat(path: &str) -> io::Result<(char, u64)> {
+    let text = fs::read_to_string(path)?;
+    let rest = text.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+    let mut fields = rest.split(' ');
+    let state = fields.next().and_then(|field| field.chars().next()).unwrap_or('?');
+    let start = fields.nth(18).and_then(|field| field.parse().ok()).unwrap_or(0);
+    Ok((state, start))
+}

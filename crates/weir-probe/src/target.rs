@@ -1,0 +1,197 @@
+//! A process to trace: what it maps, where its threads keep their rseq area and their id.
+//!
+//! In: a process id, or a launched command. Out: what code for this process depends on ([`Target::abi`]), and a
+//! way to stop it. Nothing in the target is changed here.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use weir_rt::{LanePolicy, SiteAbi, TidSource};
+use weir_symbols::Binary;
+use weir_symbols::maps::{self, Mapping};
+
+use crate::refusal::Error;
+use crate::remote::Gadgets;
+use crate::stop::Stopped;
+use crate::sys::{self, Memory};
+
+/// Where glibc (`struct pthread`, tid) and musl (`struct pthread`, tid) keep a thread's id, from fs. Each is checked
+/// against every thread of the target before it is used.
+const TID_OFFSETS: [i32; 2] = [0x2d0, 0x30];
+
+/// A process that may be traced.
+#[derive(Debug)]
+pub struct Target {
+    pub(crate) pid: i32,
+    pub(crate) memory: Memory,
+    pub(crate) mappings: Vec<Mapping>,
+    pub(crate) gadgets: Gadgets,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) lanes: LanePolicy,
+    pub(crate) tid: TidSource,
+    /// Held from its launch until it is attached to.
+    pub(crate) held: Option<Stopped>,
+    /// It was started by weir and has not run yet.
+    pub(crate) launched: bool,
+}
+
+impl Target {
+    /// Looks at running process `pid`; it is stopped for a moment.
+    pub fn open(pid: i32) -> Result<Target, Error> {
+        check(pid)?;
+        let stopped = Stopped::stop(pid)?;
+        let mut target = Target::inspect(stopped)?;
+        target.held = None;
+        Ok(target)
+    }
+
+    /// Looks at a process that is stopped, and keeps it so.
+    pub(crate) fn inspect(stopped: Stopped) -> Result<Target, Error> {
+        let pid = stopped.pid();
+        let memory = Memory::open(pid).map_err(|source| Error::Permission { pid, source })?;
+        let mappings = read_mappings(pid)?;
+        let gadgets = Gadgets::find(pid, &memory, &mappings)?;
+        let pidfd =
+            sys::pidfd_open(pid).map_err(|source| Error::system(format!("pidfd_open({pid})"), source))?;
+        let (lanes, tid) = thread_areas(&stopped, &memory)?;
+        Ok(Target { pid, memory, mappings, gadgets, pidfd, lanes, tid, held: Some(stopped), launched: false })
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The root of its file system, as seen from here.
+    pub fn root(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root", self.pid))
+    }
+
+    /// What code that runs at functions of `binary` may rely on. `cpus`: CPUs with a lane of their own.
+    ///
+    /// The dynamic loader and static programs run code before thread-local storage exists, where nothing may be
+    /// read through fs.
+    pub fn abi(&self, binary: &Binary, cpus: u32) -> SiteAbi {
+        let early = binary.is_interpreter_or_static();
+        SiteAbi {
+            pid: self.pid as u32,
+            tid: if early { TidSource::Syscall } else { self.tid },
+            lanes: if early { LanePolicy::Shared } else { self.lanes },
+            cpus,
+            bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+        }
+    }
+
+    /// True if the process maps `binary`.
+    pub fn maps(&self, binary: &Binary) -> bool {
+        self.bias(binary).is_some()
+    }
+
+    /// A descriptor that becomes readable when the process ends.
+    pub fn pidfd(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+
+    /// False once it has ended, reaped or not.
+    pub fn is_alive(&self) -> bool {
+        let mut fds = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
+        !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
+    }
+
+    /// Lets a launched process go on unprobed.
+    pub fn release(&mut self) {
+        self.held = None;
+        self.launched = false;
+    }
+
+    pub(crate) fn bias(&self, binary: &Binary) -> Option<u64> {
+        maps::load_bias(&self.mappings, binary.identity()?, binary)
+    }
+
+    /// Stops the process again, or hands out the stop that it is still in.
+    pub(crate) fn stop(&mut self) -> Result<Stopped, Error> {
+        match self.held.take() {
+            Some(stopped) => Ok(stopped),
+            None => Stopped::stop(self.pid),
+        }
+    }
+
+    pub(crate) fn refresh(&mut self) -> Result<(), Error> {
+        self.mappings = read_mappings(self.pid)?;
+        Ok(())
+    }
+}
+
+pub(crate) fn read_mappings(pid: i32) -> Result<Vec<Mapping>, Error> {
+    maps::read(pid as u32).map_err(|source| match source.kind() {
+        std::io::ErrorKind::PermissionDenied => Error::Permission { pid, source },
+        _ => Error::TargetGone { pid },
+    })
+}
+
+/// Refuses, before anything is touched, a process that cannot be traced.
+pub fn check(pid: i32) -> Result<(), Error> {
+    let status = |name: &str| sys::status_field(pid, name).ok().flatten();
+    let Some(state) = status("State") else { return Err(Error::NoProcess { pid }) };
+    if state.starts_with('Z') || status("VmSize").is_none() {
+        return Err(Error::NoProgram { pid });
+    }
+    if let Some(tracer) = status("TracerPid").and_then(|text| text.parse().ok())
+        && tracer != 0
+    {
+        return Err(Error::AlreadyTraced { pid, tracer });
+    }
+    if status("Seccomp").is_some_and(|mode| mode != "0") {
+        return Err(Error::Seccomp { pid });
+    }
+    Ok(())
+}
+
+/// How the threads of a stopped process keep their rseq area and their id: usable only if all agree.
+fn thread_areas(stopped: &Stopped, memory: &Memory) -> Result<(LanePolicy, TidSource), Error> {
+    let mut lanes: Option<LanePolicy> = None;
+    let mut is_mixed = false;
+    let mut unregistered = Vec::new();
+    let mut tid_offsets = TID_OFFSETS.to_vec();
+    for tid in stopped.threads() {
+        let fs = stopped.registers(tid)?.fs_base;
+        if fs == 0 {
+            return Ok((LanePolicy::Shared, TidSource::Syscall));
+        }
+        tid_offsets.retain(|&offset| {
+            let mut word = [0; 4];
+            memory.read(fs.wrapping_add_signed(i64::from(offset)), &mut word).is_ok()
+                && i32::from_le_bytes(word) == tid
+        });
+        // Kernels before 5.13 do not answer; then nothing is assumed.
+        let Ok(rseq) = sys::rseq_configuration(tid) else {
+            is_mixed = true;
+            continue;
+        };
+        if rseq.abi_pointer == 0 {
+            unregistered.push(fs);
+        } else {
+            let offset = i32::try_from(rseq.abi_pointer.wrapping_sub(fs) as i64);
+            let policy = offset.map(|offset| LanePolicy::Rseq { offset, signature: rseq.signature });
+            match policy {
+                Ok(policy) if lanes.is_none_or(|known| known == policy) => lanes = Some(policy),
+                _ => is_mixed = true,
+            }
+        }
+    }
+    // Where a thread has not registered, the generated code must find a negative cpu_id in its place, as glibc
+    // leaves it; anything else there means that the thread was not made by the same libc.
+    if let Some(LanePolicy::Rseq { offset, .. }) = lanes {
+        for fs in unregistered {
+            let mut word = [0; 4];
+            let cpu_id = fs.wrapping_add_signed(i64::from(offset) + 4);
+            is_mixed |= memory.read(cpu_id, &mut word).is_err() || i32::from_le_bytes(word) >= 0;
+        }
+    }
+    let lanes = if is_mixed { LanePolicy::Shared } else { lanes.unwrap_or(LanePolicy::Shared) };
+    let tid = match tid_offsets.first() {
+        Some(&offset) => TidSource::ThreadControlBlock { offset },
+        None => TidSource::Syscall,
+    };
+    Ok((lanes, tid))
+}
