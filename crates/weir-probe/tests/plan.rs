@@ -1,0 +1,68 @@
+//! Planning the patches of real binaries: what people probe first can be probed, and every refusal has its reason.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use weir_probe::{SiteRequest, plan_sites};
+use weir_symbols::Binary;
+
+/// Plans every function of the binary; (planned, refused by code).
+fn plan_all(path: &Path) -> (usize, BTreeMap<String, usize>) {
+    let binary = Binary::open(path).unwrap();
+    let sites: Vec<SiteRequest> = binary
+        .functions()
+        .iter()
+        .map(|function| SiteRequest { binary: &binary, function, programs: Vec::new() })
+        .collect();
+    let start = Instant::now();
+    let mut refused = BTreeMap::new();
+    let mut planned = 0;
+    for outcome in plan_sites(&sites) {
+        match outcome {
+            Ok(_) => planned += 1,
+            Err(refusal) => *refused.entry(refusal.code()).or_insert(0) += 1,
+        }
+    }
+    eprintln!("{}: {planned} of {} in {:?}, refused: {refused:?}", path.display(), sites.len(), start.elapsed());
+    (planned, refused)
+}
+
+#[test]
+fn most_functions_of_the_system_can_be_planned() {
+    for path in ["/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/redis-server", "/usr/bin/python3", "/bin/bash"] {
+        let path = Path::new(path);
+        if !path.exists() {
+            testkit::skip::skip("plan", format!("{} is not installed", path.display()));
+            continue;
+        }
+        let (planned, refused) = plan_all(path);
+        let total = planned + refused.values().sum::<usize>();
+        assert!(planned * 100 >= total * 90, "{}: {planned} of {total}: {refused:?}", path.display());
+    }
+}
+
+#[test]
+fn what_people_probe_first_can_be_planned() {
+    let cases: [(&str, &[&str]); 3] = [
+        (
+            "/lib/x86_64-linux-gnu/libc.so.6",
+            &["malloc", "free", "calloc", "realloc", "puts", "fopen", "getenv", "strdup", "qsort"],
+        ),
+        ("/lib/x86_64-linux-gnu/libjemalloc.so.2", &["malloc", "free"]),
+        ("/usr/bin/redis-server", &["processCommand"]),
+    ];
+    for (path, names) in cases {
+        let path = Path::new(path);
+        if !path.exists() {
+            testkit::skip::skip("plan", format!("{} is not installed", path.display()));
+            continue;
+        }
+        let binary = Binary::open(path).unwrap();
+        for name in names {
+            let function = binary.find(name).unwrap()[0];
+            let outcome = &plan_sites(&[SiteRequest { binary: &binary, function, programs: Vec::new() }])[0];
+            assert!(outcome.is_ok(), "{name}: {outcome:?}");
+        }
+    }
+}
