@@ -1,0 +1,285 @@
+//! One ELF file: its identity, its functions, its bytes by address.
+//!
+//! In: a path. Out: [`Binary`], which holds the file's bytes as they were when it was opened. The layout is parsed at
+//! once; functions and `.eh_frame` ranges when first asked for. Reading is not mapping: a file that is truncated or
+//! rewritten while weir runs cannot fault it.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::frames;
+use crate::functions::{self, Function};
+use crate::layout::{self, Layout, Refusal, Segment};
+use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
+use crate::pattern;
+use crate::relocations;
+use crate::{Error, FileOffset, LinkAddr};
+
+/// What tells one file from another, and names it in `/proc/PID/maps`. On btrfs and some overlays that differs between
+/// stat(2) and maps: `maps::identity_of` says by which identity a process shows a file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FileIdentity {
+    /// Major and minor number.
+    pub device: (u32, u32),
+    pub inode: u64,
+}
+
+/// A program or shared library for 64-bit x86.
+#[derive(Debug)]
+pub struct Binary {
+    path: PathBuf,
+    identity: Option<FileIdentity>,
+    data: Vec<u8>,
+    layout: Layout,
+    functions: OnceLock<(Vec<Function>, u64)>,
+    frames: OnceLock<Vec<Range<LinkAddr>>>,
+}
+
+impl Binary {
+    /// Reads the file. Refused, each with its own message: what is no regular file, no ELF file, 32-bit, for another
+    /// machine, neither program nor library, or broken where a kernel would refuse it too.
+    pub fn open(path: &Path) -> Result<Binary, Error> {
+        let (data, identity) = read(path)?;
+        let mut binary = Binary::parse(path, data)?;
+        binary.identity = Some(identity);
+        Ok(binary)
+    }
+
+    /// The same from bytes, such as a vDSO's; `path` only names it in messages.
+    pub fn parse(path: &Path, data: Vec<u8>) -> Result<Binary, Error> {
+        let layout = layout::parse(&data).map_err(|refusal| refused(path, refusal))?;
+        let path = path.to_path_buf();
+        let (functions, frames) = (OnceLock::new(), OnceLock::new());
+        Ok(Binary { path, identity: None, data, layout, functions, frames })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `None` for one made from bytes.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.identity
+    }
+
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.layout.build_id.clone().map(|range| &self.data[range])
+    }
+
+    /// ET_DYN: a library, a position-independent program or the dynamic loader.
+    pub fn is_position_independent(&self) -> bool {
+        self.layout.position_independent
+    }
+
+    /// PT_INTERP: the dynamic loader that the kernel starts. glibc's libc.so.6 has one too.
+    pub fn interpreter(&self) -> Option<&str> {
+        self.layout.interpreter.as_deref()
+    }
+
+    /// Whether the kernel starts it without a dynamic loader: a static program (PIE or not), or the loader itself.
+    pub fn is_interpreter_or_static(&self) -> bool {
+        self.layout.interpreter.is_none()
+            && self.layout.needed.is_empty()
+            && (!self.layout.position_independent || self.layout.marked_program || self.is_loader())
+    }
+
+    /// The program's first instruction.
+    pub fn entry(&self) -> LinkAddr {
+        self.layout.entry
+    }
+
+    /// DT_NEEDED, in order.
+    pub fn needed(&self) -> Vec<String> {
+        self.layout.needed.clone()
+    }
+
+    /// DT_SONAME.
+    pub fn soname(&self) -> Option<&str> {
+        self.layout.soname.as_deref()
+    }
+
+    /// DT_TEXTREL: the loader writes to the text, which then differs from the file.
+    pub fn is_text_relocated(&self) -> bool {
+        self.layout.text_relocated
+    }
+
+    /// Link addresses that the loader will write into data as pointers: every place, but for calls and branches,
+    /// that code of this file can be entered at by address.
+    pub fn relative_relocations(&self) -> Vec<u64> {
+        let word_at = |address| {
+            let bytes = self.bytes(LinkAddr(address), 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        relocations::relative_targets(&self.data, &self.layout.relocations, &word_at)
+    }
+
+    /// PT_LOAD segments, in the order of the file.
+    pub fn segments(&self) -> &[Segment] {
+        &self.layout.segments
+    }
+
+    /// Sorted by address, one for each address.
+    pub fn functions(&self) -> &[Function] {
+        &self.collected().0
+    }
+
+    /// Function symbols that are not among [`Binary::functions`], because their names are broken or beyond a limit.
+    pub fn functions_left_out(&self) -> u64 {
+        self.collected().1
+    }
+
+    /// The functions with this name, else those that it matches as a wildcard (`*`, `?`, `[..]`); by address. Never
+    /// empty. Versions of one name are several functions.
+    pub fn find(&self, pattern: &str) -> Result<Vec<&Function>, Error> {
+        let matching = |test: &dyn Fn(&str) -> bool| -> Vec<&Function> {
+            self.functions().iter().filter(|f| f.names().any(test)).collect()
+        };
+        let exact = matching(&|name| name == pattern);
+        if !exact.is_empty() {
+            return Ok(exact);
+        }
+        let (path, functions) = (self.path.clone(), self.functions().len());
+        if pattern::is_wildcard(pattern) {
+            let found = matching(&|name| pattern::matches(pattern, name));
+            return match found.is_empty() {
+                false => Ok(found),
+                true => Err(Error::NoMatch { path, pattern: pattern.into(), functions }),
+            };
+        }
+        let near = pattern::near_misses(pattern, self.functions().iter().flat_map(Function::names));
+        Err(Error::NoFunction { path, name: pattern.into(), near, functions })
+    }
+
+    /// The innermost function that contains `address`; one of unknown size contains its first byte only.
+    pub fn function_at(&self, address: LinkAddr) -> Option<&Function> {
+        let functions = self.functions();
+        let after = functions.partition_point(|f| f.address <= address);
+        functions[..after]
+            .iter()
+            .rev()
+            .take(NESTED_SYMBOLS_MAX)
+            .find(|f| address.0 - f.address.0 < f.size.max(1))
+    }
+
+    /// The range of the function that contains `address`: from its symbol, else from `.eh_frame`.
+    pub fn function_bounds(&self, address: LinkAddr) -> Option<Range<LinkAddr>> {
+        let by_symbol = self.function_at(address).and_then(|f| Some(f.address..f.end()?));
+        by_symbol.or_else(|| frames::containing(self.frame_ranges(), address))
+    }
+
+    /// Ranges of `.eh_frame`'s entries, sorted by start: every function that can be unwound through, named or not.
+    pub fn frame_ranges(&self) -> &[Range<LinkAddr>] {
+        self.frames.get_or_init(|| match &self.layout.frames {
+            Some(section) => frames::ranges(&self.data, section),
+            None => Vec::new(),
+        })
+    }
+
+    /// Where the file holds the byte at `address`. `None` outside it, and for zeros that only memory has (.bss).
+    pub fn file_offset(&self, address: LinkAddr) -> Option<FileOffset> {
+        let segment = self.layout.segments.iter().find(|s| s.holds(address))?;
+        Some(FileOffset(segment.offset.0 + (address.0 - segment.address.0)))
+    }
+
+    /// The address of the byte at `offset`. Of several segments that hold it (page tails), an executable one.
+    pub fn link_address(&self, offset: FileOffset) -> Option<LinkAddr> {
+        let holds = |s: &&Segment| offset >= s.offset && offset.0 - s.offset.0 < s.file_bytes;
+        let executable = self.layout.segments.iter().filter(|s| s.executable).find(holds);
+        let segment = executable.or_else(|| self.layout.segments.iter().find(holds))?;
+        Some(LinkAddr(segment.address.0 + (offset.0 - segment.offset.0)))
+    }
+
+    /// The file's bytes at `address`; `None` unless one segment holds all of them in the file.
+    pub fn bytes(&self, address: LinkAddr, len: usize) -> Option<&[u8]> {
+        let segment = self.layout.segments.iter().find(|s| s.holds(address))?;
+        let skip = (address.0 - segment.address.0) as usize;
+        self.segment_bytes(segment).get(skip..skip.checked_add(len)?)
+    }
+
+    /// Executable segments: address and bytes in the file. They hold more than code: padding, and in old files also
+    /// read-only data and the ELF header.
+    pub fn executable_ranges(&self) -> Vec<(LinkAddr, &[u8])> {
+        self.layout
+            .segments
+            .iter()
+            .filter(|s| s.executable)
+            .map(|s| (s.address, self.segment_bytes(s)))
+            .collect()
+    }
+
+    /// Value and size of a defined symbol of any kind, such as `__rseq_offset`. A thread-local symbol's value is an
+    /// offset in the TLS block.
+    pub fn symbol_value(&self, name: &str) -> Option<(LinkAddr, u64)> {
+        functions::symbol_value(&self.data, &self.layout.symbol_tables, name)
+    }
+
+    fn collected(&self) -> &(Vec<Function>, u64) {
+        self.functions
+            .get_or_init(|| functions::collect(&self.data, &self.layout, || self.frame_ranges().to_vec()))
+    }
+
+    fn segment_bytes(&self, segment: &Segment) -> &[u8] {
+        let start = segment.offset.0 as usize;
+        &self.data[start..start + segment.file_bytes as usize]
+    }
+
+    /// ld.so, of glibc (`ld-linux-x86-64.so.2`) or musl (`libc.so`, which is both).
+    fn is_loader(&self) -> bool {
+        self.soname().is_some_and(|n| n.starts_with("ld-") || n == "libc.so")
+            || self.path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with("ld-"))
+    }
+}
+
+fn read(path: &Path) -> Result<(Vec<u8>, FileIdentity), Error> {
+    let fault = |call, source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => Error::NoFile { path: path.to_path_buf(), near: Vec::new() },
+        _ => Error::Io { path: path.to_path_buf(), call, source },
+    };
+    // Before opening: opening a FIFO waits for a writer.
+    regular(path, &fs::metadata(path).map_err(|e| fault("stat", e))?)?;
+    let file = File::open(path).map_err(|e| fault("open", e))?;
+    let metadata = file.metadata().map_err(|e| fault("fstat", e))?;
+    regular(path, &metadata)?;
+    let (bytes, max) = (metadata.len(), FILE_BYTES_MAX);
+    let mut data = Vec::with_capacity(bytes.min(max) as usize);
+    let read = if bytes > max {
+        bytes
+    } else {
+        file.take(max + 1).read_to_end(&mut data).map_err(|e| fault("read", e))? as u64
+    };
+    if read > max {
+        return Err(Error::TooLarge { path: path.to_path_buf(), bytes: read, max });
+    }
+    let device = metadata.dev();
+    // As in makedev(3) of Linux: 12 + 20 bits, each in two parts.
+    let major = ((device >> 8) & 0xfff) | ((device >> 32) & 0xffff_f000);
+    let minor = (device & 0xff) | ((device >> 12) & 0xffff_ff00);
+    Ok((data, FileIdentity { device: (major as u32, minor as u32), inode: metadata.ino() }))
+}
+
+fn regular(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    let kind = metadata.file_type();
+    let what = match () {
+        () if kind.is_file() => return Ok(()),
+        () if kind.is_dir() => "a folder",
+        () if kind.is_fifo() => "a named pipe",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    Err(Error::NotAFile { path: path.to_path_buf(), what })
+}
+
+fn refused(path: &Path, refusal: Refusal) -> Error {
+    let path = path.to_path_buf();
+    match refusal {
+        Refusal::NotElf { found, instead } => Error::NotElf { path, found, instead },
+        Refusal::ThirtyTwoBit => Error::ThirtyTwoBit { path },
+        Refusal::WrongMachine(machine) => Error::WrongMachine { path, machine },
+        Refusal::NotLinked { kind, instead } => Error::NotLinked { path, kind, instead },
+        Refusal::Malformed(what) => Error::Malformed { path, what },
+    }
+}

@@ -1,0 +1,28 @@
+//! Finds things in files and processes: which file a name means, what functions an ELF file has, where its bytes
+//! stand in a running process.
+//!
+//! In: ELF files ([`Binary`]), `/proc/PID/maps` ([`maps`]), `ld.so.cache` and library folders ([`resolve`]).
+//! Out: names, addresses and ranges, each address in its own type. Whatever is read is taken as hostile: a broken
+//! file gives an [`Error`] or fewer symbols, never a panic, a hang or memory beyond a small multiple of its size.
+//! Knows nothing of probes, scripts or registers; changes nothing; decodes no instructions. DWARF beyond the
+//! address ranges of `.eh_frame` is not read.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod binary;
+mod error;
+mod frames;
+mod functions;
+mod layout;
+mod limits;
+pub mod maps;
+pub mod pattern;
+mod relocations;
+pub mod resolve;
+
+pub use crate::address::{FileOffset, LinkAddr, VirtAddr};
+pub use crate::binary::{Binary, FileIdentity};
+pub use crate::error::Error;
+pub use crate::functions::{Function, FunctionKind};
+pub use crate::layout::Segment;

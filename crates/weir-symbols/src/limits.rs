@@ -1,0 +1,38 @@
+//! Every bound of this crate, with its reason.
+
+/// Largest ELF file read. The largest seen are browsers with debug information (≈ 1.5 GiB).
+pub(crate) const FILE_BYTES_MAX: u64 = 4 << 30;
+/// Most program headers: the kernel refuses a table above 64 KiB, at 56 bytes each.
+pub(crate) const SEGMENTS_MAX: usize = 65536 / 56;
+/// Longest symbol, library or interpreter name; longer ones are left out. Mangled C++ names of ≈ 5,000 bytes exist.
+pub(crate) const NAME_BYTES_MAX: usize = 16384;
+/// Most DT_NEEDED entries kept; LibreOffice's largest library has ≈ 100.
+pub(crate) const NEEDED_MAX: usize = 4096;
+/// Most relocation tables read: the loader knows three, a linker writes few more sections.
+pub(crate) const RELOCATION_TABLES_MAX: usize = 64;
+/// Most notes looked at in one PT_NOTE segment for the build id.
+pub(crate) const NOTES_MAX: usize = 1024;
+/// All names together are at most this many times the file: tail merging shares bytes between names, and in real
+/// files saves less than half of them. A hostile file could otherwise name one string of megabytes a million times.
+pub(crate) const NAMES_BYTES_PER_FILE_BYTE_MAX: u64 = 8;
+/// How many symbols before an address are asked whether they contain it: nesting deeper than this is not seen.
+pub(crate) const NESTED_SYMBOLS_MAX: usize = 64;
+/// Names offered by an error.
+pub(crate) const NEAR_MISSES_MAX: usize = 3;
+/// Candidates whose distance to a misspelt name is computed, and the longest name for it: keeps an error below
+/// ≈ 100 ms whatever the file.
+pub(crate) const NEAR_CANDIDATES_MAX: usize = 200_000;
+pub(crate) const NEAR_NAME_BYTES_MAX: usize = 64;
+
+/// Symbolic links followed in one path, as in the kernel (MAXSYMLINKS).
+pub(crate) const LINKS_MAX: usize = 40;
+/// Components of one path, counted over all links: 40 links of PATH_MAX / 2 would be too many to walk.
+pub(crate) const COMPONENTS_MAX: usize = 4096;
+/// Largest ld.so.cache read: those of full desktops are ≈ 300 KiB.
+pub(crate) const CACHE_BYTES_MAX: u64 = 16 << 20;
+/// Most entries of a library folder that are looked at.
+pub(crate) const FOLDER_ENTRIES_MAX: usize = 100_000;
+/// Largest `/proc/PID/maps`: 64 Ki mappings (vm.max_map_count's default) are ≈ 7 MiB; raised limits exist.
+pub(crate) const MAPS_BYTES_MAX: u64 = 256 << 20;
+
+const _: () = assert!(NEAR_NAME_BYTES_MAX < NAME_BYTES_MAX);

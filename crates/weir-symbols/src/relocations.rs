@@ -1,0 +1,106 @@
+//! Pointers that the loader will write into data: targets of relative relocations.
+//!
+//! In: the bytes of an ELF file and its relocation tables. Out: link addresses, from `R_X86_64_RELATIVE` and
+//! `R_X86_64_IRELATIVE` addends (System V AMD64 psABI, 4.4.1) and from packed RELR tables (gABI, "Relative
+//! Relocation Table"), whose addends stand in the data itself. The tables are those that the loader reads (PT_DYNAMIC)
+//! and those of section headers, for static programs. A broken file gives fewer, never an error; at most one target
+//! for each byte of the file is given: a real file has a pointer of 8 bytes for each.
+
+use std::ops::Range;
+
+use object::LittleEndian as Le;
+use object::elf;
+use object::read::ReadRef as _;
+
+/// A table of relocations, as a range of the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RelocationTable {
+    pub(crate) form: RelocationForm,
+    pub(crate) bytes: Range<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RelocationForm {
+    /// `Elf64_Rela`, 24 bytes each.
+    Explicit,
+    /// RELR: words.
+    Packed,
+}
+
+/// Where the relative relocations of `data` point, in the order of the tables. `word_at` gives the 8 bytes that the
+/// file holds at a link address.
+pub(crate) fn relative_targets(
+    data: &[u8],
+    tables: &[RelocationTable],
+    word_at: &dyn Fn(u64) -> Option<u64>,
+) -> Vec<u64> {
+    let mut targets = Vec::new();
+    for table in tables {
+        let left = data.len().saturating_sub(targets.len());
+        let bytes = &data[table.bytes.clone()];
+        match table.form {
+            RelocationForm::Explicit => targets.extend(explicit(bytes).take(left)),
+            RelocationForm::Packed => targets.extend(packed(words(bytes)).filter_map(word_at).take(left)),
+        }
+    }
+    targets
+}
+
+fn explicit(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let count = bytes.len() / size_of::<elf::Rela64<Le>>();
+    let entries: &[elf::Rela64<Le>] = bytes.read_slice_at(0, count).unwrap_or_default();
+    let relative = entries
+        .iter()
+        .filter(|entry| matches!(entry.r_type(Le, false), elf::R_X86_64_RELATIVE | elf::R_X86_64_IRELATIVE));
+    relative.map(|entry| entry.r_addend.get(Le) as u64)
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let words: &[object::U64<Le>] = bytes.read_slice_at(0, bytes.len() / 8).unwrap_or_default();
+    words.iter().map(|word| word.get(Le))
+}
+
+/// Each place that a RELR table relocates: an even word is an address, an odd one a bitmap of the 63 words after
+/// the last.
+fn packed(words: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+    let mut next = 0u64;
+    words.flat_map(move |word| {
+        let base = next;
+        let (first, bits) = if word & 1 == 0 {
+            next = word.wrapping_add(8);
+            (Some(word), 0)
+        } else {
+            next = base.wrapping_add(8 * 63);
+            (None, word >> 1)
+        };
+        let marked = (0..63).filter(move |bit| bits >> bit & 1 == 1);
+        first.into_iter().chain(marked.map(move |bit| base.wrapping_add(8 * bit)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(words: &[u64], expected: &[u64]) {
+        assert_eq!(packed(words.iter().copied()).collect::<Vec<_>>(), expected, "{words:x?}");
+    }
+
+    #[test]
+    fn packed_addresses_and_bitmaps() {
+        check(&[], &[]);
+        check(&[0x1000, 0x2000], &[0x1000, 0x2000]);
+        check(&[0x1000, 0b1011], &[0x1000, 0x1008, 0x1018]);
+        check(&[0x1000, 1, 0b11], &[0x1000, 0x1008 + 63 * 8]);
+        check(&[0x1000, 1 | 1 << 63], &[0x1000, 0x1008 + 62 * 8]);
+        assert_eq!(packed([u64::MAX].into_iter()).count(), 63);
+    }
+
+    #[test]
+    fn overlapping_tables_give_no_more_targets_than_the_file_has_bytes() {
+        let data = [0xff; 800];
+        let table = RelocationTable { form: RelocationForm::Packed, bytes: 0..800 };
+        let targets = relative_targets(&data, &vec![table; 10], &|_| Some(1));
+        assert_eq!(targets.len(), 800);
+    }
+}
