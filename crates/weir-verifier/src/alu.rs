@@ -1,0 +1,358 @@
+//! Arithmetic on what is known: one instruction's operation over two [`Scalar`]s.
+//!
+//! Follows RFC 9669, 4.1: shift counts are masked to the width; a quotient by zero is 0 and a remainder by
+//! zero the dividend; the least signed number divided by −1 is itself, remainder 0; a 32-bit operation
+//! clears the upper half of its destination.
+
+use weir_ebpf::insn::alu;
+
+use crate::scalar::Scalar;
+use crate::tnum::{Tnum, ones};
+
+/// The result of ALU operation `operation` (with its `off`) on `dst` and `src`, 64 or 32 bits wide.
+pub(crate) fn apply(operation: u8, off: i16, wide: bool, dst: Scalar, src: Scalar) -> Scalar {
+    if let (Some(dst), Some(src)) = (dst.as_constant(), src.as_constant()) {
+        return Scalar::constant(exact(operation, off, wide, dst, src));
+    }
+    let width = if wide { 64 } else { 32 };
+    // 32-bit operations are 64-bit ones on the halves; the signed ones on the sign-extended halves.
+    let (a, b) = (dst.low(width), src.low(width));
+    let (signed_a, signed_b) = (dst.sign_extended(width), src.sign_extended(width));
+    let result = match (operation, off) {
+        (alu::ADD, _) => add(a, b),
+        (alu::SUB, _) => sub(a, b),
+        (alu::MUL, _) => mul(a, b),
+        (alu::DIV, 0) => div(a, b),
+        (alu::DIV, _) => signed_div(signed_a, signed_b),
+        (alu::MOD, 0) => modulo(a, b),
+        (alu::MOD, _) => signed_modulo(signed_a, signed_b),
+        (alu::OR, _) => or(a, b),
+        (alu::AND, _) => and(a, b),
+        (alu::XOR, _) => Scalar::from_bits(a.bits.xor(b.bits)),
+        (alu::LSH, _) => left(a, count(b, width)),
+        (alu::RSH, _) => right(a, count(b, width)),
+        (alu::ARSH, _) => signed_right(signed_a, count(b, width)),
+        (alu::MOV, 0) => b,
+        (alu::MOV, bits) => src.sign_extended(bits as u32),
+        (alu::NEG, _) => sub(Scalar::constant(0), a),
+        _ => Scalar::UNKNOWN,
+    };
+    result.low(width)
+}
+
+/// The low `bits` bits of `value`, their bytes reversed if `swap`.
+pub(crate) fn byte_order(value: Scalar, bits: u32, swap: bool) -> Scalar {
+    if !swap {
+        return value.low(bits);
+    }
+    Scalar::from_bits(value.bits.swap_bytes(bits))
+}
+
+/// The operation on numbers: what the machine does.
+pub(crate) fn exact(operation: u8, off: i16, wide: bool, dst: u64, src: u64) -> u64 {
+    if !wide {
+        return u64::from(exact32(operation, off, dst as u32, src as u32));
+    }
+    let (signed, signed_src) = (dst as i64, src as i64);
+    match (operation, off) {
+        (alu::ADD, _) => dst.wrapping_add(src),
+        (alu::SUB, _) => dst.wrapping_sub(src),
+        (alu::MUL, _) => dst.wrapping_mul(src),
+        (alu::DIV, 0) => dst.checked_div(src).unwrap_or(0),
+        (alu::DIV, _) if src == 0 => 0,
+        (alu::DIV, _) => signed.wrapping_div(signed_src) as u64,
+        (alu::MOD, 0) => dst.checked_rem(src).unwrap_or(dst),
+        (alu::MOD, _) if src == 0 => dst,
+        (alu::MOD, _) => signed.wrapping_rem(signed_src) as u64,
+        (alu::OR, _) => dst | src,
+        (alu::AND, _) => dst & src,
+        (alu::XOR, _) => dst ^ src,
+        (alu::LSH, _) => dst << (src & 63),
+        (alu::RSH, _) => dst >> (src & 63),
+        (alu::ARSH, _) => (signed >> (src & 63)) as u64,
+        (alu::MOV, 8) => src as i8 as u64,
+        (alu::MOV, 16) => src as i16 as u64,
+        (alu::MOV, 32) => src as i32 as u64,
+        (alu::NEG, _) => dst.wrapping_neg(),
+        _ => src,
+    }
+}
+
+fn exact32(operation: u8, off: i16, dst: u32, src: u32) -> u32 {
+    let (signed, signed_src) = (dst as i32, src as i32);
+    match (operation, off) {
+        (alu::ADD, _) => dst.wrapping_add(src),
+        (alu::SUB, _) => dst.wrapping_sub(src),
+        (alu::MUL, _) => dst.wrapping_mul(src),
+        (alu::DIV, 0) => dst.checked_div(src).unwrap_or(0),
+        (alu::DIV, _) if src == 0 => 0,
+        (alu::DIV, _) => signed.wrapping_div(signed_src) as u32,
+        (alu::MOD, 0) => dst.checked_rem(src).unwrap_or(dst),
+        (alu::MOD, _) if src == 0 => dst,
+        (alu::MOD, _) => signed.wrapping_rem(signed_src) as u32,
+        (alu::OR, _) => dst | src,
+        (alu::AND, _) => dst & src,
+        (alu::XOR, _) => dst ^ src,
+        (alu::LSH, _) => dst << (src & 31),
+        (alu::RSH, _) => dst >> (src & 31),
+        (alu::ARSH, _) => (signed >> (src & 31)) as u32,
+        (alu::MOV, 8) => src as i8 as u32,
+        (alu::MOV, 16) => src as i16 as u32,
+        (alu::NEG, _) => dst.wrapping_neg(),
+        _ => src,
+    }
+}
+
+pub(crate) fn add(a: Scalar, b: Scalar) -> Scalar {
+    let mut sum = Scalar::from_bits(a.bits.add(b.bits));
+    if let (Some(min), Some(max)) = (a.min.checked_add(b.min), a.max.checked_add(b.max)) {
+        sum = narrowed(sum, Scalar::range(min, max));
+    }
+    if let (Some(smin), Some(smax)) = (a.smin.checked_add(b.smin), a.smax.checked_add(b.smax)) {
+        sum = narrowed(sum, Scalar::signed_range(smin, smax));
+    }
+    sum
+}
+
+pub(crate) fn sub(a: Scalar, b: Scalar) -> Scalar {
+    let mut difference = Scalar::from_bits(a.bits.sub(b.bits));
+    if let (Some(min), Some(max)) = (a.min.checked_sub(b.max), a.max.checked_sub(b.min)) {
+        difference = narrowed(difference, Scalar::range(min, max));
+    }
+    if let (Some(smin), Some(smax)) = (a.smin.checked_sub(b.smax), a.smax.checked_sub(b.smin)) {
+        difference = narrowed(difference, Scalar::signed_range(smin, smax));
+    }
+    difference
+}
+
+fn mul(a: Scalar, b: Scalar) -> Scalar {
+    let mut product = Scalar::from_bits(a.bits.mul(b.bits));
+    if let (Some(min), Some(max)) = (a.min.checked_mul(b.min), a.max.checked_mul(b.max)) {
+        product = narrowed(product, Scalar::range(min, max));
+    }
+    let corners = [(a.smin, b.smin), (a.smin, b.smax), (a.smax, b.smin), (a.smax, b.smax)];
+    let products: Option<Vec<i64>> = corners.into_iter().map(|(x, y)| x.checked_mul(y)).collect();
+    if let Some([first, rest @ ..]) = products.as_deref() {
+        let smin = rest.iter().fold(*first, |least, product| least.min(*product));
+        let smax = rest.iter().fold(*first, |most, product| most.max(*product));
+        product = narrowed(product, Scalar::signed_range(smin, smax));
+    }
+    product
+}
+
+fn div(a: Scalar, b: Scalar) -> Scalar {
+    let min = if b.min == 0 { 0 } else { a.min / b.max };
+    Scalar::range(min, a.max / b.min.max(1))
+}
+
+fn modulo(a: Scalar, b: Scalar) -> Scalar {
+    if a.max < b.min {
+        return a;
+    }
+    // The remainder is the dividend where the divisor is 0.
+    let max = if b.min == 0 { a.max } else { a.max.min(b.max - 1) };
+    Scalar::range(0, max)
+}
+
+fn signed_div(a: Scalar, b: Scalar) -> Scalar {
+    match b.as_constant().map(|divisor| divisor as i64) {
+        Some(divisor) if divisor > 0 => Scalar::signed_range(a.smin / divisor, a.smax / divisor),
+        Some(divisor) if divisor < -1 => Scalar::signed_range(a.smax / divisor, a.smin / divisor),
+        Some(0) => Scalar::constant(0),
+        _ => Scalar::UNKNOWN,
+    }
+}
+
+fn signed_modulo(a: Scalar, b: Scalar) -> Scalar {
+    match b.as_constant().map(|divisor| divisor as i64) {
+        Some(0) => a,
+        // The sign is the dividend's; the least number has no magnitude of 64 bits with sign.
+        Some(divisor) if divisor != i64::MIN => {
+            let most = divisor.abs() - 1;
+            Scalar::signed_range(if a.smin < 0 { -most } else { 0 }, if a.smax > 0 { most } else { 0 })
+        }
+        _ => Scalar::UNKNOWN,
+    }
+}
+
+fn and(a: Scalar, b: Scalar) -> Scalar {
+    narrowed(Scalar::from_bits(a.bits.and(b.bits)), Scalar::range(0, a.max.min(b.max)))
+}
+
+fn or(a: Scalar, b: Scalar) -> Scalar {
+    narrowed(Scalar::from_bits(a.bits.or(b.bits)), Scalar::range(a.min.max(b.min), u64::MAX))
+}
+
+/// A shift count, masked to the width.
+fn count(b: Scalar, width: u32) -> Scalar {
+    let most = u64::from(width - 1);
+    if b.max <= most { b } else { and(b, Scalar::constant(most)) }
+}
+
+fn left(a: Scalar, count: Scalar) -> Scalar {
+    let (least, most) = (count.min as u32, count.max as u32);
+    let bits = if least == most { a.bits.lsh(least) } else { Tnum { value: 0, mask: !ones(least) } };
+    let shifted = Scalar::from_bits(bits);
+    if a.max.leading_zeros() < most {
+        return shifted;
+    }
+    narrowed(shifted, Scalar::range(a.min << least, a.max << most))
+}
+
+fn right(a: Scalar, count: Scalar) -> Scalar {
+    let (least, most) = (count.min as u32, count.max as u32);
+    let range = Scalar::range(a.min >> most, a.max >> least);
+    if least == most { narrowed(range, Scalar::from_bits(a.bits.rsh(least))) } else { range }
+}
+
+fn signed_right(a: Scalar, count: Scalar) -> Scalar {
+    let (least, most) = (count.min as u32, count.max as u32);
+    let smin = if a.smin < 0 { a.smin >> least } else { a.smin >> most };
+    let smax = if a.smax < 0 { a.smax >> most } else { a.smax >> least };
+    let range = Scalar::signed_range(smin, smax);
+    if least == most { narrowed(range, Scalar::from_bits(a.bits.arsh(least))) } else { range }
+}
+
+/// What satisfies both; each holds the result, so together they are not empty.
+fn narrowed(a: Scalar, b: Scalar) -> Scalar {
+    a.intersect(b).unwrap_or(a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar::tests::{CENTRES, random, sample};
+
+    /// Every operation with every `off` it has, by width.
+    const OPERATIONS: &[(u8, i16)] = &[
+        (alu::ADD, 0),
+        (alu::SUB, 0),
+        (alu::MUL, 0),
+        (alu::DIV, 0),
+        (alu::DIV, 1),
+        (alu::OR, 0),
+        (alu::AND, 0),
+        (alu::LSH, 0),
+        (alu::RSH, 0),
+        (alu::NEG, 0),
+        (alu::MOD, 0),
+        (alu::MOD, 1),
+        (alu::XOR, 0),
+        (alu::MOV, 0),
+        (alu::MOV, 8),
+        (alu::MOV, 16),
+        (alu::MOV, 32),
+        (alu::ARSH, 0),
+    ];
+
+    fn check(operation: u8, off: i16, wide: bool, a: Scalar, x: u64, b: Scalar, y: u64) {
+        if (off, wide) == (32, false) {
+            return;
+        }
+        let result = exact(operation, off, wide, x, y);
+        let set = apply(operation, off, wide, a, b);
+        assert!(
+            set.has(result) && set.tightened().is_some(),
+            "{operation:#x}/{off} wide {wide}: {x:#x} in {a:?}, {y:#x} in {b:?}: {result:#x} not in {set:?}"
+        );
+    }
+
+    #[test]
+    fn random_operands_give_results_inside() {
+        let mut seed = 21;
+        for _ in 0..60_000 {
+            let ((a, in_a), (b, in_b)) = (sample(&mut seed), sample(&mut seed));
+            let x = in_a[random(&mut seed) as usize % in_a.len()];
+            let y = in_b[random(&mut seed) as usize % in_b.len()];
+            for (operation, off) in OPERATIONS {
+                check(*operation, *off, true, a, x, b, y);
+                check(*operation, *off, false, a, x, b, y);
+            }
+        }
+    }
+
+    /// All pairs of intervals of up to 4 numbers around each centre, every member with every member.
+    #[test]
+    fn small_intervals_give_results_inside() {
+        let around = |centre: u64| {
+            let at = move |index: u64| centre.wrapping_sub(2).wrapping_add(index);
+            (0..4u64).flat_map(move |from| (from..4).map(move |to| (from..=to).map(at).collect::<Vec<u64>>()))
+        };
+        let hull = |members: &[u64]| {
+            members.iter().map(|member| Scalar::constant(*member)).reduce(Scalar::join).expect("not empty")
+        };
+        for (centre_a, centre_b) in CENTRES.iter().flat_map(|a| [0, 63, 1 << 63, *a].map(|b| (*a, b))) {
+            for in_a in around(centre_a) {
+                for in_b in around(centre_b) {
+                    let (a, b) = (hull(&in_a), hull(&in_b));
+                    for (operation, off) in OPERATIONS {
+                        for wide in [true, false] {
+                            if (*off, wide) == (32, false) {
+                                continue;
+                            }
+                            let set = apply(*operation, *off, wide, a, b);
+                            for (x, y) in in_a.iter().flat_map(|x| in_b.iter().map(move |y| (*x, *y))) {
+                                let result = exact(*operation, *off, wide, x, y);
+                                assert!(
+                                    set.has(result),
+                                    "{operation:#x}/{off} {wide} {a:?} {b:?} {x:#x} {y:#x}"
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn byte_orders_hold_every_result() {
+        let mut seed = 22;
+        for _ in 0..100_000 {
+            let (scalar, members) = sample(&mut seed);
+            for member in members {
+                assert!(byte_order(scalar, 16, true).has((member as u16).swap_bytes().into()));
+                assert!(byte_order(scalar, 32, true).has((member as u32).swap_bytes().into()));
+                assert!(byte_order(scalar, 64, true).has(member.swap_bytes()));
+                assert!(byte_order(scalar, 16, false).has(member & 0xffff));
+                assert!(byte_order(scalar, 64, false).has(member));
+            }
+        }
+    }
+
+    /// RFC 9669, 4.1: the corners that its text names.
+    #[test]
+    fn corners_are_those_of_the_rfc() {
+        let min = i64::MIN as u64;
+        assert_eq!(exact(alu::DIV, 0, true, 5, 0), 0);
+        assert_eq!(exact(alu::DIV, 1, true, 5, 0), 0);
+        assert_eq!(exact(alu::MOD, 0, true, 5, 0), 5);
+        assert_eq!(exact(alu::MOD, 0, false, 0x1_0000_0005, 0), 5);
+        assert_eq!(exact(alu::DIV, 1, true, min, u64::MAX), min);
+        assert_eq!(exact(alu::MOD, 1, true, min, u64::MAX), 0);
+        assert_eq!(exact(alu::DIV, 1, false, 0x8000_0000, u64::MAX), 0x8000_0000);
+        assert_eq!(exact(alu::MOD, 1, true, -13i64 as u64, 3), -1i64 as u64);
+        assert_eq!(exact(alu::MOV, 8, false, 0, 0x80), 0xffff_ff80);
+        assert_eq!(exact(alu::MOV, 8, true, 0, 0x80), 0xffff_ffff_ffff_ff80);
+        assert_eq!(exact(alu::LSH, 0, true, 1, 65), 2);
+        assert_eq!(exact(alu::LSH, 0, false, 1, 33), 2);
+    }
+
+    /// What programs rely on to be accepted.
+    #[test]
+    fn common_idioms_keep_their_bounds() {
+        let byte = Scalar::range(0, 255);
+        let bounds = |scalar: Scalar| (scalar.min, scalar.max);
+        let constant = Scalar::constant;
+        assert_eq!(bounds(apply(alu::AND, 0, true, Scalar::UNKNOWN, constant(63))), (0, 63));
+        assert_eq!(bounds(apply(alu::MOD, 0, true, Scalar::UNKNOWN, constant(10))), (0, 9));
+        assert_eq!(bounds(apply(alu::MUL, 0, true, byte, constant(8))), (0, 2040));
+        assert_eq!(bounds(apply(alu::LSH, 0, true, byte, constant(3))), (0, 2040));
+        assert_eq!(apply(alu::LSH, 0, true, byte, constant(3)).bits.mask, 0x7f8);
+        assert_eq!(bounds(apply(alu::RSH, 0, true, Scalar::UNKNOWN, constant(58))), (0, 63));
+        assert_eq!(bounds(apply(alu::ADD, 0, true, byte, byte)), (0, 510));
+        assert_eq!(bounds(apply(alu::ADD, 0, false, byte, byte)), (0, 510));
+        assert_eq!(apply(alu::SUB, 0, true, byte, byte).smin, -255);
+        assert_eq!(bounds(apply(alu::DIV, 0, true, byte, constant(16))), (0, 15));
+    }
+}

@@ -1,0 +1,213 @@
+//! Calls of helpers: the contract in `weir_ebpf::helper`, argument by argument.
+
+use weir_ebpf::helper::{self, Arg, HelperProto, Ret};
+use weir_ebpf::{MapKind, MapSpec};
+
+use crate::explore::{Path, Walk};
+use crate::limits::{ERRNO_MAX, RING_HEADER_BYTES};
+use crate::rejection::{Refusal, refuse};
+use crate::scalar::Scalar;
+use crate::state::Value;
+use crate::step::{has_id, write};
+
+/// What the arguments of one call showed.
+#[derive(Default)]
+struct Arguments {
+    map: Option<u32>,
+    /// The constant in the key's memory, for an array.
+    key: Option<u32>,
+    /// The last memory argument, which the next size is about.
+    memory: Option<(Value, Arg)>,
+    /// What the helper writes: pointer, least and most bytes.
+    writes: Option<(Value, i64, i64)>,
+    record_bytes: Option<u32>,
+    /// The record that the call takes back.
+    released: Option<u32>,
+    /// Most bytes of the last size argument.
+    size_max: i64,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn call(&mut self, path: &mut Path, helper: &HelperProto) -> Result<(), Refusal> {
+        let mut found = Arguments::default();
+        for (index, arg) in helper.args.iter().enumerate() {
+            let register = index as u8 + 1;
+            self.argument(path, helper, *arg, register, &mut found).map_err(|refusal| Refusal {
+                message: format!("r{register} of {}: {}", helper.name, refusal.message),
+                ..refusal
+            })?;
+        }
+        if let Some((pointer, least, most)) = found.writes {
+            self.helper_writes(path, pointer, least, most)?;
+        }
+        if let Some(id) = found.released {
+            path.state.records.retain(|held| *held != id);
+            path.state.replace(|value| has_id(value, id).then_some(Value::Uninit));
+        }
+        for register in 0..=5 {
+            write(path, register, Value::Uninit);
+        }
+        let result = self.result(path, helper, &found);
+        write(path, 0, result);
+        self.note(path.at, helper, &found);
+        Ok(())
+    }
+
+    fn argument(
+        &mut self,
+        path: &Path,
+        helper: &HelperProto,
+        arg: Arg,
+        register: u8,
+        found: &mut Arguments,
+    ) -> Result<(), Refusal> {
+        let value = self.value(path, register)?;
+        match arg {
+            Arg::Scalar => self.number(path, register).map(drop),
+            Arg::Context if value == Value::Context => Ok(()),
+            Arg::Context => refuse(format!("the context is needed, not {}", self.describe(value))),
+            Arg::Map | Arg::RingMap => {
+                let Value::Map(index) = value else {
+                    return refuse(format!("a map is needed, not {}", self.describe(value)));
+                };
+                check_kind(helper, arg, &self.maps[index as usize])?;
+                found.map = Some(index);
+                Ok(())
+            }
+            Arg::MapKey => {
+                let map = self.map_of(found)?;
+                self.helper_reads(path, value, map.key_bytes.into())?;
+                found.key = self.constant_key(path, value, map);
+                Ok(())
+            }
+            Arg::MapValue => {
+                let map = self.map_of(found)?;
+                self.helper_reads(path, value, map.value_bytes.into())
+            }
+            Arg::MemRead | Arg::MemWrite => {
+                found.memory = Some((value, arg));
+                Ok(())
+            }
+            Arg::Size | Arg::SizeOrZero => self.size(path, arg, register, found),
+            Arg::ConstSize => {
+                let size = self.number(path, register)?;
+                let ring = self.map_of(found)?;
+                let most = ring.max_entries - RING_HEADER_BYTES;
+                match size.as_constant() {
+                    Some(bytes @ 1..) if bytes <= most.into() => found.record_bytes = Some(bytes as u32),
+                    Some(bytes) => {
+                        return refuse(format!("a record of {bytes} bytes; the limits are 1 and {most}"));
+                    }
+                    None => return refuse(format!("the size is {size}; it must be a constant")),
+                }
+                Ok(())
+            }
+            Arg::RingRecord => match value {
+                Value::Record { offset, id, .. } if offset.as_constant() == Some(0) => {
+                    found.released = Some(id);
+                    Ok(())
+                }
+                Value::RecordOrNull { .. } => {
+                    refuse("the record may be null; it must be compared with 0 first")
+                }
+                other => {
+                    refuse(format!("the start of a ring record is needed, not {}", self.describe(other)))
+                }
+            },
+        }
+    }
+
+    /// A size in `register`, and the memory argument before it.
+    fn size(&mut self, path: &Path, arg: Arg, register: u8, found: &mut Arguments) -> Result<(), Refusal> {
+        let size = self.number(path, register)?;
+        let Some((pointer, access)) = found.memory.take() else {
+            return refuse("the helper's table has a size without memory");
+        };
+        if arg == Arg::Size && size.min == 0 {
+            return refuse(format!("the size is {size}; 0 is not allowed"));
+        }
+        if size.max > crate::limits::POINTER_OFFSET_MAX as u64 {
+            return refuse(format!("the size is {size}; an upper bound within the memory must be known"));
+        }
+        let (least, most) = (size.min as i64, size.max as i64);
+        found.size_max = most;
+        let naming = |refusal: Refusal| Refusal {
+            message: format!("with r{} {}", register - 1, refusal.message),
+            ..refusal
+        };
+        match access {
+            Arg::MemRead => self.helper_reads(path, pointer, most).map_err(naming),
+            _ => {
+                // The state changes when all arguments are checked; here only that the memory is there.
+                found.writes = Some((pointer, least, most));
+                self.helper_writes(&mut path.clone(), pointer, least, most).map_err(naming)
+            }
+        }
+    }
+
+    fn map_of(&self, found: &Arguments) -> Result<&'a MapSpec, Refusal> {
+        match found.map {
+            Some(index) => {
+                let maps: &'a [MapSpec] = self.maps;
+                Ok(&maps[index as usize])
+            }
+            None => refuse("the helper's table has this argument without a map"),
+        }
+    }
+
+    /// The key in memory, if it is a constant that an array has an element for.
+    fn constant_key(&self, path: &Path, pointer: Value, map: &MapSpec) -> Option<u32> {
+        let Value::Stack(off) = pointer else { return None };
+        if !map.kind.is_array() || off % 4 != 0 {
+            return None;
+        }
+        let Ok(Value::Scalar(key)) = path.state.stack_load(off, 4) else { return None };
+        key.as_constant().map(|key| key as u32).filter(|key| *key < map.max_entries)
+    }
+
+    fn result(&mut self, path: &mut Path, helper: &HelperProto, found: &Arguments) -> Value {
+        match (helper.ret, found.map) {
+            (Ret::MapValueOrNull, Some(map)) => match found.key {
+                Some(_) => Value::Element { map, offset: Scalar::constant(0) },
+                None => Value::ElementOrNull { map, id: self.new_id() },
+            },
+            (Ret::RingRecordOrNull, _) => {
+                let id = self.new_id();
+                path.state.records.push(id);
+                Value::RecordOrNull { size: found.record_bytes.unwrap_or(0), id }
+            }
+            (Ret::Scalar, _) => Value::Scalar(match helper.id {
+                helper::PROBE_READ_USER_STR => Scalar::signed_range(-ERRNO_MAX, found.size_max),
+                helper::GET_SMP_PROCESSOR_ID => Scalar::UNKNOWN.low(32),
+                _ => Scalar::UNKNOWN,
+            }),
+            (Ret::Status, _) => Value::Scalar(Scalar::UNKNOWN),
+            (Ret::Void | Ret::MapValueOrNull, _) => Value::Uninit,
+        }
+    }
+
+    fn note(&mut self, at: usize, helper: &HelperProto, found: &Arguments) {
+        let seen = &mut self.seen[at];
+        if let Some(map) = found.map {
+            seen.map_index.visit(map);
+        }
+        if helper.id == helper::MAP_LOOKUP_ELEM {
+            seen.constant_key.visit(found.key);
+        }
+    }
+}
+
+fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refusal> {
+    let ring = map.kind == MapKind::RingBuf;
+    if ring != (arg == Arg::RingMap) {
+        return refuse(format!(
+            "{} is a map of kind {}, which the helper does not take",
+            map.name,
+            map.kind.name()
+        ));
+    }
+    if helper.id == helper::MAP_DELETE_ELEM && map.kind.is_array() {
+        return refuse(format!("{} is an array; its elements cannot be deleted", map.name));
+    }
+    Ok(())
+}

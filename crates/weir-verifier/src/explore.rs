@@ -1,0 +1,309 @@
+//! Follows every path of a program, and gathers what holds at each instruction on all of them.
+//!
+//! Depth first: at a branch that can go both ways, one way waits. At every jump target the state is compared
+//! with the states seen there: a path is dropped where a finished one covers it. Covering looks only at the
+//! registers and stack slots that the finished path went on to read: each remembered state is a [`Node`] of a
+//! tree, and a read marks the places on all nodes above it, up to the write that made the value.
+//!
+//! A loop is followed round by round; it ends because a state leaves it, or is refused when a round begins
+//! exactly as an unfinished one, or when a limit is reached. So what is accepted ends.
+
+use crate::decode::{At, Op};
+use crate::limits::{Limits, STACK_BYTES};
+use crate::rejection::{Refusal, refuse, too_big, unsupported};
+use crate::state::{EVERYWHERE, Places, State, covers};
+use weir_ebpf::MapSpec;
+
+/// What was seen of one instruction over all paths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) reached: bool,
+    /// A branch went to the next instruction; to its target.
+    pub(crate) fell_through: bool,
+    pub(crate) jumped: bool,
+    pub(crate) constant_key: Same<Option<u32>>,
+    pub(crate) map_index: Same<u32>,
+    pub(crate) per_cpu_map: Same<Option<u32>>,
+}
+
+/// A fact that is only worth something if it is the same on every visit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Same<T> {
+    #[default]
+    Never,
+    Always(T),
+    Differs,
+}
+
+impl<T: PartialEq + Copy> Same<T> {
+    /// Adds a visit's fact; false if it is not that of the visits before.
+    pub(crate) fn visit(&mut self, fact: T) -> bool {
+        *self = match *self {
+            Same::Never => Same::Always(fact),
+            Same::Always(known) if known == fact => *self,
+            _ => Same::Differs,
+        };
+        *self != Same::Differs
+    }
+
+    pub(crate) fn always(self) -> Option<T> {
+        if let Same::Always(fact) = self { Some(fact) } else { None }
+    }
+}
+
+/// What exploring found out.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) stack_bytes: u32,
+    pub(crate) context_reads: u32,
+}
+
+/// How far exploring goes to tell paths apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Precision {
+    /// Every path has its own numbers.
+    Exact,
+    /// Numbers that differ where many paths meet are joined: fewer paths, less known.
+    Joined,
+}
+
+/// Follows all paths of `ops`.
+pub(crate) fn explore(ops: &[Op], maps: &[MapSpec], limits: &Limits, precision: Precision) -> At<Findings> {
+    let mut walk = Walk::new(ops, maps, limits, precision);
+    let mut work = vec![Work::Follow(Box::new(Path::entry()))];
+    while let Some(next) = work.pop() {
+        match next {
+            Work::Finish(node) => walk.nodes[node].finished = true,
+            Work::Follow(mut path) => {
+                walk.follow(&mut path, &mut work).map_err(|refusal| (Some(path.at), refusal))?;
+            }
+        }
+    }
+    let stack_bytes = (walk.stack_deepest as u32).next_multiple_of(8);
+    Ok(Findings { seen: walk.seen, stack_bytes, context_reads: walk.context_reads })
+}
+
+/// Joining begins when this many states of an instruction are remembered; they are joined to nothing known
+/// when this many more are. Few enough that a program of a thousand branches stays within the limits.
+const JOIN_AFTER_STATES: usize = 4;
+const FORGET_AFTER_STATES: usize = 12;
+
+/// Last in, first out: what a node's paths wait for lies above its `Finish`.
+enum Work {
+    Follow(Box<Path>),
+    /// Every path through this node was followed.
+    Finish(usize),
+}
+
+/// One path, at instruction `at`.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    pub(crate) at: usize,
+    pub(crate) state: State,
+    /// The last node that the path came through, and what was written since.
+    pub(crate) node: Option<usize>,
+    pub(crate) written: Places,
+}
+
+impl Path {
+    fn entry() -> Path {
+        Path { at: 0, state: State::entry(), node: None, written: 0 }
+    }
+}
+
+/// A remembered state's place in the tree of paths.
+struct Node {
+    parent: Option<usize>,
+    /// Written between the parent and here.
+    written: Places,
+    /// Read after here, of what is not written between.
+    read: Places,
+    finished: bool,
+}
+
+struct Remembered {
+    node: usize,
+    state: State,
+}
+
+/// Where a path goes after an instruction.
+pub(crate) enum Next {
+    To(usize),
+    /// Both ways: to the first, while the path waits.
+    Both(usize, Box<Path>),
+    End,
+}
+
+pub(crate) struct Walk<'a> {
+    pub(crate) ops: &'a [Op],
+    pub(crate) maps: &'a [MapSpec],
+    limits: &'a Limits,
+    precision: Precision,
+    nodes: Vec<Node>,
+    /// For jump targets: the states remembered there, oldest first.
+    remembered: Vec<Option<Vec<Remembered>>>,
+    remembered_count: usize,
+    explored: u32,
+    last_id: u32,
+    pub(crate) seen: Vec<Seen>,
+    stack_deepest: i64,
+    pub(crate) context_reads: u32,
+}
+
+impl<'a> Walk<'a> {
+    fn new(ops: &'a [Op], maps: &'a [MapSpec], limits: &'a Limits, precision: Precision) -> Walk<'a> {
+        let mut remembered: Vec<Option<Vec<Remembered>>> = ops.iter().map(|_| None).collect();
+        for op in ops {
+            if let Op::Jump { target } | Op::Branch { target, .. } = op {
+                remembered[*target] = Some(Vec::new());
+            }
+        }
+        Walk {
+            ops,
+            maps,
+            limits,
+            precision,
+            nodes: Vec::new(),
+            remembered,
+            remembered_count: 0,
+            explored: 0,
+            last_id: 0,
+            seen: vec![Seen::default(); ops.len()],
+            stack_deepest: 0,
+            context_reads: 0,
+        }
+    }
+
+    /// Follows `path` to its end, or to where it was seen before.
+    fn follow(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<(), Refusal> {
+        loop {
+            if self.remembered[path.at].is_some() && self.arrive(path, work)? {
+                return Ok(());
+            }
+            self.count()?;
+            self.seen[path.at].reached = true;
+            match self.step(path)? {
+                Next::To(at) => path.at = at,
+                Next::Both(at, waiting) => {
+                    if work.len() >= 2 * self.limits.pending_branches_max {
+                        return too_big(self.may_not_end("branches wait", self.limits.pending_branches_max));
+                    }
+                    work.push(Work::Follow(waiting));
+                    path.at = at;
+                }
+                Next::End => return Ok(()),
+            }
+        }
+    }
+
+    fn count(&mut self) -> Result<(), Refusal> {
+        self.explored += 1;
+        if self.explored > self.limits.explored_insns_max {
+            return too_big(
+                self.may_not_end("instructions were followed", self.limits.explored_insns_max as usize),
+            );
+        }
+        Ok(())
+    }
+
+    fn may_not_end(&self, what: &str, limit: usize) -> String {
+        format!("{limit} {what} and no end was found: a loop may not end, or there are too many paths")
+    }
+
+    /// At a jump target: true if the path needs not be followed further; else remembers its state.
+    fn arrive(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<bool, Refusal> {
+        if self.covered(path)? {
+            return Ok(true);
+        }
+        if self.precision == Precision::Joined && self.join(path) && self.covered(path)? {
+            return Ok(true);
+        }
+        let node = self.nodes.len();
+        self.nodes.push(Node { parent: path.node, written: path.written, read: 0, finished: false });
+        (path.node, path.written) = (Some(node), 0);
+        work.push(Work::Finish(node));
+        let Some(here) = &mut self.remembered[path.at] else { return Ok(false) };
+        if here.len() >= self.limits.states_per_insn_max {
+            here.remove(0);
+        } else if self.remembered_count < self.limits.states_max {
+            self.remembered_count += 1;
+        } else {
+            // A state that is not remembered costs time later, nothing else.
+            return Ok(false);
+        }
+        here.push(Remembered { node, state: path.state.clone() });
+        Ok(false)
+    }
+
+    /// A finished path covers this one. Refused where an unfinished one is this one: a loop without progress.
+    fn covered(&mut self, path: &Path) -> Result<bool, Refusal> {
+        let Some(here) = &self.remembered[path.at] else { return Ok(false) };
+        for old in here.iter().rev() {
+            if self.nodes[old.node].finished {
+                let read = self.nodes[old.node].read;
+                if covers(&old.state, &path.state, read) {
+                    self.read(path, read);
+                    return Ok(true);
+                }
+            } else if covers(&old.state, &path.state, EVERYWHERE)
+                && covers(&path.state, &old.state, EVERYWHERE)
+            {
+                return refuse(
+                    "the loop may not end: a round begins with exactly what an earlier one began with",
+                );
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes the path's state one that also holds an earlier one's, where many differ in numbers alone.
+    fn join(&self, path: &mut Path) -> bool {
+        let Some(here) = &self.remembered[path.at] else { return false };
+        // Inside a loop the numbers are what ends it.
+        let in_loop = here.iter().any(|old| !self.nodes[old.node].finished);
+        if in_loop || here.len() < JOIN_AFTER_STATES {
+            return false;
+        }
+        let unknown = here.len() >= FORGET_AFTER_STATES;
+        let joined = here.iter().rev().find_map(|old| old.state.join(&path.state, unknown));
+        let found = joined.is_some();
+        path.state = joined.unwrap_or_else(|| path.state.clone());
+        found
+    }
+
+    /// Marks `places` as read on all nodes above the path, up to the writes that made the values.
+    pub(crate) fn read(&mut self, path: &Path, places: Places) {
+        let mut places = places & !path.written;
+        let mut above = path.node;
+        while let Some(at) = above {
+            let node = &mut self.nodes[at];
+            if places & !node.read == 0 {
+                return;
+            }
+            node.read |= places;
+            places &= !node.written;
+            above = node.parent;
+        }
+    }
+
+    /// A number that no value on any path has.
+    pub(crate) fn new_id(&mut self) -> u32 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Notes that the stack is used down to `off` (negative, inside).
+    pub(crate) fn touch_stack(&mut self, off: i64) {
+        debug_assert!((-STACK_BYTES..=0).contains(&off), "checked before");
+        self.stack_deepest = self.stack_deepest.max(-off);
+    }
+
+    /// Notes which per-CPU map, if any, the access at `at` reaches; engines need one answer for all paths.
+    pub(crate) fn touch_per_cpu(&mut self, at: usize, map: Option<u32>) -> Result<(), Refusal> {
+        if self.seen[at].per_cpu_map.visit(map) {
+            return Ok(());
+        }
+        unsupported("this access is into a per-CPU map on one path and elsewhere on another")
+    }
+}

@@ -1,0 +1,57 @@
+//! Every bound of the verifier.
+
+/// Bounds of one verification. The defaults are the kernel's where it has the same bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Most instruction slots of a program.
+    pub slots_max: usize,
+    /// Most instructions followed over all paths; bounds the time (about a second on one core).
+    pub explored_insns_max: u32,
+    /// Most branches waiting to be followed at one time; bounds the memory (some KiB each).
+    pub pending_branches_max: usize,
+    /// Most states remembered at one instruction, to recognise what was seen.
+    pub states_per_insn_max: usize,
+    /// Most states remembered in all (some KiB each).
+    pub states_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            slots_max: 65_536,
+            explored_insns_max: 1_000_000,
+            pending_branches_max: 8_192,
+            states_per_insn_max: 32,
+            states_max: 16_384,
+        }
+    }
+}
+
+/// Bytes of stack below r10 (Linux: MAX_BPF_STACK).
+pub(crate) const STACK_BYTES: i64 = 512;
+
+/// Furthest that a pointer may be moved from its object, either way (Linux: BPF_MAX_VAR_OFF). Far below where
+/// sums of offsets could wrap.
+pub(crate) const POINTER_OFFSET_MAX: i64 = 1 << 29;
+
+/// Most bytes of a map's key (Linux: MAX_BPF_STACK, because keys come from the stack).
+pub(crate) const KEY_BYTES_MAX: u32 = 512;
+
+/// Most bytes of a map's value: every offset inside is a legal pointer offset.
+pub(crate) const VALUE_BYTES_MAX: u32 = 1 << 28;
+
+/// Largest ring: a record's size and its offset stay legal pointer offsets.
+pub(crate) const RING_BYTES_MAX: u32 = 1 << 28;
+
+/// A ring's size is a power of two and a multiple of this (the page size of x86-64).
+pub(crate) const RING_BYTES_UNIT: u32 = 4096;
+
+/// Bytes of the header before each record in a ring (Linux: BPF_RINGBUF_HDR_SZ).
+pub(crate) const RING_HEADER_BYTES: u32 = 8;
+
+/// Largest errno that a helper returns, negated (Linux: MAX_ERRNO).
+pub(crate) const ERRNO_MAX: i64 = 4095;
+
+const _: () = assert!((VALUE_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
+const _: () = assert!((RING_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
+const _: () = assert!(STACK_BYTES % 8 == 0 && STACK_BYTES / 8 <= 64, "a slot is a bit of a 64-bit mask");

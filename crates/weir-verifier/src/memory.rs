@@ -1,0 +1,205 @@
+//! Memory: which bytes an access or a helper's argument reaches, and whether it may.
+
+use crate::explore::{Path, Walk};
+use crate::limits::STACK_BYTES;
+use crate::rejection::{Refusal, refuse, unsupported};
+use crate::scalar::Scalar;
+use crate::state::{Places, Value, stack_places};
+use crate::step::signed;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Load,
+    Store,
+    Atomic { fetch: bool },
+}
+
+/// What an access reaches, in bounds and aligned as it must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// At this offset from r10.
+    Stack(i64),
+    /// At this offset in the context.
+    Context(u32),
+    /// A map's value or a ring's record: always initialised.
+    Object,
+}
+
+impl Walk<'_> {
+    /// The place of a load, store or atomic of `bytes` at `base + off`.
+    pub(crate) fn access(
+        &mut self,
+        path: &Path,
+        base: u8,
+        off: i16,
+        bytes: u32,
+        access: Access,
+    ) -> Result<Place, Refusal> {
+        let pointer = self.value(path, base)?;
+        let per_cpu = self.per_cpu_map(pointer);
+        if per_cpu.is_some() && access != (Access::Atomic { fetch: false }) {
+            return unsupported(
+                "per-CPU lanes are changed by non-fetching atomic add, or, and, xor alone: a plain load or store \
+                 could meet another thread's",
+            );
+        }
+        self.touch_per_cpu(path.at, per_cpu)?;
+        let (off, size) = (i64::from(off), i64::from(bytes));
+        match pointer {
+            Value::Stack(start) => {
+                let off = self.stack_range(start + off, size)?;
+                if off % size != 0 {
+                    return refuse(format!("the stack at r10{} is not aligned to {size} bytes", signed(off)));
+                }
+                Ok(Place::Stack(off))
+            }
+            Value::Context if access != Access::Load => refuse("the context is read-only"),
+            Value::Context => {
+                let end = i64::from(weir_ebpf::pt_regs::BYTES);
+                if off < 0 || off + size > end || off % size != 0 {
+                    return refuse(format!(
+                        "a load of {size} bytes at offset {off} of the context; it has {end} bytes, and loads are \
+                         aligned to their size"
+                    ));
+                }
+                Ok(Place::Context(off as u32))
+            }
+            Value::Element { offset, .. } | Value::Record { offset, .. } => {
+                let atomic = matches!(access, Access::Atomic { .. });
+                self.object_range(pointer, off, size)?;
+                let aligned = crate::alu::add(offset, Scalar::constant(off as u64)).bits;
+                if atomic && (aligned.value | aligned.mask) & (u64::from(bytes) - 1) != 0 {
+                    return refuse(format!(
+                        "an atomic operation of {size} bytes through {}{}, which may not be aligned",
+                        self.describe(pointer),
+                        signed(off)
+                    ));
+                }
+                Ok(Place::Object)
+            }
+            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
+                refuse(format!("r{base} is {}; it must be compared with 0 first", self.describe(pointer)))
+            }
+            _ => refuse(format!("r{base} is {}, not a pointer to memory", self.describe(pointer))),
+        }
+    }
+
+    /// The per-CPU map that `pointer` points into.
+    pub(crate) fn per_cpu_map(&self, pointer: Value) -> Option<u32> {
+        match pointer {
+            Value::Element { map, .. } if self.maps[map as usize].kind.is_per_cpu() => Some(map),
+            _ => None,
+        }
+    }
+
+    /// `bytes` bytes at `off` from r10 are inside the stack: gives `off`.
+    pub(crate) fn stack_range(&mut self, off: i64, bytes: i64) -> Result<i64, Refusal> {
+        if off < -STACK_BYTES || off + bytes > 0 {
+            return refuse(format!(
+                "{bytes} bytes at r10{} are outside the stack (r10-{STACK_BYTES:#x} to r10)",
+                signed(off)
+            ));
+        }
+        self.touch_stack(off);
+        Ok(off)
+    }
+
+    /// `bytes` bytes at `off` from where `pointer` points are inside its object.
+    pub(crate) fn object_range(&self, pointer: Value, off: i64, bytes: i64) -> Result<(), Refusal> {
+        let (offset, size) = match pointer {
+            Value::Element { map, offset } => (offset, self.maps[map as usize].value_bytes),
+            Value::Record { size, offset, .. } => (offset, size),
+            _ => return refuse(format!("{} points to no object", self.describe(pointer))),
+        };
+        // Offsets are within POINTER_OFFSET_MAX, so that the sums cannot wrap.
+        if offset.smin + off < 0 || offset.smax + off + bytes > i64::from(size) {
+            return refuse(format!(
+                "{bytes} bytes at {}{} are not known to be inside its {size} bytes",
+                self.describe(pointer),
+                signed(off)
+            ));
+        }
+        Ok(())
+    }
+
+    /// What a load of `bytes` at `off` from r10 gives; the place was checked.
+    pub(crate) fn load_stack(&mut self, path: &Path, off: i64, bytes: u32) -> Result<Value, Refusal> {
+        self.read(path, stack_places(off, bytes.into()));
+        match path.state.stack_load(off, bytes) {
+            Ok(value) => Ok(value),
+            Err(what) => refuse(format!("the {bytes} bytes at r10{} hold {what}", signed(off))),
+        }
+    }
+
+    /// Stores at `off` from r10; the place was checked.
+    pub(crate) fn store_stack(&mut self, path: &mut Path, off: i64, bytes: u32, value: Value) {
+        path.state.stack_store(off, bytes, value);
+        if bytes == 8 {
+            path.written |= stack_places(off, 8);
+        }
+    }
+
+    /// A helper reads `bytes` bytes at `pointer`: they are there, initialised, and no pointers.
+    pub(crate) fn helper_reads(&mut self, path: &Path, pointer: Value, bytes: i64) -> Result<(), Refusal> {
+        if let Value::Stack(off) = pointer {
+            self.stack_range(off, bytes)?;
+            self.read(path, stack_places(off, bytes));
+            return match path.state.stack_unreadable(off, bytes) {
+                None => Ok(()),
+                Some(at) => refuse(format!(
+                    "the helper reads {bytes} bytes at r10{}, but the byte at r10{} was never written or is part of \
+                     a pointer",
+                    signed(off),
+                    signed(at)
+                )),
+            };
+        }
+        self.helper_object(pointer, bytes)
+    }
+
+    /// A helper writes at least `least` and at most `most` bytes at `pointer`.
+    pub(crate) fn helper_writes(
+        &mut self,
+        path: &mut Path,
+        pointer: Value,
+        least: i64,
+        most: i64,
+    ) -> Result<(), Refusal> {
+        let Value::Stack(off) = pointer else { return self.helper_object(pointer, most) };
+        self.stack_range(off, most)?;
+        path.state.stack_overwrite(off, least, true);
+        path.state.stack_overwrite(off + least, most - least, false);
+        path.written |= whole_slots(off, least);
+        Ok(())
+    }
+
+    /// A helper reaches `bytes` bytes of a map's value or a ring's record.
+    fn helper_object(&self, pointer: Value, bytes: i64) -> Result<(), Refusal> {
+        if self.per_cpu_map(pointer).is_some() {
+            return unsupported("memory of per-CPU lanes cannot be passed to a helper");
+        }
+        match pointer {
+            Value::Element { .. } | Value::Record { .. } => self.object_range(pointer, 0, bytes),
+            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
+                refuse(format!("{} must be compared with 0 before a helper gets it", self.describe(pointer)))
+            }
+            _ => refuse(format!("{} is not memory that a helper may reach", self.describe(pointer))),
+        }
+    }
+}
+
+/// The slots of which every byte lies in the `bytes` bytes at `off`.
+fn whole_slots(off: i64, bytes: i64) -> Places {
+    let (start, end) = (off.next_multiple_of_8(), (off + bytes).div_euclid(8) * 8);
+    if start < end { stack_places(start, end - start) } else { 0 }
+}
+
+trait Align {
+    fn next_multiple_of_8(self) -> Self;
+}
+
+impl Align for i64 {
+    fn next_multiple_of_8(self) -> i64 {
+        (self + 7).div_euclid(8) * 8
+    }
+}

@@ -1,0 +1,311 @@
+//! What is known of a number in a register: bounds without sign, bounds with sign, and known bits.
+//!
+//! A [`Scalar`] stands for the set of all 64-bit numbers that satisfy the three at once. Every operation's
+//! result holds every number that the operation can give; how narrow it is, is a matter of which programs
+//! are accepted, never of safety. Bounds of the 32-bit half are derived when asked for ([`Scalar::low`]).
+
+use std::fmt;
+
+use crate::tnum::{Tnum, ones};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Scalar {
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+    pub(crate) smin: i64,
+    pub(crate) smax: i64,
+    pub(crate) bits: Tnum,
+}
+
+impl Scalar {
+    pub(crate) const UNKNOWN: Scalar =
+        Scalar { min: 0, max: u64::MAX, smin: i64::MIN, smax: i64::MAX, bits: Tnum::UNKNOWN };
+
+    pub(crate) fn constant(value: u64) -> Scalar {
+        Scalar { min: value, max: value, smin: value as i64, smax: value as i64, bits: Tnum::constant(value) }
+    }
+
+    /// All of `min..=max`.
+    pub(crate) fn range(min: u64, max: u64) -> Scalar {
+        Scalar { min, max, ..Scalar::UNKNOWN }.tightened_or_unknown()
+    }
+
+    /// All of `smin..=smax`.
+    pub(crate) fn signed_range(smin: i64, smax: i64) -> Scalar {
+        Scalar { smin, smax, ..Scalar::UNKNOWN }.tightened_or_unknown()
+    }
+
+    pub(crate) fn from_bits(bits: Tnum) -> Scalar {
+        Scalar { bits, ..Scalar::UNKNOWN }.tightened_or_unknown()
+    }
+
+    pub(crate) fn as_constant(self) -> Option<u64> {
+        (self.min == self.max).then_some(self.min)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has(self, number: u64) -> bool {
+        let signed = number as i64;
+        self.min <= number
+            && number <= self.max
+            && self.smin <= signed
+            && signed <= self.smax
+            && self.bits.has(number)
+    }
+
+    /// Every number of `other` is in `self`.
+    pub(crate) fn contains(self, other: Scalar) -> bool {
+        self.min <= other.min
+            && self.max >= other.max
+            && self.smin <= other.smin
+            && self.smax >= other.smax
+            && self.bits.contains(other.bits)
+    }
+
+    pub(crate) fn intersect(self, other: Scalar) -> Option<Scalar> {
+        let bits = self.bits.intersect(other.bits)?;
+        let (min, max) = (self.min.max(other.min), self.max.min(other.max));
+        let (smin, smax) = (self.smin.max(other.smin), self.smax.min(other.smax));
+        Scalar { min, max, smin, smax, bits }.tightened()
+    }
+
+    /// A scalar that holds both.
+    pub(crate) fn join(self, other: Scalar) -> Scalar {
+        Scalar {
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+            smin: self.smin.min(other.smin),
+            smax: self.smax.max(other.smax),
+            bits: self.bits.join(other.bits),
+        }
+    }
+
+    /// The low `bits` (8, 16, 32 or 64) bits, zeros above.
+    pub(crate) fn low(self, bits: u32) -> Scalar {
+        if self.max <= ones(bits) {
+            return self;
+        }
+        // The bounds survive where everything above the low bits is the same at both ends.
+        let upper_is_fixed = bits < 64 && self.min >> bits == self.max >> bits;
+        let (min, max) =
+            if upper_is_fixed { (self.min & ones(bits), self.max & ones(bits)) } else { (0, ones(bits)) };
+        Scalar { min, max, bits: self.bits.low(bits), ..Scalar::UNKNOWN }.tightened_or_unknown()
+    }
+
+    /// The low `bits` (8, 16, 32 or 64) bits, the highest of them spread over what is above.
+    pub(crate) fn sign_extended(self, bits: u32) -> Scalar {
+        let half = 1i64 << (bits - 1).min(62);
+        if bits == 64 || self.smin >= -half && self.smax < half {
+            return self;
+        }
+        let low = self.low(bits);
+        let sign = 1u64 << (bits - 1);
+        let (smin, smax) = if low.max < sign {
+            (low.min as i64, low.max as i64)
+        } else if low.min >= sign {
+            ((low.min | !ones(bits)) as i64, (low.max | !ones(bits)) as i64)
+        } else {
+            (-half, half - 1)
+        };
+        let spread = self.bits.lsh(64 - bits).arsh(64 - bits);
+        Scalar { smin, smax, bits: spread, ..Scalar::UNKNOWN }.tightened_or_unknown()
+    }
+
+    /// This number, once its low half is known to be in `half` (zero-extended). None where it cannot be.
+    pub(crate) fn with_low_half(self, half: Scalar) -> Option<Scalar> {
+        let upper = self.bits.rsh(32).lsh(32);
+        let bits = Tnum { value: upper.value | half.bits.value, mask: upper.mask | half.bits.mask };
+        let mut known = Scalar { bits, ..Scalar::UNKNOWN };
+        if self.min >> 32 == self.max >> 32 {
+            let above = self.min & !ones(32);
+            (known.min, known.max) = (above | half.min, above | half.max);
+        } else if self.smin >= i32::MIN.into() && self.smax <= i32::MAX.into() {
+            let signed = half.sign_extended(32);
+            (known.smin, known.smax) = (signed.smin, signed.smax);
+        }
+        self.intersect(known)
+    }
+
+    /// The same set, each of the three told what the others know. None: the set is empty.
+    pub(crate) fn tightened(mut self) -> Option<Scalar> {
+        // Twice, because the bits that the bounds fix may narrow the other bounds.
+        for _ in 0..2 {
+            self = self.bounded_by_bits().bounded_by_each_other()?;
+            if self.min > self.max || self.smin > self.smax {
+                return None;
+            }
+            self.bits = self.bits.intersect(Tnum::range(self.min, self.max))?;
+        }
+        Some(self)
+    }
+
+    fn tightened_or_unknown(self) -> Scalar {
+        // An operation on a set that is not empty has a result; only a set that is empty without its bounds
+        // showing it can get here with None, and then anything is right.
+        self.tightened().unwrap_or(Scalar::UNKNOWN)
+    }
+
+    fn bounded_by_bits(mut self) -> Scalar {
+        const SIGN: u64 = 1 << 63;
+        let Tnum { value, mask } = self.bits;
+        self.min = self.min.max(value);
+        self.max = self.max.min(value | mask);
+        self.smin = self.smin.max((value | mask & SIGN) as i64);
+        self.smax = self.smax.min((value | mask & !SIGN) as i64);
+        self
+    }
+
+    fn bounded_by_each_other(mut self) -> Option<Scalar> {
+        if self.min > self.max || self.smin > self.smax {
+            return None;
+        }
+        let negative = |number: u64| number >> 63 == 1;
+        if negative(self.min) == negative(self.max) {
+            self.smin = self.smin.max(self.min as i64);
+            self.smax = self.smax.min(self.max as i64);
+        } else if self.smin < 0 && self.smax >= 0 {
+            // Both ranges reach over their seam: the parts below and above zero are looked at alone.
+            let below = self.smin as u64 <= self.max;
+            let above = self.min <= self.smax as u64;
+            match (below, above) {
+                (false, false) => return None,
+                (true, false) => self.smax = self.max as i64,
+                (false, true) => self.smin = self.min as i64,
+                (true, true) => {}
+            }
+        }
+        if (self.smin < 0) == (self.smax < 0) {
+            self.min = self.min.max(self.smin as u64);
+            self.max = self.max.min(self.smax as u64);
+        }
+        Some(self)
+    }
+}
+
+impl fmt::Display for Scalar {
+    /// For messages: a constant, the narrower of the two ranges, or "any number".
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hex = |number: i64| format!("{}{:#x}", if number < 0 { "-" } else { "" }, number.unsigned_abs());
+        if let Some(value) = self.as_constant() {
+            return write!(out, "{}", hex(value as i64));
+        }
+        if *self == Scalar::UNKNOWN {
+            return write!(out, "any number");
+        }
+        let signed_is_narrower = (self.smax.wrapping_sub(self.smin) as u64) < self.max - self.min;
+        match signed_is_narrower {
+            true => write!(out, "{}..={}", hex(self.smin), hex(self.smax))?,
+            false => write!(out, "{:#x}..={:#x}", self.min, self.max)?,
+        }
+        let Tnum { value, mask } = self.bits;
+        if self.bits != Tnum::range(self.min, self.max) {
+            write!(out, " with bits {value:#x} of {:#x}", !mask)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Numbers around which bounds, signs and widths change.
+    pub(crate) const CENTRES: [u64; 8] =
+        [0, 1 << 7, 1 << 15, 1 << 31, 1 << 32, 1 << 63, 0xffff_ffff_8000_0000, 0x1234_5678];
+
+    /// A generator with a fixed seed (xorshift64*), so that every run tests the same.
+    pub(crate) fn random(state: &mut u64) -> u64 {
+        *state ^= *state >> 12;
+        *state ^= *state << 25;
+        *state ^= *state >> 27;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number that is often near a place where something changes.
+    pub(crate) fn number(seed: &mut u64) -> u64 {
+        match random(seed) % 4 {
+            0 => random(seed),
+            1 => random(seed) >> (random(seed) % 64),
+            _ => {
+                CENTRES[random(seed) as usize % CENTRES.len()].wrapping_add(random(seed) % 17).wrapping_sub(8)
+            }
+        }
+    }
+
+    /// A scalar and some of its members.
+    pub(crate) fn sample(seed: &mut u64) -> (Scalar, Vec<u64>) {
+        let members: Vec<u64> = (0..1 + random(seed) % 4).map(|_| number(seed)).collect();
+        let hull =
+            members.iter().map(|member| Scalar::constant(*member)).reduce(Scalar::join).expect("not empty");
+        // Sometimes less is known than the hull, and in an inconsistent way.
+        let hull = match random(seed) % 6 {
+            0 => Scalar { bits: Tnum::UNKNOWN, ..hull },
+            1 => Scalar { min: 0, max: u64::MAX, ..hull },
+            2 => Scalar { smin: i64::MIN, smax: i64::MAX, ..hull },
+            3 => Scalar { min: 0, smax: i64::MAX, ..hull },
+            _ => hull.tightened().expect("has members"),
+        };
+        (hull, members)
+    }
+
+    #[test]
+    fn tightening_keeps_every_member() {
+        let mut seed = 11;
+        for _ in 0..200_000 {
+            let (scalar, members) = sample(&mut seed);
+            let tight = scalar.tightened().expect("has members");
+            assert!(scalar.contains(tight) && members.iter().all(|member| tight.has(*member)), "{scalar:?}");
+        }
+    }
+
+    #[test]
+    fn widths_keep_every_member() {
+        let mut seed = 12;
+        for _ in 0..200_000 {
+            let (scalar, members) = sample(&mut seed);
+            for bits in [8, 16, 32, 64] {
+                for member in &members {
+                    let (low, up) = (member & ones(bits), 64 - bits);
+                    let spread = ((member << up) as i64 >> up) as u64;
+                    assert!(scalar.low(bits).has(low), "{scalar:?} {member:#x} {bits}");
+                    assert!(scalar.sign_extended(bits).has(spread), "{scalar:?} {member:#x} {bits}");
+                }
+            }
+            let narrowed = scalar.with_low_half(scalar.low(32)).expect("has members");
+            assert!(members.iter().all(|member| narrowed.has(*member)), "{scalar:?}");
+        }
+    }
+
+    #[test]
+    fn intersection_and_join_keep_every_member() {
+        let mut seed = 13;
+        for _ in 0..200_000 {
+            let ((a, in_a), (b, in_b)) = (sample(&mut seed), sample(&mut seed));
+            assert!(in_a.iter().chain(&in_b).all(|member| a.join(b).has(*member)));
+            for member in in_a.iter().filter(|member| b.has(**member)) {
+                assert!(a.intersect(b).is_some_and(|both| both.has(*member)), "{a:?} {b:?} {member:#x}");
+            }
+        }
+    }
+
+    /// All intervals of 8 numbers around each centre: what is empty is found empty, what is not is not.
+    #[test]
+    fn signed_and_unsigned_intervals_meet_exactly() {
+        let intervals = || (0..8u64).flat_map(|from| (from..8).map(move |to| (from, to)));
+        for centre in CENTRES {
+            let at = |index: u64| centre.wrapping_sub(4).wrapping_add(index);
+            for (from, to) in intervals().filter(|(from, to)| at(*from) <= at(*to)) {
+                for (sfrom, sto) in intervals().filter(|(from, to)| at(*from) as i64 <= at(*to) as i64) {
+                    let unsigned = Scalar { min: at(from), max: at(to), ..Scalar::UNKNOWN };
+                    let both = Scalar { smin: at(sfrom) as i64, smax: at(sto) as i64, ..unsigned };
+                    let expected: Vec<u64> = (0..8).map(at).filter(|number| both.has(*number)).collect();
+                    let found = both.tightened();
+                    assert!(expected.iter().all(|number| found.is_some_and(|set| set.has(*number))));
+                    if expected.is_empty() {
+                        assert_eq!(found, None, "{both:?}");
+                    }
+                }
+            }
+        }
+    }
+}

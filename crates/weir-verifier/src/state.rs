@@ -1,0 +1,328 @@
+//! What is known at one point of one path: registers, stack, records held.
+//!
+//! A [`State`] stands for a set of machine states. [`covers`] says that everything in a new state is in an
+//! old one as far as the old one's future looked; then the new path need not be followed.
+
+use std::rc::Rc;
+
+use crate::limits::STACK_BYTES;
+use crate::scalar::Scalar;
+use crate::tnum::Tnum;
+
+/// What a register or an 8-byte stack slot holds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Value {
+    /// Nothing that may be read.
+    Uninit,
+    Scalar(Scalar),
+    /// r10 and a constant.
+    Stack(i64),
+    Context,
+    /// A map of the object, as helpers take it.
+    Map(u32),
+    /// Into a value of this map, at this offset.
+    Element {
+        map: u32,
+        offset: Scalar,
+    },
+    /// Null, or the start of a value of this map. Copies share the id: what is learned of one holds for all.
+    ElementOrNull {
+        map: u32,
+        id: u32,
+    },
+    /// Into a reserved record of `size` bytes, at this offset.
+    Record {
+        size: u32,
+        offset: Scalar,
+        id: u32,
+    },
+    RecordOrNull {
+        size: u32,
+        id: u32,
+    },
+}
+
+/// 8 bytes of stack.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Slot {
+    /// An 8-byte store, as it was stored.
+    Spilled(Value),
+    Bytes([Byte; 8]),
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Byte {
+    Uninit,
+    Unknown,
+    Known(u8),
+}
+
+/// Registers (bit 64 + n) and stack slots (bit n, counted downwards from r10), as a set.
+pub(crate) type Places = u128;
+
+pub(crate) const EVERYWHERE: Places = Places::MAX;
+
+pub(crate) fn register_place(register: u8) -> Places {
+    1 << (64 + u32::from(register))
+}
+
+/// The slots that the bytes `off..off + bytes` (relative to r10, inside the stack) lie in.
+pub(crate) fn stack_places(off: i64, bytes: i64) -> Places {
+    if bytes == 0 {
+        return 0;
+    }
+    (slot_of(off + bytes - 1)..=slot_of(off)).fold(0, |places, slot| places | 1 << slot)
+}
+
+/// The slot that byte `off` lies in: 0 is r10 − 8 to r10 − 1.
+pub(crate) fn slot_of(off: i64) -> usize {
+    ((-1 - off) / 8) as usize
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) registers: [Value; 11],
+    /// Slots downwards from r10; what is beyond the end was never written. Shared until written.
+    stack: Rc<Vec<Slot>>,
+    /// Ids of records reserved and neither submitted nor discarded, ascending.
+    pub(crate) records: Vec<u32>,
+}
+
+impl State {
+    /// As a program starts: the context in r1, the frame in r10.
+    pub(crate) fn entry() -> State {
+        let mut registers = [Value::Uninit; 11];
+        registers[1] = Value::Context;
+        registers[10] = Value::Stack(0);
+        State { registers, stack: Rc::default(), records: Vec::new() }
+    }
+
+    pub(crate) fn slot(&self, slot: usize) -> Slot {
+        self.stack.get(slot).copied().unwrap_or(Slot::Bytes([Byte::Uninit; 8]))
+    }
+
+    fn slot_mut(&mut self, slot: usize) -> &mut Slot {
+        let stack = Rc::make_mut(&mut self.stack);
+        if stack.len() <= slot {
+            stack.resize(slot + 1, Slot::Bytes([Byte::Uninit; 8]));
+        }
+        &mut stack[slot]
+    }
+
+    /// Replaces every register and slot that holds a value for which `change` has another.
+    pub(crate) fn replace(&mut self, change: impl Fn(Value) -> Option<Value>) {
+        for register in &mut self.registers {
+            *register = change(*register).unwrap_or(*register);
+        }
+        for slot in 0..self.stack.len() {
+            if let Slot::Spilled(value) = self.stack[slot]
+                && let Some(value) = change(value)
+            {
+                *self.slot_mut(slot) = Slot::Spilled(value);
+            }
+        }
+    }
+
+    /// What a load of `bytes` (1, 2, 4 or 8, aligned, inside the stack) at `off` gives. Err: what is wrong.
+    pub(crate) fn stack_load(&self, off: i64, bytes: u32) -> Result<Value, &'static str> {
+        let first = off.rem_euclid(8) as u32;
+        match self.slot(slot_of(off)) {
+            Slot::Spilled(value) if bytes == 8 => Ok(value),
+            Slot::Spilled(Value::Scalar(scalar)) => {
+                let eight = Scalar::constant(u64::from(8 * first));
+                let shifted = crate::alu::apply(weir_ebpf::insn::alu::RSH, 0, true, scalar, eight);
+                Ok(Value::Scalar(shifted.low(8 * bytes)))
+            }
+            Slot::Spilled(_) => Err("part of a pointer that was stored there"),
+            Slot::Bytes(all) => {
+                let read = &all[first as usize..(first + bytes) as usize];
+                let bits = bits_of(read).ok_or("bytes that were never written")?;
+                Ok(Value::Scalar(Scalar::from_bits(bits)))
+            }
+        }
+    }
+
+    /// Stores `value` of `bytes` (1, 2, 4 or 8, aligned, inside the stack) at `off`.
+    pub(crate) fn stack_store(&mut self, off: i64, bytes: u32, value: Value) {
+        if bytes == 8 {
+            *self.slot_mut(slot_of(off)) = Slot::Spilled(value);
+            return;
+        }
+        let scalar = match value {
+            Value::Scalar(scalar) => scalar,
+            // SANITY: the caller stores pointers as 8 bytes only; anything else is as good as unknown.
+            _ => Scalar::UNKNOWN,
+        };
+        let first = off.rem_euclid(8) as usize;
+        let slot = self.slot_mut(slot_of(off));
+        let mut all = bytes_of(*slot);
+        for (index, byte) in all[first..first + bytes as usize].iter_mut().enumerate() {
+            *byte = byte_of(scalar, index as u32);
+        }
+        *slot = Slot::Bytes(all);
+    }
+
+    /// Forgets what the `bytes` at `off` held: they are initialised if `certain`, else as before.
+    pub(crate) fn stack_overwrite(&mut self, off: i64, bytes: i64, certain: bool) {
+        for at in off..off + bytes {
+            let slot = self.slot_mut(slot_of(at));
+            let mut all = bytes_of(*slot);
+            let byte = &mut all[at.rem_euclid(8) as usize];
+            if certain || *byte != Byte::Uninit {
+                *byte = Byte::Unknown;
+            }
+            *slot = Slot::Bytes(all);
+        }
+    }
+
+    /// The first of `bytes` bytes at `off` that may not be read as a number.
+    pub(crate) fn stack_unreadable(&self, off: i64, bytes: i64) -> Option<i64> {
+        (off..off + bytes)
+            .find(|at| bytes_of(self.slot(slot_of(*at)))[at.rem_euclid(8) as usize] == Byte::Uninit)
+    }
+
+    /// A state that holds both: numbers that differ become `unknown` or, at first, their hull. None where the
+    /// two differ in more than numbers.
+    pub(crate) fn join(&self, other: &State, unknown: bool) -> Option<State> {
+        if self.records != other.records {
+            return None;
+        }
+        let mut joined = self.clone();
+        for (register, theirs) in joined.registers.iter_mut().zip(other.registers) {
+            *register = join_values(*register, theirs, unknown)?;
+        }
+        for slot in 0..self.stack.len().max(other.stack.len()) {
+            let slot_joined = join_slots(self.slot(slot), other.slot(slot), unknown)?;
+            if slot_joined != self.slot(slot) {
+                *joined.slot_mut(slot) = slot_joined;
+            }
+        }
+        Some(joined)
+    }
+}
+
+fn join_values(mine: Value, theirs: Value, unknown: bool) -> Option<Value> {
+    match (mine, theirs) {
+        _ if mine == theirs => Some(mine),
+        (Value::Scalar(_), Value::Scalar(_)) if unknown => Some(Value::Scalar(Scalar::UNKNOWN)),
+        (Value::Scalar(mine), Value::Scalar(theirs)) => Some(Value::Scalar(mine.join(theirs))),
+        // Nothing of it may be read afterwards; where something is, the exact run decides.
+        (Value::Uninit, _) | (_, Value::Uninit) => Some(Value::Uninit),
+        _ => None,
+    }
+}
+
+fn join_slots(mine: Slot, theirs: Slot, unknown: bool) -> Option<Slot> {
+    match (mine, theirs) {
+        _ if mine == theirs => Some(mine),
+        (Slot::Spilled(mine), Slot::Spilled(theirs)) => join_values(mine, theirs, unknown).map(Slot::Spilled),
+        _ => {
+            let mut all = bytes_of(mine);
+            for (byte, theirs) in all.iter_mut().zip(bytes_of(theirs)) {
+                *byte = match (*byte, theirs) {
+                    (Byte::Uninit, _) | (_, Byte::Uninit) => Byte::Uninit,
+                    (mine, theirs) if mine == theirs => mine,
+                    _ => Byte::Unknown,
+                };
+            }
+            Some(Slot::Bytes(all))
+        }
+    }
+}
+
+/// A slot byte by byte; the bytes of a pointer are unreadable.
+fn bytes_of(slot: Slot) -> [Byte; 8] {
+    match slot {
+        Slot::Bytes(all) => all,
+        Slot::Spilled(Value::Scalar(scalar)) => std::array::from_fn(|index| byte_of(scalar, index as u32)),
+        Slot::Spilled(_) => [Byte::Uninit; 8],
+    }
+}
+
+/// Byte `index` of a number, from the least.
+fn byte_of(scalar: Scalar, index: u32) -> Byte {
+    let byte = scalar.bits.rsh(8 * index).low(8);
+    if byte.mask == 0 { Byte::Known(byte.value as u8) } else { Byte::Unknown }
+}
+
+/// The number in little-endian `bytes`; None where one is unreadable.
+fn bits_of(bytes: &[Byte]) -> Option<Tnum> {
+    bytes.iter().rev().try_fold(Tnum::constant(0), |bits, byte| {
+        let above = bits.lsh(8);
+        match byte {
+            Byte::Uninit => None,
+            Byte::Unknown => Some(Tnum { value: above.value, mask: above.mask | 0xff }),
+            Byte::Known(byte) => Some(Tnum { value: above.value | u64::from(*byte), mask: above.mask }),
+        }
+    })
+}
+
+/// Everything in `new` is in `old`, looking only at `places`.
+pub(crate) fn covers(old: &State, new: &State, places: Places) -> bool {
+    let mut ids = Ids::default();
+    if old.records.len() != new.records.len() {
+        return false;
+    }
+    let registers = (0..11).filter(|register| places & register_place(*register) != 0);
+    let mut pairs = registers.map(usize::from).map(|at| (old.registers[at], new.registers[at]));
+    if !pairs.all(|(old, new)| covers_value(old, new, &mut ids)) {
+        return false;
+    }
+    let slots = (0..(STACK_BYTES / 8) as usize).filter(|slot| places >> slot & 1 != 0);
+    let deepest = old.stack.len().max(new.stack.len());
+    slots.take_while(|slot| *slot < deepest).all(|slot| covers_slot(old.slot(slot), new.slot(slot), &mut ids))
+}
+
+fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
+    match (old, new) {
+        (Value::Uninit, _) => true,
+        (Value::Scalar(old), Value::Scalar(new)) => old.contains(new),
+        (Value::Element { map, offset }, Value::Element { map: new_map, offset: new_offset }) => {
+            map == new_map && offset.contains(new_offset)
+        }
+        (Value::ElementOrNull { map, id }, Value::ElementOrNull { map: new_map, id: new_id }) => {
+            map == new_map && ids.pair(id, new_id)
+        }
+        (
+            Value::Record { size, offset, id },
+            Value::Record { size: new_size, offset: new_offset, id: new_id },
+        ) => size == new_size && offset.contains(new_offset) && ids.pair(id, new_id),
+        (Value::RecordOrNull { size, id }, Value::RecordOrNull { size: new_size, id: new_id }) => {
+            size == new_size && ids.pair(id, new_id)
+        }
+        (Value::Stack(_) | Value::Context | Value::Map(_), _) => old == new,
+        _ => false,
+    }
+}
+
+fn covers_slot(old: Slot, new: Slot, ids: &mut Ids) -> bool {
+    match (old, new) {
+        (Slot::Spilled(old), Slot::Spilled(new)) => covers_value(old, new, ids),
+        (Slot::Spilled(Value::Scalar(old)), Slot::Bytes(new)) => {
+            bits_of(&new).is_some_and(|bits| old.contains(Scalar::from_bits(bits)))
+        }
+        (Slot::Spilled(Value::Uninit), _) => true,
+        (Slot::Spilled(_), Slot::Bytes(_)) => false,
+        (Slot::Bytes(old), new) => old.into_iter().zip(bytes_of(new)).all(|pair| match pair {
+            (Byte::Uninit, _) => true,
+            (Byte::Unknown, new) => new != Byte::Uninit,
+            (Byte::Known(_), _) => pair.0 == pair.1,
+        }),
+    }
+}
+
+/// Which id of the old state is which of the new: one to one.
+#[derive(Default)]
+struct Ids(Vec<(u32, u32)>);
+
+impl Ids {
+    fn pair(&mut self, old: u32, new: u32) -> bool {
+        match self.0.iter().find(|pair| pair.0 == old || pair.1 == new) {
+            Some(pair) => *pair == (old, new),
+            None => {
+                self.0.push((old, new));
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! One instruction: what it needs of the state before, and the state after.
+
+use weir_ebpf::insn::{alu, atomic, jmp};
+
+use crate::alu::{add, apply, byte_order, sub};
+use crate::compare::{Outcome, compare};
+use crate::decode::{Op, Operand};
+use crate::explore::{Next, Path, Walk};
+use crate::limits::POINTER_OFFSET_MAX;
+use crate::memory::{Access, Place};
+use crate::rejection::{Refusal, refuse};
+use crate::scalar::Scalar;
+use crate::state::{State, Value, register_place};
+
+impl Walk<'_> {
+    /// Does the instruction at `path.at`.
+    pub(crate) fn step(&mut self, path: &mut Path) -> Result<Next, Refusal> {
+        let next = path.at + 1;
+        match self.ops[path.at] {
+            Op::Arithmetic { operation, off, wide, dst, src } => {
+                let value = self.arithmetic(path, operation, off, wide, dst, src)?;
+                write(path, dst, value);
+            }
+            Op::ByteOrder { dst, bits, swap } => {
+                let number = self.number(path, dst)?;
+                write(path, dst, Value::Scalar(byte_order(number, bits, swap)));
+            }
+            Op::Load { dst, base, off, bytes, sign_extend } => {
+                let value = self.load(path, base, off, bytes)?;
+                let value = match value {
+                    Value::Scalar(number) if sign_extend => Value::Scalar(number.sign_extended(8 * bytes)),
+                    value => value,
+                };
+                write(path, dst, value);
+            }
+            Op::Store { base, off, bytes, value } => self.store(path, base, off, bytes, value)?,
+            Op::Atomic { base, off, bytes, src, operation } => {
+                self.atomic(path, base, off, bytes, src, operation)?
+            }
+            Op::Constant { dst, value } => write(path, dst, Value::Scalar(Scalar::constant(value))),
+            Op::Map { dst, index } => write(path, dst, Value::Map(index)),
+            Op::MapValue { dst, index, offset } => {
+                let offset = Scalar::constant(offset.into());
+                write(path, dst, Value::Element { map: index, offset });
+            }
+            Op::Jump { target } => return Ok(Next::To(target)),
+            Op::Branch { operation, wide, dst, src, target } => {
+                return self.branch(path, operation, wide, dst, src, target);
+            }
+            Op::Call { helper } => self.call(path, helper)?,
+            Op::Exit => return self.exit(path),
+            Op::Second => unreachable!("no jump goes there, and the first slot steps over it"),
+        }
+        let wide = matches!(self.ops[path.at], Op::Constant { .. } | Op::Map { .. } | Op::MapValue { .. });
+        Ok(Next::To(next + usize::from(wide)))
+    }
+
+    /// What `register` holds; it is initialised.
+    pub(crate) fn value(&mut self, path: &Path, register: u8) -> Result<Value, Refusal> {
+        self.read(path, register_place(register));
+        match path.state.registers[usize::from(register)] {
+            Value::Uninit if register <= 5 => {
+                refuse(format!("r{register} is read but holds nothing here (a call clears r1 to r5)"))
+            }
+            Value::Uninit => refuse(format!("r{register} is read but was never written")),
+            value => Ok(value),
+        }
+    }
+
+    /// The number in `register`; pointers are none.
+    pub(crate) fn number(&mut self, path: &Path, register: u8) -> Result<Scalar, Refusal> {
+        match self.value(path, register)? {
+            Value::Scalar(number) => Ok(number),
+            pointer => refuse(format!("r{register} is {}, where a number is needed", self.describe(pointer))),
+        }
+    }
+
+    fn operand(&mut self, path: &Path, operand: Operand) -> Result<Value, Refusal> {
+        match operand {
+            Operand::Register(register) => self.value(path, register),
+            Operand::Immediate(value) => Ok(Value::Scalar(Operand::immediate(value))),
+        }
+    }
+
+    fn arithmetic(
+        &mut self,
+        path: &Path,
+        operation: u8,
+        off: i16,
+        wide: bool,
+        dst: u8,
+        src: Operand,
+    ) -> Result<Value, Refusal> {
+        let src = self.operand(path, src)?;
+        if operation == alu::MOV {
+            return match src {
+                Value::Scalar(src) => Ok(Value::Scalar(apply(operation, off, wide, Scalar::UNKNOWN, src))),
+                pointer if wide && off == 0 => Ok(pointer),
+                pointer => refuse(format!("only a part of {} is moved", self.describe(pointer))),
+            };
+        }
+        match (self.value(path, dst)?, src) {
+            (Value::Scalar(dst), Value::Scalar(src)) => {
+                Ok(Value::Scalar(apply(operation, off, wide, dst, src)))
+            }
+            (pointer, Value::Scalar(by)) if wide && matches!(operation, alu::ADD | alu::SUB) => {
+                self.moved(pointer, by, operation == alu::SUB)
+            }
+            (Value::Scalar(by), pointer) if wide && operation == alu::ADD => self.moved(pointer, by, false),
+            (Value::Scalar(_), pointer) | (pointer, _) => refuse(format!(
+                "arithmetic on {} that is not adding or subtracting a number",
+                self.describe(pointer)
+            )),
+        }
+    }
+
+    /// `pointer` plus or minus `by`. How far it may go is checked where it is used; here only that it is near.
+    fn moved(&self, pointer: Value, by: Scalar, back: bool) -> Result<Value, Refusal> {
+        let shift = |offset: Scalar| {
+            let far = |set: Scalar| set.smin < -POINTER_OFFSET_MAX || set.smax > POINTER_OFFSET_MAX;
+            let sum = if back { sub(offset, by) } else { add(offset, by) };
+            if far(by) || far(sum) {
+                let direction = if back { "back" } else { "on" };
+                return refuse(format!(
+                    "{} is moved {direction} by {by}; its distance must be known to be within {POINTER_OFFSET_MAX:#x}",
+                    self.describe(pointer)
+                ));
+            }
+            Ok(sum)
+        };
+        match pointer {
+            Value::Stack(off) => {
+                let sum = shift(Scalar::constant(off as u64))?;
+                match sum.as_constant() {
+                    Some(off) => Ok(Value::Stack(off as i64)),
+                    None => refuse(format!("a stack pointer is moved by {by}; only a constant is allowed")),
+                }
+            }
+            Value::Element { map, offset } => Ok(Value::Element { map, offset: shift(offset)? }),
+            Value::Record { size, offset, id } => Ok(Value::Record { size, offset: shift(offset)?, id }),
+            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
+                refuse(format!("{} must be compared with 0 before arithmetic", self.describe(pointer)))
+            }
+            _ => refuse(format!("arithmetic on {}", self.describe(pointer))),
+        }
+    }
+
+    fn load(&mut self, path: &Path, base: u8, off: i16, bytes: u32) -> Result<Value, Refusal> {
+        match self.access(path, base, off, bytes, Access::Load)? {
+            Place::Stack(off) => self.load_stack(path, off, bytes),
+            Place::Context(off) => {
+                self.context_reads |= 1 << (off / 8);
+                Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes)))
+            }
+            Place::Object => Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes))),
+        }
+    }
+
+    fn store(
+        &mut self,
+        path: &mut Path,
+        base: u8,
+        off: i16,
+        bytes: u32,
+        value: Operand,
+    ) -> Result<(), Refusal> {
+        let value = self.operand(path, value)?;
+        let place = self.access(path, base, off, bytes, Access::Store)?;
+        match (place, value) {
+            (Place::Stack(off), Value::Scalar(_)) => self.store_stack(path, off, bytes, value),
+            (Place::Stack(off), _) if bytes == 8 => self.store_stack(path, off, bytes, value),
+            (_, Value::Scalar(_)) => {}
+            (Place::Stack(_), pointer) => {
+                return refuse(format!("only a part of {} is stored", self.describe(pointer)));
+            }
+            (_, pointer) => {
+                return refuse(format!(
+                    "{} is stored outside the stack, where it would leak",
+                    self.describe(pointer)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn atomic(
+        &mut self,
+        path: &mut Path,
+        base: u8,
+        off: i16,
+        bytes: u32,
+        src: u8,
+        operation: i32,
+    ) -> Result<(), Refusal> {
+        self.number(path, src)?;
+        if operation == atomic::CMPXCHG {
+            self.number(path, 0)?;
+        }
+        let fetch = operation & atomic::FETCH != 0;
+        if let Place::Stack(off) = self.access(path, base, off, bytes, Access::Atomic { fetch })? {
+            if let pointer @ (Value::Stack(_) | Value::Context | Value::Map(_)) =
+                self.load_stack(path, off, bytes)?
+            {
+                return refuse(format!("an atomic operation on {} in the stack", self.describe(pointer)));
+            }
+            let Value::Scalar(_) = self.load_stack(path, off, bytes)? else {
+                return refuse("an atomic operation on a pointer in the stack");
+            };
+            self.store_stack(path, off, bytes, Value::Scalar(Scalar::UNKNOWN));
+        }
+        if fetch {
+            let result = if operation == atomic::CMPXCHG { 0 } else { src };
+            write(path, result, Value::Scalar(Scalar::UNKNOWN.low(8 * bytes)));
+        }
+        Ok(())
+    }
+
+    fn branch(
+        &mut self,
+        path: &mut Path,
+        operation: u8,
+        wide: bool,
+        dst: u8,
+        src: Operand,
+        target: usize,
+    ) -> Result<Next, Refusal> {
+        let (left, right) = (self.value(path, dst)?, self.operand(path, src)?);
+        let (jumps, falls) = match (left, right) {
+            (Value::Scalar(left), Value::Scalar(right)) => {
+                let (jumps, falls) = compare(operation, wide, left, right);
+                let with =
+                    |outcome: Outcome| outcome.map(|outcome| with_operands(&path.state, dst, src, outcome));
+                (with(jumps), with(falls))
+            }
+            (pointer, Value::Scalar(zero)) if wide && zero.as_constant() == Some(0) => {
+                let (null, not_null) = self.null_check(&path.state, pointer)?;
+                match operation {
+                    jmp::JEQ => (null, not_null),
+                    jmp::JNE => (not_null, null),
+                    _ => {
+                        return refuse(format!(
+                            "{} can only be compared with 0 by == and !=",
+                            self.describe(pointer)
+                        ));
+                    }
+                }
+            }
+            (Value::Scalar(_), pointer) | (pointer, _) => {
+                return refuse(format!("{} is compared with something else than 0", self.describe(pointer)));
+            }
+        };
+        let seen = &mut self.seen[path.at];
+        seen.jumped |= jumps.is_some();
+        seen.fell_through |= falls.is_some();
+        Ok(match (jumps, falls) {
+            (Some(jumps), Some(falls)) => {
+                let waiting = Path { at: target, state: jumps, ..path.clone() };
+                path.state = falls;
+                Next::Both(path.at + 1, Box::new(waiting))
+            }
+            (Some(jumps), None) => {
+                path.state = jumps;
+                Next::To(target)
+            }
+            (None, Some(falls)) => {
+                path.state = falls;
+                Next::To(path.at + 1)
+            }
+            // No number can be here: the path itself cannot be gone.
+            (None, None) => Next::End,
+        })
+    }
+
+    /// The states where `pointer` is null and where it is not.
+    fn null_check(&self, state: &State, pointer: Value) -> Result<(Option<State>, Option<State>), Refusal> {
+        let split = |id: u32, not_null: Value| {
+            let with = |value: Value| {
+                let mut state = state.clone();
+                state.replace(|old| has_id(old, id).then_some(value));
+                state
+            };
+            let mut null = with(Value::Scalar(Scalar::constant(0)));
+            // There is no record where the reservation gave null.
+            null.records.retain(|held| *held != id);
+            Ok((Some(null), Some(with(not_null))))
+        };
+        let start = Scalar::constant(0);
+        let inside = |offset: Scalar, size: u32| offset.smin >= 0 && offset.smax <= i64::from(size);
+        match pointer {
+            Value::ElementOrNull { map, id } => split(id, Value::Element { map, offset: start }),
+            Value::RecordOrNull { size, id } => split(id, Value::Record { size, offset: start, id }),
+            Value::Stack(_) | Value::Context | Value::Map(_) => Ok((None, Some(state.clone()))),
+            Value::Element { map, offset } if inside(offset, self.maps[map as usize].value_bytes) => {
+                Ok((None, Some(state.clone())))
+            }
+            Value::Record { size, offset, .. } if inside(offset, size) => Ok((None, Some(state.clone()))),
+            _ => {
+                refuse(format!("{} may be outside its object and cannot be compared", self.describe(pointer)))
+            }
+        }
+    }
+
+    fn exit(&mut self, path: &Path) -> Result<Next, Refusal> {
+        if let Value::Uninit = path.state.registers[0] {
+            return refuse("r0 holds nothing at the exit");
+        }
+        match self.value(path, 0)? {
+            Value::Scalar(_) => {}
+            pointer => {
+                return refuse(format!("r0 is {} at the exit, where it would leak", self.describe(pointer)));
+            }
+        }
+        if !path.state.records.is_empty() {
+            return refuse("a ring record is neither submitted nor discarded at the exit");
+        }
+        Ok(Next::End)
+    }
+
+    /// What a value is, for messages.
+    pub(crate) fn describe(&self, value: Value) -> String {
+        let map = |index: u32| &self.maps[index as usize].name;
+        match value {
+            Value::Uninit => "nothing".into(),
+            Value::Scalar(number) => format!("a number ({number})"),
+            Value::Stack(off) => format!("a stack pointer (r10{})", signed(off)),
+            Value::Context => "the context pointer".into(),
+            Value::Map(index) => format!("the map {}", map(index)),
+            Value::Element { map: index, offset } => {
+                format!("a pointer {offset} bytes into a value of {}", map(index))
+            }
+            Value::ElementOrNull { map: index, .. } => {
+                format!("a pointer to a value of {} or null", map(index))
+            }
+            Value::Record { size, offset, .. } => {
+                format!("a pointer {offset} bytes into a ring record of {size}")
+            }
+            Value::RecordOrNull { size, .. } => format!("a pointer to a ring record of {size} bytes or null"),
+        }
+    }
+}
+
+/// `+0x8`, `-0x8` or nothing.
+pub(crate) fn signed(off: i64) -> String {
+    match off {
+        0 => String::new(),
+        _ => format!("{}{:#x}", if off < 0 { '-' } else { '+' }, off.unsigned_abs()),
+    }
+}
+
+pub(crate) fn write(path: &mut Path, register: u8, value: Value) {
+    path.state.registers[usize::from(register)] = value;
+    path.written |= register_place(register);
+}
+
+pub(crate) fn has_id(value: Value, wanted: u32) -> bool {
+    match value {
+        Value::ElementOrNull { id, .. } | Value::Record { id, .. } | Value::RecordOrNull { id, .. } => {
+            id == wanted
+        }
+        _ => false,
+    }
+}
+
+/// `state` with what a comparison taught of its operands.
+fn with_operands(state: &State, dst: u8, src: Operand, (left, right): (Scalar, Scalar)) -> State {
+    let mut state = state.clone();
+    state.registers[usize::from(dst)] = Value::Scalar(left);
+    if let Operand::Register(src) = src {
+        state.registers[usize::from(src)] = Value::Scalar(right);
+    }
+    state
+}

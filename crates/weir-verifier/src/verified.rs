@@ -1,0 +1,67 @@
+//! The proof: a program with what the verifier learned of each instruction.
+
+use std::sync::Arc;
+
+use weir_ebpf::{Insn, MapSpec, ProgramKind};
+
+/// A program that passed every check. Built only by [`verify`](crate::verify).
+#[derive(Clone, Debug)]
+pub struct VerifiedProgram {
+    pub(crate) name: String,
+    pub(crate) kind: ProgramKind,
+    pub(crate) insns: Arc<[Insn]>,
+    pub(crate) maps: Arc<[MapSpec]>,
+    pub(crate) facts: Vec<InsnFacts>,
+    pub(crate) stack_bytes: u32,
+    pub(crate) context_reads: u32,
+}
+
+/// What holds at one instruction on every path that reaches it. An engine may rely on each of these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InsnFacts {
+    /// Some path reaches this instruction (the second slot of a wide load is never reached).
+    pub reachable: bool,
+    /// A conditional jump that always goes one way: true = always taken.
+    pub branch: Option<bool>,
+    /// A `map_lookup_elem` on an array kind whose key is this constant, below max_entries: never null.
+    pub constant_key: Option<u32>,
+    /// A call that takes a map: the map's index in the object.
+    pub map_index: Option<u32>,
+    /// A load, store or atomic through a pointer into a per-CPU map's value: that map's index. The pointer's
+    /// value is the element's address in lane 0; the engine adds the lane (see weir-rt).
+    pub per_cpu_map: Option<u32>,
+}
+
+impl VerifiedProgram {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn kind(&self) -> ProgramKind {
+        self.kind
+    }
+
+    pub fn insns(&self) -> &[Insn] {
+        &self.insns
+    }
+
+    /// The maps of the object, in index order.
+    pub fn maps(&self) -> &[MapSpec] {
+        &self.maps
+    }
+
+    /// One entry per instruction slot.
+    pub fn facts(&self) -> &[InsnFacts] {
+        &self.facts
+    }
+
+    /// Deepest byte below r10 that the program touches, 0..=512, a multiple of 8.
+    pub fn stack_bytes(&self) -> u32 {
+        self.stack_bytes
+    }
+
+    /// Bit n set: the 8-byte slot n of `pt_regs` (byte offset 8 n) may be read.
+    pub fn context_reads(&self) -> u32 {
+        self.context_reads
+    }
+}

@@ -1,0 +1,499 @@
+//! Random programs that are often nearly right, two places to run them in, and what must hold of what is accepted.
+//!
+//! The generator keeps a rough idea of what each register holds and mostly follows it; nothing makes it keep the
+//! verifier's rules. Seeds are fixed, so that every run tests the same programs.
+
+use weir_ebpf::insn::{class, jmp};
+use weir_ebpf::{Insn, MapSpec, Object, Program, asm};
+use weir_interp::{Environment, run, run_unverified};
+use weir_rt::executable::Frame;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_verifier::VerifiedProgram;
+
+/// A xorshift64* generator.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() >> 32) as usize % bound
+    }
+
+    pub(crate) fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    /// A number near which something changes.
+    pub(crate) fn number(&mut self) -> i64 {
+        match self.below(5) {
+            0 => self.next() as i64,
+            1 => 1i64.wrapping_shl(self.below(64) as u32).wrapping_add(self.below(5) as i64 - 2),
+            _ => self.below(40) as i64 - 8,
+        }
+    }
+
+    pub(crate) fn frame(&mut self) -> Frame {
+        let mut frame = Frame { cookie: self.next(), ..Frame::default() };
+        frame.regs = std::array::from_fn(|_| self.number() as u64);
+        frame
+    }
+}
+
+/// The maps of random programs: index 0 to 6.
+pub(crate) const MAPS: &str = "map @hash hash key 8 value 16 entries 4
+map @array array key 4 value 16 entries 4
+map @percpu percpu_hash key 8 value 16 entries 4
+map @lanes percpu_array key 4 value 16 entries 2
+map @ring ringbuf key 0 value 0 entries 4096
+map @one array key 4 value 24 entries 1
+map @small hash key 4 value 8 entries 4
+";
+
+/// A roughly typed idea of a register.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Nothing,
+    Number,
+    /// A number below 9.
+    Index,
+    Stack,
+    Element,
+    Lane,
+    Context,
+    Record,
+}
+
+struct Writer<'a> {
+    random: &'a mut Random,
+    kinds: [Kind; 11],
+    lines: Vec<String>,
+    labels: usize,
+    open_labels: Vec<(usize, usize)>,
+}
+
+/// The text of a random program of about `snippets` snippets.
+pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
+    let mut kinds = [Kind::Nothing; 11];
+    (kinds[1], kinds[10]) = (Kind::Context, Kind::Stack);
+    let mut writer = Writer { random, kinds, lines: Vec::new(), labels: 0, open_labels: Vec::new() };
+    writer.line("r6 = r1");
+    writer.kinds[6] = Kind::Context;
+    for slot in 1..=6 {
+        let value = writer.random.number() as i32;
+        writer.line(&format!("*(u64 *)(r10 - {}) = {value}", slot * 8));
+    }
+    for _ in 0..snippets {
+        writer.snippet();
+        writer.close_labels();
+    }
+    while !writer.open_labels.is_empty() {
+        writer.close_labels();
+    }
+    let result = writer.one_of(&[Kind::Number, Kind::Index]);
+    let end = result.map_or("r0 = 0".to_owned(), |register| format!("r0 = r{register}"));
+    writer.line(&end);
+    writer.line("exit");
+    let text = format!("{MAPS}program \"random\" probe\n{}\n", writer.lines.join("\n"));
+    asm::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+impl Writer<'_> {
+    fn line(&mut self, text: &str) {
+        self.lines.push(text.to_owned());
+    }
+
+    /// A register of one of these kinds; rarely any.
+    fn one_of(&mut self, kinds: &[Kind]) -> Option<usize> {
+        if self.random.one_in(60) {
+            return Some(self.random.below(11));
+        }
+        let fitting: Vec<usize> = (0..10).filter(|register| kinds.contains(&self.kinds[*register])).collect();
+        (!fitting.is_empty()).then(|| fitting[self.random.below(fitting.len())])
+    }
+
+    fn number(&mut self) -> usize {
+        if let Some(register) = self.one_of(&[Kind::Number, Kind::Index]) {
+            return register;
+        }
+        let register = self.fresh();
+        let value = self.random.number() as i32;
+        self.line(&format!("r{register} = {value}"));
+        self.kinds[register] = Kind::Number;
+        register
+    }
+
+    /// A register to write to: mostly one whose loss does not hurt.
+    fn fresh(&mut self) -> usize {
+        let fitting: Vec<usize> = (0..10)
+            .filter(|at| matches!(self.kinds[*at], Kind::Nothing | Kind::Number | Kind::Index))
+            .collect();
+        match fitting.is_empty() || self.random.one_in(20) {
+            true => self.random.pick(&[0, 2, 3, 4, 5, 7, 8, 9]),
+            false => fitting[self.random.below(fitting.len())],
+        }
+    }
+
+    fn set(&mut self, register: usize, kind: Kind) {
+        self.kinds[register] = kind;
+    }
+
+    fn called(&mut self, result: Kind) {
+        (0..=5).for_each(|register| self.kinds[register] = Kind::Nothing);
+        self.kinds[0] = result;
+    }
+
+    fn close_labels(&mut self) {
+        for (_, left) in &mut self.open_labels {
+            *left = left.saturating_sub(1);
+        }
+        let closing: Vec<usize> =
+            self.open_labels.iter().filter(|open| open.1 == 0).map(|open| open.0).collect();
+        self.open_labels.retain(|open| open.1 != 0);
+        closing.into_iter().for_each(|label| self.line(&format!("l{label}:")));
+    }
+
+    fn snippet(&mut self) {
+        match self.random.below(17) {
+            0..=3 => self.arithmetic(),
+            4 => self.context(),
+            5 | 6 => self.stack(),
+            7 | 8 => self.branch(),
+            9 => self.index(),
+            10 => self.lookup(),
+            11 => self.element(),
+            12 => self.moved(),
+            13 => self.helper(),
+            14 => self.repeat(),
+            15 => self.record(),
+            _ => self.copy(),
+        }
+    }
+
+    fn arithmetic(&mut self) {
+        let dst = self.number();
+        let wide = self.random.below(3) > 0;
+        let letter = if wide { 'r' } else { 'w' };
+        let operators =
+            ["+=", "-=", "*=", "/=", "s/=", "|=", "&=", "<<=", ">>=", "%=", "s%=", "^=", "=", "s>>="];
+        let operator = self.random.pick(&operators);
+        match self.random.below(10) {
+            0 => self.line(&format!("{letter}{dst} = -{letter}{dst}")),
+            1 => {
+                let order = self.random.pick(&["be16", "be32", "be64", "le16", "le32", "bswap16", "bswap64"]);
+                self.line(&format!("r{dst} = {order} r{dst}"));
+            }
+            2 => {
+                let (src, width) = (self.number(), self.random.pick(&["s8", "s16"]));
+                self.line(&format!("{letter}{dst} = ({width}){letter}{src}"));
+            }
+            3..=5 => {
+                let src = self.number();
+                self.line(&format!("{letter}{dst} {operator} {letter}{src}"));
+            }
+            _ => {
+                let value = self.random.number() as i32;
+                self.line(&format!("{letter}{dst} {operator} {value}"));
+            }
+        }
+        self.set(dst, Kind::Number);
+    }
+
+    fn context(&mut self) {
+        let Some(base) = self.one_of(&[Kind::Context]) else { return };
+        let (dst, bytes) = (self.fresh(), self.random.pick(&[1usize, 2, 4, 8]));
+        let off = self.random.below(22 * 8 / bytes) * bytes;
+        self.line(&format!("r{dst} = *(u{} *)(r{base} + {off})", bytes * 8));
+        self.set(dst, Kind::Number);
+    }
+
+    fn stack(&mut self) {
+        let bytes = self.random.pick(&[1usize, 2, 4, 8, 8]);
+        let off = (1 + self.random.below(64 / bytes)) * bytes;
+        let bits = bytes * 8;
+        match self.random.below(6) {
+            0 | 1 => {
+                let dst = self.fresh();
+                self.line(&format!("r{dst} = *(u{bits} *)(r10 - {off})"));
+                self.set(dst, Kind::Number);
+            }
+            2 if bytes < 8 => {
+                let dst = self.fresh();
+                self.line(&format!("r{dst} = *(s{bits} *)(r10 - {off})"));
+                self.set(dst, Kind::Number);
+            }
+            3 => {
+                let value = self.random.number() as i32;
+                self.line(&format!("*(u{bits} *)(r10 - {off}) = {value}"));
+            }
+            4 if bytes >= 4 => {
+                let (src, letter) = (self.number(), if bytes == 8 { 'r' } else { 'w' });
+                let operator = self.random.pick(&["+=", "|=", "&=", "^="]);
+                self.line(&format!("lock *(u{bits} *)(r10 - {off}) {operator} {letter}{src}"));
+            }
+            5 => {
+                // Any register: spills of pointers, and their return.
+                let (src, dst) = (self.random.below(11), self.fresh());
+                self.line(&format!("*(u64 *)(r10 - 64) = r{src}"));
+                self.snippet();
+                self.line(&format!("r{dst} = *(u64 *)(r10 - 64)"));
+                let kind = self.kinds[src];
+                self.set(dst, kind);
+            }
+            _ => {
+                let src = self.number();
+                self.line(&format!("*(u{bits} *)(r10 - {off}) = r{src}"));
+            }
+        }
+    }
+
+    /// A forward branch over the next few snippets.
+    fn branch(&mut self) {
+        let dst = self.number();
+        let letter = if self.random.below(3) > 0 { 'r' } else { 'w' };
+        let comparison = self.random.pick(&["==", ">", ">=", "&", "!=", "s>", "s>=", "<", "<=", "s<", "s<="]);
+        let right = match self.random.below(3) {
+            0 => format!("{letter}{}", self.number()),
+            _ => (self.random.number() as i32).to_string(),
+        };
+        let label = self.labels;
+        self.labels += 1;
+        self.line(&format!("if {letter}{dst} {comparison} {right} goto l{label}"));
+        let length = 1 + self.random.below(4);
+        self.open_labels.push((label, length));
+    }
+
+    /// Makes a number small in one of several ways.
+    fn index(&mut self) {
+        let dst = self.number();
+        let most = self.random.below(20);
+        let label = self.labels;
+        match self.random.below(6) {
+            0 => self.line(&format!("r{dst} &= {most}")),
+            1 => self.line(&format!("r{dst} %= {}", most + 1)),
+            2 => {
+                let shift = 64 - self.random.below(5).max(1);
+                self.line(&format!("r{dst} >>= {shift}"));
+            }
+            3 => self.line(&format!("if r{dst} <= {most} goto l{label}\nr{dst} = {most}\nl{label}:")),
+            4 => self.line(&format!("if w{dst} < {most} goto l{label}\nw{dst} = 1\nl{label}:")),
+            _ => self.line(&format!(
+                "if r{dst} s> {most} goto l{label}\nif r{dst} s>= 0 goto m{label}\nl{label}:\nr{dst} = 0\nm{label}:"
+            )),
+        }
+        self.labels += 1;
+        self.set(dst, Kind::Index);
+    }
+
+    fn lookup(&mut self) {
+        let map = self.random.pick(&["@hash", "@array", "@percpu", "@lanes", "@small", "@array"]);
+        if self.random.one_in(2) {
+            let value = self.random.below(5);
+            self.line(&format!("*(u64 *)(r10 - 8) = {value}"));
+        }
+        self.line(&format!("r2 = r10\nr2 += -8\nr1 = map[{map}] ll\ncall map_lookup_elem"));
+        let kind = if matches!(map, "@percpu" | "@lanes") { Kind::Lane } else { Kind::Element };
+        self.called(kind);
+        if self.random.one_in(12) {
+            return;
+        }
+        let keep = self.random.pick(&[0usize, 7, 8, 9]);
+        self.line(&format!("r{keep} = r0"));
+        self.set(keep, kind);
+        let label = self.labels;
+        self.labels += 1;
+        self.line(&format!("if r0 == 0 goto l{label}"));
+        let length = 2 + self.random.below(4);
+        self.open_labels.push((label, length));
+    }
+
+    fn element(&mut self) {
+        if self.random.one_in(4) {
+            let dst = self.fresh();
+            let off = self.random.below(3) * 8;
+            self.line(&format!("r{dst} = map[@one][0] + {off} ll"));
+            return self.set(dst, Kind::Element);
+        }
+        let bytes = self.random.pick(&[1usize, 2, 4, 8, 8]);
+        let bits = bytes * 8;
+        let off = self.random.below(3) as i64 * 8 - if self.random.one_in(10) { 5 } else { 0 };
+        if let (true, Some(lane)) = (self.random.one_in(2), self.one_of(&[Kind::Lane])) {
+            let src = self.number();
+            return self.line(&format!("lock *(u64 *)(r{lane} + {off}) += r{src}"));
+        }
+        let Some(base) = self.one_of(&[Kind::Element, Kind::Record]) else { return };
+        match self.random.below(4) {
+            0 => {
+                let dst = self.fresh();
+                self.line(&format!("r{dst} = *(u{bits} *)(r{base} + {off})"));
+                self.set(dst, Kind::Number);
+            }
+            1 => {
+                let src = self.number();
+                self.line(&format!("*(u{bits} *)(r{base} + {off}) = r{src}"));
+            }
+            2 => {
+                let src = self.number();
+                self.line(&format!("r{src} = atomic_fetch_xor((u64 *)(r{base} + {off}), r{src})"));
+            }
+            _ => {
+                let src = self.number();
+                self.line(&format!("r{src} = xchg_64(r{base} + {off}, r{src})"));
+            }
+        }
+    }
+
+    /// A pointer plus or minus an index.
+    fn moved(&mut self) {
+        let Some(base) = self.one_of(&[Kind::Element, Kind::Lane, Kind::Record]) else { return };
+        let operator = if self.random.one_in(5) { "-=" } else { "+=" };
+        match self.one_of(&[Kind::Index]) {
+            Some(index) if self.random.below(4) > 0 => {
+                let to = self.random.pick(&[2usize, 3, 4, 5]);
+                let kind = self.kinds[base];
+                self.line(&format!("r{to} = r{base}\nr{to} {operator} r{index}"));
+                self.set(to, kind);
+                if self.random.one_in(2) && kind == Kind::Element {
+                    self.line(&format!("r0 = *(u8 *)(r{to} + 0)"));
+                    self.set(0, Kind::Number);
+                }
+            }
+            _ => {
+                let by = self.random.below(12);
+                self.line(&format!("r{base} {operator} {by}"));
+            }
+        }
+    }
+
+    fn helper(&mut self) {
+        let size = self.random.pick(&[1usize, 8, 16, 24]);
+        match self.random.below(5) {
+            0 => self.line(&format!("r1 = r10\nr1 += -24\nr2 = {size}\ncall get_current_comm")),
+            1 => {
+                let (address, size) = (self.number(), self.number());
+                let most = self.random.pick(&[7, 15, 31]);
+                self.line(&format!(
+                    "r3 = r{address}\nr2 = r{size}\nr2 &= {most}\nr1 = r10\nr1 += -24\ncall probe_read_user_str"
+                ));
+            }
+            2 => self.line(
+                "r2 = r10\nr2 += -8\nr3 = r10\nr3 += -24\nr4 = 0\nr1 = map[@hash] ll\ncall map_update_elem",
+            ),
+            3 => self.line("r2 = r10\nr2 += -8\nr1 = map[@small] ll\ncall map_delete_elem"),
+            _ => {
+                self.line(&format!(
+                    "r2 = r10\nr2 += -24\nr3 = {size}\nr4 = 0\nr1 = map[@ring] ll\ncall ringbuf_output"
+                ));
+            }
+        }
+        self.called(Kind::Number);
+    }
+
+    /// A loop of a few rounds, its counter in the stack.
+    fn repeat(&mut self) {
+        let (label, counter) = (self.labels, self.random.pick(&[7usize, 8, 9]));
+        self.labels += 1;
+        let rounds = self.random.below(6);
+        self.line(&format!("r{counter} = 0\n*(u64 *)(r10 - 56) = r{counter}\nl{label}:"));
+        self.snippet();
+        let scratch = self.fresh();
+        self.line(&format!(
+            "r{scratch} = *(u64 *)(r10 - 56)\nr{scratch} += 1\n*(u64 *)(r10 - 56) = r{scratch}"
+        ));
+        let comparison = self.random.pick(&["<", "!=", "s<", "<="]);
+        self.line(&format!("if r{scratch} {comparison} {} goto l{label}", rounds + 1));
+        self.set(scratch, Kind::Index);
+    }
+
+    fn record(&mut self) {
+        let size = self.random.pick(&[8, 16, 24, 40]);
+        let label = self.labels;
+        self.labels += 1;
+        self.line(&format!(
+            "r1 = map[@ring] ll\nr2 = {size}\nr3 = 0\ncall ringbuf_reserve\nr9 = r0\nif r9 == 0 goto l{label}"
+        ));
+        self.called(Kind::Nothing);
+        self.set(9, Kind::Record);
+        self.element();
+        if !self.random.one_in(12) {
+            let end = self.random.pick(&["ringbuf_submit", "ringbuf_discard"]);
+            self.line(&format!("r1 = r9\nr2 = 0\ncall {end}"));
+        }
+        self.line(&format!("l{label}:"));
+        self.called(Kind::Nothing);
+        self.set(9, Kind::Nothing);
+    }
+
+    fn copy(&mut self) {
+        let (src, dst) = (self.random.below(11), self.random.pick(&[0usize, 2, 3, 4, 5, 7, 8]));
+        if self.kinds[src] != Kind::Nothing {
+            self.line(&format!("r{dst} = r{src}"));
+            let kind = self.kinds[src];
+            self.set(dst, kind);
+        }
+    }
+}
+
+/// Three segments with the maps of an object, at three addresses, that go through the same runs.
+pub(crate) struct Worlds([Segment; 3]);
+
+/// Steps of an accepted program here: more than the verifier follows by default.
+const STEPS_MAX: u64 = 4_000_000;
+
+impl Worlds {
+    pub(crate) fn new(maps: &[MapSpec]) -> Worlds {
+        Worlds([(); 3].map(|()| {
+            let layout = SegmentLayout::plan(maps, 2, 4).expect("the maps have a layout");
+            Segment::create_local(layout, &Identity::default()).expect("a memfd")
+        }))
+    }
+
+    /// Runs what was accepted: no fault, the same result wherever memory lies (no address is in it), and the same
+    /// with its facts burnt in. `text` is for the message.
+    pub(crate) fn check(&self, program: &VerifiedProgram, frame: &Frame, text: &dyn Fn() -> String) {
+        let [one, other, certain] = self.0.each_ref().map(|segment| Environment { segment });
+        let first = run(program, &one, &mut frame.clone());
+        // The stack of the second run lies elsewhere, too.
+        let elsewhere = std::hint::black_box(vec![0u8; 64 * 1024]);
+        let second = run(program, &other, &mut frame.clone());
+        drop(elsewhere);
+        let insns = with_facts(program);
+        let burnt = Program { name: "certain".into(), kind: program.kind(), insns };
+        let third = run_unverified(&burnt, program.maps(), &certain, &mut frame.clone(), STEPS_MAX);
+        let first = first.unwrap_or_else(|fault| panic!("accepted, but {fault}\n{}", text()));
+        assert_eq!(Ok(first), second, "an address is in the result\n{}", text());
+        assert_eq!(Ok(first), third, "a fact does not hold\n{}", text());
+    }
+}
+
+/// The program with branches that always go one way replaced, so that the other way is a fault, and with what is
+/// never reached made illegal.
+fn with_facts(program: &VerifiedProgram) -> Vec<Insn> {
+    let mut insns = program.insns().to_vec();
+    let illegal = Insn { opcode: 0xff, ..Insn::default() };
+    let mut second = false;
+    for (at, facts) in program.facts().iter().enumerate() {
+        let wide = insns[at].is_wide();
+        if !facts.reachable && !second {
+            insns[at] = illegal;
+        }
+        second = wide && facts.reachable;
+        let jump = Insn { opcode: class::JMP | jmp::JA, ..Insn::default() };
+        match facts.branch {
+            Some(true) => insns[at] = Insn { off: insns[at].off, ..jump },
+            Some(false) => insns[at] = jump,
+            None => {}
+        }
+    }
+    insns
+}

@@ -1,0 +1,631 @@
+//! Hostile programs: each line is one, with a part of the message that it is refused with.
+
+use weir_ebpf::{Insn, MapKind, MapSpec, Object, asm};
+use weir_verifier::{Limits, Rejection, RejectionKind, verify};
+
+const MAPS: &str = "
+map @hash hash key 8 value 16 entries 64
+map @array array key 4 value 16 entries 4
+map @percpu percpu_hash key 8 value 8 entries 64
+map @lanes percpu_array key 4 value 16 entries 2
+map @ring ringbuf key 0 value 0 entries 4096
+program \"p\" probe
+";
+
+/// What a program begins with that has a number nobody knows in r6.
+const UNKNOWN: &str = "r6 = *(u64 *)(r1 + 0x70)";
+/// r0 = the value of @hash for a key of 0, or null.
+const LOOKUP: &str = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@hash] ll; call map_lookup_elem";
+/// r0 = the 16 bytes of @hash's value.
+const FOUND: &str = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@hash] ll; call map_lookup_elem
+    if r0 != 0 goto +1; exit";
+/// r0 = the 8 bytes of the per-CPU map's value.
+const LANE: &str = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@percpu] ll; call map_lookup_elem
+    if r0 != 0 goto +1; exit";
+/// r0 = a record of 32 bytes, or null.
+const RESERVE: &str = "r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve";
+/// r6 = r0 = a record of 32 bytes.
+const RECORD: &str =
+    "r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve; if r0 != 0 goto +1; exit; r6 = r0";
+
+fn object(before: &str, text: &str) -> Object {
+    let text = format!("{MAPS}{before}\n{text}").replace(';', "\n");
+    asm::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn rejection(object: &Object) -> Rejection {
+    match verify(&object.programs[0], &object.maps, &Limits::default()) {
+        Err(rejection) => rejection,
+        Ok(_) => panic!("accepted:\n{}", asm::print(object)),
+    }
+}
+
+/// `before`, then `text` (`;` ends a line), is refused as `kind` with `part` in the message.
+fn check(kind: RejectionKind, before: &str, text: &str, part: &str) {
+    let object = object(before, text);
+    let rejection = rejection(&object);
+    let shown = rejection.to_string();
+    assert!(shown.contains(part), "`{part}` is not in: {shown}\n{}", asm::print(&object));
+    assert_eq!(rejection.kind, kind, "{shown}");
+    assert!(rejection.at.is_none_or(|at| at < object.programs[0].insns.len()), "{shown}");
+}
+
+fn refuses(before: &str, text: &str, part: &str) {
+    check(RejectionKind::Unsafe, before, text, part);
+}
+
+fn does_not_run(before: &str, text: &str, part: &str) {
+    check(RejectionKind::Unsupported, before, text, part);
+}
+
+/// One slot, then `exit`.
+fn refuses_slot(slot: Insn, part: &str) {
+    let mut object = object("r0 = 0", "exit");
+    object.programs[0].insns.insert(1, slot);
+    let rejection = rejection(&object);
+    assert!(rejection.to_string().contains(part), "{rejection}");
+    assert_eq!(rejection.kind, RejectionKind::Unsafe, "{rejection}");
+    assert_eq!(rejection.at, Some(1), "{rejection}");
+}
+
+#[test]
+fn what_is_no_instruction() {
+    let slot = |opcode, dst, src, off, imm| Insn { opcode, dst, src, off, imm };
+    for opcode in
+        [0x00, 0x01, 0x02, 0x08, 0x10, 0x1b, 0xb8, 0x60, 0x81 | 0x18, 0x8d & 0xfe, 0xe4, 0xf7, 0xf5, 0x0d]
+    {
+        refuses_slot(slot(opcode, 0, 0, 0, 0), "no instruction has the opcode");
+    }
+    for opcode in [0x86, 0x96, 0x8c, 0x8f, 0xdf, 0xe6, 0xd2, 0x9d, 0xc1, 0x41, 0x21] {
+        refuses_slot(slot(opcode, 0, 0, 0, 0), "");
+    }
+    refuses_slot(slot(0xb7, 11, 0, 0, 0), "no register r11");
+    refuses_slot(slot(0xbf, 0, 15, 0, 0), "no register r15");
+    refuses_slot(slot(0xb7, 255, 0, 0, 0), "no register r255");
+    refuses_slot(slot(0xbf, 0, 200, 0, 0), "no register r200");
+    refuses_slot(slot(0x79, 0, 12, 0, 0), "no register r12");
+    refuses_slot(slot(0x7b, 13, 0, 0, 0), "no register r13");
+    refuses_slot(slot(0x1d, 0, 11, 0, 0), "no register r11");
+    refuses_slot(slot(0xdb, 1, 11, 0, 0), "no register r11");
+}
+
+#[test]
+fn reserved_fields_that_are_not_zero() {
+    let slot = |opcode, dst, src, off, imm| Insn { opcode, dst, src, off, imm };
+    refuses_slot(slot(0xb7, 0, 1, 0, 0), "unused source register is 1");
+    refuses_slot(slot(0xbf, 0, 0, 0, 1), "unused immediate is 1");
+    refuses_slot(slot(0x07, 0, 0, 1, 0), "offset 1 has no meaning");
+    refuses_slot(slot(0x37, 0, 0, 2, 1), "offset 2 has no meaning");
+    refuses_slot(slot(0xbf, 0, 0, 24, 0), "offset 24 has no meaning");
+    refuses_slot(slot(0xbc, 0, 0, 32, 0), "offset 32 has no meaning");
+    refuses_slot(slot(0xb7, 0, 0, 8, 0), "offset 8 has no meaning");
+    refuses_slot(slot(0x87, 0, 0, 0, 1), "unused immediate is 1");
+    refuses_slot(slot(0x87, 0, 1, 0, 0), "unused source register is 1");
+    refuses_slot(slot(0x84, 0, 0, 1, 0), "unused offset is 1");
+    refuses_slot(slot(0xdc, 0, 0, 0, 8), "byte swap of 8 bits");
+    refuses_slot(slot(0xd7, 0, 1, 0, 16), "unused source register is 1");
+    refuses_slot(slot(0x95, 0, 0, 0, 1), "unused immediate is 1");
+    refuses_slot(slot(0x95, 1, 0, 0, 0), "unused destination register is 1");
+    refuses_slot(slot(0x05, 0, 0, 0, 1), "unused immediate is 1");
+    refuses_slot(slot(0x06, 0, 0, 1, 0), "unused offset is 1");
+    refuses_slot(slot(0x85, 0, 0, 1, 5), "unused offset is 1");
+    refuses_slot(slot(0x85, 1, 0, 0, 5), "unused destination register is 1");
+    refuses_slot(slot(0x85, 0, 3, 0, 5), "no meaning in a call");
+    refuses_slot(slot(0x79, 0, 1, 0, 1), "unused immediate is 1");
+    refuses_slot(slot(0x7a, 10, 1, -8, 0), "unused source register is 1");
+    refuses_slot(slot(0x7b, 10, 0, -8, 1), "unused immediate is 1");
+    refuses_slot(slot(0xdb, 10, 0, -8, 2), "no atomic operation has the number 0x2");
+    refuses_slot(slot(0xdb, 10, 0, -8, 0xe0), "no atomic operation");
+    refuses_slot(slot(0xdb, 10, 0, -8, 0xf0), "no atomic operation");
+    refuses_slot(slot(0xd3, 10, 0, -8, 0), "4 or 8 bytes wide, not 1");
+    refuses_slot(slot(0xcb, 10, 0, -8, 0), "4 or 8 bytes wide, not 2");
+    refuses_slot(slot(0x15, 0, 1, 0, 0), "unused source register is 1");
+}
+
+#[test]
+fn wide_loads_that_are_not_whole() {
+    refuses("r0 = 0", "exit; .insn 0x18", "no second slot");
+    refuses("", ".insn 0x18; r0 = 0; exit", "second slot of the wide load holds more");
+    refuses("", ".insn 0x18; .insn 0x100; exit", "second slot");
+    refuses("", ".insn 0x10018; .insn 0; exit", "unused offset is 1");
+    refuses("", "r0 = 1 ll", "ends here");
+    refuses("", "r10 = 1 ll; exit", "r10 is the frame pointer");
+    refuses("", ".insn 0xb18; .insn 0; exit", "no register r11");
+    refuses("", ".insn 0x7018; .insn 0; exit", "no meaning in a wide load");
+    does_not_run("", ".insn 0x1018; .insn 0; exit", "map indices");
+    does_not_run("", ".insn 0x4018; .insn 0; exit", "map indices");
+    refuses("", ".insn 0x5118; .insn 0x100000000; exit", "unused upper half");
+    refuses("", "r1 = map[#5] ll; r0 = 0; exit", "map number 5 of 5");
+    refuses("", ".insn 0xffffffff00005118; .insn 0; r0 = 0; exit", "map number -1");
+    refuses("", "r1 = map[@hash][0] ll; r0 = 0; exit", "no fixed address");
+    refuses("", "r1 = map[@ring][0] ll; r0 = 0; exit", "no fixed address");
+    refuses("", "r1 = map[@array][0] + 16 ll; r0 = 0; exit", "offset 16 into a value of 16");
+    refuses("", "r1 = map[@array][0] - 1 ll; r0 = 0; exit", "offset 4294967295");
+}
+
+#[test]
+fn jumps_to_nowhere_and_ends_without_exit() {
+    refuses("", "", "empty");
+    refuses("", "r0 = 0", "ends here");
+    refuses("", "r0 = 0; if r0 == 0 goto -1", "ends here");
+    refuses("", "goto +1; exit", "outside the program");
+    refuses("", "goto -2; exit", "before the program");
+    refuses("", "r0 = 0; if r0 == 0 goto +1; exit", "outside the program");
+    refuses("", "gotol +0x7fffffff; exit", "outside the program");
+    refuses("", "gotol -0x80000000; exit", "before the program");
+    refuses("r0 = 0", "if r0 == 0 goto +1; r0 = 0 ll; exit", "middle of a wide load");
+    refuses("r0 = 0", "goto +1; r0 = 0 ll; exit", "middle of a wide load");
+    refuses("r0 = 0", "exit; r1 = map[@hash] ll; goto -2", "middle of a wide load");
+    refuses("r0 = 0; exit", "goto +5", "outside the program");
+}
+
+#[test]
+fn the_frame_pointer_is_not_written() {
+    for text in [
+        "r10 = 0",
+        "w10 = 0",
+        "r10 += 8",
+        "r10 = -r10",
+        "r10 = be16 r10",
+        "r10 = *(u64 *)(r1 + 0)",
+        "r10 = r1",
+        "r10 = xchg_64(r1 + 0x0, r10)",
+        "r10 = atomic_fetch_add((u64 *)(r1 + 0), r10)",
+    ] {
+        refuses(text, "exit", "r10 is the frame pointer");
+    }
+}
+
+#[test]
+fn registers_that_hold_nothing() {
+    refuses("", "exit", "r0 holds nothing at the exit");
+    refuses("", "r0 = r2; exit", "r2 is read");
+    refuses("", "r0 += 1; exit", "r0 is read");
+    refuses("", "r0 ^= r0; exit", "r0 is read");
+    refuses("", "w0 = w7; exit", "r7 is read but was never written");
+    refuses("", "r0 = -r0; exit", "r0 is read");
+    refuses("", "r9 = le16 r9; exit", "r9 is read");
+    refuses("", "*(u64 *)(r10 - 8) = r3; r0 = 0; exit", "r3 is read");
+    refuses("", "r0 = *(u64 *)(r5 + 0); exit", "r5 is read");
+    refuses("", "if r4 == 0 goto +0; r0 = 0; exit", "r4 is read");
+    refuses("r0 = 0", "if r0 == r4 goto +0; exit", "r4 is read");
+    refuses("", "r1 = 0; call ktime_get_ns; r0 = r1; exit", "a call clears r1 to r5");
+    refuses("", "r5 = 0; call ktime_get_ns; r0 = r5; exit", "a call clears r1 to r5");
+    refuses(UNKNOWN, "if r6 == 0 goto +1; r7 = 1; r0 = r7; exit", "r7 is read");
+    refuses("", "*(u64 *)(r10 - 8) = 0; r0 = r2; lock *(u64 *)(r10 - 8) += r0; exit", "r2 is read");
+    refuses(RECORD, "r1 = r6; r2 = 0; call ringbuf_submit; exit", "r0 holds nothing");
+    refuses("", "call get_current_comm; exit", "r2 is read");
+}
+
+#[test]
+fn stack_that_is_outside_or_was_never_written() {
+    refuses("r0 = 0", "*(u64 *)(r10 + 0) = 0; exit", "outside the stack");
+    refuses("r0 = 0", "*(u8 *)(r10 + 0) = 0; exit", "outside the stack");
+    refuses("r0 = 0", "*(u64 *)(r10 - 4) = 0; exit", "outside the stack");
+    refuses("r0 = 0", "*(u64 *)(r10 - 520) = 0; exit", "outside the stack");
+    refuses("r0 = 0", "*(u8 *)(r10 - 513) = 0; exit", "outside the stack");
+    refuses("r0 = 0", "*(u64 *)(r10 - 12) = 0; exit", "not aligned to 8");
+    refuses("r0 = 0", "*(u32 *)(r10 - 6) = 0; exit", "not aligned to 4");
+    refuses("r0 = 0", "*(u16 *)(r10 - 3) = 0; exit", "not aligned to 2");
+    refuses("", "r0 = *(u64 *)(r10 - 8); exit", "never written");
+    refuses("", "*(u32 *)(r10 - 8) = 0; r0 = *(u64 *)(r10 - 8); exit", "never written");
+    refuses("", "*(u8 *)(r10 - 8) = 0; r0 = *(u16 *)(r10 - 8); exit", "never written");
+    refuses(
+        "",
+        "r2 = r10; r2 += -600; *(u64 *)(r2 + 80) = 0; r0 = *(u64 *)(r2 + 8); exit",
+        "outside the stack",
+    );
+    refuses("", "r2 = r10; r2 += 0x20000000; r2 += 0x20000000; r0 = 0; exit", "must be known to be within");
+    refuses(UNKNOWN, "r6 &= 7; r2 = r10; r2 += -8; r2 += r6; *(u8 *)(r2 + 0) = 0; exit", "only a constant");
+    refuses(UNKNOWN, "r2 = r10; r2 -= r6; r0 = 0; exit", "must be known");
+    refuses(
+        UNKNOWN,
+        "if r6 == 0 goto +1; *(u64 *)(r10 - 8) = 1; r0 = *(u64 *)(r10 - 8); exit",
+        "never written",
+    );
+    refuses("", "r6 = 1; lock *(u64 *)(r10 - 8) += r6; r0 = 0; exit", "never written");
+    refuses("", "*(u64 *)(r10 - 8) = r10; r0 = *(u32 *)(r10 - 8); exit", "part of a pointer");
+    refuses(
+        "",
+        "*(u64 *)(r10 - 8) = r1; *(u8 *)(r10 - 8) = 0; r0 = *(u64 *)(r10 - 8); exit",
+        "never written",
+    );
+    refuses(
+        "",
+        "*(u64 *)(r10 - 8) = r1; r6 = 1; lock *(u64 *)(r10 - 8) += r6; r0 = 0; exit",
+        "atomic operation on",
+    );
+    refuses("", "*(u64 *)(r10 - 8) = 0; r6 = 1; lock *(u64 *)(r10 - 12) += r6; r0 = 0; exit", "not aligned");
+}
+
+#[test]
+fn the_context() {
+    refuses("r0 = 0", "*(u64 *)(r1 + 0) = 0; exit", "context is read-only");
+    refuses("r0 = 0", "lock *(u64 *)(r1 + 0) += r0; exit", "context is read-only");
+    refuses("", "r0 = *(u64 *)(r1 + 168); exit", "it has 168 bytes");
+    refuses("", "r0 = *(u64 *)(r1 - 8); exit", "it has 168 bytes");
+    refuses("", "r0 = *(u64 *)(r1 + 4); exit", "aligned to their size");
+    refuses("", "r0 = *(u32 *)(r1 + 2); exit", "aligned to their size");
+    refuses("", "r0 = *(u8 *)(r1 + 0x7fff); exit", "it has 168 bytes");
+    refuses("", "r1 += 8; r0 = *(u64 *)(r1 + 0); exit", "arithmetic on the context");
+    refuses("", "r1 += 0; r0 = 0; exit", "arithmetic on the context");
+    refuses("r1 = 0", "r0 = *(u64 *)(r1 + 0); exit", "not a pointer to memory");
+    refuses("", "r0 = *(u64 *)(r1 + 0); r0 = *(u64 *)(r0 + 0); exit", "not a pointer to memory");
+    refuses("", "r1 = 0x400000 ll; r0 = *(u64 *)(r1 + 0); exit", "not a pointer to memory");
+}
+
+#[test]
+fn map_values_and_their_bounds() {
+    refuses(LOOKUP, "r0 = *(u64 *)(r0 + 0); exit", "must be compared with 0 first");
+    refuses(LOOKUP, "r0 += 8; r0 = 0; exit", "must be compared with 0");
+    refuses(LOOKUP, "exit", "r0 is a pointer to a value of @hash or null at the exit");
+    refuses(LOOKUP, "if r0 == 0 goto +1; exit; r0 = *(u64 *)(r0 + 0); exit", "");
+    refuses(FOUND, "r0 = *(u64 *)(r0 + 9); exit", "not known to be inside its 16 bytes");
+    refuses(FOUND, "r0 = *(u64 *)(r0 + 16); exit", "not known to be inside");
+    refuses(FOUND, "r0 = *(u8 *)(r0 - 1); exit", "not known to be inside");
+    refuses(FOUND, "*(u64 *)(r0 + 16) = 0; r0 = 0; exit", "not known to be inside");
+    refuses(FOUND, "r0 += 9; r0 = *(u64 *)(r0 + 0); exit", "not known to be inside");
+    refuses(FOUND, "r0 -= 1; r0 = *(u8 *)(r0 + 0); exit", "not known to be inside");
+    refuses(FOUND, "r1 = 1; lock *(u64 *)(r0 + 4) += r1; r0 = 0; exit", "may not be aligned");
+    refuses(FOUND, "r1 = 1; lock *(u32 *)(r0 + 2) += r1; r0 = 0; exit", "may not be aligned");
+    refuses(FOUND, "r0 = -r0; exit", "arithmetic on a pointer");
+    refuses(FOUND, "r0 *= 2; exit", "arithmetic on a pointer");
+    refuses(FOUND, "w0 += 1; exit", "arithmetic on a pointer");
+    refuses(FOUND, "r0 = be64 r0; exit", "where a number is needed");
+    refuses(FOUND, "r1 = 5; r1 -= r0; r0 = 0; exit", "arithmetic on a pointer");
+    refuses(FOUND, "r1 = r0; r1 -= r0; r0 = 0; exit", "arithmetic on a pointer");
+    refuses(FOUND, "r1 = r0; r1 += r0; r0 = 0; exit", "arithmetic on a pointer");
+    refuses(FOUND, "r1 = 0x7fffffffffffffff ll; r0 += r1; r0 = 0; exit", "must be known to be within");
+    let index = format!("{UNKNOWN}; {FOUND}");
+    refuses(&index, "r0 += r6; r0 = *(u8 *)(r0 + 0); exit", "must be known to be within");
+    refuses(&index, "r6 &= 31; r0 += r6; r0 = *(u8 *)(r0 + 0); exit", "not known to be inside");
+    refuses(&index, "r6 &= 15; r0 += r6; r0 = *(u16 *)(r0 + 0); exit", "not known to be inside");
+    refuses(&index, "if r6 s> 8 goto +2; r0 += r6; r0 = *(u64 *)(r0 + 0); r0 = 0; exit", "must be known");
+    refuses(
+        &index,
+        "if r6 > 9 goto +2; r0 += r6; r0 = *(u64 *)(r0 + 0); r0 = 0; exit",
+        "not known to be inside",
+    );
+    refuses(&index, "if w6 > 8 goto +2; r0 += r6; r0 = *(u64 *)(r0 + 0); r0 = 0; exit", "must be known");
+    refuses(
+        &index,
+        "r6 &= 3; r0 += r6; r1 = 1; lock *(u64 *)(r0 + 0) += r1; r0 = 0; exit",
+        "may not be aligned",
+    );
+    refuses("", "r1 = map[@array][0] + 8 ll; r0 = *(u64 *)(r1 + 1); exit", "not known to be inside");
+    refuses(
+        "",
+        "r1 = map[@array] ll; r0 = *(u64 *)(r1 + 0); exit",
+        "the map @array, not a pointer to memory",
+    );
+    refuses("", "r1 = map[@array] ll; r1 += 8; r0 = 0; exit", "arithmetic on the map");
+}
+
+#[test]
+fn pointers_that_would_leak() {
+    refuses("", "r0 = r10; exit", "would leak");
+    refuses("", "r0 = r1; exit", "would leak");
+    refuses("", "r0 = map[@hash] ll; exit", "would leak");
+    refuses("", "w0 = w1; exit", "only a part of the context");
+    refuses("", "r0 = (s32)r10; exit", "only a part of a stack pointer");
+    refuses("", "*(u32 *)(r10 - 4) = r10; r0 = 0; exit", "only a part of a stack pointer");
+    refuses(FOUND, "*(u64 *)(r0 + 0) = r10; r0 = 0; exit", "stored outside the stack");
+    refuses(FOUND, "*(u64 *)(r0 + 0) = r0; r0 = 0; exit", "stored outside the stack");
+    refuses(FOUND, "lock *(u64 *)(r0 + 0) += r10; r0 = 0; exit", "where a number is needed");
+    refuses(FOUND, "r1 = r0; r1 = xchg_64(r0 + 0, r1); r0 = 0; exit", "where a number is needed");
+    refuses(
+        FOUND,
+        "r6 = r0; r1 = 0; r0 = cmpxchg_64(r6 + 0, r0, r1); r0 = 0; exit",
+        "where a number is needed",
+    );
+    refuses(RECORD, "*(u64 *)(r6 + 0) = r10; exit", "stored outside the stack");
+    refuses("", "if r10 > 5 goto +0; r0 = 0; exit", "compared with something else than 0");
+    refuses("", "if r1 == r10 goto +0; r0 = 0; exit", "compared with something else than 0");
+    refuses("", "if r10 > 0 goto +0; r0 = 0; exit", "only be compared with 0 by == and !=");
+    refuses("", "if w10 == 0 goto +0; r0 = 0; exit", "compared with something else");
+    refuses("r2 = 0", "if r2 == r10 goto +0; r0 = 0; exit", "compared with something else");
+    refuses(FOUND, "r0 += 17; if r0 == 0 goto +0; r0 = 0; exit", "outside its object");
+    refuses(
+        "",
+        "*(u64 *)(r10 - 8) = r1; r2 = r10; r2 += -8; r1 = map[@hash] ll; call 1; r0 = 0; exit",
+        "part of a pointer",
+    );
+    refuses(
+        "",
+        "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r3 = r2; r3 += 0; *(u64 *)(r10 - 16) = r10
+        *(u64 *)(r10 - 24) = 0; r3 += -16; r1 = map[@hash] ll; r4 = 0; call map_update_elem; r0 = 0; exit",
+        "part of a pointer",
+    );
+}
+
+#[test]
+fn arguments_of_helpers() {
+    let key = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8";
+    refuses(key, "r1 = 0; call map_lookup_elem; exit", "a map is needed, not a number");
+    refuses(key, "r1 = r10; call map_lookup_elem; exit", "a map is needed, not a stack pointer");
+    refuses(key, "call map_lookup_elem; exit", "a map is needed, not the context");
+    refuses(key, "r1 = map[@ring] ll; call map_lookup_elem; exit", "ringbuf, which the helper does not take");
+    refuses(key, "r1 = map[@array] ll; call map_delete_elem; exit", "is an array");
+    refuses(key, "r1 = map[@lanes] ll; call map_delete_elem; exit", "is an array");
+    refuses(
+        key,
+        "r1 = map[@hash] ll; r2 = 5; call map_lookup_elem; exit",
+        "not memory that a helper may reach",
+    );
+    refuses(key, "r1 = map[@hash] ll; r2 = r1; call map_lookup_elem; exit", "not memory");
+    refuses(
+        "",
+        "r2 = r1; r1 = map[@hash] ll; call map_lookup_elem; exit",
+        "the context pointer is not memory",
+    );
+    refuses(key, "r1 = map[@hash] ll; r2 += 1; call map_lookup_elem; exit", "outside the stack");
+    refuses(key, "r1 = map[@hash] ll; r2 += -8; call map_lookup_elem; exit", "never written");
+    refuses(
+        "",
+        "*(u32 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@hash] ll; call 1; exit",
+        "never written",
+    );
+    refuses(key, "r1 = map[@hash] ll; r3 = r2; r4 = 0; call map_update_elem; exit", "outside the stack");
+    refuses(
+        key,
+        "r1 = map[@hash] ll; r3 = r2; r3 += -8; r4 = 0; call map_update_elem; exit",
+        "never written",
+    );
+    refuses(
+        key,
+        "r1 = map[@percpu] ll; r3 = r2; r4 = r10; call map_update_elem; exit",
+        "where a number is needed",
+    );
+    refuses(key, "r1 = map[@percpu] ll; r3 = r2; call map_update_elem; exit", "r4 is read");
+    refuses(
+        LOOKUP,
+        "r2 = r0; r1 = map[@hash] ll; call map_lookup_elem; exit",
+        "must be compared with 0 before",
+    );
+    refuses(
+        FOUND,
+        "r2 = r0; r2 += 9; r1 = map[@hash] ll; call map_lookup_elem; exit",
+        "not known to be inside",
+    );
+    refuses("", "r1 = 0; call get_attach_cookie; exit", "the context is needed");
+    refuses("", "r1 = r10; r1 += -16; r2 = 17; call get_current_comm; exit", "outside the stack");
+    refuses("", "r1 = r10; r1 += -16; r2 = 0; call get_current_comm; exit", "0 is not allowed");
+    refuses("", "r1 = r10; r1 += -16; r2 = -1; call get_current_comm; exit", "upper bound");
+    refuses("", "r2 = 16; call get_current_comm; exit", "not memory that a helper may reach");
+    refuses(UNKNOWN, "r1 = r10; r1 += -16; r2 = r6; call get_current_comm; exit", "0 is not allowed");
+    refuses(UNKNOWN, "r1 = r10; r1 += -16; r2 = r6; r3 = 0; call probe_read_user; exit", "upper bound");
+    refuses(
+        UNKNOWN,
+        "r1 = r10; r1 += -16; r6 &= 31; r2 = r6; r3 = 0; call probe_read_user; exit",
+        "outside the stack",
+    );
+    refuses(
+        UNKNOWN,
+        "r1 = r10; r1 += -16; if r6 s> 16 goto +2; r2 = r6; r3 = 0; call 112; r0 = 0; exit",
+        "upper bound",
+    );
+    refuses(
+        "",
+        "r1 = r10; r1 += -16; r2 = 8; r3 = r10; call probe_read_user; exit",
+        "where a number is needed",
+    );
+    refuses(
+        "",
+        "r1 = r10; r1 += -16; r2 = r10; r3 = 0; call probe_read_user; exit",
+        "where a number is needed",
+    );
+    refuses(FOUND, "r1 = r0; r2 = 17; r3 = 0; call probe_read_user_str; exit", "not known to be inside");
+    refuses(
+        "",
+        "r1 = r10; r1 += -16; r2 = 8; r3 = 0; call probe_read_user; r0 = *(u64 *)(r10 - 8); exit",
+        "never written",
+    );
+    refuses(
+        UNKNOWN,
+        "r1 = r10; r1 += -8; r6 &= 7; r2 = r6; r3 = 0; call 112; r0 = *(u8 *)(r10 - 8); exit",
+        "never written",
+    );
+    does_not_run("", "call 12; exit", "tail calls");
+    does_not_run("", "call 0; exit", "no helper number 0");
+    does_not_run("", "call 0x7fffffff; exit", "no helper number");
+    does_not_run("", "call -1; exit", "no helper number -1");
+}
+
+#[test]
+fn ring_records() {
+    let ring = "r1 = map[@ring] ll";
+    refuses(RESERVE, "r0 = 0; exit", "neither submitted nor discarded");
+    refuses(RESERVE, "if r0 == 0 goto +1; r0 = 0; exit", "neither submitted nor discarded");
+    refuses(RESERVE, "*(u64 *)(r0 + 0) = 0; exit", "must be compared with 0 first");
+    refuses(RESERVE, "r1 = r0; r2 = 0; call ringbuf_submit; r0 = 0; exit", "may be null");
+    refuses(RECORD, "r0 = 0; exit", "neither submitted nor discarded");
+    refuses(RECORD, "*(u64 *)(r6 + 25) = 0; exit", "not known to be inside its 32 bytes");
+    refuses(RECORD, "r0 = *(u8 *)(r6 + 32); exit", "not known to be inside its 32 bytes");
+    refuses(RECORD, "r0 = *(u8 *)(r6 - 1); exit", "not known to be inside");
+    refuses(
+        RECORD,
+        "r1 = r6; r1 += 8; r2 = 0; call ringbuf_submit; r0 = 0; exit",
+        "the start of a ring record",
+    );
+    refuses(RECORD, "r1 = r6; r2 = r6; call ringbuf_submit; r0 = 0; exit", "where a number is needed");
+    refuses(RECORD, "r1 = r6; r2 = 0; call ringbuf_submit; *(u64 *)(r6 + 0) = 0; exit", "r6 is read");
+    refuses(
+        RECORD,
+        "r7 = r6; r1 = r6; r2 = 0; call 132; r1 = r7; r2 = 0; call 132; r0 = 0; exit",
+        "r7 is read",
+    );
+    refuses(
+        RECORD,
+        "*(u64 *)(r10 - 8) = r6; r1 = r6; r2 = 0; call 133; r1 = *(u64 *)(r10 - 8); r2 = 0; call 132
+        r0 = 0; exit",
+        "r1 is read",
+    );
+    refuses(
+        RECORD,
+        "r7 = *(u64 *)(r6 + 0); if r7 == 0 goto +3; r1 = r6; r2 = 0; call 132; r0 = 0; exit",
+        "neither",
+    );
+    refuses(
+        RECORD,
+        "r1 = map[@ring] ll; r2 = 32; r3 = 0; call 131; if r0 == 0 goto +3; r1 = r0; r2 = 0; call 132
+        r1 = r6; r2 = 0; call 132; r1 = r6; r2 = 0; call 132; r0 = 0; exit",
+        "r6 is read",
+    );
+    refuses(
+        "",
+        "r1 = r10; r1 += -8; r2 = 0; call ringbuf_submit; r0 = 0; exit",
+        "the start of a ring record",
+    );
+    refuses(FOUND, "r1 = r0; r2 = 0; call ringbuf_submit; r0 = 0; exit", "the start of a ring record");
+    refuses(ring, "r2 = 0; r3 = 0; call ringbuf_reserve; exit", "a record of 0 bytes");
+    refuses(ring, "r2 = 4089; r3 = 0; call ringbuf_reserve; exit", "the limits are 1 and 4088");
+    refuses(ring, "r2 = -1; r3 = 0; call ringbuf_reserve; exit", "the limits are");
+    refuses(
+        &format!("{UNKNOWN}; {ring}"),
+        "r2 = r6; r3 = 0; call ringbuf_reserve; exit",
+        "must be a constant",
+    );
+    refuses("r1 = map[@hash] ll", "r2 = 8; r3 = 0; call ringbuf_reserve; exit", "the helper does not take");
+    refuses(ring, "r2 = r10; r2 += -8; r3 = 8; r4 = 0; call ringbuf_output; exit", "never written");
+    refuses(
+        ring,
+        "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r3 = 9; r4 = 0; call 130; exit",
+        "outside the stack",
+    );
+}
+
+#[test]
+fn per_cpu_lanes() {
+    let rule = "non-fetching atomic";
+    does_not_run(LANE, "r0 = *(u64 *)(r0 + 0); exit", rule);
+    does_not_run(LANE, "r0 = *(u8 *)(r0 + 7); exit", rule);
+    does_not_run(LANE, "*(u64 *)(r0 + 0) = 0; r0 = 0; exit", rule);
+    does_not_run(LANE, "r1 = 1; r1 = atomic_fetch_add((u64 *)(r0 + 0), r1); r0 = 0; exit", rule);
+    does_not_run(LANE, "r1 = 1; r1 = xchg_64(r0 + 0, r1); r0 = 0; exit", rule);
+    does_not_run(LANE, "r6 = r0; r0 = 0; r1 = 1; r0 = cmpxchg_64(r6 + 0, r0, r1); r0 = 0; exit", rule);
+    does_not_run(LANE, "r2 = r0; r1 = map[@hash] ll; call 1; r0 = 0; exit", "cannot be passed to a helper");
+    does_not_run(LANE, "r1 = r0; r2 = 8; r3 = 0; call probe_read_user; exit", "cannot be passed to a helper");
+    does_not_run("", "r1 = map[@lanes][0] ll; r0 = *(u64 *)(r1 + 0); exit", rule);
+    refuses(LANE, "r1 = 1; lock *(u64 *)(r0 + 8) += r1; r0 = 0; exit", "not known to be inside its 8 bytes");
+    refuses(LANE, "r1 = 1; lock *(u32 *)(r0 + 2) += r1; r0 = 0; exit", "may not be aligned");
+    let mixed = format!("{UNKNOWN}; r7 = 1; r2 = map[@lanes][0] ll; *(u64 *)(r10 - 8) = 0");
+    let and = "lock *(u64 *)(r2 + 0) += r7; r0 = 0; exit";
+    does_not_run(
+        &mixed,
+        &format!("if r6 == 0 goto +2; r2 = map[@array][0] ll; {and}"),
+        "elsewhere on another",
+    );
+    does_not_run(&mixed, &format!("if r6 == 0 goto +2; r2 = r10; r2 += -8; {and}"), "elsewhere on another");
+}
+
+#[test]
+fn loops_that_may_not_end() {
+    refuses("", "goto -1", "may not end");
+    refuses("r0 = 0", "goto -1; exit", "may not end");
+    refuses("r0 = 0", "if r0 == 0 goto -1; exit", "may not end");
+    refuses(UNKNOWN, "if r6 != 0 goto -1; r0 = 0; exit", "may not end");
+    refuses("", "here: call ktime_get_ns; if r0 != 0 goto here; exit", "may not end");
+    refuses("r1 = 0", "here: r1 += 1; r1 &= 7; if r1 != 8 goto here; r0 = 0; exit", "may not end");
+    check(RejectionKind::TooBig, "r1 = 0", "r1 += 1; goto -2", "a loop may not end");
+    check(
+        RejectionKind::TooBig,
+        UNKNOWN,
+        "r0 = 0; here: r0 += 1; if r0 < r6 goto here; exit",
+        "a loop may not end",
+    );
+    check(
+        RejectionKind::TooBig,
+        "r0 = 0",
+        "here: r0 += 2; if r0 != 0x7ffffff goto here; exit",
+        "a loop may not end",
+    );
+}
+
+#[test]
+fn what_weir_does_not_run() {
+    does_not_run("r0 = 0", "call pc+0; exit; r0 = 0; exit", "functions inside the program");
+    does_not_run("r0 = 0", "call btf 5; exit", "kernel functions by BTF id");
+    does_not_run("r0 = 0", "may_goto +0; exit", "may_goto");
+    does_not_run("", "r0 = *(u8 *)skb[0]; exit", "packet loads");
+    does_not_run("r1 = 0", "r0 = *(u16 *)skb[r1]; exit", "packet loads");
+    does_not_run("r0 = 0", ".insn 0x8d; exit", "calls through a register");
+    does_not_run("", ".insn 0x1000111bf; exit", "arenas");
+    does_not_run("r0 = 0", ".insn 0x100fff80adb; exit", "load-acquire");
+}
+
+#[test]
+fn what_only_one_of_many_paths_does() {
+    // The path that is looked at first is fine; the second is not, and must not be taken for the first.
+    refuses(UNKNOWN, "r7 = 8; if r6 == 0 goto +1; r7 = r10; r0 = r7; r0 += 0; exit", "would leak");
+    let spill =
+        "*(u64 *)(r10 - 8) = 1; if r6 == 0 goto +1; *(u64 *)(r10 - 8) = r10; r0 = *(u64 *)(r10 - 8); exit";
+    refuses(UNKNOWN, spill, "would leak");
+    let index = format!("{UNKNOWN}; {FOUND}");
+    refuses(
+        &index,
+        "r7 = 8; if r6 == 0 goto +1; r7 = 9; r0 += r7; r0 = *(u64 *)(r0 + 0); exit",
+        "not known to be inside",
+    );
+    refuses(
+        &index,
+        "r7 = 9; if r6 == 0 goto +1; r7 = 8; r0 += r7; r0 = *(u64 *)(r0 + 0); exit",
+        "not known to be inside",
+    );
+    // Two lookups, one check: the other may still be null.
+    let two = format!("{LOOKUP}; r7 = r0; {LOOKUP}");
+    refuses(&two, "if r0 == 0 goto +1; r0 = *(u64 *)(r7 + 0); r0 = 0; exit", "must be compared with 0");
+    // The same register holds one of two lookups; checking the one that is not it proves nothing.
+    let either =
+        format!("{UNKNOWN}; {LOOKUP}; r7 = r0; {LOOKUP}; r8 = r0; if r6 == 0 goto +1; r8 = r7; r9 = r7");
+    refuses(&either, "if r9 == 0 goto +1; r0 = *(u64 *)(r8 + 0); r0 = 0; exit", "must be compared with 0");
+    // A record is held on one of two paths that meet.
+    refuses(&format!("{UNKNOWN}; r0 = 0; if r6 == 0 goto +8; {RECORD}"), "goto +0; r0 = 0; exit", "neither");
+    // Bounds that hold for the first round of a loop alone.
+    refuses(
+        FOUND,
+        "r7 = 0; here: r1 = r0; r1 += r7; *(u8 *)(r1 + 0) = 1; r7 += 1; if r7 != 17 goto here; r0 = 0; exit",
+        "not known to be inside",
+    );
+}
+
+#[test]
+fn maps_that_cannot_be() {
+    let check = |kind, key_bytes, value_bytes, max_entries, part: &str| {
+        let mut object = object("r0 = 0", "exit");
+        object.maps = vec![MapSpec { name: "@m".into(), kind, key_bytes, value_bytes, max_entries }];
+        let rejection = rejection(&object);
+        assert!(rejection.at.is_none() && rejection.to_string().contains(part), "{rejection}");
+    };
+    check(MapKind::Hash, 0, 8, 1, "a key of 0 bytes");
+    check(MapKind::Hash, 513, 8, 1, "a key of 513 bytes");
+    check(MapKind::Hash, u32::MAX, 8, 1, "a key of");
+    check(MapKind::Hash, 8, 0, 1, "a value of 0 bytes");
+    check(MapKind::Hash, 8, u32::MAX, 1, "a value of");
+    check(MapKind::PerCpuHash, 8, 8, 0, "no entries");
+    check(MapKind::Array, 8, 8, 1, "the key of an array");
+    check(MapKind::PerCpuArray, 0, 8, 1, "the key of an array");
+    check(MapKind::RingBuf, 4, 0, 4096, "no key and no value");
+    check(MapKind::RingBuf, 0, 0, 4095, "power of two");
+    check(MapKind::RingBuf, 0, 0, 12288, "power of two");
+    check(MapKind::RingBuf, 0, 0, 0, "power of two");
+    check(MapKind::RingBuf, 0, 0, 1 << 31, "power of two");
+}
+
+#[test]
+fn programs_beyond_the_limits() {
+    let mut object = object("r0 = 0", "exit");
+    let add = object.programs[0].insns[0];
+    object.programs[0].insns.splice(0..0, std::iter::repeat_n(add, 65_535));
+    let rejection = rejection(&object);
+    assert_eq!((rejection.kind, rejection.at), (RejectionKind::TooBig, None), "{rejection}");
+}
+
+#[test]
+fn messages_name_program_instruction_and_reason() {
+    let object = object(FOUND, "r0 = *(u64 *)(r0 + 12); exit");
+    assert_eq!(
+        rejection(&object).to_string(),
+        "p: instruction 8: `r0 = *(u64 *)(r0 + 0xc)`: unsafe: 8 bytes at a pointer 0x0 bytes into a value of \
+         @hash+0xc are not known to be inside its 16 bytes"
+    );
+}
