@@ -1,0 +1,264 @@
+//! The machine: eleven registers, a program counter, call frames, and the checked memory of `weir_rt::memory`.
+
+use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::{Insn, MapSpec};
+use weir_rt::executable::Frame;
+use weir_rt::memory::{AtomicOp, Space, Violation, Width};
+
+use crate::alu::{Swap, alu32, alu64, holds32, holds64, swap};
+use crate::limits::{CALL_DEPTH_MAX, STACK_FRAME_BYTES};
+use crate::{Environment, Fault};
+
+/// Runs `insns` from the first one to the `EXIT` of the outermost function.
+pub(crate) fn run(
+    insns: &[Insn],
+    maps: &[MapSpec],
+    environment: &Environment<'_>,
+    frame: &mut Frame,
+    steps: u64,
+) -> Result<u64, Fault> {
+    let memory = Space::new(environment.segment, frame);
+    check_maps(&memory, maps)?;
+    let mut machine = Machine { insns, registers: [0; 11], pc: 0, callers: Vec::new(), memory };
+    machine.registers[1] = machine.memory.context();
+    machine.registers[10] = machine.memory.stack_top();
+    for _ in 0..steps {
+        if let Some(result) = machine.step()? {
+            machine.memory.finish().map_err(|violation| Fault::End { violation })?;
+            return Ok(result);
+        }
+    }
+    Err(Fault::Steps { steps })
+}
+
+struct Machine<'a> {
+    insns: &'a [Insn],
+    registers: [u64; 11],
+    pc: usize,
+    callers: Vec<Caller>,
+    memory: Space<'a>,
+}
+
+/// What a local call saves.
+struct Caller {
+    return_to: usize,
+    /// r6 to r10.
+    kept: [u64; 5],
+}
+
+fn check_maps(memory: &Space<'_>, maps: &[MapSpec]) -> Result<(), Fault> {
+    let present: Vec<&MapSpec> = memory.maps().collect();
+    if present.len() != maps.len() {
+        return Err(Fault::Maps { what: format!("{} instead of {}", present.len(), maps.len()) });
+    }
+    match maps.iter().zip(present).find(|(wanted, present)| wanted != present) {
+        Some((wanted, present)) => Err(Fault::Maps { what: format!("{present:?} instead of {wanted:?}") }),
+        None => Ok(()),
+    }
+}
+
+impl Machine<'_> {
+    /// One instruction; r0 if it ended the program.
+    fn step(&mut self) -> Result<Option<u64>, Fault> {
+        let insn = *self.insns.get(self.pc).ok_or(Fault::Jump { pc: self.pc, target: self.pc as i64 })?;
+        if insn.dst > 10 || (insn.src > 10) {
+            return Err(self.bad(insn));
+        }
+        match insn.class() {
+            class::ALU | class::ALU64 => self.arithmetic(insn)?,
+            class::LD => self.wide_load(insn)?,
+            class::LDX => self.load(insn)?,
+            class::ST | class::STX => self.store(insn)?,
+            _ => return self.jump(insn),
+        }
+        self.pc += 1;
+        Ok(None)
+    }
+
+    fn arithmetic(&mut self, insn: Insn) -> Result<(), Fault> {
+        let is_64 = insn.class() == class::ALU64;
+        let op = insn.opcode & 0xf0;
+        let dst = self.registers[insn.dst as usize];
+        let result = if op == alu::END {
+            let kind = match (is_64, insn.opcode & source::X) {
+                (false, source::K) => Some(Swap::ToLittle),
+                (false, _) | (true, source::K) => Some(Swap::Reverse),
+                (true, _) => None,
+            };
+            kind.filter(|_| insn.off == 0 && insn.src == 0).and_then(|kind| swap(kind, insn.imm, dst))
+        } else {
+            let src = self.operand(insn);
+            // Only a register can be moved with sign extension.
+            let is_extending_constant = op == alu::MOV && insn.off != 0 && insn.opcode & source::X == 0;
+            let compute = if is_64 { alu64 } else { alu32 };
+            compute(op, insn.off, dst, src).filter(|_| !is_extending_constant)
+        };
+        let result = result.ok_or_else(|| self.bad(insn))?;
+        self.set(insn, insn.dst, result)
+    }
+
+    fn wide_load(&mut self, insn: Insn) -> Result<(), Fault> {
+        let second = self.insns.get(self.pc + 1).copied().unwrap_or_default();
+        let is_sound = insn.opcode == LD_IMM64
+            && insn.off == 0
+            && self.pc + 1 < self.insns.len()
+            && (second.opcode, second.dst, second.src, second.off) == (0, 0, 0, 0);
+        if !is_sound {
+            return Err(self.bad(insn));
+        }
+        let index = insn.imm as u32;
+        let value = match insn.src {
+            pseudo::NONE => u64::from(insn.imm as u32) | u64::from(second.imm as u32) << 32,
+            pseudo::MAP_INDEX => self.checked(self.memory.map(index))?,
+            pseudo::MAP_INDEX_VALUE => {
+                self.checked(self.memory.map_value(index))?.wrapping_add(u64::from(second.imm as u32))
+            }
+            _ => return Err(self.bad(insn)),
+        };
+        self.set(insn, insn.dst, value)?;
+        self.pc += 1;
+        Ok(())
+    }
+
+    fn load(&mut self, insn: Insn) -> Result<(), Fault> {
+        let width = width(insn);
+        let address = self.registers[insn.src as usize].wrapping_add_signed(insn.off.into());
+        let value = match insn.opcode & 0xe0 {
+            mode::MEM => self.checked(self.memory.load(address, width))?,
+            mode::MEMSX if width != Width::B8 => {
+                let value = self.checked(self.memory.load(address, width))?;
+                let unused = 64 - 8 * width.bytes();
+                ((value << unused) as i64 >> unused) as u64
+            }
+            _ => return Err(self.bad(insn)),
+        };
+        self.set(insn, insn.dst, value)
+    }
+
+    fn store(&mut self, insn: Insn) -> Result<(), Fault> {
+        let width = width(insn);
+        let address = self.registers[insn.dst as usize].wrapping_add_signed(insn.off.into());
+        match (insn.class(), insn.opcode & 0xe0) {
+            (class::ST, mode::MEM) => {
+                let done = self.memory.store(address, width, insn.imm as i64 as u64);
+                self.checked(done)
+            }
+            (class::STX, mode::MEM) => {
+                let done = self.memory.store(address, width, self.registers[insn.src as usize]);
+                self.checked(done)
+            }
+            (class::STX, mode::ATOMIC) if matches!(width, Width::B4 | Width::B8) => {
+                self.atomic(insn, address, width)
+            }
+            _ => Err(self.bad(insn)),
+        }
+    }
+
+    fn atomic(&mut self, insn: Insn, address: u64, width: Width) -> Result<(), Fault> {
+        let operand = self.registers[insn.src as usize];
+        let op = match insn.imm {
+            atomic::XCHG => AtomicOp::Exchange(operand),
+            atomic::CMPXCHG => AtomicOp::CompareExchange { expected: self.registers[0], new: operand },
+            imm => match imm & !atomic::FETCH {
+                atomic::ADD => AtomicOp::Add(operand),
+                atomic::OR => AtomicOp::Or(operand),
+                atomic::AND => AtomicOp::And(operand),
+                atomic::XOR => AtomicOp::Xor(operand),
+                _ => return Err(self.bad(insn)),
+            },
+        };
+        let done = self.memory.atomic(address, width, op);
+        let old = self.checked(done)?;
+        match insn.imm {
+            atomic::CMPXCHG => self.set(insn, 0, old),
+            imm if imm & atomic::FETCH != 0 => self.set(insn, insn.src, old),
+            _ => Ok(()),
+        }
+    }
+
+    fn jump(&mut self, insn: Insn) -> Result<Option<u64>, Fault> {
+        let is_64 = insn.class() == class::JMP;
+        let op = insn.opcode & 0xf0;
+        let is_register = insn.opcode & source::X != 0;
+        match op {
+            jmp::JA if is_register => Err(self.bad(insn)),
+            jmp::JA => self.go(if is_64 { insn.off.into() } else { insn.imm.into() }),
+            jmp::CALL if is_64 && !is_register => self.call(insn),
+            jmp::EXIT if is_64 && !is_register => Ok(self.exit()),
+            _ => {
+                let dst = self.registers[insn.dst as usize];
+                let compare = if is_64 { holds64 } else { holds32 };
+                let holds = compare(op, dst, self.operand(insn)).ok_or_else(|| self.bad(insn))?;
+                self.go(if holds { insn.off.into() } else { 0 })
+            }
+        }
+    }
+
+    fn call(&mut self, insn: Insn) -> Result<Option<u64>, Fault> {
+        match insn.src {
+            pseudo::HELPER => {
+                let [_, r1, r2, r3, r4, r5, ..] = self.registers;
+                let done = self.memory.call(insn.imm, [r1, r2, r3, r4, r5]);
+                self.registers[0] = self.checked(done)?;
+                self.pc += 1;
+                Ok(None)
+            }
+            pseudo::LOCAL => {
+                if self.callers.len() + 1 >= CALL_DEPTH_MAX as usize {
+                    return Err(Fault::CallDepth { pc: self.pc });
+                }
+                let [.., r6, r7, r8, r9, r10] = self.registers;
+                self.callers.push(Caller { return_to: self.pc + 1, kept: [r6, r7, r8, r9, r10] });
+                self.registers[10] -= u64::from(STACK_FRAME_BYTES);
+                self.go(insn.imm.into())
+            }
+            _ => Err(self.bad(insn)),
+        }
+    }
+
+    fn exit(&mut self) -> Option<u64> {
+        let Some(caller) = self.callers.pop() else { return Some(self.registers[0]) };
+        self.registers[6..].copy_from_slice(&caller.kept);
+        self.pc = caller.return_to;
+        None
+    }
+
+    /// Goes on `offset` instructions behind the next one.
+    fn go(&mut self, offset: i64) -> Result<Option<u64>, Fault> {
+        let target = self.pc as i64 + 1 + offset;
+        let index = usize::try_from(target).ok().filter(|index| *index < self.insns.len());
+        let index = index.ok_or(Fault::Jump { pc: self.pc, target })?;
+        self.pc = index;
+        Ok(None)
+    }
+
+    fn operand(&self, insn: Insn) -> u64 {
+        if insn.opcode & source::X != 0 { self.registers[insn.src as usize] } else { insn.imm as i64 as u64 }
+    }
+
+    /// r10 cannot be written.
+    fn set(&mut self, insn: Insn, register: u8, value: u64) -> Result<(), Fault> {
+        if register == 10 {
+            return Err(self.bad(insn));
+        }
+        self.registers[register as usize] = value;
+        Ok(())
+    }
+
+    fn checked<T>(&self, result: Result<T, Violation>) -> Result<T, Fault> {
+        result.map_err(|violation| Fault::Memory { pc: self.pc, violation })
+    }
+
+    fn bad(&self, insn: Insn) -> Fault {
+        Fault::Instruction { pc: self.pc, insn }
+    }
+}
+
+fn width(insn: Insn) -> Width {
+    match insn.opcode & 0x18 {
+        size::B => Width::B1,
+        size::H => Width::B2,
+        size::W => Width::B4,
+        _ => Width::B8,
+    }
+}

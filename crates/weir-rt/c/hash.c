@@ -1,0 +1,265 @@
+/*
+ * HASH and PERCPU_HASH: chains of nodes from a fixed pool, without locks.
+ *
+ * Guarantees, with any number of threads, signal handlers that interrupt any of them, and threads that die anywhere:
+ * - A key is at most once in its chain. Inserts go to the head by a CAS from the head that the search began with, so
+ *   an insert in between makes the search start again.
+ * - A delete is one CAS that marks the node's link; a replacement is one CAS that marks the link and puts the new
+ *   node behind it. Whoever passes a marked node unlinks it, and the one whose CAS unlinked it frees it.
+ * - A search trusts nothing it read from a node until the link that led there was seen unchanged afterwards: nodes
+ *   are used again at once (the kernel's preallocated maps do the same to a program that keeps a pointer).
+ * - No operation waits. One that is disturbed too often is given up, counted as `contended`, and answers
+ *   "absent" (lookup) or EBUSY.
+ *
+ * Replacements take their nodes from a small list of spares and give the old node to it, so that a full map can
+ * still be updated and exactly max_entries keys fit. A thread that dies between taking a node and publishing it
+ * loses that node.
+ *
+ * All-zero memory is an empty map.
+ */
+#include "hash.h"
+
+enum search { FOUND, ABSENT, GAVE_UP };
+
+static enum search search(const struct weir_map *map, const u8 *key, u64 hash, struct found *at, u32 *steps)
+{
+    void *bucket = bucket_of(map, hash);
+restart:
+    if (*steps == 0)
+        return GAVE_UP;
+    at->link = bucket;
+    at->head_word = at->link_word = load(bucket);
+    while (*steps) {
+        --*steps;
+        if ((at->link_word & LINK_INDEX) == 0) {
+            /* The last node may have been replaced while its key was compared. */
+            read_fence();
+            if (load(at->link) != at->link_word)
+                goto restart;
+            return ABSENT;
+        }
+        struct node *node = at->node = node_at(map, at->link_word);
+        if (!node) {
+            count_at((u64)&control_of(map)->corrupt);
+            return GAVE_UP;
+        }
+        u64 word = at->node_word = load(&node->next);
+        if (load(at->link) != at->link_word)
+            goto restart;
+        if (word & LINK_MARKS) {
+            u64 past = link_to(at->link_word, word);
+            if (!cas(at->link, at->link_word, past))
+                goto restart;
+            weir_hash_release(map, node, word);
+            if (at->link == bucket)
+                at->head_word = past;
+            at->link_word = past;
+            continue;
+        }
+        if (load_relaxed(&node->hash) == hash && same_key(map, node, key)) {
+            read_fence();
+            if (load(&node->next) != word)
+                goto restart;
+            return FOUND;
+        }
+        at->link = &node->next;
+        at->link_word = word;
+    }
+    return GAVE_UP;
+}
+
+/* Takes a node from a free list, or one never used of `fresh`. 0: none left. */
+static struct node *take(const struct weir_map *map, u64 *list, u64 *fresh, u64 first, u64 nodes)
+{
+    for (u32 tries = 0; tries < STEPS_MAX; tries++) {
+        u64 head = load(list);
+        struct node *node = node_at(map, head);
+        if (node) {
+            if (cas(list, head, link_to(head, load(&node->next))))
+                return node;
+            continue;
+        }
+        if (head & LINK_INDEX) {
+            count_at((u64)&control_of(map)->corrupt);
+            return 0;
+        }
+        u64 taken = load(fresh);
+        if (taken >= nodes)
+            return 0;
+        if (cas(fresh, taken, taken + 1))
+            return node_at(map, first + taken + 1);
+    }
+    count_at((u64)&control_of(map)->contended);
+    return 0;
+}
+static struct node *take_free(const struct weir_map *map)
+{
+    struct weir_control *control = control_of(map);
+    return take(map, &control->free_or_producer, &control->fresh, 0, map->max_entries);
+}
+static struct node *take_spare(const struct weir_map *map)
+{
+    struct weir_control *control = control_of(map);
+    u64 spares = map->node_count - map->max_entries;
+    return take(map, &control->spare_or_consumer, &control->fresh_spare, map->max_entries, spares);
+}
+
+void weir_hash_release(const struct weir_map *map, struct node *node, u64 word)
+{
+    struct weir_control *control = control_of(map);
+    u64 *list = word & LINK_REPLACED ? &control->spare_or_consumer : &control->free_or_producer;
+    u64 index = node_index(map, node) + 1;
+    for (u32 tries = 0; tries < STEPS_MAX; tries++) {
+        u64 head = load(list);
+        store(&node->next, link_to(load(&node->next), head));
+        if (cas(list, head, link_to(head, index)))
+            return;
+    }
+    count_at((u64)&control->contended);
+}
+
+/* Fills a node that nobody else can see. A per-CPU value goes to the shared lane, the others start at zero. */
+static void fill(const struct weir_map *map, struct node *node, const u8 *key, u64 hash, const u8 *value)
+{
+    store_relaxed(&node->hash, hash);
+    copy_in((u64)node->key, key, map->key_bytes);
+    u64 at = value_of(map, node);
+    for (u32 lane = 0; lane + 1 < map->lanes; lane++)
+        zero_words(at + lane * map->lane_stride, map->value_bytes);
+    copy_in(at + (map->lanes - 1) * map->lane_stride, value, map->value_bytes);
+}
+
+/* Sets the small value if the node's link is still `word`. */
+static int set_small(struct node *node, u64 word, u64 value)
+{
+    u64 low = word, high = load_relaxed(&node->small_value);
+    for (u32 tries = 0; tries < STEPS_MAX; tries++) {
+        u8 done;
+        __asm__ volatile("lock cmpxchg16b %1"
+                         : "=@ccz"(done), "+m"(*(u8(*)[16])node), "+a"(low), "+d"(high)
+                         : "b"(word), "c"(value)
+                         : "memory");
+        if (done)
+            return 1;
+        if (low != word)
+            return 0;
+    }
+    return 0;
+}
+
+/* After a mark: takes the node out of its chain, or makes a search do so if the chain has changed. */
+static void unlink_marked(const struct weir_map *map, const u8 *key, u64 hash, struct found *at, u64 marked)
+{
+    if (cas(at->link, at->link_word, link_to(at->link_word, marked))) {
+        weir_hash_release(map, at->node, marked);
+        return;
+    }
+    u32 steps = STEPS_MAX;
+    search(map, key, hash, at, &steps);
+}
+
+u64 weir_hash_lookup(const struct weir_map *map, const void *key)
+{
+    struct found at;
+    u32 steps = STEPS_MAX;
+    switch (search(map, key, hash_of(map, key), &at, &steps)) {
+    case FOUND:
+        return value_of(map, at.node);
+    case ABSENT:
+        return 0;
+    default:
+        count_at((u64)&control_of(map)->contended);
+        return 0;
+    }
+}
+
+/* One try to change the value of a key that is there: 1 done, 0 the chain changed, or -EBUSY. */
+static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 *value, struct found *at)
+{
+    struct node *old = at->node;
+    if (map->kind == KIND_PERCPU_HASH) {
+        copy_in(value_of(map, old) + (map->lanes - 1) * map->lane_stride, value, map->value_bytes);
+        return 1;
+    }
+    if (map->value_bytes <= 8)
+        return set_small(old, at->node_word, word_of(value, map->value_bytes, 0));
+    struct node *node = take_spare(map);
+    if (!node)
+        return -EBUSY;
+    fill(map, node, key, hash, value);
+    store(&node->next, link_to(load(&node->next), at->node_word));
+    u64 marked = link_to(at->node_word, node_index(map, node) + 1) | LINK_REPLACED;
+    if (!cas(&old->next, at->node_word, marked)) {
+        weir_hash_release(map, node, LINK_REPLACED);
+        return 0;
+    }
+    unlink_marked(map, key, hash, at, marked);
+    return 1;
+}
+
+s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags)
+{
+    if (flags > BPF_EXIST)
+        return -EINVAL;
+    u64 hash = hash_of(map, key);
+    struct node *node = 0;
+    struct found at;
+    u32 steps = STEPS_MAX;
+    s64 result;
+    for (;;) {
+        enum search end = search(map, key, hash, &at, &steps);
+        if (end == GAVE_UP) {
+            result = -EBUSY;
+            break;
+        }
+        if (end == FOUND) {
+            result = flags == BPF_NOEXIST ? -EEXIST : change(map, key, hash, value, &at);
+            if (result == 0)
+                continue;
+            break;
+        }
+        if (flags == BPF_EXIST) {
+            result = -ENOENT;
+            break;
+        }
+        if (!node) {
+            node = take_free(map);
+            if (!node) {
+                count_at((u64)&control_of(map)->full);
+                return -E2BIG;
+            }
+            fill(map, node, key, hash, value);
+        }
+        store(&node->next, link_to(load(&node->next), at.head_word));
+        if (cas(bucket_of(map, hash), at.head_word, link_to(at.head_word, node_index(map, node) + 1)))
+            return 0;
+    }
+    if (node)
+        weir_hash_release(map, node, 0);
+    if (result == -EBUSY)
+        count_at((u64)&control_of(map)->contended);
+    return result > 0 ? 0 : result;
+}
+
+s64 weir_hash_delete(const struct weir_map *map, const void *key)
+{
+    u64 hash = hash_of(map, key);
+    struct found at;
+    u32 steps = STEPS_MAX;
+    for (;;) {
+        switch (search(map, key, hash, &at, &steps)) {
+        case ABSENT:
+            return -ENOENT;
+        case FOUND:
+            break;
+        default:
+            count_at((u64)&control_of(map)->contended);
+            return -EBUSY;
+        }
+        u64 marked = link_to(at.node_word, at.node_word) | LINK_DELETED;
+        if (cas(&at.node->next, at.node_word, marked)) {
+            unlink_marked(map, key, hash, &at, marked);
+            return 0;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+/*
+ * Nodes and links of hash maps, shared by hash.c (everywhere) and inspect.c (the controller alone).
+ *
+ * A link word is {version:37, replaced:1, deleted:1, index + 1:25}. Bucket heads, free lists and each node's `next`
+ * are links. Every change of a link raises its version, also across a node's lives, so an unchanged link word means
+ * an unchanged link (a reader would have to sleep through 2^37 changes to be fooled).
+ */
+#ifndef WEIR_HASH_H
+#define WEIR_HASH_H
+#include "weir.h"
+
+#define LINK_INDEX 0x1fffffful
+#define LINK_DELETED (1ul << 25)
+#define LINK_REPLACED (1ul << 26)
+#define LINK_MARKS (LINK_DELETED | LINK_REPLACED)
+#define LINK_VERSION (1ul << 27)
+
+/* Steps that one operation may take, restarts included. Buckets are at least as many as entries, so a chain of this
+ * length means a corrupted segment, and so many restarts a starved thread. */
+#define STEPS_MAX 8192u
+
+struct node {
+    u64 next;
+    u64 small_value; /* a HASH's value of at most 8 bytes: changed together with `next` by cmpxchg16b */
+    u64 hash;
+    u64 key[];
+};
+
+_Static_assert(__builtin_offsetof(struct node, key) == 24, "NODE_HEADER_BYTES of src/abi.rs");
+
+/* Where a search ended. */
+struct found {
+    void *link;      /* the link that leads to the node, and its word */
+    u64 link_word;
+    struct node *node;
+    u64 node_word;   /* the node's own link */
+    u64 head_word;   /* the bucket's head, as the search saw it first */
+};
+
+INLINE u64 link_to(u64 old, u64 index) { return ((old & ~(LINK_VERSION - 1)) + LINK_VERSION) | (index & LINK_INDEX); }
+
+/* The node that a link word leads to; 0 for none and for an index out of bounds. */
+INLINE struct node *node_at(const struct weir_map *map, u64 word)
+{
+    u64 index = word & LINK_INDEX;
+    if (index == 0 || index > map->node_count)
+        return 0;
+    return (struct node *)(map->nodes + (index - 1) * map->node_stride);
+}
+INLINE u64 node_index(const struct weir_map *map, const struct node *node)
+{
+    return ((u64)node - map->nodes) / map->node_stride;
+}
+INLINE u64 value_of(const struct weir_map *map, const struct node *node)
+{
+    return map->data + node_index(map, node) * map->elem_stride;
+}
+INLINE void *bucket_of(const struct weir_map *map, u64 hash)
+{
+    return (void *)(map->buckets + 8 * (hash & map->bucket_mask));
+}
+
+INLINE u64 hash_of(const struct weir_map *map, const u8 *key)
+{
+    u64 hash = map->seed ^ map->key_bytes;
+    for (u32 n = 0; n < words(map->key_bytes); n++) {
+        hash = (hash ^ word_of(key, map->key_bytes, n)) * 0x9e3779b97f4a7c15ul;
+        hash ^= hash >> 32;
+    }
+    hash *= 0xd6e8feb86659fd93ul;
+    return hash ^ hash >> 32;
+}
+INLINE int same_key(const struct weir_map *map, const struct node *node, const u8 *key)
+{
+    for (u32 n = 0; n < words(map->key_bytes); n++)
+        if (load_relaxed(&node->key[n]) != word_of(key, map->key_bytes, n))
+            return 0;
+    return 1;
+}
+
+/* Gives an unlinked node back to the list it belongs to, as `word`, its last link, says. */
+void weir_hash_release(const struct weir_map *map, struct node *node, u64 word);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * What only the controller does with a hash map: consistent copies of values, for reading and dumping.
+ */
+#include "hash.h"
+
+/* The value as its reader sees it: words summed over lanes. */
+static void copy_out(const struct weir_map *map, const struct node *node, u64 *to)
+{
+    u64 at = value_of(map, node);
+    for (u32 n = 0; n < words(map->value_bytes); n++) {
+        u64 sum = 0;
+        for (u32 lane = 0; lane < map->lanes; lane++)
+            sum += load_relaxed((void *)(at + lane * map->lane_stride + 8ul * n));
+        to[n] = sum;
+    }
+}
+
+/*
+ * Copies the entries of one bucket: for each, `entry_words` words in `out`: node index, key words, value words.
+ * Returns their number, or -EBUSY; entries beyond `capacity` are counted, not written.
+ */
+s64 weir_hash_dump(const struct weir_map *map, u64 bucket, u64 *out, u64 capacity, u64 entry_words)
+{
+    u32 steps = STEPS_MAX;
+    u32 key_words = words(map->key_bytes);
+    void *head = (void *)(map->buckets + 8 * (bucket & map->bucket_mask));
+restart:;
+    void *link = head;
+    u64 link_word = load(link);
+    u64 entries = 0;
+    while (steps) {
+        --steps;
+        if ((link_word & LINK_INDEX) == 0) {
+            read_fence();
+            if (load(link) != link_word)
+                goto restart;
+            return (s64)entries;
+        }
+        struct node *node = node_at(map, link_word);
+        if (!node) {
+            count_at((u64)&control_of(map)->corrupt);
+            return -EBUSY;
+        }
+        u64 word = load(&node->next);
+        if (load(link) != link_word)
+            goto restart;
+        if (word & LINK_MARKS) {
+            u64 past = link_to(link_word, word);
+            if (!cas(link, link_word, past))
+                goto restart;
+            weir_hash_release(map, node, word);
+            link_word = past;
+            continue;
+        }
+        if (entries < capacity) {
+            u64 *entry = out + entries * entry_words;
+            entry[0] = node_index(map, node);
+            for (u32 n = 0; n < key_words; n++)
+                entry[1 + n] = load_relaxed(&node->key[n]);
+            copy_out(map, node, entry + 1 + key_words);
+            read_fence();
+            if (load(&node->next) != word)
+                goto restart;
+        }
+        entries++;
+        link = &node->next;
+        link_word = word;
+    }
+    count_at((u64)&control_of(map)->contended);
+    return -EBUSY;
+}
+
+/* The bucket that a key belongs to. */
+u64 weir_hash_bucket(const struct weir_map *map, const void *key) { return hash_of(map, key) & map->bucket_mask; }

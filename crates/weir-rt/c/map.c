@@ -1,0 +1,51 @@
+/*
+ * The three map helpers: arrays here, hashes in hash.c. Flags and errors are the kernel's (kernel/bpf/arraymap.c,
+ * hashtab.c as documented by bpf(2) and bpf-helpers(7)).
+ *
+ * A lookup in a per-CPU map answers the address in lane 0; the engine adds its lane. An update of a per-CPU map
+ * writes the shared lane: the CPUs' own lanes are changed by rseq code alone, so that a store here could be lost.
+ */
+#include "weir.h"
+
+INLINE int is_hash(const struct weir_map *map) { return map->kind == KIND_HASH || map->kind == KIND_PERCPU_HASH; }
+
+INLINE u32 index_of(const void *key) { return *(const u32_any *)key; }
+
+static s64 array_update(const struct weir_map *map, u32 index, const u8 *value, u64 flags)
+{
+    int per_cpu = map->kind == KIND_PERCPU_ARRAY;
+    if ((per_cpu ? flags : flags & ~(u64)BPF_F_LOCK) > BPF_EXIST)
+        return -EINVAL;
+    if (index >= map->max_entries)
+        return -E2BIG;
+    if (flags & BPF_NOEXIST)
+        return -EEXIST;
+    if (flags & BPF_F_LOCK)
+        return -EINVAL;
+    copy_in(map->data + (map->lanes - 1) * map->lane_stride + (u64)index * map->elem_stride, value, map->value_bytes);
+    return 0;
+}
+
+u64 weir_map_lookup_elem(const struct weir_map *map, const void *key)
+{
+    if (is_hash(map))
+        return weir_hash_lookup(map, key);
+    if (map->kind == KIND_RINGBUF)
+        return 0;
+    u32 index = index_of(key);
+    return index < map->max_entries ? map->data + (u64)index * map->elem_stride : 0;
+}
+
+s64 weir_map_update_elem(const struct weir_map *map, const void *key, const void *value, u64 flags)
+{
+    if (is_hash(map))
+        return weir_hash_update(map, key, value, flags);
+    if (map->kind == KIND_RINGBUF)
+        return -EINVAL;
+    return array_update(map, index_of(key), value, flags);
+}
+
+s64 weir_map_delete_elem(const struct weir_map *map, const void *key)
+{
+    return is_hash(map) ? weir_hash_delete(map, key) : -EINVAL;
+}

@@ -1,0 +1,185 @@
+/*
+ * The words of the in-target runtime: descriptors, control blocks, the island, atomics and raw system calls.
+ *
+ * The same C runs in two places: as a position-independent image inside a traced process, and linked into the
+ * controller, where the segment may be written by a hostile target at the same time. So everything read from
+ * shared memory is masked or bounds-checked before it becomes an address, and every loop has a budget. What is
+ * trusted: the descriptor (`struct weir_map`) and the island, which live in memory the target cannot write.
+ *
+ * No libc, no locks, no allocation, no global mutable state, no vector or x87 instruction, no string instruction.
+ * Byte layouts are described in docs/segment.md and pinned by tests on the Rust side (src/abi.rs).
+ */
+#ifndef WEIR_H
+#define WEIR_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+typedef long s64;
+
+/* A word at any alignment: keys and values of programs may lie anywhere on the eBPF stack. */
+typedef u64 __attribute__((aligned(1), may_alias)) u64_any;
+typedef u32 __attribute__((aligned(1), may_alias)) u32_any;
+typedef u64 __attribute__((may_alias)) u64_word;
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Map kinds, numbered as in the kernel's enum bpf_map_type. */
+enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6, KIND_RINGBUF = 27 };
+
+/* Update flags (linux/bpf.h). */
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+
+/* Errors (asm-generic/errno-base.h, errno.h). */
+enum { ENOENT = 2, EPERM = 1, E2BIG = 7, EAGAIN = 11, EFAULT = 14, EBUSY = 16, EEXIST = 17, EINVAL = 22, ENOSYS = 38 };
+
+/* What a helper takes as a map. 128 bytes; addresses are of the process the descriptor is for. */
+struct weir_map {
+    u32 kind;
+    u32 key_bytes;
+    u32 value_bytes;
+    u32 max_entries;
+    u32 elem_stride;  /* bytes from one element's value to the next, in one lane */
+    u32 lanes;        /* 1, or CPUs + 1 for per-CPU kinds; the last lane is the shared one */
+    u64 lane_stride;  /* bytes from a value in one lane to the same value in the next */
+    u64 control;      /* address of struct weir_control */
+    u64 data;         /* address of the first value (lane 0), or of a ring's data */
+    u64 buckets;      /* hash: address of the bucket heads */
+    u64 nodes;        /* hash: address of the first node */
+    u32 bucket_mask;  /* hash: buckets - 1 */
+    u32 node_stride;  /* hash: bytes from one node to the next, a multiple of 16 */
+    u32 node_count;   /* hash: max_entries + spare nodes */
+    u32 key_stride;   /* hash: key_bytes rounded up to 8 */
+    u64 seed;         /* hash: of the hash function; ring: of the words that mark free space (even) */
+    u64 reserved[5];
+};
+_Static_assert(sizeof(struct weir_map) == 128, "docs/segment.md");
+_Static_assert(__builtin_offsetof(struct weir_map, lane_stride) == 24, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_map, nodes) == 56, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_map, seed) == 80, "src/abi.rs");
+
+/* The first 256 bytes of a map's area. Written by everybody. */
+struct weir_control {
+    u64 free_or_producer;  /* 0: hash: list of free nodes; ring: bytes ever reserved */
+    u64 pad0[7];
+    u64 spare_or_consumer; /* 64: hash: list of spare nodes; ring: bytes ever consumed */
+    u64 pad1[7];
+    u64 fresh;             /* 128: hash: nodes below this were taken at least once */
+    u64 fresh_spare;       /* 136: the same for spare nodes */
+    u64 pad2[6];
+    u64 full;              /* 192: updates refused with E2BIG */
+    u64 contended;         /* 200: operations given up after their budget of steps */
+    u64 dropped;           /* 208: ring records refused because the ring was full */
+    u64 corrupt;           /* 216: impossible values seen in shared memory */
+    u64 pad3[4];
+};
+_Static_assert(sizeof(struct weir_control) == 256, "docs/segment.md");
+_Static_assert(__builtin_offsetof(struct weir_control, spare_or_consumer) == 64, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_control, fresh) == 128, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_control, full) == 192, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_control, corrupt) == 216, "src/abi.rs");
+
+/* Words that whoever loads the runtime fills in, once, before anything runs. */
+struct weir_island {
+    u64 segment;       /* address of the segment's header, whose counters are incremented */
+    u64 clock_gettime; /* address of the vDSO's clock_gettime, or 0 for the system call */
+    u32 pid;           /* what get_current_pid_tgid answers in its upper half */
+    u32 flags;
+};
+/* process_vm_readv takes the thread's own id: `pid` is not this process as it sees itself. */
+#define ISLAND_READ_BY_TID 1u
+extern const volatile struct weir_island weir_island;
+
+/* Offset of the counters in the segment header, and their order (src/abi.rs). */
+#define HEADER_COUNTERS 1024
+enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS, COUNT_COMM_DENIED };
+
+/* ---- helpers, callable from generated code (System V AMD64 ABI) ---- */
+u64 weir_map_lookup_elem(const struct weir_map *map, const void *key);
+s64 weir_map_update_elem(const struct weir_map *map, const void *key, const void *value, u64 flags);
+s64 weir_map_delete_elem(const struct weir_map *map, const void *key);
+u64 weir_ktime_get_ns(void);
+u64 weir_get_smp_processor_id(void);
+u64 weir_get_current_pid_tgid(void);
+s64 weir_get_current_comm(void *buffer, u64 size);
+s64 weir_probe_read_user(void *destination, u64 size, u64 source);
+s64 weir_probe_read_user_str(void *destination, u64 size, u64 source);
+s64 weir_ringbuf_output(const struct weir_map *map, const void *data, u64 size, u64 flags);
+u64 weir_ringbuf_reserve(const struct weir_map *map, u64 size, u64 flags);
+u64 weir_ringbuf_submit(void *record, u64 flags);
+u64 weir_ringbuf_discard(void *record, u64 flags);
+
+/* ---- one implementation per kind ---- */
+u64 weir_hash_lookup(const struct weir_map *map, const void *key);
+s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags);
+s64 weir_hash_delete(const struct weir_map *map, const void *key);
+
+/* ---- atomics ---- */
+INLINE u64 load(const void *at) { return __atomic_load_n((const u64_word *)at, __ATOMIC_ACQUIRE); }
+INLINE u64 load_relaxed(const void *at) { return __atomic_load_n((const u64_word *)at, __ATOMIC_RELAXED); }
+INLINE void store(void *at, u64 value) { __atomic_store_n((u64_word *)at, value, __ATOMIC_RELEASE); }
+INLINE void store_relaxed(void *at, u64 value) { __atomic_store_n((u64_word *)at, value, __ATOMIC_RELAXED); }
+/* Orders the plain reads before it against the validating read after it. */
+INLINE void read_fence(void) { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
+INLINE int cas(void *at, u64 expected, u64 desired)
+{
+    return __atomic_compare_exchange_n((u64_word *)at, &expected, desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+INLINE void count_at(u64 address) { __atomic_fetch_add((u64_word *)address, 1, __ATOMIC_RELAXED); }
+INLINE void count(u32 which)
+{
+    u64 segment = weir_island.segment;
+    if (segment)
+        count_at(segment + HEADER_COUNTERS + 8ul * which);
+}
+INLINE struct weir_control *control_of(const struct weir_map *map) { return (struct weir_control *)map->control; }
+
+/* ---- bytes ---- */
+/* Word n of `bytes` bytes at `from`; a last part of a word is padded with zeros and never read past. */
+INLINE u64 word_of(const u8 *from, u32 bytes, u32 n)
+{
+    u32 at = n * 8;
+    if (at + 8 <= bytes)
+        return *(const u64_any *)(from + at);
+    u64 word = 0;
+    for (u32 i = at; i < bytes; i++)
+        word |= (u64)from[i] << (8 * (i - at));
+    return word;
+}
+INLINE u32 words(u32 bytes) { return (bytes + 7) / 8; }
+/* Copies into words that others may read at the same time. */
+INLINE void copy_in(u64 to, const u8 *from, u32 bytes)
+{
+    for (u32 n = 0; n < words(bytes); n++)
+        store_relaxed((void *)(to + 8ul * n), word_of(from, bytes, n));
+}
+INLINE void zero_words(u64 to, u32 bytes)
+{
+    for (u32 n = 0; n < words(bytes); n++)
+        store_relaxed((void *)(to + 8ul * n), 0);
+}
+
+/* ---- raw system calls: rcx and r11 are lost, errors come back as -errno ---- */
+INLINE s64 syscall6(s64 number, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
+{
+    register u64 r10 __asm__("r10") = d;
+    register u64 r8 __asm__("r8") = e;
+    register u64 r9 __asm__("r9") = f;
+    s64 result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+INLINE s64 syscall2(s64 number, u64 a, u64 b)
+{
+    s64 result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
+    return result;
+}
+enum { SYS_PRCTL = 157, SYS_GETTID = 186, SYS_CLOCK_GETTIME = 228, SYS_PROCESS_VM_READV = 310 };
+
+#endif

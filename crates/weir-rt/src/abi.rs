@@ -1,0 +1,149 @@
+//! The bytes that the controller and a target agree on: segment header, descriptor, control block, journal entry.
+//!
+//! docs/segment.md describes them for readers; a test here pins both that page and the C half (`c/weir.h`). All
+//! integers are little endian.
+
+use crate::limits::{ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS};
+
+/// "WEIRSEG1".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"WEIRSEG1");
+/// Raised whenever a byte changes its meaning.
+pub const ABI_VERSION: u32 = 1;
+/// The header is the segment's first page.
+pub const HEADER_BYTES: usize = 4096;
+
+/// Byte offsets in the header.
+pub mod header {
+    pub const MAGIC: usize = 0;
+    pub const ABI_VERSION: usize = 8;
+    pub const HEADER_BYTES: usize = 12;
+    pub const SESSION: usize = 16;
+    pub const LAYOUT_HASH: usize = 24;
+    pub const SEGMENT_BYTES: usize = 32;
+    pub const MAP_COUNT: usize = 40;
+    pub const CPUS: usize = 44;
+    pub const JOURNAL_OFFSET: usize = 48;
+    pub const JOURNAL_CAPACITY: usize = 56;
+    pub const JOURNAL_ENTRY_BYTES: usize = 60;
+    pub const CONTROLLER_PID: usize = 64;
+    pub const UID: usize = 68;
+    pub const CONTROLLER_START: usize = 72;
+    pub const STARTED_NS: usize = 80;
+    pub const TARGET_PID: usize = 88;
+    pub const LABEL_BYTES: usize = 92;
+    pub const LABEL: usize = 96;
+    pub const PLACE_SEGMENT: usize = 256;
+    pub const PLACE_GATE: usize = 264;
+    pub const PLACE_ISLAND_COUNT: usize = 272;
+    pub const PLACE_ISLANDS: usize = 280;
+    pub const COUNTERS: usize = 1024;
+    pub const PROBE_WORDS: usize = 2048;
+}
+
+/// Counters in the header, by index from [`header::COUNTERS`].
+pub mod counter {
+    pub const SLOW_READS: usize = 0;
+    pub const READ_FAULTS: usize = 1;
+    pub const READS_DENIED: usize = 2;
+    pub const COMM_CALLS: usize = 3;
+    pub const COMM_DENIED: usize = 4;
+    pub const COUNT: usize = 5;
+}
+
+/// `struct weir_map` of `c/weir.h`: what a helper takes as a map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Descriptor {
+    pub kind: u32,
+    pub key_bytes: u32,
+    pub value_bytes: u32,
+    pub max_entries: u32,
+    pub elem_stride: u32,
+    pub lanes: u32,
+    pub lane_stride: u64,
+    pub control: u64,
+    pub data: u64,
+    pub buckets: u64,
+    pub nodes: u64,
+    pub bucket_mask: u32,
+    pub node_stride: u32,
+    pub node_count: u32,
+    pub key_stride: u32,
+    pub seed: u64,
+    pub reserved: [u64; 5],
+}
+
+/// Bytes of a [`Descriptor`].
+pub const DESCRIPTOR_BYTES: u64 = 128;
+
+impl Descriptor {
+    /// The bytes as they stand next to the code in an island.
+    pub fn to_bytes(&self) -> [u8; DESCRIPTOR_BYTES as usize] {
+        let mut bytes = [0; DESCRIPTOR_BYTES as usize];
+        let words32 = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
+        let words = [
+            words32(self.kind, self.key_bytes),
+            words32(self.value_bytes, self.max_entries),
+            words32(self.elem_stride, self.lanes),
+            self.lane_stride,
+            self.control,
+            self.data,
+            self.buckets,
+            self.nodes,
+            words32(self.bucket_mask, self.node_stride),
+            words32(self.node_count, self.key_stride),
+            self.seed,
+        ];
+        for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// Bytes of the control block at the start of each map's area.
+pub const CONTROL_BYTES: u64 = 256;
+
+/// Byte offsets in a map's control block.
+pub mod control {
+    pub const FREE_OR_PRODUCER: u64 = 0;
+    pub const SPARE_OR_CONSUMER: u64 = 64;
+    pub const FRESH: u64 = 128;
+    pub const FRESH_SPARE: u64 = 136;
+    pub const FULL: u64 = 192;
+    pub const CONTENDED: u64 = 200;
+    pub const DROPPED: u64 = 208;
+    pub const CORRUPT: u64 = 216;
+}
+
+/// Bytes before the key in a hash node: link, small value, hash.
+pub const NODE_HEADER_BYTES: u32 = 24;
+/// Byte offset of a value of at most 8 bytes in its node.
+pub const NODE_SMALL_VALUE: u64 = 8;
+
+/// Bits of a ring record's header.
+pub mod record {
+    pub const USED: u64 = 1;
+    pub const BUSY: u64 = 2;
+    pub const DISCARD: u64 = 4;
+    pub const SIZE_SHIFT: u32 = 32;
+}
+
+/// Bytes of a journal entry: address u64, length u32, state u32, old 16, new 16, check u64, zero u64.
+pub const JOURNAL_ENTRY_BYTES: usize = 64;
+
+/// Byte offsets in a journal entry.
+pub mod journal {
+    pub const ADDRESS: usize = 0;
+    pub const LEN: usize = 8;
+    pub const STATE: usize = 12;
+    pub const OLD: usize = 16;
+    pub const NEW: usize = 32;
+    pub const CHECK: usize = 48;
+}
+
+const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES as usize);
+const _: () = assert!(header::LABEL + LABEL_BYTES_MAX < header::PLACE_SEGMENT);
+const _: () = assert!(header::PLACE_ISLANDS + ISLANDS_MAX * 16 <= header::COUNTERS);
+const _: () = assert!(header::COUNTERS + counter::COUNT * 8 <= header::PROBE_WORDS);
+const _: () = assert!(header::PROBE_WORDS + PROBE_WORDS * 8 <= HEADER_BYTES);

@@ -1,0 +1,105 @@
+//! Native code of one program, ready to be linked at an address, and the place it is compiled for.
+//!
+//! How a program is entered: by `call`, with a [`Frame`] directly above the return address (at rsp + 8).
+//! Nothing is in registers. It returns r0 in rax, has changed no register outside `clobbers`, and (unless
+//! `clobbers_flags`) no flag. It never touches the direction flag, vector or x87 state.
+
+/// What stands above the return address when a program is entered: `struct pt_regs` and weir's own words.
+/// Only the slots named in [`Executable::context_reads`] need hold anything.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Frame {
+    /// `pt_regs`, 21 slots: offsets in `weir_ebpf::pt_regs`.
+    pub regs: [u64; 21],
+    /// What `get_attach_cookie` answers.
+    pub cookie: u64,
+}
+
+/// Byte offset of the cookie in a [`Frame`].
+pub const FRAME_COOKIE: u32 = 168;
+
+/// Where a program will run, as far as its code depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SiteAbi {
+    /// What `get_current_pid_tgid` answers in the upper half.
+    pub pid: u32,
+    pub tid: TidSource,
+    pub lanes: LanePolicy,
+    /// CPUs that have a lane of their own: lanes 0..cpus are theirs, lane `cpus` is the shared one.
+    pub cpus: u32,
+    /// The CPU has BMI2 (shlx, shrx, sarx).
+    pub bmi2: bool,
+}
+
+/// Where a thread's id comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TidSource {
+    /// A u32 at fs:offset; checked for every thread at attach.
+    ThreadControlBlock { offset: i32 },
+    /// gettid(2).
+    Syscall,
+}
+
+/// How per-CPU values are changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LanePolicy {
+    /// On the CPU's own lane, in an rseq critical section; `offset`: of `struct rseq` from fs; `signature`: the
+    /// word before each abort handler. A thread whose cpu_id is not below `cpus` uses the shared lane with `lock`.
+    Rseq { offset: i32, signature: u32 },
+    /// On the shared lane, with `lock`.
+    Shared,
+}
+
+/// Machine code of one program. Position independent but for `relocations`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Executable {
+    /// Name of the program, for `--emit asm`.
+    pub name: String,
+    /// Entered at offset 0. May end in read-only data.
+    pub code: Vec<u8>,
+    /// Bytes of `code` that are instructions; data follows.
+    pub text_bytes: u32,
+    pub relocations: Vec<Relocation>,
+    /// Bit n: general register n in x86 encoding order (0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp, 5 rbp, 6 rsi, 7 rdi,
+    /// 8..15) may have changed on return; callee-saved ones that the code restores are not in it.
+    pub clobbers: u16,
+    pub clobbers_flags: bool,
+    /// Bit n: slot n of `Frame::regs` may be read.
+    pub context_reads: u32,
+    pub reads_cookie: bool,
+    /// Most bytes below the return address that the code and the helpers it calls may use.
+    pub stack_bytes: u32,
+    /// Offset in `code` and bpf instruction index, ascending: which instruction each piece of code came from.
+    pub origins: Vec<(u32, u32)>,
+}
+
+/// A place in `code` to fill in when its address and the segment's are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relocation {
+    /// Byte offset in `code` of the field.
+    pub offset: u32,
+    pub kind: RelocKind,
+    pub symbol: Symbol,
+    pub addend: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RelocKind {
+    /// 8 bytes: symbol + addend.
+    Abs64,
+    /// 4 bytes: symbol + addend − address of the field (an x86 call's addend is −4).
+    Rel32,
+}
+
+/// What a relocation refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Symbol {
+    /// The descriptor (`struct weir_map`) of the object's map of this index: what helpers take as a map.
+    Map(u32),
+    /// The first value of an array map (of lane 0, for per-CPU kinds).
+    MapData(u32),
+    /// The runtime's function for this helper number.
+    Helper(weir_ebpf::HelperId),
+    /// An offset in this `code`.
+    Code(u32),
+}

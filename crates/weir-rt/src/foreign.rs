@@ -1,0 +1,120 @@
+//! Reads the header and the journal of a segment from bytes taken out of another process.
+//!
+//! The bytes are hostile: anything may stand there. What is returned fits the bounds of `limits.rs`; whether the
+//! addresses in it are what they say is for the reader to check against the process (maps, text bytes).
+
+use thiserror::Error;
+
+use crate::abi::{self, header};
+use crate::limits;
+use crate::segment::{Identity, Place};
+
+pub use crate::segment::{JournalEntry, JournalState};
+
+/// Bytes of a segment's header, from its start.
+pub const HEADER_BYTES: usize = abi::HEADER_BYTES;
+/// Bytes of one journal entry.
+pub const JOURNAL_ENTRY_BYTES: usize = abi::JOURNAL_ENTRY_BYTES;
+
+/// What another weir's segment says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForeignHeader {
+    pub abi_version: u32,
+    pub identity: Identity,
+    pub place: Place,
+    pub layout_hash: u64,
+    pub segment_bytes: u64,
+    pub map_count: u32,
+    pub cpus: u32,
+    pub journal_offset: u64,
+    pub journal_capacity: u32,
+}
+
+/// Why bytes are not a segment of this ABI.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Corrupt {
+    #[error("{bytes} bytes; a segment's header has {}", HEADER_BYTES)]
+    Short { bytes: usize },
+    #[error("not a weir segment: it begins with {magic:#018x}")]
+    Magic { magic: u64 },
+    #[error("a segment of ABI version {version}; this weir knows {}", abi::ABI_VERSION)]
+    Version { version: u32 },
+    #[error("the segment's header is spoiled: {what} is {value:#x}")]
+    Field { what: &'static str, value: u64 },
+}
+
+/// The header in the first [`HEADER_BYTES`] of `bytes`.
+pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
+    let Some(bytes) = bytes.get(..HEADER_BYTES) else { return Err(Corrupt::Short { bytes: bytes.len() }) };
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    if word(header::MAGIC) != abi::MAGIC {
+        return Err(Corrupt::Magic { magic: word(header::MAGIC) });
+    }
+    if half(header::ABI_VERSION) != abi::ABI_VERSION {
+        return Err(Corrupt::Version { version: half(header::ABI_VERSION) });
+    }
+    let within = |what: &'static str, value: u64, low: u64, high: u64| {
+        if (low..=high).contains(&value) { Ok(value) } else { Err(Corrupt::Field { what, value }) }
+    };
+    within("the header's size", half(header::HEADER_BYTES).into(), HEADER_BYTES as u64, HEADER_BYTES as u64)?;
+    let entry_bytes = u64::from(half(header::JOURNAL_ENTRY_BYTES));
+    within("a journal entry's size", entry_bytes, JOURNAL_ENTRY_BYTES as u64, JOURNAL_ENTRY_BYTES as u64)?;
+    let segment_bytes =
+        within("the size", word(header::SEGMENT_BYTES), HEADER_BYTES as u64, limits::SEGMENT_BYTES_MAX)?;
+    let capacity = within(
+        "the journal's capacity",
+        half(header::JOURNAL_CAPACITY).into(),
+        0,
+        limits::JOURNAL_CAPACITY_MAX.into(),
+    )?;
+    let journal_end = segment_bytes.checked_sub(capacity * entry_bytes);
+    let journal_offset = within(
+        "the journal's offset",
+        word(header::JOURNAL_OFFSET),
+        HEADER_BYTES as u64,
+        journal_end.unwrap_or(0),
+    )?;
+    let label_bytes =
+        within("the label's size", half(header::LABEL_BYTES).into(), 0, limits::LABEL_BYTES_MAX as u64)?;
+    let islands =
+        within("the number of islands", word(header::PLACE_ISLAND_COUNT), 0, limits::ISLANDS_MAX as u64)?;
+    let label = &bytes[header::LABEL..header::LABEL + label_bytes as usize];
+    Ok(ForeignHeader {
+        abi_version: abi::ABI_VERSION,
+        identity: Identity {
+            session: word(header::SESSION),
+            controller_pid: half(header::CONTROLLER_PID),
+            controller_start: word(header::CONTROLLER_START),
+            uid: half(header::UID),
+            started_ns: word(header::STARTED_NS),
+            target_pid: half(header::TARGET_PID),
+            label: printable(label),
+        },
+        place: Place {
+            segment_address: word(header::PLACE_SEGMENT),
+            gate_address: word(header::PLACE_GATE),
+            islands: (0..islands as usize)
+                .map(|n| header::PLACE_ISLANDS + n * 16)
+                .map(|at| (word(at), word(at + 8)))
+                .collect(),
+        },
+        layout_hash: word(header::LAYOUT_HASH),
+        segment_bytes,
+        map_count: half(header::MAP_COUNT),
+        cpus: half(header::CPUS),
+        journal_offset,
+        journal_capacity: capacity as u32,
+    })
+}
+
+/// The journal in `bytes` (the segment from `journal_offset`, `journal_capacity` entries). Entries never made, or
+/// spoiled, are left out.
+pub fn parse_journal(bytes: &[u8]) -> Vec<JournalEntry> {
+    crate::segment::parse_journal(bytes)
+}
+
+/// The label without what could steer a terminal.
+fn printable(label: &[u8]) -> String {
+    String::from_utf8_lossy(label).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}

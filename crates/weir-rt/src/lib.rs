@@ -1,0 +1,32 @@
+//! Maps, rings and helpers, as they stand in the shared segment; and the words [`Executable`] and [`SiteAbi`].
+//!
+//! Two halves with one implementation of every map and ring. The C half (`c/`) is freestanding: it is put into traced
+//! processes as a position-independent image ([`runtime::image`]) and linked into this one. The Rust half lays the
+//! segment out ([`segment`]), reads it as the hostile memory it is, links programs to it ([`link`]), and runs them in
+//! this process ([`local`], [`memory`]).
+//!
+//! Guarantees: no operation on a map or ring ever waits for another thread, alive or dead; whatever a target writes
+//! into its segment, this process touches no byte outside of it and every loop ends; what is lost has a counter.
+//!
+//! Knows nothing of scripts, of verification, of generating code, or of other processes.
+
+pub mod executable;
+
+pub mod limits;
+
+pub mod abi;
+
+pub mod segment;
+
+pub mod foreign;
+
+pub mod runtime;
+
+mod link;
+
+pub mod local;
+
+pub mod memory;
+
+pub use executable::{Executable, Frame, LanePolicy, RelocKind, Relocation, SiteAbi, Symbol, TidSource};
+pub use link::{LinkError, link};

@@ -1,0 +1,39 @@
+//! Every bound of this crate, named once.
+
+/// Maps of one object.
+pub const MAPS_MAX: usize = 256;
+/// Bytes of a hash map's key. The kernel takes 4,096 and more; a string of max_strlen is 1,024.
+pub const KEY_BYTES_MAX: u32 = 8192;
+/// Bytes of one value (of one CPU's value for per-CPU kinds).
+pub const VALUE_BYTES_MAX: u32 = 1 << 20;
+/// Entries of a map that is not a ring. A hash's links hold 25 bits of index.
+pub const ENTRIES_MAX: u32 = 1 << 24;
+/// Nodes beyond `max_entries` that replacements of large values pass through: so many replacements may be under
+/// way at once.
+pub const SPARE_NODES: u32 = 64;
+/// Bytes of a ring's data: a power of two between these.
+pub const RING_BYTES_MIN: u32 = 4096;
+pub const RING_BYTES_MAX: u32 = 1 << 30;
+/// CPUs with a lane of their own: what the CPU number's 12 bits can say.
+pub const CPUS_MAX: u32 = 4096;
+/// Bytes of a whole segment.
+pub const SEGMENT_BYTES_MAX: u64 = 1 << 36;
+/// Entries of the undo journal.
+pub const JOURNAL_CAPACITY_MAX: u32 = 1 << 20;
+/// Bytes of text that one journal entry can hold.
+pub const JOURNAL_TEXT_BYTES: usize = 16;
+/// Bytes of the label that `weir ps` shows.
+pub const LABEL_BYTES_MAX: usize = 95;
+/// Islands of code that the header can name.
+pub const ISLANDS_MAX: usize = 16;
+/// Words in the header that weir-probe's trampolines count in.
+pub const PROBE_WORDS: usize = 256;
+/// Most bytes below its return address that any helper uses, the vDSO's clock included; a test measures it.
+pub const HELPER_STACK_BYTES: u32 = 1024;
+
+const _: () = assert!(ENTRIES_MAX as u64 + (SPARE_NODES as u64) < (1 << 25), "an index must fit a link word");
+const _: () = assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MAX.is_power_of_two());
+
+/// Bytes of one eBPF stack frame (the kernel's MAX_BPF_STACK), and frames of local calls (its MAX_CALL_FRAMES).
+pub const STACK_FRAME_BYTES: u32 = 512;
+pub const CALL_DEPTH_MAX: u32 = 8;

@@ -1,0 +1,335 @@
+//! The memory that one run of a program may touch, with every access checked: what an interpreter stands on.
+//!
+//! A program's addresses are real ones, so that interpreter and machine code see the same values. Live are: the
+//! stack (8 frames), the context (read-only), the values of the segment's maps, and ring records between their
+//! reservation and their end. An access must lie within one value, frame area or record; anything else is a
+//! [`Violation`], and nothing is touched.
+//!
+//! Values of per-CPU maps: a program holds their address in lane 0, and each access goes to the shared lane, which
+//! is the only one that code without a CPU of its own may change.
+//!
+//! Not checked: whether memory was written before it is read (the stack starts as zeros), and whether a hash's value
+//! still belongs to the key that led to it (the kernel reuses elements at once, too).
+
+mod access;
+
+use std::sync::atomic::AtomicU64;
+
+use thiserror::Error;
+use weir_ebpf::helper::{self, Arg};
+use weir_ebpf::{HelperId, MapKind, MapSpec, pt_regs};
+
+pub use self::access::{AtomicOp, Width};
+use crate::abi::Descriptor;
+use crate::executable::Frame;
+use crate::limits::{CALL_DEPTH_MAX, STACK_FRAME_BYTES};
+use crate::runtime::linked;
+use crate::segment::Segment;
+
+/// What a program must not do.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum Violation {
+    #[error("{} {bytes} bytes at {address:#x}, which is in no live region", verb(*.is_write))]
+    Outside { address: u64, bytes: u64, is_write: bool },
+    #[error("an atomic operation on {bytes} bytes at {address:#x}, which is not a multiple of them")]
+    Misaligned { address: u64, bytes: u64 },
+    #[error("helper {id} does not exist")]
+    NoHelper { id: HelperId },
+    #[error("argument {number} of {helper}: {value:#x} is not {wanted}")]
+    Argument { helper: &'static str, number: usize, value: u64, wanted: &'static str },
+    #[error("there is no map {index}")]
+    NoMap { index: u32 },
+    #[error("{count} ring records were neither submitted nor discarded")]
+    LeakedRecords { count: usize },
+}
+
+/// The memory of one run.
+#[derive(Debug)]
+pub struct Space<'a> {
+    segment: &'a Segment,
+    stack: Box<[AtomicU64]>,
+    context: Box<[AtomicU64]>,
+    cookie: u64,
+    records: Vec<LiveRecord>,
+}
+
+/// A record that was reserved and not yet taken back: address and bytes of its payload.
+#[derive(Clone, Copy, Debug)]
+struct LiveRecord {
+    address: u64,
+    bytes: u64,
+}
+
+/// A helper's argument after its check.
+enum Value<'a> {
+    Number(u64),
+    Map(&'a Descriptor),
+    Bytes(Vec<u8>),
+    /// To be written back to this address.
+    Buffer(u64, Vec<u8>),
+    Record(LiveRecord),
+}
+
+const STACK_BYTES: u64 = (STACK_FRAME_BYTES * CALL_DEPTH_MAX) as u64;
+
+impl<'a> Space<'a> {
+    /// Memory for one run over the maps of `segment`, with `frame` as its context.
+    pub fn new(segment: &'a Segment, frame: &Frame) -> Self {
+        linked::prepare();
+        Space {
+            segment,
+            stack: (0..STACK_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
+            context: frame.regs.iter().map(|word| AtomicU64::new(*word)).collect(),
+            cookie: frame.cookie,
+            records: Vec::new(),
+        }
+    }
+
+    /// What r10 is on entry; each further call frame is [`STACK_FRAME_BYTES`] below.
+    pub fn stack_top(&self) -> u64 {
+        self.stack.as_ptr() as u64 + STACK_BYTES
+    }
+
+    /// What r1 is on entry.
+    pub fn context(&self) -> u64 {
+        self.context.as_ptr() as u64
+    }
+
+    /// The definitions of the maps, in index order.
+    pub fn maps(&self) -> impl Iterator<Item = &'a MapSpec> {
+        self.segment.layout().maps.iter().map(|map| &map.spec)
+    }
+
+    /// What a program loads to name map `index`.
+    pub fn map(&self, index: u32) -> Result<u64, Violation> {
+        self.check_map(index)?;
+        Ok(std::ptr::from_ref(self.segment.descriptor(index as usize)) as u64)
+    }
+
+    /// Address of the first value of map `index`, an array kind.
+    pub fn map_value(&self, index: u32) -> Result<u64, Violation> {
+        self.check_map(index)?;
+        let map = &self.segment.layout().maps[index as usize];
+        if map.spec.kind.is_array() { Ok(self.segment.base() + map.data_offset) } else { Err(Violation::NoMap { index }) }
+    }
+
+    pub fn load(&self, address: u64, width: Width) -> Result<u64, Violation> {
+        let at = self.locate(address, width.bytes(), false)?;
+        // SAFETY: `locate` answers only live memory of at least so many bytes.
+        Ok(unsafe { access::load(at, width) })
+    }
+
+    pub fn store(&mut self, address: u64, width: Width, value: u64) -> Result<(), Violation> {
+        let at = self.locate(address, width.bytes(), true)?;
+        // SAFETY: as for `load`, and writable.
+        unsafe { access::store(at, width, value) };
+        Ok(())
+    }
+
+    /// One atomic operation on 4 or 8 bytes; the answer is the old value.
+    pub fn atomic(&mut self, address: u64, width: Width, op: AtomicOp) -> Result<u64, Violation> {
+        let bytes = width.bytes();
+        let at = self.locate(address, bytes, true)?;
+        if at % bytes != 0 || bytes < 4 {
+            return Err(Violation::Misaligned { address, bytes });
+        }
+        // SAFETY: as for `store`, and aligned.
+        Ok(unsafe { access::atomic(at, width, op) })
+    }
+
+    /// Calls a helper with r1 to r5; the answer is r0.
+    pub fn call(&mut self, id: HelperId, registers: [u64; 5]) -> Result<u64, Violation> {
+        let proto = helper::by_id(id).ok_or(Violation::NoHelper { id })?;
+        let mut values = Vec::with_capacity(proto.args.len());
+        for number in 0..proto.args.len() {
+            let value = self.argument(proto, number, &registers, &values)?;
+            values.push(value);
+        }
+        let result = self.dispatch(id, &mut values);
+        for value in values {
+            if let Value::Buffer(address, bytes) = value {
+                self.write_bytes(address, &bytes)?;
+            }
+        }
+        Ok(result)
+    }
+
+    /// The end of the run: no record may be left open.
+    pub fn finish(self) -> Result<(), Violation> {
+        match self.records.len() {
+            0 => Ok(()),
+            count => Err(Violation::LeakedRecords { count }),
+        }
+    }
+
+    fn dispatch(&mut self, id: HelperId, values: &mut [Value<'a>]) -> u64 {
+        use Value::{Buffer, Bytes, Map, Number, Record};
+        match (id, values) {
+            (helper::MAP_LOOKUP_ELEM, [Map(map), Bytes(key)]) => linked::map_lookup(map, key).unwrap_or(0),
+            (helper::MAP_UPDATE_ELEM, [Map(map), Bytes(key), Bytes(value), Number(flags)]) => {
+                linked::map_update(map, key, value, *flags) as u64
+            }
+            (helper::MAP_DELETE_ELEM, [Map(map), Bytes(key)]) => linked::map_delete(map, key) as u64,
+            (helper::KTIME_GET_NS, _) => linked::ktime_get_ns(),
+            (helper::GET_SMP_PROCESSOR_ID, _) => linked::smp_processor_id(),
+            (helper::GET_CURRENT_PID_TGID, _) => linked::current_pid_tgid(),
+            (helper::GET_CURRENT_COMM, [Buffer(_, bytes), _]) => linked::current_comm(bytes) as u64,
+            (helper::PROBE_READ_USER, [Buffer(_, bytes), _, Number(source)]) => {
+                linked::probe_read_user(bytes, *source) as u64
+            }
+            (helper::PROBE_READ_USER_STR, [Buffer(_, bytes), _, Number(source)]) => {
+                linked::probe_read_user_str(bytes, *source) as u64
+            }
+            (helper::RINGBUF_OUTPUT, [Map(map), Bytes(data), _, Number(flags)]) => {
+                linked::ringbuf_output(map, data, *flags) as u64
+            }
+            (helper::RINGBUF_RESERVE, [Map(map), Number(size), Number(flags)]) => self.reserve(map, *size, *flags),
+            (helper::RINGBUF_SUBMIT, [Record(record), _]) => self.finish_record(*record, false),
+            (helper::RINGBUF_DISCARD, [Record(record), _]) => self.finish_record(*record, true),
+            (helper::GET_ATTACH_COOKIE, _) => self.cookie,
+            _ => unreachable!("the table of helpers and this match name the same helpers"),
+        }
+    }
+
+    fn reserve(&mut self, map: &Descriptor, size: u64, flags: u64) -> u64 {
+        let Some(address) = linked::ringbuf_reserve(map, size, flags) else { return 0 };
+        self.records.push(LiveRecord { address, bytes: size });
+        address
+    }
+
+    fn finish_record(&mut self, record: LiveRecord, is_discard: bool) -> u64 {
+        self.records.retain(|live| live.address != record.address);
+        // SAFETY: the record was live until the line above, and `segment` keeps its ring mapped.
+        unsafe { linked::ringbuf_finish(record.address, is_discard) };
+        0
+    }
+
+    fn argument(
+        &self,
+        proto: &'static helper::HelperProto,
+        number: usize,
+        registers: &[u64; 5],
+        before: &[Value<'a>],
+    ) -> Result<Value<'a>, Violation> {
+        let value = registers[number];
+        let wrong = |wanted| Violation::Argument { helper: proto.name, number: number + 1, value, wanted };
+        let map_before = || match before.first() {
+            Some(Value::Map(map)) => *map,
+            _ => unreachable!("a key or value follows its map in the table of helpers"),
+        };
+        Ok(match proto.args[number] {
+            Arg::Scalar => Value::Number(value),
+            Arg::Size => {
+                if value == 0 {
+                    return Err(wrong("a size above 0"));
+                }
+                Value::Number(value)
+            }
+            Arg::SizeOrZero | Arg::ConstSize => Value::Number(value),
+            Arg::Map => {
+                let map = self.map_of(value).filter(|map| map.kind != MapKind::RingBuf as u32);
+                Value::Map(map.ok_or_else(|| wrong("a map with keys"))?)
+            }
+            Arg::RingMap => {
+                let map = self.map_of(value).filter(|map| map.kind == MapKind::RingBuf as u32);
+                Value::Map(map.ok_or_else(|| wrong("a ring"))?)
+            }
+            Arg::MapKey => Value::Bytes(self.read_bytes(value, map_before().key_bytes.into())?),
+            Arg::MapValue => Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?),
+            Arg::MemRead => Value::Bytes(self.read_bytes(value, registers[number + 1])?),
+            Arg::MemWrite => {
+                let bytes = registers[number + 1];
+                if bytes != 0 {
+                    self.locate(value, bytes, true)?;
+                }
+                Value::Buffer(value, self.read_bytes(value, bytes)?)
+            }
+            Arg::RingRecord => {
+                let record = self.records.iter().find(|record| record.address == value);
+                Value::Record(*record.ok_or_else(|| wrong("a reserved record"))?)
+            }
+            Arg::Context => {
+                if value != self.context() {
+                    return Err(wrong("the context"));
+                }
+                Value::Number(value)
+            }
+        })
+    }
+
+    fn map_of(&self, handle: u64) -> Option<&'a Descriptor> {
+        let segment: &'a Segment = self.segment;
+        (0..segment.layout().maps.len())
+            .map(|index| segment.descriptor(index))
+            .find(|descriptor| std::ptr::from_ref(*descriptor) as u64 == handle)
+    }
+
+    fn check_map(&self, index: u32) -> Result<(), Violation> {
+        if (index as usize) < self.segment.layout().maps.len() { Ok(()) } else { Err(Violation::NoMap { index }) }
+    }
+
+    fn read_bytes(&self, address: u64, bytes: u64) -> Result<Vec<u8>, Violation> {
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let at = self.locate(address, bytes, false)?;
+        // SAFETY: `locate` answers only live memory of at least so many bytes.
+        Ok((0..bytes).map(|n| unsafe { access::load(at + n, Width::B1) } as u8).collect())
+    }
+
+    fn write_bytes(&mut self, address: u64, bytes: &[u8]) -> Result<(), Violation> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let at = self.locate(address, bytes.len() as u64, true)?;
+        for (n, byte) in bytes.iter().enumerate() {
+            // SAFETY: as for `read_bytes`, and writable.
+            unsafe { access::store(at + n as u64, Width::B1, (*byte).into()) };
+        }
+        Ok(())
+    }
+
+    /// Where the bytes at a program's address really are; an error unless they lie in one live region.
+    fn locate(&self, address: u64, bytes: u64, is_write: bool) -> Result<u64, Violation> {
+        let within = |start: u64, len: u64| {
+            let offset = address.wrapping_sub(start);
+            offset < len && bytes <= len - offset
+        };
+        let is_live = within(self.stack.as_ptr() as u64, STACK_BYTES)
+            || (!is_write && within(self.context(), pt_regs::BYTES.into()))
+            || self.records.iter().any(|record| within(record.address, record.bytes));
+        if is_live {
+            return Ok(address);
+        }
+        self.locate_value(address, bytes).ok_or(Violation::Outside { address, bytes, is_write })
+    }
+
+    /// The same for values of maps; of per-CPU kinds, in the shared lane.
+    fn locate_value(&self, address: u64, bytes: u64) -> Option<u64> {
+        self.segment.layout().maps.iter().find_map(|map| {
+            let elements = match map.spec.kind {
+                MapKind::RingBuf => return None,
+                MapKind::Array | MapKind::PerCpuArray => map.spec.max_entries,
+                MapKind::Hash | MapKind::PerCpuHash => map.node_count,
+            };
+            let stride = u64::from(map.elem_stride);
+            let offset = address.wrapping_sub(self.segment.base() + map.data_offset);
+            let is_inside = offset < u64::from(elements) * stride
+                && (offset % stride).checked_add(bytes)? <= map.spec.value_bytes.into();
+            is_inside.then(|| address + u64::from(map.shared_lane()) * map.lane_stride)
+        })
+    }
+}
+
+impl Drop for Space<'_> {
+    /// A record left open would stop its ring's reader: it is discarded.
+    fn drop(&mut self) {
+        for record in std::mem::take(&mut self.records) {
+            self.finish_record(record, true);
+        }
+    }
+}
+
+fn verb(is_write: bool) -> &'static str {
+    if is_write { "a write of" } else { "a read of" }
+}

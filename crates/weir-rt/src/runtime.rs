@@ -1,0 +1,133 @@
+//! The C half: as an image to be put into a target, and as the copy linked into this process.
+//!
+//! The image is position independent, without relocations, writable data or imports (build.rs links it so, and
+//! `tests/image.rs` checks it): its bytes may stand at any 64-byte-aligned address. Its one variable part is the
+//! [`Island`], which the loader writes at `island_offset` before any code runs.
+
+pub(crate) mod linked;
+
+use std::sync::OnceLock;
+
+use object::{Object, ObjectSection, ObjectSymbol};
+use weir_ebpf::{HelperId, helper};
+
+/// The image and where things are in it.
+#[derive(Debug)]
+pub struct RuntimeImage {
+    /// Code, then constants, then the island. To be loaded at a multiple of [`RuntimeImage::ALIGN`].
+    pub bytes: &'static [u8],
+    /// Bytes from the start that are instructions.
+    pub text_bytes: u32,
+    /// Where the loader writes an [`Island`].
+    pub island_offset: u32,
+    helpers: Vec<(HelperId, u32)>,
+}
+
+/// Words that the loader of an image fills in (`struct weir_island` of `c/weir.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Island {
+    /// Address of the segment in the target; 0: slow reads and uses of `comm` are not counted.
+    pub segment: u64,
+    /// Address of `__vdso_clock_gettime` in the target; 0: the system call.
+    pub clock_gettime: u64,
+    /// What `get_current_pid_tgid` answers in its upper half, and the process that slow reads name.
+    pub pid: u32,
+    /// [`Island::READ_BY_TID`] or 0.
+    pub flags: u32,
+}
+
+impl Island {
+    pub const BYTES: u32 = 24;
+    /// Slow reads name the thread's own id: for a target whose own pid namespace knows it by another number.
+    pub const READ_BY_TID: u32 = 1;
+
+    /// The bytes as they stand in the image.
+    pub fn to_bytes(&self) -> [u8; Island::BYTES as usize] {
+        let mut bytes = [0; Island::BYTES as usize];
+        bytes[..8].copy_from_slice(&self.segment.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.clock_gettime.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.flags.to_le_bytes());
+        bytes
+    }
+}
+
+impl RuntimeImage {
+    /// The image's code and data assume this alignment of their start.
+    pub const ALIGN: u64 = 64;
+
+    /// Offset of a helper's function in the image; `None` for one that is inlined or unknown.
+    pub fn helper(&self, id: HelperId) -> Option<u32> {
+        self.helpers.iter().find(|(known, _)| *known == id).map(|(_, offset)| *offset)
+    }
+}
+
+/// The linked image as an ELF file, for the tests that check what it may contain.
+pub static IMAGE_FILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir-runtime.so"));
+
+/// The image, ready to be copied.
+pub fn image() -> &'static RuntimeImage {
+    static IMAGE: OnceLock<RuntimeImage> = OnceLock::new();
+    IMAGE.get_or_init(|| take_apart(IMAGE_FILE))
+}
+
+/// Address of a helper's function in this process.
+pub fn helper_address(id: HelperId) -> Option<u64> {
+    linked::helper_address(id)
+}
+
+/// Slow reads, read faults, denied reads, uses of `comm` and denied ones, by programs that an interpreter ran in this
+/// process: they are no target's, and counted apart from any segment.
+pub fn own_counters() -> [u64; 5] {
+    linked::counters()
+}
+
+/// Helpers that have a function in the C half: number and symbol. `get_attach_cookie` is inlined by every engine.
+pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
+    (helper::MAP_LOOKUP_ELEM, "weir_map_lookup_elem"),
+    (helper::MAP_UPDATE_ELEM, "weir_map_update_elem"),
+    (helper::MAP_DELETE_ELEM, "weir_map_delete_elem"),
+    (helper::KTIME_GET_NS, "weir_ktime_get_ns"),
+    (helper::GET_SMP_PROCESSOR_ID, "weir_get_smp_processor_id"),
+    (helper::GET_CURRENT_PID_TGID, "weir_get_current_pid_tgid"),
+    (helper::GET_CURRENT_COMM, "weir_get_current_comm"),
+    (helper::PROBE_READ_USER, "weir_probe_read_user"),
+    (helper::PROBE_READ_USER_STR, "weir_probe_read_user_str"),
+    (helper::RINGBUF_OUTPUT, "weir_ringbuf_output"),
+    (helper::RINGBUF_RESERVE, "weir_ringbuf_reserve"),
+    (helper::RINGBUF_SUBMIT, "weir_ringbuf_submit"),
+    (helper::RINGBUF_DISCARD, "weir_ringbuf_discard"),
+];
+
+/// The loadable part of the file: from the start of its code to the end of its island. The asserts name what our own
+/// build must have done.
+fn take_apart(file: &'static [u8]) -> RuntimeImage {
+    let elf = object::File::parse(file).expect("the runtime image is an ELF file of our build");
+    let section = |name: &str| elf.section_by_name(name).unwrap_or_else(|| panic!("the image has no {name}"));
+    let range = |name: &str| {
+        let section = section(name);
+        let (offset, _) = section.file_range().unwrap_or_else(|| panic!("{name} has no bytes"));
+        (section.address(), section.size(), offset)
+    };
+    let (text, text_bytes, text_offset) = range(".text");
+    let (island, island_bytes, island_offset) = range(".weir_island");
+    assert_eq!(text % RuntimeImage::ALIGN, 0, "the code begins at a multiple of the image's alignment");
+    assert!(text < island && island_bytes == u64::from(Island::BYTES), "the island stands behind the code");
+    assert_eq!(text - text_offset, island - island_offset, "file and memory have the same distances");
+    let end = island_offset + island_bytes;
+    let offset_of = |symbol: &str| {
+        let address = elf
+            .symbols()
+            .find(|candidate| candidate.name() == Ok(symbol))
+            .unwrap_or_else(|| panic!("the image has no {symbol}"))
+            .address();
+        (address - text) as u32
+    };
+    RuntimeImage {
+        bytes: &file[text_offset as usize..end as usize],
+        text_bytes: text_bytes as u32,
+        island_offset: (island - text) as u32,
+        helpers: FUNCTIONS.iter().map(|(id, symbol)| (*id, offset_of(symbol))).collect(),
+    }
+}

@@ -1,0 +1,250 @@
+//! The shared segment, as the controller holds it: a sealed memfd, mapped read-write, with a trusted copy of its
+//! layout.
+//!
+//! Guarantees: every page is allocated and the size sealed before `create` returns, so that no access of a target
+//! can fault; every offset comes from the layout that `plan` checked, never from the segment's own bytes, which a
+//! hostile target may change at any time. What such a target can do is give wrong answers about itself.
+//!
+//! Deliberately not here: making the memfd inside a target and mapping it there (weir-probe).
+
+mod layout;
+
+mod mapping;
+
+mod counters;
+mod journal;
+mod map_view;
+mod ring;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use weir_ebpf::MapKind;
+
+pub use crate::abi::DESCRIPTOR_BYTES;
+use crate::abi::{self, Descriptor, JOURNAL_ENTRY_BYTES, header};
+use crate::executable::Symbol;
+use crate::limits::{ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS};
+
+pub use self::counters::{Counters, MapCounters};
+pub use self::journal::{Journal, JournalEntry, JournalFull, JournalState};
+pub use self::layout::{LayoutError, MapLayout, SegmentLayout};
+pub use self::map_view::{MapError, MapView};
+pub use self::ring::{Record, RingCounters, RingReader};
+
+pub(crate) use self::journal::parse as parse_journal;
+pub(crate) use self::layout::Fnv;
+pub(crate) use self::mapping::Mapping;
+use self::ring::RingState;
+
+/// Who traces whom: for `weir ps`, and for the next weir.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Identity {
+    pub session: u64,
+    pub controller_pid: u32,
+    /// Field 22 of /proc/PID/stat: tells the controller from a later process with its pid.
+    pub controller_start: u64,
+    pub uid: u32,
+    /// CLOCK_REALTIME, nanoseconds.
+    pub started_ns: u64,
+    pub target_pid: u32,
+    /// For `weir ps`; longer labels are cut at a character.
+    pub label: String,
+}
+
+/// Where in the target things are mapped.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    pub segment_address: u64,
+    pub gate_address: u64,
+    /// Address and bytes of each island of code; at most [`ISLANDS_MAX`], further ones are an error.
+    pub islands: Vec<(u64, u64)>,
+}
+
+/// The controller's mapping of a segment.
+#[derive(Debug)]
+pub struct Segment {
+    fd: OwnedFd,
+    mapping: Arc<Mapping>,
+    layout: SegmentLayout,
+    session: u64,
+    descriptors: Box<[Descriptor]>,
+    rings: Box<[Mutex<RingState>]>,
+    journal_entries: AtomicU32,
+}
+
+impl Segment {
+    /// Makes the segment in `fd`, an empty memfd that allows sealing.
+    ///
+    /// # Errors
+    /// Of the failing system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
+    pub fn create(fd: OwnedFd, layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
+        let bytes = i64::try_from(layout.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        nix::unistd::ftruncate(&fd, bytes)?;
+        fallocate(&fd, FallocateFlags::empty(), 0, bytes)?;
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW))?;
+        let mapping = Arc::new(Mapping::shared(&fd, layout.bytes)?);
+        let base = mapping.base();
+        let session = identity.session;
+        let descriptors = layout.maps.iter().map(|map| map.descriptor(base, session)).collect();
+        let rings = layout.maps.iter().map(|_| Mutex::default()).collect();
+        let segment =
+            Segment { fd, mapping, layout, session, descriptors, rings, journal_entries: AtomicU32::new(0) };
+        segment.format(identity);
+        Ok(segment)
+    }
+
+    /// A segment in a memfd of this process: for scripts without a target, and tests.
+    pub fn create_local(layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
+        let fd = memfd_create("weir-local", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        Segment::create(fd, layout, identity)
+    }
+
+    pub fn layout(&self) -> &SegmentLayout {
+        &self.layout
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The segment's address in this process.
+    pub fn base(&self) -> u64 {
+        self.mapping.base()
+    }
+
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// The descriptors of all maps for a segment mapped at `base`, [`DESCRIPTOR_BYTES`] each: what stands next to
+    /// the code in an island.
+    pub fn descriptors(&self, base: u64) -> Vec<u8> {
+        self.layout.maps.iter().flat_map(|map| map.descriptor(base, self.session).to_bytes()).collect()
+    }
+
+    /// What a map symbol means for a segment mapped at `base` with its descriptors at `descriptors`.
+    pub fn resolve(&self, base: u64, descriptors: u64, symbol: Symbol) -> Option<u64> {
+        match symbol {
+            Symbol::Map(index) => {
+                self.layout.maps.get(index as usize)?;
+                Some(descriptors + u64::from(index) * DESCRIPTOR_BYTES)
+            }
+            Symbol::MapData(index) => Some(base + self.layout.maps.get(index as usize)?.data_offset),
+            Symbol::Helper(_) | Symbol::Code(_) => None,
+        }
+    }
+
+    /// # Panics
+    /// If there is no map of this index.
+    pub fn map(&self, index: usize) -> MapView<'_> {
+        MapView::new(self, index)
+    }
+
+    /// # Panics
+    /// If the map of this index is not a ring.
+    pub fn ring(&self, index: usize) -> RingReader<'_> {
+        RingReader::new(self, index)
+    }
+
+    pub fn journal(&self) -> Journal<'_> {
+        Journal::new(self)
+    }
+
+    /// A copy of every counter in the segment.
+    pub fn counters(&self) -> Counters {
+        Counters::read(self)
+    }
+
+    /// Tells the next weir where in the target things are.
+    ///
+    /// # Panics
+    /// If there are more than [`ISLANDS_MAX`] islands.
+    pub fn set_place(&self, place: &Place) {
+        assert!(place.islands.len() <= ISLANDS_MAX, "at most {ISLANDS_MAX} islands, not {}", place.islands.len());
+        self.put(header::PLACE_SEGMENT, place.segment_address);
+        self.put(header::PLACE_GATE, place.gate_address);
+        for (n, (address, bytes)) in place.islands.iter().enumerate() {
+            self.put(header::PLACE_ISLANDS + n * 16, *address);
+            self.put(header::PLACE_ISLANDS + n * 16 + 8, *bytes);
+        }
+        self.put(header::PLACE_ISLAND_COUNT, place.islands.len() as u64);
+    }
+
+    /// Offset in the segment of word `n` of those that weir-probe's trampolines count in.
+    ///
+    /// # Panics
+    /// If `n` is not below [`PROBE_WORDS`].
+    pub fn probe_word_offset(n: usize) -> u64 {
+        assert!(n < PROBE_WORDS, "probe word {n} of {PROBE_WORDS}");
+        (header::PROBE_WORDS + n * 8) as u64
+    }
+
+    /// What probe word `n` holds now.
+    pub fn probe_word(&self, n: usize) -> u64 {
+        self.mapping.word(Segment::probe_word_offset(n)).load(Ordering::Relaxed)
+    }
+
+    /// Sets probe word `n`.
+    pub fn set_probe_word(&self, n: usize, value: u64) {
+        self.mapping.word(Segment::probe_word_offset(n)).store(value, Ordering::Release);
+    }
+
+    /// Zero bytes are an empty map; rings need their free space marked, and the header its words.
+    fn format(&self, identity: &Identity) {
+        for (map, descriptor) in self.layout.maps.iter().zip(&self.descriptors) {
+            if map.spec.kind == MapKind::RingBuf {
+                ring::mark_free(&self.mapping, map.data_offset, map.spec.max_entries.into(), descriptor.seed);
+            }
+        }
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let layout = &self.layout;
+        let label = label_bytes(&identity.label);
+        self.put(header::SESSION, identity.session);
+        self.put(header::LAYOUT_HASH, layout.hash);
+        self.put(header::SEGMENT_BYTES, layout.bytes);
+        self.put(header::MAP_COUNT, pair(layout.maps.len() as u32, layout.cpus));
+        self.put(header::JOURNAL_OFFSET, layout.journal_offset);
+        self.put(header::JOURNAL_CAPACITY, pair(layout.journal_capacity, JOURNAL_ENTRY_BYTES as u32));
+        self.put(header::CONTROLLER_PID, pair(identity.controller_pid, identity.uid));
+        self.put(header::CONTROLLER_START, identity.controller_start);
+        self.put(header::STARTED_NS, identity.started_ns);
+        self.put(header::TARGET_PID, pair(identity.target_pid, label.len() as u32));
+        for (n, chunk) in label.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.put(header::LABEL + n * 8, u64::from_le_bytes(word));
+        }
+        self.put(header::ABI_VERSION, pair(abi::ABI_VERSION, abi::HEADER_BYTES as u32));
+        // Last: whoever sees the magic sees a whole header.
+        self.put(header::MAGIC, abi::MAGIC);
+    }
+
+    fn put(&self, offset: usize, word: u64) {
+        self.mapping.word(offset as u64).store(word, Ordering::Release);
+    }
+
+    pub(crate) fn descriptor(&self, index: usize) -> &Descriptor {
+        &self.descriptors[index]
+    }
+
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+}
+
+/// The label's bytes, cut at a character to what the header holds.
+fn label_bytes(label: &str) -> &[u8] {
+    let mut end = label.len().min(LABEL_BYTES_MAX);
+    while !label.is_char_boundary(end) {
+        end -= 1;
+    }
+    &label.as_bytes()[..end]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Every counter of a segment, copied: what was lost, refused or slow, by name.
+
+use std::sync::atomic::Ordering;
+
+use super::Segment;
+use super::ring::RingCounters;
+use crate::abi::{self, control, counter, header};
+use weir_ebpf::MapKind;
+
+/// A copy of the header's counters and of each map's.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Reads by process_vm_readv, and those of them that met a bad address.
+    pub slow_reads: u64,
+    pub read_faults: u64,
+    /// System calls of slow reads that the kernel or seccomp refused.
+    pub reads_denied: u64,
+    /// Uses of `comm`, and those that seccomp refused.
+    pub comm_calls: u64,
+    pub comm_denied: u64,
+    /// In map order.
+    pub maps: Vec<MapCounters>,
+}
+
+/// What happened to one map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MapCounters {
+    /// Updates refused with E2BIG.
+    pub full: u64,
+    /// Operations given up after their budget of steps.
+    pub contended: u64,
+    /// Impossible values met: the segment was corrupted.
+    pub corrupt: u64,
+    /// Ring: records refused because the ring was full.
+    pub dropped: u64,
+    /// Ring: records that a dead target reserved and never submitted.
+    pub uncommitted: u64,
+}
+
+impl Counters {
+    pub(super) fn read(segment: &Segment) -> Counters {
+        let word = |n: usize| segment.mapping().word((header::COUNTERS + n * 8) as u64).load(Ordering::Relaxed);
+        Counters {
+            slow_reads: word(counter::SLOW_READS),
+            read_faults: word(counter::READ_FAULTS),
+            reads_denied: word(counter::READS_DENIED),
+            comm_calls: word(counter::COMM_CALLS),
+            comm_denied: word(counter::COMM_DENIED),
+            maps: (0..segment.layout().maps.len()).map(|index| MapCounters::read(segment, index)).collect(),
+        }
+    }
+}
+
+impl MapCounters {
+    fn read(segment: &Segment, index: usize) -> MapCounters {
+        let map = &segment.layout().maps[index];
+        let word = |at: u64| segment.mapping().word(map.offset + at).load(Ordering::Relaxed);
+        let ring = match map.spec.kind {
+            MapKind::RingBuf => segment.ring(index).counters(),
+            _ => RingCounters::default(),
+        };
+        MapCounters {
+            full: word(control::FULL),
+            contended: word(control::CONTENDED),
+            corrupt: word(control::CORRUPT) + ring.corrupt,
+            dropped: word(control::DROPPED),
+            uncommitted: ring.uncommitted,
+        }
+    }
+}
+
+const _: () = assert!(counter::COUNT == 5, "a new counter needs a field here");
+const _: () = assert!(control::CORRUPT + 8 <= abi::CONTROL_BYTES);

@@ -1,0 +1,147 @@
+//! The undo journal: what text was where before each patch, so that any later weir can put it back.
+//!
+//! An entry is written in full before its state becomes `Planned`, and only then may the text be patched. States only
+//! go forward. The controller is the only writer; a reader in another process sees each entry whole or not at all
+//! (a check word covers it).
+
+use std::sync::atomic::Ordering;
+
+use thiserror::Error;
+
+use super::{Fnv, Segment};
+use crate::abi::{JOURNAL_ENTRY_BYTES, journal};
+use crate::limits::JOURNAL_TEXT_BYTES;
+
+/// How far a patch has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum JournalState {
+    /// The text may hold the old or the new bytes, or a mixture.
+    Planned = 1,
+    /// The new bytes are in place.
+    Applied = 2,
+    /// The old bytes are back.
+    Undone = 3,
+}
+
+/// One patch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JournalEntry {
+    /// In the target.
+    pub address: u64,
+    /// Bytes of text, 1..=16.
+    pub len: usize,
+    pub state: JournalState,
+    pub old: Vec<u8>,
+    pub new: Vec<u8>,
+}
+
+/// The journal of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Journal<'a> {
+    segment: &'a Segment,
+}
+
+/// Every entry is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("the undo journal is full: it holds {capacity} patches")]
+pub struct JournalFull {
+    pub capacity: u32,
+}
+
+impl<'a> Journal<'a> {
+    pub(super) fn new(segment: &'a Segment) -> Self {
+        Journal { segment }
+    }
+
+    /// Writes a planned patch; the answer is its index.
+    ///
+    /// # Panics
+    /// If the texts differ in length, are empty or longer than 16 bytes.
+    pub fn push(&self, address: u64, old: &[u8], new: &[u8]) -> Result<u32, JournalFull> {
+        assert!(
+            old.len() == new.len() && (1..=JOURNAL_TEXT_BYTES).contains(&old.len()),
+            "a patch of {} bytes by {} bytes",
+            old.len(),
+            new.len()
+        );
+        let capacity = self.segment.layout().journal_capacity;
+        let taken = &self.segment.journal_entries;
+        let index = taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < capacity).then_some(n + 1))
+            .map_err(|_| JournalFull { capacity })?;
+        let at = self.entry(index);
+        let mapping = self.segment.mapping();
+        let put = |offset: usize, word: u64| mapping.word(at + offset as u64).store(word, Ordering::Relaxed);
+        put(journal::ADDRESS, address);
+        for (start, text) in [(journal::OLD, old), (journal::NEW, new)] {
+            let mut padded = [0; JOURNAL_TEXT_BYTES];
+            padded[..text.len()].copy_from_slice(text);
+            put(start, u64::from_le_bytes(padded[..8].try_into().expect("8 bytes")));
+            put(start + 8, u64::from_le_bytes(padded[8..].try_into().expect("8 bytes")));
+        }
+        put(journal::CHECK, check(address, old, new));
+        self.put_state(index, old.len(), JournalState::Planned);
+        Ok(index)
+    }
+
+    /// Says how far patch `index` has come.
+    ///
+    /// # Panics
+    /// If there is no such patch.
+    pub fn set_state(&self, index: u32, state: JournalState) {
+        assert!(index < self.segment.journal_entries.load(Ordering::Relaxed), "no journal entry {index}");
+        let word = self.segment.mapping().word(self.entry(index) + journal::LEN as u64);
+        let len = word.load(Ordering::Relaxed) as u32;
+        self.put_state(index, len as usize, state);
+    }
+
+    /// The patches, in the order of their making. Entries that the target has spoiled are left out.
+    pub fn entries(&self) -> Vec<JournalEntry> {
+        let taken = self.segment.journal_entries.load(Ordering::Relaxed) as usize;
+        let offset = self.segment.layout().journal_offset;
+        parse(&self.segment.mapping().copy(offset, taken * JOURNAL_ENTRY_BYTES))
+    }
+
+    fn put_state(&self, index: u32, len: usize, state: JournalState) {
+        let word = len as u64 | (state as u64) << 32;
+        self.segment.mapping().word(self.entry(index) + journal::LEN as u64).store(word, Ordering::Release);
+    }
+
+    fn entry(&self, index: u32) -> u64 {
+        self.segment.layout().journal_offset + u64::from(index) * JOURNAL_ENTRY_BYTES as u64
+    }
+}
+
+/// The entries in `bytes`, which anybody may have written. Those never made or spoiled are left out.
+pub(crate) fn parse(bytes: &[u8]) -> Vec<JournalEntry> {
+    bytes.chunks_exact(JOURNAL_ENTRY_BYTES).filter_map(parse_entry).collect()
+}
+
+fn parse_entry(bytes: &[u8]) -> Option<JournalEntry> {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let address = word(journal::ADDRESS);
+    let len = word(journal::LEN) as u32 as usize;
+    let state = match (word(journal::LEN) >> 32) as u32 {
+        1 => JournalState::Planned,
+        2 => JournalState::Applied,
+        3 => JournalState::Undone,
+        _ => return None,
+    };
+    if !(1..=JOURNAL_TEXT_BYTES).contains(&len) {
+        return None;
+    }
+    let old = bytes[journal::OLD..journal::OLD + len].to_vec();
+    let new = bytes[journal::NEW..journal::NEW + len].to_vec();
+    (word(journal::CHECK) == check(address, &old, &new)).then_some(JournalEntry { address, len, state, old, new })
+}
+
+/// Covers what `set_state` does not change.
+fn check(address: u64, old: &[u8], new: &[u8]) -> u64 {
+    let mut hash = Fnv::default();
+    hash.number(address);
+    hash.number(old.len() as u64);
+    hash.bytes(old);
+    hash.bytes(new);
+    hash.0
+}

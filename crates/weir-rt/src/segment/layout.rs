@@ -1,0 +1,282 @@
+//! Map definitions in, the place of every byte of the segment out.
+//!
+//! `plan` refuses what does not fit the bounds of `limits.rs`; nothing else is decided later. The same definitions
+//! give the same layout, and its hash tells whether two builds mean the same bytes.
+
+use thiserror::Error;
+use weir_ebpf::{MapKind, MapSpec};
+
+use crate::abi::{self, CONTROL_BYTES, HEADER_BYTES, JOURNAL_ENTRY_BYTES, NODE_HEADER_BYTES, NODE_SMALL_VALUE};
+use crate::limits;
+
+/// Where everything is. Offsets are from the start of the segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SegmentLayout {
+    pub maps: Vec<MapLayout>,
+    /// CPUs that have a lane; per-CPU maps have one more, the shared one.
+    pub cpus: u32,
+    pub journal_offset: u64,
+    pub journal_capacity: u32,
+    /// A multiple of the page size.
+    pub bytes: u64,
+    /// Of everything above and the map definitions.
+    pub hash: u64,
+}
+
+/// The place of one map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MapLayout {
+    pub spec: MapSpec,
+    /// The map's area: a control block, then bucket heads, nodes and values as the kind needs them.
+    pub offset: u64,
+    pub bytes: u64,
+    /// The first value, in lane 0; for a ring, its data.
+    pub data_offset: u64,
+    /// Bytes from one element's value to the next in one lane.
+    pub elem_stride: u32,
+    /// Bytes from a value in one lane to the same value in the next; a multiple of 64 for per-CPU kinds.
+    pub lane_stride: u64,
+    /// CPUs + 1 for per-CPU kinds, else 1.
+    pub lanes: u32,
+    /// Hash kinds: where the bucket heads are, and how many (a power of two).
+    pub buckets_offset: u64,
+    pub buckets: u32,
+    /// Hash kinds: where the nodes are, how many and how far apart.
+    pub nodes_offset: u64,
+    pub node_count: u32,
+    pub node_stride: u32,
+    pub key_stride: u32,
+}
+
+/// Why a layout was refused.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum LayoutError {
+    #[error("{count} maps; at most {} fit a segment", limits::MAPS_MAX)]
+    TooManyMaps { count: usize },
+    #[error("{cpus} CPUs; 1 to {} are possible", limits::CPUS_MAX)]
+    Cpus { cpus: u32 },
+    #[error("a journal of {capacity} entries; at most {} are possible", limits::JOURNAL_CAPACITY_MAX)]
+    Journal { capacity: u32 },
+    #[error("map {name}: {what} is {value}; it must be {rule}")]
+    Map { name: String, what: &'static str, value: u64, rule: String },
+    #[error("the maps need {bytes} bytes; a segment has at most {}", limits::SEGMENT_BYTES_MAX)]
+    TooLarge { bytes: u64 },
+}
+
+const PAGE: u64 = 4096;
+
+impl SegmentLayout {
+    /// Places `maps` for `cpus` CPUs and a journal of `journal_capacity` entries.
+    pub fn plan(maps: &[MapSpec], cpus: u32, journal_capacity: u32) -> Result<Self, LayoutError> {
+        if maps.len() > limits::MAPS_MAX {
+            return Err(LayoutError::TooManyMaps { count: maps.len() });
+        }
+        if cpus == 0 || cpus > limits::CPUS_MAX {
+            return Err(LayoutError::Cpus { cpus });
+        }
+        if journal_capacity > limits::JOURNAL_CAPACITY_MAX {
+            return Err(LayoutError::Journal { capacity: journal_capacity });
+        }
+        let journal_offset = HEADER_BYTES as u64;
+        let mut end = round_up(journal_offset + u64::from(journal_capacity) * JOURNAL_ENTRY_BYTES as u64, PAGE);
+        let mut placed = Vec::with_capacity(maps.len());
+        for spec in maps {
+            check(spec)?;
+            let map = place(spec, end, cpus);
+            end = round_up(end + map.bytes, PAGE);
+            if end > limits::SEGMENT_BYTES_MAX {
+                return Err(LayoutError::TooLarge { bytes: end });
+            }
+            placed.push(map);
+        }
+        let mut layout =
+            SegmentLayout { maps: placed, cpus, journal_offset, journal_capacity, bytes: end, hash: 0 };
+        layout.hash = hash(&layout);
+        Ok(layout)
+    }
+}
+
+impl MapLayout {
+    /// The lane that code without a CPU of its own changes, with `lock`.
+    pub fn shared_lane(&self) -> u32 {
+        self.lanes - 1
+    }
+
+    /// Values rounded up to words: what one element takes in one lane.
+    pub fn value_words(&self) -> u32 {
+        self.spec.value_bytes.div_ceil(8)
+    }
+
+    /// The descriptor for a segment mapped at `base`.
+    pub(crate) fn descriptor(&self, base: u64, session: u64) -> abi::Descriptor {
+        let is_hash = matches!(self.spec.kind, MapKind::Hash | MapKind::PerCpuHash);
+        abi::Descriptor {
+            kind: self.spec.kind as u32,
+            key_bytes: self.spec.key_bytes,
+            value_bytes: self.spec.value_bytes,
+            max_entries: self.spec.max_entries,
+            elem_stride: self.elem_stride,
+            lanes: self.lanes,
+            lane_stride: self.lane_stride,
+            control: base + self.offset,
+            data: base + self.data_offset,
+            buckets: if is_hash { base + self.buckets_offset } else { 0 },
+            nodes: if is_hash { base + self.nodes_offset } else { 0 },
+            bucket_mask: self.buckets.saturating_sub(1),
+            node_stride: self.node_stride,
+            node_count: self.node_count,
+            key_stride: self.key_stride,
+            seed: seed(session, self.offset),
+            reserved: [0; 5],
+        }
+    }
+}
+
+/// The seed of a map: even (a ring's free words must differ from record headers in bit 0).
+pub(crate) fn seed(session: u64, offset: u64) -> u64 {
+    let mut x = session ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ x >> 31) & !1
+}
+
+fn check(spec: &MapSpec) -> Result<(), LayoutError> {
+    let within = |what: &'static str, value: u32, low: u32, high: u32| {
+        if (low..=high).contains(&value) {
+            return Ok(());
+        }
+        let rule = if low == high { format!("{low}") } else { format!("{low} to {high}") };
+        Err(LayoutError::Map { name: spec.name.clone(), what, value: value.into(), rule })
+    };
+    match spec.kind {
+        MapKind::RingBuf => {
+            within("the key size", spec.key_bytes, 0, 0)?;
+            within("the value size", spec.value_bytes, 0, 0)?;
+            within("the size", spec.max_entries, limits::RING_BYTES_MIN, limits::RING_BYTES_MAX)?;
+            if !spec.max_entries.is_power_of_two() {
+                return Err(LayoutError::Map {
+                    name: spec.name.clone(),
+                    what: "the size",
+                    value: spec.max_entries.into(),
+                    rule: "a power of two".into(),
+                });
+            }
+            return Ok(());
+        }
+        MapKind::Array | MapKind::PerCpuArray => within("the key size", spec.key_bytes, 4, 4)?,
+        MapKind::Hash | MapKind::PerCpuHash => within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?,
+    }
+    within("the value size", spec.value_bytes, 1, limits::VALUE_BYTES_MAX)?;
+    within("max_entries", spec.max_entries, 1, limits::ENTRIES_MAX)
+}
+
+fn place(spec: &MapSpec, offset: u64, cpus: u32) -> MapLayout {
+    let value_stride = spec.value_bytes.next_multiple_of(8);
+    let lanes = if spec.kind.is_per_cpu() { cpus + 1 } else { 1 };
+    let mut map = MapLayout {
+        spec: spec.clone(),
+        offset,
+        bytes: 0,
+        data_offset: offset + CONTROL_BYTES,
+        elem_stride: value_stride,
+        lane_stride: 0,
+        lanes,
+        buckets_offset: 0,
+        buckets: 0,
+        nodes_offset: 0,
+        node_count: 0,
+        node_stride: 0,
+        key_stride: 0,
+    };
+    let mut end = offset + CONTROL_BYTES;
+    let mut elements = u64::from(spec.max_entries);
+    match spec.kind {
+        MapKind::RingBuf => {
+            // Page-aligned, so that a mapping of the data alone stays possible.
+            map.data_offset = round_up(end, PAGE);
+            map.elem_stride = 0;
+            map.bytes = map.data_offset + u64::from(spec.max_entries) - offset;
+            return map;
+        }
+        MapKind::Array | MapKind::PerCpuArray => {}
+        MapKind::Hash | MapKind::PerCpuHash => {
+            place_nodes(&mut map, end);
+            end = map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride);
+            elements = u64::from(map.node_count);
+            if spec.kind == MapKind::Hash {
+                map.bytes = end - offset;
+                map.lane_stride = round_up(map.bytes, 64);
+                return map;
+            }
+        }
+    }
+    map.data_offset = round_up(end, 64);
+    map.lane_stride = round_up(elements * u64::from(map.elem_stride), 64);
+    map.bytes = map.data_offset + map.lane_stride * u64::from(lanes) - offset;
+    map
+}
+
+/// Bucket heads and nodes; a HASH keeps its values in the nodes.
+fn place_nodes(map: &mut MapLayout, at: u64) {
+    let spec = &map.spec;
+    let value_stride = map.elem_stride;
+    let in_node = spec.kind == MapKind::Hash;
+    let is_large = in_node && spec.value_bytes > 8;
+    map.buckets = spec.max_entries.next_power_of_two();
+    map.buckets_offset = at;
+    map.nodes_offset = round_up(at + u64::from(map.buckets) * 8, 64);
+    map.node_count = spec.max_entries + limits::SPARE_NODES;
+    map.key_stride = spec.key_bytes.next_multiple_of(8);
+    let node_bytes = NODE_HEADER_BYTES + map.key_stride + if is_large { value_stride } else { 0 };
+    map.node_stride = node_bytes.next_multiple_of(16);
+    if in_node {
+        map.elem_stride = map.node_stride;
+        let value_in_node =
+            if is_large { u64::from(NODE_HEADER_BYTES + map.key_stride) } else { NODE_SMALL_VALUE };
+        map.data_offset = map.nodes_offset + value_in_node;
+    }
+}
+
+fn round_up(value: u64, to: u64) -> u64 {
+    value.div_ceil(to) * to
+}
+
+/// FNV-1a over everything that decides where a byte lies and what it means.
+fn hash(layout: &SegmentLayout) -> u64 {
+    let mut hash = Fnv::default();
+    hash.number(abi::ABI_VERSION.into());
+    hash.number(layout.cpus.into());
+    hash.number(layout.journal_capacity.into());
+    hash.number(layout.bytes);
+    for map in &layout.maps {
+        hash.bytes(map.spec.name.as_bytes());
+        hash.number(map.spec.kind as u64);
+        hash.number(map.spec.key_bytes.into());
+        hash.number(map.spec.value_bytes.into());
+        hash.number(map.spec.max_entries.into());
+        hash.number(map.offset);
+        hash.number(map.data_offset);
+    }
+    hash.0
+}
+
+/// FNV-1a, 64 bits.
+pub(crate) struct Fnv(pub(crate) u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    pub(crate) fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+}

@@ -1,0 +1,283 @@
+//! One map as the controller sees it: read, change, dump.
+//!
+//! Arrays and sums over lanes are read here; hashes by the C half, which is also what a target runs. Values of
+//! per-CPU maps are words, and a reader sees each word summed over lanes, wrapping.
+//!
+//! `clear` and `zero` of per-CPU values lose no count of a running target: the sum just read is subtracted from the
+//! shared lane; no CPU's lane is ever stored to. Two narrow exceptions, both counted as `contended`: a hash key
+//! deleted while it is zeroed, and a bucket that never held still long enough to be read.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+use thiserror::Error;
+use weir_ebpf::MapKind;
+
+use super::{MapLayout, Segment};
+use crate::abi::control;
+use crate::runtime::linked;
+
+/// One map of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct MapView<'a> {
+    segment: &'a Segment,
+    index: usize,
+}
+
+/// Why the kernel's interface, and ours, refuses an update or a delete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum MapError {
+    #[error("no such key (ENOENT)")]
+    NotFound,
+    #[error("the key exists (EEXIST)")]
+    Exists,
+    #[error("the map is full, or the index is out of bounds (E2BIG)")]
+    TooBig,
+    #[error("not possible for this map, or bad flags, or a key or value of the wrong size (EINVAL)")]
+    Invalid,
+    #[error("given up after too many conflicts (EBUSY)")]
+    Busy,
+}
+
+impl MapError {
+    /// The kernel's number, positive.
+    pub fn errno(self) -> i32 {
+        match self {
+            MapError::NotFound => 2,
+            MapError::Exists => 17,
+            MapError::TooBig => 7,
+            MapError::Invalid => 22,
+            MapError::Busy => 16,
+        }
+    }
+
+    fn from_status(status: i64) -> Result<(), MapError> {
+        match status {
+            0 => Ok(()),
+            -2 => Err(MapError::NotFound),
+            -17 => Err(MapError::Exists),
+            -7 => Err(MapError::TooBig),
+            -16 => Err(MapError::Busy),
+            _ => Err(MapError::Invalid),
+        }
+    }
+}
+
+/// One entry of a hash bucket.
+struct BucketEntry {
+    node: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'a> MapView<'a> {
+    pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
+        assert!(index < segment.layout().maps.len(), "no map {index}");
+        MapView { segment, index }
+    }
+
+    pub fn layout(&self) -> &'a MapLayout {
+        &self.segment.layout().maps[self.index]
+    }
+
+    /// The value of `key`, summed over lanes for per-CPU kinds.
+    pub fn lookup(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let map = self.layout();
+        if key.len() != map.spec.key_bytes as usize {
+            return None;
+        }
+        match map.spec.kind {
+            MapKind::RingBuf => None,
+            MapKind::Array | MapKind::PerCpuArray => {
+                let index = u32::from_le_bytes(key.try_into().ok()?);
+                (index < map.spec.max_entries).then(|| self.array_value(index))
+            }
+            MapKind::Hash | MapKind::PerCpuHash => {
+                let bucket = linked::hash_bucket(self.segment.descriptor(self.index), key);
+                self.bucket(bucket).into_iter().find(|entry| entry.key == key).map(|entry| entry.value)
+            }
+        }
+    }
+
+    /// Every key and value; arrays by index, hashes sorted by key. At most `max_entries` of them, however the segment
+    /// looks.
+    pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let map = self.layout();
+        match map.spec.kind {
+            MapKind::RingBuf => Vec::new(),
+            MapKind::Array | MapKind::PerCpuArray => (0..map.spec.max_entries)
+                .map(|index| (index.to_le_bytes().to_vec(), self.array_value(index)))
+                .collect(),
+            MapKind::Hash | MapKind::PerCpuHash => {
+                let mut entries: Vec<_> =
+                    self.hash_entries().into_iter().map(|entry| (entry.key, entry.value)).collect();
+                entries.sort();
+                entries
+            }
+        }
+    }
+
+    /// As the kernel's BPF_MAP_UPDATE_ELEM. For per-CPU kinds the sum over lanes becomes `value`.
+    pub fn update(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), MapError> {
+        let spec = &self.layout().spec;
+        if key.len() != spec.key_bytes as usize || value.len() != spec.value_bytes as usize {
+            return Err(MapError::Invalid);
+        }
+        if !spec.kind.is_per_cpu() {
+            return MapError::from_status(linked::map_update(self.segment.descriptor(self.index), key, value, flags));
+        }
+        self.update_per_cpu(key, value, flags)
+    }
+
+    pub fn delete(&self, key: &[u8]) -> Result<(), MapError> {
+        if key.len() != self.layout().spec.key_bytes as usize {
+            return Err(MapError::Invalid);
+        }
+        MapError::from_status(linked::map_delete(self.segment.descriptor(self.index), key))
+    }
+
+    /// Deletes every key of a hash; zeroes an array.
+    pub fn clear(&self) {
+        match self.layout().spec.kind {
+            MapKind::Hash | MapKind::PerCpuHash => {
+                for entry in self.hash_entries() {
+                    // Someone else may have deleted it: that is what was asked for.
+                    let _ = self.delete(&entry.key);
+                }
+            }
+            _ => self.zero(),
+        }
+    }
+
+    /// Sets every value to zero; keys stay.
+    pub fn zero(&self) {
+        let map = self.layout();
+        match map.spec.kind {
+            MapKind::RingBuf => {}
+            MapKind::Array => {
+                for index in 0..map.spec.max_entries {
+                    self.each_word(index.into(), |view, at| {
+                        view.segment.mapping().word(at).store(0, Ordering::Relaxed);
+                    });
+                }
+            }
+            MapKind::PerCpuArray => (0..map.spec.max_entries).for_each(|index| self.subtract_sums(index.into())),
+            MapKind::Hash => {
+                let zeros = vec![0; map.spec.value_bytes as usize];
+                for entry in self.hash_entries() {
+                    let _ = self.update(&entry.key, &zeros, 2);
+                }
+            }
+            MapKind::PerCpuHash => self.zero_per_cpu_hash(),
+        }
+    }
+
+    fn update_per_cpu(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), MapError> {
+        let descriptor = self.segment.descriptor(self.index);
+        let map = self.layout();
+        if map.spec.kind == MapKind::PerCpuHash {
+            // A new key starts with `value` in the shared lane and zeros elsewhere.
+            match MapError::from_status(linked::map_update(descriptor, key, value, flags.max(1))) {
+                Err(MapError::Exists) if flags == 0 => {}
+                Ok(()) if flags == 2 => {}
+                done => return done,
+            }
+        } else {
+            MapError::from_status(linked::map_update(descriptor, key, value, flags))?;
+        }
+        let Some(now) = self.lookup(key) else { return Err(MapError::NotFound) };
+        let Some(at) = linked::map_lookup(descriptor, key) else { return Err(MapError::NotFound) };
+        let shared = at - self.segment.base() + u64::from(map.shared_lane()) * map.lane_stride;
+        for (n, (now, wanted)) in now.chunks(8).zip(value.chunks(8)).enumerate() {
+            let change = word(wanted).wrapping_sub(word(now));
+            self.segment.mapping().word(shared + n as u64 * 8).fetch_add(change, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn zero_per_cpu_hash(&self) {
+        for entry in self.hash_entries() {
+            self.subtract_sums(entry.node);
+            let bucket = linked::hash_bucket(self.segment.descriptor(self.index), &entry.key);
+            let is_same = self.bucket(bucket).iter().any(|now| now.node == entry.node && now.key == entry.key);
+            if !is_same {
+                let counter = self.layout().offset + control::CONTENDED;
+                self.segment.mapping().word(counter).fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Makes each word of an element's sum zero by what the shared lane holds.
+    fn subtract_sums(&self, element: u64) {
+        let map = self.layout();
+        let shared = u64::from(map.shared_lane()) * map.lane_stride;
+        self.each_word(element, |view, at| {
+            let sum = view.sum(at);
+            view.segment.mapping().word(at + shared).fetch_sub(sum, Ordering::Relaxed);
+        });
+    }
+
+    fn each_word(&self, element: u64, mut change: impl FnMut(&Self, u64)) {
+        let map = self.layout();
+        let at = map.data_offset + element * u64::from(map.elem_stride);
+        for n in 0..u64::from(map.value_words()) {
+            change(self, at + n * 8);
+        }
+    }
+
+    fn array_value(&self, index: u32) -> Vec<u8> {
+        let mut value = Vec::with_capacity(self.layout().elem_stride as usize);
+        self.each_word(index.into(), |view, at| value.extend_from_slice(&view.sum(at).to_le_bytes()));
+        value.truncate(self.layout().spec.value_bytes as usize);
+        value
+    }
+
+    /// The word at `at` in lane 0, summed over lanes.
+    fn sum(&self, at: u64) -> u64 {
+        let map = self.layout();
+        (0..u64::from(map.lanes)).fold(0, |sum: u64, lane| {
+            sum.wrapping_add(self.segment.mapping().word(at + lane * map.lane_stride).load(Ordering::Relaxed))
+        })
+    }
+
+    fn hash_entries(&self) -> Vec<BucketEntry> {
+        let map = self.layout();
+        let mut seen = HashSet::new();
+        let mut entries: Vec<BucketEntry> = Vec::new();
+        for bucket in 0..map.buckets {
+            for entry in self.bucket(bucket) {
+                // A sound map has each key once, and no more keys than this.
+                if entries.len() < map.spec.max_entries as usize && seen.insert(entry.key.clone()) {
+                    entries.push(entry);
+                }
+            }
+        }
+        entries
+    }
+
+    fn bucket(&self, bucket: u32) -> Vec<BucketEntry> {
+        let map = self.layout();
+        let key_words = (map.key_stride / 8) as usize;
+        let entry_words = 1 + key_words + map.value_words() as usize;
+        let words = linked::hash_dump(self.segment.descriptor(self.index), bucket, entry_words);
+        words
+            .chunks_exact(entry_words)
+            .map(|entry| BucketEntry {
+                node: entry[0],
+                key: bytes(&entry[1..1 + key_words], map.spec.key_bytes),
+                value: bytes(&entry[1 + key_words..], map.spec.value_bytes),
+            })
+            .collect()
+    }
+}
+
+fn bytes(words: &[u64], len: u32) -> Vec<u8> {
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.truncate(len as usize);
+    bytes
+}
+
+/// Up to 8 bytes as a word.
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}

@@ -1,0 +1,45 @@
+//! Shared memory as atomic words: the one way in which this crate's Rust half touches a segment.
+//!
+//! Every access is bounds- and alignment-checked against the mapping's length, so a wrong offset is a panic of ours,
+//! never an access outside. Others write the memory at any time: nothing but atomics reads it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+/// A read-write mapping of a memfd whose size is sealed.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    raw: MmapRaw,
+}
+
+impl Mapping {
+    pub(crate) fn shared(fd: &OwnedFd, bytes: u64) -> io::Result<Mapping> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        Ok(Mapping { raw: MmapOptions::new().len(bytes).map_raw(fd)? })
+    }
+
+    pub(crate) fn base(&self) -> u64 {
+        self.raw.as_mut_ptr() as u64
+    }
+
+    /// The 8-byte word at `offset`.
+    pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
+        assert!(offset % 8 == 0 && offset + 8 <= self.raw.len() as u64, "word at {offset:#x} outside the segment");
+        // SAFETY: in bounds and aligned by the line above (the mapping is page-aligned); the memory lives as long as
+        // `self`, cannot shrink (sealed), and is accessed by atomics alone.
+        unsafe { AtomicU64::from_ptr(self.raw.as_mut_ptr().add(offset as usize).cast()) }
+    }
+
+    /// A copy of `len` bytes from `offset`, a multiple of 8.
+    pub(crate) fn copy(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len.next_multiple_of(8));
+        for n in 0..len.div_ceil(8) as u64 {
+            bytes.extend_from_slice(&self.word(offset + n * 8).load(Ordering::Relaxed).to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}

@@ -1,0 +1,196 @@
+//! The consumer of a ring: records out, in the order of their reservation.
+//!
+//! Producers are in `c/ring.c`, which describes the protocol. The position read from is this process's own; what a
+//! target writes over the shared one only harms its producers. A length is used after it was checked against the
+//! end of the data; an impossible header is counted as corrupt and the reader goes on at the producers' position.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{MutexGuard, PoisonError};
+
+use weir_ebpf::MapKind;
+
+use super::mapping::Mapping;
+use super::{MapLayout, Segment};
+use crate::abi::{control, record};
+
+/// One submitted record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    pub bytes: Vec<u8>,
+}
+
+/// The reading end of one ring. Only one exists at a time: a second waits for the first.
+#[derive(Debug)]
+pub struct RingReader<'a> {
+    segment: &'a Segment,
+    index: usize,
+    state: MutexGuard<'a, RingState>,
+}
+
+/// What was lost on the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RingCounters {
+    /// Records refused because the ring was full.
+    pub dropped: u64,
+    /// Records that a dead target reserved and never submitted.
+    pub uncommitted: u64,
+    /// Impossible headers or positions.
+    pub corrupt: u64,
+}
+
+/// The controller's own memory of a ring.
+#[derive(Debug, Default)]
+pub(super) struct RingState {
+    position: u64,
+    uncommitted: u64,
+    corrupt: u64,
+}
+
+/// What stands at the reading position.
+enum Next {
+    Empty,
+    Busy { bytes: u64 },
+    Discarded { bytes: u64 },
+    Submitted { size: u64, bytes: u64 },
+    Corrupt,
+}
+
+/// Fills a ring's data with the words that mean "free in lap 0".
+pub(super) fn mark_free(mapping: &Mapping, data_offset: u64, bytes: u64, seed: u64) {
+    for at in (0..bytes).step_by(8) {
+        mapping.word(data_offset + at).store(seed, Ordering::Relaxed);
+    }
+}
+
+impl<'a> RingReader<'a> {
+    pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
+        assert_eq!(segment.layout().maps[index].spec.kind, MapKind::RingBuf, "map {index} is not a ring");
+        let state = segment.rings[index].lock().unwrap_or_else(PoisonError::into_inner);
+        RingReader { segment, index, state }
+    }
+
+    /// The oldest record not yet read, once it is submitted. `None`: nothing, or its producer is still at work.
+    #[allow(clippy::should_implement_trait, reason = "None does not end it: more may come")]
+    pub fn next(&mut self) -> Option<Record> {
+        self.read(false)
+    }
+
+    /// Everything that is left after the target has died; records it never submitted are skipped and counted.
+    pub fn drain_dead(&mut self) -> Vec<Record> {
+        std::iter::from_fn(|| self.read(true)).collect()
+    }
+
+    pub fn counters(&self) -> RingCounters {
+        RingCounters {
+            dropped: self.control(control::DROPPED).load(Ordering::Relaxed),
+            uncommitted: self.state.uncommitted,
+            corrupt: self.state.corrupt,
+        }
+    }
+
+    fn read(&mut self, is_dead: bool) -> Option<Record> {
+        // Each step but the last consumes at least 8 bytes; a target that keeps writing ends this after two laps.
+        for _ in 0..self.bytes() / 4 {
+            match self.peek() {
+                Next::Empty => return None,
+                Next::Busy { .. } if !is_dead => return None,
+                Next::Busy { bytes } => {
+                    self.state.uncommitted += 1;
+                    self.consume(bytes);
+                }
+                Next::Discarded { bytes } => self.consume(bytes),
+                Next::Submitted { size, bytes } => {
+                    let at = self.data_offset() + self.offset() + 8;
+                    let record = Record { bytes: self.segment.mapping().copy(at, size as usize) };
+                    self.consume(bytes);
+                    return Some(record);
+                }
+                Next::Corrupt => {
+                    self.state.corrupt += 1;
+                    self.resynchronise();
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    fn peek(&self) -> Next {
+        let word = self.segment.mapping().word(self.data_offset() + self.offset()).load(Ordering::Acquire);
+        if word == self.tag(self.state.position) {
+            return Next::Empty;
+        }
+        let size = word >> record::SIZE_SHIFT;
+        let bytes = (size + 8).next_multiple_of(8);
+        if word & record::USED == 0 || bytes > self.bytes() - self.offset() {
+            return Next::Corrupt;
+        }
+        if word & record::BUSY != 0 {
+            Next::Busy { bytes }
+        } else if word & record::DISCARD != 0 {
+            Next::Discarded { bytes }
+        } else {
+            Next::Submitted { size, bytes }
+        }
+    }
+
+    /// Gives `bytes` at the position back to the producers.
+    fn consume(&mut self, bytes: u64) {
+        let start = self.state.position;
+        let end = start + bytes;
+        // A producer that died or sleeps behind its claim has not moved the tail yet. It must move first: at the old
+        // place the next lap's tag would stop every producer.
+        let tail = self.control(control::FREE_OR_PRODUCER);
+        let _ = tail.compare_exchange(start, end, Ordering::AcqRel, Ordering::Relaxed);
+        let free = self.tag(start).wrapping_add(self.bytes());
+        let at = self.data_offset() + self.offset();
+        for n in (0..bytes).step_by(8) {
+            self.segment.mapping().word(at + n).store(free, Ordering::Release);
+        }
+        self.state.position = end;
+        self.control(control::SPARE_OR_CONSUMER).store(end, Ordering::Release);
+    }
+
+    /// After an impossible header: frees everything and goes on where producers do, or a lap further if what they
+    /// say is impossible too.
+    fn resynchronise(&mut self) {
+        let bytes = self.bytes();
+        let tail = self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire);
+        let ahead = tail.wrapping_sub(self.state.position);
+        let is_plausible = (8..=bytes).contains(&ahead) && ahead % 8 == 0;
+        let end = if is_plausible { tail } else { self.state.position.wrapping_add(bytes) };
+        let mut at = self.state.position;
+        while at != end {
+            let word = self.data_offset() + (at & (bytes - 1));
+            self.segment.mapping().word(word).store(self.tag(at).wrapping_add(bytes), Ordering::Release);
+            at = at.wrapping_add(8);
+        }
+        self.state.position = end;
+        self.control(control::FREE_OR_PRODUCER).store(end, Ordering::Release);
+        self.control(control::SPARE_OR_CONSUMER).store(end, Ordering::Release);
+    }
+
+    fn tag(&self, position: u64) -> u64 {
+        self.segment.descriptor(self.index).seed.wrapping_add(position & !(self.bytes() - 1))
+    }
+
+    fn offset(&self) -> u64 {
+        self.state.position & (self.bytes() - 1)
+    }
+
+    fn layout(&self) -> &'a MapLayout {
+        &self.segment.layout().maps[self.index]
+    }
+
+    fn data_offset(&self) -> u64 {
+        self.layout().data_offset
+    }
+
+    fn bytes(&self) -> u64 {
+        self.layout().spec.max_entries.into()
+    }
+
+    fn control(&self, at: u64) -> &'a AtomicU64 {
+        self.segment.mapping().word(self.layout().offset + at)
+    }
+}

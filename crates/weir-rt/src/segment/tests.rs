@@ -1,0 +1,73 @@
+//! What maps and rings promise, tried on a real segment: against models and the kernel, under threads, signals at
+//! every instruction, deaths at every instruction, and on memory that somebody else scribbles over.
+
+mod corrupt;
+mod interrupted;
+mod kernel;
+mod killed;
+mod model;
+mod ring;
+mod threads;
+
+use weir_ebpf::{MapKind, MapSpec};
+
+use super::{Identity, Segment, SegmentLayout};
+
+/// CPUs of the test layouts: more than one, so that lanes matter.
+const CPUS: u32 = 3;
+
+fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> MapSpec {
+    MapSpec { name: format!("{}_{value_bytes}", kind.name()), kind, key_bytes, value_bytes, max_entries }
+}
+
+fn segment(maps: &[MapSpec]) -> Segment {
+    crate::runtime::linked::prepare();
+    let layout = SegmentLayout::plan(maps, CPUS, 8).expect("the layout is within bounds");
+    Segment::create_local(layout, &Identity { session: 0x5eed, ..Identity::default() }).expect("a memfd")
+}
+
+/// xorshift64*: the same numbers for the same seed on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 33) % bound
+    }
+}
+
+/// A key of `bytes` bytes that says `number` first.
+fn key(number: u64, bytes: u32) -> Vec<u8> {
+    let mut key = vec![0xa5; bytes as usize];
+    let number = number.to_le_bytes();
+    let len = key.len().min(number.len());
+    key[..len].copy_from_slice(&number[..len]);
+    key
+}
+
+/// A value of `bytes` bytes that shows when it is torn: every byte the same.
+fn value(seed: u64, bytes: u32) -> Vec<u8> {
+    vec![seed as u8; bytes as usize]
+}
+
+/// Deletes everything, then fills the map: exactly `max_entries` keys must fit, so that no node was lost and none is in
+/// two places.
+fn assert_no_node_lost(segment: &Segment, index: usize) {
+    let view = segment.map(index);
+    let spec = &view.layout().spec;
+    view.clear();
+    assert_eq!(view.entries(), [], "cleared");
+    for n in 0..u64::from(spec.max_entries) {
+        let done = view.update(&key(n, spec.key_bytes), &value(n, spec.value_bytes), 1);
+        assert_eq!(done, Ok(()), "{}: key {n} of {} must fit", spec.name, spec.max_entries);
+    }
+    let one_more = view.update(&key(spec.max_entries.into(), spec.key_bytes), &value(0, spec.value_bytes), 0);
+    assert_eq!(one_more, Err(super::MapError::TooBig), "{}", spec.name);
+    assert_eq!(view.entries().len(), spec.max_entries as usize, "each key once");
+}

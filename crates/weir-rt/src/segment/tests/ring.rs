@@ -1,0 +1,145 @@
+//! The ring against a queue: order, wrap, full, discard, dead producers; and under threads.
+
+use std::collections::VecDeque;
+use std::thread;
+
+use weir_ebpf::MapKind;
+
+use super::{Random, segment, spec};
+use crate::runtime::linked;
+use crate::segment::{Record, Segment};
+
+const RING_BYTES: u32 = 4096;
+
+fn ring() -> Segment {
+    segment(&[spec(MapKind::RingBuf, 0, 0, RING_BYTES)])
+}
+
+fn payload(number: u64, size: u64) -> Vec<u8> {
+    (0..size).map(|n| (number.wrapping_mul(31) + n) as u8).collect()
+}
+
+#[test]
+fn records_come_out_as_they_went_in() {
+    for seed in 1..=20 {
+        let segment = ring();
+        let descriptor = segment.descriptor(0);
+        let mut random = Random(seed);
+        let mut expected = VecDeque::new();
+        let (mut in_use, mut refused) = (0, 0);
+        for number in 0..5000 {
+            if random.below(5) < 3 {
+                let size = [0, 1, 7, 8, 9, 24, 100, 1000, 4088][random.below(9) as usize];
+                let bytes = payload(number, size);
+                if random.below(2) == 0 {
+                    match linked::ringbuf_output(descriptor, &bytes, 0) {
+                        0 => expected.push_back(bytes),
+                        status => {
+                            assert_eq!(status, -11);
+                            refused += 1;
+                        }
+                    }
+                } else if let Some(record) = linked::ringbuf_reserve(descriptor, size, 0) {
+                    let at = record - segment.base();
+                    for (n, byte) in bytes.chunks(8).enumerate() {
+                        let mut word = [0; 8];
+                        word[..byte.len()].copy_from_slice(byte);
+                        let slot = segment.mapping().word(at + n as u64 * 8);
+                        assert_eq!(slot.load(super::super::Ordering::Relaxed), 0, "reserved memory is zero");
+                        slot.store(u64::from_le_bytes(word), super::super::Ordering::Relaxed);
+                    }
+                    let is_discard = random.below(4) == 0;
+                    // SAFETY: the record was reserved above and is taken back once.
+                    unsafe { linked::ringbuf_finish(record, is_discard) };
+                    if !is_discard {
+                        expected.push_back(bytes);
+                    }
+                } else {
+                    refused += 1;
+                }
+                in_use += 1;
+            } else {
+                assert_eq!(segment.ring(0).next().map(|record| record.bytes), expected.pop_front(), "seed {seed}");
+            }
+        }
+        while let Some(record) = segment.ring(0).next() {
+            assert_eq!(Some(record.bytes), expected.pop_front());
+        }
+        assert!(expected.is_empty() && in_use > 0 && refused > 0);
+        let counters = segment.ring(0).counters();
+        assert_eq!((counters.dropped, counters.corrupt, counters.uncommitted), (refused, 0, 0));
+    }
+}
+
+#[test]
+fn flags_and_sizes_are_the_kernels() {
+    let segment = ring();
+    let descriptor = segment.descriptor(0);
+    assert_eq!(linked::ringbuf_output(descriptor, &[1], 4), -22);
+    assert_eq!(linked::ringbuf_output(descriptor, &[1], 3), 0);
+    assert_eq!(linked::ringbuf_reserve(descriptor, 8, 1), None);
+    assert_eq!(linked::ringbuf_output(descriptor, &[0; 4089], 0), -11);
+    assert_eq!(linked::ringbuf_reserve(descriptor, u64::MAX, 0), None);
+    assert_eq!(segment.ring(0).next(), Some(Record { bytes: vec![1] }));
+    assert_eq!(segment.counters().maps[0].dropped, 2);
+}
+
+#[test]
+fn unfinished_records_hold_up_the_reader_until_their_producer_is_dead() {
+    let segment = ring();
+    let descriptor = segment.descriptor(0);
+    let open = linked::ringbuf_reserve(descriptor, 16, 0);
+    assert!(open.is_some());
+    assert_eq!(linked::ringbuf_output(descriptor, &[5], 0), 0);
+    assert_eq!(segment.ring(0).next(), None);
+    let left: Vec<_> = segment.ring(0).drain_dead().into_iter().map(|record| record.bytes).collect();
+    assert_eq!(left, [vec![5]]);
+    assert_eq!(segment.ring(0).counters().uncommitted, 1);
+}
+
+/// Several producers and the consumer at once: each producer's records in its order, none lost but counted ones.
+#[test]
+fn producers_do_not_disturb_each_other() {
+    let segment = ring();
+    let producers = 4;
+    let each = 40_000;
+    let mut next = vec![0; producers];
+    let (mut received, mut accepted) = (0, 0);
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..producers)
+            .map(|producer| {
+                let segment = &segment;
+                scope.spawn(move || {
+                    let mut accepted = 0;
+                    for number in 0..each {
+                        let mut bytes = payload(number, 16 + (number * 7 + producer as u64) % 90);
+                        bytes[..8].copy_from_slice(&number.to_le_bytes());
+                        bytes[8] = producer as u8;
+                        accepted += u64::from(linked::ringbuf_output(segment.descriptor(0), &bytes, 0) == 0);
+                    }
+                    accepted
+                })
+            })
+            .collect();
+        let mut read = |record: Record| {
+            let number = u64::from_le_bytes(record.bytes[..8].try_into().expect("8 bytes"));
+            let producer = record.bytes[8] as usize;
+            assert!(number >= next[producer], "out of order");
+            assert_eq!(record.bytes[9..], payload(number, record.bytes.len() as u64)[9..], "torn");
+            next[producer] = number + 1;
+            received += 1;
+        };
+        while !running.iter().all(|producer| producer.is_finished()) {
+            while let Some(record) = segment.ring(0).next() {
+                read(record);
+            }
+        }
+        while let Some(record) = segment.ring(0).next() {
+            read(record);
+        }
+        accepted = running.into_iter().map(|producer| producer.join().expect("no panic")).sum::<u64>();
+    });
+    let counters = segment.ring(0).counters();
+    assert_eq!((received, counters.corrupt), (accepted, 0));
+    assert_eq!(accepted + counters.dropped, producers as u64 * each);
+}
