@@ -1,0 +1,209 @@
+//! Instructions on real registers and stack objects → eBPF.
+//!
+//! - stack objects become offsets from r10
+//! - labels become offsets; a jump to a jump goes where that one goes; a jump to the next instruction, and code that
+//!   nothing reaches (verifiers refuse it), go away
+
+use std::collections::BTreeMap;
+
+use weir_ebpf::Insn;
+use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
+
+use crate::lir::{Area, FRAME, Inst, Label, ObjectId, Place, Reg, Src};
+use crate::lower::Code;
+use crate::place::layout;
+use crate::{CodegenError, limits};
+
+/// The instructions of one program. Virtual registers must be gone.
+pub(crate) fn assemble(clause: &str, mut code: Code) -> Result<Vec<Insn>, CodegenError> {
+    let stack = layout(code.insts.iter(), &code.objects, Area::Stack);
+    if stack.bytes > limits::STACK_BYTES_MAX {
+        return Err(CodegenError::Stack { clause: clause.into(), bytes: stack.bytes });
+    }
+    let depth = |object: ObjectId| {
+        let index = object.0 as usize;
+        (stack.offsets[index] + code.objects[index].bytes) as i32
+    };
+    let mut insts = std::mem::take(&mut code.insts);
+    insts.retain(|inst| !matches!(inst, Inst::Touch(_)));
+    thread_jumps(&mut insts);
+    remove_dead(&mut insts);
+    let mut out = Assembly { insns: Vec::new(), labels: BTreeMap::new(), jumps: Vec::new() };
+    for inst in insts {
+        out.push(inst, &depth);
+    }
+    let insns = out.finish();
+    if insns.len() > limits::INSNS_MAX {
+        return Err(CodegenError::TooLong { clause: clause.into(), insns: insns.len() });
+    }
+    Ok(insns)
+}
+
+/// Sends jumps to a label that stands before a jump to that one's target.
+fn thread_jumps(insts: &mut [Inst]) {
+    let mut leads_to: BTreeMap<Label, Label> = BTreeMap::new();
+    // Backwards: what a later jump leads to is known already. Jumps back are the loops, whose label is not seen yet.
+    let mut next: Option<Label> = None;
+    for inst in insts.iter_mut().rev() {
+        match inst {
+            Inst::Label(label) => {
+                if let Some(target) = next {
+                    leads_to.insert(*label, target);
+                }
+            }
+            Inst::Jump(to) => {
+                *to = *leads_to.get(to).unwrap_or(to);
+                next = Some(*to);
+            }
+            Inst::Branch { to, .. } => {
+                *to = *leads_to.get(to).unwrap_or(to);
+                next = None;
+            }
+            _ => next = None,
+        }
+    }
+}
+
+/// Drops what no path reaches, and jumps to what comes next.
+fn remove_dead(insts: &mut Vec<Inst>) {
+    let mut reached = reached(insts).into_iter();
+    insts.retain(|_| reached.next() == Some(true));
+    let mut index = insts.len();
+    // Backwards, so that removing one does not move those still to see.
+    while index > 0 {
+        index -= 1;
+        let follows = |label: Label| {
+            let next = insts[index + 1..].iter().take_while(|inst| matches!(inst, Inst::Label(_)));
+            { next }.any(|inst| *inst == Inst::Label(label))
+        };
+        if insts[index].target().is_some_and(follows) {
+            insts.remove(index);
+        }
+    }
+}
+
+/// By instruction: some path from the first one leads to it.
+fn reached(insts: &[Inst]) -> Vec<bool> {
+    let label = |(index, inst): (usize, &Inst)| match inst {
+        Inst::Label(label) => Some((*label, index)),
+        _ => None,
+    };
+    let labels: BTreeMap<Label, usize> = insts.iter().enumerate().filter_map(label).collect();
+    let mut reached = vec![false; insts.len()];
+    let mut waiting = vec![0];
+    while let Some(mut index) = waiting.pop() {
+        while index < insts.len() && !reached[index] {
+            reached[index] = true;
+            waiting.extend(insts[index].target().map(|target| labels[&target]));
+            match insts[index] {
+                Inst::Jump(_) | Inst::Exit => break,
+                _ => index += 1,
+            }
+        }
+    }
+    reached
+}
+
+struct Assembly {
+    insns: Vec<Insn>,
+    labels: BTreeMap<Label, usize>,
+    /// Instructions whose offset waits for a label.
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembly {
+    fn push(&mut self, inst: Inst, depth: &impl Fn(ObjectId) -> i32) {
+        let place = |place: Place| match place {
+            Place::Reg(reg, offset) => (number(reg), offset as i16),
+            Place::Object(object, offset) => (number(FRAME), (offset - depth(object)) as i16),
+        };
+        match inst {
+            Inst::Mov { dst, src } => self.alu(class::ALU64, alu::MOV, 0, dst, src),
+            Inst::Mov32 { dst, src } => self.alu(class::ALU, alu::MOV, 0, dst, src),
+            Inst::Alu { op, signed, dst, src } => self.alu(class::ALU64, op, i16::from(signed), dst, src),
+            Inst::Const64 { dst, value } => {
+                self.wide(dst, pseudo::NONE, value as i32, (value >> 32) as i32);
+            }
+            Inst::MapRef { dst, map } => self.wide(dst, pseudo::MAP_INDEX, map as i32, 0),
+            Inst::MapValue { dst, map } => self.wide(dst, pseudo::MAP_INDEX_VALUE, map as i32, 0),
+            Inst::Address { dst, object, offset } => {
+                self.alu(class::ALU64, alu::MOV, 0, dst, Src::Reg(FRAME));
+                self.alu(class::ALU64, alu::ADD, 0, dst, Src::Imm(offset - depth(object)));
+            }
+            Inst::Load { dst, from } => {
+                let (src, off) = place(from);
+                let opcode = class::LDX | mode::MEM | size::DW;
+                self.insns.push(Insn { opcode, dst: number(dst), src, off, imm: 0 });
+            }
+            Inst::Store { size, to, src } => {
+                let (dst, off) = place(to);
+                self.insns.push(match src {
+                    Src::Imm(imm) => Insn { opcode: class::ST | mode::MEM | size, dst, src: 0, off, imm },
+                    Src::Reg(src) => {
+                        Insn { opcode: class::STX | mode::MEM | size, dst, src: number(src), off, imm: 0 }
+                    }
+                });
+            }
+            Inst::AtomicAdd { to, src, fetch } => {
+                let imm = if fetch { atomic::ADD | atomic::FETCH } else { atomic::ADD };
+                self.atomic(place(to), src, imm);
+            }
+            Inst::CompareExchange { to, src } => self.atomic(place(to), src, atomic::CMPXCHG),
+            Inst::Call { helper, .. } => {
+                let opcode = class::JMP | jmp::CALL;
+                self.insns.push(Insn { opcode, src: pseudo::HELPER, imm: helper, ..Insn::default() });
+            }
+            Inst::Jump(to) => {
+                self.jumps.push((self.insns.len(), to));
+                self.insns.push(Insn { opcode: class::JMP | jmp::JA, ..Insn::default() });
+            }
+            Inst::Branch { op, a, b, to } => {
+                self.jumps.push((self.insns.len(), to));
+                self.operands(class::JMP | op, 0, a, b);
+            }
+            Inst::Label(label) => {
+                self.labels.insert(label, self.insns.len());
+            }
+            Inst::Touch(_) => {}
+            Inst::Exit => self.insns.push(Insn { opcode: class::JMP | jmp::EXIT, ..Insn::default() }),
+        }
+    }
+
+    fn alu(&mut self, class: u8, op: u8, off: i16, dst: Reg, src: Src) {
+        self.operands(class | op, off, dst, src);
+    }
+
+    fn operands(&mut self, opcode: u8, off: i16, dst: Reg, src: Src) {
+        let dst = number(dst);
+        self.insns.push(match src {
+            Src::Imm(imm) => Insn { opcode: opcode | source::K, dst, src: 0, off, imm },
+            Src::Reg(src) => Insn { opcode: opcode | source::X, dst, src: number(src), off, imm: 0 },
+        });
+    }
+
+    fn wide(&mut self, dst: Reg, kind: u8, low: i32, high: i32) {
+        self.insns.push(Insn { opcode: LD_IMM64, dst: number(dst), src: kind, off: 0, imm: low });
+        self.insns.push(Insn { imm: high, ..Insn::default() });
+    }
+
+    fn atomic(&mut self, (dst, off): (u8, i16), src: Reg, imm: i32) {
+        let opcode = class::STX | mode::ATOMIC | size::DW;
+        self.insns.push(Insn { opcode, dst, src: number(src), off, imm });
+    }
+
+    fn finish(mut self) -> Vec<Insn> {
+        for (at, to) in self.jumps {
+            let target = self.labels[&to];
+            // Programs longer than offsets reach are refused by the caller; until then the value does not matter.
+            self.insns[at].off = (target as isize - at as isize - 1) as i16;
+        }
+        self.insns
+    }
+}
+
+fn number(reg: Reg) -> u8 {
+    match reg {
+        Reg::Real(number) => number,
+        Reg::Virtual(register) => unreachable!("virtual register {register} after allocation"),
+    }
+}

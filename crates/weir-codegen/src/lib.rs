@@ -1,0 +1,131 @@
+//! Compiles a module of IR to an eBPF object.
+//!
+//! In: a [`Module`] (its invariants are checked first). Out: [`Compiled`]: one program per function, the script's
+//! maps and the internal ones, and the schema that says what records and maps mean. Programs follow the kernel's
+//! rules for BPF_PROG_TYPE_KPROBE, use at most 512 bytes of stack, and initialise every byte that leaves them.
+//!
+//! Stages, each a file: [`maps`] chooses the maps; [`lower`] writes instructions on virtual registers; [`allocate`]
+//! gives them real ones; [`place`] lays out memory; [`assemble`] makes eBPF.
+//!
+//! Guaranteed to whoever runs the programs: values of per-CPU maps are changed only by atomic additions whose result
+//! is not used, and never loaded. Signed division needs a kernel from 6.6 on (RFC 9669's v4); nothing else does.
+//!
+//! Refused with a message: reading a per-CPU aggregation, deleting a scalar one, more memory than a program has.
+
+#![forbid(unsafe_code)]
+
+mod allocate;
+mod assemble;
+mod error;
+mod limits;
+mod lir;
+mod lower;
+mod maps;
+mod place;
+
+use weir_ebpf::{Insn, Object, Program, ProgramKind};
+use weir_event::{Action, Schema};
+use weir_ir::{Function, Module, Trigger};
+
+pub use crate::error::CodegenError;
+use crate::maps::Maps;
+
+/// A compiled module: what is verified, loaded and read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Compiled {
+    /// One program per function of the module, in order; the script's maps, then internal ones.
+    pub object: Object,
+    /// The module's schema with every `MapSchema::map_index` set.
+    pub schema: Schema,
+    /// Index of the ring that records are written to.
+    pub ring: u32,
+    /// Index of an array map with one entry of one word: the session's start in nanoseconds of CLOCK_MONOTONIC.
+    pub globals: u32,
+    /// When each program of `object` runs.
+    pub triggers: Vec<Trigger>,
+}
+
+/// What the caller may choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Bytes of the ring: a power of two and a multiple of the page size.
+    pub ring_bytes: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { ring_bytes: 1 << 20 }
+    }
+}
+
+/// Compiles with the default options.
+pub fn compile(module: &Module) -> Result<Compiled, CodegenError> {
+    compile_with(module, &Options::default())
+}
+
+/// Compiles `module`. The first thing that cannot be compiled is the error.
+pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, CodegenError> {
+    weir_ir::check::check(module).map_err(CodegenError::Invalid)?;
+    let ring_bytes = options.ring_bytes;
+    if !ring_bytes.is_power_of_two() || !(4096..=limits::RING_BYTES_MAX).contains(&ring_bytes) {
+        return Err(CodegenError::Ring { bytes: ring_bytes });
+    }
+    let maps = Maps::of(module, ring_bytes);
+    let mut programs = Vec::new();
+    for function in &module.functions {
+        check_records(module, function, ring_bytes)?;
+        let insns = compile_function(module, function, &maps)?;
+        programs.push(Program { name: function.name.clone(), kind: kind(&function.trigger), insns });
+    }
+    let mut schema = module.schema.clone();
+    for (index, map) in schema.maps.iter_mut().enumerate() {
+        map.map_index = index as u32;
+    }
+    Ok(Compiled {
+        object: Object { maps: maps.specs, programs },
+        schema,
+        ring: maps.ring,
+        globals: maps.globals,
+        triggers: module.functions.iter().map(|function| function.trigger.clone()).collect(),
+    })
+}
+
+/// Tries with as much on the stack as is good for speed, then with less.
+fn compile_function(module: &Module, function: &Function, maps: &Maps) -> Result<Vec<Insn>, CodegenError> {
+    let mut result = Err(CodegenError::Stack { clause: function.name.clone(), bytes: 0 });
+    for stack_object_bytes in limits::STACK_OBJECT_BYTES {
+        let mut code = lower::lower(module, function, maps, stack_object_bytes)?;
+        allocate::allocate(&mut code);
+        result = assemble::assemble(&function.name, code);
+        if !matches!(result, Err(CodegenError::Stack { .. })) {
+            break;
+        }
+    }
+    result
+}
+
+/// A record has a header of 8 bytes in the ring, and one that fills more than half of it would seldom fit.
+fn check_records(module: &Module, function: &Function, ring_bytes: u32) -> Result<(), CodegenError> {
+    let emitted = function.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
+        weir_ir::Op::Emit { action, .. } => Some(&module.schema.actions[action.0 as usize]),
+        _ => None,
+    });
+    let bytes = emitted.map(record_bytes).max().unwrap_or(0);
+    let max = ring_bytes / 2;
+    if bytes > max {
+        return Err(CodegenError::Record { clause: function.name.clone(), bytes, max });
+    }
+    Ok(())
+}
+
+fn record_bytes(action: &Action) -> u32 {
+    let fields = weir_ir::check::action_fields(action);
+    fields.last().map_or(weir_event::RECORD_HEADER_BYTES, |field| field.offset + field.ty.bytes())
+}
+
+fn kind(trigger: &Trigger) -> ProgramKind {
+    match trigger {
+        Trigger::Begin | Trigger::End | Trigger::Interval { .. } => ProgramKind::Controller,
+        Trigger::Uprobe { .. } => ProgramKind::Probe,
+    }
+}

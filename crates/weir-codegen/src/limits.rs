@@ -1,0 +1,23 @@
+//! The bounds of what is generated, each named once.
+
+/// Stack of one program (eBPF: 512 bytes below r10).
+pub(crate) const STACK_BYTES_MAX: u32 = 512;
+/// Keys, strings and values up to this lie on the stack; longer ones in scratch memory. The next smaller limit is
+/// tried where the stack overflows: with the last one, only single words are left on it.
+pub(crate) const STACK_OBJECT_BYTES: [u32; 3] = [64, 16, 8];
+/// Initial values up to this are made on the stack; longer ones come from the `.zero` map.
+pub(crate) const STACK_ZERO_BYTES: u32 = 16;
+/// Scratch memory of one program: offsets in it are 16-bit.
+pub(crate) const SCRATCH_BYTES_MAX: u32 = 32_760;
+/// Instruction slots of one program: jump offsets are 16-bit.
+pub(crate) const INSNS_MAX: usize = 32_000;
+/// Words that are filled, copied or compared one after the other; more of them take a loop.
+pub(crate) const UNROLLED_WORDS: u32 = 8;
+/// Attempts to raise a minimum or maximum before another thread's value is left to stand.
+pub(crate) const RAISE_ATTEMPTS: i32 = 128;
+/// Bytes of the ring: `max_entries` is 32-bit, and a power of two.
+pub(crate) const RING_BYTES_MAX: u32 = 1 << 31;
+
+const _: () = assert!(SCRATCH_BYTES_MAX <= i16::MAX as u32);
+const _: () = assert!(INSNS_MAX <= i16::MAX as usize);
+const _: () = assert!(STACK_ZERO_BYTES <= STACK_BYTES_MAX);

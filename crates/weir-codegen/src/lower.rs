@@ -1,0 +1,404 @@
+//! One function of IR → instructions on virtual registers.
+//!
+//! In: a function that `check` accepted, the object's maps, and the size up to which memory objects go on the
+//! stack. Out: a [`Code`]: instructions in the order of the IR's blocks, and the memory objects they use.
+//!
+//! What is decided here:
+//! - constants are never held: they become immediates, or are made anew at each use
+//! - a comparison whose one use is the branch of its block becomes that branch
+//! - `str()` and `comm` whose one use is in their own block are read straight into where they are used: a record's
+//!   field, a key, a value. Nothing in between changes the target's memory, so that later is as good as sooner
+//! - the key 0 of scalar per-CPU maps is stored once on each path
+//! - scratch memory is reserved in the last block that every use of it, and every return after it, passes
+//!
+//! Files: [`build`] the words, [`string`] strings, [`map`] map operations, [`aggregate`] aggregations, [`emit`]
+//! records, [`scratch`] where scratch memory begins and ends.
+
+mod aggregate;
+mod build;
+mod emit;
+mod map;
+mod scratch;
+mod string;
+
+use weir_ebpf::insn::{alu, jmp};
+use weir_ebpf::{helper, pt_regs};
+use weir_event::Type;
+use weir_ir::dominators::Dominators;
+use weir_ir::{
+    BinOp, Block, BlockId, Builtin, CmpOp, Effect, Function, Inst as IrInst, Module, Op, Terminator, Value,
+};
+
+use crate::CodegenError;
+use crate::lir::{Inst, Label, Object, ObjectId, Place, R0, Reg, Src};
+use crate::maps::Maps;
+
+/// A lowered function.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub(crate) insts: Vec<Inst>,
+    pub(crate) objects: Vec<Object>,
+    /// Virtual registers are 0..this.
+    pub(crate) virtuals: u32,
+}
+
+/// Lowers `function`. Objects of more than `stack_object_bytes` become scratch memory.
+pub(crate) fn lower(
+    module: &Module,
+    function: &Function,
+    maps: &Maps,
+    stack_object_bytes: u32,
+) -> Result<Code, CodegenError> {
+    let mut lower = Lower::new(module, function, maps, stack_object_bytes);
+    let mut segments = Vec::new();
+    for index in 0..function.blocks.len() {
+        if lower.dominators.is_reachable(BlockId(index as u32)) {
+            lower.block(index)?;
+        }
+        segments.push(std::mem::take(&mut lower.insts));
+    }
+    scratch::finish(lower, segments)
+}
+
+struct Lower<'a> {
+    module: &'a Module,
+    function: &'a Function,
+    maps: &'a Maps,
+    stack_object_bytes: u32,
+    dominators: Dominators,
+    /// Of the block being lowered.
+    insts: Vec<Inst>,
+    block: usize,
+    objects: Vec<Object>,
+    virtuals: u32,
+    labels: u32,
+    /// By value: how it is held, once defined.
+    held: Vec<Held>,
+    uses: Vec<Uses>,
+    /// The context, if some builtin wants it.
+    context: Option<Reg>,
+    /// The 4-byte key 0 of scalar per-CPU maps.
+    zero_key: Option<ObjectId>,
+    /// By block: the key 0 is stored on every path to its end.
+    zero_key_stored: Vec<bool>,
+    /// Some record is submitted: its reader may wait for it.
+    emits: bool,
+}
+
+/// How a value is held.
+#[derive(Clone, Debug)]
+enum Held {
+    Undefined,
+    Int(i64),
+    Reg(Reg),
+    /// A constant string.
+    Text(String),
+    /// A string in memory, zero padded.
+    Memory(ObjectId),
+    /// Computed where it is used.
+    Deferred(Op),
+}
+
+/// What the function does with a value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    count: u32,
+    /// Block of the last use seen.
+    block: usize,
+    /// One use is the condition of that block's branch.
+    condition: bool,
+}
+
+impl<'a> Lower<'a> {
+    fn new(module: &'a Module, function: &'a Function, maps: &'a Maps, stack_object_bytes: u32) -> Lower<'a> {
+        Lower {
+            module,
+            function,
+            maps,
+            stack_object_bytes,
+            dominators: Dominators::of(function),
+            insts: Vec::new(),
+            block: 0,
+            objects: Vec::new(),
+            virtuals: 0,
+            labels: function.blocks.len() as u32 + scratch::LABELS,
+            held: vec![Held::Undefined; function.types.len()],
+            uses: uses(function),
+            context: None,
+            zero_key: None,
+            zero_key_stored: vec![true; function.blocks.len()],
+            emits: false,
+        }
+    }
+
+    fn block(&mut self, index: usize) -> Result<(), CodegenError> {
+        let block = &self.function.blocks[index];
+        self.block = index;
+        self.zero_key_stored[index] = index > 0 && self.zero_key_stored[index] && self.zero_key.is_some();
+        self.insts.push(Inst::Label(Label(index as u32)));
+        for &param in &block.params {
+            self.hold_param(param);
+        }
+        for inst in &block.insts {
+            self.inst(inst)?;
+        }
+        self.end(block);
+        for (to, _) in block.end.successors() {
+            self.zero_key_stored[to.0 as usize] &= self.zero_key_stored[index];
+        }
+        Ok(())
+    }
+
+    /// Parameters are written at jumps, before their block: whoever comes first makes their place.
+    fn hold_param(&mut self, param: Value) {
+        if matches!(self.held[param.0 as usize], Held::Undefined) {
+            self.held[param.0 as usize] = match self.function.ty(param) {
+                Type::Str { bytes } => Held::Memory(self.object(*bytes)),
+                _ => Held::Reg(self.fresh()),
+            };
+        }
+    }
+
+    fn inst(&mut self, inst: &IrInst) -> Result<(), CodegenError> {
+        let Some(result) = inst.result else { return self.effect(&inst.op) };
+        let uses = self.uses[result.0 as usize];
+        if uses.count == 0 && inst.op.effect() != Effect::Writes {
+            return Ok(());
+        }
+        let in_this_block = uses.count == 1 && uses.block == self.block;
+        let deferred = match &inst.op {
+            Op::ReadStr { .. } | Op::Builtin(Builtin::Comm) => in_this_block && !uses.condition,
+            Op::Cmp(..) | Op::StrEq { .. } => in_this_block && uses.condition,
+            _ => false,
+        };
+        let held = if deferred { Held::Deferred(inst.op.clone()) } else { self.compute(&inst.op, result)? };
+        self.held[result.0 as usize] = held;
+        Ok(())
+    }
+
+    fn effect(&mut self, op: &Op) -> Result<(), CodegenError> {
+        match op {
+            Op::MapSet { map, key, value } => self.map_set(*map, key, *value),
+            Op::MapDelete { map, key } => self.map_delete(*map, key)?,
+            Op::Aggregate { map, key, value } => self.aggregate(*map, key, *value),
+            Op::Emit { action, args } => self.emit(*action, args),
+            other => unreachable!("{other:?} has a result"),
+        }
+        Ok(())
+    }
+
+    fn compute(&mut self, op: &Op, result: Value) -> Result<Held, CodegenError> {
+        let ty = self.function.ty(result).clone();
+        Ok(match op {
+            Op::Int(value) => Held::Int(*value),
+            Op::Str(text) => Held::Text(text.clone()),
+            Op::Builtin(Builtin::Comm) | Op::ReadStr { .. } => {
+                let object = self.object(ty.bytes());
+                self.produce_string(op, ty.bytes(), Place::Object(object, 0), ty.bytes());
+                Held::Memory(object)
+            }
+            Op::Builtin(builtin) => Held::Reg(self.builtin(*builtin)),
+            Op::Bin(op, a, b) => self.bin(*op, *a, *b),
+            Op::Cmp(..) | Op::StrEq { .. } => Held::Reg(self.truth(op)),
+            Op::MapGet { map, key } => self.map_get(*map, key, &ty)?,
+            Op::MapHas { map, key } => Held::Reg(self.map_has(*map, key)?),
+            Op::MapAdd { map, key, delta } => {
+                let wanted = self.uses[result.0 as usize].count > 0;
+                self.map_add(*map, key, *delta, wanted)
+            }
+            other => unreachable!("{other:?} has no result"),
+        })
+    }
+
+    fn builtin(&mut self, builtin: Builtin) -> Reg {
+        let result = self.fresh();
+        match builtin {
+            Builtin::Arg(n) => {
+                let offset = pt_regs::ARGUMENTS[usize::from(n)] as i32;
+                let from = Place::Reg(self.context(), offset);
+                self.insts.push(Inst::Load { dst: result, from });
+            }
+            Builtin::Pid => {
+                self.call(helper::GET_CURRENT_PID_TGID, &[]);
+                self.mov(result, R0);
+                self.alu(alu::RSH, result, Src::Imm(32));
+            }
+            Builtin::Tid => {
+                self.call(helper::GET_CURRENT_PID_TGID, &[]);
+                self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
+            }
+            Builtin::Cpu => {
+                self.call(helper::GET_SMP_PROCESSOR_ID, &[]);
+                self.mov(result, R0);
+            }
+            Builtin::Nsecs => {
+                self.call(helper::KTIME_GET_NS, &[]);
+                self.mov(result, R0);
+            }
+            Builtin::Elapsed => {
+                self.call(helper::KTIME_GET_NS, &[]);
+                self.mov(result, R0);
+                let start = self.fresh();
+                self.insts.push(Inst::MapValue { dst: start, map: self.maps.globals });
+                self.insts.push(Inst::Load { dst: start, from: Place::Reg(start, 0) });
+                self.alu(alu::SUB, result, Src::Reg(start));
+            }
+            Builtin::Probe | Builtin::Func => {
+                let context = self.context();
+                self.call(helper::GET_ATTACH_COOKIE, &[build::Arg::Reg(context)]);
+                self.mov(result, R0);
+            }
+            Builtin::Comm => unreachable!("comm is a string"),
+        }
+        result
+    }
+
+    fn bin(&mut self, op: BinOp, a: Value, b: Value) -> Held {
+        let row = BIN_OPS.iter().find(|row| row.0 == op);
+        // SANITY: the table lists every operation.
+        let &(_, code, signed) = row.expect("every operation has a row");
+        let (a, b) = match (self.int(a), self.int(b)) {
+            (Some(x), Some(y)) => return Held::Int(op.apply(x, y)),
+            (Some(_), None) if op.is_commutative() => (b, a),
+            _ => (a, b),
+        };
+        let result = self.fresh();
+        match (op, self.int(b)) {
+            // eBPF refuses a division by the immediate 0.
+            (BinOp::UDiv | BinOp::SDiv, Some(0)) => return Held::Int(0),
+            (BinOp::UMod | BinOp::SMod, Some(0)) => self.mov_value(result, a),
+            (BinOp::Shl | BinOp::LShr | BinOp::AShr, Some(count)) => {
+                self.mov_value(result, a);
+                self.alu(code, result, Src::Imm((count & 63) as i32));
+            }
+            _ => {
+                let b = self.src(b);
+                self.mov_value(result, a);
+                self.insts.push(Inst::Alu { op: code, signed, dst: result, src: b });
+            }
+        }
+        Held::Reg(result)
+    }
+
+    /// 0 or 1.
+    fn truth(&mut self, op: &Op) -> Reg {
+        let result = self.fresh();
+        let (no, done) = (self.label(), self.label());
+        self.branch_unless(op, no);
+        self.mov_imm(result, 1);
+        self.insts.push(Inst::Jump(done));
+        self.insts.push(Inst::Label(no));
+        self.mov_imm(result, 0);
+        self.insts.push(Inst::Label(done));
+        result
+    }
+
+    /// Jumps to `no` if the comparison does not hold, else goes on.
+    fn branch_unless(&mut self, op: &Op, no: Label) {
+        match op {
+            Op::Cmp(op, a, b) => {
+                let (op, a, b) = if self.int(*a).is_some() { (op.swapped(), *b, *a) } else { (*op, *a, *b) };
+                let code = cmp_code(op.negated());
+                let (a, b) = (self.reg(a), self.src(b));
+                self.insts.push(Inst::Branch { op: code, a, b, to: no });
+            }
+            Op::StrEq { a, b, negate } => {
+                if *negate {
+                    let yes = self.label();
+                    self.branch_unless_equal(*a, *b, yes);
+                    self.insts.push(Inst::Jump(no));
+                    self.insts.push(Inst::Label(yes));
+                } else {
+                    self.branch_unless_equal(*a, *b, no);
+                }
+            }
+            other => unreachable!("{other:?} is no comparison"),
+        }
+    }
+
+    fn end(&mut self, block: &Block) {
+        match &block.end {
+            Terminator::Return => self.insts.push(Inst::Jump(self.return_label())),
+            Terminator::Jump { to, args } => {
+                self.pass_args(*to, args);
+                self.insts.push(Inst::Jump(Label(to.0)));
+            }
+            Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => {
+                let no = if otherwise_args.is_empty() { Label(otherwise.0) } else { self.label() };
+                match self.held[condition.0 as usize].clone() {
+                    Held::Deferred(op) => self.branch_unless(&op, no),
+                    Held::Int(0) => self.insts.push(Inst::Jump(no)),
+                    Held::Int(_) => {}
+                    _ => {
+                        let a = self.reg(*condition);
+                        self.insts.push(Inst::Branch { op: jmp::JEQ, a, b: Src::Imm(0), to: no });
+                    }
+                }
+                self.pass_args(*then, then_args);
+                self.insts.push(Inst::Jump(Label(then.0)));
+                if !otherwise_args.is_empty() {
+                    self.insts.push(Inst::Label(no));
+                    self.pass_args(*otherwise, otherwise_args);
+                    self.insts.push(Inst::Jump(Label(otherwise.0)));
+                }
+            }
+        }
+    }
+
+    /// Writes a block's parameters. No argument is a parameter of the same block (jumps only go forward), so the
+    /// order does not matter.
+    fn pass_args(&mut self, to: BlockId, args: &[Value]) {
+        let params = &self.function.blocks[to.0 as usize].params;
+        for (&param, &arg) in params.iter().zip(args) {
+            self.hold_param(param);
+            match self.held[param.0 as usize] {
+                Held::Memory(object) => {
+                    let bytes = self.function.ty(param).bytes();
+                    self.write_string(arg, Place::Object(object, 0), bytes);
+                }
+                Held::Reg(reg) => self.mov_value(reg, arg),
+                ref other => unreachable!("a parameter is never {other:?}"),
+            }
+        }
+    }
+}
+
+#[rustfmt::skip]
+const BIN_OPS: [(BinOp, u8, bool); 13] = [
+    (BinOp::Add, alu::ADD, false), (BinOp::Sub, alu::SUB, false), (BinOp::Mul, alu::MUL, false),
+    (BinOp::UDiv, alu::DIV, false), (BinOp::SDiv, alu::DIV, true),
+    (BinOp::UMod, alu::MOD, false), (BinOp::SMod, alu::MOD, true),
+    (BinOp::And, alu::AND, false), (BinOp::Or, alu::OR, false), (BinOp::Xor, alu::XOR, false),
+    (BinOp::Shl, alu::LSH, false), (BinOp::LShr, alu::RSH, false), (BinOp::AShr, alu::ARSH, false),
+];
+
+fn cmp_code(op: CmpOp) -> u8 {
+    match op {
+        CmpOp::Eq => jmp::JEQ,
+        CmpOp::Ne => jmp::JNE,
+        CmpOp::ULt => jmp::JLT,
+        CmpOp::ULe => jmp::JLE,
+        CmpOp::UGt => jmp::JGT,
+        CmpOp::UGe => jmp::JGE,
+        CmpOp::SLt => jmp::JSLT,
+        CmpOp::SLe => jmp::JSLE,
+        CmpOp::SGt => jmp::JSGT,
+        CmpOp::SGe => jmp::JSGE,
+    }
+}
+
+fn uses(function: &Function) -> Vec<Uses> {
+    let mut uses = vec![Uses::default(); function.types.len()];
+    for (index, block) in function.blocks.iter().enumerate() {
+        let operands = block.insts.iter().flat_map(|inst| inst.op.operands()).chain(block.end.operands());
+        for value in operands {
+            let uses = &mut uses[value.0 as usize];
+            uses.count += 1;
+            uses.block = index;
+        }
+        if let Terminator::Branch { condition, .. } = &block.end {
+            uses[condition.0 as usize].condition = true;
+        }
+    }
+    uses
+}

@@ -1,0 +1,170 @@
+//! Strings: where they come from, how they are written somewhere, and when two are equal.
+//!
+//! Every string in memory is padded with zeros to its end; that is what makes words comparable and keys unique.
+//! `probe_read_user_str` leaves what lies behind the NUL as it was, so its destination is zeroed before; where it
+//! fails, it zeroes what it wrote (bpf-helpers(7), and so does weir-rt's).
+
+use weir_ebpf::helper;
+use weir_ebpf::insn::{alu, jmp};
+use weir_event::Type;
+use weir_ir::{Builtin, Op, Value};
+
+use super::build::Arg;
+use super::{Held, Lower};
+use crate::lir::{Label, ObjectId, Place, Src};
+
+/// `TASK_COMM_LEN`.
+const COMM_BYTES: u32 = 16;
+
+impl Lower<'_> {
+    /// Writes a string and zeros up to `bytes`.
+    pub(super) fn write_string(&mut self, value: Value, to: Place, bytes: u32) {
+        let have = self.function.ty(value).bytes();
+        match self.held[value.0 as usize].clone() {
+            Held::Text(text) => self.write_text(&text, to, bytes),
+            Held::Memory(object) => {
+                self.copy(to, Place::Object(object, 0), have);
+                self.zero(to.plus(have), bytes - have);
+                self.touch(object);
+            }
+            Held::Deferred(op) => self.produce_string(&op, have, to, bytes),
+            other => unreachable!("v{} is {other:?}, no string", value.0),
+        }
+    }
+
+    /// Runs `op`, whose result has `have` bytes, into memory of `bytes`.
+    pub(super) fn produce_string(&mut self, op: &Op, have: u32, to: Place, bytes: u32) {
+        match op {
+            Op::Builtin(Builtin::Comm) => {
+                self.zero(to.plus(COMM_BYTES), bytes - COMM_BYTES);
+                self.call(helper::GET_CURRENT_COMM, &[Arg::Place(to), Arg::Imm(COMM_BYTES as i32)]);
+            }
+            Op::ReadStr { address, limit } => {
+                self.zero(to, bytes);
+                let size = self.read_size(*limit, have);
+                let address = match self.src(*address) {
+                    Src::Imm(imm) => Arg::Imm(imm),
+                    Src::Reg(reg) => Arg::Reg(reg),
+                };
+                self.call(helper::PROBE_READ_USER_STR, &[Arg::Place(to), size, address]);
+            }
+            other => unreachable!("{other:?} gives no string that is computed late"),
+        }
+    }
+
+    /// Bytes to read at most, with the NUL: within 1..=`have`, as the verifier must see.
+    fn read_size(&mut self, limit: Option<Value>, have: u32) -> Arg {
+        let longest = have as i32 - 1;
+        let Some(limit) = limit else { return Arg::Imm(have as i32) };
+        if let Some(constant) = self.int(limit) {
+            return Arg::Imm((constant as u64).min(longest as u64) as i32 + 1);
+        }
+        let size = self.copy_of(limit);
+        let fits = self.label();
+        self.branch(jmp::JLE, size, Src::Imm(longest), fits);
+        self.mov_imm(size, longest);
+        self.insts.push(crate::lir::Inst::Label(fits));
+        self.alu(alu::ADD, size, Src::Imm(1));
+        Arg::Reg(size)
+    }
+
+    fn write_text(&mut self, text: &str, to: Place, bytes: u32) {
+        let words = text_words(text);
+        for (index, &word) in words.iter().enumerate() {
+            let src = self.word_src(word);
+            self.store(to.plus(8 * index as u32), src);
+        }
+        let written = 8 * words.len() as u32;
+        self.zero(to.plus(written), bytes - written);
+    }
+
+    fn word_src(&mut self, word: u64) -> Src {
+        match i32::try_from(word as i64) {
+            Ok(imm) => Src::Imm(imm),
+            Err(_) => Src::Reg(self.constant(word as i64)),
+        }
+    }
+
+    /// The string in memory, to be touched after its use: where it is, or in new memory.
+    pub(super) fn string_object(&mut self, value: Value) -> ObjectId {
+        if let Held::Memory(object) = self.held[value.0 as usize] {
+            return object;
+        }
+        let Type::Str { bytes } = *self.function.ty(value) else { unreachable!("a string has a string type") };
+        let object = self.object(bytes);
+        self.write_string(value, Place::Object(object, 0), bytes);
+        object
+    }
+
+    /// Jumps to `no` if two strings differ, else goes on.
+    pub(super) fn branch_unless_equal(&mut self, a: Value, b: Value, no: Label) {
+        let text = |lower: &Self, value: Value| match &lower.held[value.0 as usize] {
+            Held::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        match (text(self, a), text(self, b)) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(_), Some(_)) => self.insts.push(crate::lir::Inst::Jump(no)),
+            (Some(text), None) => self.branch_unless_text(b, &text, no),
+            (None, Some(text)) => self.branch_unless_text(a, &text, no),
+            (None, None) => self.branch_unless_same_memory(a, b, no),
+        }
+    }
+
+    /// Words behind the text's NUL need no look: the string's padding is zero as well.
+    fn branch_unless_text(&mut self, value: Value, text: &str, no: Label) {
+        let have = self.function.ty(value).bytes() / 8;
+        let object = self.string_object(value);
+        let mut words = text_words(text);
+        if text.len() % 8 == 0 {
+            words.push(0);
+        }
+        let (common, beyond) = words.split_at(words.len().min(have as usize));
+        for (index, &word) in common.iter().enumerate() {
+            let held = self.fresh();
+            self.load(held, Place::Object(object, 8 * index as i32));
+            let src = self.word_src(word);
+            self.branch(jmp::JNE, held, src, no);
+        }
+        if beyond.iter().any(|&word| word != 0) {
+            self.insts.push(crate::lir::Inst::Jump(no));
+        }
+        self.touch(object);
+    }
+
+    fn branch_unless_same_memory(&mut self, a: Value, b: Value, no: Label) {
+        let (mut long, mut short) = (a, b);
+        if self.function.ty(long).bytes() < self.function.ty(short).bytes() {
+            (long, short) = (short, long);
+        }
+        let (long_words, short_words) =
+            (self.function.ty(long).bytes() / 8, self.function.ty(short).bytes() / 8);
+        let long = self.string_object(long);
+        let short = self.string_object(short);
+        let places = [Place::Object(long, 0), Place::Object(short, 0)];
+        self.in_loop(short_words, 4, places, |lower, [long, short]| {
+            let (x, y) = (lower.fresh(), lower.fresh());
+            lower.load(x, long);
+            lower.load(y, short);
+            lower.branch(jmp::JNE, x, Src::Reg(y), no);
+        });
+        if long_words > short_words {
+            // The longer string ends where the shorter one's array does: its next byte is a NUL, and zeros follow.
+            let next = self.fresh();
+            self.load(next, Place::Object(long, 8 * short_words as i32));
+            self.branch(jmp::JNE, next, Src::Imm(0), no);
+        }
+        self.touch(long);
+        self.touch(short);
+    }
+}
+
+/// The text as little-endian words, the last one padded with zeros.
+fn text_words(text: &str) -> Vec<u64> {
+    let word = |chunk: &[u8]| {
+        let mut bytes = [0; 8];
+        bytes[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(bytes)
+    };
+    text.as_bytes().chunks(8).map(word).collect()
+}

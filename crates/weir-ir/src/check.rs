@@ -1,0 +1,519 @@
+//! Checks the invariants of a module; says all that is wrong, not only the first fault.
+//!
+//! Schema:
+//! - map names are `@` and a name, each used once; types and buckets are within [`limits`]; no map holds tuples
+//! - fields of an action lie one after the other from the header on; actions name maps that exist and have keys
+//!   where they ask for one
+//!
+//! Each function:
+//! - there is an entry block, without parameters; jumps go forward to a block that takes those arguments
+//! - a value is defined once, has a type that is no tuple, and its definition comes before its uses on every path
+//! - operands, keys, fields and results have the types that the operation and the schema ask for; a result is
+//!   there exactly where the table in [`Inst`] says
+//! - probed sites have a name in the schema
+//!
+//! Not checked: whether anything is reachable, and whether a program of it would fit a limit of eBPF.
+
+use weir_event::{Action, Field, MapSchema, MapValue, RECORD_HEADER_BYTES, Type};
+
+use crate::dominators::Dominators;
+use crate::{Block, BlockId, Builtin, Function, Inst, MapId, Module, Op, Trigger, Value, fits, leaves, limits};
+
+/// Every fault found, each naming the map, action, or function and block it is in.
+pub fn check(module: &Module) -> Result<(), Vec<String>> {
+    let mut faults = Vec::new();
+    check_schema(module, &mut faults);
+    for function in &module.functions {
+        FunctionCheck::new(module, function, &mut faults).run();
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+fn check_schema(module: &Module, faults: &mut Vec<String>) {
+    let schema = &module.schema;
+    if module.max_map_keys == 0 || module.max_map_keys > limits::MAP_KEYS_MAX {
+        faults.push(format!("max_map_keys is {}, not 1 to {}", module.max_map_keys, limits::MAP_KEYS_MAX));
+    }
+    for (index, map) in schema.maps.iter().enumerate() {
+        if let Err(fault) = check_map(map) {
+            faults.push(format!("map {}: {fault}", map.name));
+        }
+        if schema.maps[..index].iter().any(|other| other.name == map.name) {
+            faults.push(format!("map {}: named twice", map.name));
+        }
+    }
+    for (index, action) in schema.actions.iter().enumerate() {
+        if let Err(fault) = check_action(action, &schema.maps) {
+            faults.push(format!("action {index}: {fault}"));
+        }
+    }
+}
+
+fn check_map(map: &MapSchema) -> Result<(), String> {
+    if !is_map_name(&map.name) {
+        return Err("its name is not `@` and letters, digits or `_`".into());
+    }
+    if let Some(key) = &map.key {
+        check_type(key)?;
+    }
+    match &map.value {
+        MapValue::Plain(Type::Tuple(_)) => Err("its values are tuples".into()),
+        MapValue::Plain(ty) => check_type(ty),
+        MapValue::Lhist { min, max, step } => check_lhist(*min, *max, *step),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn is_map_name(name: &str) -> bool {
+    name.strip_prefix('@').is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
+}
+
+/// Bounds of a histogram: also what keeps `MapValue::words` from dividing by zero.
+pub(crate) fn check_lhist(min: i64, max: i64, step: i64) -> Result<(), String> {
+    if step <= 0 || min >= max {
+        return Err(format!("lhist({min}, {max}, {step}) has no buckets"));
+    }
+    let buckets = weir_event::lhist_buckets(min, max, step);
+    if buckets > limits::LHIST_BUCKETS_MAX {
+        return Err(format!(
+            "lhist({min}, {max}, {step}) has {buckets} buckets, more than {}",
+            limits::LHIST_BUCKETS_MAX
+        ));
+    }
+    Ok(())
+}
+
+/// A type within the limits; sums cannot overflow after this.
+pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
+    fn bytes(ty: &Type, depth: usize) -> Result<u64, String> {
+        match ty {
+            Type::Int { .. } | Type::Probe | Type::Func => Ok(8),
+            Type::Str { bytes } if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX => {
+                Err(format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX))
+            }
+            Type::Str { bytes } => Ok(u64::from(*bytes)),
+            Type::Tuple(_) if depth == limits::TUPLE_DEPTH_MAX => {
+                Err(format!("tuples more than {} deep", limits::TUPLE_DEPTH_MAX))
+            }
+            Type::Tuple(parts) if parts.is_empty() => Err("an empty tuple".into()),
+            Type::Tuple(parts) => parts.iter().map(|part| bytes(part, depth + 1)).sum(),
+        }
+    }
+    let total = bytes(ty, 0)?;
+    if total > u64::from(limits::TYPE_BYTES_MAX) {
+        return Err(format!("a type of {total} bytes, more than {}", limits::TYPE_BYTES_MAX));
+    }
+    Ok(())
+}
+
+fn check_action(action: &Action, maps: &[MapSchema]) -> Result<(), String> {
+    let map = |index: usize| maps.get(index).ok_or(format!("no map {index}"));
+    match action {
+        Action::PrintMap { map: index, .. } | Action::ClearMap { map: index } | Action::ZeroMap { map: index } => {
+            map(*index)?;
+        }
+        Action::PrintMapKey { map: index, key } => {
+            if map(*index)?.key.as_ref() != Some(&key.ty) {
+                return Err(format!("the key is not of {}'s key type", maps[*index].name));
+            }
+        }
+        Action::Exit { code: Some(code) } if !matches!(code.ty, Type::Int { .. }) => {
+            return Err("the exit code is not an integer".into());
+        }
+        Action::Printf { .. } | Action::PrintValue { .. } | Action::Exit { .. } => {}
+    }
+    let mut offset = u64::from(RECORD_HEADER_BYTES);
+    for field in action_fields(action) {
+        check_type(&field.ty)?;
+        if u64::from(field.offset) != offset {
+            return Err(format!("a field at {}, not at {offset}", field.offset));
+        }
+        offset += u64::from(field.ty.bytes());
+        if offset > u64::from(limits::TYPE_BYTES_MAX) {
+            return Err(format!("a record of more than {} bytes", limits::TYPE_BYTES_MAX));
+        }
+    }
+    Ok(())
+}
+
+/// The fields of an action's record, in order.
+pub fn action_fields(action: &Action) -> Vec<&Field> {
+    match action {
+        Action::Printf { args, .. } => args.iter().collect(),
+        Action::PrintValue { value } => vec![value],
+        Action::PrintMapKey { key, .. } => vec![key],
+        Action::Exit { code } => code.iter().collect(),
+        Action::PrintMap { .. } | Action::ClearMap { .. } | Action::ZeroMap { .. } => Vec::new(),
+    }
+}
+
+struct FunctionCheck<'a> {
+    module: &'a Module,
+    function: &'a Function,
+    faults: &'a mut Vec<String>,
+    dominators: Dominators,
+    /// By value: the block and the place in it (0 for parameters, then 1 + index) where it is defined.
+    defined: Vec<Option<(u32, usize)>>,
+    block: u32,
+}
+
+impl<'a> FunctionCheck<'a> {
+    fn new(module: &'a Module, function: &'a Function, faults: &'a mut Vec<String>) -> FunctionCheck<'a> {
+        let defined = vec![None; function.types.len()];
+        let dominators = Dominators::of(function);
+        FunctionCheck { module, function, faults, dominators, defined, block: 0 }
+    }
+
+    fn run(mut self) {
+        let function = self.function;
+        if function.blocks.first().is_none_or(|entry| !entry.params.is_empty()) {
+            return self.fault("there is no entry block without parameters");
+        }
+        if function.blocks.len() > limits::BLOCKS_MAX || function.types.len() > limits::VALUES_MAX {
+            return self.fault("too many blocks or values");
+        }
+        for (index, ty) in function.types.iter().enumerate() {
+            if matches!(ty, Type::Tuple(_)) {
+                self.fault(format!("v{index} is a tuple"));
+            } else if let Err(fault) = check_type(ty) {
+                self.fault(format!("v{index}: {fault}"));
+            }
+        }
+        if let Trigger::Uprobe { sites } = &function.trigger {
+            for site in sites {
+                if site.cookie >= self.module.schema.sites.len() as u64 {
+                    self.fault(format!("site {} has no name in the schema", site.cookie));
+                }
+            }
+        }
+        for index in 0..function.blocks.len() {
+            self.define_all(index);
+        }
+        for (index, block) in function.blocks.iter().enumerate() {
+            self.block = index as u32;
+            self.check_block(block);
+        }
+    }
+
+    fn define_all(&mut self, index: usize) {
+        self.block = index as u32;
+        let block = &self.function.blocks[index];
+        for &param in &block.params {
+            self.define(param, 0);
+        }
+        for (at, inst) in block.insts.iter().enumerate() {
+            if let Some(result) = inst.result {
+                self.define(result, at + 1);
+            }
+        }
+    }
+
+    fn define(&mut self, value: Value, at: usize) {
+        match self.defined.get_mut(value.0 as usize) {
+            None => self.fault(format!("v{} has no type", value.0)),
+            Some(Some(_)) => self.fault(format!("v{} is defined twice", value.0)),
+            Some(place) => *place = Some((self.block, at)),
+        }
+    }
+
+    fn check_block(&mut self, block: &Block) {
+        for (at, inst) in block.insts.iter().enumerate() {
+            let known = inst.op.operands().into_iter().fold(true, |all, value| self.check_use(value, at + 1) && all);
+            if known && let Err(fault) = self.check_inst(inst) {
+                self.fault(fault);
+            }
+        }
+        let end = block.insts.len() + 1;
+        let known = block.end.operands().into_iter().fold(true, |all, value| self.check_use(value, end) && all);
+        if known && let Err(fault) = self.check_end(block) {
+            self.fault(fault);
+        }
+    }
+
+    /// Reports a use that its definition does not reach; true if the value at least has a type.
+    fn check_use(&mut self, value: Value, at: usize) -> bool {
+        let here = BlockId(self.block);
+        let reached = match self.defined.get(value.0 as usize) {
+            None => {
+                self.fault(format!("v{} has no type", value.0));
+                return false;
+            }
+            Some(None) => false,
+            Some(Some((block, place))) if *block == self.block => *place < at,
+            // In code that no path reaches, every definition comes before every use.
+            Some(Some(_)) if !self.dominators.is_reachable(here) => true,
+            Some(Some((block, _))) => self.dominators.dominates(BlockId(*block), here),
+        };
+        if !reached {
+            self.fault(format!("v{} is used where it is not defined on every path", value.0));
+        }
+        true
+    }
+
+    fn check_end(&self, block: &Block) -> Result<(), String> {
+        if let crate::Terminator::Branch { condition, .. } = &block.end {
+            self.want_int(*condition)?;
+        }
+        for (to, args) in block.end.successors() {
+            let target = self.function.blocks.get(to.0 as usize).ok_or(format!("a jump to no block b{}", to.0))?;
+            if to.0 <= self.block {
+                return Err(format!("a jump back to b{}", to.0));
+            }
+            if target.params.len() != args.len() {
+                return Err(format!("b{} takes {} values, not {}", to.0, target.params.len(), args.len()));
+            }
+            for (&param, &arg) in target.params.iter().zip(args) {
+                if let Some(want) = self.function.types.get(param.0 as usize) {
+                    self.want(arg, want)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_inst(&self, inst: &Inst) -> Result<(), String> {
+        if inst.result.is_some() != inst.op.has_result() {
+            return Err(format!("a result is {} here: {:?}", if inst.result.is_some() { "wrong" } else { "missing" }, inst.op));
+        }
+        let result = inst.result.and_then(|value| self.function.types.get(value.0 as usize));
+        self.check_op(&inst.op, result).map_err(|fault| match inst.result {
+            Some(result) => format!("v{}: {fault}", result.0),
+            None => fault,
+        })
+    }
+
+    fn check_op(&self, op: &Op, result: Option<&Type>) -> Result<(), String> {
+        match op {
+            Op::Int(_) => result_is_int(result),
+            Op::Str(text) => match result {
+                Some(Type::Str { bytes }) if text.len() > *bytes as usize => {
+                    Err(format!("{} bytes of text in a string of {bytes}", text.len()))
+                }
+                Some(Type::Str { .. }) if text.contains('\0') => Err("text with a NUL in it".into()),
+                Some(Type::Str { .. }) => Ok(()),
+                _ => Err("text that is no string".into()),
+            },
+            Op::Builtin(builtin) => check_builtin(*builtin, result),
+            Op::Bin(_, a, b) => {
+                self.want_int(*a)?;
+                self.want_int(*b)?;
+                result_is_int(result)
+            }
+            Op::Cmp(_, a, b) => {
+                let (ta, tb) = (self.function.ty(*a), self.function.ty(*b));
+                if matches!(ta, Type::Str { .. } | Type::Tuple(_)) || !fits(ta, tb) {
+                    return Err(format!("v{} and v{} cannot be compared as numbers", a.0, b.0));
+                }
+                result_is_int(result)
+            }
+            Op::StrEq { a, b, .. } => {
+                self.want_str(*a)?;
+                self.want_str(*b)?;
+                result_is_int(result)
+            }
+            Op::ReadStr { address, limit } => {
+                self.want_int(*address)?;
+                limit.iter().try_for_each(|limit| self.want_int(*limit))?;
+                match result {
+                    Some(Type::Str { .. }) => Ok(()),
+                    _ => Err("a string is read into no string".into()),
+                }
+            }
+            Op::MapGet { map, key } => self.check_map_get(*map, key, result),
+            Op::MapHas { map, key } => {
+                self.check_key(*map, key)?;
+                result_is_int(result)
+            }
+            Op::MapSet { map, key, value } => {
+                let schema = self.check_key(*map, key)?;
+                match &schema.value {
+                    MapValue::Plain(ty) => self.want(*value, ty),
+                    _ => Err(format!("{} is set, but aggregates", schema.name)),
+                }
+            }
+            Op::MapAdd { map, key, delta } => {
+                let schema = self.check_key(*map, key)?;
+                self.want_int(*delta)?;
+                match &schema.value {
+                    MapValue::Plain(Type::Int { .. }) => result_is_int(result),
+                    _ => Err(format!("{} is added to, but holds no plain integers", schema.name)),
+                }
+            }
+            Op::MapDelete { map, key } => self.check_key(*map, key).map(|_| ()),
+            Op::Aggregate { map, key, value } => {
+                let schema = self.check_key(*map, key)?;
+                match (&schema.value, value) {
+                    (MapValue::Plain(_), _) => Err(format!("{} aggregates nothing", schema.name)),
+                    (MapValue::Count, None) => Ok(()),
+                    (MapValue::Count, Some(_)) => Err(format!("{} counts and takes no value", schema.name)),
+                    (_, Some(value)) => self.want_int(*value),
+                    (_, None) => Err(format!("{} needs a value", schema.name)),
+                }
+            }
+            Op::Emit { action, args } => {
+                let action = self
+                    .module
+                    .schema
+                    .actions
+                    .get(action.0 as usize)
+                    .ok_or(format!("no action {}", action.0))?;
+                let wanted: Vec<&Type> =
+                    action_fields(action).into_iter().flat_map(|field| leaves(&field.ty)).collect();
+                self.want_all(&wanted, args)
+            }
+        }
+    }
+
+    fn check_map_get(&self, map: MapId, key: &[Value], result: Option<&Type>) -> Result<(), String> {
+        let schema = self.check_key(map, key)?;
+        match &schema.value {
+            MapValue::Plain(ty) => match result {
+                Some(have) if fits(ty, have) && fits(have, ty) => Ok(()),
+                _ => Err(format!("the result is not of {}'s value type", schema.name)),
+            },
+            MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. } => {
+                Err(format!("{} has no single number", schema.name))
+            }
+            _ => result_is_int(result),
+        }
+    }
+
+    fn check_key(&self, map: MapId, key: &[Value]) -> Result<&'a MapSchema, String> {
+        let module = self.module;
+        let schema = module.schema.maps.get(map.0 as usize).ok_or(format!("no map {}", map.0))?;
+        let wanted: Vec<&Type> = schema.key.iter().flat_map(leaves).collect();
+        self.want_all(&wanted, key).map_err(|fault| format!("the key of {}: {fault}", schema.name))?;
+        Ok(schema)
+    }
+
+    fn want_all(&self, wanted: &[&Type], values: &[Value]) -> Result<(), String> {
+        if wanted.len() != values.len() {
+            return Err(format!("{} values where {} are wanted", values.len(), wanted.len()));
+        }
+        wanted.iter().zip(values).try_for_each(|(want, &value)| self.want(value, want))
+    }
+
+    fn want(&self, value: Value, want: &Type) -> Result<(), String> {
+        let have = self.function.ty(value);
+        if fits(want, have) { Ok(()) } else { Err(format!("v{} is {have:?}, not {want:?}", value.0)) }
+    }
+
+    fn want_int(&self, value: Value) -> Result<(), String> {
+        self.want(value, &Type::I64)
+    }
+
+    fn want_str(&self, value: Value) -> Result<(), String> {
+        match self.function.ty(value) {
+            Type::Str { .. } => Ok(()),
+            have => Err(format!("v{} is {have:?}, not a string", value.0)),
+        }
+    }
+
+    fn fault(&mut self, what: impl Into<String>) {
+        self.faults.push(format!("{} b{}: {}", self.function.name, self.block, what.into()));
+    }
+}
+
+fn check_builtin(builtin: Builtin, result: Option<&Type>) -> Result<(), String> {
+    match (builtin, result) {
+        (Builtin::Arg(n), _) if n >= limits::ARGUMENTS => {
+            Err(format!("arg {n}, but only {} arguments are in registers", limits::ARGUMENTS))
+        }
+        (Builtin::Comm, Some(Type::Str { bytes: 16 }))
+        | (Builtin::Probe, Some(Type::Probe))
+        | (Builtin::Func, Some(Type::Func)) => Ok(()),
+        (Builtin::Comm | Builtin::Probe | Builtin::Func, _) => Err(format!("{builtin:?} of the wrong type")),
+        _ => result_is_int(result),
+    }
+}
+
+fn result_is_int(result: Option<&Type>) -> Result<(), String> {
+    match result {
+        Some(Type::Int { .. }) => Ok(()),
+        // A missing type is reported where the result is defined.
+        None => Ok(()),
+        Some(other) => Err(format!("the result is {other:?}, not an integer")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::text;
+
+    /// `body` is block b0 of a function beside a schema with one of each; `want` is part of the one fault, or "".
+    fn case(body: &str, want: &str) {
+        let text = format!(
+            "max_map_keys 16\nmap @ plain i64\nmap @s[str16] plain str32\nmap @t[(u64, str16)] count\nmap @h hist\nmap @m[u64] max i64\n\
+             action printf \"%d\" (i64 at 8, str16 at 16)\nsite \"p\" \"f\"\nfn \"f\" begin {{\nb0:\n{body}\n}}\n"
+        );
+        let module = text::parse(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
+        match check(&module) {
+            Ok(()) => assert_eq!(want, "", "accepted:\n{body}"),
+            Err(faults) => {
+                assert!(!want.is_empty(), "{faults:?} for\n{body}");
+                assert!(faults.iter().any(|fault| fault.contains(want)), "{faults:?} lacks {want} for\n{body}");
+            }
+        }
+    }
+
+    #[test]
+    fn accepts_what_fits() {
+        case("return", "");
+        case("v0: u64 = pid\nv1: str16 = comm\naggregate @t[v0, v1]\nreturn", "");
+        case("v0: i64 = int 5\nset @, v0\nv1: u64 = get @\nv2: i64 = add_to @, v1\nreturn", "");
+        case("v0: str8 = str \"a\"\nv1: str32 = get @s[v0]\nset @s[v0], v1\nreturn", "");
+        case("v0: i64 = int 5\nv1: str16 = comm\nemit 0(v0, v1)\nreturn", "");
+        case("v0: u64 = int 5\naggregate @h, v0\nreturn", "");
+        case("v0: u64 = int 5\nv1: i64 = get @m[v0]\nbranch v1, b1, b2(v0)\nb1:\nreturn\nb2(v2: i64):\nreturn", "");
+    }
+
+    #[test]
+    fn rejects_values_not_defined_on_every_path() {
+        case("v1: u64 = add v0, v0\nv0: u64 = pid\nreturn", "v0 is used where it is not defined");
+        case("v0: u64 = pid\nbranch v0, b1, b2\nb1:\nv1: u64 = tid\njump b2\nb2:\nset @, v1\nreturn", "v1 is used where");
+        case("set @, v0\nreturn\nvalue v0: u64", "v0 is used where");
+        case("v0: u64 = pid\nv0: u64 = pid\nreturn", "v0 is defined twice");
+    }
+
+    #[test]
+    fn rejects_wrong_types() {
+        case("v0: str16 = comm\nv1: u64 = add v0, v0\nreturn", "not Int");
+        case("v0: u64 = comm\nreturn", "Comm of the wrong type");
+        case("v0: u64 = pid\naggregate @t[v0]\nreturn", "1 values where 2 are wanted");
+        case("v0: u64 = pid\naggregate @t[v0, v0]\nreturn", "not Str");
+        case("v0: u64 = pid\nset @h, v0\nreturn", "@h is set, but aggregates");
+        case("aggregate @h\nreturn", "@h needs a value");
+        case("v0: u64 = pid\naggregate @, v0\nreturn", "@ aggregates nothing");
+        case("v0: str32 = str \"a\"\nv1: i64 = int 1\nemit 0(v1, v0)\nreturn", "v0 is Str { bytes: 32 }, not Str { bytes: 16 }");
+        case("emit 4()\nreturn", "no action 4");
+        case("v0: u64 = get @h\nreturn", "no single number");
+        case("v0: str8 = str \"123456789\"\nreturn", "9 bytes of text");
+        case("v0: u64 = arg 6\nreturn", "arg 6");
+        case("v0: func = func\nv1: probe = probe\nv2: u64 = eq v0, v1\nreturn", "cannot be compared");
+    }
+
+    #[test]
+    fn rejects_wrong_jumps() {
+        case("jump b0", "a jump back to b0");
+        case("jump b7", "a jump to no block b7");
+        case("jump b1\nb1(v0: u64):\nreturn", "b1 takes 1 values, not 0");
+        case("v0: str16 = comm\nbranch v0, b1, b1\nb1:\nreturn", "not Int");
+    }
+
+    #[test]
+    fn rejects_a_wrong_schema() {
+        let check_text = |line: &str, want: &str| {
+            let module = text::parse(&format!("max_map_keys 16\nmap @k[u64] count\n{line}\n")).expect(line);
+            let faults = check(&module).expect_err(line);
+            assert!(faults.iter().any(|fault| fault.contains(want)), "{faults:?} lacks {want}");
+        };
+        check_text("map @k hist", "named twice");
+        check_text("map @p plain (u64, u64)", "tuples");
+        check_text("action printf \"\" (u64 at 16)", "a field at 16, not at 8");
+        check_text("action print_map_key @k str16 at 8", "key type");
+        check_text("action exit str16 at 8", "not an integer");
+        check_text("fn \"f\" uprobe {\nsite \"b\" \"f\" 3\nb0:\nreturn\n}", "site 3 has no name");
+        check_text("fn \"f\" begin {\n}", "no entry block");
+    }
+}

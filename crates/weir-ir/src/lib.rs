@@ -1,0 +1,205 @@
+//!
+//! A front end builds a [`Module`]; passes rewrite it; weir-codegen turns it into an eBPF object. The IR says
+//! *what* a probe does (add to an aggregation, emit a record), not *how* in eBPF: look-ups, null checks and
+//! scratch memory are weir-codegen's. Its text form ([`text`]) is printed by `--emit ir` and parses back.
+//!
+//! Invariants, checked by [`check`]: every value is defined once, before its uses on every path; types of
+//! operands fit the table in [`Inst`]; every block ends in a terminator; there are no loops yet (blocks only
+//! jump forward, to a higher index).
+//!
+//! Types: a value is never a tuple. Where an integer is wanted, either signedness fits; where a string of N bytes
+//! is wanted, a shorter one fits (it is padded with zeros). A tuple key or field takes one value per leaf, with
+//! nested tuples laid flat.
+
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod dominators;
+pub mod limits;
+mod ops;
+pub mod pass;
+pub mod text;
+pub mod world;
+
+use weir_event::{Schema, Type};
+use weir_source::Span;
+
+pub use crate::ops::{Effect, fits, leaves};
+pub use crate::world::{FoundFunction, World, WorldError};
+
+/// A compiled script before code generation.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Module {
+    pub functions: Vec<Function>,
+    /// Actions, script maps and site names. `MapSchema::map_index` is not yet meaningful (weir-codegen sets it);
+    /// an [`MapId`] is an index into `schema.maps`.
+    pub schema: Schema,
+    /// Entries of each keyed map (bpftrace's max_map_keys, 4096).
+    pub max_map_keys: u32,
+}
+
+/// When a function runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trigger {
+    Begin,
+    End,
+    /// Every so many nanoseconds, in the controller.
+    Interval { period_ns: u64 },
+    /// At entry of each of these functions, in the target.
+    Uprobe { sites: Vec<SiteSpec> },
+}
+
+/// One function to probe, as the world resolved it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SiteSpec {
+    /// Resolved path of the binary, as `probe` prints it.
+    pub binary: String,
+    pub function: String,
+    /// Index into `schema.sites`.
+    pub cookie: u64,
+}
+
+/// One action block.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Function {
+    /// As the user wrote the probe: `uprobe:libc:malloc`.
+    pub name: String,
+    pub trigger: Trigger,
+    /// Types of all values, by [`Value`] index.
+    pub types: Vec<Type>,
+    /// Block 0 is the entry and has no parameters.
+    pub blocks: Vec<Block>,
+    /// Where each block's instructions came from is not kept yet; the whole clause is.
+    pub span: Span,
+}
+
+/// An SSA value of one function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Value(pub u32);
+
+/// A block of one function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct BlockId(pub u32);
+
+/// Index into `Schema::maps`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct MapId(pub u32);
+
+/// Index into `Schema::actions`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ActionId(pub u32);
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Block {
+    pub params: Vec<Value>,
+    pub insts: Vec<Inst>,
+    pub end: Terminator,
+}
+
+/// Two-operand arithmetic on 64-bit integers. Division and remainder by zero follow eBPF (0 and the dividend).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum BinOp {
+    Add,
+    Sub,
+    Mul,
+    UDiv,
+    SDiv,
+    UMod,
+    SMod,
+    And,
+    Or,
+    Xor,
+    /// Shift counts are taken modulo 64.
+    Shl,
+    LShr,
+    AShr,
+}
+
+/// Comparisons; the result is 0 or 1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CmpOp {
+    Eq,
+    Ne,
+    ULt,
+    ULe,
+    UGt,
+    UGe,
+    SLt,
+    SLe,
+    SGt,
+    SGe,
+}
+
+/// A builtin that reads where the program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Builtin {
+    /// Integer argument 0..=5 of the probed function.
+    Arg(u8),
+    Pid,
+    Tid,
+    Cpu,
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    Nsecs,
+    /// Nanoseconds since the session began.
+    Elapsed,
+    /// `Str { bytes: 16 }`.
+    Comm,
+    /// Type `Probe` / `Func`.
+    Probe,
+    Func,
+}
+
+/// Where a value is put into a place that has a type of its own (a block's parameter, a map's key or value, a
+/// record's field), the value fits if both are integers of either sign, or equal types, or two strings of which
+/// the value's is not longer; a shorter string is padded with NULs.
+///
+/// What an instruction computes. `key` is None for a scalar map, else a value of the map's key type
+/// (for a tuple key: one value per part, in order).
+#[derive(Clone, PartialEq, Debug)]
+pub enum Op {
+    /// An integer constant. With a result of type `Probe` or `Func`: that attach cookie.
+    Int(i64),
+    /// A string constant, padded to the result type's bytes.
+    Str(String),
+    Builtin(Builtin),
+    Bin(BinOp, Value, Value),
+    /// Of two integers; of two `Probe` or two `Func` values only `Eq` and `Ne`. The result is an integer.
+    Cmp(CmpOp, Value, Value),
+    /// Equality of two strings, up to the first NUL: 1 if equal (or, with `negate`, if not).
+    StrEq { a: Value, b: Value, negate: bool },
+    /// Reads a NUL-terminated string at an address in the target; empty on a fault (counted by the runtime).
+    /// The result type's `bytes` is the limit; at most `bytes` - 1 characters are read and a NUL follows. With
+    /// `limit`, an unsigned integer, at most that many characters (`str(p, 3)` gives 3, as in bpftrace; sizes are
+    /// multiples of 8, so that the type alone cannot say it).
+    ReadStr { address: Value, limit: Option<Value> },
+    /// The value at a key, 0 or "" where there is none. For `Count`, `Sum`, `Avg` (the quotient), `Min` and `Max`: the integer
+    /// that the map would print.
+    MapGet { map: MapId, key: Vec<Value> },
+    /// 1 if the key is present.
+    MapHas { map: MapId, key: Vec<Value> },
+    /// Sets the value at a key (`Plain` maps).
+    MapSet { map: MapId, key: Vec<Value>, value: Value },
+    /// Atomically adds to the value at a key (`Plain` integer maps); yields the value before.
+    MapAdd { map: MapId, key: Vec<Value>, delta: Value },
+    /// Removes a key (a scalar map becomes unset).
+    MapDelete { map: MapId, key: Vec<Value> },
+    /// Adds one observation to an aggregation map. `value` is None for `Count`.
+    Aggregate { map: MapId, key: Vec<Value>, value: Option<Value> },
+    /// Writes a record for the action; `args` are its fields in order (a tuple field: one value per part).
+    Emit { action: ActionId, args: Vec<Value> },
+}
+
+/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate and Emit.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Inst {
+    pub result: Option<Value>,
+    pub op: Op,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Terminator {
+    Jump { to: BlockId, args: Vec<Value> },
+    /// To `then` if `condition` is not 0.
+    Branch { condition: Value, then: BlockId, then_args: Vec<Value>, otherwise: BlockId, otherwise_args: Vec<Value> },
+    Return,
+}

@@ -1,0 +1,22 @@
+//! The bounds of the IR, each named once.
+
+/// Values of one function; a script clause has at most a few hundred.
+pub const VALUES_MAX: usize = 1 << 16;
+/// Blocks of one function.
+pub const BLOCKS_MAX: usize = 1 << 14;
+/// Bytes of one string type: 16 times bpftrace's default `max_strlen` of 1024.
+pub const STRING_BYTES_MAX: u32 = 1 << 14;
+/// Bytes of a key, a field or a value of any type.
+pub const TYPE_BYTES_MAX: u32 = 1 << 15;
+/// Tuples within tuples.
+pub const TUPLE_DEPTH_MAX: usize = 8;
+/// Buckets of `lhist`: bpftrace's limit of 1000 steps, and the two outside.
+pub const LHIST_BUCKETS_MAX: u32 = 1002;
+/// Entries of a keyed map.
+pub const MAP_KEYS_MAX: u32 = 1 << 26;
+/// Integer arguments of a probed function that travel in registers.
+pub const ARGUMENTS: u8 = 6;
+
+const _: () = assert!(STRING_BYTES_MAX <= TYPE_BYTES_MAX);
+const _: () = assert!(8 * LHIST_BUCKETS_MAX <= TYPE_BYTES_MAX);
+const _: () = assert!(STRING_BYTES_MAX.is_multiple_of(8) && TYPE_BYTES_MAX.is_multiple_of(8));

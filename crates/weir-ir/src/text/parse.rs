@@ -1,0 +1,479 @@
+//! Text → module. Hostile text gives an error with its line; memory stays within a small multiple of the text.
+
+use weir_event::{Action, Field, MapSchema, MapValue, SiteName, Type};
+use weir_source::Span;
+
+use super::scan::{Token, scan};
+use crate::check::{check_lhist, check_type};
+use crate::{
+    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, SiteSpec, Terminator,
+    Trigger, Value, limits,
+};
+
+/// Why a text is not a module.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct ParseError {
+    /// From 1.
+    pub line: u32,
+    pub message: String,
+}
+
+/// The module that `text` says. Its grammar is checked, its meaning is not: see [`check`](crate::check).
+pub fn parse(text: &str) -> Result<Module, ParseError> {
+    let tokens = scan(text)?;
+    let mut parser = Parser { tokens: &tokens, at: 0, module: Module::default() };
+    while !parser.at_end() {
+        parser.item()?;
+    }
+    Ok(parser.module)
+}
+
+type Result<T, E = ParseError> = std::result::Result<T, E>;
+
+struct Parser<'a> {
+    tokens: &'a [(Token, u32)],
+    at: usize,
+    module: Module,
+}
+
+/// What is known of a function while its text is read: types come with definitions, in any order.
+#[derive(Default)]
+struct Body {
+    types: Vec<Option<Type>>,
+    blocks: Vec<Block>,
+}
+
+impl<'a> Parser<'a> {
+    fn item(&mut self) -> Result<()> {
+        match self.word()? {
+            "max_map_keys" => self.module.max_map_keys = self.number()?,
+            "map" => {
+                let map = self.map_schema()?;
+                self.module.schema.maps.push(map);
+            }
+            "action" => {
+                let action = self.action()?;
+                self.module.schema.actions.push(action);
+            }
+            "site" => {
+                let site = SiteName { probe: self.text()?, func: self.text()? };
+                self.module.schema.sites.push(site);
+            }
+            "fn" => {
+                let function = self.function()?;
+                self.module.functions.push(function);
+            }
+            other => return Err(self.error(format!("`{other}` begins nothing"))),
+        }
+        Ok(())
+    }
+
+    fn map_schema(&mut self) -> Result<MapSchema> {
+        let name = self.map_name()?.to_string();
+        let key = if self.take('[') {
+            let key = self.ty()?;
+            self.expect(']')?;
+            Some(key)
+        } else {
+            None
+        };
+        let map_index = if self.take('#') { self.number()? } else { 0 };
+        let value = match self.word()? {
+            "plain" => MapValue::Plain(self.ty()?),
+            "count" => MapValue::Count,
+            "sum" => MapValue::Sum { signed: self.signed()? },
+            "avg" => MapValue::Avg { signed: self.signed()? },
+            "stats" => MapValue::Stats { signed: self.signed()? },
+            "min" => MapValue::Min { signed: self.signed()? },
+            "max" => MapValue::Max { signed: self.signed()? },
+            "hist" => MapValue::Hist,
+            "lhist" => {
+                let (min, max, step) = (self.number()?, self.number()?, self.number()?);
+                check_lhist(min, max, step).map_err(|fault| self.error(fault))?;
+                MapValue::Lhist { min, max, step }
+            }
+            other => return Err(self.error(format!("`{other}` is nothing a map holds"))),
+        };
+        Ok(MapSchema { name, map_index, key, value })
+    }
+
+    fn action(&mut self) -> Result<Action> {
+        Ok(match self.word()? {
+            "printf" => {
+                let format = self.text()?;
+                let args = self.list('(', ')', Parser::field)?;
+                Action::Printf { format, args }
+            }
+            "print_value" => Action::PrintValue { value: self.field()? },
+            "print_map" => {
+                let map = self.map_index()?;
+                self.keyword("top")?;
+                let top = self.number()?;
+                self.keyword("div")?;
+                Action::PrintMap { map, top, div: self.number()? }
+            }
+            "print_map_key" => Action::PrintMapKey { map: self.map_index()?, key: self.field()? },
+            "clear_map" => Action::ClearMap { map: self.map_index()? },
+            "zero_map" => Action::ZeroMap { map: self.map_index()? },
+            "exit" => Action::Exit { code: if self.begins_type() { Some(self.field()?) } else { None } },
+            other => return Err(self.error(format!("`{other}` is no action"))),
+        })
+    }
+
+    fn field(&mut self) -> Result<Field> {
+        let ty = self.ty()?;
+        self.keyword("at")?;
+        Ok(Field { offset: self.number()?, ty })
+    }
+
+    fn function(&mut self) -> Result<Function> {
+        let name = self.text()?;
+        let mut trigger = match self.word()? {
+            "begin" => Trigger::Begin,
+            "end" => Trigger::End,
+            "interval" => Trigger::Interval { period_ns: self.number()? },
+            "uprobe" => Trigger::Uprobe { sites: Vec::new() },
+            other => return Err(self.error(format!("`{other}` is no trigger"))),
+        };
+        let mut span = Span::default();
+        if self.peek_word() == Some("span") {
+            self.at += 1;
+            span = Span { start: self.number()?, end: self.number()? };
+        }
+        self.expect('{')?;
+        let mut body = Body::default();
+        while !self.take('}') {
+            self.function_item(&mut trigger, &mut body)?;
+        }
+        let types = body
+            .types
+            .into_iter()
+            .enumerate()
+            .map(|(index, ty)| ty.ok_or_else(|| self.error(format!("nothing gives v{index} a type"))))
+            .collect::<Result<_>>()?;
+        Ok(Function { name, trigger, types, blocks: body.blocks, span })
+    }
+
+    fn function_item(&mut self, trigger: &mut Trigger, body: &mut Body) -> Result<()> {
+        match self.peek_word() {
+            Some("site") => {
+                self.at += 1;
+                let site = SiteSpec { binary: self.text()?, function: self.text()?, cookie: self.number()? };
+                match trigger {
+                    Trigger::Uprobe { sites } => sites.push(site),
+                    _ => return Err(self.error("a site of a function that is no uprobe")),
+                }
+            }
+            Some("value") => {
+                self.at += 1;
+                self.definition(body)?;
+            }
+            _ => self.block(body)?,
+        }
+        Ok(())
+    }
+
+    /// `bN(params): insts terminator`.
+    fn block(&mut self, body: &mut Body) -> Result<()> {
+        let id = self.block_id()?;
+        if id.0 as usize != body.blocks.len() {
+            return Err(self.error(format!("b{} where b{} is next", id.0, body.blocks.len())));
+        }
+        if body.blocks.len() >= limits::BLOCKS_MAX {
+            return Err(self.error(format!("more than {} blocks", limits::BLOCKS_MAX)));
+        }
+        let params = if self.peek_is('(') {
+            self.list('(', ')', |parser| parser.definition(body))?
+        } else {
+            Vec::new()
+        };
+        self.expect(':')?;
+        let mut insts = Vec::new();
+        let end = loop {
+            if let Some(end) = self.terminator()? {
+                break end;
+            }
+            insts.push(self.inst(body)?);
+        };
+        body.blocks.push(Block { params, insts, end });
+        Ok(())
+    }
+
+    fn terminator(&mut self) -> Result<Option<Terminator>> {
+        let word = self.peek_word();
+        if !matches!(word, Some("return" | "jump" | "branch")) {
+            return Ok(None);
+        }
+        self.at += 1;
+        Ok(Some(match word {
+            Some("jump") => {
+                let (to, args) = self.target()?;
+                Terminator::Jump { to, args }
+            }
+            Some("branch") => {
+                let condition = self.value()?;
+                self.expect(',')?;
+                let (then, then_args) = self.target()?;
+                self.expect(',')?;
+                let (otherwise, otherwise_args) = self.target()?;
+                Terminator::Branch { condition, then, then_args, otherwise, otherwise_args }
+            }
+            _ => Terminator::Return,
+        }))
+    }
+
+    fn target(&mut self) -> Result<(BlockId, Vec<Value>)> {
+        let to = self.block_id()?;
+        let args = if self.peek_is('(') { self.list('(', ')', Parser::value)? } else { Vec::new() };
+        Ok((to, args))
+    }
+
+    fn inst(&mut self, body: &mut Body) -> Result<Inst> {
+        let result = match self.peek_word().and_then(|word| numbered(word, 'v')) {
+            Some(_) => {
+                let result = self.definition(body)?;
+                self.expect('=')?;
+                Some(result)
+            }
+            None => None,
+        };
+        Ok(Inst { result, op: self.op()? })
+    }
+
+    /// `v0: u64`; a second type for the same value must be the same.
+    fn definition(&mut self, body: &mut Body) -> Result<Value> {
+        let value = self.value()?;
+        self.expect(':')?;
+        let ty = self.ty()?;
+        let index = value.0 as usize;
+        if index >= body.types.len() {
+            body.types.resize(index + 1, None);
+        }
+        match &body.types[index] {
+            Some(other) if *other != ty => return Err(self.error(format!("v{index} has two types"))),
+            _ => body.types[index] = Some(ty),
+        }
+        Ok(value)
+    }
+
+    fn op(&mut self) -> Result<Op> {
+        let word = self.word()?;
+        if let Some((op, _)) = BinOp::NAMES.iter().find(|(_, name)| *name == word) {
+            let (a, b) = self.two_values()?;
+            return Ok(Op::Bin(*op, a, b));
+        }
+        if let Some((op, _)) = CmpOp::NAMES.iter().find(|(_, name)| *name == word) {
+            let (a, b) = self.two_values()?;
+            return Ok(Op::Cmp(*op, a, b));
+        }
+        if let Some((builtin, _)) = Builtin::NAMES.iter().find(|(_, name)| *name == word) {
+            return Ok(Op::Builtin(*builtin));
+        }
+        match word {
+            "int" => Ok(Op::Int(self.number()?)),
+            "str" => Ok(Op::Str(self.text()?)),
+            "arg" => Ok(Op::Builtin(Builtin::Arg(self.number()?))),
+            "streq" | "strne" => {
+                let (a, b) = self.two_values()?;
+                Ok(Op::StrEq { a, b, negate: word == "strne" })
+            }
+            "read_str" => {
+                let address = self.value()?;
+                let limit = if self.take(',') { Some(self.value()?) } else { None };
+                Ok(Op::ReadStr { address, limit })
+            }
+            "emit" => {
+                let action = ActionId(self.number()?);
+                Ok(Op::Emit { action, args: self.list('(', ')', Parser::value)? })
+            }
+            "get" | "has" | "set" | "add_to" | "delete" | "aggregate" => self.map_op(word),
+            other => Err(self.error(format!("`{other}` is no operation"))),
+        }
+    }
+
+    fn map_op(&mut self, word: &str) -> Result<Op> {
+        let map = MapId(self.map_index()? as u32);
+        let key = if self.peek_is('[') { self.list('[', ']', Parser::value)? } else { Vec::new() };
+        Ok(match word {
+            "get" => Op::MapGet { map, key },
+            "has" => Op::MapHas { map, key },
+            "delete" => Op::MapDelete { map, key },
+            "aggregate" => {
+                let value = if self.take(',') { Some(self.value()?) } else { None };
+                Op::Aggregate { map, key, value }
+            }
+            _ => {
+                self.expect(',')?;
+                let value = self.value()?;
+                match word {
+                    "set" => Op::MapSet { map, key, value },
+                    _ => Op::MapAdd { map, key, delta: value },
+                }
+            }
+        })
+    }
+
+    fn two_values(&mut self) -> Result<(Value, Value)> {
+        let a = self.value()?;
+        self.expect(',')?;
+        Ok((a, self.value()?))
+    }
+
+    /// A type within the limits, so that sums of bytes cannot overflow.
+    fn ty(&mut self) -> Result<Type> {
+        let ty = self.nested_type(0)?;
+        check_type(&ty).map_err(|fault| self.error(fault))?;
+        Ok(ty)
+    }
+
+    fn nested_type(&mut self, depth: usize) -> Result<Type> {
+        if self.peek_is('(') {
+            if depth >= limits::TUPLE_DEPTH_MAX {
+                return Err(self.error(format!("tuples more than {} deep", limits::TUPLE_DEPTH_MAX)));
+            }
+            return Ok(Type::Tuple(self.list('(', ')', |parser| parser.nested_type(depth + 1))?));
+        }
+        let word = self.word()?;
+        match word {
+            "i64" => Ok(Type::I64),
+            "u64" => Ok(Type::U64),
+            "probe" => Ok(Type::Probe),
+            "func" => Ok(Type::Func),
+            _ => match word.strip_prefix("str").and_then(|digits| digits.parse().ok()) {
+                Some(bytes) => Ok(Type::Str { bytes }),
+                None => Err(self.error(format!("`{word}` is no type"))),
+            },
+        }
+    }
+
+    fn signed(&mut self) -> Result<bool> {
+        match self.ty()? {
+            Type::Int { signed } => Ok(signed),
+            _ => Err(self.error("i64 or u64 is wanted")),
+        }
+    }
+
+    fn begins_type(&self) -> bool {
+        let is_type = |word: &str| matches!(word, "i64" | "u64" | "probe" | "func") || word.starts_with("str");
+        self.peek_is('(') || self.peek_word().is_some_and(is_type)
+    }
+
+    fn list<T>(&mut self, open: char, close: char, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        self.expect(open)?;
+        let mut items = Vec::new();
+        while !self.take(close) {
+            if !items.is_empty() {
+                self.expect(',')?;
+            }
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    fn value(&mut self) -> Result<Value> {
+        let word = self.word()?;
+        match numbered(word, 'v') {
+            // Values are dense, so that a large number in a short text cannot ask for much memory.
+            Some(number) if (number as usize) < self.tokens.len().min(limits::VALUES_MAX) => Ok(Value(number)),
+            Some(number) => Err(self.error(format!("v{number} in a text with fewer values"))),
+            None => Err(self.error(format!("`{word}` is no value"))),
+        }
+    }
+
+    fn block_id(&mut self) -> Result<BlockId> {
+        let word = self.word()?;
+        numbered(word, 'b').map(BlockId).ok_or_else(|| self.error(format!("`{word}` is no block")))
+    }
+
+    fn map_index(&mut self) -> Result<usize> {
+        let name = self.map_name()?;
+        let found = self.module.schema.maps.iter().position(|map| map.name == name);
+        found.ok_or_else(|| self.error(format!("no map {name} is declared above")))
+    }
+
+    fn map_name(&mut self) -> Result<&'a str> {
+        match self.next()? {
+            Token::Map(name) => Ok(name),
+            other => Err(self.error(format!("a map's name is wanted, not {other:?}"))),
+        }
+    }
+
+    fn text(&mut self) -> Result<String> {
+        match self.next()? {
+            Token::Text(text) => Ok(text.clone()),
+            other => Err(self.error(format!("text in quotes is wanted, not {other:?}"))),
+        }
+    }
+
+    fn number<T: TryFrom<i128>>(&mut self) -> Result<T> {
+        match self.next()? {
+            Token::Number(number) => {
+                T::try_from(*number).map_err(|_| self.error(format!("{number} is out of range here")))
+            }
+            other => Err(self.error(format!("a number is wanted, not {other:?}"))),
+        }
+    }
+
+    fn word(&mut self) -> Result<&'a str> {
+        match self.next()? {
+            Token::Word(word) => Ok(word),
+            other => Err(self.error(format!("a word is wanted, not {other:?}"))),
+        }
+    }
+
+    fn keyword(&mut self, wanted: &str) -> Result<()> {
+        let word = self.word()?;
+        if word == wanted { Ok(()) } else { Err(self.error(format!("`{wanted}` is wanted, not `{word}`"))) }
+    }
+
+    fn peek_word(&self) -> Option<&'a str> {
+        match self.tokens.get(self.at) {
+            Some((Token::Word(word), _)) => Some(word),
+            _ => None,
+        }
+    }
+
+    fn peek_is(&self, punct: char) -> bool {
+        matches!(self.tokens.get(self.at), Some((Token::Punct(c), _)) if *c == punct)
+    }
+
+    fn take(&mut self, punct: char) -> bool {
+        let taken = self.peek_is(punct);
+        self.at += usize::from(taken);
+        taken
+    }
+
+    fn expect(&mut self, punct: char) -> Result<()> {
+        if self.take(punct) { Ok(()) } else { Err(self.next_error(format!("`{punct}` is wanted"))) }
+    }
+
+    fn next(&mut self) -> Result<&'a Token> {
+        let token = self.tokens.get(self.at).ok_or_else(|| self.error("the text ends too early"))?;
+        self.at += 1;
+        Ok(&token.0)
+    }
+
+    fn at_end(&self) -> bool {
+        self.at == self.tokens.len()
+    }
+
+    /// An error at the token last taken.
+    fn error(&self, message: impl Into<String>) -> ParseError {
+        let line = self.tokens[..self.at].last().map_or(1, |(_, line)| *line);
+        ParseError { line, message: message.into() }
+    }
+
+    /// An error at the token not yet taken.
+    fn next_error(&self, message: String) -> ParseError {
+        let line = self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |(_, line)| *line);
+        ParseError { line, message }
+    }
+}
+
+/// The number of a word such as `v12`, which has no leading zeros.
+fn numbered(word: &str, letter: char) -> Option<u32> {
+    let digits = word.strip_prefix(letter)?;
+    let number: u32 = digits.parse().ok()?;
+    (digits == number.to_string()).then_some(number)
+}

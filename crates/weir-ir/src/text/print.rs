@@ -1,0 +1,270 @@
+//! Module → text. Total: a module that `check` would refuse prints as something, though it may not parse back.
+
+use std::fmt::{Display, Formatter, Result as FmtResult, Write};
+
+use weir_event::{Action, Field, MapSchema, MapValue, Schema, Type};
+
+use crate::{BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, Module, Op, Terminator, Trigger, Value};
+
+/// The text form of `module`; see the module's header.
+pub fn print(module: &Module) -> String {
+    let mut out = String::new();
+    // SANITY: writing to a String cannot fail.
+    write_module(&mut out, module).expect("a String takes all that is written");
+    out
+}
+
+fn write_module(out: &mut String, module: &Module) -> FmtResult {
+    let schema = &module.schema;
+    writeln!(out, "max_map_keys {}", module.max_map_keys)?;
+    for map in &schema.maps {
+        writeln!(out, "map {}", Shown(map))?;
+    }
+    for action in &schema.actions {
+        out.write_str("action ")?;
+        write_action(out, action, schema)?;
+        out.write_char('\n')?;
+    }
+    for site in &schema.sites {
+        writeln!(out, "site {} {}", Quoted(&site.probe), Quoted(&site.func))?;
+    }
+    module.functions.iter().try_for_each(|function| write_function(out, function, schema))
+}
+
+fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult {
+    let name = |map: usize| MapName(schema, map);
+    match action {
+        Action::Printf { format, args } => {
+            write!(out, "printf {} ({})", Quoted(format), List(args.iter().map(Shown)))
+        }
+        Action::PrintValue { value } => write!(out, "print_value {}", Shown(value)),
+        Action::PrintMap { map, top, div } => write!(out, "print_map {} top {top} div {div}", name(*map)),
+        Action::PrintMapKey { map, key } => write!(out, "print_map_key {} {}", name(*map), Shown(key)),
+        Action::ClearMap { map } => write!(out, "clear_map {}", name(*map)),
+        Action::ZeroMap { map } => write!(out, "zero_map {}", name(*map)),
+        Action::Exit { code: None } => write!(out, "exit"),
+        Action::Exit { code: Some(code) } => write!(out, "exit {}", Shown(code)),
+    }
+}
+
+fn write_function(out: &mut String, function: &Function, schema: &Schema) -> FmtResult {
+    write!(out, "\nfn {} ", Quoted(&function.name))?;
+    match &function.trigger {
+        Trigger::Begin => out.write_str("begin")?,
+        Trigger::End => out.write_str("end")?,
+        Trigger::Interval { period_ns } => write!(out, "interval {period_ns}")?,
+        Trigger::Uprobe { .. } => out.write_str("uprobe")?,
+    }
+    writeln!(out, " span {} {} {{", function.span.start, function.span.end)?;
+    if let Trigger::Uprobe { sites } = &function.trigger {
+        for site in sites {
+            writeln!(out, "  site {} {} {}", Quoted(&site.binary), Quoted(&site.function), site.cookie)?;
+        }
+    }
+    let defined = defined_values(function);
+    for (index, ty) in function.types.iter().enumerate().filter(|(index, _)| !defined[*index]) {
+        writeln!(out, "  value v{index}: {}", Shown(ty))?;
+    }
+    for (index, block) in function.blocks.iter().enumerate() {
+        write_block(out, index, block, function, schema)?;
+    }
+    out.write_str("}\n")
+}
+
+fn defined_values(function: &Function) -> Vec<bool> {
+    let mut defined = vec![false; function.types.len()];
+    for block in &function.blocks {
+        for value in block.params.iter().copied().chain(block.insts.iter().filter_map(|inst| inst.result)) {
+            if let Some(slot) = defined.get_mut(value.0 as usize) {
+                *slot = true;
+            }
+        }
+    }
+    defined
+}
+
+fn write_block(out: &mut String, index: usize, block: &Block, function: &Function, schema: &Schema) -> FmtResult {
+    write!(out, "b{index}")?;
+    let typed = |value: Value| Typed(value, function.types.get(value.0 as usize));
+    if !block.params.is_empty() {
+        write!(out, "({})", List(block.params.iter().map(|&param| typed(param))))?;
+    }
+    out.write_str(":\n")?;
+    for inst in &block.insts {
+        out.write_str("  ")?;
+        if let Some(result) = inst.result {
+            write!(out, "{} = ", typed(result))?;
+        }
+        write_op(out, &inst.op, schema)?;
+        out.write_char('\n')?;
+    }
+    out.write_str("  ")?;
+    match &block.end {
+        Terminator::Return => out.write_str("return")?,
+        Terminator::Jump { to, args } => write!(out, "jump {}", Target(*to, args))?,
+        Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => write!(
+            out,
+            "branch {}, {}, {}",
+            Shown(condition),
+            Target(*then, then_args),
+            Target(*otherwise, otherwise_args)
+        )?,
+    }
+    out.write_char('\n')
+}
+
+fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
+    let place = |map: &MapId, key: &[Value]| {
+        let name = MapName(schema, map.0 as usize);
+        if key.is_empty() { format!("{name}") } else { format!("{name}[{}]", List(key.iter().map(Shown))) }
+    };
+    match op {
+        Op::Int(value) => write!(out, "int {value}"),
+        Op::Str(text) => write!(out, "str {}", Quoted(text)),
+        Op::Builtin(Builtin::Arg(n)) => write!(out, "arg {n}"),
+        Op::Builtin(builtin) => out.write_str(name_in(&Builtin::NAMES, builtin)),
+        Op::Bin(op, a, b) => write!(out, "{} {}, {}", name_in(&BinOp::NAMES, op), Shown(a), Shown(b)),
+        Op::Cmp(op, a, b) => write!(out, "{} {}, {}", name_in(&CmpOp::NAMES, op), Shown(a), Shown(b)),
+        Op::StrEq { a, b, negate } => {
+            write!(out, "{} {}, {}", if *negate { "strne" } else { "streq" }, Shown(a), Shown(b))
+        }
+        Op::ReadStr { address, limit: None } => write!(out, "read_str {}", Shown(address)),
+        Op::ReadStr { address, limit: Some(limit) } => {
+            write!(out, "read_str {}, {}", Shown(address), Shown(limit))
+        }
+        Op::MapGet { map, key } => write!(out, "get {}", place(map, key)),
+        Op::MapHas { map, key } => write!(out, "has {}", place(map, key)),
+        Op::MapSet { map, key, value } => write!(out, "set {}, {}", place(map, key), Shown(value)),
+        Op::MapAdd { map, key, delta } => write!(out, "add_to {}, {}", place(map, key), Shown(delta)),
+        Op::MapDelete { map, key } => write!(out, "delete {}", place(map, key)),
+        Op::Aggregate { map, key, value: None } => write!(out, "aggregate {}", place(map, key)),
+        Op::Aggregate { map, key, value: Some(value) } => {
+            write!(out, "aggregate {}, {}", place(map, key), Shown(value))
+        }
+        Op::Emit { action, args } => write!(out, "emit {}({})", action.0, List(args.iter().map(Shown))),
+    }
+}
+
+/// The name of `wanted` in one of the tables of `ops`.
+fn name_in<T: PartialEq>(names: &[(T, &'static str)], wanted: &T) -> &'static str {
+    // SANITY: the tables list every case; `names_are_complete` below pins it.
+    names.iter().find(|(op, _)| op == wanted).map(|(_, name)| *name).expect("the table lists every operation")
+}
+
+/// A value of the IR or of the schema in its text form.
+struct Shown<T>(T);
+
+impl Display for Shown<&Value> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        write!(out, "v{}", self.0.0)
+    }
+}
+
+impl Display for Shown<&Type> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        match self.0 {
+            Type::Int { signed: true } => out.write_str("i64"),
+            Type::Int { signed: false } => out.write_str("u64"),
+            Type::Str { bytes } => write!(out, "str{bytes}"),
+            Type::Probe => out.write_str("probe"),
+            Type::Func => out.write_str("func"),
+            Type::Tuple(parts) => write!(out, "({})", List(parts.iter().map(Shown))),
+        }
+    }
+}
+
+impl Display for Shown<&Field> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        write!(out, "{} at {}", Shown(&self.0.ty), self.0.offset)
+    }
+}
+
+impl Display for Shown<&MapSchema> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        let map = self.0;
+        out.write_str(&map.name)?;
+        if let Some(key) = &map.key {
+            write!(out, "[{}]", Shown(key))?;
+        }
+        if map.map_index != 0 {
+            write!(out, " #{}", map.map_index)?;
+        }
+        let int = |signed: bool| Type::Int { signed };
+        match &map.value {
+            MapValue::Plain(ty) => write!(out, " plain {}", Shown(ty)),
+            MapValue::Count => write!(out, " count"),
+            MapValue::Sum { signed } => write!(out, " sum {}", Shown(&int(*signed))),
+            MapValue::Avg { signed } => write!(out, " avg {}", Shown(&int(*signed))),
+            MapValue::Stats { signed } => write!(out, " stats {}", Shown(&int(*signed))),
+            MapValue::Min { signed } => write!(out, " min {}", Shown(&int(*signed))),
+            MapValue::Max { signed } => write!(out, " max {}", Shown(&int(*signed))),
+            MapValue::Hist => write!(out, " hist"),
+            MapValue::Lhist { min, max, step } => write!(out, " lhist {min} {max} {step}"),
+        }
+    }
+}
+
+/// A value where it is defined.
+struct Typed<'a>(Value, Option<&'a Type>);
+
+impl Display for Typed<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        match self.1 {
+            Some(ty) => write!(out, "{}: {}", Shown(&self.0), Shown(ty)),
+            None => write!(out, "{}: ?", Shown(&self.0)),
+        }
+    }
+}
+
+struct Target<'a>(BlockId, &'a [Value]);
+
+impl Display for Target<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        write!(out, "b{}", self.0.0)?;
+        if self.1.is_empty() { Ok(()) } else { write!(out, "({})", List(self.1.iter().map(Shown))) }
+    }
+}
+
+struct MapName<'a>(&'a Schema, usize);
+
+impl Display for MapName<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        match self.0.maps.get(self.1) {
+            Some(map) => out.write_str(&map.name),
+            None => write!(out, "@?{}", self.1),
+        }
+    }
+}
+
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        out.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(out, "\\{c}")?,
+                '\n' => out.write_str("\\n")?,
+                '\t' => out.write_str("\\t")?,
+                c if c.is_control() => write!(out, "\\u{{{:x}}}", c as u32)?,
+                c => out.write_char(c)?,
+            }
+        }
+        out.write_char('"')
+    }
+}
+
+/// Items with commas between.
+struct List<I>(I);
+
+impl<I: Iterator<Item: Display> + Clone> Display for List<I> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        for (index, item) in self.0.clone().enumerate() {
+            if index > 0 {
+                out.write_str(", ")?;
+            }
+            write!(out, "{item}")?;
+        }
+        Ok(())
+    }
+}

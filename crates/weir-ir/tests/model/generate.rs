@@ -1,0 +1,337 @@
+//! Random modules that `check` accepts, from a seed: one function, up to eight blocks, every operation and map kind.
+
+use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
+use weir_ir::dominators::Dominators;
+use weir_ir::{
+    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, Terminator, Trigger, Value,
+    leaves,
+};
+
+/// Addresses at which [`Surroundings::memory`](super::evaluate::Surroundings) should hold strings.
+pub(crate) const ADDRESSES: [u64; 3] = [0x1000, 0x2000, 0x3000];
+
+/// What a random module may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Menu {
+    /// Reads of per-CPU aggregations, and deletion of scalar ones.
+    pub(crate) per_cpu_reads: bool,
+    /// Bytes of the longest string.
+    pub(crate) string_bytes: u32,
+    /// Clocks: their values differ between two runs.
+    pub(crate) clocks: bool,
+}
+
+/// A module made from `seed`; the same seed gives the same module.
+pub(crate) fn module(seed: u64, menu: Menu) -> Module {
+    let mut dice = Dice(seed);
+    let schema = schema(menu, &mut dice);
+    let mut skeleton = skeleton(&mut dice, menu);
+    let dominators = Dominators::of(&skeleton);
+    let mut maker = Maker { dice, menu, schema: &schema, types: std::mem::take(&mut skeleton.types), made: Vec::new() };
+    maker.made = skeleton.blocks.iter().map(|block| block.params.clone()).collect();
+    for index in 0..skeleton.blocks.len() {
+        maker.fill(index, &mut skeleton.blocks, &dominators);
+    }
+    skeleton.types = maker.types;
+    Module { functions: vec![skeleton], schema, max_map_keys: 4096 }
+}
+
+/// Random numbers (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())].clone()
+    }
+
+    fn int(&mut self) -> i64 {
+        match self.below(6) {
+            0 => 0,
+            1 => self.below(4) as i64,
+            2 => -(self.below(4) as i64),
+            3 => 1 << self.below(64),
+            4 => self.pick(&[i64::MAX, i64::MIN, u32::MAX as i64, i32::MIN as i64, i32::MAX as i64 + 1]),
+            _ => self.next() as i64,
+        }
+    }
+}
+
+fn string(menu: Menu, dice: &mut Dice) -> Type {
+    let sizes = [8, 16, 24, 64, 72, 128, 1024];
+    let fitting: Vec<u32> = sizes.into_iter().filter(|&bytes| bytes <= menu.string_bytes).collect();
+    Type::Str { bytes: dice.pick(&fitting) }
+}
+
+fn schema(menu: Menu, dice: &mut Dice) -> Schema {
+    let signed = dice.below(2) == 0;
+    let int = Type::Int { signed };
+    let (min, step) = (dice.below(20) as i64 - 10, 1 + dice.below(5) as i64);
+    let values = [
+        MapValue::Plain(int.clone()),
+        MapValue::Plain(string(menu, dice)),
+        MapValue::Count,
+        MapValue::Sum { signed },
+        MapValue::Avg { signed },
+        MapValue::Stats { signed },
+        MapValue::Min { signed },
+        MapValue::Max { signed },
+        MapValue::Hist,
+        MapValue::Lhist { min, max: min + 1 + dice.below(50) as i64, step },
+    ];
+    let mut maps = Vec::new();
+    for value in values {
+        let key = match dice.below(4) {
+            0 => int.clone(),
+            1 => string(menu, dice),
+            2 => Type::Tuple(vec![int.clone(), string(menu, dice)]),
+            _ => Type::Tuple(vec![Type::Func, Type::Tuple(vec![string(menu, dice), Type::U64]), Type::Probe]),
+        };
+        for key in [None, Some(key)] {
+            maps.push(MapSchema { name: format!("@m{}", maps.len()), map_index: 0, key, value: value.clone() });
+        }
+    }
+    let fields = |types: Vec<Type>| {
+        let mut offset = 8;
+        let place = |ty: Type| {
+            offset += ty.bytes();
+            Field { offset: offset - ty.bytes(), ty }
+        };
+        types.into_iter().map(place).collect::<Vec<Field>>()
+    };
+    let key = fields(vec![maps[1].key.clone().expect("the second map has a key")]).remove(0);
+    let actions = vec![
+        Action::Printf { format: "%d \"%s\"\n\\ é\u{1}".into(), args: fields(vec![int.clone(), string(menu, dice), Type::Func]) },
+        Action::PrintValue { value: fields(vec![Type::Tuple(vec![string(menu, dice), Type::Probe])]).remove(0) },
+        Action::PrintMap { map: 3, top: 5, div: 2 },
+        Action::PrintMapKey { map: 1, key },
+        Action::ClearMap { map: 0 },
+        Action::ZeroMap { map: 2 },
+        Action::Exit { code: None },
+        Action::Exit { code: Some(fields(vec![Type::I64]).remove(0)) },
+    ];
+    let sites = (0..3).map(|n| SiteName { probe: format!("uprobe:/x:f{n}"), func: format!("f{n}") }).collect();
+    Schema { actions, maps, sites }
+}
+
+/// Blocks with their parameters and jumps, without instructions and arguments.
+fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
+    let count = 1 + dice.below(8);
+    let mut types = Vec::new();
+    let mut blocks = Vec::new();
+    for index in 0..count {
+        let mut params = Vec::new();
+        for _ in 0..if index == 0 { 0 } else { dice.below(3) } {
+            params.push(Value(types.len() as u32));
+            types.push(if dice.below(3) == 0 { string(menu, dice) } else { Type::I64 });
+        }
+        let later = |dice: &mut Dice| BlockId((index + 1 + dice.below(count - index - 1)) as u32);
+        let end = match dice.below(5) {
+            _ if index + 1 == count => Terminator::Return,
+            0 => Terminator::Return,
+            1 => Terminator::Jump { to: later(dice), args: Vec::new() },
+            _ => Terminator::Branch {
+                condition: Value(0),
+                then: later(dice),
+                then_args: Vec::new(),
+                otherwise: later(dice),
+                otherwise_args: Vec::new(),
+            },
+        };
+        blocks.push(Block { params, insts: Vec::new(), end });
+    }
+    let trigger = match dice.below(3) {
+        0 => Trigger::Begin,
+        1 => Trigger::Interval { period_ns: 1_000_000 },
+        _ => Trigger::Uprobe {
+            sites: vec![weir_ir::SiteSpec { binary: "/x".into(), function: "f0".into(), cookie: 0 }],
+        },
+    };
+    let span = weir_source::Span { start: 3, end: 90 };
+    Function { name: "uprobe:x:f*".into(), trigger, types, blocks, span }
+}
+
+struct Maker<'a> {
+    dice: Dice,
+    menu: Menu,
+    schema: &'a Schema,
+    types: Vec<Type>,
+    /// Values of each block so far.
+    made: Vec<Vec<Value>>,
+}
+
+impl Maker<'_> {
+    fn fill(&mut self, index: usize, blocks: &mut [Block], dominators: &Dominators) {
+        let here = BlockId(index as u32);
+        let mut usable: Vec<Value> = (0..=index)
+            .filter(|&other| other == index || dominators.is_reachable(here))
+            .filter(|&other| dominators.dominates(BlockId(other as u32), here))
+            .flat_map(|other| self.made[other].clone())
+            .collect();
+        let mut insts = Vec::new();
+        for _ in 0..self.dice.below(9) {
+            self.inst(&mut usable, &mut insts);
+        }
+        let mut end = blocks[index].end.clone();
+        match &mut end {
+            Terminator::Return => {}
+            Terminator::Jump { to, args } => *args = self.args(&blocks[to.0 as usize], &mut usable, &mut insts),
+            Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => {
+                *condition = self.value(&Type::I64, &mut usable, &mut insts);
+                *then_args = self.args(&blocks[then.0 as usize], &mut usable, &mut insts);
+                *otherwise_args = self.args(&blocks[otherwise.0 as usize], &mut usable, &mut insts);
+            }
+        }
+        self.made[index].extend(insts.iter().filter_map(|inst: &Inst| inst.result));
+        blocks[index].insts = insts;
+        blocks[index].end = end;
+    }
+
+    fn args(&mut self, target: &Block, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Vec<Value> {
+        let types: Vec<Type> = target.params.iter().map(|param| self.types[param.0 as usize].clone()).collect();
+        types.iter().map(|ty| self.value(ty, usable, insts)).collect()
+    }
+
+    fn inst(&mut self, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) {
+        if self.dice.below(3) == 0 {
+            let ty = if self.dice.below(3) == 0 { string(self.menu, &mut self.dice) } else { Type::I64 };
+            self.fresh(&ty, usable, insts);
+            return;
+        }
+        let per_cpu_reads = self.menu.per_cpu_reads;
+        let map = self.dice.below(self.schema.maps.len());
+        let schema = self.schema.maps[map].clone();
+        let map = MapId(map as u32);
+        let key_types: Vec<Type> = schema.key.iter().flat_map(leaves).cloned().collect();
+        let mut key = |maker: &mut Self, insts: &mut Vec<Inst>| -> Vec<Value> {
+            key_types.iter().map(|ty| maker.value(ty, usable, insts)).collect()
+        };
+        let readable = per_cpu_reads || !schema.value.is_per_cpu();
+        let (op, result) = match self.dice.below(6) {
+            0 if per_cpu_reads || schema.key.is_some() || !schema.value.is_per_cpu() => {
+                (Op::MapDelete { map, key: key(self, insts) }, None)
+            }
+            1 if readable || schema.key.is_some() => (Op::MapHas { map, key: key(self, insts) }, Some(Type::U64)),
+            2 if readable
+                && !matches!(schema.value, MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. }) =>
+            {
+                let ty = match &schema.value {
+                    MapValue::Plain(ty) => ty.clone(),
+                    _ => Type::I64,
+                };
+                (Op::MapGet { map, key: key(self, insts) }, Some(ty))
+            }
+            3 => {
+                let action = self.dice.below(self.schema.actions.len());
+                let fields = weir_ir::check::action_fields(&self.schema.actions[action]);
+                let types: Vec<Type> = fields.into_iter().flat_map(|field| leaves(&field.ty)).cloned().collect();
+                let args = types.iter().map(|ty| self.value(ty, usable, insts)).collect();
+                (Op::Emit { action: ActionId(action as u32), args }, None)
+            }
+            _ => match &schema.value {
+                MapValue::Plain(Type::Int { .. }) if self.dice.below(2) == 0 => {
+                    let key = key(self, insts);
+                    let delta = self.value(&Type::I64, usable, insts);
+                    (Op::MapAdd { map, key, delta }, Some(Type::I64))
+                }
+                MapValue::Plain(ty) => {
+                    let key = key(self, insts);
+                    let value = self.value(ty, usable, insts);
+                    (Op::MapSet { map, key, value }, None)
+                }
+                kind => {
+                    let key = key(self, insts);
+                    let value = (*kind != MapValue::Count).then(|| self.value(&Type::I64, usable, insts));
+                    (Op::Aggregate { map, key, value }, None)
+                }
+            },
+        };
+        self.push(op, result, usable, insts);
+    }
+
+    /// A value that fits `ty`: one there is, or a new one.
+    fn value(&mut self, ty: &Type, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Value {
+        let fitting: Vec<Value> = usable
+            .iter()
+            .copied()
+            .filter(|value| weir_ir::fits(ty, &self.types[value.0 as usize]))
+            .collect();
+        if fitting.is_empty() || self.dice.below(5) == 0 {
+            self.fresh(ty, usable, insts)
+        } else {
+            self.dice.pick(&fitting)
+        }
+    }
+
+    fn fresh(&mut self, ty: &Type, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Value {
+        let op = match ty {
+            Type::Str { bytes } => match self.dice.below(3) {
+                0 if *bytes == 16 => Op::Builtin(Builtin::Comm),
+                0 | 1 => {
+                    let text = ["", "a", "weir", "exactly8", "longer than eight", "the quick brown fox jumps over the lazy dog, twice, and then rests"];
+                    let fitting: Vec<&str> = text.into_iter().filter(|text| text.len() <= *bytes as usize).collect();
+                    Op::Str(self.dice.pick(&fitting).to_string())
+                }
+                _ => {
+                    let address = self.dice.pick(&ADDRESSES) as i64 + i64::from(self.dice.below(8) == 0);
+                    let address = self.push(Op::Int(address), Some(Type::U64), usable, insts).expect("a constant");
+                    let limit = match self.dice.below(3) {
+                        0 => Some(self.value(&Type::U64, usable, insts)),
+                        _ => None,
+                    };
+                    Op::ReadStr { address, limit }
+                }
+            },
+            Type::Probe => Op::Builtin(Builtin::Probe),
+            Type::Func => Op::Builtin(Builtin::Func),
+            _ => self.fresh_int(usable, insts),
+        };
+        self.push(op, Some(ty.clone()), usable, insts).expect("an operation with a result")
+    }
+
+    fn fresh_int(&mut self, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Op {
+        let ints = usable.iter().filter(|value| matches!(self.types[value.0 as usize], Type::Int { .. })).count();
+        match self.dice.below(8) {
+            0..=2 if ints > 0 => {
+                let (a, b) = (self.value(&Type::I64, usable, insts), self.value(&Type::I64, usable, insts));
+                Op::Bin(self.dice.pick(&BinOp::NAMES).0, a, b)
+            }
+            3 | 4 if ints > 0 => {
+                let (a, b) = (self.value(&Type::I64, usable, insts), self.value(&Type::I64, usable, insts));
+                Op::Cmp(self.dice.pick(&CmpOp::NAMES).0, a, b)
+            }
+            5 => {
+                let sizes = [string(self.menu, &mut self.dice), string(self.menu, &mut self.dice)];
+                let (a, b) = (self.value(&sizes[0], usable, insts), self.value(&sizes[1], usable, insts));
+                Op::StrEq { a, b, negate: self.dice.below(2) == 0 }
+            }
+            6 if self.menu.clocks => Op::Builtin(self.dice.pick(&[Builtin::Nsecs, Builtin::Elapsed])),
+            6 | 7 => {
+                let arg = Builtin::Arg(self.dice.below(6) as u8);
+                Op::Builtin(self.dice.pick(&[arg, arg, Builtin::Pid, Builtin::Tid, Builtin::Cpu]))
+            }
+            _ => Op::Int(self.dice.int()),
+        }
+    }
+
+    fn push(&mut self, op: Op, ty: Option<Type>, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Option<Value> {
+        let result = ty.map(|ty| {
+            self.types.push(ty);
+            Value(self.types.len() as u32 - 1)
+        });
+        usable.extend(result);
+        insts.push(Inst { result, op });
+        result
+    }
+}

@@ -1,0 +1,122 @@
+//! Properties of the IR over random modules: the text form round-trips, hostile text is refused without a panic,
+//! and optimising changes no effect.
+
+mod model;
+
+use model::evaluate::{State, Surroundings, run};
+use model::generate::{ADDRESSES, Menu, module};
+use proptest::prelude::*;
+use weir_ir::{Effect, Module, check::check, pass::optimise, text};
+
+const MENU: Menu = Menu { per_cpu_reads: true, string_bytes: 1024, clocks: false };
+
+fn surroundings(args: [u64; 6]) -> Surroundings {
+    let strings = ["", "exactly8", "a string that is longer than sixteen bytes"];
+    Surroundings {
+        args,
+        pid: 41,
+        tid: 42,
+        cpu: 1,
+        nsecs: 1000,
+        started: 300,
+        comm: "weir".into(),
+        cookie: 2,
+        memory: ADDRESSES.into_iter().zip(strings.map(String::from)).collect(),
+    }
+}
+
+/// What three runs of the module's function do to empty maps.
+fn effects(module: &Module, args: [u64; 6]) -> State {
+    let mut state = State::default();
+    for _ in 0..3 {
+        run(module, &module.functions[0], &mut surroundings(args), &mut state);
+    }
+    state
+}
+
+fn effects_on_a_path_at_most(module: &Module) -> usize {
+    module.functions[0].blocks.iter().flat_map(|block| &block.insts).filter(|inst| inst.op.effect() == Effect::Writes).count()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn generated_modules_are_valid(seed: u64) {
+        prop_assert_eq!(check(&module(seed, MENU)), Ok(()));
+    }
+
+    #[test]
+    fn text_round_trips(seed: u64) {
+        let module = module(seed, MENU);
+        let printed = text::print(&module);
+        prop_assert_eq!(text::parse(&printed), Ok(module), "{}", printed);
+    }
+
+    #[test]
+    fn optimised_modules_are_valid_and_do_the_same(seed: u64, small in prop::array::uniform6(0u64..4), large: [u64; 6]) {
+        let before = module(seed, Menu { clocks: seed % 4 == 0, ..MENU });
+        let mut after = before.clone();
+        optimise(&mut after);
+        prop_assert_eq!(check(&after), Ok(()), "{}", text::print(&after));
+        prop_assert!(effects_on_a_path_at_most(&after) <= effects_on_a_path_at_most(&before));
+        // A clock that is read in dead code is not read after: modules with clocks are only checked to be valid.
+        if seed % 4 != 0 {
+            for args in [small, large] {
+                prop_assert_eq!(
+                    effects(&before, args), effects(&after, args),
+                    "before:\n{}\nafter:\n{}", text::print(&before), text::print(&after)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn optimising_twice_is_optimising_once(seed: u64) {
+        let mut once = module(seed, MENU);
+        optimise(&mut once);
+        let mut twice = once.clone();
+        optimise(&mut twice);
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn mutated_text_never_panics(seed: u64, cuts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..6, any::<char>()), 1..8)) {
+        let mut printed: Vec<char> = text::print(&module(seed, MENU)).chars().collect();
+        for (at, length, c) in cuts {
+            let at = at.index(printed.len());
+            let end = (at + length).min(printed.len());
+            printed.splice(at..end, [c]);
+        }
+        let text: String = printed.into_iter().collect();
+        if let Ok(mut module) = text::parse(&text) && check(&module).is_ok() {
+            optimise(&mut module);
+            prop_assert_eq!(check(&module), Ok(()));
+            let printed = text::print(&module);
+            prop_assert_eq!(text::parse(&printed), Ok(module));
+        }
+    }
+}
+
+#[test]
+fn hostile_text_is_refused_with_its_line() {
+    let check = |text: &str, line: u32, want: &str| {
+        let error = text::parse(text).expect_err(text);
+        assert_eq!(error.line, line, "{error} for {text}");
+        assert!(error.message.contains(want), "{error} lacks {want}");
+    };
+    check("fn \"f\" begin {\nb0:\n v4000000000: u64 = pid\nreturn }", 3, "fewer values");
+    check("fn \"f\" begin {\nvalue v3: u64\n b0: return }", 3, "nothing gives v0 a type");
+    check(&format!("map @x[{}", "(".repeat(100_000)), 1, "deep");
+    check("map @x plain str4294967288", 1, "a string of 4294967288 bytes");
+    check("map @x lhist 0 10 0", 1, "no buckets");
+    check("map @x lhist -9223372036854775808 9223372036854775807 1", 1, "more than 1002");
+    check("max_map_keys 99999999999999999999", 1, "64-bit");
+    check("max_map_keys 4294967296", 1, "out of range");
+    check("\n\naction printf \"x", 3, "closing quote");
+    check("\naction clear_map @x", 2, "no map @x");
+    check("fn \"f\" begin {\nb1: return }", 2, "b1 where b0 is next");
+    check("fn \"f\" begin {\nb0: jump", 2, "ends too early");
+    check("fn \"f\" begin {\nb0: v0: u64 = pid\nv0: i64 = pid return }", 3, "two types");
+    check("€", 1, "unexpected");
+}

@@ -1,0 +1,280 @@
+//! The syntax tree: what was written, with a span on every node, and nothing that is known only later.
+//!
+//! Names are not resolved, types not known, attach points split at their colons but not understood. Where the
+//! text was faulty an `Invalid` node stands, so that the stages after it report the other faults too.
+
+mod print;
+
+use weir_source::Span;
+
+pub use crate::ast::print::print;
+
+/// A whole script.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Script {
+    pub config: Option<Config>,
+    pub clauses: Vec<Clause>,
+    /// The parser skipped something, so that a name without a definition may only seem to have none.
+    pub incomplete: bool,
+}
+
+/// `config = { key = value; … }`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    pub entries: Vec<ConfigEntry>,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct ConfigEntry {
+    pub key: Name,
+    pub value: Expr,
+}
+
+/// `probe, probe /predicate/ { … }`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Clause {
+    pub probes: Vec<Probe>,
+    pub predicate: Option<Expr>,
+    pub body: Block,
+    pub span: Span,
+}
+
+/// One attach point: `uprobe:libc:malloc` has the parts `uprobe`, `libc` and `malloc`, quotes removed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Probe {
+    /// Never empty.
+    pub parts: Vec<Name>,
+    pub span: Span,
+}
+
+/// A word and its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Name {
+    pub text: String,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Block {
+    pub stmts: Vec<Stmt>,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stmt {
+    pub kind: StmtKind,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum StmtKind {
+    Expr(Expr),
+    /// `let $x: type = value`.
+    Let { variable: Name, ty: Option<IntType>, value: Option<Expr> },
+    /// `$x = value`, or `$x += value` with an operator.
+    AssignVariable { variable: Name, op: Option<BinaryOp>, value: Expr },
+    AssignMap { map: MapRef, op: Option<BinaryOp>, value: Expr },
+    If { condition: Expr, then: Block, otherwise: Option<Block> },
+    Block(Block),
+    Return,
+    /// The parser has said what is wrong.
+    Invalid,
+}
+
+/// `@name[key, …]`. `keys` is empty for `@name`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MapRef {
+    /// With the `@`.
+    pub name: Name,
+    pub keys: Vec<Expr>,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expr {
+    pub kind: ExprKind,
+    pub span: Span,
+    /// Levels of the tree from here down, this one included; the parser bounds it.
+    pub height: u32,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExprKind {
+    /// A literal with its sign: `-1` is one.
+    Int { magnitude: u64, negative: bool },
+    Str(String),
+    /// A word that is no call: a builtin, if it is known.
+    Name(String),
+    /// With the `$`.
+    Variable(String),
+    Map(MapRef),
+    /// `$1`.
+    Param(u32),
+    /// `$#`.
+    ParamCount,
+    Unary { op: UnaryOp, operand: Box<Expr> },
+    /// `++` and `--`; the operand is a variable or a map.
+    Step { target: Box<Expr>, increment: bool, prefix: bool },
+    Binary { op: BinaryOp, op_span: Span, left: Box<Expr>, right: Box<Expr> },
+    Ternary { condition: Box<Expr>, then: Box<Expr>, otherwise: Box<Expr> },
+    Cast { ty: IntType, operand: Box<Expr> },
+    Call { function: Name, args: Vec<Expr> },
+    Tuple(Vec<Expr>),
+    /// `tuple.1`.
+    Part { tuple: Box<Expr>, index: u64 },
+    /// The parser has said what is wrong.
+    Invalid,
+}
+
+/// `int8` … `uint64`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IntType {
+    pub bits: u32,
+    pub signed: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnaryOp {
+    Negate,
+    BitNot,
+    Not,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BinaryOp {
+    LogicalOr,
+    LogicalAnd,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Shl,
+    Shr,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+}
+
+/// One row per binary operator: how it is written and how tightly it binds (C's order). Lines up with the
+/// table in docs/language.md.
+pub const BINARY_OPS: &[(BinaryOp, &str, u8)] = &[
+    (BinaryOp::LogicalOr, "||", 1),
+    (BinaryOp::LogicalAnd, "&&", 2),
+    (BinaryOp::BitOr, "|", 3),
+    (BinaryOp::BitXor, "^", 4),
+    (BinaryOp::BitAnd, "&", 5),
+    (BinaryOp::Eq, "==", 6),
+    (BinaryOp::Ne, "!=", 6),
+    (BinaryOp::Lt, "<", 7),
+    (BinaryOp::Le, "<=", 7),
+    (BinaryOp::Gt, ">", 7),
+    (BinaryOp::Ge, ">=", 7),
+    (BinaryOp::Shl, "<<", 8),
+    (BinaryOp::Shr, ">>", 8),
+    (BinaryOp::Add, "+", 9),
+    (BinaryOp::Sub, "-", 9),
+    (BinaryOp::Mul, "*", 10),
+    (BinaryOp::Div, "/", 10),
+    (BinaryOp::Mod, "%", 10),
+];
+
+/// The operators that can be written before `=`.
+pub const ASSIGN_OPS: &[(&str, BinaryOp)] = &[
+    ("+=", BinaryOp::Add),
+    ("-=", BinaryOp::Sub),
+    ("*=", BinaryOp::Mul),
+    ("/=", BinaryOp::Div),
+    ("%=", BinaryOp::Mod),
+    ("&=", BinaryOp::BitAnd),
+    ("|=", BinaryOp::BitOr),
+    ("^=", BinaryOp::BitXor),
+    ("<<=", BinaryOp::Shl),
+    (">>=", BinaryOp::Shr),
+];
+
+/// The integer types that a cast or a declaration may name.
+pub const INT_TYPES: &[(&str, IntType)] = &[
+    ("int8", IntType { bits: 8, signed: true }),
+    ("int16", IntType { bits: 16, signed: true }),
+    ("int32", IntType { bits: 32, signed: true }),
+    ("int64", IntType { bits: 64, signed: true }),
+    ("uint8", IntType { bits: 8, signed: false }),
+    ("uint16", IntType { bits: 16, signed: false }),
+    ("uint32", IntType { bits: 32, signed: false }),
+    ("uint64", IntType { bits: 64, signed: false }),
+];
+
+impl BinaryOp {
+    /// As it is written.
+    pub fn symbol(self) -> &'static str {
+        // SANITY: BINARY_OPS has a row for every operator; a test asks for each.
+        BINARY_OPS.iter().find(|(op, _, _)| *op == self).map(|(_, symbol, _)| *symbol).expect("operator has a row")
+    }
+
+    /// `== != < <= > >=`.
+    pub fn is_comparison(self) -> bool {
+        use BinaryOp::{Eq, Ge, Gt, Le, Lt, Ne};
+        matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
+    }
+
+    /// `&&` and `||`.
+    pub fn is_logical(self) -> bool {
+        matches!(self, BinaryOp::LogicalAnd | BinaryOp::LogicalOr)
+    }
+}
+
+impl UnaryOp {
+    /// As it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            UnaryOp::Negate => "-",
+            UnaryOp::BitNot => "~",
+            UnaryOp::Not => "!",
+        }
+    }
+}
+
+impl IntType {
+    /// `uint32`.
+    pub fn name(self) -> &'static str {
+        // SANITY: only the rows of INT_TYPES are ever made.
+        INT_TYPES.iter().find(|(_, ty)| *ty == self).map(|(name, _)| *name).expect("type has a row")
+    }
+}
+
+impl Expr {
+    /// A node over `kind`, with its height.
+    pub fn new(kind: ExprKind, span: Span) -> Expr {
+        let height = 1 + children(&kind).into_iter().map(|e| e.height).max().unwrap_or(0);
+        Expr { kind, span, height }
+    }
+}
+
+/// The expressions directly below.
+fn children(kind: &ExprKind) -> Vec<&Expr> {
+    match kind {
+        ExprKind::Int { .. }
+        | ExprKind::Str(_)
+        | ExprKind::Name(_)
+        | ExprKind::Variable(_)
+        | ExprKind::Param(_)
+        | ExprKind::ParamCount
+        | ExprKind::Invalid => Vec::new(),
+        ExprKind::Map(map) => map.keys.iter().collect(),
+        ExprKind::Unary { operand, .. } | ExprKind::Cast { operand, .. } => vec![operand],
+        ExprKind::Step { target, .. } => vec![target],
+        ExprKind::Binary { left, right, .. } => vec![left, right],
+        ExprKind::Ternary { condition, then, otherwise } => vec![condition, then, otherwise],
+        ExprKind::Call { args, .. } => args.iter().collect(),
+        ExprKind::Tuple(parts) => parts.iter().collect(),
+        ExprKind::Part { tuple, .. } => vec![tuple],
+    }
+}

@@ -1,0 +1,148 @@
+//! The text form of the tree, printed by `--emit ast`: one node a line, two blanks a level.
+//!
+//! Deterministic and complete but for spans: two scripts that print alike mean the same. Strings are quoted with
+//! Rust's escapes. It is for reading and for tests, and is not parsed back (the script itself is the text that is).
+
+use std::fmt::Write;
+
+use crate::ast::{Block, Clause, Expr, ExprKind, MapRef, Name, Probe, Script, Stmt, StmtKind};
+
+/// The whole script, each line ended.
+pub fn print(script: &Script) -> String {
+    let mut printer = Printer { out: String::new(), level: 0 };
+    printer.line("script");
+    printer.below(|p| {
+        if let Some(config) = &script.config {
+            p.line("config");
+            p.below(|p| {
+                for entry in &config.entries {
+                    p.line(&format!("set {}", entry.key.text));
+                    p.below(|p| p.expr(&entry.value));
+                }
+            });
+        }
+        script.clauses.iter().for_each(|clause| p.clause(clause));
+    });
+    printer.out
+}
+
+struct Printer {
+    out: String,
+    level: usize,
+}
+
+impl Printer {
+    fn clause(&mut self, clause: &Clause) {
+        self.line("clause");
+        self.below(|p| {
+            clause.probes.iter().for_each(|probe| p.probe(probe));
+            if let Some(predicate) = &clause.predicate {
+                p.line("predicate");
+                p.below(|p| p.expr(predicate));
+            }
+            p.block("body", &clause.body);
+        });
+    }
+
+    fn probe(&mut self, probe: &Probe) {
+        let parts: Vec<String> = probe.parts.iter().map(probe_part).collect();
+        self.line(&format!("probe {}", parts.join(":")));
+    }
+
+    fn block(&mut self, title: &str, block: &Block) {
+        self.line(title);
+        self.below(|p| block.stmts.iter().for_each(|stmt| p.stmt(stmt)));
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match &stmt.kind {
+            StmtKind::Expr(expr) => self.expr(expr),
+            StmtKind::Let { variable, ty, value } => {
+                let ty = ty.map(|ty| format!(": {}", ty.name())).unwrap_or_default();
+                self.line(&format!("let {}{ty}", variable.text));
+                self.below(|p| value.iter().for_each(|value| p.expr(value)));
+            }
+            StmtKind::AssignVariable { variable, op, value } => {
+                self.line(&format!("{}=", op.map(|op| op.symbol()).unwrap_or_default()));
+                self.below(|p| {
+                    p.line(&format!("variable {}", variable.text));
+                    p.expr(value);
+                });
+            }
+            StmtKind::AssignMap { map, op, value } => {
+                self.line(&format!("{}=", op.map(|op| op.symbol()).unwrap_or_default()));
+                self.below(|p| {
+                    p.map(map);
+                    p.expr(value);
+                });
+            }
+            StmtKind::If { condition, then, otherwise } => {
+                self.line("if");
+                self.below(|p| {
+                    p.expr(condition);
+                    p.block("then", then);
+                    if let Some(otherwise) = otherwise {
+                        p.block("else", otherwise);
+                    }
+                });
+            }
+            StmtKind::Block(block) => self.block("block", block),
+            StmtKind::Return => self.line("return"),
+            StmtKind::Invalid => self.line("invalid"),
+        }
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match &expr.kind {
+            ExprKind::Int { magnitude, negative } => {
+                self.line(&format!("int {}{magnitude}", if *negative { "-" } else { "" }));
+            }
+            ExprKind::Str(text) => self.line(&format!("string {text:?}")),
+            ExprKind::Name(name) => self.line(&format!("builtin {name}")),
+            ExprKind::Variable(name) => self.line(&format!("variable {name}")),
+            ExprKind::Map(map) => self.map(map),
+            ExprKind::Param(index) => self.line(&format!("param ${index}")),
+            ExprKind::ParamCount => self.line("param $#"),
+            ExprKind::Unary { op, operand } => self.over(op.symbol(), &[operand]),
+            ExprKind::Step { target, increment, prefix } => {
+                let symbol = if *increment { "++" } else { "--" };
+                self.over(&format!("{symbol} {}", if *prefix { "before" } else { "after" }), &[target]);
+            }
+            ExprKind::Binary { op, left, right, .. } => self.over(op.symbol(), &[left, right]),
+            ExprKind::Ternary { condition, then, otherwise } => self.over("?:", &[condition, then, otherwise]),
+            ExprKind::Cast { ty, operand } => self.over(&format!("cast {}", ty.name()), &[operand]),
+            ExprKind::Call { function, args } => {
+                self.over(&format!("call {}", function.text), &args.iter().collect::<Vec<_>>());
+            }
+            ExprKind::Tuple(parts) => self.over("tuple", &parts.iter().collect::<Vec<_>>()),
+            ExprKind::Part { tuple, index } => self.over(&format!("part {index}"), &[tuple]),
+            ExprKind::Invalid => self.line("invalid"),
+        }
+    }
+
+    fn map(&mut self, map: &MapRef) {
+        self.over(&format!("map {}", map.name.text), &map.keys.iter().collect::<Vec<_>>());
+    }
+
+    fn over(&mut self, title: &str, children: &[&Expr]) {
+        self.line(title);
+        self.below(|p| children.iter().for_each(|child| p.expr(child)));
+    }
+
+    fn line(&mut self, text: &str) {
+        // SANITY: writing to a String cannot fail.
+        writeln!(self.out, "{:1$}{text}", "", self.level * 2).expect("a String takes everything");
+    }
+
+    fn below(&mut self, print: impl FnOnce(&mut Printer)) {
+        self.level += 1;
+        print(self);
+        self.level -= 1;
+    }
+}
+
+/// A part as it can be written: in quotes where it has a character that would end it.
+fn probe_part(part: &Name) -> String {
+    let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ',' | ':' | '{' | '"' | '\\');
+    if !part.text.is_empty() && part.text.chars().all(plain) { part.text.clone() } else { format!("{:?}", part.text) }
+}

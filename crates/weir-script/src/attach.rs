@@ -1,0 +1,183 @@
+//! Attach points → where they attach: `uprobe:libc:malloc` → the functions of that name in that library.
+//!
+//! Knows the probe kinds and their spellings; asks the [`World`] for functions. Does not know clauses.
+
+use weir_ir::{FoundFunction, World};
+use weir_source::{Diagnostic, Span};
+
+use crate::ast::{Name, Probe};
+use crate::lexer::number_value;
+use crate::limits;
+use crate::suggest;
+use crate::unsupported::{self, Kind};
+
+/// What one attach point means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Attach {
+    Begin,
+    End,
+    Interval { period_ns: u64 },
+    Functions(Vec<FoundFunction>),
+}
+
+/// Why it means nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// It is written wrongly.
+    Written(Diagnostic),
+    /// There is no such binary or function; the setting `missing_probes` says how bad that is.
+    Missing(Diagnostic),
+}
+
+/// The probe kinds: name, alias, how it is written.
+const KINDS: &[(&str, &str, &str)] = &[
+    ("begin", "begin", "`BEGIN`"),
+    ("end", "end", "`END`"),
+    ("interval", "i", "`interval:s:1`, `interval:ms:100`, `interval:hz:10` or `interval:1s`"),
+    ("uprobe", "u", "`uprobe:BINARY:FUNCTION`, such as `uprobe:libc:malloc`"),
+];
+
+/// Resolves one attach point. `params` stand in for `$1` and so on.
+pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Result<Attach, Fault> {
+    let parts = probe.parts.iter().map(|part| substitute(part, params)).collect::<Result<Vec<_>, _>>()?;
+    // SANITY: the parser makes no attach point without a part.
+    let (kind, rest) = parts.split_first().expect("a probe has a kind");
+    let lower = kind.text.to_lowercase();
+    // `U` is bpftrace's usdt, `u` its uprobe; all else is the same in either case.
+    let known = KINDS.iter().find(|(name, alias, _)| *name == lower || (*alias == lower && kind.text != "U"));
+    let Some((name, _, form)) = known else { return Err(Fault::Written(unknown_kind(kind, &lower))) };
+    match *name {
+        "begin" | "end" if !rest.is_empty() => {
+            Err(written(probe.span, format!("`{}` takes nothing after it", kind.text), format!("write {form}")))
+        }
+        "begin" => Ok(Attach::Begin),
+        "end" => Ok(Attach::End),
+        "interval" => interval(probe.span, rest, form),
+        _ => functions(probe.span, rest, form, world),
+    }
+}
+
+/// `probe` as weir prints it for an attach point that is no function.
+pub(crate) fn display(probe: &Probe, attach: &Attach) -> String {
+    match attach {
+        Attach::Begin => "BEGIN".to_string(),
+        Attach::End => "END".to_string(),
+        _ => probe.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(":"),
+    }
+}
+
+fn interval(span: Span, rest: &[Name], form: &str) -> Result<Attach, Fault> {
+    let (unit, count) = match rest {
+        [short] => (None, short),
+        [unit, count] => (Some(unit), count),
+        _ => return Err(written(span, "`interval` needs a unit and a number".to_string(), format!("write {form}"))),
+    };
+    let number = number_value(&count.text).map_err(|(message, hint)| written(count.span, message, hint.to_string()))?;
+    let Some(unit) = unit else {
+        if count.text.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
+            let message = format!("`interval:{}` has no unit", count.text);
+            return Err(written(count.span, message, format!("write {form}")));
+        }
+        return period(count.span, Some(number));
+    };
+    let period_ns = match unit.text.as_str() {
+        "s" => number.checked_mul(1_000_000_000),
+        "ms" => number.checked_mul(1_000_000),
+        "us" => number.checked_mul(1_000),
+        "hz" => 1_000_000_000u64.checked_div(number),
+        other => {
+            let message = format!("`{}` is no unit of time", other.escape_debug());
+            return Err(written(unit.span, message, "units are `s`, `ms`, `us` and `hz`".to_string()));
+        }
+    };
+    period(count.span, period_ns)
+}
+
+/// `period_ns` is None where it does not fit or is infinite.
+fn period(span: Span, period_ns: Option<u64>) -> Result<Attach, Fault> {
+    match period_ns {
+        Some(period_ns) if period_ns >= limits::INTERVAL_PERIOD_NS_MIN => Ok(Attach::Interval { period_ns }),
+        _ => {
+            let least = limits::INTERVAL_PERIOD_NS_MIN;
+            let hint = format!("the shortest period is {least} ns, the longest 584 years");
+            Err(written(span, "the interval is too short or too long".to_string(), hint))
+        }
+    }
+}
+
+fn functions(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result<Attach, Fault> {
+    let not_yet = |span, what: &str, hint: &str| {
+        Err(written(span, format!("not supported by weir yet: {what}"), hint.to_string()))
+    };
+    let (binary, function) = match rest {
+        [binary, function] => (binary, function),
+        [_, language, _] if language.text == "cpp" => {
+            return not_yet(language.span, "demangled C++ names", "write the mangled name, as `nm` prints it");
+        }
+        _ => return Err(written(span, "`uprobe` needs a binary and a function".to_string(), format!("write {form}"))),
+    };
+    if binary.text.is_empty() || function.text.is_empty() {
+        let message = "`uprobe` needs a binary and a function".to_string();
+        return Err(written(span, message, format!("write {form}")));
+    }
+    if let Some(offset) = function.text.find('+') {
+        let place = Span::new(function.span.start as usize + offset, function.span.end as usize);
+        let place = if place.start < place.end { place } else { function.span };
+        return not_yet(place, "an offset into a function", "only entries of functions are traced yet");
+    }
+    if function.text.starts_with(|c: char| c.is_ascii_digit()) {
+        return not_yet(function.span, "an address as attach point", "write the name of the function");
+    }
+    match world.functions(&binary.text, &function.text) {
+        Ok(found) => Ok(Attach::Functions(found)),
+        Err(error) => {
+            let mut diagnostic = Diagnostic::error(span, error.message);
+            diagnostic.hint = error.hint;
+            Err(Fault::Missing(diagnostic))
+        }
+    }
+}
+
+fn unknown_kind(kind: &Name, lower: &str) -> Diagnostic {
+    let unsupported = unsupported::find(Kind::Probe, &kind.text).or_else(|| unsupported::find(Kind::Probe, lower));
+    if let Some(row) = unsupported {
+        return Diagnostic::error(kind.span, row.message()).with_hint(row.hint);
+    }
+    let shown: String = kind.text.chars().take(40).collect();
+    let message = format!("unknown kind of probe `{}`", shown.escape_debug());
+    let hint = match suggest::nearest(&kind.text, KINDS.iter().map(|(name, _, _)| *name)) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => "probes are `BEGIN`, `END`, `interval:…` and `uprobe:BINARY:FUNCTION`".to_string(),
+    };
+    Diagnostic::error(kind.span, message).with_hint(hint)
+}
+
+/// The part with `$1` and so on replaced.
+fn substitute(part: &Name, params: &[String]) -> Result<Name, Fault> {
+    let mut text = String::new();
+    let mut rest = part.text.as_str();
+    while let Some(start) = rest.find('$') {
+        let digits = rest[start + 1..].bytes().take_while(u8::is_ascii_digit).count();
+        let (before, after) = rest.split_at(start);
+        text.push_str(before);
+        if digits == 0 {
+            text.push('$');
+            rest = &after[1..];
+            continue;
+        }
+        let name = &after[..1 + digits];
+        let value = name[1..].parse::<usize>().ok().and_then(|n| n.checked_sub(1)).and_then(|n| params.get(n));
+        let Some(value) = value else {
+            let message = format!("there is no parameter `{name}`: {} given", params.len());
+            return Err(written(part.span, message, "parameters follow the script on the command line".to_string()));
+        };
+        text.push_str(value);
+        rest = &after[1 + digits..];
+    }
+    text.push_str(rest);
+    Ok(Name { text, span: part.span })
+}
+
+fn written(span: Span, message: String, hint: String) -> Fault {
+    Fault::Written(Diagnostic::error(span, message).with_hint(hint))
+}

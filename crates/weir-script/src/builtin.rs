@@ -1,0 +1,237 @@
+//! The names a script may use: builtin variables, functions and aggregations. One row each; messages, checks,
+//! docs/language.md (a test compares) and later completion come from it.
+
+use weir_event::Type;
+use weir_ir::Builtin;
+
+use crate::limits;
+
+/// A word that stands for a value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Variable {
+    pub name: &'static str,
+    pub ir: Builtin,
+    pub ty: Type,
+    pub place: Place,
+    pub doc: &'static str,
+}
+
+/// Where a variable or function has a meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    Anywhere,
+    /// At a probed function: it belongs to the call.
+    Target,
+}
+
+/// What a function does; the check and the lowering have one arm each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FunctionKind {
+    Printf,
+    Print,
+    Str,
+    Delete,
+    HasKey,
+    Clear,
+    Zero,
+    Exit,
+}
+
+/// A word that is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Function {
+    pub name: &'static str,
+    pub kind: FunctionKind,
+    /// Fewest and most arguments.
+    pub arity: (usize, usize),
+    pub signature: &'static str,
+    pub doc: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AggregationKind {
+    Count,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    Stats,
+    Hist,
+    Lhist,
+}
+
+/// A word that is called and assigned to a map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Aggregation {
+    pub name: &'static str,
+    pub kind: AggregationKind,
+    pub arity: (usize, usize),
+    pub signature: &'static str,
+    pub doc: &'static str,
+}
+
+const fn arg(name: &'static str, index: u8, doc: &'static str) -> Variable {
+    Variable { name, ir: Builtin::Arg(index), ty: Type::U64, place: Place::Target, doc }
+}
+
+const fn number(name: &'static str, ir: Builtin, doc: &'static str) -> Variable {
+    Variable { name, ir, ty: Type::U64, place: Place::Anywhere, doc }
+}
+
+pub const VARIABLES: &[Variable] = &[
+    number("pid", Builtin::Pid, "Process id of the target (in `BEGIN`, `END` and `interval`: of weir)."),
+    number("tid", Builtin::Tid, "Thread id."),
+    Variable {
+        name: "comm",
+        ir: Builtin::Comm,
+        ty: Type::Str { bytes: limits::COMM_BYTES },
+        place: Place::Anywhere,
+        doc: "Name of the thread, at most 15 characters.",
+    },
+    number("cpu", Builtin::Cpu, "Number of the CPU that the thread runs on."),
+    number("nsecs", Builtin::Nsecs, "Nanoseconds of CLOCK_MONOTONIC; `nsecs(monotonic)` is the same."),
+    number("elapsed", Builtin::Elapsed, "Nanoseconds since tracing began."),
+    arg("arg0", 0, "First integer or pointer argument of the probed function."),
+    arg("arg1", 1, "Second argument."),
+    arg("arg2", 2, "Third argument."),
+    arg("arg3", 3, "Fourth argument."),
+    arg("arg4", 4, "Fifth argument."),
+    arg("arg5", 5, "Sixth argument."),
+    Variable {
+        name: "func",
+        ir: Builtin::Func,
+        ty: Type::Func,
+        place: Place::Target,
+        doc: "Name of the probed function.",
+    },
+    Variable {
+        name: "probe",
+        ir: Builtin::Probe,
+        ty: Type::Probe,
+        place: Place::Anywhere,
+        doc: "Full name of the probe, such as `uprobe:/usr/bin/bash:readline`.",
+    },
+];
+
+pub const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "printf",
+        kind: FunctionKind::Printf,
+        arity: (1, 1 + limits::PRINTF_ARGS_MAX),
+        signature: "printf(\"format\", …)",
+        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%s` strings, `func` and `probe`.",
+    },
+    Function {
+        name: "print",
+        kind: FunctionKind::Print,
+        arity: (1, 3),
+        signature: "print(@map[, top[, div]]), print(@map[key]), print(value)",
+        doc: "Prints a whole map (its `top` largest, divided by `div`), one entry, or a value.",
+    },
+    Function {
+        name: "str",
+        kind: FunctionKind::Str,
+        arity: (1, 2),
+        signature: "str(address[, n]), str($1)",
+        doc: "The string at an address in the target, at most `n` characters; \"\" if it cannot be read.",
+    },
+    Function {
+        name: "delete",
+        kind: FunctionKind::Delete,
+        arity: (1, 2),
+        signature: "delete(@map), delete(@map, key), delete(@map[key])",
+        doc: "Removes an entry; a map without keys becomes unset.",
+    },
+    Function {
+        name: "has_key",
+        kind: FunctionKind::HasKey,
+        arity: (2, 2),
+        signature: "has_key(@map, key)",
+        doc: "1 if the map has the key, else 0.",
+    },
+    Function {
+        name: "clear",
+        kind: FunctionKind::Clear,
+        arity: (1, 1),
+        signature: "clear(@map)",
+        doc: "Removes all entries.",
+    },
+    Function {
+        name: "zero",
+        kind: FunctionKind::Zero,
+        arity: (1, 1),
+        signature: "zero(@map)",
+        doc: "Sets all values to zero and keeps the keys.",
+    },
+    Function {
+        name: "exit",
+        kind: FunctionKind::Exit,
+        arity: (0, 1),
+        signature: "exit([code])",
+        doc: "Ends tracing with an exit code; the rest of the block does not run.",
+    },
+];
+
+pub const AGGREGATIONS: &[Aggregation] = &[
+    Aggregation {
+        name: "count",
+        kind: AggregationKind::Count,
+        arity: (0, 0),
+        signature: "count()",
+        doc: "How many times.",
+    },
+    Aggregation { name: "sum", kind: AggregationKind::Sum, arity: (1, 1), signature: "sum(n)", doc: "The sum." },
+    Aggregation {
+        name: "avg",
+        kind: AggregationKind::Avg,
+        arity: (1, 1),
+        signature: "avg(n)",
+        doc: "The average, rounded towards zero.",
+    },
+    Aggregation { name: "min", kind: AggregationKind::Min, arity: (1, 1), signature: "min(n)", doc: "The least." },
+    Aggregation { name: "max", kind: AggregationKind::Max, arity: (1, 1), signature: "max(n)", doc: "The largest." },
+    Aggregation {
+        name: "stats",
+        kind: AggregationKind::Stats,
+        arity: (1, 1),
+        signature: "stats(n)",
+        doc: "Count, average and total.",
+    },
+    Aggregation {
+        name: "hist",
+        kind: AggregationKind::Hist,
+        arity: (1, 2),
+        signature: "hist(n)",
+        doc: "A histogram with buckets that double; values above 2^63 - 1 count as negative.",
+    },
+    Aggregation {
+        name: "lhist",
+        kind: AggregationKind::Lhist,
+        arity: (4, 4),
+        signature: "lhist(n, min, max, step)",
+        doc: "A histogram with equal buckets; the bounds are constants, at most 1000 buckets.",
+    },
+];
+
+/// The settings of the `config` block: name and meaning.
+pub const SETTINGS: &[(&str, &str)] = &[
+    ("max_strlen", "Bytes of a string that `str` reads, its end included (8 to 4096; 1024)."),
+    ("max_map_keys", "Entries of each map (1 to 1048576; 4096)."),
+    ("max_probes", "Functions that may be probed at once (1 to 65536; 1024)."),
+    ("missing_probes", "What to do where an attach point finds nothing: `error`, `warn` or `ignore` (error)."),
+];
+
+/// The row of a builtin variable.
+pub fn variable(name: &str) -> Option<&'static Variable> {
+    VARIABLES.iter().find(|row| row.name == name)
+}
+
+/// The row of a function.
+pub fn function(name: &str) -> Option<&'static Function> {
+    FUNCTIONS.iter().find(|row| row.name == name)
+}
+
+/// The row of an aggregation.
+pub fn aggregation(name: &str) -> Option<&'static Aggregation> {
+    AGGREGATIONS.iter().find(|row| row.name == name)
+}

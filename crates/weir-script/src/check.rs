@@ -1,0 +1,338 @@
+//! [`ast::Script`] → [`Checked`]: names, types and attach points resolved, or every fault.
+//!
+//! - Types of maps are found over the whole script: a map may be read above the text that assigns it. Rounds over
+//!   all clauses go on until one finds nothing new; only the last round's diagnostics are kept.
+//! - Types only grow: unknown → known, string → longer string. The first assignment fixes kind and sign.
+//! - `Unknown` fits everything, so that one fault is reported once.
+//! - Attach points are asked of the world once, before the rounds.
+//!
+//! The result has what the lowering cannot see locally: types of maps and of scratch variables, and targets.
+
+mod call;
+mod constant;
+mod expr;
+mod map;
+mod stmt;
+
+use std::collections::HashMap;
+
+use weir_event::{MapSchema, MapValue, SiteName, Type};
+use weir_ir::{SiteSpec, Trigger, World};
+use weir_source::{Diagnostic, Severity, Span};
+
+use crate::Options;
+use crate::ast::{Clause, Script};
+use crate::attach::{self, Attach, Fault};
+use crate::config::{self, Missing, Settings};
+use crate::limits;
+use crate::types::describe;
+
+pub(crate) use crate::check::constant::{constant, constant_string};
+
+/// A script that is sound. Only [`check`] makes one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Checked {
+    pub(crate) maps: Vec<MapSchema>,
+    /// Types of scratch variables, by the start of the name that declares them.
+    pub(crate) variables: HashMap<u32, Type>,
+    /// By clause of the script.
+    pub(crate) targets: Vec<Vec<Target>>,
+    pub(crate) sites: Vec<SiteName>,
+    pub(crate) params: Vec<String>,
+    pub(crate) max_strlen: u32,
+    pub(crate) max_map_keys: u32,
+}
+
+/// One function of the module that a clause becomes.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Target {
+    pub name: String,
+    pub trigger: Trigger,
+    /// The site that `probe` means where there is no attach cookie (`BEGIN`, `END`, `interval`).
+    pub probe_site: Option<u64>,
+}
+
+/// Checks a script. `None` if a diagnostic is an error.
+pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<Checked>, Vec<Diagnostic>) {
+    let mut fixed = Vec::new();
+    let settings = config::settings(script.config.as_ref(), options, &mut fixed);
+    if script.clauses.is_empty() && !script.incomplete {
+        let hint = "a program is `probe { statements }`, such as `BEGIN { printf(\"hello\\n\"); }`";
+        fixed.push(Diagnostic::error(Span::new(0, 0), "the script has no probe").with_hint(hint));
+    }
+    let attached = attach_all(script, options, &settings, world, &mut fixed);
+    let mut checker = Checker::new(&settings, &options.params, script.incomplete);
+    let mut rounds = 0;
+    loop {
+        rounds += 1;
+        checker.begin_round();
+        for (clause, attached) in script.clauses.iter().zip(&attached) {
+            checker.clause(clause, attached);
+        }
+        if !checker.changed || rounds == limits::INFERENCE_ROUNDS_MAX {
+            break;
+        }
+    }
+    checker.finish(rounds);
+    let mut diagnostics = fixed;
+    diagnostics.append(&mut checker.diagnostics);
+    diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
+    diagnostics.dedup();
+    if diagnostics.iter().any(|d| d.severity == Severity::Error) || script.incomplete {
+        return (None, diagnostics);
+    }
+    let mut sites = Vec::new();
+    let mut targets = Vec::new();
+    for (index, attached) in attached.into_iter().enumerate() {
+        let names_probe = checker.names_probe.contains(&index);
+        targets.push(clause_targets(&script.clauses[index], attached, names_probe, &mut sites));
+    }
+    too_many_comparisons(&checker.name_comparisons, &sites, &mut diagnostics);
+    if diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        return (None, diagnostics);
+    }
+    let checked = Checked {
+        maps: checker.maps.iter().map(map::MapState::schema).collect(),
+        variables: checker.variables,
+        targets,
+        sites,
+        params: options.params.clone(),
+        max_strlen: settings.max_strlen,
+        max_map_keys: settings.max_map_keys,
+    };
+    (Some(checked), diagnostics)
+}
+
+/// A comparison with a name becomes one comparison for each site of that name.
+fn too_many_comparisons(comparisons: &[NameComparison], sites: &[SiteName], diagnostics: &mut Vec<Diagnostic>) {
+    let mut counts: HashMap<(bool, &str), usize> = HashMap::new();
+    if !comparisons.is_empty() {
+        for site in sites {
+            *counts.entry((true, &site.func)).or_default() += 1;
+            *counts.entry((false, &site.probe)).or_default() += 1;
+        }
+    }
+    for comparison in comparisons {
+        let count = counts.get(&(comparison.of_func, comparison.text.as_str())).copied().unwrap_or(0);
+        if count > limits::SITE_COMPARISONS_MAX {
+            let limit = limits::SITE_COMPARISONS_MAX;
+            let message = format!("`{}` is the name of {count} sites, the limit is {limit}", comparison.text);
+            let hint = "write a clause for these probes of their own";
+            diagnostics.push(Diagnostic::error(comparison.span, message).with_hint(hint));
+        }
+    }
+}
+
+/// What each probe of each clause attaches to. A probe that is missing, and may be, attaches to nothing.
+fn attach_all(
+    script: &Script,
+    options: &Options,
+    settings: &Settings,
+    world: &dyn World,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Vec<(usize, Attach)>> {
+    let mut all = Vec::new();
+    let mut sites = 0u64;
+    let mut too_many = false;
+    let before = diagnostics.len();
+    for clause in &script.clauses {
+        let mut attached = Vec::new();
+        for (index, probe) in clause.probes.iter().enumerate() {
+            match attach::resolve(probe, &options.params, world) {
+                Ok(attach) => {
+                    if let Attach::Functions(found) = &attach {
+                        sites += found.len() as u64;
+                    }
+                    if sites > settings.max_probes && !too_many {
+                        too_many = true;
+                        let message =
+                            format!("too many functions to probe: {sites}, the limit is {}", settings.max_probes);
+                        let hint = "narrow the pattern, or write `config = { max_probes = …; }`";
+                        diagnostics.push(Diagnostic::error(probe.span, message).with_hint(hint));
+                    }
+                    attached.push((index, attach));
+                }
+                Err(Fault::Written(diagnostic)) => diagnostics.push(diagnostic),
+                Err(Fault::Missing(diagnostic)) => match settings.missing_probes {
+                    Missing::Error => diagnostics.push(diagnostic),
+                    Missing::Warn => diagnostics.push(Diagnostic { severity: Severity::Warning, ..diagnostic }),
+                    Missing::Ignore => {}
+                },
+            }
+        }
+        all.push(attached);
+    }
+    let none = all.iter().all(Vec::is_empty);
+    let faulty = diagnostics[before..].iter().any(|d| d.severity == Severity::Error);
+    if none && !faulty && !script.clauses.is_empty() {
+        let message = "none of the script's probes attaches to anything";
+        diagnostics.push(Diagnostic::error(script.clauses[0].span, message).with_hint("check the names of the probes"));
+    }
+    all
+}
+
+/// The functions of a clause: one for each probe that runs in weir itself, one for all probed functions together.
+fn clause_targets(
+    clause: &Clause,
+    attached: Vec<(usize, Attach)>,
+    names_probe: bool,
+    sites: &mut Vec<SiteName>,
+) -> Vec<Target> {
+    let mut targets = Vec::new();
+    let mut written = Vec::new();
+    let mut specs = Vec::new();
+    for (index, attach) in attached {
+        let probe = &clause.probes[index];
+        let name = attach::display(probe, &attach);
+        let trigger = match attach {
+            Attach::Begin => Trigger::Begin,
+            Attach::End => Trigger::End,
+            Attach::Interval { period_ns } => Trigger::Interval { period_ns },
+            Attach::Functions(found) => {
+                written.push(name);
+                for function in found {
+                    let cookie = sites.len() as u64;
+                    let probe = format!("uprobe:{}:{}", function.binary, function.name);
+                    sites.push(SiteName { probe, func: function.name.clone() });
+                    specs.push(SiteSpec { binary: function.binary, function: function.name, cookie });
+                }
+                continue;
+            }
+        };
+        let probe_site = names_probe.then(|| {
+            sites.push(SiteName { probe: name.clone(), func: String::new() });
+            sites.len() as u64 - 1
+        });
+        targets.push(Target { name, trigger, probe_site });
+    }
+    if !specs.is_empty() {
+        let name = written.join(",");
+        targets.push(Target { name, trigger: Trigger::Uprobe { sites: specs }, probe_site: None });
+    }
+    targets
+}
+
+/// The state of the inference.
+pub(crate) struct Checker<'a> {
+    settings: &'a Settings,
+    params: &'a [String],
+    incomplete: bool,
+    maps: Vec<map::MapState>,
+    variables: HashMap<u32, Type>,
+    /// Something was found in this round that earlier text did not know.
+    changed: bool,
+    diagnostics: Vec<Diagnostic>,
+    scopes: Vec<Vec<Scoped>>,
+    /// The clause that is being read, and what of it is not at a probed function.
+    clause: usize,
+    outside: Option<(Span, String)>,
+    /// Clauses that use `probe`.
+    names_probe: Vec<usize>,
+    /// Reads of variables whose type is not known.
+    unknown_reads: Vec<(Span, String)>,
+    /// Names of probes or functions that are compared with text.
+    name_comparisons: Vec<NameComparison>,
+}
+
+/// `func == "malloc"`.
+struct NameComparison {
+    span: Span,
+    of_func: bool,
+    text: String,
+}
+
+/// A scratch variable in scope.
+struct Scoped {
+    name: String,
+    declared: Span,
+}
+
+impl<'a> Checker<'a> {
+    fn new(settings: &'a Settings, params: &'a [String], incomplete: bool) -> Checker<'a> {
+        Checker {
+            settings,
+            params,
+            incomplete,
+            maps: Vec::new(),
+            variables: HashMap::new(),
+            changed: false,
+            diagnostics: Vec::new(),
+            scopes: Vec::new(),
+            clause: 0,
+            outside: None,
+            names_probe: Vec::new(),
+            unknown_reads: Vec::new(),
+            name_comparisons: Vec::new(),
+        }
+    }
+
+    fn begin_round(&mut self) {
+        self.changed = false;
+        self.diagnostics.clear();
+        self.unknown_reads.clear();
+        self.name_comparisons.clear();
+        self.clause = 0;
+    }
+
+    fn clause(&mut self, clause: &Clause, attached: &[(usize, Attach)]) {
+        let outside = attached.iter().find(|(_, attach)| !matches!(attach, Attach::Functions(_)));
+        self.outside = outside.map(|(index, attach)| {
+            let probe = &clause.probes[*index];
+            (probe.span, attach::display(probe, attach))
+        });
+        self.scopes = vec![Vec::new()];
+        if let Some(predicate) = &clause.predicate {
+            self.condition(predicate, "a predicate");
+        }
+        self.block(&clause.body);
+        self.clause += 1;
+    }
+
+    /// What can be said only after the last round.
+    fn finish(&mut self, rounds: usize) {
+        let faulty = self.diagnostics.iter().any(|d| d.severity == Severity::Error);
+        if self.changed && rounds == limits::INFERENCE_ROUNDS_MAX && !faulty {
+            let span = self.maps.first().map_or(Span::default(), |map| map.first);
+            let message = "the types of the maps depend on each other in too long a chain";
+            self.error(span, message, "assign maps above the text that reads them");
+            return;
+        }
+        let maps = self.maps.iter().filter(|map| map.value.is_none()).map(|map| (map.first, map.name.clone()));
+        let unknown: Vec<(Span, String)> = maps.chain(std::mem::take(&mut self.unknown_reads)).collect();
+        for (span, name) in unknown {
+            if !faulty && !self.incomplete {
+                let message = format!("the type of `{name}` cannot be found out");
+                self.error(span, &message, "assign a number or a string to it first");
+            }
+        }
+        let too_large: Vec<(Span, String)> = self.maps.iter().filter_map(map::MapState::too_large).collect();
+        for (span, message) in too_large {
+            self.error(span, &message, "use shorter strings: `str(p, n)`, or a smaller `max_strlen`");
+        }
+    }
+
+    fn error(&mut self, span: Span, message: &str, hint: &str) {
+        self.push(Diagnostic::error(span, message).with_hint(hint));
+    }
+
+    fn warning(&mut self, span: Span, message: &str, hint: &str) {
+        self.push(Diagnostic::warning(span, message).with_hint(hint));
+    }
+
+    fn push(&mut self, diagnostic: Diagnostic) {
+        // Ten times the limit: repeated ones are only removed at the end.
+        if self.diagnostics.len() < 10 * limits::DIAGNOSTICS_MAX {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+}
+
+/// For messages: the type that was put into a map before.
+fn already(value: &MapValue) -> String {
+    format!("first assigned {} here", crate::types::describe_map(value))
+}
+
+/// For messages: a key's type.
+fn describe_key(key: Option<&Type>) -> String {
+    key.map_or_else(|| "no key".to_string(), |key| format!("the key {}", describe(key)))
+}

@@ -1,0 +1,422 @@
+//! Calls: one arm for each row of [`builtin::FUNCTIONS`] and [`builtin::AGGREGATIONS`].
+
+use weir_event::{MapValue, RECORD_HEADER_BYTES, Type, lhist_buckets};
+use weir_source::{Diagnostic, Span};
+
+use crate::ast::{Expr, ExprKind, MapRef, Name};
+use crate::builtin::{self, Aggregation, AggregationKind, FunctionKind};
+use crate::check::map::Key;
+use crate::check::{Checker, constant, constant_string};
+use crate::format;
+use crate::limits;
+use crate::suggest;
+use crate::types::{self, Ty, describe};
+use crate::unsupported::{self, Kind};
+
+impl Checker<'_> {
+    pub(super) fn call(&mut self, call: &Expr, function: &Name, args: &[Expr]) -> Ty {
+        let name = function.text.as_str();
+        if let Some(row) = builtin::function(name) {
+            if !self.arity(function, args, row.arity, row.signature) {
+                args.iter().for_each(|arg| self.look_over(arg));
+                return if row.kind == FunctionKind::Str { Ty::Unknown } else { Ty::None };
+            }
+            return match row.kind {
+                FunctionKind::Printf => self.printf(args),
+                FunctionKind::Print => self.print(args),
+                FunctionKind::Str => self.str(call, args),
+                FunctionKind::Delete => self.delete(args),
+                FunctionKind::HasKey => self.has_key(args),
+                FunctionKind::Clear | FunctionKind::Zero => self.whole_map(name, &args[0]),
+                FunctionKind::Exit => self.exit(args),
+            };
+        }
+        if builtin::aggregation(name).is_some() {
+            let message = format!("`{name}()` must be assigned directly to a map");
+            self.error(call.span, &message, &format!("write `@name = {name}(…)`"));
+            args.iter().for_each(|arg| self.look_over(arg));
+            return Ty::Unknown;
+        }
+        if let Some(row) = builtin::variable(name) {
+            return self.builtin_call(row, function, args);
+        }
+        args.iter().for_each(|arg| self.look_over(arg));
+        self.unknown_function(function);
+        Ty::Unknown
+    }
+
+    /// The value that assigning the aggregation gives a map.
+    pub(super) fn aggregation(&mut self, row: &Aggregation, call: &Expr, args: &[Expr]) -> Option<MapValue> {
+        let ExprKind::Call { function, .. } = &call.kind else { return None };
+        if !self.arity(function, args, row.arity, row.signature) {
+            return None;
+        }
+        let what = format!("`{}`", row.name);
+        let signed = match args.first() {
+            Some(arg) => self.integer(arg, &what),
+            None => Some(true),
+        };
+        let value = match row.kind {
+            AggregationKind::Count => MapValue::Count,
+            AggregationKind::Sum => MapValue::Sum { signed: signed? },
+            AggregationKind::Avg => MapValue::Avg { signed: signed? },
+            AggregationKind::Min => MapValue::Min { signed: signed? },
+            AggregationKind::Max => MapValue::Max { signed: signed? },
+            AggregationKind::Stats => MapValue::Stats { signed: signed? },
+            AggregationKind::Hist => {
+                self.hist_bits(args.get(1))?;
+                MapValue::Hist
+            }
+            AggregationKind::Lhist => self.lhist(call.span, args)?,
+        };
+        signed.map(|_| value)
+    }
+
+    fn hist_bits(&mut self, bits: Option<&Expr>) -> Option<()> {
+        match bits.map(|bits| (constant(bits, self.params), bits.span)) {
+            None | Some((Some(0), _)) => Some(()),
+            Some((Some(1..=5), span)) => {
+                self.error(span, "not supported by weir yet: `hist` with finer buckets", "leave the second argument out");
+                None
+            }
+            Some((_, span)) => {
+                self.error(span, "the second argument of `hist` must be a constant from 0 to 5", "leave it out");
+                None
+            }
+        }
+    }
+
+    fn lhist(&mut self, span: Span, args: &[Expr]) -> Option<MapValue> {
+        let mut bounds = [0i64; 3];
+        for (bound, (arg, what)) in bounds.iter_mut().zip(args[1..].iter().zip(["min", "max", "step"])) {
+            match constant(arg, self.params).and_then(|value| i64::try_from(value).ok()) {
+                Some(value) => *bound = value,
+                None => {
+                    let message = format!("`{what}` of `lhist` must be a constant");
+                    self.error(arg.span, &message, "such as `lhist(arg0, 0, 1000, 100)`");
+                    return None;
+                }
+            }
+        }
+        let [min, max, step] = bounds;
+        let range = i128::from(max) - i128::from(min);
+        let fault = if step < 1 {
+            Some((args[3].span, format!("`step` of `lhist` must be at least 1, not {step}")))
+        } else if range <= 0 {
+            Some((args[2].span, format!("`max` of `lhist` must be above `min`, but {max} is not above {min}")))
+        } else if i128::from(step) > range {
+            Some((args[3].span, format!("`step` of `lhist` is larger than the range: {step} for {range}")))
+        } else if (range - 1) / i128::from(step) >= limits::LHIST_BUCKETS_MAX {
+            let buckets = (range - 1) / i128::from(step) + 1;
+            let message = format!("too many buckets: {buckets}, the limit is {}", limits::LHIST_BUCKETS_MAX);
+            Some((span, message))
+        } else {
+            None
+        };
+        if let Some((span, message)) = fault {
+            self.error(span, &message, "write `lhist(n, min, max, step)`, such as `lhist(arg0, 0, 1000, 100)`");
+            return None;
+        }
+        debug_assert!(lhist_buckets(min, max, step) <= limits::LHIST_BUCKETS_MAX as u32 + 2);
+        Some(MapValue::Lhist { min, max, step })
+    }
+
+    fn printf(&mut self, args: &[Expr]) -> Ty {
+        let (format, values) = (&args[0], &args[1..]);
+        let types: Vec<Option<Type>> = values.iter().map(|value| self.value(value)).collect();
+        let ExprKind::Str(text) = &format.kind else {
+            if format.kind != ExprKind::Invalid {
+                let hint = "write `printf(\"%s\\n\", …)`";
+                self.error(format.span, "the format of `printf` must be a string literal", hint);
+            }
+            return Ty::None;
+        };
+        let conversions = match format::conversions(text) {
+            Ok(conversions) => conversions,
+            Err(message) => {
+                self.error(format.span, &message, "conversions are %d %i %u %x %X %o %c %p %s");
+                return Ty::None;
+            }
+        };
+        if conversions.len() != values.len() {
+            self.printf_count(format.span, conversions.len(), values);
+        }
+        for (position, ((conversion, ty), value)) in conversions.iter().zip(&types).zip(values).enumerate() {
+            let Some(ty) = ty else { continue };
+            if !conversion.takes(ty) {
+                let message = format!(
+                    "argument {} of `printf` is a {}, but `%{}` takes {}",
+                    position + 1,
+                    describe(ty),
+                    conversion.letter,
+                    conversion.wants()
+                );
+                let hint = match ty {
+                    Type::Int { .. } => "print it with `%d`, or read it as an address with `str(…)`",
+                    Type::Tuple(_) => "print its parts: `$t.0`",
+                    _ => "print it with `%s`",
+                };
+                let diagnostic = Diagnostic::error(value.span, message).with_label(format.span, "the format");
+                self.push(diagnostic.with_hint(hint));
+            }
+        }
+        let bytes: u32 = types.iter().flatten().map(Type::bytes).sum::<u32>() + RECORD_HEADER_BYTES;
+        if bytes > limits::VALUE_BYTES_MAX {
+            let message = format!("the arguments have {bytes} bytes, the limit is {}", limits::VALUE_BYTES_MAX);
+            self.error(format.span, &message, "read shorter strings: `str(p, n)`");
+        }
+        Ty::None
+    }
+
+    fn printf_count(&mut self, format: Span, expected: usize, values: &[Expr]) {
+        let message = format!("the format takes {}, but {} given", arguments(expected), is(values.len()));
+        match values.get(expected) {
+            Some(extra) => {
+                let diagnostic = Diagnostic::error(extra.span, message).with_label(format, "the format");
+                self.push(diagnostic.with_hint("add a conversion such as `%d`, or remove the argument"));
+            }
+            None => self.error(format, &message, "add the argument, or write `%%` for a per cent sign"),
+        }
+    }
+
+    fn print(&mut self, args: &[Expr]) -> Ty {
+        match &args[0].kind {
+            ExprKind::Map(map) if map.keys.is_empty() => {
+                if let Some(index) = self.map_index(map) {
+                    self.known_value(index, map.name.span);
+                }
+                for (arg, what) in args[1..].iter().zip(["top", "div"]) {
+                    let in_range = |value: &i128| (0..=i128::from(u32::MAX)).contains(value);
+                    if constant(arg, self.params).filter(in_range).is_none() && arg.kind != ExprKind::Invalid {
+                        let message = format!("`{what}` of `print` must be a constant from 0 to {}", u32::MAX);
+                        self.error(arg.span, &message, "such as `print(@name, 10)`");
+                    }
+                }
+            }
+            ExprKind::Map(map) => {
+                if let Some(index) = self.keyed_use(map) {
+                    self.known_value(index, map.name.span);
+                }
+                self.no_more_args(args, "an entry of a map");
+            }
+            _ => {
+                self.value(&args[0]);
+                self.no_more_args(args, "a value");
+            }
+        }
+        Ty::None
+    }
+
+    fn no_more_args(&mut self, args: &[Expr], what: &str) {
+        if let Some(extra) = args.get(1) {
+            let message = format!("`print` of {what} takes no further argument");
+            self.error(extra.span, &message, "only a whole map has `top` and `div`");
+        }
+    }
+
+    fn str(&mut self, call: &Expr, args: &[Expr]) -> Ty {
+        let max = self.settings.max_strlen;
+        let whole = types::string_bytes(u64::from(max) - 1);
+        if let Some(text) = constant_string(call, self.params) {
+            return self.param_string(text, args[0].span);
+        }
+        self.integer(&args[0], "`str`");
+        let bytes = match args.get(1) {
+            None => whole,
+            Some(length) => match constant(length, self.params) {
+                Some(value) if value < 0 => {
+                    let message = format!("the length of `str` cannot be negative: {value}");
+                    self.error(length.span, &message, "it is the number of characters");
+                    whole
+                }
+                Some(value) if value >= i128::from(max) => {
+                    let message = format!("the length {value} is above the limit of {}", max - 1);
+                    self.warning(length.span, &message, "raise it with `config = { max_strlen = …; }`");
+                    whole
+                }
+                Some(value) => types::string_bytes(value as u64),
+                None => {
+                    self.integer(length, "the length of `str`");
+                    whole
+                }
+            },
+        };
+        self.in_target("str", call.span);
+        Ty::Value(Type::Str { bytes })
+    }
+
+    fn param_string(&mut self, text: &str, span: Span) -> Ty {
+        if text.contains('\0') {
+            self.error(span, "the parameter has a NUL byte", "a NUL ends every string");
+            return Ty::Unknown;
+        }
+        if text.len() as u64 >= u64::from(self.settings.max_strlen) {
+            let limit = self.settings.max_strlen - 1;
+            let message = format!("the parameter is too long: {} bytes, the limit is {limit}", text.len());
+            self.error(span, &message, "raise it with `config = { max_strlen = …; }`");
+            return Ty::Unknown;
+        }
+        Ty::Value(Type::Str { bytes: types::string_bytes(text.len() as u64) })
+    }
+
+    fn delete(&mut self, args: &[Expr]) -> Ty {
+        let Some(map) = self.map_arg("delete", &args[0]) else {
+            args[1..].iter().for_each(|arg| self.look_over(arg));
+            return Ty::None;
+        };
+        let index = match args.get(1) {
+            Some(_) if !map.keys.is_empty() => {
+                let message = "`delete` takes the map without a key where the key is its second argument";
+                self.error(args[0].span, message, "write `delete(@name, key)`");
+                return Ty::None;
+            }
+            Some(key) => {
+                let index = self.map_index(map);
+                self.use_with_key(index, key);
+                index
+            }
+            None => {
+                let keyed = self.map_index(map).filter(|_| map.keys.is_empty());
+                if keyed.is_some_and(|index| matches!(self.maps[index].key, Key::Keyed(_))) {
+                    let message = format!("`{}` has keys, and `delete` removes one", map.name.text);
+                    let hint = format!("write `delete({0}, key)`; `clear({0})` removes all", map.name.text);
+                    self.error(args[0].span, &message, &hint);
+                    return Ty::None;
+                }
+                self.keyed_use(map)
+            }
+        };
+        if let Some(index) = index {
+            self.known_value(index, map.name.span);
+        }
+        Ty::None
+    }
+
+    fn has_key(&mut self, args: &[Expr]) -> Ty {
+        let Some(map) = self.map_arg("has_key", &args[0]) else {
+            self.look_over(&args[1]);
+            return Ty::Value(Type::I64);
+        };
+        if !map.keys.is_empty() {
+            let message = "`has_key` takes the map without a key as its first argument";
+            self.error(args[0].span, message, "write `has_key(@name, key)`");
+            return Ty::Value(Type::I64);
+        }
+        let index = self.map_index(map);
+        if let Some(index) = index {
+            self.known_value(index, map.name.span);
+            if self.maps[index].key == Key::Scalar {
+                let message = format!("`{}` has no keys", map.name.text);
+                self.error(args[0].span, &message, "`has_key` is for maps with keys");
+                return Ty::Value(Type::I64);
+            }
+        }
+        self.use_with_key(index, &args[1]);
+        Ty::Value(Type::I64)
+    }
+
+    fn whole_map(&mut self, name: &str, arg: &Expr) -> Ty {
+        let Some(map) = self.map_arg(name, arg) else { return Ty::None };
+        if !map.keys.is_empty() {
+            let message = format!("`{name}` takes a whole map");
+            self.error(arg.span, &message, &format!("write `{name}({})`", map.name.text));
+            return Ty::None;
+        }
+        if let Some(index) = self.map_index(map) {
+            self.known_value(index, map.name.span);
+        }
+        Ty::None
+    }
+
+    fn exit(&mut self, args: &[Expr]) -> Ty {
+        if let Some(code) = args.first() {
+            self.integer(code, "`exit`");
+        }
+        Ty::None
+    }
+
+    /// `nsecs()`, `pid()`: the same as without the brackets.
+    fn builtin_call(&mut self, row: &builtin::Variable, function: &Name, args: &[Expr]) -> Ty {
+        match (row.name, args) {
+            (_, []) => return self.builtin(row, function.span),
+            ("nsecs", [Expr { kind: ExprKind::Name(clock), span, .. }]) => match clock.as_str() {
+                "monotonic" => return self.builtin(row, function.span),
+                "boot" | "tai" | "sw_tai" => {
+                    let message = format!("not supported by weir yet: the clock `{clock}`");
+                    self.error(*span, &message, "`nsecs` is CLOCK_MONOTONIC");
+                }
+                _ => self.error(*span, &format!("unknown clock `{clock}`"), "write `nsecs(monotonic)` or `nsecs`"),
+            },
+            (_, [first, ..]) => {
+                let message = format!("`{}` takes no argument", row.name);
+                self.error(first.span, &message, &format!("write `{}`", row.name));
+            }
+        }
+        Ty::Unknown
+    }
+
+    fn unknown_function(&mut self, function: &Name) {
+        let row = unsupported::find(Kind::Function, &function.text);
+        if let Some(row) = row.or_else(|| unsupported::find(Kind::Builtin, &function.text)) {
+            self.error(function.span, &row.message(), row.hint);
+            return;
+        }
+        let functions = builtin::FUNCTIONS.iter().map(|row| row.name);
+        let names = functions.chain(builtin::AGGREGATIONS.iter().map(|row| row.name));
+        let hint = match suggest::nearest(&function.text, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "docs/language.md lists the functions".to_string(),
+        };
+        self.error(function.span, &format!("unknown function `{}`", function.text), &hint);
+    }
+
+    /// The argument as a map, or an error.
+    fn map_arg<'e>(&mut self, function: &str, arg: &'e Expr) -> Option<&'e MapRef> {
+        match &arg.kind {
+            ExprKind::Map(map) => Some(map),
+            ExprKind::Invalid => None,
+            _ => {
+                let message = format!("`{function}` takes a map");
+                self.error(arg.span, &message, &format!("such as `{function}(@name)`"));
+                None
+            }
+        }
+    }
+
+    fn arity(&mut self, function: &Name, args: &[Expr], (least, most): (usize, usize), signature: &str) -> bool {
+        if (least..=most).contains(&args.len()) || args.iter().any(|arg| arg.kind == ExprKind::Invalid) {
+            return (least..=most).contains(&args.len());
+        }
+        let wanted = match (least, most) {
+            (least, most) if least == most => arguments(least),
+            (least, _) if args.len() < least => format!("at least {}", arguments(least)),
+            (_, most) => format!("at most {}", arguments(most)),
+        };
+        let message = format!("`{}` takes {wanted}, but {} given", function.text, is(args.len()));
+        self.error(function.span, &message, &format!("write `{signature}`"));
+        false
+    }
+
+    /// Checks an argument whose place is faulty: for the faults within it. Maps may stand for themselves there.
+    fn look_over(&mut self, arg: &Expr) {
+        if !matches!(arg.kind, ExprKind::Map(_)) {
+            self.expr(arg);
+        }
+    }
+}
+
+fn arguments(count: usize) -> String {
+    match count {
+        0 => "no argument".to_string(),
+        1 => "1 argument".to_string(),
+        _ => format!("{count} arguments"),
+    }
+}
+
+fn is(count: usize) -> String {
+    match count {
+        0 => "none is".to_string(),
+        1 => "1 is".to_string(),
+        _ => format!("{count} are"),
+    }
+}

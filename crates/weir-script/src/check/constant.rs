@@ -1,0 +1,57 @@
+//! Values that are known before the program runs.
+
+use crate::ast::{BinaryOp, Expr, ExprKind};
+use crate::lexer::number_value;
+
+/// The value of an integer constant: a literal, a positional parameter that is a number, or `+ - * <<` of such.
+pub(crate) fn constant(expr: &Expr, params: &[String]) -> Option<i128> {
+    match &expr.kind {
+        ExprKind::Int { magnitude, negative } => {
+            let magnitude = i128::from(*magnitude);
+            Some(if *negative { -magnitude } else { magnitude })
+        }
+        ExprKind::Param(index) => param_number(*index, params),
+        ExprKind::ParamCount => Some(params.len() as i128),
+        ExprKind::Binary { op, left, right, .. } => {
+            let (left, right) = (constant(left, params)?, constant(right, params)?);
+            let value = match op {
+                BinaryOp::Add => left.checked_add(right)?,
+                BinaryOp::Sub => left.checked_sub(right)?,
+                BinaryOp::Mul => left.checked_mul(right)?,
+                BinaryOp::Shl if (0..63).contains(&right) => left.checked_mul(1 << right)?,
+                _ => return None,
+            };
+            (i128::from(i64::MIN)..=i128::from(i64::MAX)).contains(&value).then_some(value)
+        }
+        _ => None,
+    }
+}
+
+/// The value of `$index` as a number: 0 where it is not given, None where it is no number.
+pub(crate) fn param_number(index: u32, params: &[String]) -> Option<i128> {
+    let Some(text) = params.get(index as usize - 1) else { return Some(0) };
+    let (digits, negative) = match text.strip_prefix('-') {
+        Some(digits) => (digits, true),
+        None => (text.as_str(), false),
+    };
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let value = i128::from(number_value(digits).ok()?);
+    let value = if negative { -value } else { value };
+    (value >= i128::from(i64::MIN)).then_some(value)
+}
+
+/// The text of a string constant: a literal or `str($1)`.
+pub(crate) fn constant_string<'a>(expr: &'a Expr, params: &'a [String]) -> Option<&'a str> {
+    match &expr.kind {
+        ExprKind::Str(text) => Some(text),
+        ExprKind::Call { function, args } if function.text == "str" => match args.as_slice() {
+            [Expr { kind: ExprKind::Param(index), .. }] => {
+                Some(params.get(*index as usize - 1).map_or("", String::as_str))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,323 @@
+//! Expressions: the type of each, and whether its operands fit.
+
+use weir_event::{MapValue, Type};
+use weir_source::{Diagnostic, Span};
+
+use crate::ast::{BinaryOp, Expr, ExprKind, MapRef};
+use crate::builtin::{self, Place};
+use crate::check::constant::param_number;
+use crate::check::{Checker, NameComparison, constant, constant_string};
+use crate::limits;
+use crate::suggest;
+use crate::types::{self, Ty, describe};
+use crate::unsupported::{self, Kind};
+
+impl Checker<'_> {
+    pub(super) fn expr(&mut self, expr: &Expr) -> Ty {
+        match &expr.kind {
+            ExprKind::Int { magnitude, negative } => {
+                let signed = *negative || *magnitude <= i64::MAX as u64;
+                Ty::Value(Type::Int { signed })
+            }
+            ExprKind::Str(text) => self.string_constant(text, expr.span),
+            ExprKind::Name(name) => self.name(name, expr.span),
+            ExprKind::Variable(name) => self.variable(name, expr.span),
+            ExprKind::Map(map) => self.map_value(map),
+            ExprKind::Param(index) => self.param(*index, expr.span),
+            ExprKind::ParamCount => Ty::Value(Type::I64),
+            ExprKind::Unary { op, operand } => match self.integer(operand, &format!("`{}`", op.symbol())) {
+                // `!` gives 0 or 1.
+                Some(_) if *op == crate::ast::UnaryOp::Not => Ty::Value(Type::I64),
+                Some(signed) => Ty::Value(Type::Int { signed }),
+                None => Ty::Unknown,
+            },
+            ExprKind::Step { target, increment, .. } => self.step(target, *increment),
+            ExprKind::Binary { op, op_span, left, right } => self.binary(*op, *op_span, left, right),
+            ExprKind::Ternary { condition, then, otherwise } => self.ternary(expr.span, condition, then, otherwise),
+            ExprKind::Cast { ty, operand } => match self.integer(operand, &format!("a cast to {}", ty.name())) {
+                Some(_) => Ty::Value(Type::Int { signed: ty.signed }),
+                None => Ty::Unknown,
+            },
+            ExprKind::Call { function, args } => self.call(expr, function, args),
+            ExprKind::Tuple(parts) => self.tuple(parts, expr.span),
+            ExprKind::Part { tuple, index } => self.part(expr.span, tuple, *index),
+            ExprKind::Invalid => Ty::Unknown,
+        }
+    }
+
+    /// The type of an expression that must have a value. None if it is not known, or was found faulty.
+    pub(super) fn value(&mut self, expr: &Expr) -> Option<Type> {
+        match self.expr(expr) {
+            Ty::Value(ty) => Some(ty),
+            Ty::Unknown => None,
+            Ty::None => {
+                let name = match &expr.kind {
+                    ExprKind::Call { function, .. } => format!("`{}()`", function.text),
+                    _ => "this expression".to_string(),
+                };
+                self.error(expr.span, &format!("{name} gives no value"), "write it as a statement of its own");
+                None
+            }
+        }
+    }
+
+    /// The sign of an expression that must be an integer, for `what`.
+    pub(super) fn integer(&mut self, expr: &Expr, what: &str) -> Option<bool> {
+        match self.value(expr)? {
+            Type::Int { signed } => Some(signed),
+            other => {
+                let message = format!("{what} takes an integer, not a {}", describe(&other));
+                let hint = match other {
+                    Type::Str { .. } => "strings can be compared with `==` and `!=`",
+                    Type::Probe | Type::Func => "names can be compared with a string: `func == \"malloc\"`",
+                    _ => "a part of a tuple is `$t.0`",
+                };
+                self.error(expr.span, &message, hint);
+                None
+            }
+        }
+    }
+
+    pub(super) fn condition(&mut self, expr: &Expr, what: &str) {
+        self.integer(expr, what);
+    }
+
+    /// The type of `left op right`, given theirs. A side without an expression is a place that is assigned to.
+    pub(super) fn binary_types(
+        &mut self,
+        op: BinaryOp,
+        span: Span,
+        (left, left_expr): (&Ty, Option<&Expr>),
+        (right, right_expr): (&Ty, Option<&Expr>),
+    ) -> Ty {
+        let (Ty::Value(left), Ty::Value(right)) = (left, right) else {
+            for (ty, expr) in [(left, left_expr), (right, right_expr)] {
+                if let (Ty::None, Some(expr)) = (ty, expr) {
+                    self.error(expr.span, &format!("`{}` needs a value on both sides", op.symbol()), "this gives none");
+                }
+            }
+            return Ty::Unknown;
+        };
+        if let (Type::Int { signed: a }, Type::Int { signed: b }) = (left, right) {
+            if op.is_logical() {
+                return Ty::Value(Type::I64);
+            }
+            self.warn_of_signs(op, span, (*a, left_expr), (*b, right_expr));
+            self.warn_of_zero(op, right_expr);
+            return Ty::Value(Type::Int { signed: types::int_op(op, *a, *b).1 });
+        }
+        let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
+        match (left, right) {
+            (Type::Str { .. }, Type::Str { .. }) if equality => return Ty::Value(Type::I64),
+            (name @ (Type::Probe | Type::Func), Type::Str { .. }) if equality => {
+                return self.name_comparison(name, right_expr, span);
+            }
+            (Type::Str { .. }, name @ (Type::Probe | Type::Func)) if equality => {
+                return self.name_comparison(name, left_expr, span);
+            }
+            _ => {}
+        }
+        let message = format!("`{}` cannot be used on {} and {}", op.symbol(), describe(left), describe(right));
+        let hint = match (left, right) {
+            (Type::Probe | Type::Func, Type::Probe | Type::Func) => "compare with a string: `func == \"malloc\"`",
+            (Type::Str { .. }, Type::Str { .. }) => "strings can be compared with `==` and `!=`",
+            (Type::Tuple(_), _) | (_, Type::Tuple(_)) => "compare the parts: `$t.0`",
+            _ => "both sides must be integers, or both strings with `==` or `!=`",
+        };
+        self.error(span, &message, hint);
+        Ty::Unknown
+    }
+
+    fn binary(&mut self, op: BinaryOp, op_span: Span, left: &Expr, right: &Expr) -> Ty {
+        let left_ty = self.expr(left);
+        let right_ty = self.expr(right);
+        self.binary_types(op, op_span, (&left_ty, Some(left)), (&right_ty, Some(right)))
+    }
+
+    /// A probe's name is a number at run time, so that it can only be compared with text that is known now.
+    fn name_comparison(&mut self, name: &Type, text: Option<&Expr>, span: Span) -> Ty {
+        if let Some(text) = text.and_then(|text| constant_string(text, self.params)) {
+            let comparison = NameComparison { span, of_func: *name == Type::Func, text: text.to_string() };
+            self.name_comparisons.push(comparison);
+            return Ty::Value(Type::I64);
+        }
+        let message = "`func` and `probe` can only be compared with a string literal";
+        self.error(span, message, "such as `func == \"malloc\"`");
+        Ty::Unknown
+    }
+
+    /// As bpftrace: a literal that is not negative fits both signs.
+    fn warn_of_signs(&mut self, op: BinaryOp, span: Span, left: (bool, Option<&Expr>), right: (bool, Option<&Expr>)) {
+        use BinaryOp::{Add, Div, Mod, Mul, Sub};
+        let what = match op {
+            Add | Sub | Mul | Div | Mod => "arithmetic on",
+            _ if op.is_comparison() => "comparison of",
+            _ => return,
+        };
+        if left.0 == right.0 {
+            return;
+        }
+        let signed = if left.0 { left.1 } else { right.1 };
+        if signed.and_then(|expr| constant(expr, self.params)).is_some_and(|value| value >= 0) {
+            return;
+        }
+        let name = |signed| if signed { "int64" } else { "uint64" };
+        let message = format!("{what} integers of different signs: {} and {}", name(left.0), name(right.0));
+        self.warning(span, &message, "both are taken as uint64; cast one side to the type that is meant: `(int64)…`");
+    }
+
+    fn warn_of_zero(&mut self, op: BinaryOp, right: Option<&Expr>) {
+        let Some(right) = right else { return };
+        if matches!(op, BinaryOp::Div | BinaryOp::Mod) && constant(right, self.params) == Some(0) {
+            self.warning(right.span, "division by zero", "it gives 0, and the remainder is the dividend");
+        }
+    }
+
+    fn string_constant(&mut self, text: &str, span: Span) -> Ty {
+        let limit = self.settings.max_strlen;
+        if text.len() as u64 >= u64::from(limit) {
+            let message = format!("string is too long: {} bytes, the limit is {}", text.len(), limit - 1);
+            self.error(span, &message, "raise it with `config = { max_strlen = …; }`");
+            return Ty::Unknown;
+        }
+        Ty::Value(Type::Str { bytes: types::string_bytes(text.len() as u64) })
+    }
+
+    fn name(&mut self, name: &str, span: Span) -> Ty {
+        if let Some(row) = builtin::variable(name) {
+            return self.builtin(row, span);
+        }
+        if let Some(row) = unsupported::find(Kind::Builtin, name) {
+            self.error(span, &row.message(), row.hint);
+            return Ty::Unknown;
+        }
+        let signature = builtin::function(name).map(|row| row.signature);
+        if let Some(signature) = signature.or_else(|| builtin::aggregation(name).map(|row| row.signature)) {
+            self.error(span, &format!("`{name}` is a function"), &format!("write `{signature}`"));
+            return Ty::Unknown;
+        }
+        let hint = match suggest::nearest(name, builtin::VARIABLES.iter().map(|row| row.name)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "maps start with `@`, scratch variables with `$`, strings stand in quotes".to_string(),
+        };
+        self.error(span, &format!("unknown name `{name}`"), &hint);
+        Ty::Unknown
+    }
+
+    pub(super) fn builtin(&mut self, row: &builtin::Variable, span: Span) -> Ty {
+        if row.place == Place::Target {
+            self.in_target(row.name, span);
+        }
+        if row.name == "probe" && !self.names_probe.contains(&self.clause) {
+            self.names_probe.push(self.clause);
+        }
+        Ty::Value(row.ty.clone())
+    }
+
+    /// An error if the clause also runs outside of the target.
+    pub(super) fn in_target(&mut self, name: &str, span: Span) {
+        let Some((probe, display)) = self.outside.clone() else { return };
+        let message = format!("`{name}` is of the traced process, but `{display}` runs in weir itself, not in the target");
+        let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs in weir");
+        self.push(diagnostic.with_hint("use it in the clause of a `uprobe`, and keep it in a map"));
+    }
+
+    fn param(&mut self, index: u32, span: Span) -> Ty {
+        if param_number(index, self.params).is_none() {
+            let message = format!("the parameter `${index}` is no number");
+            self.error(span, &message, &format!("`str(${index})` is its text"));
+            return Ty::Unknown;
+        }
+        Ty::Value(Type::I64)
+    }
+
+    fn step(&mut self, target: &Expr, increment: bool) -> Ty {
+        let symbol = if increment { "`++`" } else { "`--`" };
+        match &target.kind {
+            ExprKind::Map(map) => self.step_map(map, symbol),
+            _ => match self.integer(target, symbol) {
+                Some(signed) => Ty::Value(Type::Int { signed }),
+                None => Ty::Unknown,
+            },
+        }
+    }
+
+    fn step_map(&mut self, map: &MapRef, symbol: &str) -> Ty {
+        let Some(index) = self.keyed_use(map) else { return Ty::Unknown };
+        let ty = match &self.maps[index].value {
+            Some(MapValue::Plain(ty @ Type::Int { .. })) => ty.clone(),
+            Some(other) => {
+                let message = format!("{symbol} takes an integer, but `{}` holds {}", map.name.text, types::describe_map(other));
+                let label = format!("first assigned {} here", types::describe_map(other));
+                let diagnostic = Diagnostic::error(map.span, message).with_label(self.maps[index].value_span, label);
+                self.push(diagnostic.with_hint("a map holds one type of value; use a second map"));
+                self.learn_nothing(Some(index));
+                return Ty::Unknown;
+            }
+            None => Type::I64,
+        };
+        self.learn_value(index, MapValue::Plain(ty.clone()), map.span);
+        Ty::Value(ty)
+    }
+
+    fn ternary(&mut self, span: Span, condition: &Expr, then: &Expr, otherwise: &Expr) -> Ty {
+        self.condition(condition, "the condition of `?:`");
+        let then_ty = self.expr(then);
+        let otherwise_ty = self.expr(otherwise);
+        match (&then_ty, &otherwise_ty) {
+            (Ty::None, Ty::None) => Ty::None,
+            (Ty::None, Ty::Value(_)) | (Ty::Value(_), Ty::None) => {
+                self.error(span, "one side of `?:` gives a value, the other does not", "use `if`");
+                Ty::Unknown
+            }
+            (Ty::Value(a), Ty::Value(b)) => match types::join(a, b) {
+                Some(ty) => Ty::Value(ty),
+                None => {
+                    let message = format!("the sides of `?:` differ: {} and {}", describe(a), describe(b));
+                    self.error(span, &message, "both must have the same type");
+                    Ty::Unknown
+                }
+            },
+            _ => Ty::Unknown,
+        }
+    }
+
+    fn tuple(&mut self, parts: &[Expr], span: Span) -> Ty {
+        if parts.len() > limits::TUPLE_PARTS_MAX {
+            let message = format!("too many parts: {}, the limit is {}", parts.len(), limits::TUPLE_PARTS_MAX);
+            self.error(span, &message, "use several values");
+            return Ty::Unknown;
+        }
+        let mut types = Vec::new();
+        for part in parts {
+            let ty = self.value(part);
+            if let Some(Type::Tuple(_)) = ty {
+                self.error(part.span, "not supported by weir yet: a tuple within a tuple", "write its parts one by one");
+                return Ty::Unknown;
+            }
+            types.push(ty);
+        }
+        match types.into_iter().collect::<Option<Vec<_>>>() {
+            Some(types) => Ty::Value(Type::Tuple(types)),
+            None => Ty::Unknown,
+        }
+    }
+
+    fn part(&mut self, span: Span, tuple: &Expr, index: u64) -> Ty {
+        match self.value(tuple) {
+            Some(Type::Tuple(parts)) => match usize::try_from(index).ok().and_then(|index| parts.get(index)) {
+                Some(ty) => Ty::Value(ty.clone()),
+                None => {
+                    let message = format!("the tuple has no part {index}: it has {}", parts.len());
+                    self.error(span, &message, "parts are counted from 0");
+                    Ty::Unknown
+                }
+            },
+            Some(other) => {
+                self.error(span, &format!("a {} has no parts", describe(&other)), "only tuples have: `(1, 2).0`");
+                Ty::Unknown
+            }
+            None => Ty::Unknown,
+        }
+    }
+}

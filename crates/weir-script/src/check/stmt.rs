@@ -1,0 +1,184 @@
+//! Statements: scopes of scratch variables, and what is assigned to what.
+//!
+//! A scratch variable lives in the block of its first assignment or `let`; an inner block may not declare the
+//! same name again.
+
+use weir_event::{MapValue, Type};
+use weir_source::{Diagnostic, Span};
+
+use crate::ast::{BinaryOp, Block, Expr, ExprKind, IntType, MapRef, Name, Stmt, StmtKind};
+use crate::check::{Checker, Scoped};
+use crate::suggest;
+use crate::types::{self, Ty, describe, describe_map};
+
+impl Checker<'_> {
+    pub(super) fn block(&mut self, block: &Block) {
+        self.scopes.push(Vec::new());
+        block.stmts.iter().for_each(|stmt| self.stmt(stmt));
+        self.scopes.pop();
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match &stmt.kind {
+            StmtKind::Expr(expr) => {
+                self.expr(expr);
+            }
+            StmtKind::Let { variable, ty, value } => self.let_stmt(variable, *ty, value.as_ref()),
+            StmtKind::AssignVariable { variable, op, value } => self.assign_variable(variable, *op, value),
+            StmtKind::AssignMap { map, op: None, value } => self.assign_map(map, value),
+            StmtKind::AssignMap { map, op: Some(op), value } => self.update_map(map, *op, value),
+            StmtKind::If { condition, then, otherwise } => {
+                self.condition(condition, "the condition of `if`");
+                self.block(then);
+                if let Some(otherwise) = otherwise {
+                    self.block(otherwise);
+                }
+            }
+            StmtKind::Block(block) => self.block(block),
+            StmtKind::Return | StmtKind::Invalid => {}
+        }
+    }
+
+    fn let_stmt(&mut self, variable: &Name, ty: Option<IntType>, value: Option<&Expr>) {
+        let value = value.map(|value| (self.value(value), value.span));
+        if let Some(earlier) = self.scoped(&variable.text) {
+            let message = format!("`{}` is already declared", variable.text);
+            let diagnostic = Diagnostic::error(variable.span, message).with_label(earlier, "declared here");
+            self.push(diagnostic.with_hint("an inner variable cannot hide an outer one; use another name"));
+            return;
+        }
+        self.declare(variable);
+        if let Some(ty) = ty {
+            self.variables.entry(variable.span.start).or_insert(Type::Int { signed: ty.signed });
+        }
+        match value {
+            Some((Some(ty), span)) => self.learn_variable(variable, variable.span, ty, span),
+            Some((None, _)) | None => {}
+        }
+    }
+
+    fn assign_variable(&mut self, variable: &Name, op: Option<BinaryOp>, value: &Expr) {
+        let Some(op) = op else {
+            let ty = self.value(value);
+            let declared = self.scoped(&variable.text).unwrap_or_else(|| self.declare(variable));
+            if let Some(ty) = ty {
+                self.learn_variable(variable, declared, ty, value.span);
+            }
+            return;
+        };
+        let old = self.variable(&variable.text, variable.span);
+        let new = self.expr(value);
+        self.binary_types(op, variable.span.to(value.span), (&old, None), (&new, Some(value)));
+    }
+
+    fn assign_map(&mut self, map: &MapRef, value: &Expr) {
+        if let ExprKind::Call { function, args } = &value.kind {
+            if let Some(row) = crate::builtin::aggregation(&function.text) {
+                let aggregate = self.aggregation(row, value, args);
+                let index = self.keyed_use(map);
+                match (index, aggregate) {
+                    (Some(index), Some(aggregate)) => self.learn_value(index, aggregate, value.span),
+                    _ => self.learn_nothing(index),
+                }
+                return;
+            }
+        }
+        let ty = self.value(value);
+        let index = self.keyed_use(map);
+        self.learn_nothing(index);
+        let (Some(index), Some(ty)) = (index, ty) else { return };
+        if let Type::Tuple(_) = ty {
+            self.error(value.span, "not supported by weir yet: tuples as values of maps", "use a key or several maps");
+            return;
+        }
+        if let Some(source) = self.aggregate_source(value) {
+            let message = format!("a {} cannot be assigned from one map to another", describe_map(&source));
+            self.error(value.span, &message, "cast it to its number: `(int64)@map`");
+            return;
+        }
+        self.learn_value(index, MapValue::Plain(ty), value.span);
+    }
+
+    /// `@map += value` and the like.
+    fn update_map(&mut self, map: &MapRef, op: BinaryOp, value: &Expr) {
+        let new = self.value(value);
+        let Some(index) = self.keyed_use(map) else { return };
+        self.learn_nothing(Some(index));
+        let Some(new) = new else { return };
+        let old = match &self.maps[index].value {
+            Some(MapValue::Plain(ty)) => ty.clone(),
+            Some(other) => {
+                let message = format!("`{}` holds {}, which only its function changes", map.name.text, describe_map(other));
+                let hint = format!("write `{} = {}(…)`, or use a second map", map.name.text, describe_map(other));
+                self.error(map.span, &message, &hint);
+                return;
+            }
+            None => new.clone(),
+        };
+        let (old, new) = (Ty::Value(old), Ty::Value(new));
+        let span = map.span.to(value.span);
+        if let Ty::Value(ty) = self.binary_types(op, span, (&old, None), (&new, Some(value))) {
+            self.learn_value(index, MapValue::Plain(ty), value.span);
+        }
+    }
+
+    /// What the map holds that `value` reads directly, if that is no plain value.
+    fn aggregate_source(&self, value: &Expr) -> Option<MapValue> {
+        let ExprKind::Map(map) = &value.kind else { return None };
+        let state = self.maps.iter().find(|state| state.name == map.name.text)?;
+        state.value.clone().filter(|value| !matches!(value, MapValue::Plain(_)))
+    }
+
+    // Scratch variables.
+
+    /// The type of `$name`, or an error that there is none.
+    pub(super) fn variable(&mut self, name: &str, span: Span) -> Ty {
+        let Some(declared) = self.scoped(name) else {
+            let names = self.scopes.iter().flatten().map(|v| v.name.as_str());
+            let hint = match suggest::nearest(name, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("assign to it before, in this block or one around it: `let {name};`"),
+            };
+            self.error(span, &format!("undefined variable: `{name}`"), &hint);
+            return Ty::Unknown;
+        };
+        match self.variables.get(&declared.start) {
+            Some(ty) => Ty::Value(ty.clone()),
+            None => {
+                self.unknown_reads.push((span, name.to_string()));
+                Ty::Unknown
+            }
+        }
+    }
+
+    fn scoped(&self, name: &str) -> Option<Span> {
+        self.scopes.iter().flatten().find(|known| known.name == name).map(|known| known.declared)
+    }
+
+    fn declare(&mut self, variable: &Name) -> Span {
+        let scoped = Scoped { name: variable.text.clone(), declared: variable.span };
+        // SANITY: a clause opens a scope before anything in it is read.
+        self.scopes.last_mut().expect("a scope is open").push(scoped);
+        variable.span
+    }
+
+    fn learn_variable(&mut self, variable: &Name, declared: Span, ty: Type, span: Span) {
+        let Some(known) = self.variables.get(&declared.start) else {
+            self.variables.insert(declared.start, ty);
+            self.changed = true;
+            return;
+        };
+        let mut merged = known.clone();
+        if types::unify(&mut merged, &ty) {
+            if merged != *known {
+                self.variables.insert(declared.start, merged);
+                self.changed = true;
+            }
+            return;
+        }
+        let (new, old) = (describe(&ty), describe(known));
+        let message = format!("cannot assign {new} to `{}`, which is {old}", variable.text);
+        let diagnostic = Diagnostic::error(span, message).with_label(declared, "declared here");
+        self.push(diagnostic.with_hint("a variable keeps the type of its first value; use a second one"));
+    }
+}

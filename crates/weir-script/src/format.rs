@@ -1,0 +1,128 @@
+//! The format strings of `printf`: text → the conversions in it.
+//!
+//! `%[-+ #0]*[width][.precision][hlLjzt]*conversion`, as bpftrace takes it. Every conversion is one that the
+//! report can print; what is not known is an error here, not text in the output.
+
+use weir_event::Type;
+
+/// One `%…` that takes an argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Conversion {
+    /// The last letter: `d`, `s` and so on.
+    pub letter: char,
+}
+
+/// What the letters take.
+const INTEGERS: &str = "diuoxXcp";
+const STRINGS: &str = "s";
+/// Letters that bpftrace has for types that weir has not: buffers and floating point.
+const NOT_YET: &str = "reEfFgGaAn";
+
+impl Conversion {
+    /// True if a value of this type can be printed so.
+    pub(crate) fn takes(self, ty: &Type) -> bool {
+        match ty {
+            Type::Int { .. } => INTEGERS.contains(self.letter),
+            Type::Str { .. } | Type::Probe | Type::Func => STRINGS.contains(self.letter),
+            Type::Tuple(_) => false,
+        }
+    }
+
+    /// For messages.
+    pub(crate) fn wants(self) -> &'static str {
+        if INTEGERS.contains(self.letter) { "an integer" } else { "a string" }
+    }
+}
+
+/// The conversions of `format` in order, or what is wrong with it.
+pub(crate) fn conversions(format: &str) -> Result<Vec<Conversion>, String> {
+    let mut found = Vec::new();
+    let mut rest = format;
+    while let Some(start) = rest.find('%') {
+        let spec = &rest[start + 1..];
+        let (length, letter) = conversion(spec)?;
+        if letter != '%' {
+            found.push(Conversion { letter });
+        }
+        rest = &spec[length..];
+    }
+    Ok(found)
+}
+
+/// The length and the letter of the conversion whose text after the `%` is `spec`.
+fn conversion(spec: &str) -> Result<(usize, char), String> {
+    let rest = spec.trim_start_matches(['-', '+', ' ', '#', '0']);
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = match rest.strip_prefix('.') {
+        Some(precision) => precision.trim_start_matches(|c: char| c.is_ascii_digit()),
+        None => rest,
+    };
+    let rest = rest.trim_start_matches(['h', 'l', 'L', 'j', 'z', 't']);
+    let Some(letter) = rest.chars().next() else {
+        return Err("the format ends within a conversion (a per cent sign is `%%`)".to_string());
+    };
+    let length = spec.len() - rest.len() + letter.len_utf8();
+    let shown = &spec[..length];
+    check_numbers(shown)?;
+    match letter {
+        '%' if length == 1 => Ok((length, letter)),
+        '*' => Err("a width or precision from an argument (`*`) is not supported by weir yet".to_string()),
+        _ if INTEGERS.contains(letter) || STRINGS.contains(letter) => Ok((length, letter)),
+        _ if NOT_YET.contains(letter) => Err(format!("the conversion `%{shown}` is not supported by weir yet")),
+        _ => Err(format!("unknown conversion `%{}` (a per cent sign is `%%`)", shown.escape_debug())),
+    }
+}
+
+/// Width and precision are bounded, so that a short script cannot ask for gigabytes of blanks.
+fn check_numbers(spec: &str) -> Result<(), String> {
+    const MOST: u32 = 1 << 12;
+    for digits in spec.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()) {
+        if digits.parse::<u32>().map_or(true, |n| n > MOST) {
+            return Err(format!("width or precision `{digits}` is too large: the limit is {MOST}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(format: &str, letters: &str) {
+        let found: Result<String, String> = conversions(format).map(|c| c.iter().map(|c| c.letter).collect());
+        assert_eq!(found, Ok(letters.to_string()), "{format}");
+    }
+
+    #[track_caller]
+    fn rejects(format: &str, part: &str) {
+        let message = conversions(format).expect_err(format);
+        assert!(message.contains(part), "{message}");
+    }
+
+    #[test]
+    fn finds_every_conversion_in_order() {
+        check("", "");
+        check("plain", "");
+        check("100%%", "");
+        check("%d %s", "ds");
+        check("%-10.3s|%05d|%+d|%#x|%ld|%llu|%hhx|%zu", "sddxduxu");
+        check("é%sé", "s");
+        check("%c%p%o%X%i", "cpoXi");
+    }
+
+    #[test]
+    fn rejects_what_cannot_be_printed() {
+        rejects("%", "ends within");
+        rejects("%5", "ends within");
+        rejects("%y", "unknown conversion `%y`");
+        rejects("%é", "unknown conversion");
+        rejects("%5%", "unknown conversion");
+        rejects("%*d", "`*`");
+        rejects("%f", "not supported");
+        rejects("%r", "not supported");
+        rejects("%99999d", "too large");
+        rejects("%99999999999999d", "too large");
+        rejects("%.5000s", "too large");
+    }
+}

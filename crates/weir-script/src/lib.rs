@@ -1,0 +1,77 @@
+//! Script text in bpftrace's language → a checked [`weir_ir::Module`].
+//!
+//! [`parse`] reads text to a tree and never fails; [`check`] resolves names, types and attach points; [`lower`]
+//! writes the IR of what was checked. [`compile`] is the three in a row, with the faults of all of them at once.
+//!
+//! - Every fault is a diagnostic at the exact text, with a hint; what bpftrace has and weir has not is named so.
+//! - Pure: the binaries and functions that attach points name are asked of a [`World`].
+//! - Hostile text gives errors, never a panic or unbounded work ([`limits`]).
+//!
+//! docs/language.md is the user's page.
+
+#![forbid(unsafe_code)]
+
+mod token;
+
+mod lexer;
+mod unsupported;
+
+pub mod ast;
+mod parser;
+
+pub mod builtin;
+mod format;
+mod suggest;
+mod types;
+
+mod attach;
+mod check;
+mod config;
+mod lower;
+
+mod limits;
+
+use weir_ir::{Module, World};
+use weir_source::{Diagnostic, Severity, SourceFile};
+
+pub use crate::check::{Checked, check};
+pub use crate::lower::lower;
+pub use crate::parser::parse;
+
+/// What the command line may set; a `config` block in the script wins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Bytes of a string that `str` reads, its NUL included.
+    pub max_strlen: u32,
+    /// Entries of each keyed map.
+    pub max_map_keys: u32,
+    /// `$1` and so on.
+    pub params: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { max_strlen: 1024, max_map_keys: 4096, params: Vec::new() }
+    }
+}
+
+/// Text → IR and warnings, or every fault found (errors and warnings, in the order of the text).
+pub fn compile(
+    file: &SourceFile,
+    options: &Options,
+    world: &dyn World,
+) -> Result<(Module, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let (script, mut diagnostics) = parse(file);
+    let (checked, more) = check(&script, options, world);
+    diagnostics.extend(more);
+    // Where there are too many, errors are kept rather than warnings.
+    diagnostics.sort_by_key(|d| d.severity == Severity::Warning);
+    diagnostics.truncate(limits::DIAGNOSTICS_MAX);
+    diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
+    match checked {
+        Some(checked) if diagnostics.iter().all(|d| d.severity == Severity::Warning) => {
+            Ok((lower(&script, &checked), diagnostics))
+        }
+        _ => Err(diagnostics),
+    }
+}

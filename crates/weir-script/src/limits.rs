@@ -1,0 +1,54 @@
+//! Every bound of the front end, named once, with the relations between them.
+//!
+//! A script is hostile input: each of these turns "unbounded" into an error message.
+
+/// Bytes of one script. Spans are `u32`, so this may not exceed 4 GiB.
+pub(crate) const SCRIPT_BYTES_MAX: usize = 1 << 20;
+
+/// Levels of nesting of expressions and of blocks, and operators in one chain without parentheses. The stages
+/// after the parser recurse over the tree; at 1–2 KiB a frame and some frames a level this stays far below the
+/// 2 MiB stack of a spawned thread.
+pub(crate) const NESTING_MAX: u32 = 128;
+
+/// Diagnostics that are kept; the ones after it help nobody.
+pub(crate) const DIAGNOSTICS_MAX: usize = 100;
+
+/// Rounds of type inference over the whole script. One round resolves everything that is assigned before it is
+/// read; each further one a link in a chain of maps that are read above their assignment (bpftrace: 10).
+pub(crate) const INFERENCE_ROUNDS_MAX: usize = 16;
+
+/// Script maps.
+pub(crate) const MAPS_MAX: usize = 256;
+
+/// Parts of a tuple.
+pub(crate) const TUPLE_PARTS_MAX: usize = 32;
+
+/// Arguments of `printf` after the format.
+pub(crate) const PRINTF_ARGS_MAX: usize = 64;
+
+/// Bytes of one key or record: what the maps and the ring take in one piece.
+pub(crate) const VALUE_BYTES_MAX: u32 = 16 * 1024;
+
+/// Buckets of `lhist` between its bounds, as in bpftrace.
+pub(crate) const LHIST_BUCKETS_MAX: i128 = 1000;
+
+/// The settings of the `config` block: least, most.
+pub(crate) const MAX_STRLEN_RANGE: (u64, u64) = (8, 4096);
+pub(crate) const MAX_MAP_KEYS_RANGE: (u64, u64) = (1, 1 << 20);
+pub(crate) const MAX_PROBES_RANGE: (u64, u64) = (1, 1 << 16);
+
+/// Sites of one script, unless `max_probes` says otherwise (bpftrace's default).
+pub(crate) const MAX_PROBES_DEFAULT: u64 = 1024;
+
+/// Sites that `probe == "…"` or `func == "…"` may stand for in one comparison.
+pub(crate) const SITE_COMPARISONS_MAX: usize = 64;
+
+/// The shortest period of an interval probe: the controller could not keep a shorter one.
+pub(crate) const INTERVAL_PERIOD_NS_MIN: u64 = 1_000;
+
+/// Bytes of `comm`.
+pub(crate) const COMM_BYTES: u32 = 16;
+
+const _: () = assert!(SCRIPT_BYTES_MAX < u32::MAX as usize);
+const _: () = assert!(MAX_STRLEN_RANGE.1 < VALUE_BYTES_MAX as u64);
+const _: () = assert!(LHIST_BUCKETS_MAX < u32::MAX as i128);

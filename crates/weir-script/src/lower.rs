@@ -1,0 +1,94 @@
+//! [`Checked`] script → [`Module`].
+//!
+//! One IR function for each probe that runs in weir itself, one for all probed functions of a clause together.
+//! `if`, `?:`, `&&` and `||` become blocks that only jump forward; a scratch variable is an SSA value, and a block
+//! parameter where paths with different values meet. Types were checked: what does not fit here is a bug of ours.
+//! Folds no constant and removes no dead value: that is the passes' work.
+
+mod block;
+mod call;
+mod expr;
+mod stmt;
+
+use std::collections::HashMap;
+
+use weir_event::{Action, Schema};
+use weir_ir::{ActionId, Function, MapId, Module};
+
+use crate::ast::{Clause, Script};
+use crate::check::{Checked, Target};
+use crate::lower::block::{Blocks, Slot};
+
+/// The IR of a script. `checked` must be of this script.
+pub fn lower(script: &Script, checked: &Checked) -> Module {
+    let mut actions = Actions::default();
+    let mut functions = Vec::new();
+    for (clause, targets) in script.clauses.iter().zip(&checked.targets) {
+        for target in targets {
+            let mut lowering = Lowering {
+                checked,
+                target,
+                actions: &mut actions,
+                blocks: Blocks::default(),
+                variables: Vec::new(),
+            };
+            functions.push(lowering.clause(clause));
+        }
+    }
+    let schema = Schema { actions: actions.list, maps: checked.maps.clone(), sites: checked.sites.clone() };
+    Module { functions, schema, max_map_keys: checked.max_map_keys }
+}
+
+/// The actions of the module. A call that is lowered for two functions is one action.
+#[derive(Default)]
+struct Actions {
+    list: Vec<Action>,
+    by_call: HashMap<u32, ActionId>,
+}
+
+impl Actions {
+    /// The action of the call that starts at `start`.
+    fn intern(&mut self, start: u32, action: Action) -> ActionId {
+        let list = &mut self.list;
+        *self.by_call.entry(start).or_insert_with(|| {
+            list.push(action);
+            ActionId(list.len() as u32 - 1)
+        })
+    }
+}
+
+/// The lowering of one function.
+struct Lowering<'a> {
+    checked: &'a Checked,
+    target: &'a Target,
+    actions: &'a mut Actions,
+    blocks: Blocks,
+    /// Scratch variables in scope, innermost last.
+    variables: Vec<Slot>,
+}
+
+impl Lowering<'_> {
+    fn clause(&mut self, clause: &Clause) -> Function {
+        self.blocks.open_entry();
+        match &clause.predicate {
+            None => self.block(&clause.body),
+            Some(predicate) => {
+                let (yes, no) = self.condition(predicate);
+                self.merge(yes, 0, &[]);
+                self.block(&clause.body);
+                let mut ends = no;
+                ends.extend(self.jump(Vec::new()));
+                self.merge(ends, 0, &[]);
+            }
+        }
+        self.blocks.finish();
+        let (types, blocks) = std::mem::take(&mut self.blocks).into_parts();
+        Function { name: self.target.name.clone(), trigger: self.target.trigger.clone(), types, blocks, span: clause.span }
+    }
+
+    fn map_id(&self, name: &str) -> MapId {
+        let index = self.checked.maps.iter().position(|map| map.name == name);
+        // SANITY: the check has listed every map of the script.
+        MapId(index.expect("a checked map is listed") as u32)
+    }
+}

@@ -1,0 +1,158 @@
+//! Calls: one arm for each row of [`builtin::FUNCTIONS`](crate::builtin::FUNCTIONS).
+
+use weir_event::{Action, Field, RECORD_HEADER_BYTES, Type};
+use weir_ir::{Op, Value};
+
+use crate::ast::{Expr, ExprKind, MapRef};
+use crate::builtin::{self, FunctionKind};
+use crate::check::{constant, constant_string};
+use crate::lower::Lowering;
+use crate::lower::expr::Operand;
+use crate::types;
+
+impl Lowering<'_> {
+    /// An expression whose value nobody wants.
+    pub(super) fn effect_of(&mut self, expr: &Expr) {
+        match &expr.kind {
+            ExprKind::Call { function, args } => {
+                if !self.call_effect(expr, &function.text, args) {
+                    self.call_value(expr, &function.text, args);
+                }
+            }
+            ExprKind::Ternary { condition, then, otherwise } => {
+                let scope = self.variables.len();
+                let (yes, no) = self.condition(condition);
+                self.merge(yes, scope, &[]);
+                self.effect_of(then);
+                let mut ends: Vec<_> = self.jump(Vec::new()).into_iter().collect();
+                self.merge(no, scope, &[]);
+                self.effect_of(otherwise);
+                ends.extend(self.jump(Vec::new()));
+                self.merge(ends, scope, &[]);
+            }
+            _ => {
+                self.expr(expr);
+            }
+        }
+    }
+
+    /// A call that gives a value.
+    pub(super) fn call_value(&mut self, call: &Expr, name: &str, args: &[Expr]) -> Operand {
+        match builtin::function(name).map(|row| row.kind) {
+            Some(FunctionKind::Str) => self.str(call, args),
+            Some(FunctionKind::HasKey) => {
+                let map = self.map_id(&map_arg(&args[0]).name.text);
+                let key = self.key(map, &args[1..]);
+                Operand::one(self.blocks.value(Op::MapHas { map, key }, Type::I64), Type::I64)
+            }
+            None => self.builtin(name),
+            Some(other) => unreachable!("{other:?} gives no value"),
+        }
+    }
+
+    /// A call that gives none. False if it gives one.
+    fn call_effect(&mut self, call: &Expr, name: &str, args: &[Expr]) -> bool {
+        let Some(row) = builtin::function(name) else { return false };
+        match row.kind {
+            FunctionKind::Str | FunctionKind::HasKey => return false,
+            FunctionKind::Printf => self.printf(call, args),
+            FunctionKind::Print => self.print(call, args),
+            FunctionKind::Delete => {
+                let map = map_arg(&args[0]);
+                let id = self.map_id(&map.name.text);
+                let key = self.key(id, if args.len() > 1 { &args[1..] } else { &map.keys });
+                self.blocks.effect(Op::MapDelete { map: id, key });
+            }
+            FunctionKind::Clear => {
+                let map = self.map_id(&map_arg(&args[0]).name.text).0 as usize;
+                self.emit(call, Action::ClearMap { map }, Vec::new());
+            }
+            FunctionKind::Zero => {
+                let map = self.map_id(&map_arg(&args[0]).name.text).0 as usize;
+                self.emit(call, Action::ZeroMap { map }, Vec::new());
+            }
+            FunctionKind::Exit => {
+                let code = args.first().map(|code| self.expr(code));
+                let field = code.as_ref().map(|code| field(&code.ty));
+                self.emit(call, Action::Exit { code: field }, code.map(|code| code.values).unwrap_or_default());
+                self.blocks.finish();
+            }
+        }
+        true
+    }
+
+    fn printf(&mut self, call: &Expr, args: &[Expr]) {
+        let ExprKind::Str(format) = &args[0].kind else { unreachable!("the check wants a literal format") };
+        let mut fields = Vec::new();
+        let mut values = Vec::new();
+        let mut offset = RECORD_HEADER_BYTES;
+        for arg in &args[1..] {
+            let operand = self.expr(arg);
+            values.push(operand.value());
+            fields.push(Field { offset, ty: operand.ty.clone() });
+            offset += operand.ty.bytes();
+        }
+        self.emit(call, Action::Printf { format: format.clone(), args: fields }, values);
+    }
+
+    fn print(&mut self, call: &Expr, args: &[Expr]) {
+        let ExprKind::Map(map) = &args[0].kind else {
+            let operand = self.expr(&args[0]);
+            self.emit(call, Action::PrintValue { value: field(&operand.ty) }, operand.values);
+            return;
+        };
+        let id = self.map_id(&map.name.text);
+        if map.keys.is_empty() {
+            let number = |index: usize| {
+                // SANITY: the check wants constants from 0 to u32::MAX.
+                args.get(index).map_or(0, |arg| constant(arg, &self.checked.params).expect("a constant") as u64)
+            };
+            let action = Action::PrintMap { map: id.0 as usize, top: number(1), div: number(2) };
+            self.emit(call, action, Vec::new());
+            return;
+        }
+        let values = self.key(id, &map.keys);
+        // SANITY: the check refuses a key for a map without keys.
+        let key = self.checked.maps[id.0 as usize].key.as_ref().expect("a map with keys");
+        self.emit(call, Action::PrintMapKey { map: id.0 as usize, key: field(key) }, values);
+    }
+
+    fn str(&mut self, call: &Expr, args: &[Expr]) -> Operand {
+        if let Some(text) = constant_string(call, &self.checked.params) {
+            let text = text.to_string();
+            return self.string(&text, None);
+        }
+        let most = u64::from(self.checked.max_strlen) - 1;
+        let address = self.expr(&args[0]).value();
+        let length = args.get(1).map(|length| constant(length, &self.checked.params));
+        let (bytes, limit) = match length {
+            // The length is known only at run time; the type bounds it.
+            Some(None) => (types::string_bytes(most), Some(self.expr(&args[1]).value())),
+            known => {
+                let length = known.flatten().map_or(most, |length| (length as u64).min(most));
+                let bytes = types::string_bytes(length);
+                let exact = u64::from(bytes) == length + 1;
+                (bytes, (!exact).then(|| self.int(length as i64, Type::U64).value()))
+            }
+        };
+        let ty = Type::Str { bytes };
+        Operand::one(self.blocks.value(Op::ReadStr { address, limit }, ty.clone()), ty)
+    }
+
+    fn emit(&mut self, call: &Expr, action: Action, args: Vec<Value>) {
+        let action = self.actions.intern(call.span.start, action);
+        self.blocks.effect(Op::Emit { action, args });
+    }
+}
+
+/// The only field of a record.
+fn field(ty: &Type) -> Field {
+    Field { offset: RECORD_HEADER_BYTES, ty: ty.clone() }
+}
+
+fn map_arg(arg: &Expr) -> &MapRef {
+    match &arg.kind {
+        ExprKind::Map(map) => map,
+        _ => unreachable!("the check wants a map here"),
+    }
+}

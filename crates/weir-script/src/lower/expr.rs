@@ -1,0 +1,362 @@
+//! Expressions and conditions.
+
+use weir_event::Type;
+use weir_ir::{BinOp, Builtin, CmpOp, MapId, Op, Trigger, Value};
+
+use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, UnaryOp};
+use crate::builtin;
+use crate::check::{constant, constant_string};
+use crate::lower::Lowering;
+use crate::lower::block::{Edge, parts};
+use crate::types::{self, IntOp};
+
+/// A lowered expression: its type (the sign as the language sees it) and its values, one for each part of a tuple.
+#[derive(Clone, Debug)]
+pub(super) struct Operand {
+    pub ty: Type,
+    pub values: Vec<Value>,
+}
+
+impl Operand {
+    pub(super) fn one(value: Value, ty: Type) -> Operand {
+        Operand { ty, values: vec![value] }
+    }
+
+    /// The value of what is no tuple.
+    pub(super) fn value(&self) -> Value {
+        assert_eq!(self.values.len(), 1, "a {:?} is not one value", self.ty);
+        self.values[0]
+    }
+
+    fn signed(&self) -> bool {
+        match self.ty {
+            Type::Int { signed } => signed,
+            _ => unreachable!("the check lets only integers here, not {:?}", self.ty),
+        }
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn expr(&mut self, expr: &Expr) -> Operand {
+        match &expr.kind {
+            ExprKind::Int { magnitude, negative: false } => {
+                let signed = *magnitude <= i64::MAX as u64;
+                self.int(*magnitude as i64, Type::Int { signed })
+            }
+            ExprKind::Int { magnitude, negative: true } => self.int((*magnitude as i64).wrapping_neg(), Type::I64),
+            ExprKind::Str(text) => self.string(text, None),
+            ExprKind::Name(name) => self.builtin(name),
+            ExprKind::Variable(name) => {
+                let slot = self.known_slot(name);
+                self.variable(slot)
+            }
+            ExprKind::Map(map) => {
+                let id = self.map_id(&map.name.text);
+                let key = self.key(id, &map.keys);
+                self.read_map(id, key)
+            }
+            ExprKind::Param(_) | ExprKind::ParamCount => {
+                // SANITY: the check refuses a parameter that is no number.
+                let value = constant(expr, &self.checked.params).expect("a checked parameter is a number");
+                self.int(value as i64, Type::I64)
+            }
+            ExprKind::Unary { op, operand } => self.unary(*op, operand),
+            ExprKind::Step { target, increment, prefix } => self.step(target, *increment, *prefix),
+            ExprKind::Binary { op, left, right, .. } => self.binary(expr, *op, left, right),
+            ExprKind::Ternary { condition, then, otherwise } => self.ternary(condition, then, otherwise),
+            ExprKind::Cast { ty, operand } => self.cast(*ty, operand),
+            ExprKind::Call { function, args } => self.call_value(expr, &function.text, args),
+            ExprKind::Tuple(items) => {
+                let items: Vec<Operand> = items.iter().map(|item| self.expr(item)).collect();
+                let ty = Type::Tuple(items.iter().map(|item| item.ty.clone()).collect());
+                Operand { ty, values: items.iter().map(Operand::value).collect() }
+            }
+            ExprKind::Part { tuple, index } => {
+                let tuple = self.expr(tuple);
+                let index = *index as usize;
+                Operand::one(tuple.values[index], parts(&tuple.ty)[index].clone())
+            }
+            ExprKind::Invalid => unreachable!("a script with a fault is not lowered"),
+        }
+    }
+
+    /// The expression for a place of type `ty`: a constant string takes the place's length at once.
+    pub(super) fn expr_as(&mut self, expr: &Expr, ty: &Type) -> Operand {
+        match constant_string(expr, &self.checked.params) {
+            Some(text) => self.string(&text.to_string(), Some(ty)),
+            None => self.expr(expr),
+        }
+    }
+
+    pub(super) fn int(&mut self, value: i64, ty: Type) -> Operand {
+        Operand::one(self.blocks.value(Op::Int(value), ty.clone()), ty)
+    }
+
+    pub(super) fn string(&mut self, text: &str, place: Option<&Type>) -> Operand {
+        let mut ty = Type::Str { bytes: types::string_bytes(text.len() as u64) };
+        if let Some(place @ Type::Str { .. }) = place {
+            types::unify(&mut ty, place);
+        }
+        Operand::one(self.blocks.value(Op::Str(text.to_string()), ty.clone()), ty)
+    }
+
+    pub(super) fn builtin(&mut self, name: &str) -> Operand {
+        // SANITY: the check refuses a name that is no builtin.
+        let row = builtin::variable(name).expect("a checked name is a builtin");
+        let op = match (row.ir, self.target.probe_site) {
+            (Builtin::Probe, Some(site)) => Op::Int(site as i64),
+            (ir, _) => Op::Builtin(ir),
+        };
+        Operand::one(self.blocks.value(op, row.ty.clone()), row.ty.clone())
+    }
+
+    /// The variable's value. A string may be shorter than the variable can hold; integers have the variable's sign.
+    pub(super) fn variable(&mut self, slot: usize) -> Operand {
+        let slot = &self.variables[slot];
+        let mut types = Vec::new();
+        for (ty, value) in parts(&slot.ty).into_iter().zip(&slot.values) {
+            types.push(if let Type::Str { .. } = ty { self.blocks.ty(*value).clone() } else { ty });
+        }
+        let ty = match &slot.ty {
+            Type::Tuple(_) => Type::Tuple(types),
+            _ => types.remove(0),
+        };
+        Operand { ty, values: slot.values.clone() }
+    }
+
+    fn unary(&mut self, op: UnaryOp, operand: &Expr) -> Operand {
+        let operand = self.expr(operand);
+        match op {
+            UnaryOp::Negate => self.negated(&operand),
+            UnaryOp::BitNot => {
+                let ones = self.int(-1, operand.ty.clone()).value();
+                let op = Op::Bin(BinOp::Xor, operand.value(), ones);
+                Operand::one(self.blocks.value(op, operand.ty.clone()), operand.ty)
+            }
+            UnaryOp::Not => {
+                let zero = self.int(0, Type::I64).value();
+                let op = Op::Cmp(CmpOp::Eq, operand.value(), zero);
+                Operand::one(self.blocks.value(op, Type::I64), Type::I64)
+            }
+        }
+    }
+
+    pub(super) fn negated(&mut self, operand: &Operand) -> Operand {
+        let zero = self.int(0, operand.ty.clone()).value();
+        let op = Op::Bin(BinOp::Sub, zero, operand.value());
+        Operand::one(self.blocks.value(op, operand.ty.clone()), operand.ty.clone())
+    }
+
+    fn step(&mut self, target: &Expr, increment: bool, prefix: bool) -> Operand {
+        let delta = if increment { 1 } else { -1 };
+        let plus_delta = |this: &mut Self, old: &Operand| {
+            let delta = this.int(delta, Type::I64).value();
+            let op = Op::Bin(BinOp::Add, old.value(), delta);
+            Operand::one(this.blocks.value(op, old.ty.clone()), old.ty.clone())
+        };
+        match &target.kind {
+            ExprKind::Map(MapRef { name, keys, .. }) => {
+                let id = self.map_id(&name.text);
+                let key = self.key(id, keys);
+                let value = self.int(delta, Type::I64).value();
+                let old = self.add_to_map(id, key, value);
+                if prefix { plus_delta(self, &old) } else { old }
+            }
+            ExprKind::Variable(name) => {
+                let slot = self.known_slot(name);
+                let old = self.variable(slot);
+                let new = plus_delta(self, &old);
+                self.variables[slot].values = new.values.clone();
+                if prefix { new } else { old }
+            }
+            _ => unreachable!("the parser lets only maps and variables be stepped"),
+        }
+    }
+
+    fn cast(&mut self, to: IntType, operand: &Expr) -> Operand {
+        let operand = self.expr(operand);
+        let ty = Type::Int { signed: to.signed };
+        if to.bits == 64 {
+            return Operand { ty, ..operand };
+        }
+        let value = if to.signed {
+            let shift = self.int(i64::from(64 - to.bits), Type::I64).value();
+            let up = self.blocks.value(Op::Bin(BinOp::Shl, operand.value(), shift), ty.clone());
+            self.blocks.value(Op::Bin(BinOp::AShr, up, shift), ty.clone())
+        } else {
+            let mask = self.int((1i64 << to.bits) - 1, ty.clone()).value();
+            self.blocks.value(Op::Bin(BinOp::And, operand.value(), mask), ty.clone())
+        };
+        Operand::one(value, ty)
+    }
+
+    fn binary(&mut self, expr: &Expr, op: BinaryOp, left: &Expr, right: &Expr) -> Operand {
+        if op.is_logical() {
+            return self.truth(expr);
+        }
+        let negate = op == BinaryOp::Ne;
+        let literal = |expr: &Expr| constant_string(expr, &self.checked.params).map(str::to_string);
+        let (left_text, right_text) = (literal(left), literal(right));
+        if let (Some(text), None) = (&right_text, &left_text) {
+            let left_value = self.expr(left);
+            if matches!(left_value.ty, Type::Probe | Type::Func) {
+                return self.name_equals(left, &left_value, text, negate);
+            }
+            let right_value = self.string(text, None);
+            return self.string_equals(&left_value, &right_value, negate);
+        }
+        if let (Some(text), None) = (&left_text, &right_text) {
+            let right_value = self.expr(right);
+            if matches!(right_value.ty, Type::Probe | Type::Func) {
+                return self.name_equals(right, &right_value, text, negate);
+            }
+            let left_value = self.string(text, None);
+            return self.string_equals(&left_value, &right_value, negate);
+        }
+        let left = self.expr(left);
+        let right = self.expr(right);
+        match left.ty {
+            Type::Str { .. } => self.string_equals(&left, &right, negate),
+            _ => self.int_binary(op, &left, &right),
+        }
+    }
+
+    fn string_equals(&mut self, left: &Operand, right: &Operand, negate: bool) -> Operand {
+        let op = Op::StrEq { a: left.value(), b: right.value(), negate };
+        Operand::one(self.blocks.value(op, Type::I64), Type::I64)
+    }
+
+    pub(super) fn int_binary(&mut self, op: BinaryOp, left: &Operand, right: &Operand) -> Operand {
+        let (int_op, signed) = types::int_op(op, left.signed(), right.signed());
+        let ty = Type::Int { signed };
+        let op = match int_op {
+            IntOp::Bin(op) => Op::Bin(op, left.value(), right.value()),
+            IntOp::Cmp(op) => Op::Cmp(op, left.value(), right.value()),
+        };
+        Operand::one(self.blocks.value(op, ty.clone()), ty)
+    }
+
+    /// `func == "malloc"`: at run time a name is a cookie, so the text becomes the cookies that have this name.
+    fn name_equals(&mut self, expr: &Expr, operand: &Operand, text: &str, negate: bool) -> Operand {
+        let ty = operand.ty.clone();
+        let mut result: Option<Value> = None;
+        for cookie in self.cookies(expr, &ty, text) {
+            let cookie = self.blocks.value(Op::Int(cookie as i64), ty.clone());
+            let op = if negate { CmpOp::Ne } else { CmpOp::Eq };
+            let one = self.blocks.value(Op::Cmp(op, operand.value(), cookie), Type::I64);
+            result = Some(match result {
+                None => one,
+                Some(others) => {
+                    let op = if negate { BinOp::And } else { BinOp::Or };
+                    self.blocks.value(Op::Bin(op, others, one), Type::I64)
+                }
+            });
+        }
+        match result {
+            Some(value) => Operand::one(value, Type::I64),
+            None => self.int(i64::from(negate), Type::I64),
+        }
+    }
+
+    /// The sites with this name: of this function for `func` and `probe` themselves, of all where the value comes
+    /// from a variable or a map.
+    fn cookies(&self, expr: &Expr, ty: &Type, text: &str) -> Vec<u64> {
+        let own = match (&expr.kind, &self.target.trigger, self.target.probe_site) {
+            (ExprKind::Name(_), Trigger::Uprobe { sites }, _) => Some(sites.iter().map(|site| site.cookie).collect()),
+            (ExprKind::Name(_), _, Some(site)) => Some(vec![site]),
+            _ => None,
+        };
+        let candidates = own.unwrap_or_else(|| (0..self.checked.sites.len() as u64).collect::<Vec<u64>>());
+        let name = |cookie: u64| {
+            let site = &self.checked.sites[cookie as usize];
+            if *ty == Type::Func { &site.func } else { &site.probe }
+        };
+        candidates.into_iter().filter(|cookie| name(*cookie) == text).collect()
+    }
+
+    fn ternary(&mut self, condition: &Expr, then: &Expr, otherwise: &Expr) -> Operand {
+        let scope = self.variables.len();
+        let (yes, no) = self.condition(condition);
+        self.merge(yes, scope, &[]);
+        let then = self.expr(then);
+        let then_edge = self.jump(then.values.clone());
+        self.merge(no, scope, &[]);
+        let otherwise = self.expr(otherwise);
+        let otherwise_edge = self.jump(otherwise.values.clone());
+        // SANITY: the check refuses sides that have no common type.
+        let ty = types::join(&then.ty, &otherwise.ty).expect("the sides of ?: have a common type");
+        let values = self.merge(then_edge.into_iter().chain(otherwise_edge).collect(), scope, &parts(&ty));
+        Operand { ty, values }
+    }
+
+    /// `&&` and `||` as a value: 0 or 1.
+    fn truth(&mut self, expr: &Expr) -> Operand {
+        let scope = self.variables.len();
+        let (yes, no) = self.condition(expr);
+        let mut edges = Vec::new();
+        for (paths, value) in [(yes, 1), (no, 0)] {
+            self.merge(paths, scope, &[]);
+            let value = self.int(value, Type::I64).value();
+            edges.extend(self.jump(vec![value]));
+        }
+        let values = self.merge(edges, scope, &[Type::I64]);
+        Operand { ty: Type::I64, values }
+    }
+
+    /// The paths on which the expression is not 0, and those on which it is. Evaluates no more than it must.
+    pub(super) fn condition(&mut self, expr: &Expr) -> (Vec<Edge>, Vec<Edge>) {
+        let scope = self.variables.len();
+        match &expr.kind {
+            ExprKind::Binary { op: BinaryOp::LogicalAnd, left, right, .. } => {
+                let (yes, mut no) = self.condition(left);
+                self.merge(yes, scope, &[]);
+                let (yes, more) = self.condition(right);
+                no.extend(more);
+                (yes, no)
+            }
+            ExprKind::Binary { op: BinaryOp::LogicalOr, left, right, .. } => {
+                let (mut yes, no) = self.condition(left);
+                self.merge(no, scope, &[]);
+                let (more, no) = self.condition(right);
+                yes.extend(more);
+                (yes, no)
+            }
+            ExprKind::Unary { op: UnaryOp::Not, operand } => {
+                let (yes, no) = self.condition(operand);
+                (no, yes)
+            }
+            _ => {
+                let value = self.expr(expr).value();
+                let (yes, no) = self.branch(value);
+                (vec![yes], vec![no])
+            }
+        }
+    }
+
+    // Maps.
+
+    /// The values of a key. A tuple is the same as its parts with commas between.
+    pub(super) fn key(&mut self, map: MapId, keys: &[Expr]) -> Vec<Value> {
+        let types = self.checked.maps[map.0 as usize].key.as_ref().map(parts).unwrap_or_default();
+        match keys {
+            [Expr { kind: ExprKind::Tuple(items), .. }] => self.key_parts(items, &types),
+            [single] if types.len() > 1 => self.expr(single).values,
+            _ => self.key_parts(keys, &types),
+        }
+    }
+
+    fn key_parts(&mut self, keys: &[Expr], types: &[Type]) -> Vec<Value> {
+        keys.iter().zip(types).map(|(key, ty)| self.expr_as(key, ty).value()).collect()
+    }
+
+    pub(super) fn read_map(&mut self, map: MapId, key: Vec<Value>) -> Operand {
+        let ty = self.map_type(map);
+        Operand::one(self.blocks.value(Op::MapGet { map, key }, ty.clone()), ty)
+    }
+
+    /// The type that the map's value has in expressions.
+    pub(super) fn map_type(&self, map: MapId) -> Type {
+        // SANITY: the check refuses to read a map of another kind.
+        types::readable(&self.checked.maps[map.0 as usize].value).expect("a map that is read has a value")
+    }
+}

@@ -1,0 +1,149 @@
+//! Statements.
+
+use weir_event::{MapValue, Type};
+use weir_ir::{Op, Value};
+
+use crate::ast::{BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind};
+use crate::lower::Lowering;
+use crate::lower::block::{Slot, parts};
+use crate::lower::expr::Operand;
+
+impl Lowering<'_> {
+    /// A block in a scope of its own. What follows a `return` or `exit()` is left out.
+    pub(super) fn block(&mut self, block: &Block) {
+        let scope = self.variables.len();
+        for stmt in &block.stmts {
+            if !self.blocks.is_reachable() {
+                break;
+            }
+            self.stmt(stmt);
+        }
+        self.variables.truncate(scope);
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        match &stmt.kind {
+            StmtKind::Expr(expr) => self.effect_of(expr),
+            StmtKind::Let { variable, value, .. } => self.let_stmt(variable, value.as_ref()),
+            StmtKind::AssignVariable { variable, op: None, value } => self.assign_variable(variable, value),
+            StmtKind::AssignVariable { variable, op: Some(op), value } => self.update_variable(variable, *op, value),
+            StmtKind::AssignMap { map, op: None, value } => self.assign_map(map, value),
+            StmtKind::AssignMap { map, op: Some(op), value } => self.update_map(map, *op, value),
+            StmtKind::If { condition, then, otherwise } => self.if_stmt(condition, then, otherwise.as_ref()),
+            StmtKind::Block(block) => self.block(block),
+            StmtKind::Return => self.blocks.finish(),
+            StmtKind::Invalid => unreachable!("a script with a fault is not lowered"),
+        }
+    }
+
+    fn if_stmt(&mut self, condition: &Expr, then: &Block, otherwise: Option<&Block>) {
+        let scope = self.variables.len();
+        let (yes, no) = self.condition(condition);
+        self.merge(yes, scope, &[]);
+        self.block(then);
+        let mut ends: Vec<_> = self.jump(Vec::new()).into_iter().collect();
+        match otherwise {
+            None => ends.extend(no),
+            Some(otherwise) => {
+                self.merge(no, scope, &[]);
+                self.block(otherwise);
+                ends.extend(self.jump(Vec::new()));
+            }
+        }
+        self.merge(ends, scope, &[]);
+    }
+
+    // Scratch variables.
+
+    fn let_stmt(&mut self, variable: &Name, value: Option<&Expr>) {
+        // A variable that nothing is ever assigned to has no type, and nothing reads it.
+        let Some(ty) = self.checked.variables.get(&variable.span.start).cloned() else { return };
+        let values = match value {
+            Some(value) => self.expr_as(value, &ty).values,
+            None => parts(&ty).into_iter().map(|ty| self.zero(ty)).collect(),
+        };
+        self.variables.push(Slot { name: variable.text.clone(), ty, values });
+    }
+
+    fn assign_variable(&mut self, variable: &Name, value: &Expr) {
+        match self.slot(&variable.text) {
+            None => self.let_stmt(variable, Some(value)),
+            Some(slot) => {
+                let ty = self.variables[slot].ty.clone();
+                self.variables[slot].values = self.expr_as(value, &ty).values;
+            }
+        }
+    }
+
+    fn update_variable(&mut self, variable: &Name, op: BinaryOp, value: &Expr) {
+        let value = self.expr(value);
+        let slot = self.known_slot(&variable.text);
+        let old = self.variable(slot);
+        self.variables[slot].values = self.int_binary(op, &old, &value).values;
+    }
+
+    pub(super) fn slot(&self, name: &str) -> Option<usize> {
+        self.variables.iter().position(|slot| slot.name == name)
+    }
+
+    pub(super) fn known_slot(&self, name: &str) -> usize {
+        // SANITY: the check refuses a variable that is not declared.
+        self.slot(name).expect("a checked variable is in scope")
+    }
+
+    /// The value of a variable that was declared and not assigned.
+    fn zero(&mut self, ty: Type) -> Value {
+        let op = match &ty {
+            Type::Str { .. } => Op::Str(String::new()),
+            // No site has this cookie.
+            Type::Probe | Type::Func => Op::Int(-1),
+            Type::Int { .. } | Type::Tuple(_) => Op::Int(0),
+        };
+        self.blocks.value(op, ty)
+    }
+
+    // Maps.
+
+    fn assign_map(&mut self, map: &MapRef, value: &Expr) {
+        let id = self.map_id(&map.name.text);
+        let held = self.checked.maps[id.0 as usize].value.clone();
+        if let MapValue::Plain(ty) = held {
+            let value = self.expr_as(value, &ty).value();
+            let key = self.key(id, &map.keys);
+            self.blocks.effect(Op::MapSet { map: id, key, value });
+            return;
+        }
+        let ExprKind::Call { args, .. } = &value.kind else {
+            unreachable!("an aggregation map is assigned by its function");
+        };
+        let value = args.first().map(|arg| self.expr(arg).value());
+        let key = self.key(id, &map.keys);
+        self.blocks.effect(Op::Aggregate { map: id, key, value });
+    }
+
+    /// `+=` and `-=` are one atomic addition; the others read and write, and another thread may come between.
+    fn update_map(&mut self, map: &MapRef, op: BinaryOp, value: &Expr) {
+        let id = self.map_id(&map.name.text);
+        let value = self.expr(value);
+        let key = self.key(id, &map.keys);
+        match op {
+            BinaryOp::Add => {
+                self.add_to_map(id, key, value.value());
+            }
+            BinaryOp::Sub => {
+                let delta = self.negated(&value).value();
+                self.add_to_map(id, key, delta);
+            }
+            _ => {
+                let old = self.read_map(id, key.clone());
+                let value = self.int_binary(op, &old, &value).value();
+                self.blocks.effect(Op::MapSet { map: id, key, value });
+            }
+        }
+    }
+
+    pub(super) fn add_to_map(&mut self, map: weir_ir::MapId, key: Vec<Value>, delta: Value) -> Operand {
+        let ty = self.map_type(map);
+        Operand::one(self.blocks.value(Op::MapAdd { map, key, delta }, ty.clone()), ty)
+    }
+}

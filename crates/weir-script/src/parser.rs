@@ -1,0 +1,346 @@
+//! Text → [`ast::Script`]. Never fails: what cannot be read is said once and skipped.
+//!
+//! A script is an optional `config` block and clauses. Recovery is per statement: after a fault everything up to
+//! the next `;` or `}` is skipped, and faults on the way are not reported, so that one slip gives one message and
+//! the rest of the script is still read. Knows no builtin, function or probe kind; only the shape.
+
+mod expr;
+mod probe;
+mod stmt;
+
+use std::collections::VecDeque;
+
+use weir_source::{Diagnostic, SourceFile, Span};
+
+use crate::ast;
+use crate::lexer::Lexer;
+use crate::limits;
+use crate::token::{Token, TokenKind};
+use crate::unsupported::{self, Kind};
+
+/// Reads a script. The diagnostics are in the order of the text; there is no `Invalid` node without one.
+pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
+    if file.text.len() > limits::SCRIPT_BYTES_MAX {
+        let message =
+            format!("script is too long: {} bytes, the limit is {}", file.text.len(), limits::SCRIPT_BYTES_MAX);
+        return (ast::Script::default(), vec![Diagnostic::error(Span::new(0, 0), message)]);
+    }
+    let mut parser = Parser {
+        lexer: Lexer::new(&file.text),
+        ahead: VecDeque::new(),
+        diagnostics: Vec::new(),
+        recovering: false,
+        depth: 0,
+    };
+    let mut script = parser.script();
+    let mut diagnostics = parser.diagnostics;
+    diagnostics.append(&mut parser.lexer.diagnostics);
+    diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
+    diagnostics.dedup();
+    script.incomplete = !diagnostics.is_empty();
+    diagnostics.truncate(limits::DIAGNOSTICS_MAX);
+    (script, diagnostics)
+}
+
+/// The state of one parse.
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    /// Tokens read but not taken.
+    ahead: VecDeque<Token>,
+    diagnostics: Vec<Diagnostic>,
+    /// Set by a fault until the end of the statement; nothing more is reported meanwhile.
+    recovering: bool,
+    /// Open levels of blocks, brackets and prefix operators.
+    depth: u32,
+}
+
+impl Parser<'_> {
+    fn script(&mut self) -> ast::Script {
+        let mut script = ast::Script::default();
+        loop {
+            self.to_text();
+            self.recovering = false;
+            self.lexer.skip_blank();
+            let start = self.lexer.position;
+            let rest = &self.lexer.text[start..];
+            if rest.is_empty() {
+                return script;
+            }
+            if rest.starts_with('#') {
+                self.lexer.position += rest.find('\n').unwrap_or(rest.len());
+                let span = Span::new(start, start + rest.lines().next().unwrap_or_default().len());
+                self.fault(span, "not supported by weir yet: the C preprocessor", "write the value itself");
+            } else if self.at_config() {
+                let config = self.config();
+                if script.config.is_some() || !script.clauses.is_empty() {
+                    self.fault(
+                        config.span,
+                        "the config block must come first, and once",
+                        "move it to the top of the script",
+                    );
+                } else {
+                    script.config = Some(config);
+                }
+            } else if !self.unsupported_definition() {
+                script.clauses.extend(self.clause());
+            }
+        }
+    }
+
+    /// Attach points, predicate and block. None if there is nothing to run.
+    fn clause(&mut self) -> Option<ast::Clause> {
+        let start = self.lexer.position;
+        let probes = self.attach_points();
+        self.lexer.skip_blank();
+        let at = self.lexer.position;
+        let predicate = if self.lexer.text[at..].starts_with('/') { self.predicate() } else { None };
+        if !self.peek().is("{") {
+            let found = self.found();
+            let span = self.peek_span();
+            let message = format!("expected `{{`, `,` or `/` after the probe, found {found}");
+            self.fault(span, &message, "a program is `probe /predicate/ { statements }`");
+            self.recovering = true;
+            self.skip_past_block();
+            return None;
+        }
+        let body = self.block();
+        if probes.is_empty() {
+            return None;
+        }
+        let span = Span::new(start, body.span.end as usize);
+        Some(ast::Clause { probes, predicate, body, span })
+    }
+
+    fn predicate(&mut self) -> Option<ast::Expr> {
+        let slash = Span::new(self.lexer.position, self.lexer.position + 1);
+        self.lexer.position += 1;
+        if self.peek().is("{") {
+            self.fault(slash, "the predicate is not closed", "write `/condition/ {`");
+            return None;
+        }
+        let expr = self.expr();
+        if *self.peek() == TokenKind::EndPredicate {
+            self.bump();
+        } else {
+            let found = self.found();
+            let span = self.peek_span();
+            self.fault(span, &format!("expected `/` and `{{` after the predicate, found {found}"), "write `/condition/ {`");
+            while !self.peek().is("{") && *self.peek() != TokenKind::Eof {
+                self.bump();
+            }
+        }
+        self.recovering = false;
+        Some(expr)
+    }
+
+    fn at_config(&mut self) -> bool {
+        let rest = &self.lexer.text[self.lexer.position..];
+        let Some(after) = rest.strip_prefix("config") else { return false };
+        let after = after.trim_start();
+        after.starts_with('=') && !after.starts_with("==")
+    }
+
+    fn config(&mut self) -> ast::Config {
+        let start = self.bump().span;
+        self.bump();
+        let mut entries = Vec::new();
+        if !self.expect("{", "after `config =`") {
+            self.skip_past_block();
+            return ast::Config { entries, span: start };
+        }
+        loop {
+            match self.peek() {
+                TokenKind::Eof => {
+                    self.fault(start, "the config block is not closed", "add `}`");
+                    break;
+                }
+                kind if kind.is("}") => break,
+                kind if kind.is(";") => {
+                    self.bump();
+                }
+                _ => entries.extend(self.config_entry()),
+            }
+        }
+        let end = self.bump().span;
+        ast::Config { entries, span: start.to(end) }
+    }
+
+    fn config_entry(&mut self) -> Option<ast::ConfigEntry> {
+        let key = self.bump();
+        let entry = if key.kind != TokenKind::Ident {
+            self.fault(key.span, "expected the name of a setting", "write `config = { max_strlen = 200; }`");
+            None
+        } else if self.expect("=", "after the name of a setting") {
+            let value = self.expr();
+            let key = ast::Name { text: self.text_of(key.span), span: key.span };
+            Some(ast::ConfigEntry { key, value })
+        } else {
+            None
+        };
+        if !self.recovering && !self.peek().is(";") && !self.peek().is("}") {
+            let found = self.found();
+            let span = self.peek_span();
+            self.fault(span, &format!("expected `;` after the setting, found {found}"), "end each setting with `;`");
+        }
+        self.recover();
+        entry
+    }
+
+    /// Reports and skips what only bpftrace's preamble has. False if there is none here.
+    fn unsupported_definition(&mut self) -> bool {
+        let start = self.lexer.position;
+        let rest = &self.lexer.text[start..];
+        let word = &rest[..crate::lexer::word_length(rest)];
+        let after = rest[word.len()..].chars().next();
+        let Some(row) = unsupported::find(Kind::Definition, word) else { return false };
+        if after.is_some_and(|c| !c.is_whitespace()) {
+            return false;
+        }
+        self.fault(Span::new(start, start + word.len()), &row.message(), row.hint);
+        self.recovering = true;
+        self.skip_past_block();
+        true
+    }
+
+    // Tokens.
+
+    fn peek(&mut self) -> &TokenKind {
+        &self.peek_at(0).kind
+    }
+
+    fn peek_span(&mut self) -> Span {
+        self.peek_at(0).span
+    }
+
+    fn peek_at(&mut self, index: usize) -> &Token {
+        while self.ahead.len() <= index {
+            let token = self.lexer.next();
+            self.ahead.push_back(token);
+        }
+        &self.ahead[index]
+    }
+
+    /// Takes the next token. At the end it is the end again.
+    fn bump(&mut self) -> Token {
+        self.peek_at(0);
+        if self.ahead[0].kind == TokenKind::Eof {
+            return self.ahead[0].clone();
+        }
+        // SANITY: peek_at(0) put one there.
+        self.ahead.pop_front().expect("a token is ahead")
+    }
+
+    fn eat(&mut self, punct: &str) -> bool {
+        let there = self.peek().is(punct);
+        if there {
+            self.bump();
+        }
+        there
+    }
+
+    fn expect(&mut self, punct: &str, place: &str) -> bool {
+        if self.eat(punct) {
+            return true;
+        }
+        let found = self.found();
+        let span = self.peek_span();
+        self.fault(span, &format!("expected `{punct}` {place}, found {found}"), &format!("write `{punct}` here"));
+        false
+    }
+
+    /// Back from tokens to text, to read an attach point.
+    fn to_text(&mut self) {
+        if let Some(token) = self.ahead.pop_front() {
+            self.lexer.position = token.span.start as usize;
+            self.ahead.clear();
+        }
+    }
+
+    fn text_of(&self, span: Span) -> String {
+        self.lexer.text[span.start as usize..span.end as usize].to_string()
+    }
+
+    /// The next token as a message names it.
+    fn found(&mut self) -> String {
+        let token = self.peek_at(0).clone();
+        match token.kind {
+            TokenKind::Eof => "the end of the script".to_string(),
+            _ => {
+                let text: String = self.text_of(token.span).chars().take(32).collect();
+                format!("`{}`", text.escape_debug().to_string().replace("\\\"", "\""))
+            }
+        }
+    }
+
+    // Faults.
+
+    /// Reports a fault that makes the rest of the statement unreadable.
+    fn fault(&mut self, span: Span, message: &str, hint: &str) {
+        // A token that the lexer refused has been reported already.
+        let reported = self.ahead.front().is_some_and(|t| t.kind == TokenKind::Invalid && t.span == span);
+        if !self.recovering && !reported {
+            self.diagnostics.push(Diagnostic::error(span, message).with_hint(hint));
+        }
+        self.recovering = true;
+    }
+
+    /// Runs `read` one level deeper, or reports that there are too many.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.depth == limits::NESTING_MAX {
+            let span = self.peek_span();
+            self.too_deep(span);
+            return None;
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        Some(result)
+    }
+
+    fn too_deep(&mut self, span: Span) {
+        let message = format!("too deeply nested: the limit is {} levels", limits::NESTING_MAX);
+        self.fault(span, &message, "use scratch variables for the parts");
+    }
+
+    /// After a fault: skips to the end of the statement, past a `;` but not past a `}`.
+    fn recover(&mut self) {
+        if !self.recovering {
+            return;
+        }
+        let mut open = 0u32;
+        loop {
+            let kind = self.peek().clone();
+            if kind == TokenKind::Eof || (open == 0 && kind.is("}")) {
+                break;
+            }
+            self.bump();
+            if kind.is("{") {
+                open += 1;
+            } else if kind.is("}") {
+                open -= 1;
+                if open == 0 {
+                    break;
+                }
+            } else if open == 0 && kind.is(";") {
+                break;
+            }
+        }
+        self.recovering = false;
+    }
+
+    /// After a fault outside of blocks: skips past the next block, or past a `;` before one.
+    fn skip_past_block(&mut self) {
+        let mut open = 0u32;
+        loop {
+            let kind = self.bump().kind;
+            if kind.is("{") {
+                open += 1;
+            } else if kind.is("}") {
+                open = open.saturating_sub(1);
+            }
+            if kind == TokenKind::Eof || (open == 0 && (kind.is("}") || kind.is(";"))) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Expressions, by precedence climbing over [`ast::BINARY_OPS`](crate::ast::BINARY_OPS).
+
+use weir_source::Span;
+
+use crate::ast::{BINARY_OPS, BinaryOp, Expr, ExprKind, INT_TYPES, IntType, MapRef, Name, UnaryOp};
+use crate::limits;
+use crate::parser::Parser;
+use crate::token::TokenKind;
+use crate::unsupported::{self, Kind};
+
+impl Parser<'_> {
+    /// Any expression: a ternary or what binds tighter.
+    pub(super) fn expr(&mut self) -> Expr {
+        let span = self.peek_span();
+        self.nested(Self::ternary).unwrap_or_else(|| invalid(span))
+    }
+
+    fn ternary(&mut self) -> Expr {
+        let condition = self.binary(1);
+        if self.recovering || !self.eat("?") {
+            return condition;
+        }
+        let then = self.expr();
+        if self.recovering || !self.expect(":", "in `condition ? a : b`") {
+            return invalid(condition.span);
+        }
+        let otherwise = self.expr();
+        let span = condition.span.to(otherwise.span);
+        let (condition, then, otherwise) = (Box::new(condition), Box::new(then), Box::new(otherwise));
+        self.node(ExprKind::Ternary { condition, then, otherwise }, span)
+    }
+
+    fn binary(&mut self, least: u8) -> Expr {
+        let mut left = self.unary();
+        while !self.recovering {
+            let op_span = self.peek_span();
+            let Some((op, binding)) = binary_op(self.peek()) else { break };
+            if binding < least {
+                break;
+            }
+            self.bump();
+            let right = self.binary(binding + 1);
+            let span = left.span.to(right.span);
+            left = self.node(ExprKind::Binary { op, op_span, left: Box::new(left), right: Box::new(right) }, span);
+        }
+        left
+    }
+
+    fn unary(&mut self) -> Expr {
+        let start = self.peek_span();
+        let op = match self.peek() {
+            TokenKind::Punct("-") => UnaryOp::Negate,
+            TokenKind::Punct("~") => UnaryOp::BitNot,
+            TokenKind::Punct("!") => UnaryOp::Not,
+            TokenKind::Punct("++") => return self.prefix_step(true),
+            TokenKind::Punct("--") => return self.prefix_step(false),
+            TokenKind::Punct("*") => return self.refuse("pointer dereference `*`", "`str(p)` reads a string"),
+            TokenKind::Punct("&") => return self.refuse("the address of `&`", "only `argN` holds addresses"),
+            _ => return self.postfix(),
+        };
+        if op == UnaryOp::Negate {
+            if let TokenKind::Int(magnitude) = self.peek_at(1).kind {
+                return self.negative_literal(magnitude);
+            }
+        }
+        self.bump();
+        let operand = self.nested(Self::unary).unwrap_or_else(|| invalid(start));
+        let span = start.to(operand.span);
+        self.node(ExprKind::Unary { op, operand: Box::new(operand) }, span)
+    }
+
+    fn negative_literal(&mut self, magnitude: u64) -> Expr {
+        let span = self.bump().span.to(self.bump().span);
+        if magnitude > 1 << 63 {
+            let message = format!("`-{magnitude}` does not fit in 64 bits");
+            self.fault(span, &message, "the smallest is -9223372036854775808");
+        }
+        Expr::new(ExprKind::Int { magnitude, negative: true }, span)
+    }
+
+    fn prefix_step(&mut self, increment: bool) -> Expr {
+        let start = self.bump().span;
+        let target = self.primary();
+        let span = start.to(target.span);
+        self.step(target, increment, true, span)
+    }
+
+    fn step(&mut self, target: Expr, increment: bool, prefix: bool, span: Span) -> Expr {
+        if !matches!(target.kind, ExprKind::Variable(_) | ExprKind::Map(_) | ExprKind::Invalid) {
+            let symbol = if increment { "++" } else { "--" };
+            let message = format!("`{symbol}` needs a map or a scratch variable");
+            self.fault(target.span, &message, "such as `@count++` or `$i++`");
+            return invalid(span);
+        }
+        self.node(ExprKind::Step { target: Box::new(target), increment, prefix }, span)
+    }
+
+    fn postfix(&mut self) -> Expr {
+        let mut expr = self.primary();
+        while !self.recovering {
+            let next = self.peek_span();
+            match self.peek() {
+                TokenKind::Punct(symbol @ ("++" | "--")) => {
+                    let increment = *symbol == "++";
+                    self.bump();
+                    let span = expr.span.to(next);
+                    expr = self.step(expr, increment, false, span);
+                }
+                TokenKind::Punct(".") => expr = self.part(expr),
+                TokenKind::Punct("->") => return self.refuse("struct fields", "`str(argN)` reads a string"),
+                TokenKind::Punct("[") => return self.refuse("array elements", "a map takes its keys as `@name[key]`"),
+                _ => break,
+            }
+        }
+        expr
+    }
+
+    fn part(&mut self, tuple: Expr) -> Expr {
+        self.bump();
+        let token = self.peek_at(0).clone();
+        match token.kind {
+            TokenKind::Int(index) => {
+                self.bump();
+                let span = tuple.span.to(token.span);
+                self.node(ExprKind::Part { tuple: Box::new(tuple), index }, span)
+            }
+            _ => self.refuse("struct fields", "a part of a tuple is `$t.0`"),
+        }
+    }
+
+    fn primary(&mut self) -> Expr {
+        let token = self.peek_at(0).clone();
+        let span = token.span;
+        let kind = match token.kind {
+            TokenKind::Int(magnitude) => ExprKind::Int { magnitude, negative: false },
+            TokenKind::Str(text) => ExprKind::Str(text),
+            TokenKind::Variable => ExprKind::Variable(self.text_of(span)),
+            TokenKind::Param(index) => ExprKind::Param(index),
+            TokenKind::ParamCount => ExprKind::ParamCount,
+            TokenKind::Map => return self.map(),
+            TokenKind::Ident => return self.word(),
+            TokenKind::Punct("(") => return self.parenthesis(),
+            _ => {
+                let found = self.found();
+                self.fault(span, &format!("expected an expression, found {found}"), "such as a number, `pid` or `@name`");
+                return invalid(span);
+            }
+        };
+        self.bump();
+        Expr::new(kind, span)
+    }
+
+    fn map(&mut self) -> Expr {
+        let name = self.bump().span;
+        let mut span = name;
+        let mut keys = Vec::new();
+        if self.eat("[") {
+            keys = self.list();
+            span = name.to(self.peek_span());
+            if keys.is_empty() && !self.recovering {
+                self.fault(span, "expected a key between `[` and `]`", "a map without a key is `@name` alone");
+            }
+            self.expect("]", "after the map's key");
+        }
+        let name = Name { text: self.text_of(name), span: name };
+        self.node(ExprKind::Map(MapRef { name, keys, span }), span)
+    }
+
+    /// A name or a call.
+    fn word(&mut self) -> Expr {
+        let span = self.bump().span;
+        let text = self.text_of(span);
+        if let Some(row) = unsupported::find(Kind::Statement, &text) {
+            self.fault(span, &row.message(), row.hint);
+            return invalid(span);
+        }
+        if matches!(text.as_str(), "if" | "else" | "let" | "return" | "config") {
+            let message = format!("expected an expression, found the keyword `{text}`");
+            self.fault(span, &message, "a keyword cannot be a name");
+            return invalid(span);
+        }
+        if !self.peek().is("(") {
+            return Expr::new(ExprKind::Name(text), span);
+        }
+        if let Some(row) = unsupported::find(Kind::Operator, &text) {
+            // Its arguments may be types, which cannot be read as expressions.
+            self.fault(span, &row.message(), row.hint);
+            return invalid(span);
+        }
+        self.bump();
+        let args = self.list();
+        let end = self.peek_span();
+        self.expect(")", &format!("after the arguments of `{text}`"));
+        self.node(ExprKind::Call { function: Name { text, span }, args }, span.to(end))
+    }
+
+    /// Expressions with commas between, up to a closing bracket (not taken).
+    fn list(&mut self) -> Vec<Expr> {
+        let mut items = Vec::new();
+        if self.peek().is(")") || self.peek().is("]") {
+            return items;
+        }
+        loop {
+            items.push(self.expr());
+            if self.recovering || !self.eat(",") {
+                return items;
+            }
+        }
+    }
+
+    /// A cast, a tuple or an expression in parentheses.
+    fn parenthesis(&mut self) -> Expr {
+        let open = self.peek_span();
+        if let Some(ty) = self.cast_ahead() {
+            (0..3).for_each(|_| drop(self.bump()));
+            let operand = self.nested(Self::unary).unwrap_or_else(|| invalid(open));
+            let span = open.to(operand.span);
+            return self.node(ExprKind::Cast { ty, operand: Box::new(operand) }, span);
+        }
+        if let Some(what) = self.unsupported_cast_ahead() {
+            return self.refuse(what, "casts are (int8) … (int64) and (uint8) … (uint64)");
+        }
+        self.bump();
+        let mut items = self.list();
+        let close = self.peek_span();
+        if self.recovering || !self.expect(")", "to match `(`") {
+            return invalid(open);
+        }
+        let span = open.to(close);
+        match items.len() {
+            0 => {
+                self.fault(span, "expected an expression between `(` and `)`", "a tuple has at least two parts");
+                invalid(span)
+            }
+            1 => {
+                // SANITY: there is exactly one.
+                let inner = items.pop().expect("one item");
+                Expr { span, ..inner }
+            }
+            _ => self.node(ExprKind::Tuple(items), span),
+        }
+    }
+
+    fn cast_ahead(&mut self) -> Option<IntType> {
+        if self.peek_at(1).kind != TokenKind::Ident || !self.peek_at(2).kind.is(")") {
+            return None;
+        }
+        let span = self.peek_at(1).span;
+        let name = self.text_of(span);
+        INT_TYPES.iter().find(|(known, _)| *known == name).map(|(_, ty)| *ty)
+    }
+
+    /// `(struct x *)`, `(uint8 *)`, `(bool)`: what such a cast is called.
+    fn unsupported_cast_ahead(&mut self) -> Option<&'static str> {
+        if self.peek_at(1).kind != TokenKind::Ident {
+            return None;
+        }
+        let span = self.peek_at(1).span;
+        let name = self.text_of(span);
+        let is_type = INT_TYPES.iter().any(|(known, _)| *known == name);
+        match name.as_str() {
+            "struct" | "union" | "enum" => Some("casts to structs"),
+            "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "string" | "buffer" | "inet" => {
+                Some("this cast")
+            }
+            _ if is_type && self.peek_at(2).kind.is("*") => Some("casts to pointers"),
+            _ if is_type => Some("casts to arrays"),
+            _ => None,
+        }
+    }
+
+    fn refuse(&mut self, what: &str, hint: &str) -> Expr {
+        let span = self.peek_span();
+        self.fault(span, &format!("not supported by weir yet: {what}"), hint);
+        invalid(span)
+    }
+
+    /// A node, unless it is higher than the stages after this one may recurse.
+    fn node(&mut self, kind: ExprKind, span: Span) -> Expr {
+        let expr = Expr::new(kind, span);
+        if expr.height > limits::NESTING_MAX {
+            self.too_deep(span);
+            return invalid(span);
+        }
+        expr
+    }
+}
+
+fn binary_op(kind: &TokenKind) -> Option<(BinaryOp, u8)> {
+    let TokenKind::Punct(punct) = kind else { return None };
+    BINARY_OPS.iter().find(|(_, symbol, _)| symbol == punct).map(|(op, _, binding)| (*op, *binding))
+}
+
+fn invalid(span: Span) -> Expr {
+    Expr::new(ExprKind::Invalid, span)
+}

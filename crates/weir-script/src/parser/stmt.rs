@@ -1,0 +1,199 @@
+//! Statements and blocks.
+
+use weir_source::Span;
+
+use crate::ast::{ASSIGN_OPS, Block, Expr, ExprKind, INT_TYPES, IntType, MapRef, Name, Stmt, StmtKind};
+use crate::parser::Parser;
+use crate::token::TokenKind;
+use crate::unsupported::{self, Kind};
+
+impl Parser<'_> {
+    /// A block; the next token is its `{`.
+    pub(super) fn block(&mut self) -> Block {
+        let open = self.bump().span;
+        let stmts = self.nested(|parser| parser.stmts(open)).unwrap_or_default();
+        self.recover();
+        let close = self.peek_span();
+        self.eat("}");
+        Block { stmts, span: open.to(close) }
+    }
+
+    fn stmts(&mut self, open: Span) -> Vec<Stmt> {
+        let mut stmts = Vec::new();
+        loop {
+            match self.peek() {
+                TokenKind::Eof => {
+                    self.fault(open, "the block is not closed", "add `}`");
+                    return stmts;
+                }
+                kind if kind.is("}") => return stmts,
+                kind if kind.is(";") => {
+                    self.bump();
+                }
+                _ => stmts.push(self.stmt()),
+            }
+        }
+    }
+
+    fn stmt(&mut self) -> Stmt {
+        let start = self.peek_span();
+        let word = if *self.peek() == TokenKind::Ident { self.text_of(start) } else { String::new() };
+        let (kind, needs_end) = match word.as_str() {
+            "if" => (self.if_stmt(), false),
+            "let" => (self.let_stmt(), true),
+            "return" => (self.return_stmt(), true),
+            "else" => {
+                self.fault(start, "`else` without an `if`", "write `if (…) { … } else { … }`");
+                (StmtKind::Invalid, false)
+            }
+            _ if self.peek().is("{") => (StmtKind::Block(self.block()), false),
+            _ => match unsupported::find(Kind::Statement, &word) {
+                Some(row) => {
+                    self.fault(start, &row.message(), row.hint);
+                    (StmtKind::Invalid, false)
+                }
+                None => (self.simple_stmt(), true),
+            },
+        };
+        let end = self.end_of_stmt(needs_end);
+        let kind = if self.recovering && !matches!(kind, StmtKind::If { .. }) { StmtKind::Invalid } else { kind };
+        self.recover();
+        Stmt { kind, span: start.to(end) }
+    }
+
+    /// Takes the `;`. Where it is missing, says so and goes on with what follows. Returns where the statement ends.
+    fn end_of_stmt(&mut self, needs_end: bool) -> Span {
+        let next = self.peek_span();
+        if self.recovering || !needs_end || self.eat(";") || self.peek().is("}") || *self.peek() == TokenKind::Eof {
+            return Span { start: next.start, end: next.start };
+        }
+        let found = self.found();
+        self.fault(next, &format!("expected `;` or `}}`, found {found}"), "end each statement with `;`");
+        // Reading on here, instead of skipping, finds the faults of the next statement. An unmatched closing
+        // bracket would only be reported twice.
+        self.recovering = self.peek().is(")") || self.peek().is("]") || self.peek().is("=");
+        Span { start: next.start, end: next.start }
+    }
+
+    fn if_stmt(&mut self) -> StmtKind {
+        self.bump();
+        let condition = self.expr();
+        if self.recovering {
+            // The condition is unreadable; the blocks may not be.
+            while !matches!(self.peek(), TokenKind::Eof) && !["{", "}", ";"].iter().any(|p| self.peek().is(p)) {
+                self.bump();
+            }
+            if !self.peek().is("{") {
+                return StmtKind::Invalid;
+            }
+            self.recovering = false;
+        }
+        let Some(then) = self.braced("the condition of `if`") else { return StmtKind::Invalid };
+        let otherwise = self.otherwise();
+        StmtKind::If { condition, then, otherwise }
+    }
+
+    fn otherwise(&mut self) -> Option<Block> {
+        if *self.peek() != TokenKind::Ident {
+            return None;
+        }
+        let span = self.peek_span();
+        if self.text_of(span) != "else" {
+            return None;
+        }
+        self.bump();
+        let next = self.peek_span();
+        if *self.peek() == TokenKind::Ident && self.text_of(next) == "if" {
+            let kind = self.nested(|parser| parser.if_stmt()).unwrap_or(StmtKind::Invalid);
+            let end = self.peek_span();
+            let span = next.to(Span { start: end.start, end: end.start });
+            return Some(Block { stmts: vec![Stmt { kind, span }], span });
+        }
+        self.braced("`else`")
+    }
+
+    fn braced(&mut self, after: &str) -> Option<Block> {
+        if self.peek().is("{") {
+            return Some(self.block());
+        }
+        let found = self.found();
+        let span = self.peek_span();
+        self.fault(span, &format!("expected `{{` after {after}, found {found}"), "the braces are never optional");
+        None
+    }
+
+    fn let_stmt(&mut self) -> StmtKind {
+        self.bump();
+        let token = self.bump();
+        if token.kind != TokenKind::Variable {
+            self.fault(token.span, "expected a scratch variable after `let`", "write `let $name = value;`");
+            return StmtKind::Invalid;
+        }
+        let variable = Name { text: self.text_of(token.span), span: token.span };
+        let ty = if self.eat(":") { self.let_type() } else { None };
+        let value = if !self.recovering && self.eat("=") { Some(self.expr()) } else { None };
+        StmtKind::Let { variable, ty, value }
+    }
+
+    fn let_type(&mut self) -> Option<IntType> {
+        let token = self.bump();
+        let name = self.text_of(token.span);
+        match INT_TYPES.iter().find(|(known, _)| *known == name) {
+            Some((_, ty)) => Some(*ty),
+            None => {
+                let message = format!("not supported by weir yet: declaring the type `{}`", name.escape_debug());
+                self.fault(token.span, &message, "leave the type out; it is that of the first value");
+                None
+            }
+        }
+    }
+
+    fn return_stmt(&mut self) -> StmtKind {
+        self.bump();
+        if !self.peek().is(";") && !self.peek().is("}") && *self.peek() != TokenKind::Eof {
+            let span = self.peek_span();
+            self.fault(span, "a probe's block returns no value", "write `return;`");
+        }
+        StmtKind::Return
+    }
+
+    /// An expression or an assignment.
+    fn simple_stmt(&mut self) -> StmtKind {
+        let target = self.expr();
+        if self.recovering {
+            return StmtKind::Invalid;
+        }
+        let op = match self.peek() {
+            TokenKind::Punct("=") => None,
+            TokenKind::Punct(punct) => match ASSIGN_OPS.iter().find(|(symbol, _)| symbol == punct) {
+                Some((_, op)) => Some(*op),
+                None => return StmtKind::Expr(target),
+            },
+            _ => return StmtKind::Expr(target),
+        };
+        let Some(place) = place_of(target) else {
+            let span = self.peek_span();
+            self.fault(span, "only a map or a scratch variable can be assigned to", "write `@name = …` or `$name = …`");
+            return StmtKind::Invalid;
+        };
+        self.bump();
+        let value = self.expr();
+        match place {
+            Place::Variable(variable) => StmtKind::AssignVariable { variable, op, value },
+            Place::Map(map) => StmtKind::AssignMap { map, op, value },
+        }
+    }
+}
+
+enum Place {
+    Variable(Name),
+    Map(MapRef),
+}
+
+fn place_of(expr: Expr) -> Option<Place> {
+    match expr.kind {
+        ExprKind::Variable(text) => Some(Place::Variable(Name { text, span: expr.span })),
+        ExprKind::Map(map) => Some(Place::Map(map)),
+        _ => None,
+    }
+}

@@ -1,0 +1,127 @@
+//! The types of expressions, and the rules that the check and the lowering share.
+//!
+//! Every integer has 64 bits and a sign. Signedness follows bpftrace 0.23: an operation is signed if both sides
+//! are. Division, remainder, comparison, `min`, `max` and printing depend on it. Different from bpftrace: signed
+//! division and remainder are signed (bpftrace divides unsigned and warns that the result is undefined).
+//! `>>` moves in zeros for both signs, as in bpftrace.
+
+use weir_event::{MapValue, Type};
+use weir_ir::{BinOp, CmpOp};
+
+use crate::ast::BinaryOp;
+
+/// What the check knows of an expression.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Ty {
+    /// Not known yet (a map that is assigned further down), or faulty and reported: fits everything.
+    Unknown,
+    /// A call that gives no value, such as `printf`.
+    None,
+    Value(Type),
+}
+
+/// How an IR operation is spelled for a pair of integers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum IntOp {
+    Bin(BinOp),
+    Cmp(CmpOp),
+}
+
+/// The operation for `op` on integers of these signs, and the sign of the result.
+pub(crate) fn int_op(op: BinaryOp, left_signed: bool, right_signed: bool) -> (IntOp, bool) {
+    let signed = left_signed && right_signed;
+    let by_sign = |s: CmpOp, u: CmpOp| (IntOp::Cmp(if signed { s } else { u }), true);
+    match op {
+        BinaryOp::Add => (IntOp::Bin(BinOp::Add), signed),
+        BinaryOp::Sub => (IntOp::Bin(BinOp::Sub), signed),
+        BinaryOp::Mul => (IntOp::Bin(BinOp::Mul), signed),
+        BinaryOp::Div => (IntOp::Bin(if signed { BinOp::SDiv } else { BinOp::UDiv }), signed),
+        BinaryOp::Mod => (IntOp::Bin(if signed { BinOp::SMod } else { BinOp::UMod }), signed),
+        BinaryOp::BitAnd => (IntOp::Bin(BinOp::And), signed),
+        BinaryOp::BitOr => (IntOp::Bin(BinOp::Or), signed),
+        BinaryOp::BitXor => (IntOp::Bin(BinOp::Xor), signed),
+        BinaryOp::Shl => (IntOp::Bin(BinOp::Shl), left_signed),
+        BinaryOp::Shr => (IntOp::Bin(BinOp::LShr), left_signed),
+        BinaryOp::Eq => (IntOp::Cmp(CmpOp::Eq), true),
+        BinaryOp::Ne => (IntOp::Cmp(CmpOp::Ne), true),
+        BinaryOp::Lt => by_sign(CmpOp::SLt, CmpOp::ULt),
+        BinaryOp::Le => by_sign(CmpOp::SLe, CmpOp::ULe),
+        BinaryOp::Gt => by_sign(CmpOp::SGt, CmpOp::UGt),
+        BinaryOp::Ge => by_sign(CmpOp::SGe, CmpOp::UGe),
+        BinaryOp::LogicalAnd | BinaryOp::LogicalOr => unreachable!("&& and || are control flow"),
+    }
+}
+
+/// Widens `place` so that `value` fits: integers keep the first sign, strings take the longer length. False if
+/// the two are different kinds.
+pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
+    match (place, value) {
+        (Type::Int { .. }, Type::Int { .. }) | (Type::Probe, Type::Probe) | (Type::Func, Type::Func) => true,
+        (Type::Str { bytes }, Type::Str { bytes: other }) => {
+            *bytes = (*bytes).max(*other);
+            true
+        }
+        (Type::Tuple(parts), Type::Tuple(others)) if parts.len() == others.len() => {
+            parts.iter_mut().zip(others).all(|(part, other)| unify(part, other))
+        }
+        _ => false,
+    }
+}
+
+/// The common type of two values, either of which may be taken: `?:`. Signed if both are.
+pub(crate) fn join(left: &Type, right: &Type) -> Option<Type> {
+    match (left, right) {
+        (Type::Int { signed: a }, Type::Int { signed: b }) => Some(Type::Int { signed: *a && *b }),
+        (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
+            a.iter().zip(b).map(|(a, b)| join(a, b)).collect::<Option<Vec<_>>>().map(Type::Tuple)
+        }
+        _ => {
+            let mut joined = left.clone();
+            unify(&mut joined, right).then_some(joined)
+        }
+    }
+}
+
+/// The type that reading a map gives, if it can be read in an expression: bpftrace's "castable" maps as integers.
+pub(crate) fn readable(value: &MapValue) -> Option<Type> {
+    match value {
+        MapValue::Plain(ty) => Some(ty.clone()),
+        MapValue::Count => Some(Type::I64),
+        MapValue::Sum { signed } | MapValue::Avg { signed } | MapValue::Min { signed } | MapValue::Max { signed } => {
+            Some(Type::Int { signed: *signed })
+        }
+        MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. } => None,
+    }
+}
+
+/// Bytes of a string type that holds `length` characters and a NUL.
+pub(crate) fn string_bytes(length: u64) -> u32 {
+    u32::try_from((length.saturating_add(1)).next_multiple_of(8)).unwrap_or(u32::MAX & !7)
+}
+
+/// A type as messages name it.
+pub(crate) fn describe(ty: &Type) -> String {
+    match ty {
+        Type::Int { signed: true } => "int64".to_string(),
+        Type::Int { signed: false } => "uint64".to_string(),
+        Type::Str { .. } => "string".to_string(),
+        Type::Probe => "probe name".to_string(),
+        Type::Func => "function name".to_string(),
+        Type::Tuple(parts) => format!("({})", parts.iter().map(describe).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// A map's value as messages name it.
+pub(crate) fn describe_map(value: &MapValue) -> String {
+    match value {
+        MapValue::Plain(ty) => describe(ty),
+        MapValue::Count => "count".to_string(),
+        MapValue::Sum { .. } => "sum".to_string(),
+        MapValue::Avg { .. } => "avg".to_string(),
+        MapValue::Stats { .. } => "stats".to_string(),
+        MapValue::Min { .. } => "min".to_string(),
+        MapValue::Max { .. } => "max".to_string(),
+        MapValue::Hist => "hist".to_string(),
+        MapValue::Lhist { .. } => "lhist".to_string(),
+    }
+}

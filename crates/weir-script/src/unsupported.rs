@@ -1,0 +1,200 @@
+//! What bpftrace 0.23 and later have and weir does not have yet: recognised by name, so that the message can say
+//! so instead of "unknown". One row each; the row goes when the feature comes.
+
+/// Where the name can stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Function,
+    Builtin,
+    Probe,
+    Statement,
+    /// Looks like a call, but takes types.
+    Operator,
+    /// Outside of clauses.
+    Definition,
+    Setting,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unsupported {
+    pub kind: Kind,
+    pub name: &'static str,
+    pub hint: &'static str,
+}
+
+impl Unsupported {
+    pub(crate) fn message(&self) -> String {
+        let what = match self.kind {
+            Kind::Function => format!("the function `{}`", self.name),
+            Kind::Builtin => format!("the builtin `{}`", self.name),
+            Kind::Probe => format!("`{}` probes", self.name),
+            Kind::Statement | Kind::Definition | Kind::Operator => format!("`{}`", self.name),
+            Kind::Setting => format!("the setting `{}`", self.name),
+        };
+        format!("not supported by weir yet: {what}")
+    }
+}
+
+/// The row of `name`, if it stands for something of that kind.
+pub(crate) fn find(kind: Kind, name: &str) -> Option<&'static Unsupported> {
+    UNSUPPORTED.iter().find(|row| row.kind == kind && row.name == name)
+}
+
+const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported {
+    Unsupported { kind, name, hint }
+}
+
+const LOOPS: &str = "there are no loops yet; repeat the statements, or count in a map";
+const STACKS: &str = "stacks are not recorded yet; `func` and `probe` tell where";
+const USER_FUNCTIONS: &str = "weir traces entries of user functions: `uprobe:BINARY:FUNCTION`";
+const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
+const STRINGS: &str = "strings can be compared with `==` and `!=`";
+const KERNEL: &str = "weir runs inside the process and does not read kernel memory";
+const IDENTITY: &str = "`pid`, `tid`, `comm` and `cpu` are there";
+const LATER: &str = "`printf` can print the number itself";
+const UNSAFE: &str = "weir does not act on the system it observes";
+const TYPES: &str = "values are 64-bit integers, strings and tuples";
+const CLOCK: &str = "`nsecs` and `elapsed` are there";
+const PLAIN: &str = "write the statements in each clause";
+const ONLY_SETTINGS: &str = "settings are max_strlen, max_map_keys, max_probes and missing_probes";
+
+pub(crate) const UNSUPPORTED: &[Unsupported] = &[
+    row(Kind::Probe, "uretprobe", USER_FUNCTIONS),
+    row(Kind::Probe, "ur", USER_FUNCTIONS),
+    row(Kind::Probe, "usdt", USER_FUNCTIONS),
+    row(Kind::Probe, "U", USER_FUNCTIONS),
+    row(Kind::Probe, "kprobe", USER_FUNCTIONS),
+    row(Kind::Probe, "k", USER_FUNCTIONS),
+    row(Kind::Probe, "kretprobe", USER_FUNCTIONS),
+    row(Kind::Probe, "kr", USER_FUNCTIONS),
+    row(Kind::Probe, "fentry", USER_FUNCTIONS),
+    row(Kind::Probe, "f", USER_FUNCTIONS),
+    row(Kind::Probe, "fexit", USER_FUNCTIONS),
+    row(Kind::Probe, "fr", USER_FUNCTIONS),
+    row(Kind::Probe, "kfunc", USER_FUNCTIONS),
+    row(Kind::Probe, "kretfunc", USER_FUNCTIONS),
+    row(Kind::Probe, "tracepoint", EVENTS),
+    row(Kind::Probe, "t", EVENTS),
+    row(Kind::Probe, "rawtracepoint", EVENTS),
+    row(Kind::Probe, "rt", EVENTS),
+    row(Kind::Probe, "profile", "`interval` runs in weir itself, not in the target"),
+    row(Kind::Probe, "p", "`interval` runs in weir itself, not in the target"),
+    row(Kind::Probe, "software", EVENTS),
+    row(Kind::Probe, "s", EVENTS),
+    row(Kind::Probe, "hardware", EVENTS),
+    row(Kind::Probe, "h", EVENTS),
+    row(Kind::Probe, "watchpoint", EVENTS),
+    row(Kind::Probe, "w", EVENTS),
+    row(Kind::Probe, "asyncwatchpoint", EVENTS),
+    row(Kind::Probe, "aw", EVENTS),
+    row(Kind::Probe, "iter", EVENTS),
+    row(Kind::Probe, "it", EVENTS),
+    row(Kind::Probe, "self", EVENTS),
+    row(Kind::Probe, "test", EVENTS),
+    row(Kind::Probe, "bench", EVENTS),
+    row(Kind::Statement, "while", LOOPS),
+    row(Kind::Statement, "for", LOOPS),
+    row(Kind::Statement, "unroll", LOOPS),
+    row(Kind::Statement, "break", LOOPS),
+    row(Kind::Statement, "continue", LOOPS),
+    row(Kind::Operator, "sizeof", TYPES),
+    row(Kind::Operator, "offsetof", TYPES),
+    row(Kind::Operator, "typeof", TYPES),
+    row(Kind::Operator, "typeinfo", TYPES),
+    row(Kind::Definition, "struct", TYPES),
+    row(Kind::Definition, "union", TYPES),
+    row(Kind::Definition, "enum", TYPES),
+    row(Kind::Definition, "macro", PLAIN),
+    row(Kind::Definition, "fn", PLAIN),
+    row(Kind::Definition, "subprog", PLAIN),
+    row(Kind::Definition, "import", PLAIN),
+    row(Kind::Definition, "let", "a map comes to be by its first assignment"),
+    row(Kind::Builtin, "retval", "only entries of functions are traced yet"),
+    row(Kind::Builtin, "args", "the arguments are `arg0` to `arg5`"),
+    row(Kind::Builtin, "arg6", "arguments on the stack are not read; there are `arg0` to `arg5`"),
+    row(Kind::Builtin, "arg7", "arguments on the stack are not read; there are `arg0` to `arg5`"),
+    row(Kind::Builtin, "arg8", "arguments on the stack are not read; there are `arg0` to `arg5`"),
+    row(Kind::Builtin, "arg9", "arguments on the stack are not read; there are `arg0` to `arg5`"),
+    row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
+    row(Kind::Builtin, "cgroup", IDENTITY),
+    row(Kind::Builtin, "cpid", IDENTITY),
+    row(Kind::Builtin, "ctx", KERNEL),
+    row(Kind::Builtin, "curtask", KERNEL),
+    row(Kind::Builtin, "gid", IDENTITY),
+    row(Kind::Builtin, "uid", IDENTITY),
+    row(Kind::Builtin, "username", IDENTITY),
+    row(Kind::Builtin, "ppid", IDENTITY),
+    row(Kind::Builtin, "pcomm", IDENTITY),
+    row(Kind::Builtin, "jiffies", CLOCK),
+    row(Kind::Builtin, "kstack", STACKS),
+    row(Kind::Builtin, "ustack", STACKS),
+    row(Kind::Builtin, "stack", STACKS),
+    row(Kind::Builtin, "ncpus", IDENTITY),
+    row(Kind::Builtin, "numaid", IDENTITY),
+    row(Kind::Builtin, "rand", "take the low digits of `nsecs`"),
+    row(Kind::Builtin, "usermode", "it would always be 1"),
+    row(Kind::Builtin, "true", "write 1"),
+    row(Kind::Builtin, "false", "write 0"),
+    row(Kind::Function, "buf", "`str(p, n)` reads a string of at most n characters"),
+    row(Kind::Function, "bswap", "shift and mask"),
+    row(Kind::Function, "cat", UNSAFE),
+    row(Kind::Function, "cgroup_path", IDENTITY),
+    row(Kind::Function, "cgroupid", IDENTITY),
+    row(Kind::Function, "debugf", "use `printf`"),
+    row(Kind::Function, "errorf", "use `printf`"),
+    row(Kind::Function, "warnf", "use `printf`"),
+    row(Kind::Function, "find", "use `has_key(@map, key)` and `@map[key]`"),
+    row(Kind::Function, "join", "`str(p)` reads one string"),
+    row(Kind::Function, "kaddr", KERNEL),
+    row(Kind::Function, "kptr", KERNEL),
+    row(Kind::Function, "ksym", KERNEL),
+    row(Kind::Function, "kstack", STACKS),
+    row(Kind::Function, "ustack", STACKS),
+    row(Kind::Function, "len", "count the entries with a map of their own"),
+    row(Kind::Function, "macaddr", LATER),
+    row(Kind::Function, "memcmp", STRINGS),
+    row(Kind::Function, "nsecs_boot", CLOCK),
+    row(Kind::Function, "ntop", LATER),
+    row(Kind::Function, "override", UNSAFE),
+    row(Kind::Function, "path", KERNEL),
+    row(Kind::Function, "percpu_kaddr", KERNEL),
+    row(Kind::Function, "pton", LATER),
+    row(Kind::Function, "reg", "the arguments are `arg0` to `arg5`"),
+    row(Kind::Function, "signal", UNSAFE),
+    row(Kind::Function, "skboutput", EVENTS),
+    row(Kind::Function, "socket_cookie", KERNEL),
+    row(Kind::Function, "strcap", STRINGS),
+    row(Kind::Function, "strcontains", STRINGS),
+    row(Kind::Function, "strerror", LATER),
+    row(Kind::Function, "strftime", CLOCK),
+    row(Kind::Function, "strlen", STRINGS),
+    row(Kind::Function, "strncmp", STRINGS),
+    row(Kind::Function, "strstr", STRINGS),
+    row(Kind::Function, "syscall_name", LATER),
+    row(Kind::Function, "system", UNSAFE),
+    row(Kind::Function, "time", CLOCK),
+    row(Kind::Function, "tseries", "`hist`, `lhist` and `stats` are there"),
+    row(Kind::Function, "uaddr", LATER),
+    row(Kind::Function, "unwatch", EVENTS),
+    row(Kind::Function, "uptr", "`str(p)` reads the target's memory"),
+    row(Kind::Function, "username", IDENTITY),
+    row(Kind::Function, "usym", LATER),
+    row(Kind::Function, "write_user", UNSAFE),
+    row(Kind::Function, "getopt", "positional parameters are `$1`, `$2` and so on"),
+    row(Kind::Setting, "cache_user_symbols", ONLY_SETTINGS),
+    row(Kind::Setting, "cpp_demangle", ONLY_SETTINGS),
+    row(Kind::Setting, "lazy_symbolication", ONLY_SETTINGS),
+    row(Kind::Setting, "license", ONLY_SETTINGS),
+    row(Kind::Setting, "log_size", ONLY_SETTINGS),
+    row(Kind::Setting, "max_ast_nodes", ONLY_SETTINGS),
+    row(Kind::Setting, "max_bpf_progs", ONLY_SETTINGS),
+    row(Kind::Setting, "max_cat_bytes", ONLY_SETTINGS),
+    row(Kind::Setting, "max_type_res_iterations", ONLY_SETTINGS),
+    row(Kind::Setting, "on_stack_limit", ONLY_SETTINGS),
+    row(Kind::Setting, "perf_rb_pages", ONLY_SETTINGS),
+    row(Kind::Setting, "print_maps_on_exit", ONLY_SETTINGS),
+    row(Kind::Setting, "stack_mode", ONLY_SETTINGS),
+    row(Kind::Setting, "str_trunc_trailer", ONLY_SETTINGS),
+    row(Kind::Setting, "symbol_source", ONLY_SETTINGS),
+    row(Kind::Setting, "use_blazesym", ONLY_SETTINGS),
+];
