@@ -1,0 +1,459 @@
+//! [`crate::lir`] to x86-64: where registers live, the stack frame, moves, memory, calls and jumps.
+//! Arithmetic is in [`crate::arith`], atomics in [`crate::atomics`], per-CPU values in [`crate::lanes`].
+//!
+//! | eBPF | r0 | r1 | r2 | r3 | r4 | r5 | r6 | r7 | r8 | r9 | r10 |
+//! |---|---|---|---|---|---|---|---|---|---|---|---|
+//! | x86 | rax | rdi | rsi | rdx | rcx | r8 | rbx | r13 | r14 | r15 | rsp + constant |
+//!
+//! (The kernel's assignment: a helper's arguments are where the C ABI wants them.) r9, r10 and r11 are scratch
+//! within one operation; rbp and r12 are never touched.
+//!
+//! The frame, downwards: context (`Frame`), return address, saved rbx/r13/r14/r15 as far as used, the program's
+//! stack as deep as it is used. Without calls and up to 128 bytes that stack is the red zone and rsp stays.
+//!
+//! Every operation has a form; some have a second one that changes no flag, chosen in `neutral` mode. Whether
+//! the result is flag-neutral is read off what was emitted.
+
+use weir_rt::executable::{FRAME_COOKIE, SiteAbi, Symbol};
+
+use crate::JitError;
+use crate::assembler::{Assembled, Assembler, Label};
+use crate::limits::{HELPER_STACK_BYTES, RED_ZONE_BYTES};
+use crate::lir::{At, Base, Extend, Op, Operand, Size, Test};
+use crate::liveness::LiveRegs;
+use crate::places::MapPlace;
+use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
+
+/// What is emitted, with the depth of its stack.
+#[derive(Debug)]
+pub(crate) struct Emitted {
+    pub(crate) assembled: Assembled,
+    pub(crate) stack_bytes: u32,
+}
+
+/// The operations with everything that emitting them needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input<'a> {
+    pub(crate) ops: &'a [Op],
+    pub(crate) live: &'a LiveRegs,
+    pub(crate) abi: &'a SiteAbi,
+    pub(crate) places: &'a [MapPlace],
+    pub(crate) maps: &'a [weir_ebpf::MapSpec],
+    /// Deepest byte that the program touches, from the verifier.
+    pub(crate) stack_bytes: u32,
+    /// Choose forms that change no flag.
+    pub(crate) neutral: bool,
+}
+
+pub(crate) fn emit(input: Input<'_>) -> Result<Emitted, JitError> {
+    let mut emitter = Emitter::new(input);
+    emitter.prologue();
+    for (index, op) in input.ops.iter().enumerate() {
+        if let Some(label) = emitter.labels[index] {
+            emitter.asm.bind(label);
+        }
+        if *op != Op::Nothing {
+            emitter.now = index;
+            emitter.asm.origin(index as u32);
+            emitter.op(op)?;
+        }
+    }
+    emitter.cold();
+    let stack_bytes = emitter.frame.depth();
+    let assembled = emitter.asm.finish().map_err(|_| JitError::OutOfReach)?;
+    Ok(Emitted { assembled, stack_bytes })
+}
+
+/// Registers that a C function may change (System V AMD64 psABI, 3.2.1).
+pub(crate) const CALLER_SAVED: u16 = 1 << Reg::Rax as u16
+    | 1 << Reg::Rcx as u16
+    | 1 << Reg::Rdx as u16
+    | 1 << Reg::Rsi as u16
+    | 1 << Reg::Rdi as u16
+    | 1 << Reg::R8 as u16
+    | 1 << Reg::R9 as u16
+    | 1 << Reg::R10 as u16
+    | 1 << Reg::R11 as u16;
+
+/// Where r0..r9 live.
+const ASSIGNMENT: [Reg; 10] =
+    [Reg::Rax, Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::Rcx, Reg::R8, Reg::Rbx, Reg::R13, Reg::R14, Reg::R15];
+
+/// The x86 register of an eBPF register other than r10.
+pub(crate) fn phys(reg: u8) -> Reg {
+    ASSIGNMENT[usize::from(reg)]
+}
+
+/// The program's frame.
+#[derive(Debug)]
+struct Frame {
+    saved: Vec<Reg>,
+    /// Bytes of the program's stack, with padding.
+    stack: u32,
+    /// The stack lies in the red zone.
+    red_zone: bool,
+    calls: bool,
+}
+
+impl Frame {
+    fn new(input: &Input<'_>) -> Frame {
+        let written = input.ops.iter().fold(0, |mask, op| mask | op.effect().writes);
+        let saved: Vec<Reg> = (6..10).filter(|reg| written >> reg & 1 != 0).map(phys).collect();
+        let calls = input.ops.iter().any(|op| matches!(op, Op::Helper { .. }));
+        let mut stack = used_stack(input.ops, input.stack_bytes).next_multiple_of(8);
+        // Callees expect rsp to be a multiple of 16 at a call if it was one before the call to us.
+        if calls && !(8 + 8 * saved.len() as u32 + stack).is_multiple_of(16) {
+            stack += 8;
+        }
+        let red_zone = !calls && stack <= RED_ZONE_BYTES;
+        Frame { saved, stack, red_zone, calls }
+    }
+
+    /// Bytes that rsp is lowered by after the pushes.
+    fn lowered(&self) -> i32 {
+        if self.red_zone { 0 } else { self.stack as i32 }
+    }
+
+    fn context_offset(&self) -> i32 {
+        self.lowered() + 8 * self.saved.len() as i32 + 8
+    }
+
+    /// Most bytes below the return address, callees included.
+    fn depth(&self) -> u32 {
+        let below = if self.calls { 8 + HELPER_STACK_BYTES } else { 0 };
+        8 * self.saved.len() as u32 + self.stack + below
+    }
+}
+
+/// How deep the operations that are left reach.
+fn used_stack(ops: &[Op], most: u32) -> u32 {
+    let mut deepest = 0;
+    for op in ops {
+        match op.at().map(|at| (at.base, at.offset)) {
+            Some((Base::Reg { may_be_stack: true, .. }, _)) => return most,
+            Some((Base::Stack, offset)) => deepest = deepest.max(offset.wrapping_neg().max(0) as u32),
+            _ => {}
+        }
+        if op.operands().contains(&Some(Operand::FramePointer)) {
+            return most;
+        }
+    }
+    deepest.min(most)
+}
+
+/// Code that stands behind the rest.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    pub(crate) from: usize,
+    pub(crate) entry: Label,
+    pub(crate) back: Label,
+    pub(crate) what: ColdCode,
+}
+
+#[derive(Debug)]
+pub(crate) enum ColdCode {
+    /// The divisor is 0 or (signed) −1: see [`crate::arith`].
+    Division(crate::arith::Special),
+    /// The thread has no lane of its own: see [`crate::lanes`].
+    SharedLane(crate::lanes::Change),
+    /// The abort handler of a section: starts it again at `back`; `entry` follows the signature.
+    Abort { signature: u32 },
+}
+
+#[derive(Debug)]
+pub(crate) struct Emitter<'a> {
+    pub(crate) asm: Assembler,
+    pub(crate) input: Input<'a>,
+    pub(crate) cold: Vec<Cold>,
+    /// The operation being emitted.
+    pub(crate) now: usize,
+    frame: Frame,
+    /// Of the operations that something jumps to.
+    labels: Vec<Option<Label>>,
+    epilogue: Label,
+}
+
+impl<'a> Emitter<'a> {
+    fn new(input: Input<'a>) -> Emitter<'a> {
+        let mut asm = Assembler::new();
+        let mut labels = vec![None; input.ops.len()];
+        for op in input.ops {
+            if let Op::Jump { target } | Op::Branch { target, .. } = *op {
+                labels[target].get_or_insert_with(|| asm.label());
+            }
+        }
+        let epilogue = asm.label();
+        Emitter { asm, cold: Vec::new(), now: 0, frame: Frame::new(&input), labels, epilogue, input }
+    }
+
+    fn op(&mut self, op: &Op) -> Result<(), JitError> {
+        match *op {
+            Op::Nothing => {}
+            Op::Const { dst, value } => self.constant(phys(dst), value),
+            Op::Address { dst, at } => {
+                let mem = self.mem(at);
+                self.asm.op(x64::Op::Lea, Width::W64, phys(dst), mem);
+            }
+            Op::Symbol { dst, symbol, addend } => self.asm.mov_symbol(phys(dst), symbol, addend),
+            Op::Mov { dst, src, extend } => self.mov(phys(dst), phys(src), extend),
+            Op::Alu { op, wide, dst, src } => self.alu(op, wide, phys(dst), src),
+            Op::Neg { wide, dst } => self.asm.op_one(x64::Op::Neg, width(wide), phys(dst)),
+            Op::Bytes { op, bits, dst } => self.bytes(op, bits, phys(dst)),
+            Op::Load { dst, size, signed, at, lanes: None } => {
+                let mem = self.mem(at);
+                self.load(phys(dst), size, signed, mem);
+            }
+            Op::Store { size, at, src, lanes: None } => {
+                let mem = self.mem(at);
+                self.store(size, mem, src);
+            }
+            Op::Atomic { op, fetch, wide, at, src, lanes: None } => {
+                let mem = self.mem(at);
+                self.atomic(op, fetch, wide, mem, src);
+            }
+            Op::Atomic { op, fetch: false, wide, at, src, lanes: Some(map) } => {
+                self.lane_change(map, op, wide, at, src)?;
+            }
+            Op::Load { lanes: Some(_), .. }
+            | Op::Store { lanes: Some(_), .. }
+            | Op::Atomic { fetch: true, lanes: Some(_), .. } => {
+                return Err(JitError::PerCpuAccess { index: self.now });
+            }
+            Op::Lookup { map, key } => self.lookup(map, key)?,
+            Op::PidTid { fs_offset } => self.pid_tid(fs_offset),
+            Op::Cookie => {
+                let mem = self.mem(At { base: Base::Context, offset: FRAME_COOKIE as i32 });
+                self.asm.op(x64::Op::Load, Width::W64, Reg::Rax, mem);
+            }
+            Op::Helper { id, .. } => self.asm.call_symbol(Symbol::Helper(id), CALLER_SAVED),
+            Op::Jump { target } => self.asm.jump(self.target(target)),
+            Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),
+            Op::Exit => self.exit(),
+        }
+        Ok(())
+    }
+
+    fn prologue(&mut self) {
+        for reg in self.frame.saved.clone() {
+            self.asm.push(reg);
+        }
+        // `lea`, since `sub` would change flags, for one more byte.
+        if self.frame.lowered() != 0 {
+            let below = Mem::base(Reg::Rsp, -self.frame.lowered());
+            self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsp, below);
+        }
+        // Accesses to the context name their slot; its address is needed only where it is passed on.
+        if self.input.live.at_entry >> 1 & 1 != 0 {
+            let context = self.mem(At { base: Base::Context, offset: 0 });
+            self.asm.op(x64::Op::Lea, Width::W64, phys(1), context);
+        }
+    }
+
+    /// The first exit has the epilogue; the others jump to it unless it is a single `ret`.
+    fn exit(&mut self) {
+        if self.asm.is_bound(self.epilogue) {
+            if !self.frame.saved.is_empty() || self.frame.lowered() != 0 {
+                return self.asm.jump(self.epilogue);
+            }
+        } else {
+            self.asm.bind(self.epilogue);
+        }
+        if self.frame.lowered() != 0 {
+            let above = Mem::base(Reg::Rsp, self.frame.lowered());
+            self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsp, above);
+        }
+        for reg in self.frame.saved.clone().into_iter().rev() {
+            self.asm.pop(reg);
+        }
+        self.asm.plain(Plain::Ret);
+    }
+
+    /// Everything that was put off, in the order it was put off; cold code puts off nothing.
+    fn cold(&mut self) {
+        for Cold { from, entry, back, what } in std::mem::take(&mut self.cold) {
+            self.now = from;
+            self.asm.origin(from as u32);
+            match what {
+                ColdCode::Abort { signature } => {
+                    self.asm.signature(signature);
+                    self.asm.bind(entry);
+                }
+                ColdCode::Division(special) => {
+                    self.asm.bind(entry);
+                    self.special_division(special);
+                }
+                ColdCode::SharedLane(change) => {
+                    self.asm.bind(entry);
+                    self.shared_lane(change);
+                }
+            }
+            self.asm.jump(back);
+        }
+        assert!(self.cold.is_empty(), "cold code put off more code");
+    }
+
+    pub(crate) fn mem(&self, at: At) -> Mem {
+        match at.base {
+            Base::Reg { reg, .. } => Mem::base(phys(reg), at.offset),
+            Base::Stack => Mem::base(Reg::Rsp, self.frame.lowered() + at.offset),
+            Base::Context => Mem::base(Reg::Rsp, self.frame.context_offset() + at.offset),
+        }
+    }
+
+    /// A register with the operand's value: its own, or `scratch`.
+    pub(crate) fn in_register(&mut self, operand: Operand, scratch: Reg) -> Reg {
+        match operand {
+            Operand::Reg(reg) => phys(reg),
+            Operand::Imm(imm) => {
+                self.asm.mov_value(scratch, i64::from(imm) as u64);
+                scratch
+            }
+            Operand::FramePointer => {
+                let mem = self.mem(At { base: Base::Stack, offset: 0 });
+                self.asm.op(x64::Op::Lea, Width::W64, scratch, mem);
+                scratch
+            }
+        }
+    }
+
+    /// Whether the value that `reg` has now is read after the current operation (which may write it).
+    pub(crate) fn is_live_after(&self, reg: Reg) -> bool {
+        (0..10).any(|bpf| phys(bpf) == reg && self.input.live.after[self.now] >> bpf & 1 != 0)
+    }
+
+    fn constant(&mut self, dst: Reg, value: u64) {
+        if value == 0 && !self.input.neutral {
+            self.asm.op(x64::Op::Xor, Width::W32, dst, dst);
+        } else {
+            self.asm.mov_value(dst, value);
+        }
+    }
+
+    fn mov(&mut self, dst: Reg, src: Reg, extend: Extend) {
+        match extend {
+            Extend::None => self.asm.mov(Width::W64, dst, src),
+            Extend::Zero32 => self.asm.mov(Width::W32, dst, src),
+            Extend::Sign { bits, wide } => {
+                let op = match bits {
+                    8 => x64::Op::Movsx8,
+                    16 => x64::Op::Movsx16,
+                    _ => x64::Op::Movsxd,
+                };
+                self.asm.op(op, width(wide), dst, src);
+            }
+        }
+    }
+
+    fn load(&mut self, dst: Reg, size: Size, signed: bool, mem: Mem) {
+        let (op, width) = match (size, signed) {
+            (Size::B, false) => (x64::Op::Movzx8, Width::W32),
+            (Size::H, false) => (x64::Op::Movzx16, Width::W32),
+            (Size::W, false) => (x64::Op::Load, Width::W32),
+            (Size::Dw, _) => (x64::Op::Load, Width::W64),
+            (Size::B, true) => (x64::Op::Movsx8, Width::W64),
+            (Size::H, true) => (x64::Op::Movsx16, Width::W64),
+            (Size::W, true) => (x64::Op::Movsxd, Width::W64),
+        };
+        self.asm.op(op, width, dst, mem);
+    }
+
+    /// May use r11.
+    fn store(&mut self, size: Size, mem: Mem, src: Operand) {
+        match src {
+            Operand::Imm(imm) => self.asm.op_imm(x64::Op::MovImm, size_width(size), mem, imm),
+            _ => {
+                let src = self.in_register(src, Reg::R11);
+                self.asm.op(x64::Op::Store, size_width(size), src, mem);
+            }
+        }
+    }
+
+    /// `rax = data + key × stride`, or 0 if the key is out of range.
+    fn lookup(&mut self, map: u32, key: At) -> Result<(), JitError> {
+        let stride = i32::try_from(self.input.places[map as usize].elem_stride)
+            .map_err(|_| JitError::MapTooLarge { index: map })?;
+        let entries = self.input.maps[map as usize].max_entries;
+        let done = self.asm.label();
+        let key = self.mem(key);
+        self.asm.op(x64::Op::Load, Width::W32, Reg::R11, key);
+        self.asm.op(x64::Op::Xor, Width::W32, Reg::Rax, Reg::Rax);
+        self.asm.op_imm(x64::Op::CmpImm, Width::W32, Reg::R11, entries as i32);
+        self.asm.jump_if(Cond::AboveOrEqual, done);
+        self.asm.mov_symbol(Reg::Rax, Symbol::MapData(map), 0);
+        let scale = match stride {
+            1 | 2 | 4 | 8 => stride.trailing_zeros() as u8,
+            _ if stride > 0 && stride & (stride - 1) == 0 => {
+                self.asm.op_imm(x64::Op::ShlImm, Width::W64, Reg::R11, stride.trailing_zeros() as i32);
+                0
+            }
+            _ => {
+                self.asm.imul_imm(Width::W64, Reg::R11, Reg::R11, stride);
+                0
+            }
+        };
+        self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::indexed(Reg::Rax, Reg::R11, scale, 0));
+        self.asm.bind(done);
+        Ok(())
+    }
+
+    fn pid_tid(&mut self, fs_offset: i32) {
+        self.asm.op(x64::Op::Load, Width::W32, Reg::Rax, Mem::fs(fs_offset));
+        self.asm.mov_value(Reg::R11, u64::from(self.input.abi.pid) << 32);
+        // The two halves do not overlap, so the sum is the union, without flags.
+        self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::indexed(Reg::Rax, Reg::R11, 0, 0));
+    }
+
+    fn branch(&mut self, test: Test, wide: bool, left: Operand, right: Operand, target: usize) {
+        let width = width(wide);
+        let left = self.in_register(left, Reg::R10);
+        match (test, right) {
+            (Test::Set, Operand::Imm(imm)) => self.asm.op_imm(x64::Op::TestImm, width, left, imm),
+            (Test::Set, _) => {
+                let right = self.in_register(right, Reg::R11);
+                self.asm.op(x64::Op::Test, width, right, left);
+            }
+            // Same flags as comparing with 0, one byte less.
+            (_, Operand::Imm(0)) => self.asm.op(x64::Op::Test, width, left, left),
+            (_, Operand::Imm(imm)) => self.asm.op_imm(x64::Op::CmpImm, width, left, imm),
+            (_, _) => {
+                let right = self.in_register(right, Reg::R11);
+                self.asm.op(x64::Op::Cmp, width, right, left);
+            }
+        }
+        let target = self.target(target);
+        self.asm.jump_if(condition(test), target);
+    }
+
+    fn target(&self, index: usize) -> Label {
+        // SANITY: `new` made a label for the target of every jump.
+        self.labels[index].expect("jump without label")
+    }
+}
+
+fn condition(test: Test) -> Cond {
+    match test {
+        Test::Eq => Cond::Equal,
+        Test::Ne | Test::Set => Cond::NotEqual,
+        Test::Gt => Cond::Above,
+        Test::Ge => Cond::AboveOrEqual,
+        Test::Lt => Cond::Below,
+        Test::Le => Cond::BelowOrEqual,
+        Test::Sgt => Cond::Greater,
+        Test::Sge => Cond::GreaterOrEqual,
+        Test::Slt => Cond::Less,
+        Test::Sle => Cond::LessOrEqual,
+    }
+}
+
+pub(crate) fn width(wide: bool) -> Width {
+    if wide { Width::W64 } else { Width::W32 }
+}
+
+fn size_width(size: Size) -> Width {
+    match size {
+        Size::B => Width::W8,
+        Size::H => Width::W16,
+        Size::W => Width::W32,
+        Size::Dw => Width::W64,
+    }
+}

@@ -1,0 +1,148 @@
+//! x86-64 code for verified programs: [`compile`], and [`disassemble`] for `--emit asm`.
+//!
+//! In: a [`VerifiedProgram`] and the place it will run at ([`SiteAbi`]). Out: an [`Executable`] as
+//! `weir_rt::executable` defines it: entered by `call`, context above the return address, nothing in registers;
+//! it says which registers and flags it changes, which context slots it reads, and how deep its stack goes.
+//!
+//! The way: [`values`] learns what registers hold, [`lower`] makes one [`lir`] operation per instruction with
+//! that, [`liveness`] drops the dead ones, [`emit`] and its parts choose instructions, [`assembler`] places them.
+//!
+//! Guaranteed: the code does what RFC 9669 says of the program; it needs no run-time check, since the verifier's
+//! proof covers every access; it changes no register or flag that it does not report.
+//!
+//! Deliberately not here: any interpreter (weir-interp is this crate's oracle, and this crate is its), linking
+//! and mapping of code (weir-rt, weir-probe), other machines.
+#![deny(unsafe_code)]
+
+mod arith;
+mod assembler;
+mod atomics;
+mod disassemble;
+mod emit;
+mod lanes;
+mod limits;
+mod lir;
+mod liveness;
+mod lower;
+mod places;
+mod values;
+mod x64;
+
+pub use disassemble::disassemble;
+
+use weir_rt::executable::{Executable, SiteAbi};
+use weir_verifier::VerifiedProgram;
+
+use crate::emit::{CALLER_SAVED, Emitted, Input};
+use crate::lir::{Base, Op};
+use crate::liveness::LiveRegs;
+
+/// Why a verified program has no code.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum JitError {
+    #[error("instruction {index}: opcode {opcode:#04x} is not supported in this form")]
+    Instruction { index: usize, opcode: u8 },
+    #[error("instruction {index}: there is no helper {id}")]
+    Helper { index: usize, id: i32 },
+    #[error("instruction {index}: a per-CPU value is used by other than an atomic operation without fetch")]
+    PerCpuAccess { index: usize },
+    #[error("there is no map {index}")]
+    Map { index: u32 },
+    #[error("map {index} is too large: its elements or lanes are more than 2 GiB apart")]
+    MapTooLarge { index: u32 },
+    #[error("the maps have no layout: {0}")]
+    Layout(#[from] weir_rt::segment::LayoutError),
+    #[error("the program has {insns} instructions, the limit is {limit}")]
+    TooLong { insns: usize, limit: usize },
+    #[error("the code is too long for a short jump")]
+    OutOfReach,
+}
+
+/// Which form of code to choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flags {
+    /// Code that changes no flag, if the whole program can be written so; else the shorter form.
+    #[default]
+    KeepIfPossible,
+    /// The shorter form.
+    Change,
+    /// Code without flags wherever an operation has it, even if the whole is not: for tests of those forms.
+    KeepEach,
+}
+
+/// Compiles `program` for a site.
+///
+/// # Errors
+/// What has no code: see [`JitError`]. Every program that weir's own compiler emits has.
+pub fn compile(program: &VerifiedProgram, abi: &SiteAbi) -> Result<Executable, JitError> {
+    compile_with(program, abi, Flags::default())
+}
+
+/// [`compile`] with a say in the form: for tests and measurements.
+#[doc(hidden)]
+pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> Result<Executable, JitError> {
+    let insns = program.insns().len();
+    if insns > limits::INSNS_MAX {
+        return Err(JitError::TooLong { insns, limit: limits::INSNS_MAX });
+    }
+    let places = places::places(program.maps(), abi.cpus)?;
+    let mut ops = lower::lower(program, abi, &places)?;
+    let live = liveness::drop_dead(&mut ops);
+    let input = Input {
+        ops: &ops,
+        live: &live,
+        abi,
+        places: &places,
+        maps: program.maps(),
+        stack_bytes: program.stack_bytes(),
+        neutral: true,
+    };
+    if flags != Flags::Change
+        && let Ok(emitted) = emit::emit(input)
+        && (flags == Flags::KeepEach || !emitted.assembled.clobbers_flags)
+    {
+        return Ok(executable(program, &ops, &live, emitted));
+    }
+    let emitted = emit::emit(Input { neutral: false, ..input })?;
+    Ok(executable(program, &ops, &live, emitted))
+}
+
+fn executable(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs, emitted: Emitted) -> Executable {
+    let Emitted { assembled, stack_bytes } = emitted;
+    Executable {
+        name: program.name().to_owned(),
+        code: assembled.code,
+        text_bytes: assembled.text_bytes,
+        relocations: assembled.relocations,
+        // The others are restored before the return.
+        clobbers: assembled.clobbers & CALLER_SAVED,
+        clobbers_flags: assembled.clobbers_flags,
+        context_reads: context_reads(program, ops, live),
+        reads_cookie: ops.contains(&Op::Cookie),
+        stack_bytes,
+        origins: assembled.origins,
+    }
+}
+
+/// The verifier's answer, without the slots that only dead instructions read.
+fn context_reads(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs) -> u32 {
+    if live.at_entry >> 1 & 1 != 0 {
+        return program.context_reads();
+    }
+    let mut slots = 0;
+    for op in ops {
+        match *op {
+            // From here on the address may go anywhere.
+            Op::Address { at, .. } if at.base == Base::Context => return program.context_reads(),
+            Op::Load { at, .. } | Op::Lookup { key: at, .. } if at.base == Base::Context => {
+                // An aligned field lies in one slot; what is not aligned may end in the next.
+                for byte in at.offset..at.offset + 8 {
+                    slots |=
+                        u32::try_from(byte / 8).ok().and_then(|slot| 1u32.checked_shl(slot)).unwrap_or(0);
+                }
+            }
+            _ => {}
+        }
+    }
+    slots & program.context_reads()
+}

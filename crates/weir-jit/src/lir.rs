@@ -1,0 +1,375 @@
+//! The operations between bytecode and machine code: one per eBPF instruction, with what was proven of its
+//! operands already put in.
+//!
+//! An address on the stack or in the context is a place, not a register; a constant is an immediate; a map
+//! lookup with a known key is an address. [`Op::effect`] says what each operation reads and writes, once, for
+//! the pass that drops dead ones. Register r10 never occurs: it is [`Operand::FramePointer`] or a place.
+//!
+//! Not here: machine registers (see [`crate::emit`]).
+
+use weir_ebpf::{HelperId, helper};
+use weir_rt::executable::Symbol;
+
+/// An eBPF register, 0..=9.
+pub(crate) type Reg = u8;
+
+/// Where an access starts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Base {
+    /// The address in a register. `may_be_stack`: it could point into the program's own stack.
+    Reg { reg: Reg, may_be_stack: bool },
+    /// r10.
+    Stack,
+    /// The context that r1 points to at entry.
+    Context,
+}
+
+/// A memory operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct At {
+    pub(crate) base: Base,
+    pub(crate) offset: i32,
+}
+
+/// A source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operand {
+    Reg(Reg),
+    /// Sign-extended to the width of the operation.
+    Imm(i32),
+    FramePointer,
+}
+
+/// Width of a memory access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Size {
+    B,
+    H,
+    W,
+    Dw,
+}
+
+impl Size {
+    pub(crate) fn bytes(self) -> i32 {
+        match self {
+            Size::B => 1,
+            Size::H => 2,
+            Size::W => 4,
+            Size::Dw => 8,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AluOp {
+    Add,
+    Sub,
+    Mul,
+    Or,
+    And,
+    Xor,
+    Lsh,
+    Rsh,
+    Arsh,
+    Div,
+    Mod,
+    Sdiv,
+    Smod,
+}
+
+/// What a register move does to the value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extend {
+    /// All 64 bits.
+    None,
+    /// The lower 32 bits; the upper become 0.
+    Zero32,
+    /// Sign-extended from so many bits to 64, or (`wide` false) to 32 with the upper half 0.
+    Sign { bits: u8, wide: bool },
+}
+
+/// Reordering bytes, or cutting to the lower ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bytes {
+    Swap,
+    Truncate,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtomicOp {
+    Add,
+    Or,
+    And,
+    Xor,
+    Xchg,
+    Cmpxchg,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Test {
+    Eq,
+    Ne,
+    Gt,
+    Ge,
+    Lt,
+    Le,
+    Sgt,
+    Sge,
+    Slt,
+    Sle,
+    /// Some bit is in both.
+    Set,
+}
+
+/// Bytes of the stack, as offsets from r10: `from..to`, negative.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StackRange {
+    pub(crate) from: i32,
+    pub(crate) to: i32,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Op {
+    /// Unreachable, or without effect.
+    Nothing,
+    Const {
+        dst: Reg,
+        value: u64,
+    },
+    /// The address itself of a place on the stack or in the context.
+    Address {
+        dst: Reg,
+        at: At,
+    },
+    /// Of a map's descriptor or data.
+    Symbol {
+        dst: Reg,
+        symbol: Symbol,
+        addend: i64,
+    },
+    Mov {
+        dst: Reg,
+        src: Reg,
+        extend: Extend,
+    },
+    Alu {
+        op: AluOp,
+        wide: bool,
+        dst: Reg,
+        src: Operand,
+    },
+    Neg {
+        wide: bool,
+        dst: Reg,
+    },
+    Bytes {
+        op: Bytes,
+        bits: u8,
+        dst: Reg,
+    },
+    /// `lanes`: through a pointer into a per-CPU map of this index.
+    Load {
+        dst: Reg,
+        size: Size,
+        signed: bool,
+        at: At,
+        lanes: Option<u32>,
+    },
+    Store {
+        size: Size,
+        at: At,
+        src: Operand,
+        lanes: Option<u32>,
+    },
+    Atomic {
+        op: AtomicOp,
+        fetch: bool,
+        wide: bool,
+        at: At,
+        src: Operand,
+        lanes: Option<u32>,
+    },
+    /// r0 = address of the element (of lane 0) whose index stands at `key`, or null.
+    Lookup {
+        map: u32,
+        key: At,
+    },
+    /// r0 = pid and tid, from the thread control block.
+    PidTid {
+        fs_offset: i32,
+    },
+    /// r0 = the cookie of the frame.
+    Cookie,
+    /// `stack_reads`: what the helper may read of the program's stack. `args`: how many registers it takes.
+    Helper {
+        id: HelperId,
+        args: u8,
+        stack_reads: Vec<StackRange>,
+    },
+    Jump {
+        target: usize,
+    },
+    Branch {
+        test: Test,
+        wide: bool,
+        left: Operand,
+        right: Operand,
+        target: usize,
+    },
+    Exit,
+}
+
+/// What an operation reads and writes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Effect {
+    /// Bit n: register n.
+    pub(crate) reads: u16,
+    pub(crate) writes: u16,
+    pub(crate) stack_reads: Vec<StackRange>,
+    /// Bytes that hold a new value afterwards for certain.
+    pub(crate) stack_writes: Option<StackRange>,
+    /// Matters even if nothing that it writes is read.
+    pub(crate) keep: bool,
+}
+
+/// All of the stack.
+pub(crate) const WHOLE_STACK: StackRange =
+    StackRange { from: -(crate::limits::STACK_BYTES_MAX as i32), to: 0 };
+
+/// r0 to r5, which a call leaves without a value the program may use (r0 has the result).
+const CALL_WRITES: u16 = 0x3f;
+
+/// Helpers that only answer: without a reader they need not be called.
+const PURE_HELPERS: [HelperId; 3] =
+    [helper::KTIME_GET_NS, helper::GET_SMP_PROCESSOR_ID, helper::GET_CURRENT_PID_TGID];
+
+impl Op {
+    pub(crate) fn effect(&self) -> Effect {
+        let mut effect = Effect::default();
+        match *self {
+            Op::Nothing => {}
+            Op::Const { dst, .. } | Op::Symbol { dst, .. } => effect.writes = 1 << dst,
+            Op::Address { dst, .. } => effect.writes = 1 << dst,
+            Op::Mov { dst, src, .. } => {
+                effect.reads = 1 << src;
+                effect.writes = 1 << dst;
+            }
+            Op::Alu { dst, src, .. } => {
+                effect.reads = 1 << dst | src.reads();
+                effect.writes = 1 << dst;
+            }
+            Op::Neg { dst, .. } | Op::Bytes { dst, .. } => {
+                effect.reads = 1 << dst;
+                effect.writes = 1 << dst;
+            }
+            Op::Load { dst, size, at, .. } => {
+                effect.base(at);
+                effect.stack_reads.extend(at.stack_range(size));
+                effect.writes = 1 << dst;
+            }
+            Op::Store { size, at, src, .. } => {
+                effect.base(at);
+                effect.reads |= src.reads();
+                match at.base {
+                    Base::Stack => effect.stack_writes = at.stack_range(size),
+                    _ => effect.keep = true,
+                }
+            }
+            Op::Atomic { op, fetch, wide, at, src, .. } => {
+                let size = if wide { Size::Dw } else { Size::W };
+                effect.base(at);
+                effect.stack_reads.extend(at.stack_range(size));
+                effect.reads |= src.reads();
+                if op == AtomicOp::Cmpxchg {
+                    effect.reads |= 1;
+                    effect.writes = 1;
+                } else if fetch {
+                    effect.writes = src.reads();
+                }
+                effect.keep = true;
+            }
+            Op::Lookup { key, .. } => {
+                effect.base(key);
+                effect.stack_reads.extend(key.stack_range(Size::W));
+                effect.writes = CALL_WRITES;
+            }
+            Op::PidTid { .. } | Op::Cookie => effect.writes = CALL_WRITES,
+            Op::Helper { id, args, ref stack_reads } => {
+                effect.reads = ((1 << args) - 1) << 1;
+                effect.writes = CALL_WRITES;
+                effect.stack_reads.clone_from(stack_reads);
+                effect.keep = !PURE_HELPERS.contains(&id);
+            }
+            Op::Jump { .. } => effect.keep = true,
+            Op::Branch { left, right, .. } => {
+                effect.reads = left.reads() | right.reads();
+                effect.keep = true;
+            }
+            Op::Exit => {
+                effect.reads = 1;
+                effect.keep = true;
+            }
+        }
+        effect
+    }
+
+    /// Where control may go from the operation at `index`.
+    pub(crate) fn successors(&self, index: usize) -> [Option<usize>; 2] {
+        match *self {
+            Op::Jump { target } => [Some(target), None],
+            Op::Branch { target, .. } => [Some(index + 1), Some(target)],
+            Op::Exit => [None, None],
+            _ => [Some(index + 1), None],
+        }
+    }
+
+    /// The memory operand.
+    pub(crate) fn at(&self) -> Option<At> {
+        match *self {
+            Op::Address { at, .. }
+            | Op::Load { at, .. }
+            | Op::Store { at, .. }
+            | Op::Atomic { at, .. }
+            | Op::Lookup { key: at, .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    /// The register or immediate sources.
+    pub(crate) fn operands(&self) -> [Option<Operand>; 2] {
+        match *self {
+            Op::Alu { src, .. } | Op::Store { src, .. } | Op::Atomic { src, .. } => [Some(src), None],
+            Op::Branch { left, right, .. } => [Some(left), Some(right)],
+            _ => [None, None],
+        }
+    }
+}
+
+impl Effect {
+    /// The registers that an address needs.
+    fn base(&mut self, at: At) {
+        if let Base::Reg { reg, .. } = at.base {
+            self.reads |= 1 << reg;
+        }
+    }
+}
+
+impl Operand {
+    fn reads(self) -> u16 {
+        match self {
+            Operand::Reg(reg) => 1 << reg,
+            Operand::Imm(_) | Operand::FramePointer => 0,
+        }
+    }
+}
+
+impl At {
+    /// The bytes of the stack that an access of this size may touch.
+    fn stack_range(self, size: Size) -> Option<StackRange> {
+        match self.base {
+            Base::Stack => Some(StackRange { from: self.offset, to: self.offset + size.bytes() }),
+            Base::Reg { may_be_stack: true, .. } => Some(WHOLE_STACK),
+            Base::Reg { may_be_stack: false, .. } | Base::Context => None,
+        }
+    }
+}

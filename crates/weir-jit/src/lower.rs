@@ -1,0 +1,346 @@
+//! Bytecode to [`crate::lir`]: one operation per instruction slot, with what the verifier and
+//! [`crate::values`] know put into its operands.
+//!
+//! - unreachable instructions and second slots become nothing; jumps that always go one way lose their compare;
+//! - loads and stores through a known stack or context address name the place; known constants become
+//!   immediates;
+//! - lookups in arrays become an address (constant key) or a bounds check; `get_current_pid_tgid` with a known
+//!   place of the thread id, and `get_attach_cookie`, become loads; every other helper is a call.
+//!
+//! Refused: program-local calls, `LD_ABS` and `LD_IND`, helpers that weir does not have.
+
+use weir_ebpf::helper::{self, Arg};
+use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::{HelperId, Insn};
+use weir_rt::executable::{SiteAbi, Symbol, TidSource};
+use weir_verifier::{InsnFacts, VerifiedProgram};
+
+use crate::JitError;
+use crate::lir::{
+    AluOp, At, AtomicOp, Base, Bytes, Extend, Op, Operand, Size, StackRange, Test, WHOLE_STACK,
+};
+use crate::places::MapPlace;
+use crate::values::{self, Value, Values};
+
+/// All operations of the program, by instruction slot.
+pub(crate) fn lower(
+    program: &VerifiedProgram,
+    abi: &SiteAbi,
+    places: &[MapPlace],
+) -> Result<Vec<Op>, JitError> {
+    let states = values::values(program.insns(), program.facts(), abi.pid);
+    let context = Context { program, abi, places };
+    states
+        .iter()
+        .enumerate()
+        .map(|(index, state)| match state {
+            Some(state) if program.facts()[index].reachable => context.insn(index, state),
+            _ => Ok(Op::Nothing),
+        })
+        .collect()
+}
+
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    program: &'a VerifiedProgram,
+    abi: &'a SiteAbi,
+    places: &'a [MapPlace],
+}
+
+impl Context<'_> {
+    fn insn(&self, index: usize, state: &Values) -> Result<Op, JitError> {
+        let insn = self.program.insns()[index];
+        let facts = &self.program.facts()[index];
+        let unsupported = || JitError::Instruction { index, opcode: insn.opcode };
+        let op = match insn.class() {
+            class::LD if insn.is_wide() => self.wide(index).ok_or_else(unsupported)?,
+            class::LDX => load(insn, facts, state).ok_or_else(unsupported)?,
+            class::ST => store(insn, facts, state).ok_or_else(unsupported)?,
+            class::STX if insn.opcode & 0xe0 == mode::ATOMIC => {
+                atomic(insn, facts, state).ok_or_else(unsupported)?
+            }
+            class::STX => store(insn, facts, state).ok_or_else(unsupported)?,
+            class::ALU | class::ALU64 => arithmetic(insn, state, self.abi.pid).ok_or_else(unsupported)?,
+            class::JMP if insn.opcode & 0xf0 == jmp::EXIT => Op::Exit,
+            class::JMP if insn.opcode & 0xf0 == jmp::CALL => {
+                if insn.src != pseudo::HELPER {
+                    return Err(unsupported());
+                }
+                self.call(index, insn.imm, state)?
+            }
+            class::JMP | class::JMP32 => jump(insn, facts, state, index).ok_or_else(unsupported)?,
+            _ => return Err(unsupported()),
+        };
+        Ok(op)
+    }
+
+    fn wide(&self, index: usize) -> Option<Op> {
+        let [low, high] = [self.program.insns()[index], *self.program.insns().get(index + 1)?];
+        let dst = low.dst;
+        Some(match low.src {
+            pseudo::NONE => {
+                let value = u64::from(high.imm as u32) << 32 | u64::from(low.imm as u32);
+                Op::Const { dst, value }
+            }
+            pseudo::MAP_INDEX => Op::Symbol { dst, symbol: Symbol::Map(low.imm as u32), addend: 0 },
+            pseudo::MAP_INDEX_VALUE => {
+                Op::Symbol { dst, symbol: Symbol::MapData(low.imm as u32), addend: i64::from(high.imm) }
+            }
+            _ => return None,
+        })
+    }
+
+    fn call(&self, index: usize, id: HelperId, state: &Values) -> Result<Op, JitError> {
+        let facts = &self.program.facts()[index];
+        match (id, facts.map_index) {
+            (helper::MAP_LOOKUP_ELEM, Some(map)) if self.map(map)?.kind.is_array() => {
+                return Ok(self.array_lookup(map, facts, state));
+            }
+            (helper::GET_ATTACH_COOKIE, _) => return Ok(Op::Cookie),
+            (helper::GET_CURRENT_PID_TGID, _) => {
+                if let TidSource::ThreadControlBlock { offset } = self.abi.tid {
+                    return Ok(Op::PidTid { fs_offset: offset });
+                }
+            }
+            _ => {}
+        }
+        let proto = helper::by_id(id).ok_or(JitError::Helper { index, id })?;
+        let map = facts.map_index.map(|map| self.map(map)).transpose()?;
+        let mut stack_reads = Vec::new();
+        for (number, arg) in proto.args.iter().enumerate() {
+            let bytes = match (arg, map) {
+                // What a helper only writes must be kept all the same if it is read later: not our business here.
+                (Arg::MemWrite, _) => continue,
+                (Arg::MapKey, Some(map)) => Some(map.key_bytes),
+                (Arg::MapValue, Some(map)) => Some(map.value_bytes),
+                (Arg::MemRead, _) => state.get(number + 2).and_then(|size| match size {
+                    Value::Const(size) => u32::try_from(*size).ok(),
+                    _ => None,
+                }),
+                _ => None,
+            };
+            stack_reads.extend(stack_bytes(state[number + 1], bytes));
+        }
+        Ok(Op::Helper { id, args: proto.args.len() as u8, stack_reads })
+    }
+
+    fn array_lookup(&self, map: u32, facts: &InsnFacts, state: &Values) -> Op {
+        match facts.constant_key {
+            Some(key) => {
+                let addend = i64::from(key) * self.places[map as usize].elem_stride as i64;
+                Op::Symbol { dst: 0, symbol: Symbol::MapData(map), addend }
+            }
+            None => Op::Lookup { map, key: place(state, 2, 0) },
+        }
+    }
+
+    fn map(&self, index: u32) -> Result<&weir_ebpf::MapSpec, JitError> {
+        self.program.maps().get(index as usize).ok_or(JitError::Map { index })
+    }
+}
+
+/// The bytes of the stack that a helper may read through `value`; without a size, all above it.
+fn stack_bytes(value: Value, bytes: Option<u32>) -> Option<StackRange> {
+    match value {
+        Value::Stack(from) => {
+            let to = bytes.and_then(|bytes| from.checked_add_unsigned(bytes)).unwrap_or(0);
+            Some(StackRange { from, to })
+        }
+        Value::MaybeStack => Some(WHOLE_STACK),
+        Value::Const(_) | Value::Context(_) | Value::PidTid | Value::Other => None,
+    }
+}
+
+/// `offset(reg)`, as a place if the register's address is known.
+fn place(state: &Values, reg: u8, offset: i16) -> At {
+    let offset = i32::from(offset);
+    match state[usize::from(reg)] {
+        Value::Stack(base) => At { base: Base::Stack, offset: base + offset },
+        Value::Context(base) => At { base: Base::Context, offset: base + offset },
+        value => At { base: Base::Reg { reg, may_be_stack: value == Value::MaybeStack }, offset },
+    }
+}
+
+/// The source operand of an instruction whose X bit chooses between register and immediate. `wide`: the
+/// operation uses all 64 bits of a constant in a register.
+fn source(insn: Insn, state: &Values, wide: bool) -> Operand {
+    if insn.opcode & source::X == 0 { Operand::Imm(insn.imm) } else { register(insn.src, state, wide) }
+}
+
+/// A register as a source, or the constant that it holds.
+fn register(reg: u8, state: &Values, wide: bool) -> Operand {
+    match state[usize::from(reg)] {
+        Value::Const(value) if !wide => Operand::Imm(value as i32),
+        Value::Const(value) if i32::try_from(value as i64).is_ok() => Operand::Imm(value as i32),
+        _ if reg == 10 => Operand::FramePointer,
+        _ => Operand::Reg(reg),
+    }
+}
+
+fn load(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
+    let signed = match insn.opcode & 0xe0 {
+        mode::MEM => false,
+        mode::MEMSX => true,
+        _ => return None,
+    };
+    let size = access_size(insn.opcode);
+    if signed && size == Size::Dw {
+        return None;
+    }
+    let at = place(state, insn.src, insn.off);
+    Some(Op::Load { dst: insn.dst, size, signed, at, lanes: facts.per_cpu_map })
+}
+
+fn store(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
+    if insn.opcode & 0xe0 != mode::MEM {
+        return None;
+    }
+    let size = access_size(insn.opcode);
+    let src = match insn.class() {
+        class::ST => Operand::Imm(insn.imm),
+        _ => register(insn.src, state, size == Size::Dw),
+    };
+    Some(Op::Store { size, at: place(state, insn.dst, insn.off), src, lanes: facts.per_cpu_map })
+}
+
+fn atomic(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
+    let wide = match access_size(insn.opcode) {
+        Size::W => false,
+        Size::Dw => true,
+        Size::B | Size::H => return None,
+    };
+    let (op, fetch) = match insn.imm {
+        atomic::XCHG => (AtomicOp::Xchg, true),
+        atomic::CMPXCHG => (AtomicOp::Cmpxchg, true),
+        imm => {
+            let op = match imm & !atomic::FETCH {
+                atomic::ADD => AtomicOp::Add,
+                atomic::OR => AtomicOp::Or,
+                atomic::AND => AtomicOp::And,
+                atomic::XOR => AtomicOp::Xor,
+                _ => return None,
+            };
+            (op, imm & atomic::FETCH != 0)
+        }
+    };
+    // A fetch writes its source register, so it has to be one.
+    let src = if fetch { Operand::Reg(insn.src) } else { register(insn.src, state, wide) };
+    let at = place(state, insn.dst, insn.off);
+    Some(Op::Atomic { op, fetch, wide, at, src, lanes: facts.per_cpu_map })
+}
+
+fn access_size(opcode: u8) -> Size {
+    match opcode & 0x18 {
+        size::B => Size::B,
+        size::H => Size::H,
+        size::W => Size::W,
+        _ => Size::Dw,
+    }
+}
+
+fn arithmetic(insn: Insn, state: &Values, pid: u32) -> Option<Op> {
+    let wide = insn.class() == class::ALU64;
+    let dst = insn.dst;
+    let signed = insn.off == 1;
+    let op = match insn.opcode & 0xf0 {
+        alu::MOV => return mov(insn, state, wide),
+        alu::NEG => return Some(Op::Neg { wide, dst }),
+        alu::END => return end(insn, wide),
+        alu::ADD => AluOp::Add,
+        alu::SUB => AluOp::Sub,
+        alu::MUL => AluOp::Mul,
+        alu::OR => AluOp::Or,
+        alu::AND => AluOp::And,
+        alu::XOR => AluOp::Xor,
+        alu::LSH => AluOp::Lsh,
+        alu::RSH => AluOp::Rsh,
+        alu::ARSH => AluOp::Arsh,
+        alu::DIV if signed => AluOp::Sdiv,
+        alu::DIV => AluOp::Div,
+        alu::MOD if signed => AluOp::Smod,
+        alu::MOD => AluOp::Mod,
+        _ => return None,
+    };
+    let src = source(insn, state, wide);
+    // A known address moved by a constant is a known address, whatever computed it.
+    if let (true, AluOp::Add | AluOp::Sub, Operand::Imm(by)) = (wide, op, src) {
+        let by = if op == AluOp::Add { i64::from(by) } else { -i64::from(by) };
+        let at = match state[usize::from(dst)] {
+            Value::Stack(offset) => Some((Base::Stack, i64::from(offset) + by)),
+            Value::Context(offset) => Some((Base::Context, i64::from(offset) + by)),
+            _ => None,
+        };
+        if let Some((base, offset)) = at
+            && let Ok(offset) = i32::try_from(offset)
+        {
+            return Some(Op::Address { dst, at: At { base, offset } });
+        }
+    }
+    if (op, wide, src) == (AluOp::Rsh, true, Operand::Imm(32)) && state[usize::from(dst)] == Value::PidTid {
+        return Some(Op::Const { dst, value: pid.into() });
+    }
+    Some(Op::Alu { op, wide, dst, src })
+}
+
+fn mov(insn: Insn, state: &Values, wide: bool) -> Option<Op> {
+    let dst = insn.dst;
+    if insn.opcode & source::X == 0 {
+        let value = if wide { i64::from(insn.imm) as u64 } else { u64::from(insn.imm as u32) };
+        return Some(Op::Const { dst, value });
+    }
+    let value = state[usize::from(insn.src)];
+    let extend = match (insn.off, wide) {
+        (0, true) => Extend::None,
+        (0, false) | (32, false) => Extend::Zero32,
+        (bits @ (8 | 16 | 32), wide) => Extend::Sign { bits: bits as u8, wide },
+        _ => return None,
+    };
+    Some(match (value, extend) {
+        (Value::Const(value), Extend::None) => Op::Const { dst, value },
+        (Value::Const(value), Extend::Zero32) => Op::Const { dst, value: value & 0xffff_ffff },
+        (Value::Stack(offset), Extend::None) => Op::Address { dst, at: At { base: Base::Stack, offset } },
+        (Value::Context(offset), Extend::None) => Op::Address { dst, at: At { base: Base::Context, offset } },
+        // Cutting the frame pointer to a part of itself: no verified program has a use for it.
+        _ if insn.src == 10 => return None,
+        _ => Op::Mov { dst, src: insn.src, extend },
+    })
+}
+
+fn end(insn: Insn, wide: bool) -> Option<Op> {
+    let bits = match insn.imm {
+        16 => 16,
+        32 => 32,
+        64 => 64,
+        _ => return None,
+    };
+    // ALU64: always swap. ALU: to little endian (which this machine is) without, to big endian with the X bit.
+    let op = if wide || insn.opcode & source::X != 0 { Bytes::Swap } else { Bytes::Truncate };
+    Some(Op::Bytes { op, bits, dst: insn.dst })
+}
+
+fn jump(insn: Insn, facts: &InsnFacts, state: &Values, index: usize) -> Option<Op> {
+    let target = values::jump_target(insn, index)?;
+    let test = match insn.opcode & 0xf0 {
+        jmp::JA => return Some(Op::Jump { target }),
+        jmp::JEQ => Test::Eq,
+        jmp::JNE => Test::Ne,
+        jmp::JGT => Test::Gt,
+        jmp::JGE => Test::Ge,
+        jmp::JLT => Test::Lt,
+        jmp::JLE => Test::Le,
+        jmp::JSGT => Test::Sgt,
+        jmp::JSGE => Test::Sge,
+        jmp::JSLT => Test::Slt,
+        jmp::JSLE => Test::Sle,
+        jmp::JSET => Test::Set,
+        _ => return None,
+    };
+    match facts.branch {
+        Some(true) => return Some(Op::Jump { target }),
+        Some(false) => return Some(Op::Nothing),
+        None => {}
+    }
+    let wide = insn.class() == class::JMP;
+    let left = if insn.dst == 10 { Operand::FramePointer } else { Operand::Reg(insn.dst) };
+    Some(Op::Branch { test, wide, left, right: source(insn, state, wide), target })
+}

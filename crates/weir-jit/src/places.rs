@@ -1,0 +1,25 @@
+//! Where the elements of array and per-CPU maps lie: from weir-rt's layout of the segment, the only authority.
+
+use weir_ebpf::MapSpec;
+use weir_rt::segment::SegmentLayout;
+
+use crate::JitError;
+
+/// What code needs of one map's layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MapPlace {
+    /// Bytes from one element of a lane to the next.
+    pub(crate) elem_stride: u32,
+    /// Bytes from an element to the same element of the next lane.
+    pub(crate) lane_stride: u64,
+}
+
+/// One per map. The journal stands before the maps and changes no stride, so its size does not matter here.
+pub(crate) fn places(maps: &[MapSpec], cpus: u32) -> Result<Vec<MapPlace>, JitError> {
+    let layout = SegmentLayout::plan(maps, cpus, 0)?;
+    let place = |map: &weir_rt::segment::MapLayout| MapPlace {
+        elem_stride: map.elem_stride,
+        lane_stride: map.lane_stride,
+    };
+    Ok(layout.maps.iter().map(place).collect())
+}
