@@ -1,0 +1,212 @@
+//! Loads an object into the running kernel, whose verifier is the second opinion on what weir emits.
+//!
+//! In: an [`Object`]. Out: descriptors of its maps and programs, or the kernel's refusal with its log. Every map is
+//! made with the same kind and sizes; programs of both kinds are loaded as BPF_PROG_TYPE_KPROBE under the licence
+//! GPL. Nothing is attached: what is loaded goes when the descriptors are closed.
+//!
+//! Interface: bpf(2), Linux include/uapi/linux/bpf.h.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+
+use nix::libc;
+use weir_ebpf::insn::{class, jmp, pseudo};
+use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
+
+/// What the kernel holds for us.
+#[derive(Debug)]
+pub struct Loaded {
+    /// In the order of the object's.
+    pub maps: Vec<OwnedFd>,
+    pub programs: Vec<OwnedFd>,
+}
+
+/// Why an object is not in the kernel.
+#[derive(Debug)]
+pub enum LoadError {
+    /// A map could not be made.
+    Map { name: String, source: io::Error },
+    /// The verifier, or a check before it, refused a program.
+    Program { name: String, source: io::Error, log: String },
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LoadError::Map { name, source } => write!(f, "bpf(BPF_MAP_CREATE) for {name}: {source}"),
+            LoadError::Program { name, source, log } => {
+                write!(f, "bpf(BPF_PROG_LOAD) for {name}: {source}; the verifier's log:\n{log}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LoadError::Map { source, .. } | LoadError::Program { source, .. } => Some(source),
+        }
+    }
+}
+
+/// Whether programs can be loaded here. Err: why not, for [`skip`](crate::skip::skip).
+pub fn available() -> Result<(), String> {
+    let zero = Insn { opcode: class::ALU64 | weir_ebpf::insn::alu::MOV, ..Insn::default() };
+    let exit = Insn { opcode: class::JMP | jmp::EXIT, ..Insn::default() };
+    let program = Program { name: "available".into(), kind: ProgramKind::Probe, insns: vec![zero, exit] };
+    match load(&Object { maps: Vec::new(), programs: vec![program] }) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!(
+            "{error} (needs CAP_BPF and CAP_PERFMON, or root, and a kernel with CONFIG_BPF_SYSCALL)"
+        )),
+    }
+}
+
+/// Makes the maps of `object` and loads its programs.
+pub fn load(object: &Object) -> Result<Loaded, LoadError> {
+    let maps: Vec<OwnedFd> = object.maps.iter().map(create_map).collect::<Result<_, _>>()?;
+    let programs =
+        object.programs.iter().map(|program| load_program(program, &maps)).collect::<Result<_, _>>()?;
+    Ok(Loaded { maps, programs })
+}
+
+const BPF_MAP_CREATE: libc::c_long = 0;
+const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_PROG_TYPE_KPROBE: u32 = 2;
+const BPF_PSEUDO_MAP_FD: u8 = 1;
+const BPF_PSEUDO_MAP_VALUE: u8 = 2;
+
+/// Bytes for the verifier's log; longer logs lose their beginning.
+const LOG_BYTES: usize = 1 << 20;
+
+/// The start of `union bpf_attr` for BPF_MAP_CREATE; the kernel takes the rest as zero.
+#[repr(C)]
+struct MapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+}
+
+/// The start of `union bpf_attr` for BPF_PROG_LOAD.
+#[repr(C)]
+struct ProgLoad {
+    prog_type: u32,
+    insn_cnt: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buf: u64,
+    kern_version: u32,
+    prog_flags: u32,
+}
+
+fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
+    let attributes = MapCreate {
+        map_type: map.kind as u32,
+        key_size: map.key_bytes,
+        value_size: map.value_bytes,
+        max_entries: map.max_entries,
+        map_flags: 0,
+    };
+    bpf(BPF_MAP_CREATE, &attributes).map_err(|source| LoadError::Map { name: map.name.clone(), source })
+}
+
+fn load_program(program: &Program, maps: &[OwnedFd]) -> Result<OwnedFd, LoadError> {
+    let bytes: Vec<[u8; 8]> =
+        with_descriptors(&program.insns, maps).into_iter().map(Insn::to_bytes).collect();
+    let mut log = vec![0u8; LOG_BYTES];
+    let mut load = |log_level: u32| {
+        let has_log = log_level > 0;
+        let attributes = ProgLoad {
+            prog_type: BPF_PROG_TYPE_KPROBE,
+            insn_cnt: bytes.len() as u32,
+            insns: bytes.as_ptr() as u64,
+            license: c"GPL".as_ptr() as u64,
+            log_level,
+            log_size: if has_log { LOG_BYTES as u32 } else { 0 },
+            log_buf: if has_log { log.as_mut_ptr() as u64 } else { 0 },
+            kern_version: 0,
+            prog_flags: 0,
+        };
+        bpf(BPF_PROG_LOAD, &attributes)
+    };
+    // Only a refusal is asked for its log: a log that is too long would refuse what is right.
+    load(0).or_else(|_| load(1)).map_err(|source| {
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+        let log = String::from_utf8_lossy(&log[..end]).into_owned();
+        LoadError::Program { name: program.name.clone(), source, log }
+    })
+}
+
+/// The instructions with map indices replaced by descriptors. An index without a map stays, for the kernel to refuse.
+fn with_descriptors(insns: &[Insn], maps: &[OwnedFd]) -> Vec<Insn> {
+    let mut insns = insns.to_vec();
+    let mut at = 0;
+    while at < insns.len() {
+        let insn = &mut insns[at];
+        let wide = insn.is_wide();
+        let kind = match insn.src {
+            pseudo::MAP_INDEX if wide => Some(BPF_PSEUDO_MAP_FD),
+            pseudo::MAP_INDEX_VALUE if wide => Some(BPF_PSEUDO_MAP_VALUE),
+            _ => None,
+        };
+        let map = usize::try_from(insn.imm).ok().and_then(|index| maps.get(index));
+        if let (Some(kind), Some(map)) = (kind, map) {
+            insn.src = kind;
+            insn.imm = map.as_raw_fd();
+        }
+        at += 1 + usize::from(wide);
+    }
+    insns
+}
+
+fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of the attributes, and what their pointers name; the callers
+    // keep both alive over the call, and their lengths are those of the buffers.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: both commands return a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skip;
+
+    const MAPS: &str = "map @hash hash key 8 value 16 entries 64
+        map @array array key 4 value 16 entries 1
+        map @percpu percpu_hash key 8 value 8 entries 64
+        map @lanes percpu_array key 4 value 16 entries 2
+        map @ring ringbuf key 0 value 0 entries 4096\n";
+
+    fn try_load(text: &str) -> Option<Result<Loaded, LoadError>> {
+        if let Err(reason) = available() {
+            skip::skip("testkit::kernel", reason);
+            return None;
+        }
+        let text = format!("{MAPS}program \"p\" probe\n{}", text.replace(';', "\n"));
+        Some(load(&weir_ebpf::asm::parse(&text).expect("is assembly text")))
+    }
+
+    #[test]
+    fn programs_with_every_kind_of_map_load() {
+        let every_map = "r1 = map[@hash] ll; r1 = map[@percpu] ll; r1 = map[@lanes] ll; r1 = map[@ring] ll
+            r1 = map[@array][0] + 0x8 ll; r2 = 1; lock *(u64 *)(r1 + 0) += r2; r0 = 0; exit";
+        let Some(result) = try_load(every_map) else { return };
+        let loaded = result.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((loaded.maps.len(), loaded.programs.len()), (5, 1));
+    }
+
+    #[test]
+    fn a_refusal_has_the_log() {
+        let Some(result) = try_load("r0 = *(u64 *)(r10 + 0); exit") else { return };
+        let error = result.expect_err("reads outside the stack").to_string();
+        assert!(error.contains("invalid") && error.contains("r10"), "{error}");
+    }
+}

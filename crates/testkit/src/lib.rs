@@ -1,0 +1,14 @@
+//! What tests and benches of the workspace share: programs to probe, an independent count of calls, loud skips.
+//!
+//! Development only: no crate that is shipped depends on it. A fault of a test's own set-up panics with the reason;
+//! what a machine lacks is a value (`Unavailable`), for the test to [`skip::skip`].
+
+pub mod daemon;
+pub mod kernel;
+pub mod paths;
+pub mod skip;
+pub mod target;
+pub mod uprobe;
+pub mod wait;
+
+pub use crate::daemon::Daemon;

@@ -1,0 +1,192 @@
+//! Programs to probe, compiled from C: plainly, as a user's compiler does, without pads or special flags.
+//!
+//! In: C text, or a file of tests/programs. Out: the path of a program in `target/testkit/`, compiled at most once
+//! for the same text, compiler and flags. [`matrix`] gives one for each way of compiling. A source that does not
+//! compile is a bug of ours: it panics with the compiler's words.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{paths, skip};
+
+/// What to compile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source<'a> {
+    /// C text.
+    Text(&'a str),
+    /// A file of tests/programs, such as `overhead.c`.
+    Program(&'a str),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Compiler {
+    Gcc,
+    Clang,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Linkage {
+    /// A position-independent program.
+    Pie,
+    /// At fixed addresses, with shared libraries.
+    NoPie,
+    /// At fixed addresses, with libc inside.
+    Static,
+}
+
+/// One way of compiling.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Variant {
+    pub compiler: Compiler,
+    /// `-O0` or `-O2`.
+    pub optimization: &'static str,
+    pub linkage: Linkage,
+}
+
+impl Compiler {
+    pub fn command(self) -> &'static str {
+        match self {
+            Compiler::Gcc => "gcc",
+            Compiler::Clang => "clang",
+        }
+    }
+
+    pub fn is_installed(self) -> bool {
+        Command::new(self.command()).arg("--version").output().is_ok_and(|out| out.status.success())
+    }
+}
+
+impl Linkage {
+    /// Given in full: distributions differ in what they do without.
+    pub fn flags(self) -> &'static [&'static str] {
+        match self {
+            Linkage::Pie => &["-fPIE", "-pie"],
+            Linkage::NoPie => &["-fno-pie", "-no-pie"],
+            Linkage::Static => &["-fno-pie", "-no-pie", "-static"],
+        }
+    }
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let linkage = match self.linkage {
+            Linkage::Pie => "pie",
+            Linkage::NoPie => "no-pie",
+            Linkage::Static => "static",
+        };
+        write!(f, "{} {} {linkage}", self.compiler.command(), self.optimization)
+    }
+}
+
+/// Compiles with `cc` and these flags (after the source, so that libraries may stand among them).
+pub fn build(name: &str, source: Source<'_>, flags: &[&str]) -> PathBuf {
+    compile(name, "cc", source, flags)
+}
+
+/// A program of tests/programs by its stem, at -O2 and as a position-independent program.
+pub fn program(stem: &str) -> PathBuf {
+    build(stem, Source::Program(&format!("{stem}.c")), &["-O2", "-fPIE", "-pie", "-pthread"])
+}
+
+/// The same source compiled in every way that this machine can: {gcc, clang} × {-O0, -O2} × {PIE, not PIE, static}.
+/// A compiler that is missing is skipped by the name `clang` or `gcc`.
+pub fn matrix(name: &str, source: Source<'_>, flags: &[&str]) -> Vec<(Variant, PathBuf)> {
+    let mut out = Vec::new();
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        if !compiler.is_installed() {
+            skip::skip(compiler.command(), format!("not installed; {name} is not tested as compiled by it"));
+            continue;
+        }
+        for optimization in ["-O0", "-O2"] {
+            for linkage in [Linkage::Pie, Linkage::NoPie, Linkage::Static] {
+                let all = [&[optimization], linkage.flags(), flags].concat();
+                let path = compile(name, compiler.command(), source, &all);
+                out.push((Variant { compiler, optimization, linkage }, path));
+            }
+        }
+    }
+    out
+}
+
+fn compile(name: &str, compiler: &str, source: Source<'_>, flags: &[&str]) -> PathBuf {
+    let folder = paths::target().join("testkit");
+    fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("create {}: {e}", folder.display()));
+    let text = match source {
+        Source::Text(text) => text.to_string(),
+        Source::Program(file) => {
+            let path = paths::root().join("tests/programs").join(file);
+            fs::read_to_string(&path).unwrap_or_else(|e| panic!("read {}: {e}", path.display()))
+        }
+    };
+    let output = folder.join(format!("{name}-{:016x}", key(compiler, flags, &text)));
+    if output.exists() {
+        return output;
+    }
+    // Under names of this process and call, then renamed: test programs run in parallel and share the folder.
+    static CALL: AtomicU32 = AtomicU32::new(0);
+    let unique = format!("{}.{}", std::process::id(), CALL.fetch_add(1, Ordering::Relaxed));
+    let source = folder.join(format!("{name}.{unique}.c"));
+    let made = folder.join(format!("{name}.{unique}"));
+    fs::write(&source, &text).unwrap_or_else(|e| panic!("write {}: {e}", source.display()));
+    run(compiler, &source, &made, flags);
+    fs::rename(&made, &output).unwrap_or_else(|e| panic!("rename to {}: {e}", output.display()));
+    let _ = fs::remove_file(&source);
+    output
+}
+
+/// Compilers are told apart by their name alone: after an upgrade of one, `target/testkit` may be removed by hand.
+fn key(compiler: &str, flags: &[&str], text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (compiler, flags, text).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn run(compiler: &str, source: &Path, output: &Path, flags: &[&str]) {
+    let mut command = Command::new(compiler);
+    command.arg("-o").arg(output).arg(source).args(flags);
+    let result = command.output().unwrap_or_else(|e| panic!("run {compiler}: {e}; install gcc"));
+    assert!(result.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&result.stderr));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: Source<'static> = Source::Text("int main(void) { return ANSWER; }");
+
+    #[test]
+    fn a_program_is_compiled_once_for_the_same_flags() {
+        let first = build("answer", ANSWER, &["-DANSWER=7"]);
+        let modified = fs::metadata(&first).unwrap().modified().unwrap();
+        assert_eq!(Command::new(&first).status().unwrap().code(), Some(7));
+        assert_eq!(build("answer", ANSWER, &["-DANSWER=7"]), first);
+        assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), modified);
+        assert_ne!(build("answer", ANSWER, &["-DANSWER=8"]), first);
+    }
+
+    #[test]
+    fn the_matrix_has_every_linkage_and_each_program_runs() {
+        let programs = matrix("matrix", ANSWER, &["-DANSWER=3"]);
+        assert_eq!(programs.len() % 6, 0);
+        for (variant, path) in programs {
+            assert_eq!(Command::new(path).status().unwrap().code(), Some(3), "{variant}");
+        }
+    }
+
+    #[test]
+    fn every_test_program_compiles_without_warnings() {
+        for entry in fs::read_dir(paths::root().join("tests/programs")).unwrap() {
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            if let Some(stem) = file.strip_suffix(".c") {
+                for optimization in ["-O0", "-O2"] {
+                    let flags = [optimization, "-Wall", "-Wextra", "-Werror", "-pthread"];
+                    build(stem, Source::Program(&file), &flags);
+                }
+            }
+        }
+    }
+}

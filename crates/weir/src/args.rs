@@ -1,0 +1,347 @@
+//! The command line: what may be written, and what it means. Wrong usage exits 2, with clap's message.
+//!
+//! In: the arguments, as values. Out: [`Args`]. bpftrace's own flags keep their meaning; called under the name
+//! `bpftrace`, the subcommand `trace` is understood. Deliberately not done: opening files, looking at processes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
+
+use crate::report;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir trace -e 'uprobe:libc:malloc { @bytes = hist(arg0); }' -c 'ls -l'
+        run a command and show how large its allocations are
+  weir trace -e 'uprobe:/usr/bin/redis-server:processCommand { @ = count(); }' -p 1234
+        count in a running process; Ctrl-C ends it and prints
+  weir trace -f json -o out.ndjson script.bt first second -p 1234
+        run a file with the parameters $1 and $2; weir's output goes to out.ndjson
+  weir ps                     what is being traced now
+  weir detach -p 1234         put a process's code back after a killed weir
+  weir doctor                 what this machine allows, and the remedy for each no
+
+Exit codes: 0 done, 1 the input was refused, 2 wrong usage, 3 the machine refused.";
+
+/// Traces live programs: a script becomes verified native code inside the traced process.
+#[derive(Parser, Debug)]
+#[command(name = "weir", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Args {
+    /// Parses a whole command line, the program's name first. The error prints itself and knows its exit code.
+    pub(crate) fn parse_from_command_line(
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<Args, clap::Error> {
+        let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+        let called_bpftrace = arguments
+            .first()
+            .and_then(|name| Path::new(name).file_name())
+            .is_some_and(|name| name == "bpftrace");
+        let asks_version = arguments.get(1).is_some_and(|first| first == "--version" || first == "-V");
+        if called_bpftrace && !asks_version {
+            arguments.insert(1, "trace".into());
+        }
+        Args::try_parse_from(arguments)
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a script: -e PROGRAM or a file, on a command (-c) or running processes (-p)
+    Trace(Trace),
+    /// List the processes that are being traced
+    Ps,
+    /// Restore the code of processes whose weir is gone
+    Detach(Detach),
+    /// Show what this machine allows, and the remedy for each "no"
+    Doctor,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Trace {
+    /// The script itself
+    #[arg(short = 'e', value_name = "PROGRAM")]
+    pub(crate) program: Option<String>,
+
+    /// A script file (unless -e is given), then the script's parameters $1, $2, …
+    #[arg(value_name = "FILE.bt|PARAM", required_unless_present = "program")]
+    pub(crate) arguments: Vec<String>,
+
+    /// Start this command and trace it until it ends; quotes are honoured, nothing is expanded
+    #[arg(short = 'c', long = "cmd", value_name = "COMMAND", conflicts_with = "pids", value_parser = split_command)]
+    pub(crate) run: Option<CommandLine>,
+
+    /// Trace this process; may be repeated, or a list: -p 17,18
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',',
+          value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pids: Vec<i32>,
+
+    /// Output format
+    #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    /// Write weir's output to this file instead of standard output
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print nothing but what the script prints
+    #[arg(short = 'q', long = "quiet", conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Say what is done, and what each probe cost
+    #[arg(short = 'v', long = "verbose")]
+    pub(crate) verbose: bool,
+
+    /// Print one stage of the compilation and stop
+    #[arg(long, value_enum, value_name = "STAGE")]
+    pub(crate) emit: Option<Stage>,
+
+    /// Where the script runs
+    #[arg(long, value_enum, default_value_t = Engine::Auto)]
+    pub(crate) engine: Engine,
+}
+
+/// Where a script's text comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Script<'a> {
+    Text(&'a str),
+    File(&'a Path),
+}
+
+impl Trace {
+    /// The script, and its parameters.
+    pub(crate) fn script(&self) -> (Script<'_>, &[String]) {
+        match (&self.program, self.arguments.split_first()) {
+            (Some(program), _) => (Script::Text(program), &self.arguments),
+            (None, Some((file, parameters))) => (Script::File(Path::new(file)), parameters),
+            // SANITY: clap requires `arguments` where there is no -e.
+            (None, None) => unreachable!("clap requires a file where there is no -e"),
+        }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+#[command(group(ArgGroup::new("which").required(true).args(["pids", "all"])))]
+pub(crate) struct Detach {
+    /// Restore this process; may be repeated, or a list: -p 17,18
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',',
+          value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pids: Vec<i32>,
+
+    /// Restore every process that `weir ps` lists
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+impl From<Format> for report::Format {
+    fn from(format: Format) -> report::Format {
+        match format {
+            Format::Text => report::Format::Text,
+            Format::Json => report::Format::Json,
+        }
+    }
+}
+
+/// A stage whose text form can be printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Stage {
+    /// The syntax tree
+    Ast,
+    /// The typed intermediate representation
+    Ir,
+    /// The eBPF program
+    Ebpf,
+    /// The machine code
+    Asm,
+    /// The places that would be probed
+    Sites,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Engine {
+    /// Whatever can run the script
+    Auto,
+    /// Inside the traced process
+    User,
+    /// In the kernel, through bpf(2) (not in this version)
+    Kernel,
+}
+
+/// What `-c` starts: a program and its arguments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CommandLine {
+    /// As it was given.
+    pub(crate) text: String,
+    /// Never empty.
+    pub(crate) words: Vec<String>,
+}
+
+/// Splits a command as a shell would, without expanding anything: blanks separate, '…' is literal, "…" honours
+/// a backslash before `"`, `\`, `$` and `` ` ``, and a bare backslash takes the next character as it is.
+pub(crate) fn split_command(text: &str) -> Result<CommandLine, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            ' ' | '\t' | '\n' => words.extend(word.take()),
+            '\'' => single_quoted(&mut rest, word.get_or_insert_default())?,
+            '"' => double_quoted(&mut rest, word.get_or_insert_default())?,
+            '\\' => {
+                let escaped = rest.next().ok_or("the command ends in a backslash")?;
+                word.get_or_insert_default().push(escaped);
+            }
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    if words.first().is_none_or(String::is_empty) {
+        return Err("the command is empty".to_string());
+    }
+    Ok(CommandLine { text: text.to_string(), words })
+}
+
+fn single_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), String> {
+    loop {
+        match rest.next().ok_or("a ' is not closed")? {
+            '\'' => return Ok(()),
+            c => word.push(c),
+        }
+    }
+}
+
+fn double_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), String> {
+    let open = "a \" is not closed";
+    loop {
+        match rest.next().ok_or(open)? {
+            '"' => return Ok(()),
+            '\\' => match rest.next().ok_or(open)? {
+                c @ ('"' | '\\' | '$' | '`') => word.push(c),
+                c => word.extend(['\\', c]),
+            },
+            c => word.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn words(text: &str) -> Result<Vec<String>, String> {
+        split_command(text).map(|command| command.words)
+    }
+
+    fn check_split(text: &str, want: &[&str]) {
+        assert_eq!(words(text).unwrap(), want, "{text}");
+    }
+
+    #[test]
+    fn commands_split_as_in_a_shell() {
+        check_split("ls -l /tmp", &["ls", "-l", "/tmp"]);
+        check_split("  a\t b\nc ", &["a", "b", "c"]);
+        check_split(
+            "sqlite3 :memory: \"SELECT 1; SELECT 'x'\"",
+            &["sqlite3", ":memory:", "SELECT 1; SELECT 'x'"],
+        );
+        check_split("a 'b c'd\"e f\"", &["a", "b cde f"]);
+        check_split("a ''  \"\"", &["a", "", ""]);
+        check_split(r"a\ b \'c \\", &["a b", "'c", r"\"]);
+        check_split(r"a 'b\n\\'", &["a", r"b\n\\"]);
+        check_split(r#"a "b\"c \$d \`e \\ \n""#, &["a", r#"b"c $d `e \ \n"#]);
+        check_split("echo é「」", &["echo", "é「」"]);
+    }
+
+    #[test]
+    fn commands_expand_nothing() {
+        check_split(
+            "echo $HOME ~ *.c `x` $(y) | z > w; v &",
+            &["echo", "$HOME", "~", "*.c", "`x`", "$(y)", "|", "z", ">", "w;", "v", "&"],
+        );
+    }
+
+    #[test]
+    fn unfinished_commands_are_refused() {
+        assert_eq!(words("a 'b"), Err("a ' is not closed".to_string()));
+        assert_eq!(words("a \"b\\\""), Err("a \" is not closed".to_string()));
+        assert_eq!(words("a \\"), Err("the command ends in a backslash".to_string()));
+        assert_eq!(words("  "), Err("the command is empty".to_string()));
+        assert_eq!(words("'' a"), Err("the command is empty".to_string()));
+    }
+
+    fn parse(line: &str) -> Result<Args, clap::Error> {
+        Args::parse_from_command_line(words(line).unwrap().into_iter().map(OsString::from))
+    }
+
+    fn trace(line: &str) -> Trace {
+        match parse(line).unwrap().command {
+            Command::Trace(trace) => trace,
+            other => panic!("{line} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn definitions_hold_together() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn scripts_come_from_text_or_file() {
+        let given = trace("weir trace -e 'BEGIN { }' x y");
+        assert_eq!(given.script(), (Script::Text("BEGIN { }"), &["x".to_string(), "y".to_string()][..]));
+        let given = trace("weir trace a.bt 7 -p 17,18 -p 19");
+        assert_eq!(given.script(), (Script::File(Path::new("a.bt")), &["7".to_string()][..]));
+        assert_eq!(given.pids, [17, 18, 19]);
+        let given = trace("weir trace -e p -c 'ls \"a b\"' -f json -o out -q --emit ebpf");
+        assert_eq!(given.run.unwrap().words, ["ls", "a b"]);
+        assert_eq!((given.format, given.emit, given.quiet), (Format::Json, Some(Stage::Ebpf), true));
+    }
+
+    #[test]
+    fn called_as_bpftrace_it_traces() {
+        assert_eq!(trace("/usr/bin/bpftrace -e p").script().0, Script::Text("p"));
+        assert_eq!(parse("bpftrace --version").unwrap_err().exit_code(), 0);
+    }
+
+    fn check_usage(line: &str) {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+
+    #[test]
+    fn wrong_usage_exits_2() {
+        check_usage("weir");
+        check_usage("weir trase");
+        check_usage("weir trace");
+        check_usage("weir trace -e");
+        check_usage("weir trace -e p -c ls -p 1");
+        check_usage("weir trace -e p -c \"ls '\"");
+        check_usage("weir trace -e p -p 0");
+        check_usage("weir trace -e p -p x");
+        check_usage("weir trace -e p -f xml");
+        check_usage("weir trace -e p -q -v");
+        check_usage("weir trace -e p --emit llvm");
+        check_usage("weir detach");
+        check_usage("weir detach -p 1 --all");
+        check_usage("weir ps 1");
+    }
+
+    #[test]
+    fn help_and_version_exit_0() {
+        for line in ["weir --help", "weir --version", "weir trace --help"] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 0, "{line}");
+        }
+    }
+}

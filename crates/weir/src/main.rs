@@ -1,0 +1,43 @@
+//! The command line of weir: parses arguments, hands over, and turns failures into messages and exit codes.
+//!
+//! 0 done, 1 the user's input was refused, 2 wrong usage, 3 the machine refused, 101 a bug of ours.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod doctor;
+mod failure;
+mod manage;
+mod report;
+mod session;
+
+use std::process::ExitCode;
+
+use crate::args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = match Args::parse_from_command_line(std::env::args_os()) {
+        Ok(args) => args,
+        Err(error) => error.exit(),
+    };
+    match args.command {
+        Command::Trace(trace) => {
+            session::trace(&trace).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+        }
+        Command::Ps => manage::ps().unwrap_or_else(|failure| failure.report(None)),
+        Command::Detach(detach) => manage::detach(&detach).unwrap_or_else(|failure| failure.report(None)),
+        Command::Doctor => doctor(),
+    }
+}
+
+/// Prints what this machine allows; 3 if something that weir needs is missing.
+fn doctor() -> ExitCode {
+    let checks = doctor::checks(&doctor::Facts::gather());
+    for check in &checks {
+        println!("{check}");
+    }
+    match checks.iter().any(|check| check.verdict == doctor::Verdict::No) {
+        true => ExitCode::from(3),
+        false => ExitCode::SUCCESS,
+    }
+}

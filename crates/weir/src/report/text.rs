@@ -1,0 +1,110 @@
+//! Text output, line by line as bpftrace 0.23 prints it.
+//!
+//! A map ends its lines with one newline, statistics (`avg`, `stats`) with two, a histogram with an empty line
+//! after its rows; a map without entries is that ending alone.
+
+use std::io::{self, Write};
+
+use weir_event::{MapSchema, MapValue};
+
+use crate::report::contents::{Contents, Row, Shown};
+use crate::report::histogram::Bucket;
+use crate::report::limits::BAR_COLUMNS;
+use crate::report::value::Value;
+
+pub(super) fn attached_probes(out: &mut dyn Write, probes: u64) -> io::Result<()> {
+    let plural = if probes == 1 { "" } else { "s" };
+    writeln!(out, "Attaching {probes} probe{plural}...")
+}
+
+pub(super) fn lost_events(out: &mut dyn Write, events: u64) -> io::Result<()> {
+    writeln!(out, "Lost {events} events")
+}
+
+pub(super) fn printf(out: &mut dyn Write, message: &[u8]) -> io::Result<()> {
+    out.write_all(message)
+}
+
+pub(super) fn value(out: &mut dyn Write, value: &Value) -> io::Result<()> {
+    write_value(out, value)?;
+    out.write_all(b"\n")
+}
+
+pub(super) fn map(out: &mut dyn Write, map: &MapSchema, contents: &Contents) -> io::Result<()> {
+    for (index, row) in contents.rows.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b"\n")?;
+        }
+        write_row(out, map, row)?;
+    }
+    match map.value {
+        MapValue::Avg { .. } | MapValue::Stats { .. } => out.write_all(b"\n\n"),
+        _ => out.write_all(b"\n"),
+    }
+}
+
+/// The break between what a run printed and its final maps.
+pub(super) fn end(out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(b"\n\n")
+}
+
+fn write_row(out: &mut dyn Write, map: &MapSchema, row: &Row) -> io::Result<()> {
+    out.write_all(map.name.as_bytes())?;
+    if let Some(key) = &row.key {
+        out.write_all(b"[")?;
+        write_key(out, key)?;
+        out.write_all(b"]")?;
+    }
+    match &row.shown {
+        Shown::Value(value) => {
+            out.write_all(b": ")?;
+            write_value(out, value)
+        }
+        Shown::Stats { count, average, total } => {
+            write!(out, ": count {count}, average ")?;
+            write_value(out, average)?;
+            out.write_all(b", total ")?;
+            write_value(out, total)
+        }
+        Shown::Buckets(buckets) => {
+            out.write_all(b":\n")?;
+            buckets.iter().try_for_each(|bucket| write_bucket(out, bucket))
+        }
+    }
+}
+
+fn write_bucket(out: &mut dyn Write, bucket: &Bucket) -> io::Result<()> {
+    let bar = "@".repeat(bucket.bar);
+    writeln!(out, "{:<16}{:>8} |{bar:<BAR_COLUMNS$}|", bucket.label, bucket.count)
+}
+
+/// The parts of a key have no parentheses around them.
+fn write_key(out: &mut dyn Write, key: &Value) -> io::Result<()> {
+    match key {
+        Value::Tuple(parts) => write_parts(out, parts),
+        key => write_value(out, key),
+    }
+}
+
+fn write_value(out: &mut dyn Write, value: &Value) -> io::Result<()> {
+    match value {
+        Value::Int { bits, signed: true } => write!(out, "{}", *bits as i64),
+        Value::Int { bits, signed: false } => write!(out, "{bits}"),
+        Value::Str(text) => out.write_all(text),
+        Value::Tuple(parts) => {
+            out.write_all(b"(")?;
+            write_parts(out, parts)?;
+            out.write_all(b")")
+        }
+    }
+}
+
+fn write_parts(out: &mut dyn Write, parts: &[Value]) -> io::Result<()> {
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b", ")?;
+        }
+        write_value(out, part)?;
+    }
+    Ok(())
+}

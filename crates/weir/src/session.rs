@@ -1,0 +1,357 @@
+//! One run of `weir trace`: wires the stages together, in the order of the data flow.
+//!
+//! In: the command line. Out: what the script prints, and an exit code. Holds no logic of any stage: compiling is
+//! [`stages`], what the files say is [`world`], programs that run in weir itself are [`controller`], reading and
+//! printing while the target runs is [`events`].
+
+mod controller;
+mod emit;
+mod events;
+mod stages;
+mod world;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use nix::sys::signal::{SigSet, Signal};
+use nix::time::{ClockId, clock_gettime};
+use weir_codegen::Compiled;
+use weir_ir::Trigger;
+use weir_probe::{Attachment, Launched, Prepared, Refusal, SiteRequest, Target};
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_source::SourceFile;
+use weir_symbols::maps;
+use weir_symbols::resolve::Places;
+use weir_verifier::VerifiedProgram;
+
+use crate::args::{self, Engine, Script, Stage};
+use crate::failure::{Failure, is_machine};
+use crate::report::Report;
+use crate::session::controller::Controller;
+use crate::session::events::Events;
+use crate::session::stages::Site;
+use crate::session::world::Binaries;
+
+/// Runs the script that `args` names. The error comes with the source that its spans are in.
+pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
+    let (source, parameters) = read_source(args).map_err(|failure| (failure, None))?;
+    run(args, &source, &parameters).map_err(|failure| (failure, Some(source)))
+}
+
+fn read_source(args: &args::Trace) -> Result<(SourceFile, Vec<String>), Failure> {
+    let (script, parameters) = args.script();
+    let source = match script {
+        Script::Text(text) => SourceFile { name: "<-e>".into(), text: text.to_owned() },
+        Script::File(path) => {
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read script {}", path.display()));
+            SourceFile { name: path.display().to_string(), text: text.map_err(Failure::Refused)? }
+        }
+    };
+    Ok((source, parameters.to_vec()))
+}
+
+fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result<ExitCode, Failure> {
+    if args.engine == Engine::Kernel {
+        return Err(Failure::Refused(anyhow!("--engine kernel is not in this version; leave it out")));
+    }
+    if args.emit == Some(Stage::Ast) {
+        return emit::ast(source);
+    }
+    let pid = one_pid(args)?;
+    if let Some(pid) = pid {
+        weir_probe::target::check(pid)?;
+    }
+    let world = binaries(pid)?;
+    let color = io::IsTerminal::is_terminal(&io::stderr());
+    let mut warn = |warnings: &[_]| eprint!("{}", weir_source::render(source, warnings, color));
+    let module = stages::front(source, parameters, &world, &mut warn)?;
+    if args.emit == Some(Stage::Ir) {
+        return emit::text(&weir_ir::text::print(&module));
+    }
+    let (compiled, verified) = stages::back(&module)?;
+    let sites = stages::sites(&compiled, &world).map_err(Failure::Refused)?;
+    match args.emit {
+        Some(Stage::Ebpf) => return emit::text(&weir_ebpf::asm::print(&compiled.object)),
+        Some(Stage::Sites) => return emit::sites(&sites),
+        Some(Stage::Asm) => return emit::asm(&sites, &compiled, &verified, pid),
+        _ => {}
+    }
+    refuse_hopeless(&compiled, &sites)?;
+    if !sites.is_empty() && pid.is_none() && args.run.is_none() {
+        return Err(Failure::Refused(anyhow!(
+            "the script probes functions of {}, but nothing says in which process: add -c COMMAND or -p PID \
+             (tracing every process is not in this version)",
+            sites[0].path
+        )));
+    }
+    Session { args, compiled: &compiled, verified: &verified, sites: &sites }.run(pid)
+}
+
+fn one_pid(args: &args::Trace) -> Result<Option<i32>, Failure> {
+    match args.pids[..] {
+        [] => Ok(None),
+        [pid] => Ok(Some(pid)),
+        _ => Err(Failure::Refused(anyhow!(
+            "{} processes were given with -p; this version traces one at a time",
+            args.pids.len()
+        ))),
+    }
+}
+
+fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
+    let path_env = std::env::var_os("PATH");
+    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let Some(pid) = pid else {
+        return Ok(Binaries::new(Places { root: "/".into(), path_env, cwd }, Vec::new()));
+    };
+    let mappings = maps::read(pid as u32).with_context(|| format!("reading /proc/{pid}/maps"));
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    // A target that shares weir's root is looked at without the detour, so that relative paths mean the same.
+    let is_shared = fs::read_link(&root).is_ok_and(|link| link == PathBuf::from("/"));
+    let root = if is_shared { "/".into() } else { root };
+    Ok(Binaries::new(Places { root, path_env, cwd }, mappings.map_err(Failure::Machine)?))
+}
+
+/// A clause none of whose functions can be patched makes the run pointless: refused before anything is touched.
+fn refuse_hopeless(compiled: &Compiled, sites: &[Site]) -> Result<(), Failure> {
+    let requests: Vec<SiteRequest> = sites
+        .iter()
+        .map(|site| SiteRequest { binary: &site.binary, function: &site.function, programs: site.programs.clone() })
+        .collect();
+    let outcomes: Vec<Result<(), Refusal>> =
+        weir_probe::plan_sites(&requests).into_iter().map(|outcome| outcome.map(|_| ())).collect();
+    hopeless(compiled, sites, &outcomes)
+}
+
+fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Result<(), Failure> {
+    for (program, trigger) in compiled.triggers.iter().enumerate() {
+        let Trigger::Uprobe { .. } = trigger else { continue };
+        let of_program = || {
+            let runs_here = |site: &Site| site.programs.iter().any(|(index, _)| *index == program);
+            sites.iter().zip(outcomes).filter(move |(site, _)| runs_here(site))
+        };
+        if of_program().any(|(_, outcome)| outcome.is_ok()) {
+            continue;
+        }
+        if let Some((site, Err(refusal))) = of_program().next() {
+            let more = of_program().count() - 1;
+            let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+            let error = anyhow!("cannot probe {}:{}: {refusal}{more}", site.path, site.name);
+            return Err(if is_machine(refusal) { Failure::Machine(error) } else { Failure::Refused(error) });
+        }
+    }
+    Ok(())
+}
+
+/// What one run works on.
+struct Session<'a> {
+    args: &'a args::Trace,
+    compiled: &'a Compiled,
+    verified: &'a [VerifiedProgram],
+    sites: &'a [Site],
+}
+
+impl Session<'_> {
+    fn run(&self, pid: Option<i32>) -> Result<ExitCode, Failure> {
+        let out: Box<dyn Write> = match &self.args.output {
+            None => Box::new(io::stdout()),
+            Some(path) => {
+                let file = File::create(path).with_context(|| format!("cannot write {}", path.display()));
+                Box::new(file.map_err(Failure::Refused)?)
+            }
+        };
+        let report = Report::new(BufWriter::new(out), self.args.format.into());
+        // From here on these signals are read, not suffered; a command gets the mask as it was.
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
+        let old_mask = signals.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
+        let old_mask = old_mask.context("blocking signals").map_err(Failure::Machine)?;
+        match (pid, &self.args.run) {
+            (Some(pid), _) => self.trace_target(Target::open(pid)?, None, signals, report),
+            (None, Some(command)) => {
+                let search_path = std::env::var_os("PATH");
+                let (launched, exec) = Launched::start(&command.words, search_path.as_deref(), old_mask)?;
+                let mut guard = KillOnFailure(Some(launched));
+                let wanted: Vec<_> = self.sites.iter().filter_map(|site| site.binary.identity()).collect();
+                let target = exec.into_target(&wanted)?;
+                self.trace_target(target, Some(&mut guard), signals, report)
+            }
+            (None, None) => self.trace_nothing(signals, report),
+        }
+    }
+
+    /// A script of BEGIN, END and interval probes.
+    fn trace_nothing<W: Write>(&self, signals: SigSet, report: Report<W>) -> Result<ExitCode, Failure> {
+        let segment = Segment::create_local(self.layout()?, &self.identity(0));
+        let segment = segment.context("making the segment").map_err(Failure::Machine)?;
+        let mut events = self.begin(&segment, signals, report)?;
+        events.watch(&segment, None, None)?;
+        self.end(&segment, events, None, true)
+    }
+
+    fn trace_target<W: Write>(
+        &self,
+        target: Target,
+        mut command: Option<&mut KillOnFailure>,
+        signals: SigSet,
+        report: Report<W>,
+    ) -> Result<ExitCode, Failure> {
+        let identity = self.identity(target.pid() as u32);
+        let prepared = weir_probe::prepare(target, self.layout()?, &identity)?;
+        let mut events = self.begin(prepared.segment(), signals, report)?;
+        let mut attachment = self.arm(prepared)?;
+        let launched = command.as_mut().and_then(|command| command.0.as_mut());
+        events.watch(attachment.segment(), Some(attachment.target().pidfd()), launched)?;
+        let is_alive = attachment.target().is_alive();
+        if is_alive {
+            match attachment.detach() {
+                Ok(undone) => self.tell_undone(&undone),
+                Err(weir_probe::Error::TargetGone { .. }) => {}
+                Err(error) => eprintln!("weir: detaching failed: {error}; `weir detach -p PID` tries again"),
+            }
+        }
+        let launched = command.as_mut().and_then(|command| command.0.take());
+        self.end(attachment.segment(), events, launched, true)
+    }
+
+    fn layout(&self) -> Result<SegmentLayout, Failure> {
+        let journal = self.sites.len().max(1) as u32;
+        let layout = SegmentLayout::plan(&self.compiled.object.maps, possible_cpus(), journal);
+        layout.map_err(|error| Failure::Refused(anyhow!(error)))
+    }
+
+    fn identity(&self, target_pid: u32) -> Identity {
+        let started_ns = now_ns();
+        let controller_pid = std::process::id();
+        Identity {
+            session: started_ns ^ u64::from(controller_pid) << 40,
+            controller_pid,
+            controller_start: weir_probe::scan::own_start(),
+            uid: nix::unistd::getuid().as_raw(),
+            started_ns,
+            target_pid,
+            label: label(self.compiled),
+        }
+    }
+
+    /// Sets the clock of `elapsed`, and runs BEGIN.
+    fn begin<W: Write>(
+        &self,
+        segment: &Segment,
+        signals: SigSet,
+        mut report: Report<W>,
+    ) -> Result<Events<'_, W>, Failure> {
+        let start = now_ns().to_le_bytes();
+        let globals = segment.map(self.compiled.globals as usize);
+        globals.update(&0u32.to_le_bytes(), &start, 0).map_err(|error| Failure::Bug(anyhow!("{error}")))?;
+        if !self.args.quiet {
+            let probes: usize = self.compiled.triggers.iter().map(probes_of).sum();
+            report.attached_probes(probes as u64).map_err(output_failed)?;
+        }
+        let controller = Controller::new(self.compiled, self.verified);
+        let mut events = Events::new(&self.compiled.schema, self.compiled.ring, controller, signals, report)?;
+        events.begin(segment)?;
+        Ok(events)
+    }
+
+    fn arm(&self, prepared: Prepared) -> Result<Attachment, Failure> {
+        let cpus = prepared.segment().layout().cpus;
+        let target = prepared.target();
+        let (requests, executables) =
+            stages::native(self.sites, self.verified, &|binary| target.abi(binary, cpus))?;
+        let attachment = prepared.arm(&requests, &executables)?;
+        let outcomes: Vec<Result<(), Refusal>> =
+            attachment.outcomes().iter().map(|outcome| outcome.clone().map(|_| ())).collect();
+        self.tell_refused(&outcomes);
+        hopeless(self.compiled, self.sites, &outcomes)?;
+        Ok(attachment)
+    }
+
+    fn tell_refused(&self, outcomes: &[Result<(), Refusal>]) {
+        let refused: Vec<_> = self.sites.iter().zip(outcomes).filter(|(_, outcome)| outcome.is_err()).collect();
+        if refused.is_empty() {
+            return;
+        }
+        eprintln!("weir: {} of {} functions are not probed:", refused.len(), outcomes.len());
+        let mut codes: Vec<(String, usize)> = Vec::new();
+        for (site, outcome) in &refused {
+            let Err(refusal) = outcome else { continue };
+            if self.args.verbose {
+                eprintln!("weir:   {}:{}: {refusal}", site.path, site.name);
+            }
+            match codes.iter_mut().find(|(code, _)| *code == refusal.code()) {
+                Some((_, count)) => *count += 1,
+                None => codes.push((refusal.code(), 1)),
+            }
+        }
+        let codes: Vec<String> = codes.iter().map(|(code, count)| format!("{code} {count}")).collect();
+        eprintln!("weir:   {}{}", codes.join(", "), if self.args.verbose { "" } else { " (-v names them)" });
+    }
+
+    fn tell_undone(&self, report: &weir_probe::Report) {
+        for address in &report.foreign {
+            eprintln!("weir: text at {address:#x} was changed by somebody else meanwhile; it was left alone");
+        }
+        if report.left_mapped && self.args.verbose {
+            eprintln!("weir: some of weir's code stays mapped in the target: a thread may still return to it");
+        }
+    }
+
+    /// Runs END, prints what is left in the ring and every map, and says what was lost.
+    fn end<W: Write>(
+        &self,
+        segment: &Segment,
+        mut events: Events<'_, W>,
+        launched: Option<Launched>,
+        is_over: bool,
+    ) -> Result<ExitCode, Failure> {
+        events.end(segment, is_over)?;
+        if let Some(mut launched) = launched {
+            launched.terminate();
+        }
+        Ok(ExitCode::from(events.exit_code()))
+    }
+}
+
+/// A command that could not be traced does not run on.
+struct KillOnFailure(Option<Launched>);
+
+impl Drop for KillOnFailure {
+    fn drop(&mut self) {
+        if let Some(launched) = &mut self.0 {
+            launched.kill();
+        }
+    }
+}
+
+fn probes_of(trigger: &Trigger) -> usize {
+    match trigger {
+        Trigger::Uprobe { sites } => sites.len(),
+        Trigger::Begin | Trigger::End | Trigger::Interval { .. } => 1,
+    }
+}
+
+/// What `weir ps` shows of a run: the names of its programs.
+fn label(compiled: &Compiled) -> String {
+    let names: Vec<&str> = compiled.object.programs.iter().map(|program| program.name.as_str()).collect();
+    names.join(" ")
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC is always there");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// CPUs that may ever come up: `/sys/devices/system/cpu/possible` is a list such as `0-63`.
+fn possible_cpus() -> u32 {
+    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
+    let online = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    last.map_or(online, |last| last + 1)
+}
+
+fn output_failed(error: io::Error) -> Failure {
+    Failure::Machine(anyhow::Error::new(error).context("writing output"))
+}

@@ -1,0 +1,75 @@
+//! `--emit`: prints the text form of one stage and stops.
+
+use std::process::ExitCode;
+
+use weir_codegen::Compiled;
+use weir_probe::SiteRequest;
+use weir_rt::{LanePolicy, SiteAbi, TidSource};
+use weir_source::SourceFile;
+use weir_verifier::VerifiedProgram;
+
+use crate::failure::Failure;
+use crate::session::stages::{self, Site};
+
+pub(crate) fn text(text: &str) -> Result<ExitCode, Failure> {
+    print!("{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Needs no target: the syntax alone.
+pub(crate) fn ast(source: &SourceFile) -> Result<ExitCode, Failure> {
+    let (script, diagnostics) = weir_script::parse(source);
+    if !diagnostics.is_empty() {
+        return Err(Failure::Script(diagnostics));
+    }
+    text(&weir_script::ast::print(&script))
+}
+
+/// One line a function: where, how it would be patched, or why not.
+pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
+    let requests: Vec<SiteRequest> = sites
+        .iter()
+        .map(|site| SiteRequest { binary: &site.binary, function: &site.function, programs: site.programs.clone() })
+        .collect();
+    let mut patched = 0;
+    for (site, outcome) in sites.iter().zip(weir_probe::plan_sites(&requests)) {
+        let address = site.function.address.0;
+        match outcome {
+            Ok(window) => {
+                patched += 1;
+                let mark = if window.uprobe_unsafe { ", uprobe-unsafe" } else { "" };
+                println!("{}:{} {address:#x}: {}{mark}", site.path, site.name, window.technique());
+            }
+            Err(refusal) => println!("{}:{} {address:#x}: refused: {refusal}", site.path, site.name),
+        }
+    }
+    println!("{patched} of {} functions can be probed", sites.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The machine code of each program, as compiled for process `pid`, else for one about which nothing is known.
+pub(crate) fn asm(
+    sites: &[Site],
+    compiled: &Compiled,
+    verified: &[VerifiedProgram],
+    pid: Option<i32>,
+) -> Result<ExitCode, Failure> {
+    let target = pid.map(weir_probe::Target::open).transpose()?;
+    let cpus = super::possible_cpus();
+    let unknown = SiteAbi {
+        pid: pid.unwrap_or(0) as u32,
+        tid: TidSource::Syscall,
+        lanes: LanePolicy::Shared,
+        cpus,
+        bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+    };
+    let abi_of = |binary: &_| target.as_ref().map_or(unknown, |target| target.abi(binary, cpus));
+    let (_, executables) = stages::native(sites, verified, &abi_of)?;
+    if target.is_none() && !executables.is_empty() {
+        println!("# for a target that nothing is known of; with -p PID: as for that process");
+    }
+    for executable in &executables {
+        println!("{}", weir_jit::disassemble(executable, &compiled.object));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,208 @@
+//! The part of a run while the target runs: reads the ring, does what records ask for, runs intervals, and notices
+//! when it is time to end (exit(), Ctrl-C, the end of the target).
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::SigSet;
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use weir_event::{MapSchema, Schema};
+use weir_probe::Launched;
+use weir_rt::segment::Segment;
+
+use crate::failure::Failure;
+use crate::report::{self, Decoded, Entry, Report};
+use crate::session::controller::Controller;
+use crate::session::output_failed;
+
+/// How long records may lie in the ring before they are read.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Records read in a row before signals and the end of the target are looked at again.
+const RECORDS_PER_ROUND: usize = 4096;
+
+pub(crate) struct Events<'a, W: Write> {
+    schema: &'a Schema,
+    ring: usize,
+    controller: Controller<'a>,
+    signals: SignalFd,
+    report: Report<W>,
+    /// What `exit()` was called with.
+    exit: Option<i64>,
+    lost: u64,
+}
+
+impl<'a, W: Write> Events<'a, W> {
+    /// `signals` are blocked already.
+    pub(crate) fn new(
+        schema: &'a Schema,
+        ring: u32,
+        controller: Controller<'a>,
+        signals: SigSet,
+        report: Report<W>,
+    ) -> Result<Events<'a, W>, Failure> {
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        let signals = SignalFd::with_flags(&signals, flags).context("signalfd").map_err(Failure::Machine)?;
+        Ok(Events { schema, ring: ring as usize, controller, signals, report, exit: None, lost: 0 })
+    }
+
+    /// Runs the BEGIN probes, and does what they ask for.
+    pub(crate) fn begin(&mut self, segment: &Segment) -> Result<(), Failure> {
+        self.controller.begin(segment)?;
+        self.read_all(segment)
+    }
+
+    /// Until exit() is called, a signal asks for the end, or the target (`pidfd`, `launched`) ends.
+    pub(crate) fn watch(
+        &mut self,
+        segment: &Segment,
+        pidfd: Option<&OwnedFd>,
+        mut launched: Option<&mut Launched>,
+    ) -> Result<(), Failure> {
+        self.controller.start_intervals(Instant::now());
+        while self.exit.is_none() {
+            if self.is_asked_to_end() {
+                return Ok(());
+            }
+            let has_ended = launched.as_mut().is_some_and(|launched| launched.try_wait().is_some());
+            if has_ended || self.wait(pidfd)? {
+                return Ok(());
+            }
+            self.controller.run_due_intervals(segment, Instant::now())?;
+            self.read_all(segment)?;
+        }
+        Ok(())
+    }
+
+    /// Runs END, then prints what is left. `is_over`: nobody writes to the ring any more.
+    pub(crate) fn end(&mut self, segment: &Segment, is_over: bool) -> Result<(), Failure> {
+        self.read_all(segment)?;
+        self.controller.end(segment)?;
+        self.read_all(segment)?;
+        if is_over {
+            for record in segment.ring(self.ring).drain_dead() {
+                self.record(segment, &record.bytes)?;
+            }
+        }
+        let entries = &mut |_: usize, map: &MapSchema| entries(segment, map);
+        self.report.print_all(self.schema, entries).map_err(output_failed)?;
+        self.tell_losses(segment)
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        self.exit.unwrap_or(0) as u8
+    }
+
+    /// Waits for a signal, the target's end (true), the next interval or the next look at the ring.
+    fn wait(&self, pidfd: Option<&OwnedFd>) -> Result<bool, Failure> {
+        let until_interval = self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
+        let wait = until_interval.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
+        let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        watched.extend(pidfd.map(|pidfd| PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)));
+        // Rounded up, so that a wait of less than a millisecond does not become a busy loop.
+        let timeout = PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut watched, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(errno) => return Err(Failure::Machine(anyhow!(errno).context("poll"))),
+        }
+        let is_ready = |watched: &PollFd| watched.revents().is_some_and(|events| !events.is_empty());
+        Ok(watched.get(1).is_some_and(is_ready))
+    }
+
+    /// A signal other than a child's end has arrived.
+    fn is_asked_to_end(&self) -> bool {
+        let mut asked = false;
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            asked |= signal.ssi_signo != nix::libc::SIGCHLD as u32;
+        }
+        asked
+    }
+
+    fn read_all(&mut self, segment: &Segment) -> Result<(), Failure> {
+        for _ in 0..RECORDS_PER_ROUND {
+            let Some(record) = segment.ring(self.ring).next() else { break };
+            self.record(segment, &record.bytes)?;
+        }
+        self.tell_lost(segment)?;
+        self.report.flush().map_err(output_failed)
+    }
+
+    fn record(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Failure> {
+        // What ran between exit() and the end of the run is not printed, as in bpftrace; END's output is.
+        let schema = self.schema;
+        let Ok(decoded) = report::record(schema, bytes) else {
+            self.report.count_malformed();
+            return Ok(());
+        };
+        let done = match decoded {
+            Decoded::Printf { format, args } => self.report.printf(format, &args),
+            Decoded::PrintValue { value } => self.report.value(&value),
+            Decoded::PrintMap { map, top, div } => {
+                let entries = entries(segment, &schema.maps[map]);
+                self.report.map(schema, map, &entries, top, div)
+            }
+            Decoded::PrintMapKey { map, key } => {
+                let value = segment.map(schema.maps[map].map_index as usize).lookup(&key);
+                self.report.map_key(schema, map, &key, value)
+            }
+            Decoded::ClearMap { map } => {
+                segment.map(schema.maps[map].map_index as usize).clear();
+                Ok(())
+            }
+            Decoded::ZeroMap { map } => {
+                segment.map(schema.maps[map].map_index as usize).zero();
+                Ok(())
+            }
+            Decoded::Exit { code } => {
+                self.exit.get_or_insert(code);
+                Ok(())
+            }
+        };
+        done.map_err(output_failed)
+    }
+
+    fn tell_lost(&mut self, segment: &Segment) -> Result<(), Failure> {
+        let dropped = segment.ring(self.ring).counters().dropped;
+        if dropped > self.lost {
+            let new = dropped - self.lost;
+            self.lost = dropped;
+            self.report.lost_events(new).map_err(output_failed)?;
+        }
+        Ok(())
+    }
+
+    /// Everything that was not done is named, with its count.
+    fn tell_losses(&mut self, segment: &Segment) -> Result<(), Failure> {
+        self.tell_lost(segment)?;
+        let ring = segment.ring(self.ring).counters();
+        let counters = segment.counters();
+        let mut losses = vec![
+            (ring.uncommitted, "records were being written when the target ended, and are lost".to_owned()),
+            (ring.corrupt, "records were corrupt, and are lost".to_owned()),
+            (self.report.malformed(), "records or map entries did not fit their schema, and are left out".to_owned()),
+            (counters.read_faults, "reads of the target's memory failed (bad pointers); they gave \"\"".to_owned()),
+        ];
+        for map in &self.schema.maps {
+            let Some(of_map) = counters.maps.get(map.map_index as usize) else { continue };
+            losses.push((of_map.full, format!("new keys did not fit into {} (max_map_keys), and are lost", map.name)));
+            losses.push((of_map.contended, format!("updates of {} gave up under contention, and are lost", map.name)));
+        }
+        for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
+            eprintln!("weir: {count} {what}");
+        }
+        Ok(())
+    }
+}
+
+/// What a script's map holds now.
+fn entries(segment: &Segment, map: &MapSchema) -> Vec<Entry> {
+    let view = segment.map(map.map_index as usize);
+    if map.key.is_none() {
+        let value = view.lookup(&0u32.to_le_bytes());
+        return value.map(|value| Entry { key: Vec::new(), value }).into_iter().collect();
+    }
+    view.entries().into_iter().map(|(key, value)| Entry { key, value }).collect()
+}

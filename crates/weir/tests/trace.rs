@@ -1,0 +1,157 @@
+//! End to end: scripts traced on real programs, against what the programs do untraced and what the kernel counts.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use testkit::target;
+use weir_symbols::Binary;
+
+const SQLITE: [&str; 3] = [
+    "sqlite3",
+    ":memory:",
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x<200000) \
+     SELECT count(*), sum(length(hex(x))) FROM c;",
+];
+
+fn weir() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+}
+
+/// Where weir writes its own output in the test `name`.
+fn out_file(name: &str) -> PathBuf {
+    let folder = testkit::paths::target().join("trace-tests");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+/// Runs `script` on `command`; the target's output, and weir's own.
+fn trace(name: &str, script: &str, command: &str) -> (Output, String) {
+    let out = out_file(name);
+    let output = weir().args(["trace", "-o"]).arg(&out).args(["-e", script, "-c", command]).output().unwrap();
+    let text = std::fs::read_to_string(&out).unwrap_or_default();
+    assert!(output.status.success(), "{name}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    (output, text)
+}
+
+/// The number that follows `name: ` in weir's output.
+fn number(text: &str, name: &str) -> u64 {
+    let prefix = format!("{name}: ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+    line.and_then(|rest| rest.trim().parse().ok()).unwrap_or_else(|| panic!("no `{name}` in:\n{text}"))
+}
+
+fn is_installed(program: &str) -> bool {
+    let installed = Command::new("which").arg(program).output().is_ok_and(|output| output.status.success());
+    if !installed {
+        testkit::skip::skip("trace", format!("{program} is not installed"));
+    }
+    installed
+}
+
+#[test]
+fn counts_the_mallocs_of_sqlite_as_the_kernel_does() {
+    if !is_installed("sqlite3") {
+        return;
+    }
+    let plain = Command::new(SQLITE[0]).args(&SQLITE[1..]).output().unwrap();
+    let script = "uprobe:libc:malloc { @bytes = hist(arg0); @calls = count(); }";
+    let command = format!("sqlite3 :memory: \"{}\"", SQLITE[2]);
+    let (traced, text) = trace("sqlite", script, &command);
+    assert_eq!(traced.stdout, plain.stdout);
+    let calls = number(&text, "@calls");
+    let in_histogram: u64 = text
+        .lines()
+        .skip_while(|line| !line.starts_with("@bytes:"))
+        .filter_map(|line| line.strip_prefix('[')?.split_once('|')?.0.split_whitespace().last()?.parse::<u64>().ok())
+        .sum();
+    assert_eq!(in_histogram, calls, "{text}");
+    let libc = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
+    let binary = Binary::open(libc).unwrap();
+    let offset = binary.file_offset(binary.find("malloc").unwrap()[0].address).unwrap();
+    match testkit::uprobe::count_hits(libc, offset.0, &SQLITE) {
+        Ok((hits, _)) => assert_eq!(calls, hits),
+        Err(unavailable) => testkit::skip::skip("sqlite-kernel-count", unavailable),
+    }
+}
+
+#[test]
+fn is_armed_before_constructors_run() {
+    let source = r#"
+        #include <stdio.h>
+        __attribute__((noinline)) void foo(void) { __asm__ volatile("nop;nop;nop;nop;nop"); }
+        __attribute__((constructor)) static void first(void) { for (int i = 0; i < 3; i++) foo(); }
+        int main(void) { foo(); return 0; }
+    "#;
+    for (variant, path) in target::matrix("constructor", target::Source::Text(source), &[]) {
+        let script = format!("uprobe:{}:foo {{ @ = count(); }}", path.display());
+        let (_, text) = trace("constructor", &script, &path.display().to_string());
+        assert_eq!(number(&text, "@"), 4, "{variant:?}");
+    }
+}
+
+#[test]
+fn loses_no_count_of_eight_threads_under_signals() {
+    let program = target::program("threads");
+    let script = format!("uprobe:{}:foo {{ @ = count(); @by[tid != 0] = count(); }}", program.display());
+    let (output, text) = trace("threads", &script, &format!("{} 8 400000 200", program.display()));
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let total = stdout.split("total=").nth(1).unwrap().split_whitespace().next().unwrap().parse::<u64>().unwrap();
+    assert_eq!(number(&text, "@"), total);
+    assert_eq!(number(&text, "@by[1]"), total, "{text}");
+}
+
+#[test]
+fn bad_pointers_are_errors_and_nobody_sees_a_fault() {
+    let program = target::program("strings");
+    let script = format!("uprobe:{}:take {{ @[str(arg0)] = count(); }}", program.display());
+    for mode in ["plain", "blocked", "handler"] {
+        let (output, text) = trace("strings", &script, &format!("{} {mode} 100000", program.display()));
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let field = |name: &str| stdout.split(name).nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+        assert_eq!(field("handler_runs="), "0", "{mode}: {stdout}");
+        assert_eq!(field("own_fault="), if mode == "handler" { "handled" } else { "none" }, "{stdout}");
+        assert_eq!(number(&text, "@[]").to_string(), field("bad="), "{mode}: {text}");
+        assert_eq!(number(&text, "@[good string]").to_string(), field("good="), "{mode}: {text}");
+    }
+}
+
+#[test]
+fn a_handler_installed_after_attach_does_not_run() {
+    let program = target::program("strings");
+    let mut command = Command::new(&program);
+    command.args(["handler", "100000", "wait"]);
+    let mut server = testkit::Daemon::spawn(command).unwrap();
+    let deadline = std::time::Duration::from_secs(30);
+    server.line_with("ready", deadline).unwrap();
+    let out = out_file("handler-after-attach");
+    let script = format!(
+        "uprobe:{}:take {{ @[str(arg0)] = count(); }} BEGIN {{ printf(\"begun\\n\"); }}",
+        program.display()
+    );
+    let mut weir = weir();
+    weir.args(["trace", "-v", "-e", &script, "-p", &server.pid().to_string(), "-o"]).arg(&out);
+    let weir = testkit::Daemon::spawn(weir).unwrap();
+    let armed = || weir_text_is_patched(server.pid(), &program, "take");
+    assert!(testkit::wait::until(deadline, armed), "never armed");
+    server.write("\n").unwrap();
+    let ended = server.finish(deadline).unwrap();
+    assert!(ended.stdout.contains("handler_runs=0"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("own_fault=handled"), "{}", ended.stdout);
+    let weir = weir.finish(deadline).unwrap();
+    let text = std::fs::read_to_string(&out).unwrap();
+    assert!(weir.status.success(), "{}", weir.stderr);
+    assert!(number(&text, "@[]") >= 100_000, "{text}");
+}
+
+/// True if the function's bytes in the process differ from its file.
+fn weir_text_is_patched(pid: u32, path: &Path, function: &str) -> bool {
+    let binary = Binary::open(path).unwrap();
+    let function = binary.find(function).unwrap()[0].clone();
+    let Ok(maps) = weir_symbols::maps::read(pid) else { return false };
+    let identity = binary.identity().unwrap();
+    let Some(at) = weir_symbols::maps::to_virtual(&maps, identity, &binary, function.address) else { return false };
+    let Ok(memory) = std::fs::File::open(format!("/proc/{pid}/mem")) else { return false };
+    let mut bytes = vec![0; function.size as usize];
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, at.0).is_ok()
+        && Some(&bytes[..]) != binary.bytes(function.address, bytes.len())
+}
