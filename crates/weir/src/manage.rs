@@ -16,7 +16,10 @@ use crate::failure::Failure;
 /// The table of `weir ps`, one line a traced process.
 pub(crate) fn ps() -> Result<ExitCode, Failure> {
     let found = scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
-    println!("{:>7} {:<15} {:>7} {:<10} {:>8} {:>6}  PROBES", "PID", "COMMAND", "WEIR", "USER", "AGE", "SITES");
+    println!(
+        "{:>7} {:<15} {:>7} {:<10} {:>8} {:>6}  PROBES",
+        "PID", "COMMAND", "WEIR", "USER", "AGE", "SITES"
+    );
     for probed in &found {
         println!("{}", line(probed));
     }
@@ -30,7 +33,8 @@ fn line(probed: &Probed) -> String {
         false => "gone".into(),
     };
     let uid = nix::unistd::Uid::from_raw(identity.uid);
-    let user = nix::unistd::User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
+    let user =
+        nix::unistd::User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
     let label: String = printable(&identity.label);
     let comm = printable(&probed.comm);
     let age = age(identity.started_ns);
@@ -56,7 +60,8 @@ fn age(started_ns: u64) -> String {
 pub(crate) fn detach(args: &args::Detach) -> Result<ExitCode, Failure> {
     let pids = match args.all {
         true => {
-            let found = scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
+            let found =
+                scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
             found.iter().map(|probed| probed.pid).collect()
         }
         false => args.pids.clone(),

@@ -46,7 +46,8 @@ fn read_source(args: &args::Trace) -> Result<(SourceFile, Vec<String>), Failure>
     let source = match script {
         Script::Text(text) => SourceFile { name: "<-e>".into(), text: text.to_owned() },
         Script::File(path) => {
-            let text = fs::read_to_string(path).with_context(|| format!("cannot read script {}", path.display()));
+            let text =
+                fs::read_to_string(path).with_context(|| format!("cannot read script {}", path.display()));
             SourceFile { name: path.display().to_string(), text: text.map_err(Failure::Refused)? }
         }
     };
@@ -119,7 +120,11 @@ fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
 fn refuse_hopeless(compiled: &Compiled, sites: &[Site]) -> Result<(), Failure> {
     let requests: Vec<SiteRequest> = sites
         .iter()
-        .map(|site| SiteRequest { binary: &site.binary, function: &site.function, programs: site.programs.clone() })
+        .map(|site| SiteRequest {
+            binary: &site.binary,
+            function: &site.function,
+            programs: site.programs.clone(),
+        })
         .collect();
     let outcomes: Vec<Result<(), Refusal>> =
         weir_probe::plan_sites(&requests).into_iter().map(|outcome| outcome.map(|_| ())).collect();
@@ -270,7 +275,8 @@ impl Session<'_> {
     }
 
     fn tell_refused(&self, outcomes: &[Result<(), Refusal>]) {
-        let refused: Vec<_> = self.sites.iter().zip(outcomes).filter(|(_, outcome)| outcome.is_err()).collect();
+        let refused: Vec<_> =
+            self.sites.iter().zip(outcomes).filter(|(_, outcome)| outcome.is_err()).collect();
         if refused.is_empty() {
             return;
         }
@@ -295,7 +301,9 @@ impl Session<'_> {
             eprintln!("weir: text at {address:#x} was changed by somebody else meanwhile; it was left alone");
         }
         if report.left_mapped && self.args.verbose {
-            eprintln!("weir: some of weir's code stays mapped in the target: a thread may still return to it");
+            eprintln!(
+                "weir: some of weir's code stays mapped in the target: a thread may still return to it"
+            );
         }
     }
 

@@ -86,7 +86,8 @@ impl Server {
     fn is_patched(&self) -> bool {
         let function = self.binary.find("work").unwrap()[0];
         let mappings = maps::read(self.pid()).unwrap();
-        let at = maps::to_virtual(&mappings, self.binary.identity().unwrap(), &self.binary, function.address).unwrap();
+        let at = maps::to_virtual(&mappings, self.binary.identity().unwrap(), &self.binary, function.address)
+            .unwrap();
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
         let mut bytes = vec![0; function.size as usize];
         std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, at.0).unwrap();
@@ -150,7 +151,9 @@ fn traced_for_a_while(server: &Server) -> String {
 
 #[test]
 fn the_server_outlives_a_weir_killed_at_random() {
-    let setting = |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let setting = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
     let (kills, mut random) = (setting("WEIR_KILLS", 5), setting("WEIR_KILL_SEED", 1));
     let Some(redis) = Redis::start("kill-random") else { return };
     let mut load = redis.load();
@@ -200,7 +203,9 @@ fn every_failing_call_leaves_the_target_as_it_was() {
         return testkit::skip::skip("fail", "strace is not installed");
     }
     let mut server = Server::start();
-    for (call, errno) in [("ptrace", "EIO"), ("pwrite64", "EIO"), ("pidfd_getfd", "EPERM"), ("memfd_create", "EMFILE")] {
+    for (call, errno) in
+        [("ptrace", "EIO"), ("pwrite64", "EIO"), ("pidfd_getfd", "EPERM"), ("memfd_create", "EMFILE")]
+    {
         for when in 1..=CALLS_MAX {
             let log = testkit::paths::target().join("fail-trace.txt");
             let mut command = Command::new("strace");

@@ -29,7 +29,12 @@ fn trace(name: &str, script: &str, command: &str) -> (Output, String) {
     let out = out_file(name);
     let output = weir().args(["trace", "-o"]).arg(&out).args(["-e", script, "-c", command]).output().unwrap();
     let text = std::fs::read_to_string(&out).unwrap_or_default();
-    assert!(output.status.success(), "{name}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{name}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     (output, text)
 }
 
@@ -62,7 +67,9 @@ fn counts_the_mallocs_of_sqlite_as_the_kernel_does() {
     let in_histogram: u64 = text
         .lines()
         .skip_while(|line| !line.starts_with("@bytes:"))
-        .filter_map(|line| line.strip_prefix('[')?.split_once('|')?.0.split_whitespace().last()?.parse::<u64>().ok())
+        .filter_map(|line| {
+            line.strip_prefix('[')?.split_once('|')?.0.split_whitespace().last()?.parse::<u64>().ok()
+        })
         .sum();
     assert_eq!(in_histogram, calls, "{text}");
     let libc = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
@@ -95,7 +102,8 @@ fn loses_no_count_of_eight_threads_under_signals() {
     let script = format!("uprobe:{}:foo {{ @ = count(); @by[tid != 0] = count(); }}", program.display());
     let (output, text) = trace("threads", &script, &format!("{} 8 400000 200", program.display()));
     let stdout = String::from_utf8(output.stdout).unwrap();
-    let total = stdout.split("total=").nth(1).unwrap().split_whitespace().next().unwrap().parse::<u64>().unwrap();
+    let total =
+        stdout.split("total=").nth(1).unwrap().split_whitespace().next().unwrap().parse::<u64>().unwrap();
     assert_eq!(number(&text, "@"), total);
     assert_eq!(number(&text, "@by[1]"), total, "{text}");
 }
@@ -107,7 +115,8 @@ fn bad_pointers_are_errors_and_nobody_sees_a_fault() {
     for mode in ["plain", "blocked", "handler"] {
         let (output, text) = trace("strings", &script, &format!("{} {mode} 100000", program.display()));
         let stdout = String::from_utf8(output.stdout).unwrap();
-        let field = |name: &str| stdout.split(name).nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+        let field =
+            |name: &str| stdout.split(name).nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
         assert_eq!(field("handler_runs="), "0", "{mode}: {stdout}");
         assert_eq!(field("own_fault="), if mode == "handler" { "handled" } else { "none" }, "{stdout}");
         assert_eq!(number(&text, "@[]").to_string(), field("bad="), "{mode}: {text}");
@@ -149,7 +158,9 @@ fn weir_text_is_patched(pid: u32, path: &Path, function: &str) -> bool {
     let function = binary.find(function).unwrap()[0].clone();
     let Ok(maps) = weir_symbols::maps::read(pid) else { return false };
     let identity = binary.identity().unwrap();
-    let Some(at) = weir_symbols::maps::to_virtual(&maps, identity, &binary, function.address) else { return false };
+    let Some(at) = weir_symbols::maps::to_virtual(&maps, identity, &binary, function.address) else {
+        return false;
+    };
     let Ok(memory) = std::fs::File::open(format!("/proc/{pid}/mem")) else { return false };
     let mut bytes = vec![0; function.size as usize];
     std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, at.0).is_ok()

@@ -1,10 +1,10 @@
 //! printf: a format and its arguments → bytes.
 //!
 //! The language of bpftrace 0.23, which is C's: `%[-+ #0][width][.precision][hh h l ll L j z t]` and one of
-//! `d i u x X o c s p`, and `%%`. Integers are cut to the length that the conversion names, as in C: 32 bits
-//! without a modifier, so that `%d` of 2⁴⁰ is 0 and `%x` of -1 is ffffffff (seen in 0.17; 0.23 casts the same
-//! way; 0.24 stopped). The front end has checked arguments against conversions; whatever still does not fit
-//! prints as its plain value, and a conversion without an argument prints itself.
+//! `d i u x X o c s p`, and `%%`. `h` and `hh` cut an integer to 16 and 8 bits; without a modifier all 64 are
+//! printed, as 0.24 does: up to 0.23 `%d` cut to 32, and `%d` of `nsecs` was silently wrong. The front end has
+//! checked arguments against conversions; whatever still does not fit prints as its plain value, and a conversion
+//! without an argument prints itself.
 
 use crate::report::limits::PRINTF_WIDTH_MAX;
 use crate::report::value::Value;
@@ -48,7 +48,6 @@ struct Spec {
 /// The bits that a length modifier leaves of an integer.
 fn bits_of(length: &str) -> u32 {
     match length {
-        "" => 32,
         "h" => 16,
         "hh" => 8,
         _ => 64,
@@ -196,18 +195,18 @@ mod tests {
         check("%p", 4096, "0x1000");
         check("%p", 0, "(nil)");
         check("[%10p]", 1, "[       0x1]");
-        check("%u", -1, "4294967295");
+        check("%u", -1, "18446744073709551615");
         check("%lld", -2, "-2");
         check("%hd", 70000, "4464");
         check("%hhx", 300, "2c");
         check("%hhd", 200, "-56");
         check("%hx", -1, "ffff");
         check("%hu", -1, "65535");
-        check("%d", 1 << 40, "0");
+        check("%d", 1 << 40, "1099511627776");
         check("%ld", 1 << 40, "1099511627776");
         check("%llx", 1 << 40, "10000000000");
         check("%lu", -1, "18446744073709551615");
-        check("%x", -1, "ffffffff");
+        check("%x", -1, "ffffffffffffffff");
         check("%lx", -1, "ffffffffffffffff");
         check("%zu", -1, "18446744073709551615");
         check("%d", -1, "-1");
@@ -218,7 +217,7 @@ mod tests {
     fn length_modifiers_cut_as_in_c() {
         let value = 0x12345678abcdef;
         let args = vec![Value::int(value); 4];
-        assert_eq!(format("%hhx %hx %x %jx", &args), b"ef cdef 78abcdef 12345678abcdef");
+        assert_eq!(format("%hhx %hx %x %jx", &args), b"ef cdef 12345678abcdef 12345678abcdef");
     }
 
     #[test]
@@ -235,7 +234,7 @@ mod tests {
         check("[%.0d]", 0, "[]");
         check("[%-08d]", 7, "[7       ]");
         check("[%i]", 6, "[6]");
-        check("%d", i64::MIN, "0");
+        check("%d", i64::MIN, "-9223372036854775808");
         check("%ld", i64::MIN, "-9223372036854775808");
     }
 

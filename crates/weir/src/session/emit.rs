@@ -29,7 +29,11 @@ pub(crate) fn ast(source: &SourceFile) -> Result<ExitCode, Failure> {
 pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
     let requests: Vec<SiteRequest> = sites
         .iter()
-        .map(|site| SiteRequest { binary: &site.binary, function: &site.function, programs: site.programs.clone() })
+        .map(|site| SiteRequest {
+            binary: &site.binary,
+            function: &site.function,
+            programs: site.programs.clone(),
+        })
         .collect();
     let mut patched = 0;
     for (site, outcome) in sites.iter().zip(weir_probe::plan_sites(&requests)) {

@@ -98,7 +98,8 @@ impl<'a, W: Write> Events<'a, W> {
 
     /// Waits for a signal, the target's end (true), the next interval or the next look at the ring.
     fn wait(&self, pidfd: Option<&OwnedFd>) -> Result<bool, Failure> {
-        let until_interval = self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
+        let until_interval =
+            self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
         let wait = until_interval.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         watched.extend(pidfd.map(|pidfd| PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)));
@@ -182,13 +183,25 @@ impl<'a, W: Write> Events<'a, W> {
         let mut losses = vec![
             (ring.uncommitted, "records were being written when the target ended, and are lost".to_owned()),
             (ring.corrupt, "records were corrupt, and are lost".to_owned()),
-            (self.report.malformed(), "records or map entries did not fit their schema, and are left out".to_owned()),
-            (counters.read_faults, "reads of the target's memory failed (bad pointers); they gave \"\"".to_owned()),
+            (
+                self.report.malformed(),
+                "records or map entries did not fit their schema, and are left out".to_owned(),
+            ),
+            (
+                counters.read_faults,
+                "reads of the target's memory failed (bad pointers); they gave \"\"".to_owned(),
+            ),
         ];
         for map in &self.schema.maps {
             let Some(of_map) = counters.maps.get(map.map_index as usize) else { continue };
-            losses.push((of_map.full, format!("new keys did not fit into {} (max_map_keys), and are lost", map.name)));
-            losses.push((of_map.contended, format!("updates of {} gave up under contention, and are lost", map.name)));
+            losses.push((
+                of_map.full,
+                format!("new keys did not fit into {} (max_map_keys), and are lost", map.name),
+            ));
+            losses.push((
+                of_map.contended,
+                format!("updates of {} gave up under contention, and are lost", map.name),
+            ));
         }
         for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
             eprintln!("weir: {count} {what}");

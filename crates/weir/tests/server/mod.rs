@@ -34,10 +34,20 @@ impl Redis {
         }
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let mut command = Command::new(programs[0]);
-        command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
+        command.args([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
         let server = Daemon::spawn(command).unwrap();
-        let functions = [(programs[0], "processCommand"), (libjemalloc, "malloc")]
-            .map(|(path, name)| (Binary::open(&std::fs::canonicalize(path).unwrap()).unwrap(), name.to_owned()));
+        let functions = [(programs[0], "processCommand"), (libjemalloc, "malloc")].map(|(path, name)| {
+            (Binary::open(&std::fs::canonicalize(path).unwrap()).unwrap(), name.to_owned())
+        });
         let redis = Redis { server, port, functions: functions.into() };
         assert!(wait::until(DEADLINE, || redis.answers()), "redis-server does not answer");
         Some(redis)

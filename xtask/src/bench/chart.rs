@@ -1,0 +1,113 @@
+//! Chart: figures as an SVG of bars, one block a case, lengths on a logarithmic scale with the interval drawn in.
+//!
+//! Values at or below zero have no bar on such a scale; their number stands alone.
+
+use crate::bench::figures::{Figure, Figures, rounded};
+
+const LINE_HEIGHT: f64 = 18.0;
+const NAME_WIDTH: f64 = 110.0;
+const BAR_WIDTH: f64 = 420.0;
+const NUMBER_WIDTH: f64 = 150.0;
+
+pub(super) fn svg(title: &str, figures: &Figures) -> String {
+    let blocks: Vec<(&str, Vec<(&str, &Figure)>)> =
+        figures.cases().into_iter().map(|case| (case, bars_of(figures, case))).collect();
+    let lines: usize = blocks.iter().map(|(_, bars)| bars.len() + 2).sum();
+    let height = LINE_HEIGHT * (lines as f64 + 2.0);
+    let width = NAME_WIDTH + BAR_WIDTH + NUMBER_WIDTH;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    );
+    let mut y = LINE_HEIGHT;
+    svg += &text(8.0, y, "bold", title);
+    for (case, bars) in &blocks {
+        y += LINE_HEIGHT * 1.5;
+        svg += &text(8.0, y, "bold", case);
+        let scale = Scale::over(bars);
+        for (subject, figure) in bars {
+            y += LINE_HEIGHT;
+            svg += &bar(y, subject, figure, &scale);
+        }
+    }
+    svg + "</svg>\n"
+}
+
+fn bars_of<'f>(figures: &'f Figures, case: &str) -> Vec<(&'f str, &'f Figure)> {
+    let subjects = figures.figures.iter();
+    subjects.filter_map(|(subject, cases)| Some((subject.as_str(), cases.get(case)?))).collect()
+}
+
+/// From a decade below the smallest value of a block to its largest.
+struct Scale {
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    fn over(bars: &[(&str, &Figure)]) -> Scale {
+        let values = || bars.iter().map(|(_, figure)| figure.summary.median).filter(|value| *value > 0.0);
+        let high = bars.iter().map(|(_, figure)| figure.summary.high).fold(f64::MIN_POSITIVE, f64::max);
+        let low = values().fold(high, f64::min) / 10.0;
+        Scale { low, high }
+    }
+
+    /// Pixels from the left end of the bars.
+    fn x(&self, value: f64) -> f64 {
+        if value <= self.low {
+            return 0.0;
+        }
+        BAR_WIDTH * (value / self.low).ln() / (self.high / self.low).ln()
+    }
+}
+
+fn bar(y: f64, subject: &str, figure: &Figure, scale: &Scale) -> String {
+    let summary = figure.summary;
+    let (low, middle, high) = (scale.x(summary.low), scale.x(summary.median), scale.x(summary.high));
+    let colour = if subject == super::figures::WEIR { "#2a6f97" } else { "#adb5bd" };
+    let top = y - LINE_HEIGHT + 6.0;
+    let centre = y - LINE_HEIGHT / 2.0 + 3.0;
+    let mut svg = text(16.0, y, "normal", subject);
+    if summary.median > 0.0 {
+        svg += &format!(
+            "<rect x=\"{NAME_WIDTH}\" y=\"{top:.1}\" width=\"{middle:.1}\" height=\"12\" fill=\"{colour}\"/>\n\
+             <line x1=\"{:.1}\" y1=\"{centre:.1}\" x2=\"{:.1}\" y2=\"{centre:.1}\" stroke=\"black\"/>\n",
+            NAME_WIDTH + low,
+            NAME_WIDTH + high
+        );
+    }
+    let number = format!("{} {}", rounded(summary.median), figure.unit);
+    svg + &text(NAME_WIDTH + high.max(middle) + 6.0, y, "normal", &number)
+}
+
+fn text(x: f64, y: f64, weight: &str, text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" font-weight=\"{weight}\">{text}</text>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::figures::example;
+
+    #[test]
+    fn each_figure_has_its_bar_and_number() {
+        let svg = svg("cost & loss", &example());
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        // Two positive medians have a bar beside the white ground; zero has only its number.
+        assert_eq!(svg.matches("<rect ").count(), 3);
+        assert!(svg.contains("cost &amp; loss") && svg.contains("wall loss &lt;10⁶/s&gt;"));
+        assert!(svg.contains(">5.000 ns<") && svg.contains(">10000 ns<") && svg.contains(">0.000 %<"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn bars_stay_inside_the_picture() {
+        let figures = example();
+        let scale = Scale::over(&bars_of(&figures, "ns a hit"));
+        assert!((scale.x(10_000.0) - BAR_WIDTH).abs() < 1e-6);
+        assert_eq!(scale.x(0.0), 0.0);
+        assert!(scale.x(5.0) > 0.0 && scale.x(5.0) < BAR_WIDTH);
+    }
+}

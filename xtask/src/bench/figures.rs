@@ -1,0 +1,163 @@
+//! Figures: what a bench measured, as JSON and as a table.
+//!
+//! `{"figures": {SUBJECT: {CASE: {"median", "low", "high", "unit"}}}, "ratios": {CASE: {PEER: r}}, "missing": []}`.
+//! A ratio is the peer's median over weir's. A peer that was not there is in `missing`, never left out.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::bench::statistics::{Summary, summary};
+
+/// The subject that every bench has.
+pub(super) const WEIR: &str = "weir";
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Figure {
+    pub(super) summary: Summary,
+    pub(super) unit: &'static str,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Figures {
+    /// By subject, then case.
+    pub(super) figures: BTreeMap<String, BTreeMap<String, Figure>>,
+    pub(super) missing: Vec<String>,
+}
+
+impl Figures {
+    /// Adds one case of one subject. No samples, no figure.
+    pub(super) fn add(&mut self, subject: &str, case: &str, unit: &'static str, samples: &[f64]) {
+        if samples.is_empty() {
+            return;
+        }
+        let figure = Figure { summary: summary(samples), unit };
+        self.figures.entry(subject.to_string()).or_default().insert(case.to_string(), figure);
+    }
+
+    pub(super) fn get(&self, subject: &str, case: &str) -> Option<&Figure> {
+        self.figures.get(subject)?.get(case)
+    }
+
+    /// Peer over weir, where both were measured and weir's median is above 0.
+    pub(super) fn ratio(&self, case: &str, peer: &str) -> Option<f64> {
+        let (weir, peer) = (self.get(WEIR, case)?, self.get(peer, case)?);
+        (weir.summary.median > 0.0).then(|| peer.summary.median / weir.summary.median)
+    }
+
+    /// Every case, in name order.
+    pub(super) fn cases(&self) -> Vec<&str> {
+        let mut cases: Vec<&str> =
+            self.figures.values().flat_map(|cases| cases.keys().map(String::as_str)).collect();
+        cases.sort_unstable();
+        cases.dedup();
+        cases
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        let figures: BTreeMap<&str, BTreeMap<&str, Value>> = self
+            .figures
+            .iter()
+            .map(|(subject, cases)| {
+                let cases = cases.iter().map(|(case, figure)| (case.as_str(), figure_json(figure))).collect();
+                (subject.as_str(), cases)
+            })
+            .collect();
+        let ratios: BTreeMap<&str, BTreeMap<&str, f64>> = self
+            .cases()
+            .into_iter()
+            .map(|case| {
+                let peers = self.figures.keys().filter(|subject| *subject != WEIR);
+                let ratios =
+                    peers.filter_map(|peer| Some((peer.as_str(), self.ratio(case, peer)?))).collect();
+                (case, ratios)
+            })
+            .filter(|(_, ratios): &(&str, BTreeMap<&str, f64>)| !ratios.is_empty())
+            .collect();
+        let all = json!({ "figures": figures, "ratios": ratios, "missing": self.missing });
+        // SANITY: maps with string keys and finite numbers always serialise.
+        serde_json::to_string_pretty(&all).expect("figures are plain data") + "\n"
+    }
+
+    /// One line a case and subject.
+    pub(super) fn table(&self) -> String {
+        let mut table = format!("{:<24}{:<12}{:>14}   {}\n", "case", "subject", "median", "95 % interval");
+        for case in self.cases() {
+            for (subject, cases) in &self.figures {
+                let Some(Figure { summary, unit }) = cases.get(case) else { continue };
+                table += &format!(
+                    "{case:<24}{subject:<12}{:>14} {unit}   [{}, {}]\n",
+                    rounded(summary.median),
+                    rounded(summary.low),
+                    rounded(summary.high)
+                );
+            }
+        }
+        for peer in &self.missing {
+            table += &format!("missing: {peer}\n");
+        }
+        table
+    }
+}
+
+fn figure_json(figure: &Figure) -> Value {
+    let Summary { median, low, high } = figure.summary;
+    json!({ "median": median, "low": low, "high": high, "unit": figure.unit })
+}
+
+/// Four significant digits, at least; no minus before a zero.
+pub(super) fn rounded(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 1000.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 10.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.decimals$}");
+    if text == "-0.000" { "0.000".to_string() } else { text }
+}
+
+#[cfg(test)]
+pub(super) fn example() -> Figures {
+    let mut figures = Figures::default();
+    figures.add(WEIR, "ns a hit", "ns", &[4.0, 5.0, 6.0]);
+    figures.add("bpftrace", "ns a hit", "ns", &[10_000.0]);
+    figures.add("bare", "wall loss <10⁶/s>", "%", &[0.0]);
+    figures.missing.push("bpftime: no such program".to_string());
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_has_figures_ratios_and_missing() {
+        let json: Value = serde_json::from_str(&example().to_json()).unwrap();
+        let weir = &json["figures"]["weir"]["ns a hit"];
+        assert_eq!(weir, &json!({ "median": 5.0, "low": 4.0, "high": 6.0, "unit": "ns" }));
+        assert_eq!(json["ratios"], json!({ "ns a hit": { "bpftrace": 2000.0 } }));
+        assert_eq!(json["missing"], json!(["bpftime: no such program"]));
+    }
+
+    #[test]
+    fn a_ratio_needs_both_sides() {
+        assert_eq!(example().ratio("ns a hit", "bpftrace"), Some(2000.0));
+        assert_eq!(example().ratio("ns a hit", "bpftime"), None);
+        assert_eq!(example().ratio("wall loss <10⁶/s>", "bare"), None);
+    }
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        let all = [9077.197, -105.58, 12.3456, 0.9151, -0.0001].map(rounded);
+        assert_eq!(all, ["9077", "-105.6", "12.35", "0.915", "0.000"]);
+    }
+
+    #[test]
+    fn tables_name_each_figure_and_what_is_missing() {
+        let table = example().table();
+        assert_eq!(table.lines().count(), 5, "{table}");
+        assert!(table.contains("5.000 ns   [4.000, 6.000]"), "{table}");
+        assert!(table.ends_with("missing: bpftime: no such program\n"), "{table}");
+    }
+}

@@ -1,0 +1,113 @@
+//! bench: weir beside its peers, alternately in one run.
+//!
+//! A bench takes at least 15 rounds; in each it runs every side once, in an order that turns round, so that drift of
+//! the machine falls on all sides alike. One side, `bare`, runs twice (`bare` and `A/A`): a difference inside what
+//! those two show of each other is no difference. Figures are medians with the 95 % interval of the order statistics.
+
+mod chart;
+mod figures;
+mod startup;
+mod statistics;
+mod uprobe;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use crate::bench::figures::Figures;
+use crate::workspace;
+
+/// LIMIT: fewer rounds give no 95 % interval worth the name.
+const ROUNDS_MIN: usize = 15;
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[arg(value_enum)]
+    name: Name,
+    /// Rounds to run; 15 is the least
+    #[arg(long, default_value_t = 21)]
+    rounds: usize,
+    /// Use this weir instead of building one
+    #[arg(long, value_name = "PROGRAM")]
+    weir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    /// What a probe costs, in a program that calls a function 10² to 10⁷ times a second
+    Uprobe,
+    /// How long until main runs, with a probe on it
+    Startup,
+}
+
+pub(crate) fn bench(options: &Options) -> Result<()> {
+    anyhow::ensure!(options.rounds >= ROUNDS_MIN, "--rounds {}: {ROUNDS_MIN} is the least", options.rounds);
+    let weir = workspace::weir(options.weir.as_deref())?;
+    let (name, outcome) = match options.name {
+        Name::Uprobe => ("uprobe", uprobe::measure(weir, options.rounds)?),
+        Name::Startup => ("startup", startup::measure(weir, options.rounds)?),
+    };
+    let folder = workspace::target_folder("bench")?;
+    let json = folder.join(format!("{name}.json"));
+    fs::write(&json, outcome.figures.to_json())
+        .with_context(|| format!("cannot write {}", json.display()))?;
+    let svg = folder.join(format!("{name}.svg"));
+    fs::write(&svg, chart::svg(&outcome.title, &outcome.figures))
+        .with_context(|| format!("cannot write {}", svg.display()))?;
+    print!("{}", outcome.figures.table());
+    for line in &outcome.remarks {
+        println!("{line}");
+    }
+    println!("{}, commit {}", workspace::machine(), workspace::commit());
+    println!("{}\n{}", json.display(), svg.display());
+    Ok(())
+}
+
+/// What a bench found.
+#[derive(Debug)]
+struct Outcome {
+    title: String,
+    figures: Figures,
+    /// Bars met or not, losses of counts, and the like.
+    remarks: Vec<String>,
+}
+
+/// Runs every side once a round; the order turns round from one to the next. Progress goes to standard error.
+fn alternate(rounds: usize, sides: &[&str], run: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+    for round in 0..rounds {
+        eprintln!("round {} of {rounds}", round + 1);
+        for side in order(round, sides) {
+            run(side).with_context(|| format!("{side}, round {}", round + 1))?;
+        }
+    }
+    Ok(())
+}
+
+/// Rotated by one each round, and every other round backwards.
+fn order<'s>(round: usize, sides: &[&'s str]) -> Vec<&'s str> {
+    let mut order: Vec<&str> = sides.to_vec();
+    let turn = round / 2 % sides.len().max(1);
+    order.rotate_left(turn);
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_side_stands_at_every_place_equally_often() {
+        let sides = ["a", "b", "c"];
+        for place in 0..3 {
+            for side in sides {
+                let times = (0..6).filter(|round| order(*round, &sides)[place] == side).count();
+                assert_eq!(times, 2, "{side} at {place}");
+            }
+        }
+    }
+}

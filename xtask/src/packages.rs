@@ -1,0 +1,88 @@
+//! Packages: the Debian packages that tests use, installed where that is possible.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+
+use crate::process;
+
+/// One package: its name, and a program or file that shows it is there.
+#[derive(Debug)]
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    program: &'static str,
+    /// What is left out without it.
+    pub(crate) used_for: &'static str,
+}
+
+pub(crate) const PACKAGES: [Package; 8] = [
+    Package { name: "gcc", program: "gcc", used_for: "building anything" },
+    Package { name: "libc6-dev", program: "/usr/include/stdio.h", used_for: "building anything" },
+    Package { name: "sqlite3", program: "sqlite3", used_for: "the end-to-end test on sqlite3, and the demo" },
+    Package { name: "redis-server", program: "redis-server", used_for: "the end-to-end test on redis" },
+    Package { name: "redis-tools", program: "redis-benchmark", used_for: "the end-to-end test on redis" },
+    Package {
+        name: "strace",
+        program: "strace",
+        used_for: "the tests that fail or kill weir at each system call",
+    },
+    Package {
+        name: "python3",
+        program: "python3",
+        used_for: "planning probes on every function of a large program",
+    },
+    Package { name: "clang", program: "clang", used_for: "test programs built by a second compiler" },
+];
+
+/// Packages that are not there.
+pub(crate) fn missing() -> Vec<&'static Package> {
+    PACKAGES.iter().filter(|package| !is_there(package)).collect()
+}
+
+/// Installs what is missing, if this is root and there is apt-get; otherwise says what is left out.
+pub(crate) fn install_missing() -> Result<()> {
+    let names: Vec<&str> = missing().iter().map(|package| package.name).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    if !nix::unistd::geteuid().is_root() || process::find_program("apt-get").is_none() {
+        eprintln!("xtask: not root, or no apt-get: install by hand: {}", names.join(" "));
+        return Ok(());
+    }
+    // A fresh machine has no package lists; where they are recent, this costs two seconds.
+    let mut update = apt_get();
+    if process::run(update.args(["update", "-qq"])).is_err() {
+        eprintln!("xtask: apt-get update failed; trying with the lists there are");
+    }
+    let mut install = apt_get();
+    install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&names);
+    if let Err(error) = process::run(&mut install) {
+        eprintln!("xtask: {error:#}; the tests that need these packages are skipped");
+    }
+    Ok(())
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
+    // Installing a server must not start it.
+    command.env("RUNLEVEL", "1");
+    command
+}
+
+fn is_there(package: &Package) -> bool {
+    match package.program.strip_prefix('/') {
+        Some(_) => std::path::Path::new(package.program).exists(),
+        None => process::find_program(package.program).is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_is_seen() {
+        assert!(missing().iter().all(|package| package.name != "gcc"), "these tests were built with one");
+    }
+}

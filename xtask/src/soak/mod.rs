@@ -1,0 +1,103 @@
+//! soak: one cycle, many times, each with its own seed; what was done is kept in docs/soak/NAME.json.
+//!
+//! A run goes on after the highest seed that the record has for this commit and machine, so that it can be
+//! interrupted at any time; the record is rewritten after each cycle. A cycle that fails ends the run and is named
+//! in the record with its seed, which `--seed` repeats.
+
+mod kill;
+mod record;
+mod redis;
+mod target;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use crate::soak::record::Record;
+use crate::workspace;
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    #[arg(value_enum)]
+    name: Name,
+    /// Cycles to run now; the full count of the bar if not given
+    #[arg(long)]
+    count: Option<u64>,
+    /// Run this one seed, and record nothing
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Use this weir instead of building one
+    #[arg(long, value_name = "PROGRAM")]
+    weir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    /// Attach to and detach from a redis-server under load
+    Redis,
+    /// Kill weir at random moments; the next weir takes over
+    Kill,
+}
+
+/// How many cycles the project promises.
+const REDIS_CYCLES: u64 = 50;
+const KILL_CYCLES: u64 = 500;
+
+pub(crate) fn soak(options: &Options) -> Result<()> {
+    let weir = workspace::weir(options.weir.as_deref())?;
+    let (name, full): (&str, u64) = match options.name {
+        Name::Redis => ("redis", REDIS_CYCLES),
+        Name::Kill => ("kill", KILL_CYCLES),
+    };
+    let cycle = |seed: u64| match options.name {
+        Name::Redis => redis::cycle(&weir, seed),
+        Name::Kill => kill::cycle(&weir, seed),
+    };
+    if let Some(seed) = options.seed {
+        return cycle(seed).with_context(|| format!("seed {seed}"));
+    }
+    let path = workspace::root().join("docs/soak").join(format!("{name}.json"));
+    let mut record = Record::load(&path, &workspace::commit(), &workspace::machine())?;
+    let first = record.next_seed();
+    let last = first + options.count.unwrap_or(full.saturating_sub(record.cycles()));
+    for seed in first..last {
+        eprintln!("{name}: seed {seed}, {} to go", last - seed);
+        let outcome = cycle(seed);
+        record.add(seed, outcome.as_ref().err().map(|error| format!("{error:#}")));
+        record.save(&path)?;
+        outcome.with_context(|| format!("seed {seed}; to repeat: cargo xtask soak {name} --seed {seed}"))?;
+    }
+    println!("{name}: {} of {full} cycles done, {} failed", record.cycles(), record.failures());
+    Ok(())
+}
+
+/// Random numbers that depend on the seed alone (splitmix64).
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_depends_on_the_seed_alone() {
+        let numbers = |seed| {
+            let mut random = Random(seed);
+            (0..100).map(|_| random.below(10)).collect::<Vec<u64>>()
+        };
+        assert_eq!(numbers(1), numbers(1));
+        assert_ne!(numbers(1), numbers(2));
+        assert!((0..10).all(|number| numbers(3).contains(&number)));
+    }
+}

@@ -1,0 +1,166 @@
+//! test: everything that must hold before a change is kept, in one command with one verdict.
+//!
+//! Formatting, clippy without warnings, every test (the dependency table and the bounded fuzz runs are among
+//! them), documentation without warnings. Tests run in the dev profile, which is optimised enough (opt-level 1,
+//! dependencies at 2) and keeps overflow checks and debug assertions. Every step runs even if one before it
+//! failed; the last lines name each failure and each skip.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::skips::{self, Run, Skip};
+use crate::{packages, process, workspace};
+
+/// LIMIT: how long all of CI may take, on 2 cores.
+pub(crate) const CI_LIMIT: Duration = Duration::from_secs(25 * 60);
+
+pub(crate) fn test(offline: bool, limit: Option<Duration>) -> Result<()> {
+    let start = Instant::now();
+    if !offline {
+        packages::install_missing()?;
+    }
+    let run = Run { offline, root: nix::unistd::geteuid().is_root() };
+    let expected = skips::expected(run)?;
+
+    let mut verdict = Verdict::default();
+    verdict.step("formatting", cargo(offline, &["fmt", "--all", "--check"]))?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+    verdict.step("clippy", cargo(offline, &clippy))?;
+    let tests = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
+    verdict.step("tests", cargo(offline, &tests))?;
+    let mut doc = cargo(offline, &["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "--deny warnings");
+    verdict.step("documentation", doc)?;
+
+    let elapsed = start.elapsed();
+    if limit.is_some_and(|limit| elapsed > limit) {
+        verdict.faults.push(format!("it took {} s, over the limit", elapsed.as_secs()));
+    }
+    verdict.print(offline, &expected, elapsed)
+}
+
+fn cargo(offline: bool, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).current_dir(workspace::root());
+    if offline {
+        command.env("CARGO_NET_OFFLINE", "true");
+    }
+    command
+}
+
+/// What the steps so far came to.
+#[derive(Debug, Default)]
+struct Verdict {
+    passed: u64,
+    failed: u64,
+    skips: Vec<Skip>,
+    /// Names of failed tests and steps.
+    faults: Vec<String>,
+}
+
+impl Verdict {
+    fn step(&mut self, name: &str, mut command: Command) -> Result<()> {
+        let failed_before = self.failed;
+        let ok = process::stream(&mut command, &mut |line| self.line(line))?;
+        if !ok && self.failed == failed_before {
+            self.faults.push(format!("{name} failed"));
+        }
+        Ok(())
+    }
+
+    /// Takes in one line of output.
+    fn line(&mut self, line: &str) {
+        if let Some((passed, failed)) = totals_in(line) {
+            self.passed += passed;
+            self.failed += failed;
+        } else if let Some(name) = failed_test_in(line) {
+            self.faults.push(format!("test {name} failed"));
+        } else if let Some(skip) = skips::skip_in(line)
+            && !self.skips.contains(&skip)
+        {
+            self.skips.push(skip);
+        }
+    }
+
+    fn print(mut self, offline: bool, expected: &[String], elapsed: Duration) -> Result<()> {
+        println!();
+        if offline {
+            println!("offline: no package was installed, no crate was downloaded");
+        }
+        for package in packages::missing() {
+            println!("missing package {}: without it {} is left out", package.name, package.used_for);
+        }
+        self.skips.sort();
+        for skip in &self.skips {
+            println!("skipped {}: {}", skip.name, skip.reason);
+        }
+        for skip in skips::unexpected(&self.skips, expected) {
+            self.faults.push(format!("{} was skipped, and tests/expected-skips does not list it", skip.name));
+        }
+        for fault in &self.faults {
+            println!("FAULT {fault}");
+        }
+        println!("{} skipped, {} s", self.skips.len(), elapsed.as_secs());
+        println!("{} passed, {} failed", self.passed, self.failed);
+        if !self.faults.is_empty() || self.failed > 0 {
+            bail!("{} faults", self.faults.len().max(1));
+        }
+        Ok(())
+    }
+}
+
+/// Of `test result: ok. 12 passed; 0 failed; …`.
+fn totals_in(line: &str) -> Option<(u64, u64)> {
+    let counts = line.strip_prefix("test result: ")?;
+    let count = |word: &str| {
+        let before = counts.split(word).next()?;
+        before.trim_end().rsplit(' ').next()?.parse().ok()
+    };
+    Some((count(" passed")?, count(" failed")?))
+}
+
+/// Of `test a::b ... FAILED`.
+fn failed_test_in(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_add_up_over_test_binaries() {
+        let mut verdict = Verdict::default();
+        for line in [
+            "running 3 tests",
+            "test a ... ok",
+            "test b::c ... FAILED",
+            "SKIP d: no redis-server",
+            "SKIP d: no redis-server",
+            "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test result: ok. 40 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s",
+        ] {
+            verdict.line(line);
+        }
+        assert_eq!((verdict.passed, verdict.failed), (42, 1));
+        assert_eq!(verdict.faults, ["test b::c failed"]);
+        assert_eq!(verdict.skips.len(), 1);
+    }
+
+    fn check_verdict(lines: &[&str], expected: &[&str], ok: bool) {
+        let mut verdict = Verdict::default();
+        lines.iter().for_each(|line| verdict.line(line));
+        let expected: Vec<String> = expected.iter().map(|name| name.to_string()).collect();
+        assert_eq!(verdict.print(false, &expected, Duration::ZERO).is_ok(), ok, "{lines:?}");
+    }
+
+    #[test]
+    fn skips_must_be_expected() {
+        check_verdict(&["test result: ok. 1 passed; 0 failed; 0 ignored"], &[], true);
+        check_verdict(&["SKIP a: no root"], &["a"], true);
+        check_verdict(&["SKIP a: no root"], &["b"], false);
+        check_verdict(&["test result: FAILED. 1 passed; 1 failed; 0 ignored"], &[], false);
+    }
+}

@@ -1,0 +1,85 @@
+//! The workspace: where it is, and the programs built from it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::process;
+
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_path_buf()
+}
+
+/// A folder below target/, made if it is not there.
+pub(crate) fn target_folder(name: &str) -> Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let folder = target.join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The weir that was asked for, or else a release build.
+pub(crate) fn weir(given: Option<&Path>) -> Result<PathBuf> {
+    match given {
+        Some(path) => path.canonicalize().with_context(|| format!("no program {}", path.display())),
+        None => release_weir(),
+    }
+}
+
+/// Builds weir in release mode; the path of its program.
+pub(crate) fn release_weir() -> Result<PathBuf> {
+    let mut build = Command::new(env!("CARGO"));
+    process::run(build.args(["build", "--release", "--package", "weir"]).current_dir(root()))?;
+    Ok(target_folder("release")?.join("weir"))
+}
+
+/// Compiles tests/programs/NAME.c; the path of the program.
+pub(crate) fn test_program(name: &str) -> Result<PathBuf> {
+    let source = root().join("tests/programs").join(format!("{name}.c"));
+    let program = target_folder("programs")?.join(name);
+    let mut compile = Command::new("cc");
+    compile.args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(&source);
+    process::output_within(&mut compile, Duration::from_secs(60)).context("compiling a test program")?;
+    Ok(program)
+}
+
+/// The commit that is checked out, with `+` if files differ from it; `unknown` outside git.
+pub(crate) fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        let output = command.args(arguments).current_dir(root()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_string() };
+    let changed = git(&["status", "--porcelain"]).is_some_and(|files| !files.is_empty());
+    if changed { format!("{commit}+") } else { commit }
+}
+
+/// The machine in one line: CPU, how many, kernel.
+pub(crate) fn machine() -> String {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = model.map_or("unknown CPU", |(_, name)| name.trim());
+    let cpus = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{model}, {cpus} CPUs, Linux {}", kernel.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_holds_the_workspace_manifest() {
+        assert!(fs::read_to_string(root().join("Cargo.toml")).unwrap().contains("[workspace]"));
+    }
+
+    #[test]
+    fn machine_names_the_kernel() {
+        assert!(machine().contains("Linux "), "{}", machine());
+    }
+}

@@ -1,0 +1,242 @@
+//! The shape of the workspace: which crate may use which, and what every file must have.
+//!
+//! Reads the manifests through `cargo metadata` and the sources as text. Each test is one rule; a failure names
+//! what breaks it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
+const MAY_USE: [(&str, &[&str]); 13] = [
+    ("weir-source", &[]),
+    ("weir-ebpf", &[]),
+    ("weir-event", &[]),
+    ("weir-ir", &["weir-source", "weir-event"]),
+    ("weir-script", &["weir-source", "weir-ir", "weir-event"]),
+    ("weir-codegen", &["weir-ir", "weir-ebpf", "weir-event"]),
+    ("weir-verifier", &["weir-ebpf"]),
+    ("weir-rt", &["weir-ebpf", "weir-event"]),
+    ("weir-interp", &["weir-ebpf", "weir-verifier", "weir-rt"]),
+    ("weir-jit", &["weir-ebpf", "weir-verifier", "weir-rt"]),
+    ("weir-symbols", &[]),
+    ("weir-probe", &["weir-symbols", "weir-rt", "weir-event"]),
+    ("weir", ALL),
+];
+const ALL: &[&str] = &[
+    "weir-source",
+    "weir-ebpf",
+    "weir-event",
+    "weir-ir",
+    "weir-script",
+    "weir-codegen",
+    "weir-verifier",
+    "weir-rt",
+    "weir-interp",
+    "weir-jit",
+    "weir-symbols",
+    "weir-probe",
+];
+const DEVELOPMENT: [&str; 2] = ["testkit", "xtask"];
+
+/// Forbidden whatever the table above comes to say: the verifier does not trust our compiler, each engine is the
+/// other's oracle, and the compiler is pure.
+const NEVER: [(&str, &str); 8] = [
+    ("weir-verifier", "weir-codegen"),
+    ("weir-interp", "weir-jit"),
+    ("weir-jit", "weir-interp"),
+    ("weir-script", "weir-symbols"),
+    ("weir-script", "weir-probe"),
+    ("weir-script", "weir-kernel"),
+    ("weir-ir", "weir-symbols"),
+    ("weir-codegen", "weir-probe"),
+];
+
+/// Crates in which `unsafe` may be written.
+const MAY_BE_UNSAFE: [&str; 4] = ["weir-rt", "weir-jit", "weir-probe", "testkit"];
+
+/// A dependency that one crate names.
+struct Edge {
+    from: String,
+    to: String,
+    /// Of its tests alone.
+    in_tests: bool,
+    /// A crate of ours.
+    ours: bool,
+}
+
+#[test]
+fn crates_use_only_what_their_row_allows() {
+    let table = BTreeMap::from(MAY_USE);
+    let wrong: Vec<String> = edges()
+        .into_iter()
+        .filter(|edge| edge.ours && !edge.in_tests && edge.to != edge.from)
+        .filter(|edge| table.get(edge.from.as_str()).is_some_and(|may| !may.contains(&edge.to.as_str())))
+        .map(|edge| format!("{} uses {}", edge.from, edge.to))
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn every_crate_has_a_row() {
+    let known: BTreeSet<&str> = MAY_USE.iter().map(|(name, _)| *name).chain(DEVELOPMENT).collect();
+    let found: BTreeSet<String> = packages().into_iter().map(|package| package.0).collect();
+    assert_eq!(found.iter().map(String::as_str).collect::<BTreeSet<_>>(), known);
+}
+
+#[test]
+fn forbidden_edges_are_absent() {
+    for edge in edges().into_iter().filter(|edge| !edge.in_tests) {
+        assert!(!NEVER.contains(&(edge.from.as_str(), edge.to.as_str())), "{} uses {}", edge.from, edge.to);
+    }
+}
+
+#[test]
+fn report_replays_without_a_live_process() {
+    for file in rust_files(&root().join("crates/weir/src/report")) {
+        let text = fs::read_to_string(&file).unwrap();
+        for name in ["weir_probe", "weir_symbols", "crate::session", "std::process"] {
+            assert!(!text.contains(name), "{} names {name}", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let reasons = fs::read_to_string(root().join("docs/decisions/0002-dependencies.md")).unwrap();
+    let given: BTreeSet<&str> = reasons
+        .lines()
+        .filter_map(|line| line.strip_prefix("- `")?.split_once('`'))
+        .filter(|(_, reason)| reason.len() > 20)
+        .map(|(name, _)| name)
+        .collect();
+    let used: BTreeSet<String> = edges().into_iter().filter(|edge| !edge.ours).map(|edge| edge.to).collect();
+    let without: Vec<&String> = used.iter().filter(|name| !given.contains(name.as_str())).collect();
+    assert_eq!(without, Vec::<&String>::new(), "no line in docs/decisions/0002-dependencies.md");
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    for name in external_names(&workspace) {
+        assert!(
+            given.contains(name),
+            "{name} of Cargo.toml has no line in docs/decisions/0002-dependencies.md"
+        );
+    }
+}
+
+#[test]
+fn every_file_opens_with_its_contract() {
+    let without: Vec<PathBuf> = all_rust_files()
+        .into_iter()
+        .filter(|file| !fs::read_to_string(file).unwrap().starts_with("//!"))
+        .collect();
+    assert_eq!(without, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn unsafe_is_written_only_where_it_may_be() {
+    let mut wrong = Vec::new();
+    for (name, folder) in packages() {
+        if MAY_BE_UNSAFE.contains(&name.as_str()) {
+            continue;
+        }
+        let roots = ["src/lib.rs", "src/main.rs"].map(|file| folder.join(file));
+        for file in roots.iter().filter(|file| file.exists()) {
+            if !fs::read_to_string(file).unwrap().contains("#![forbid(unsafe_code)]") {
+                wrong.push(format!("{} does not forbid it", file.display()));
+            }
+        }
+        for file in rust_files(&folder) {
+            let text = fs::read_to_string(&file).unwrap();
+            let lines = text.lines().filter(|line| has_unsafe_code(line));
+            wrong.extend(lines.map(|line| format!("{}: {}", file.display(), line.trim())));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn no_module_is_a_drawer() {
+    for file in all_rust_files() {
+        let parts = file.strip_prefix(root()).unwrap().with_extension("");
+        for part in parts.iter().filter_map(|part| part.to_str()) {
+            assert!(!["utils", "util", "helpers", "common", "misc"].contains(&part), "{}", file.display());
+        }
+    }
+}
+
+/// The keyword in code, not in a comment, a string or another word.
+fn has_unsafe_code(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait"].iter().any(|keyword| {
+        code.find(keyword).is_some_and(|at| {
+            let before = &code[..at];
+            !before.contains('"') && !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+        })
+    })
+}
+
+/// Keys of `[workspace.dependencies]` that are no path.
+fn external_names(manifest: &str) -> Vec<&str> {
+    let table = manifest.split("[workspace.dependencies]").nth(1).unwrap_or_default();
+    let table = table.split("\n[").next().unwrap_or_default();
+    let lines = table.lines().filter(|line| !line.starts_with('#') && !line.contains("path ="));
+    lines.filter_map(|line| Some(line.split_once('=')?.0.trim())).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+fn metadata() -> Value {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(root());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Name and folder of each crate of the workspace.
+fn packages() -> Vec<(String, PathBuf)> {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    packages
+        .map(|package| {
+            let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+            (package["name"].as_str().unwrap().to_string(), manifest.parent().unwrap().to_path_buf())
+        })
+        .collect()
+}
+
+fn edges() -> Vec<Edge> {
+    let mut edges = Vec::new();
+    for package in metadata()["packages"].as_array().unwrap() {
+        for dependency in package["dependencies"].as_array().unwrap() {
+            edges.push(Edge {
+                from: package["name"].as_str().unwrap().to_string(),
+                to: dependency["name"].as_str().unwrap().to_string(),
+                in_tests: dependency["kind"] == "dev",
+                ours: dependency["path"].is_string(),
+            });
+        }
+    }
+    edges
+}
+
+fn all_rust_files() -> Vec<PathBuf> {
+    packages().into_iter().flat_map(|(_, folder)| rust_files(&folder)).collect()
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
