@@ -1,0 +1,218 @@
+//! Bad input: one clear message each, the exit code of its kind, and a target that was not touched.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use testkit::{Daemon, target};
+
+const REFUSED: i32 = 1;
+const USAGE: i32 = 2;
+const MACHINE: i32 = 3;
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn weir() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs weir with `args`: it must end with `code`, and say each of `parts` on standard error.
+#[track_caller]
+fn check(args: &[&str], code: i32, parts: &[&str]) -> Output {
+    outcome(weir().args(args), code, parts)
+}
+
+#[track_caller]
+fn outcome(command: &mut Command, code: i32, parts: &[&str]) -> Output {
+    let output = command.output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{command:?}: {message}");
+    for part in parts {
+        assert!(message.contains(part), "{command:?}: {part:?} is not in:\n{message}");
+    }
+    output
+}
+
+fn folder() -> PathBuf {
+    let folder = testkit::paths::target().join("error-tests");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A server that idles until its input ends; it calls `work` never, and has a function too short to patch.
+fn server() -> (Daemon, PathBuf) {
+    let source = r#"
+        #include <stdio.h>
+        #include <unistd.h>
+        __asm__(".globl tiny\n.type tiny,@function\ntiny: ret\n.size tiny,.-tiny\n .balign 16\n");
+        __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x ^ 5; }
+        int main(void) { alarm(60); puts("ready"); fflush(stdout); return getchar() == EOF ? 0 : work(1); }
+    "#;
+    let path = target::build("error-server", target::Source::Text(source), &["-O2"]);
+    let mut daemon = Daemon::spawn(Command::new(&path)).unwrap();
+    daemon.line_with("ready", DEADLINE).unwrap();
+    (daemon, path)
+}
+
+fn is_untouched(pid: u32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    !maps.contains("weir")
+}
+
+#[test]
+fn script_errors_are_shown_in_place_and_all_at_once() {
+    let parts = ["<-e>:1:", "^", "nosuch", "prinft"];
+    check(&["trace", "-e", "BEGIN { $x = nosuch; prinft(\"a\"); }"], REFUSED, &parts);
+    check(&["trace", "-e", "BEGIN { @x = 1 + ; }"], REFUSED, &["<-e>:1:", "^"]);
+    check(&["trace", "-e", "BEGIN { @x = count(); @x = \"text\"; }"], REFUSED, &["<-e>:1:", "@x"]);
+    check(&["trace", "/no/such/script.bt"], REFUSED, &["/no/such/script.bt", "No such file"]);
+}
+
+#[test]
+fn what_is_not_supported_yet_says_so() {
+    check(&["trace", "-e", "kprobe:vfs_read { @ = count(); }"], REFUSED, &["<-e>:1:1", "kprobe"]);
+    check(&["trace", "--engine", "kernel", "-e", "BEGIN { exit() }"], REFUSED, &["--engine kernel"]);
+    check(&["trace", "-e", "uprobe:libc:malloc { @ = count(); }"], REFUSED, &["-c COMMAND or -p PID"]);
+}
+
+#[test]
+fn wrong_usage_is_told_apart() {
+    check(&["trace"], USAGE, &["Usage"]);
+    check(&["trace", "-p", "zero", "-e", "BEGIN {}"], USAGE, &["zero"]);
+    check(&["nonsense"], USAGE, &["nonsense"]);
+    check(&["trace", "-e", "BEGIN { exit() }", "-c", "'unfinished"], USAGE, &["unfinished"]);
+}
+
+#[test]
+fn binaries_and_functions_that_are_not_there() {
+    let run = ["-c", "/bin/true"];
+    let script = |text: &str, parts: &[&str]| {
+        check(&[&["trace", "-e", text][..], &run[..]].concat(), REFUSED, parts);
+    };
+    script("uprobe:/no/such/file:main { @ = count(); }", &["/no/such/file", "<-e>:1:"]);
+    script("uprobe:libc:mallocc { @ = count(); }", &["mallocc", "malloc"]);
+    script("uprobe:libc:zzz* { @ = count(); }", &["zzz*"]);
+    script("uprobe:libc:memcpy { @ = count(); }", &["indirect-function"]);
+}
+
+#[test]
+fn files_that_are_no_programs() {
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let system = std::fs::read("/bin/true").unwrap();
+    let mut narrow = system.clone();
+    narrow[4] = 1; // ELFCLASS32
+    let mut other = system.clone();
+    other[18] = 183; // EM_AARCH64
+    for (path, part) in [
+        (write("narrow", &narrow), "32-bit"),
+        (write("other", &other), "x86-64"),
+        (write("truncated", &system[..40]), "ELF"),
+        (write("text", b"#!/bin/sh\n"), "ELF"),
+        (write("empty", b""), "ELF"),
+    ] {
+        let script = format!("uprobe:{path}:main {{ @ = count(); }}");
+        check(&["trace", "-e", &script, "-c", "/bin/true"], REFUSED, &[&path, part]);
+    }
+}
+
+#[test]
+fn processes_that_are_not_there() {
+    let script = "uprobe:libc:malloc { @ = count(); }";
+    check(&["trace", "-e", script, "-p", "1073741700"], MACHINE, &["no process 1073741700"]);
+    check(&["detach", "-p", "1073741700"], MACHINE, &["no process 1073741700"]);
+    check(&["trace", "-e", script, "-c", "/no/such/command"], MACHINE, &["/no/such/command", "No such file"]);
+}
+
+#[test]
+fn functions_that_cannot_be_patched() {
+    let (server, path) = server();
+    let pid = server.pid().to_string();
+    let script = format!("uprobe:{}:tiny {{ @ = count(); }}", path.display());
+    check(&["trace", "-e", &script, "-p", &pid], REFUSED, &["too-short", "tiny"]);
+    assert!(is_untouched(server.pid()));
+    check(&["detach", "-p", &pid], REFUSED, &["no weir probes"]);
+}
+
+#[test]
+fn text_that_differs_from_its_file() {
+    let (server, path) = server();
+    let binary = weir_symbols::Binary::open(&path).unwrap();
+    let maps = weir_symbols::maps::read(server.pid()).unwrap();
+    let work = binary.find("work").unwrap()[0].address;
+    let at = weir_symbols::maps::to_virtual(&maps, binary.identity().unwrap(), &binary, work).unwrap();
+    let memory = std::fs::OpenOptions::new().write(true).open(format!("/proc/{}/mem", server.pid())).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&memory, &[0xcc], at.0).unwrap();
+    let script = format!("uprobe:{}:work {{ @ = count(); }}", path.display());
+    check(&["trace", "-e", &script, "-p", &server.pid().to_string()], MACHINE, &["text-differs", "work"]);
+    assert!(is_untouched(server.pid()));
+}
+
+#[test]
+fn processes_that_somebody_else_traces() {
+    if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {
+        return testkit::skip::skip("already-traced", "strace is not installed");
+    }
+    let (server, path) = server();
+    let pid = server.pid().to_string();
+    let script = format!("uprobe:{}:work {{ @ = count(); }}", path.display());
+    let mut strace = Command::new("strace");
+    strace.args(["-o", "/dev/null", "-p", &pid]);
+    let strace = Daemon::spawn(strace).unwrap();
+    let is_traced = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        !status.contains("TracerPid:\t0")
+    };
+    assert!(testkit::wait::until(DEADLINE, is_traced));
+    check(&["trace", "-e", &script, "-p", &pid], MACHINE, &["already traced by process"]);
+    assert!(is_untouched(server.pid()));
+    strace.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+    let _ = strace.finish(DEADLINE);
+}
+
+#[test]
+fn a_second_weir_is_refused() {
+    let (server, path) = server();
+    let pid = server.pid().to_string();
+    let script = format!("uprobe:{}:work {{ @ = count(); }}", path.display());
+    let mut first = weir();
+    first.args(["trace", "-e", &script, "-p", &pid]);
+    let first = Daemon::spawn(first).unwrap();
+    assert!(testkit::wait::until(DEADLINE, || !is_untouched(server.pid())));
+    std::thread::sleep(Duration::from_millis(100));
+    check(&["trace", "-e", &script, "-p", &pid], MACHINE, &["already traced by weir"]);
+    let ps = weir().arg("ps").output().unwrap();
+    let table = String::from_utf8_lossy(&ps.stdout).into_owned();
+    assert!(table.lines().any(|line| line.contains(&pid) && line.contains("work")), "{table}");
+    first.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+    assert!(first.finish(DEADLINE).unwrap().status.success());
+    assert!(is_untouched(server.pid()));
+}
+
+#[test]
+fn processes_of_other_users() {
+    if !nix::unistd::geteuid().is_root() || !Path::new("/usr/bin/setpriv").exists() {
+        return testkit::skip::skip("permission", "needs root and setpriv, to become somebody else");
+    }
+    let (server, path) = server();
+    // Where anybody may execute it.
+    let copy = std::env::temp_dir().join(format!("weir-test-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &copy).unwrap();
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!("uprobe:{}:work {{ @ = count(); }}", path.display());
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
+    command.args(["trace", "-e", &script, "-p", &server.pid().to_string()]).stdin(Stdio::null());
+    let output = command.output();
+    std::fs::remove_file(&copy).unwrap();
+    let output = output.unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(MACHINE), "{message}");
+    assert!(message.contains("ermission"), "{message}");
+    assert!(is_untouched(server.pid()));
+}
