@@ -17,7 +17,9 @@
 use weir_event::{Action, Field, MapSchema, MapValue, RECORD_HEADER_BYTES, Type};
 
 use crate::dominators::Dominators;
-use crate::{Block, BlockId, Builtin, Function, Inst, MapId, Module, Op, Trigger, Value, fits, leaves, limits};
+use crate::{
+    Block, BlockId, Builtin, Function, Inst, MapId, Module, Op, Trigger, Value, fits, leaves, limits,
+};
 
 /// Every fault found, each naming the map, action, or function and block it is in.
 pub fn check(module: &Module) -> Result<(), Vec<String>> {
@@ -88,9 +90,9 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
     fn bytes(ty: &Type, depth: usize) -> Result<u64, String> {
         match ty {
             Type::Int { .. } | Type::Probe | Type::Func => Ok(8),
-            Type::Str { bytes } if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX => {
-                Err(format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX))
-            }
+            Type::Str { bytes } if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX => Err(
+                format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX),
+            ),
             Type::Str { bytes } => Ok(u64::from(*bytes)),
             Type::Tuple(_) if depth == limits::TUPLE_DEPTH_MAX => {
                 Err(format!("tuples more than {} deep", limits::TUPLE_DEPTH_MAX))
@@ -109,7 +111,9 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
 fn check_action(action: &Action, maps: &[MapSchema]) -> Result<(), String> {
     let map = |index: usize| maps.get(index).ok_or(format!("no map {index}"));
     match action {
-        Action::PrintMap { map: index, .. } | Action::ClearMap { map: index } | Action::ZeroMap { map: index } => {
+        Action::PrintMap { map: index, .. }
+        | Action::ClearMap { map: index }
+        | Action::ZeroMap { map: index } => {
             map(*index)?;
         }
         Action::PrintMapKey { map: index, key } => {
@@ -218,16 +222,25 @@ impl<'a> FunctionCheck<'a> {
 
     fn check_block(&mut self, block: &Block) {
         for (at, inst) in block.insts.iter().enumerate() {
-            let known = inst.op.operands().into_iter().fold(true, |all, value| self.check_use(value, at + 1) && all);
+            let known = self.check_uses(&inst.op.operands(), at + 1);
             if known && let Err(fault) = self.check_inst(inst) {
                 self.fault(fault);
             }
         }
         let end = block.insts.len() + 1;
-        let known = block.end.operands().into_iter().fold(true, |all, value| self.check_use(value, end) && all);
+        let known = self.check_uses(&block.end.operands(), end);
         if known && let Err(fault) = self.check_end(block) {
             self.fault(fault);
         }
+    }
+
+    /// Looks at every one, so that all faults are reported.
+    fn check_uses(&mut self, values: &[Value], at: usize) -> bool {
+        let mut known = true;
+        for &value in values {
+            known &= self.check_use(value, at);
+        }
+        known
     }
 
     /// Reports a use that its definition does not reach; true if the value at least has a type.
@@ -255,7 +268,8 @@ impl<'a> FunctionCheck<'a> {
             self.want_int(*condition)?;
         }
         for (to, args) in block.end.successors() {
-            let target = self.function.blocks.get(to.0 as usize).ok_or(format!("a jump to no block b{}", to.0))?;
+            let target =
+                self.function.blocks.get(to.0 as usize).ok_or(format!("a jump to no block b{}", to.0))?;
             if to.0 <= self.block {
                 return Err(format!("a jump back to b{}", to.0));
             }
@@ -273,7 +287,11 @@ impl<'a> FunctionCheck<'a> {
 
     fn check_inst(&self, inst: &Inst) -> Result<(), String> {
         if inst.result.is_some() != inst.op.has_result() {
-            return Err(format!("a result is {} here: {:?}", if inst.result.is_some() { "wrong" } else { "missing" }, inst.op));
+            return Err(format!(
+                "a result is {} here: {:?}",
+                if inst.result.is_some() { "wrong" } else { "missing" },
+                inst.op
+            ));
         }
         let result = inst.result.and_then(|value| self.function.types.get(value.0 as usize));
         self.check_op(&inst.op, result).map_err(|fault| match inst.result {
@@ -284,6 +302,8 @@ impl<'a> FunctionCheck<'a> {
 
     fn check_op(&self, op: &Op, result: Option<&Type>) -> Result<(), String> {
         match op {
+            // Of type probe or func it is a cookie.
+            Op::Int(_) if matches!(result, Some(Type::Probe | Type::Func)) => Ok(()),
             Op::Int(_) => result_is_int(result),
             Op::Str(text) => match result {
                 Some(Type::Str { bytes }) if text.len() > *bytes as usize => {
@@ -452,7 +472,10 @@ mod tests {
             Ok(()) => assert_eq!(want, "", "accepted:\n{body}"),
             Err(faults) => {
                 assert!(!want.is_empty(), "{faults:?} for\n{body}");
-                assert!(faults.iter().any(|fault| fault.contains(want)), "{faults:?} lacks {want} for\n{body}");
+                assert!(
+                    faults.iter().any(|fault| fault.contains(want)),
+                    "{faults:?} lacks {want} for\n{body}"
+                );
             }
         }
     }
@@ -465,13 +488,19 @@ mod tests {
         case("v0: str8 = str \"a\"\nv1: str32 = get @s[v0]\nset @s[v0], v1\nreturn", "");
         case("v0: i64 = int 5\nv1: str16 = comm\nemit 0(v0, v1)\nreturn", "");
         case("v0: u64 = int 5\naggregate @h, v0\nreturn", "");
-        case("v0: u64 = int 5\nv1: i64 = get @m[v0]\nbranch v1, b1, b2(v0)\nb1:\nreturn\nb2(v2: i64):\nreturn", "");
+        case(
+            "v0: u64 = int 5\nv1: i64 = get @m[v0]\nbranch v1, b1, b2(v0)\nb1:\nreturn\nb2(v2: i64):\nreturn",
+            "",
+        );
     }
 
     #[test]
     fn rejects_values_not_defined_on_every_path() {
         case("v1: u64 = add v0, v0\nv0: u64 = pid\nreturn", "v0 is used where it is not defined");
-        case("v0: u64 = pid\nbranch v0, b1, b2\nb1:\nv1: u64 = tid\njump b2\nb2:\nset @, v1\nreturn", "v1 is used where");
+        case(
+            "v0: u64 = pid\nbranch v0, b1, b2\nb1:\nv1: u64 = tid\njump b2\nb2:\nset @, v1\nreturn",
+            "v1 is used where",
+        );
         case("set @, v0\nreturn\nvalue v0: u64", "v0 is used where");
         case("v0: u64 = pid\nv0: u64 = pid\nreturn", "v0 is defined twice");
     }
@@ -485,7 +514,10 @@ mod tests {
         case("v0: u64 = pid\nset @h, v0\nreturn", "@h is set, but aggregates");
         case("aggregate @h\nreturn", "@h needs a value");
         case("v0: u64 = pid\naggregate @, v0\nreturn", "@ aggregates nothing");
-        case("v0: str32 = str \"a\"\nv1: i64 = int 1\nemit 0(v1, v0)\nreturn", "v0 is Str { bytes: 32 }, not Str { bytes: 16 }");
+        case(
+            "v0: str32 = str \"a\"\nv1: i64 = int 1\nemit 0(v1, v0)\nreturn",
+            "v0 is Str { bytes: 32 }, not Str { bytes: 16 }",
+        );
         case("emit 4()\nreturn", "no action 4");
         case("v0: u64 = get @h\nreturn", "no single number");
         case("v0: str8 = str \"123456789\"\nreturn", "9 bytes of text");

@@ -89,7 +89,9 @@ mod tests {
         assert_eq!(dominators.immediate(BlockId(3)), Some(BlockId(0)));
         assert_eq!(dominators.immediate(BlockId(0)), None);
         assert_eq!(dominators.common(BlockId(1), BlockId(2)), BlockId(0));
-        assert!(dominators.dominates(BlockId(0), BlockId(3)) && !dominators.dominates(BlockId(1), BlockId(3)));
+        assert!(
+            dominators.dominates(BlockId(0), BlockId(3)) && !dominators.dominates(BlockId(1), BlockId(3))
+        );
         assert!(!dominators.is_reachable(BlockId(4)));
     }
 }

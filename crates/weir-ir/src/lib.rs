@@ -44,9 +44,13 @@ pub enum Trigger {
     Begin,
     End,
     /// Every so many nanoseconds, in the controller.
-    Interval { period_ns: u64 },
+    Interval {
+        period_ns: u64,
+    },
     /// At entry of each of these functions, in the target.
-    Uprobe { sites: Vec<SiteSpec> },
+    Uprobe {
+        sites: Vec<SiteSpec>,
+    },
 }
 
 /// One function to probe, as the world resolved it.
@@ -166,27 +170,58 @@ pub enum Op {
     /// Of two integers; of two `Probe` or two `Func` values only `Eq` and `Ne`. The result is an integer.
     Cmp(CmpOp, Value, Value),
     /// Equality of two strings, up to the first NUL: 1 if equal (or, with `negate`, if not).
-    StrEq { a: Value, b: Value, negate: bool },
+    StrEq {
+        a: Value,
+        b: Value,
+        negate: bool,
+    },
     /// Reads a NUL-terminated string at an address in the target; empty on a fault (counted by the runtime).
     /// The result type's `bytes` is the limit; at most `bytes` - 1 characters are read and a NUL follows. With
     /// `limit`, an unsigned integer, at most that many characters (`str(p, 3)` gives 3, as in bpftrace; sizes are
     /// multiples of 8, so that the type alone cannot say it).
-    ReadStr { address: Value, limit: Option<Value> },
+    ReadStr {
+        address: Value,
+        limit: Option<Value>,
+    },
     /// The value at a key, 0 or "" where there is none. For `Count`, `Sum`, `Avg` (the quotient), `Min` and `Max`: the integer
     /// that the map would print.
-    MapGet { map: MapId, key: Vec<Value> },
+    MapGet {
+        map: MapId,
+        key: Vec<Value>,
+    },
     /// 1 if the key is present.
-    MapHas { map: MapId, key: Vec<Value> },
+    MapHas {
+        map: MapId,
+        key: Vec<Value>,
+    },
     /// Sets the value at a key (`Plain` maps).
-    MapSet { map: MapId, key: Vec<Value>, value: Value },
+    MapSet {
+        map: MapId,
+        key: Vec<Value>,
+        value: Value,
+    },
     /// Atomically adds to the value at a key (`Plain` integer maps); yields the value before.
-    MapAdd { map: MapId, key: Vec<Value>, delta: Value },
+    MapAdd {
+        map: MapId,
+        key: Vec<Value>,
+        delta: Value,
+    },
     /// Removes a key (a scalar map becomes unset).
-    MapDelete { map: MapId, key: Vec<Value> },
+    MapDelete {
+        map: MapId,
+        key: Vec<Value>,
+    },
     /// Adds one observation to an aggregation map. `value` is None for `Count`.
-    Aggregate { map: MapId, key: Vec<Value>, value: Option<Value> },
+    Aggregate {
+        map: MapId,
+        key: Vec<Value>,
+        value: Option<Value>,
+    },
     /// Writes a record for the action; `args` are its fields in order (a tuple field: one value per part).
-    Emit { action: ActionId, args: Vec<Value> },
+    Emit {
+        action: ActionId,
+        args: Vec<Value>,
+    },
 }
 
 /// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate and Emit.
@@ -198,8 +233,17 @@ pub struct Inst {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Terminator {
-    Jump { to: BlockId, args: Vec<Value> },
+    Jump {
+        to: BlockId,
+        args: Vec<Value>,
+    },
     /// To `then` if `condition` is not 0.
-    Branch { condition: Value, then: BlockId, then_args: Vec<Value>, otherwise: BlockId, otherwise_args: Vec<Value> },
+    Branch {
+        condition: Value,
+        then: BlockId,
+        then_args: Vec<Value>,
+        otherwise: BlockId,
+        otherwise_args: Vec<Value>,
+    },
     Return,
 }

@@ -37,10 +37,7 @@ impl Op {
 
     /// True if an instruction with this operation has a result.
     pub fn has_result(&self) -> bool {
-        !matches!(
-            self,
-            Op::MapSet { .. } | Op::MapDelete { .. } | Op::Aggregate { .. } | Op::Emit { .. }
-        )
+        !matches!(self, Op::MapSet { .. } | Op::MapDelete { .. } | Op::Aggregate { .. } | Op::Emit { .. })
     }
 
     /// The map it works on.
@@ -151,9 +148,21 @@ impl BinOp {
             BinOp::Sub => a.wrapping_sub(b),
             BinOp::Mul => a.wrapping_mul(b),
             BinOp::UDiv => ua.checked_div(ub).unwrap_or(0) as i64,
-            BinOp::SDiv => if b == 0 { 0 } else { a.wrapping_div(b) },
+            BinOp::SDiv => {
+                if b == 0 {
+                    0
+                } else {
+                    a.wrapping_div(b)
+                }
+            }
             BinOp::UMod => ua.checked_rem(ub).unwrap_or(ua) as i64,
-            BinOp::SMod => if b == 0 { a } else { a.wrapping_rem(b) },
+            BinOp::SMod => {
+                if b == 0 {
+                    a
+                } else {
+                    a.wrapping_rem(b)
+                }
+            }
             BinOp::And => a & b,
             BinOp::Or => a | b,
             BinOp::Xor => a ^ b,

@@ -35,7 +35,12 @@ fn effects(module: &Module, args: [u64; 6]) -> State {
 }
 
 fn effects_on_a_path_at_most(module: &Module) -> usize {
-    module.functions[0].blocks.iter().flat_map(|block| &block.insts).filter(|inst| inst.op.effect() == Effect::Writes).count()
+    module.functions[0]
+        .blocks
+        .iter()
+        .flat_map(|block| &block.insts)
+        .filter(|inst| inst.op.effect() == Effect::Writes)
+        .count()
 }
 
 proptest! {

@@ -12,21 +12,34 @@
 //!
 //! Deliberately not here: any interpreter (weir-interp is this crate's oracle, and this crate is its), linking
 //! and mapping of code (weir-rt, weir-probe), other machines.
-#![deny(unsafe_code)]
+
+#![forbid(unsafe_code)]
+
+mod limits;
+
+mod places;
+
+mod values;
+
+mod lir;
+
+mod lower;
+
+mod liveness;
+
+mod emit;
 
 mod arith;
-mod assembler;
+
 mod atomics;
-mod disassemble;
-mod emit;
+
 mod lanes;
-mod limits;
-mod lir;
-mod liveness;
-mod lower;
-mod places;
-mod values;
+
+mod assembler;
+
 mod x64;
+
+mod disassemble;
 
 pub use disassemble::disassemble;
 
@@ -59,6 +72,7 @@ pub enum JitError {
 }
 
 /// Which form of code to choose.
+#[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Flags {
     /// Code that changes no flag, if the whole program can be written so; else the shorter form.

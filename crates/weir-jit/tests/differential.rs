@@ -6,8 +6,8 @@
 mod engines;
 
 use engines::{EDGES, Random, abis, cpus, program};
-use weir_ebpf::Insn;
 use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::{Insn, MapKind, MapSpec, helper};
 use weir_jit::Flags;
 use weir_rt::executable::{Frame, SiteAbi};
 use weir_rt::local::LocalProgram;
@@ -17,8 +17,12 @@ use weir_verifier::{Limits, VerifiedProgram, verify};
 /// Bytes of stack that the programs play with.
 const PLAYGROUND: i16 = 64;
 
-/// Random programs of one run; the seed is fixed.
+/// A word below the playground and the registers' spills, and one more below it: not part of the result.
+const SCRATCH: i16 = -PLAYGROUND - 11 * 8;
+
+/// Random programs of one run; the seeds are fixed.
 const RANDOM_PROGRAMS: usize = 10_000;
+const RANDOM_PROGRAMS_WITH_MAPS: usize = 5_000;
 
 /// Arithmetic operations: opcode bits and `off`.
 const ALU: &[(u8, i16)] = &[
@@ -357,10 +361,10 @@ fn atomics_on_every_pair_of_registers() {
                     for _ in 0..6 {
                         let value = random.value();
                         let mut frame = frame_with(src, random.value(), (src + 1) % 10, value);
-                        // Half of the comparisons hold.
+                        // Half of the comparisons hold: these two words are those that `base` may point to.
                         if random.below(2) == 0 {
                             frame.regs[1] = frame.regs[0];
-                            frame.regs[0] = frame.regs[1];
+                            frame.regs[2] = frame.regs[0];
                         }
                         pair.check(frame);
                     }
@@ -385,58 +389,213 @@ fn pointer_by_path(base: u8, decider: u8) -> [Insn; 4] {
 fn random_programs_agree() {
     let abis = abis_by_shift();
     let mut random = Random(0x5eed);
+    let refused = random_programs(&mut random, RANDOM_PROGRAMS, false, |random, insns| {
+        let pair = Pair::try_new(insns, &abis)?;
+        for _ in 0..4 {
+            pair.check(random_frame(random));
+        }
+        Ok(())
+    });
+    println!("{RANDOM_PROGRAMS} random programs agree, {refused} more were refused by the verifier");
+}
+
+#[test]
+fn random_programs_with_maps_agree() {
+    engines::stay_on_this_cpu();
+    let maps = maps();
+    let abis = abis();
+    let mut random = Random(0xface);
+    let refused = random_programs(&mut random, RANDOM_PROGRAMS_WITH_MAPS, true, |random, insns| {
+        let source = program(insns);
+        let program =
+            verify(&source, &maps, &Limits::default()).map_err(|rejection| rejection.to_string())?;
+        let frame = random_frame(random);
+        let expected = engines::run_interpreter(&program, frame);
+        let abi = random.pick(&abis);
+        let flags = random.pick(&[Flags::Change, Flags::KeepEach]);
+        let got = engines::run_jit(&program, &abi, flags, frame);
+        let text = || {
+            let object = weir_ebpf::Object { maps: maps.clone(), programs: vec![source.clone()] };
+            weir_jit::disassemble(&engines::compiled(&program, &abi, flags), &object)
+        };
+        assert_eq!(got, expected, "{abi:?} {frame:x?}\n{}", text());
+        Ok(())
+    });
+    println!("{RANDOM_PROGRAMS_WITH_MAPS} random programs with maps agree, {refused} more were refused");
+}
+
+/// Gives programs to `check` until it has taken so many; returns how many it refused.
+fn random_programs(
+    random: &mut Random,
+    count: usize,
+    with_maps: bool,
+    mut check: impl FnMut(&mut Random, Vec<Insn>) -> Result<(), String>,
+) -> usize {
     let (mut accepted, mut refused) = (0, 0);
-    while accepted < RANDOM_PROGRAMS {
-        let body = random_body(&mut random);
-        match Pair::try_new(around(&body), &abis) {
-            Ok(pair) => {
-                accepted += 1;
-                for _ in 0..4 {
-                    let mut frame = Frame::default();
-                    for slot in &mut frame.regs {
-                        *slot = random.value();
-                    }
-                    pair.check(frame);
-                }
-            }
+    while accepted < count {
+        let body = random_body(random, with_maps);
+        match check(random, around(&body)) {
+            Ok(()) => accepted += 1,
             Err(message) => {
                 refused += 1;
-                assert!(refused < RANDOM_PROGRAMS, "most programs are refused, such as: {message}");
+                assert!(refused < count, "most programs are refused, such as: {message}");
             }
         }
     }
-    println!("{accepted} random programs agree, {refused} more were refused by the verifier");
+    refused
 }
 
-/// Up to 24 instructions on registers and the playground; jumps go forward, to the end at most.
-fn random_body(random: &mut Random) -> Vec<Insn> {
-    let len = 1 + random.below(24) as usize;
-    let mut body = Vec::with_capacity(len);
+fn random_frame(random: &mut Random) -> Frame {
+    let mut frame = Frame::default();
+    for slot in &mut frame.regs {
+        *slot = random.value();
+    }
+    frame
+}
+
+/// Instructions that stay together, or a jump over so many of the units after it.
+enum Unit {
+    Together(Vec<Insn>),
+    Jump(Insn, usize),
+}
+
+/// Up to 24 units on registers, the playground and the maps; jumps go forward, to the end at most.
+fn random_body(random: &mut Random, with_maps: bool) -> Vec<Insn> {
+    let count = 1 + random.below(24) as usize;
+    let mut units = Vec::with_capacity(count);
     let mut jumps = 0;
-    while body.len() < len {
-        let left = (len - body.len() - 1) as u64;
-        let insn = match random.below(20) {
-            0..8 => random_alu(random),
-            8 => random_move(random),
+    while units.len() < count {
+        let left = (count - units.len() - 1) as u64;
+        let kinds = if with_maps { 26 } else { 22 };
+        units.push(match random.below(kinds) {
             9..11 if jumps < 6 => {
                 jumps += 1;
-                random_jump(random, left)
+                Unit::Jump(random_jump(random), random.below(left + 1) as usize)
             }
-            11..14 => random_load(random),
-            14..17 => random_store(random),
-            17 => random_atomic(random),
-            18 if left > 0 => {
-                let value = random.value();
-                body.push(insn(LD_IMM64, random.below(10) as u8, pseudo::NONE, 0, value as i32));
-                insn(0, 0, 0, 0, (value >> 32) as i32)
+            8 => Unit::Together(vec![random_move(random)]),
+            11..14 => Unit::Together(vec![random_load(random)]),
+            14..17 => Unit::Together(vec![random_store(random)]),
+            17 => Unit::Together(vec![random_atomic(random)]),
+            18 => Unit::Together(wide(random.below(10) as u8, pseudo::NONE, random.value())),
+            19 => Unit::Together(vec![constant(random.below(10) as u8, random.value() as i32)]),
+            20..22 => Unit::Together(random_pointer(random)),
+            22..26 => Unit::Together(random_map_use(random)),
+            _ => Unit::Together(vec![random_alu(random)]),
+        });
+    }
+    flatten(&units)
+}
+
+fn flatten(units: &[Unit]) -> Vec<Insn> {
+    let len = |unit: &Unit| match unit {
+        Unit::Together(insns) => insns.len(),
+        Unit::Jump(..) => 1,
+    };
+    let mut body = Vec::new();
+    for (index, unit) in units.iter().enumerate() {
+        match unit {
+            Unit::Together(insns) => body.extend_from_slice(insns),
+            Unit::Jump(insn, over) => {
+                let skipped: usize = units[index + 1..index + 1 + over].iter().map(len).sum();
+                body.push(Insn { off: skipped as i16, ..*insn });
             }
-            _ => {
-                insn(class::ALU64 | alu::MOV | source::K, random.below(10) as u8, 0, 0, random.value() as i32)
-            }
-        };
-        body.push(insn);
+        }
     }
     body
+}
+
+fn constant(dst: u8, value: i32) -> Insn {
+    insn(class::ALU64 | alu::MOV | source::K, dst, 0, 0, value)
+}
+
+fn copy(dst: u8, src: u8) -> Insn {
+    insn(class::ALU64 | alu::MOV | source::X, dst, src, 0, 0)
+}
+
+fn wide(dst: u8, pseudo: u8, value: u64) -> Vec<Insn> {
+    vec![insn(LD_IMM64, dst, pseudo, 0, value as i32), insn(0, 0, 0, 0, (value >> 32) as i32)]
+}
+
+/// An access to the playground through a copy of r10, perhaps spilled or chosen by path in between.
+fn random_pointer(random: &mut Random) -> Vec<Insn> {
+    let pointer = random.below(10) as u8;
+    let other = (pointer + 1 + random.below(9) as u8) % 10;
+    let (size, offset) = random_place(random);
+    let mut insns = match random.below(3) {
+        0 => vec![copy(pointer, 10), insn(class::ALU64 | alu::ADD | source::K, pointer, 0, 0, -24)],
+        1 => vec![
+            copy(pointer, 10),
+            insn(class::ALU64 | alu::ADD | source::K, pointer, 0, 0, -24),
+            insn(class::STX | mode::MEM | size::DW, 10, pointer, SCRATCH, 0),
+            insn(class::LDX | mode::MEM | size::DW, pointer, 10, SCRATCH, 0),
+        ],
+        // The same place on both paths, so that every offset stays inside.
+        _ => vec![
+            copy(pointer, 10),
+            insn(class::JMP | jmp::JSGT | source::K, other, 0, 1, 0),
+            copy(pointer, 10),
+            insn(class::ALU64 | alu::ADD | source::K, pointer, 0, 0, -24),
+        ],
+    };
+    let offset = offset + 24;
+    insns.push(match random.below(3) {
+        0 => insn(class::LDX | mode::MEM | size, other, pointer, offset, 0),
+        1 => insn(class::STX | mode::MEM | size, pointer, other, offset, 0),
+        _ => insn(class::ST | mode::MEM | size, pointer, 0, offset, random.value() as i32),
+    });
+    // A pointer may not be mixed into the result.
+    insns.push(constant(pointer, random.value() as i32));
+    insns.push(insn(class::ST | mode::MEM | size::DW, 10, 0, SCRATCH, 1));
+    insns
+}
+
+/// A use of a map: a key on the stack, a lookup, a change of the value, or an update of a hash.
+fn random_map_use(random: &mut Random) -> Vec<Insn> {
+    let map = random.below(maps().len() as u64) as u8;
+    let is_array = map < 2;
+    let saved = 6 + random.below(4) as u8;
+    let key_size = if is_array { size::W } else { size::DW };
+    let mut insns = vec![match random.below(2) {
+        0 => insn(class::ST | mode::MEM | key_size, 10, 0, SCRATCH, random.below(5) as i32),
+        _ => insn(class::STX | mode::MEM | key_size, 10, saved, SCRATCH, 0),
+    }];
+    insns.extend([copy(2, 10), insn(class::ALU64 | alu::ADD | source::K, 2, 0, 0, i32::from(SCRATCH))]);
+    insns.extend(wide(1, pseudo::MAP_INDEX, map.into()));
+    if !is_array && random.below(2) == 0 {
+        insns.extend([
+            insn(class::STX | mode::MEM | size::DW, 10, saved, SCRATCH - 8, 0),
+            copy(3, 10),
+            insn(class::ALU64 | alu::ADD | source::K, 3, 0, 0, i32::from(SCRATCH) - 8),
+            constant(4, 0),
+            insn(class::JMP | jmp::CALL, 0, 0, 0, helper::MAP_UPDATE_ELEM),
+        ]);
+    } else {
+        insns.push(insn(class::JMP | jmp::CALL, 0, 0, 0, helper::MAP_LOOKUP_ELEM));
+        let operation = random.pick(&[atomic::ADD, atomic::OR, atomic::XOR]);
+        insns.extend([
+            insn(class::JMP | jmp::JEQ | source::K, 0, 0, 1, 0),
+            insn(class::STX | mode::ATOMIC | random.pick(&[size::W, size::DW]), 0, saved, 0, operation),
+        ]);
+    }
+    // What the call left without a value, and r0, which may be a pointer.
+    insns.extend((0..6).map(|reg| copy(reg, 6 + reg % 4)));
+    insns
+}
+
+/// An array, a per-CPU array, a hash.
+fn maps() -> Vec<MapSpec> {
+    let map = |name: &str, kind, key_bytes, value_bytes| MapSpec {
+        name: name.into(),
+        kind,
+        key_bytes,
+        value_bytes,
+        max_entries: 3,
+    };
+    vec![
+        map("array", MapKind::Array, 4, 24),
+        map("lanes", MapKind::PerCpuArray, 4, 8),
+        map("hash", MapKind::Hash, 8, 8),
+    ]
 }
 
 fn random_alu(random: &mut Random) -> Insn {
@@ -470,14 +629,14 @@ fn random_move(random: &mut Random) -> Insn {
     }
 }
 
-fn random_jump(random: &mut Random, left: u64) -> Insn {
+/// Its offset is put in later.
+fn random_jump(random: &mut Random) -> Insn {
     let opcode = random.pick(&[class::JMP, class::JMP32]) | random.pick(JUMPS);
-    let off = random.below(left + 1) as i16;
     let dst = random.below(10) as u8;
     if random.below(2) == 0 {
-        insn(opcode | source::X, dst, random.below(10) as u8, off, 0)
+        insn(opcode | source::X, dst, random.below(10) as u8, 0, 0)
     } else {
-        insn(opcode | source::K, dst, 0, off, random.value() as i32)
+        insn(opcode | source::K, dst, 0, 0, random.value() as i32)
     }
 }
 

@@ -69,6 +69,7 @@ fn check(executable: &Executable) {
     if calls {
         clobbers |= CALLER_SAVED;
         flags = true;
+        assert_eq!((8 + pushed + lowered) % 16, 0, "{}: stack alignment at calls", executable.name);
     }
     let name = &executable.name;
     assert_eq!(clobbers & !saved, executable.clobbers, "{name}: registers");

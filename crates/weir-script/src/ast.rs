@@ -71,11 +71,27 @@ pub struct Stmt {
 pub enum StmtKind {
     Expr(Expr),
     /// `let $x: type = value`.
-    Let { variable: Name, ty: Option<IntType>, value: Option<Expr> },
+    Let {
+        variable: Name,
+        ty: Option<IntType>,
+        value: Option<Expr>,
+    },
     /// `$x = value`, or `$x += value` with an operator.
-    AssignVariable { variable: Name, op: Option<BinaryOp>, value: Expr },
-    AssignMap { map: MapRef, op: Option<BinaryOp>, value: Expr },
-    If { condition: Expr, then: Block, otherwise: Option<Block> },
+    AssignVariable {
+        variable: Name,
+        op: Option<BinaryOp>,
+        value: Expr,
+    },
+    AssignMap {
+        map: MapRef,
+        op: Option<BinaryOp>,
+        value: Expr,
+    },
+    If {
+        condition: Expr,
+        then: Block,
+        otherwise: Option<Block>,
+    },
     Block(Block),
     Return,
     /// The parser has said what is wrong.
@@ -102,7 +118,10 @@ pub struct Expr {
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExprKind {
     /// A literal with its sign: `-1` is one.
-    Int { magnitude: u64, negative: bool },
+    Int {
+        magnitude: u64,
+        negative: bool,
+    },
     Str(String),
     /// A word that is no call: a builtin, if it is known.
     Name(String),
@@ -113,16 +132,41 @@ pub enum ExprKind {
     Param(u32),
     /// `$#`.
     ParamCount,
-    Unary { op: UnaryOp, operand: Box<Expr> },
+    Unary {
+        op: UnaryOp,
+        operand: Box<Expr>,
+    },
     /// `++` and `--`; the operand is a variable or a map.
-    Step { target: Box<Expr>, increment: bool, prefix: bool },
-    Binary { op: BinaryOp, op_span: Span, left: Box<Expr>, right: Box<Expr> },
-    Ternary { condition: Box<Expr>, then: Box<Expr>, otherwise: Box<Expr> },
-    Cast { ty: IntType, operand: Box<Expr> },
-    Call { function: Name, args: Vec<Expr> },
+    Step {
+        target: Box<Expr>,
+        increment: bool,
+        prefix: bool,
+    },
+    Binary {
+        op: BinaryOp,
+        op_span: Span,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    Ternary {
+        condition: Box<Expr>,
+        then: Box<Expr>,
+        otherwise: Box<Expr>,
+    },
+    Cast {
+        ty: IntType,
+        operand: Box<Expr>,
+    },
+    Call {
+        function: Name,
+        args: Vec<Expr>,
+    },
     Tuple(Vec<Expr>),
     /// `tuple.1`.
-    Part { tuple: Box<Expr>, index: u64 },
+    Part {
+        tuple: Box<Expr>,
+        index: u64,
+    },
     /// The parser has said what is wrong.
     Invalid,
 }
@@ -216,7 +260,11 @@ impl BinaryOp {
     /// As it is written.
     pub fn symbol(self) -> &'static str {
         // SANITY: BINARY_OPS has a row for every operator; a test asks for each.
-        BINARY_OPS.iter().find(|(op, _, _)| *op == self).map(|(_, symbol, _)| *symbol).expect("operator has a row")
+        BINARY_OPS
+            .iter()
+            .find(|(op, _, _)| *op == self)
+            .map(|(_, symbol, _)| *symbol)
+            .expect("operator has a row")
     }
 
     /// `== != < <= > >=`.

@@ -47,9 +47,11 @@ pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Re
     let known = KINDS.iter().find(|(name, alias, _)| *name == lower || (*alias == lower && kind.text != "U"));
     let Some((name, _, form)) = known else { return Err(Fault::Written(unknown_kind(kind, &lower))) };
     match *name {
-        "begin" | "end" if !rest.is_empty() => {
-            Err(written(probe.span, format!("`{}` takes nothing after it", kind.text), format!("write {form}")))
-        }
+        "begin" | "end" if !rest.is_empty() => Err(written(
+            probe.span,
+            format!("`{}` takes nothing after it", kind.text),
+            format!("write {form}"),
+        )),
         "begin" => Ok(Attach::Begin),
         "end" => Ok(Attach::End),
         "interval" => interval(probe.span, rest, form),
@@ -70,9 +72,16 @@ fn interval(span: Span, rest: &[Name], form: &str) -> Result<Attach, Fault> {
     let (unit, count) = match rest {
         [short] => (None, short),
         [unit, count] => (Some(unit), count),
-        _ => return Err(written(span, "`interval` needs a unit and a number".to_string(), format!("write {form}"))),
+        _ => {
+            return Err(written(
+                span,
+                "`interval` needs a unit and a number".to_string(),
+                format!("write {form}"),
+            ));
+        }
     };
-    let number = number_value(&count.text).map_err(|(message, hint)| written(count.span, message, hint.to_string()))?;
+    let number = number_value(&count.text)
+        .map_err(|(message, hint)| written(count.span, message, hint.to_string()))?;
     let Some(unit) = unit else {
         if count.text.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
             let message = format!("`interval:{}` has no unit", count.text);
@@ -112,9 +121,19 @@ fn functions(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result
     let (binary, function) = match rest {
         [binary, function] => (binary, function),
         [_, language, _] if language.text == "cpp" => {
-            return not_yet(language.span, "demangled C++ names", "write the mangled name, as `nm` prints it");
+            return not_yet(
+                language.span,
+                "demangled C++ names",
+                "write the mangled name, as `nm` prints it",
+            );
         }
-        _ => return Err(written(span, "`uprobe` needs a binary and a function".to_string(), format!("write {form}"))),
+        _ => {
+            return Err(written(
+                span,
+                "`uprobe` needs a binary and a function".to_string(),
+                format!("write {form}"),
+            ));
+        }
     };
     if binary.text.is_empty() || function.text.is_empty() {
         let message = "`uprobe` needs a binary and a function".to_string();
@@ -139,7 +158,8 @@ fn functions(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result
 }
 
 fn unknown_kind(kind: &Name, lower: &str) -> Diagnostic {
-    let unsupported = unsupported::find(Kind::Probe, &kind.text).or_else(|| unsupported::find(Kind::Probe, lower));
+    let unsupported =
+        unsupported::find(Kind::Probe, &kind.text).or_else(|| unsupported::find(Kind::Probe, lower));
     if let Some(row) = unsupported {
         return Diagnostic::error(kind.span, row.message()).with_hint(row.hint);
     }
@@ -166,10 +186,15 @@ fn substitute(part: &Name, params: &[String]) -> Result<Name, Fault> {
             continue;
         }
         let name = &after[..1 + digits];
-        let value = name[1..].parse::<usize>().ok().and_then(|n| n.checked_sub(1)).and_then(|n| params.get(n));
+        let value =
+            name[1..].parse::<usize>().ok().and_then(|n| n.checked_sub(1)).and_then(|n| params.get(n));
         let Some(value) = value else {
             let message = format!("there is no parameter `{name}`: {} given", params.len());
-            return Err(written(part.span, message, "parameters follow the script on the command line".to_string()));
+            return Err(written(
+                part.span,
+                message,
+                "parameters follow the script on the command line".to_string(),
+            ));
         };
         text.push_str(value);
         rest = &after[1 + digits..];

@@ -180,7 +180,13 @@ pub const AGGREGATIONS: &[Aggregation] = &[
         signature: "count()",
         doc: "How many times.",
     },
-    Aggregation { name: "sum", kind: AggregationKind::Sum, arity: (1, 1), signature: "sum(n)", doc: "The sum." },
+    Aggregation {
+        name: "sum",
+        kind: AggregationKind::Sum,
+        arity: (1, 1),
+        signature: "sum(n)",
+        doc: "The sum.",
+    },
     Aggregation {
         name: "avg",
         kind: AggregationKind::Avg,
@@ -188,8 +194,20 @@ pub const AGGREGATIONS: &[Aggregation] = &[
         signature: "avg(n)",
         doc: "The average, rounded towards zero.",
     },
-    Aggregation { name: "min", kind: AggregationKind::Min, arity: (1, 1), signature: "min(n)", doc: "The least." },
-    Aggregation { name: "max", kind: AggregationKind::Max, arity: (1, 1), signature: "max(n)", doc: "The largest." },
+    Aggregation {
+        name: "min",
+        kind: AggregationKind::Min,
+        arity: (1, 1),
+        signature: "min(n)",
+        doc: "The least.",
+    },
+    Aggregation {
+        name: "max",
+        kind: AggregationKind::Max,
+        arity: (1, 1),
+        signature: "max(n)",
+        doc: "The largest.",
+    },
     Aggregation {
         name: "stats",
         kind: AggregationKind::Stats,
@@ -218,7 +236,10 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("max_strlen", "Bytes of a string that `str` reads, its end included (8 to 4096; 1024)."),
     ("max_map_keys", "Entries of each map (1 to 1048576; 4096)."),
     ("max_probes", "Functions that may be probed at once (1 to 65536; 1024)."),
-    ("missing_probes", "What to do where an attach point finds nothing: `error`, `warn` or `ignore` (error)."),
+    (
+        "missing_probes",
+        "What to do where an attach point finds nothing: `error`, `warn` or `ignore` (error).",
+    ),
 ];
 
 /// The row of a builtin variable.

@@ -104,7 +104,11 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
 }
 
 /// A comparison with a name becomes one comparison for each site of that name.
-fn too_many_comparisons(comparisons: &[NameComparison], sites: &[SiteName], diagnostics: &mut Vec<Diagnostic>) {
+fn too_many_comparisons(
+    comparisons: &[NameComparison],
+    sites: &[SiteName],
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let mut counts: HashMap<(bool, &str), usize> = HashMap::new();
     if !comparisons.is_empty() {
         for site in sites {
@@ -138,15 +142,20 @@ fn attach_all(
     for clause in &script.clauses {
         let mut attached = Vec::new();
         for (index, probe) in clause.probes.iter().enumerate() {
+            if too_many {
+                break;
+            }
             match attach::resolve(probe, &options.params, world) {
                 Ok(attach) => {
                     if let Attach::Functions(found) = &attach {
                         sites += found.len() as u64;
                     }
-                    if sites > settings.max_probes && !too_many {
+                    if sites > settings.max_probes {
                         too_many = true;
-                        let message =
-                            format!("too many functions to probe: {sites}, the limit is {}", settings.max_probes);
+                        let message = format!(
+                            "too many functions to probe: {sites}, the limit is {}",
+                            settings.max_probes
+                        );
                         let hint = "narrow the pattern, or write `config = { max_probes = …; }`";
                         diagnostics.push(Diagnostic::error(probe.span, message).with_hint(hint));
                     }
@@ -155,7 +164,9 @@ fn attach_all(
                 Err(Fault::Written(diagnostic)) => diagnostics.push(diagnostic),
                 Err(Fault::Missing(diagnostic)) => match settings.missing_probes {
                     Missing::Error => diagnostics.push(diagnostic),
-                    Missing::Warn => diagnostics.push(Diagnostic { severity: Severity::Warning, ..diagnostic }),
+                    Missing::Warn => {
+                        diagnostics.push(Diagnostic { severity: Severity::Warning, ..diagnostic })
+                    }
                     Missing::Ignore => {}
                 },
             }
@@ -166,7 +177,9 @@ fn attach_all(
     let faulty = diagnostics[before..].iter().any(|d| d.severity == Severity::Error);
     if none && !faulty && !script.clauses.is_empty() {
         let message = "none of the script's probes attaches to anything";
-        diagnostics.push(Diagnostic::error(script.clauses[0].span, message).with_hint("check the names of the probes"));
+        diagnostics.push(
+            Diagnostic::error(script.clauses[0].span, message).with_hint("check the names of the probes"),
+        );
     }
     all
 }
@@ -222,6 +235,8 @@ pub(crate) struct Checker<'a> {
     /// Something was found in this round that earlier text did not know.
     changed: bool,
     diagnostics: Vec<Diagnostic>,
+    errors: usize,
+    warnings: usize,
     scopes: Vec<Vec<Scoped>>,
     /// The clause that is being read, and what of it is not at a probed function.
     clause: usize,
@@ -257,6 +272,8 @@ impl<'a> Checker<'a> {
             variables: HashMap::new(),
             changed: false,
             diagnostics: Vec::new(),
+            errors: 0,
+            warnings: 0,
             scopes: Vec::new(),
             clause: 0,
             outside: None,
@@ -269,6 +286,7 @@ impl<'a> Checker<'a> {
     fn begin_round(&mut self) {
         self.changed = false;
         self.diagnostics.clear();
+        (self.errors, self.warnings) = (0, 0);
         self.unknown_reads.clear();
         self.name_comparisons.clear();
         self.clause = 0;
@@ -297,7 +315,8 @@ impl<'a> Checker<'a> {
             self.error(span, message, "assign maps above the text that reads them");
             return;
         }
-        let maps = self.maps.iter().filter(|map| map.value.is_none()).map(|map| (map.first, map.name.clone()));
+        let maps =
+            self.maps.iter().filter(|map| map.value.is_none()).map(|map| (map.first, map.name.clone()));
         let unknown: Vec<(Span, String)> = maps.chain(std::mem::take(&mut self.unknown_reads)).collect();
         for (span, name) in unknown {
             if !faulty && !self.incomplete {
@@ -320,10 +339,20 @@ impl<'a> Checker<'a> {
     }
 
     fn push(&mut self, diagnostic: Diagnostic) {
-        // Ten times the limit: repeated ones are only removed at the end.
-        if self.diagnostics.len() < 10 * limits::DIAGNOSTICS_MAX {
+        // Counted apart, so that warnings cannot crowd out the error that keeps a script from being lowered.
+        let count = match diagnostic.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        if *count < limits::DIAGNOSTICS_GATHERED_MAX {
+            *count += 1;
             self.diagnostics.push(diagnostic);
         }
+    }
+
+    /// There are so many errors that the rest need not be looked at.
+    fn has_given_up(&self) -> bool {
+        self.errors == limits::DIAGNOSTICS_GATHERED_MAX
     }
 }
 

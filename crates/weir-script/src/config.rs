@@ -26,7 +26,11 @@ pub(crate) struct Settings {
 }
 
 /// The options with the block's settings over them. Faults are added to `diagnostics`.
-pub(crate) fn settings(config: Option<&Config>, options: &Options, diagnostics: &mut Vec<Diagnostic>) -> Settings {
+pub(crate) fn settings(
+    config: Option<&Config>,
+    options: &Options,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Settings {
     let in_range = |value: u32, (least, most): (u64, u64)| u64::from(value).clamp(least, most) as u32;
     let mut settings = Settings {
         max_strlen: in_range(options.max_strlen, limits::MAX_STRLEN_RANGE),
@@ -61,7 +65,8 @@ fn number(entry: &ConfigEntry, (least, most): (u64, u64)) -> Result<u64, Diagnos
         ExprKind::Int { magnitude, negative: false } if (least..=most).contains(&magnitude) => Ok(magnitude),
         _ => {
             let message = format!("`{}` must be a number from {least} to {most}", entry.key.text);
-            Err(Diagnostic::error(entry.value.span, message).with_hint(format!("write `{} = {most};`", entry.key.text)))
+            Err(Diagnostic::error(entry.value.span, message)
+                .with_hint(format!("write `{} = {most};`", entry.key.text)))
         }
     }
 }

@@ -68,7 +68,9 @@ fn conversion(spec: &str) -> Result<(usize, char), String> {
         '%' if length == 1 => Ok((length, letter)),
         '*' => Err("a width or precision from an argument (`*`) is not supported by weir yet".to_string()),
         _ if INTEGERS.contains(letter) || STRINGS.contains(letter) => Ok((length, letter)),
-        _ if NOT_YET.contains(letter) => Err(format!("the conversion `%{shown}` is not supported by weir yet")),
+        _ if NOT_YET.contains(letter) => {
+            Err(format!("the conversion `%{shown}` is not supported by weir yet"))
+        }
         _ => Err(format!("unknown conversion `%{}` (a per cent sign is `%%`)", shown.escape_debug())),
     }
 }

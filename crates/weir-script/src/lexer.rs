@@ -12,6 +12,7 @@
 
 use weir_source::{Diagnostic, Span};
 
+use crate::limits;
 use crate::token::{PUNCTS, Token, TokenKind};
 
 /// A position in a text and the faults found so far.
@@ -104,7 +105,11 @@ impl<'a> Lexer<'a> {
             match bytes.get(at) {
                 None | Some(b'\n') => {
                     self.position = at;
-                    self.error(Span::new(start, at), "string is not closed", "add `\"`, or write `\\n` for a new line");
+                    self.error(
+                        Span::new(start, at),
+                        "string is not closed",
+                        "add `\"`, or write `\\n` for a new line",
+                    );
                     return TokenKind::Invalid;
                 }
                 Some(b'"') => break,
@@ -129,6 +134,12 @@ impl<'a> Lexer<'a> {
                         }
                     }
                     at = self.boundary_at_or_after(at + 1 + length);
+                }
+                Some(0) => {
+                    let span = Span::new(at, at + 1);
+                    self.error(span, "a string cannot hold a NUL byte", "a NUL ends every string");
+                    sound = false;
+                    at += 1;
                 }
                 Some(byte) => {
                     out.push(*byte);
@@ -182,7 +193,11 @@ impl<'a> Lexer<'a> {
         match word.parse::<u32>() {
             Ok(index) if index > 0 => TokenKind::Param(index),
             _ => {
-                self.error(span, &format!("`${word}` is no parameter"), "parameters are `$1`, `$2` and so on");
+                self.error(
+                    span,
+                    &format!("`${word}` is no parameter"),
+                    "parameters are `$1`, `$2` and so on",
+                );
                 TokenKind::Invalid
             }
         }
@@ -195,11 +210,17 @@ impl<'a> Lexer<'a> {
             self.position += punct.len();
             return TokenKind::Punct(punct);
         }
-        self.position += first.len_utf8();
+        self.position += if first == '\'' { character_length(rest) } else { first.len_utf8() };
         let span = Span::new(start, self.position);
         match first {
-            '\'' => self.error(span, "character literals are not part of the language", "write the number, or a string in \"…\""),
-            '#' => self.error(span, "not supported by weir yet: the C preprocessor", "write the value itself"),
+            '\'' => self.error(
+                span,
+                "character literals are not part of the language",
+                "write the number, or a string in \"…\"",
+            ),
+            '#' => {
+                self.error(span, "not supported by weir yet: the C preprocessor", "write the value itself")
+            }
             _ => self.error(span, &format!("unexpected character `{}`", first.escape_debug()), "remove it"),
         }
         TokenKind::Invalid
@@ -219,13 +240,22 @@ impl<'a> Lexer<'a> {
     }
 
     fn error(&mut self, span: Span, message: &str, hint: &str) {
-        self.diagnostics.push(Diagnostic::error(span, message).with_hint(hint));
+        if self.diagnostics.len() < limits::DIAGNOSTICS_GATHERED_MAX {
+            self.diagnostics.push(Diagnostic::error(span, message).with_hint(hint));
+        }
     }
 }
 
 /// Bytes of the word at the start of `text`: letters, digits and `_`.
 pub(crate) fn word_length(text: &str) -> usize {
     text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count()
+}
+
+/// Bytes of the character literal at the start of `text`, so that it is refused as one; 1 if it is none.
+fn character_length(text: &str) -> usize {
+    let line = text.char_indices().take_while(|(_, c)| *c != '\n');
+    let close = line.skip(2).take(4).find(|(_, c)| *c == '\'');
+    close.map_or(1, |(index, _)| index + 1)
 }
 
 /// The value of a number with its suffix, or message and hint.
@@ -242,6 +272,9 @@ pub(crate) fn number_value(word: &str) -> Result<u64, (String, &'static str)> {
     }
     let digits_end = plain.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, suffix) = plain.split_at(digits_end);
+    if digits.is_empty() {
+        return Err((format!("`{word}` is no number"), KINDS));
+    }
     if digits.len() > 1 && digits.starts_with('0') {
         if digits.bytes().any(|b| b > b'7') {
             return Err((format!("`{word}` is no number"), "a leading 0 makes it octal: digits 0 to 7"));
@@ -250,6 +283,7 @@ pub(crate) fn number_value(word: &str) -> Result<u64, (String, &'static str)> {
             return u64::from_str_radix(digits, 8).map_err(|_| too_large());
         }
     }
+    // Only a number that is too large is left to fail.
     let value: u64 = digits.parse().map_err(|_| too_large())?;
     if suffix.bytes().all(|b| b"uUlL".contains(&b)) {
         return Ok(value);

@@ -68,10 +68,21 @@ pub fn compile(
     diagnostics.sort_by_key(|d| d.severity == Severity::Warning);
     diagnostics.truncate(limits::DIAGNOSTICS_MAX);
     diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
-    match checked {
-        Some(checked) if diagnostics.iter().all(|d| d.severity == Severity::Warning) => {
-            Ok((lower(&script, &checked), diagnostics))
+    let sound = diagnostics.iter().all(|d| d.severity == Severity::Warning);
+    let Some(checked) = checked.filter(|_| sound) else { return Err(diagnostics) };
+    let module = lower(&script, &checked);
+    for function in &module.functions {
+        let (values, blocks) = (function.types.len(), function.blocks.len());
+        if values > limits::FUNCTION_VALUES_MAX || blocks > limits::FUNCTION_BLOCKS_MAX {
+            let message = format!(
+                "the clause is too long: {values} values in {blocks} blocks, the limits are {} and {}",
+                limits::FUNCTION_VALUES_MAX,
+                limits::FUNCTION_BLOCKS_MAX
+            );
+            diagnostics
+                .push(Diagnostic::error(function.span, message).with_hint("split it into several clauses"));
+            return Err(diagnostics);
         }
-        _ => Err(diagnostics),
     }
+    Ok((module, diagnostics))
 }

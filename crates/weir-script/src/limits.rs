@@ -13,12 +13,22 @@ pub(crate) const NESTING_MAX: u32 = 128;
 /// Diagnostics that are kept; the ones after it help nobody.
 pub(crate) const DIAGNOSTICS_MAX: usize = 100;
 
+/// Diagnostics that a stage gathers before it gives up: more than are kept, as repeated ones are removed.
+pub(crate) const DIAGNOSTICS_GATHERED_MAX: usize = 10 * DIAGNOSTICS_MAX;
+
 /// Rounds of type inference over the whole script. One round resolves everything that is assigned before it is
 /// read; each further one a link in a chain of maps that are read above their assignment (bpftrace: 10).
 pub(crate) const INFERENCE_ROUNDS_MAX: usize = 16;
 
 /// Script maps.
 pub(crate) const MAPS_MAX: usize = 256;
+
+/// Scratch variables in scope at once. Every branch remembers all of them.
+pub(crate) const VARIABLES_MAX: usize = 256;
+
+/// Values and blocks of one IR function: what the IR's text form takes.
+pub(crate) const FUNCTION_VALUES_MAX: usize = 1 << 16;
+pub(crate) const FUNCTION_BLOCKS_MAX: usize = 1 << 14;
 
 /// Parts of a tuple.
 pub(crate) const TUPLE_PARTS_MAX: usize = 32;

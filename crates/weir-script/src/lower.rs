@@ -83,7 +83,13 @@ impl Lowering<'_> {
         }
         self.blocks.finish();
         let (types, blocks) = std::mem::take(&mut self.blocks).into_parts();
-        Function { name: self.target.name.clone(), trigger: self.target.trigger.clone(), types, blocks, span: clause.span }
+        Function {
+            name: self.target.name.clone(),
+            trigger: self.target.trigger.clone(),
+            types,
+            blocks,
+            span: clause.span,
+        }
     }
 
     fn map_id(&self, name: &str) -> MapId {

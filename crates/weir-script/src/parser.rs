@@ -21,8 +21,11 @@ use crate::unsupported::{self, Kind};
 /// Reads a script. The diagnostics are in the order of the text; there is no `Invalid` node without one.
 pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
     if file.text.len() > limits::SCRIPT_BYTES_MAX {
-        let message =
-            format!("script is too long: {} bytes, the limit is {}", file.text.len(), limits::SCRIPT_BYTES_MAX);
+        let message = format!(
+            "script is too long: {} bytes, the limit is {}",
+            file.text.len(),
+            limits::SCRIPT_BYTES_MAX
+        );
         return (ast::Script::default(), vec![Diagnostic::error(Span::new(0, 0), message)]);
     }
     let mut parser = Parser {
@@ -31,6 +34,7 @@ pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
         diagnostics: Vec::new(),
         recovering: false,
         depth: 0,
+        ended: false,
     };
     let mut script = parser.script();
     let mut diagnostics = parser.diagnostics;
@@ -52,13 +56,15 @@ struct Parser<'a> {
     recovering: bool,
     /// Open levels of blocks, brackets and prefix operators.
     depth: u32,
+    /// It has been said that the text ends too early, or that it was left early.
+    ended: bool,
 }
 
 impl Parser<'_> {
     fn script(&mut self) -> ast::Script {
         let mut script = ast::Script::default();
         loop {
-            self.to_text();
+            self.back_to_text();
             self.recovering = false;
             self.lexer.skip_blank();
             let start = self.lexer.position;
@@ -124,7 +130,11 @@ impl Parser<'_> {
         } else {
             let found = self.found();
             let span = self.peek_span();
-            self.fault(span, &format!("expected `/` and `{{` after the predicate, found {found}"), "write `/condition/ {`");
+            self.fault(
+                span,
+                &format!("expected `/` and `{{` after the predicate, found {found}"),
+                "write `/condition/ {`",
+            );
             while !self.peek().is("{") && *self.peek() != TokenKind::Eof {
                 self.bump();
             }
@@ -180,7 +190,11 @@ impl Parser<'_> {
         if !self.recovering && !self.peek().is(";") && !self.peek().is("}") {
             let found = self.found();
             let span = self.peek_span();
-            self.fault(span, &format!("expected `;` after the setting, found {found}"), "end each setting with `;`");
+            self.fault(
+                span,
+                &format!("expected `;` after the setting, found {found}"),
+                "end each setting with `;`",
+            );
         }
         self.recover();
         entry
@@ -244,12 +258,16 @@ impl Parser<'_> {
         }
         let found = self.found();
         let span = self.peek_span();
-        self.fault(span, &format!("expected `{punct}` {place}, found {found}"), &format!("write `{punct}` here"));
+        self.fault(
+            span,
+            &format!("expected `{punct}` {place}, found {found}"),
+            &format!("write `{punct}` here"),
+        );
         false
     }
 
     /// Back from tokens to text, to read an attach point.
-    fn to_text(&mut self) {
+    fn back_to_text(&mut self) {
         if let Some(token) = self.ahead.pop_front() {
             self.lexer.position = token.span.start as usize;
             self.ahead.clear();
@@ -278,7 +296,9 @@ impl Parser<'_> {
     fn fault(&mut self, span: Span, message: &str, hint: &str) {
         // A token that the lexer refused has been reported already.
         let reported = self.ahead.front().is_some_and(|t| t.kind == TokenKind::Invalid && t.span == span);
-        if !self.recovering && !reported {
+        let after_end = self.ended && self.ahead.front().is_some_and(|t| t.kind == TokenKind::Eof);
+        let room = self.diagnostics.len() < limits::DIAGNOSTICS_GATHERED_MAX;
+        if room && !self.recovering && !reported && !after_end {
             self.diagnostics.push(Diagnostic::error(span, message).with_hint(hint));
         }
         self.recovering = true;
@@ -297,9 +317,14 @@ impl Parser<'_> {
         Some(result)
     }
 
+    /// Ends the parse: what follows would only be more of the same.
     fn too_deep(&mut self, span: Span) {
         let message = format!("too deeply nested: the limit is {} levels", limits::NESTING_MAX);
         self.fault(span, &message, "use scratch variables for the parts");
+        self.recovering = true;
+        self.ended = true;
+        self.ahead.clear();
+        self.lexer.position = self.lexer.text.len();
     }
 
     /// After a fault: skips to the end of the statement, past a `;` but not past a `}`.

@@ -8,7 +8,10 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
     }
     let allowed = (name.chars().count() / 3).clamp(1, 3);
     let scored = candidates.into_iter().map(|candidate| (edits(name, candidate), candidate));
-    scored.filter(|(edits, _)| *edits <= allowed).min_by_key(|(edits, _)| *edits).map(|(_, candidate)| candidate)
+    scored
+        .filter(|(edits, _)| *edits <= allowed)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
 }
 
 /// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, regardless of case.

@@ -9,6 +9,7 @@ use weir_event::{MapValue, Type};
 use weir_ir::{BinOp, CmpOp};
 
 use crate::ast::BinaryOp;
+use crate::limits;
 
 /// What the check knows of an expression.
 #[derive(Clone, PartialEq, Debug)]
@@ -87,16 +88,18 @@ pub(crate) fn readable(value: &MapValue) -> Option<Type> {
     match value {
         MapValue::Plain(ty) => Some(ty.clone()),
         MapValue::Count => Some(Type::I64),
-        MapValue::Sum { signed } | MapValue::Avg { signed } | MapValue::Min { signed } | MapValue::Max { signed } => {
-            Some(Type::Int { signed: *signed })
-        }
+        MapValue::Sum { signed }
+        | MapValue::Avg { signed }
+        | MapValue::Min { signed }
+        | MapValue::Max { signed } => Some(Type::Int { signed: *signed }),
         MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. } => None,
     }
 }
 
-/// Bytes of a string type that holds `length` characters and a NUL.
+/// Bytes of a string type that holds `length` characters and a NUL. `max_strlen` bounds the length.
 pub(crate) fn string_bytes(length: u64) -> u32 {
-    u32::try_from((length.saturating_add(1)).next_multiple_of(8)).unwrap_or(u32::MAX & !7)
+    assert!(length <= limits::MAX_STRLEN_RANGE.1, "a string of {length} bytes was let through");
+    (length as u32 + 1).next_multiple_of(8)
 }
 
 /// A type as messages name it.
@@ -109,6 +112,12 @@ pub(crate) fn describe(ty: &Type) -> String {
         Type::Func => "function name".to_string(),
         Type::Tuple(parts) => format!("({})", parts.iter().map(describe).collect::<Vec<_>>().join(", ")),
     }
+}
+
+/// A type with its article: `an int64`.
+pub(crate) fn describe_one(ty: &Type) -> String {
+    let article = if let Type::Int { signed: true } = ty { "an" } else { "a" };
+    format!("{article} {}", describe(ty))
 }
 
 /// A map's value as messages name it.

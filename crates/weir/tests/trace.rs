@@ -109,6 +109,109 @@ fn loses_no_count_of_eight_threads_under_signals() {
 }
 
 #[test]
+fn wildcards_and_lists_find_the_functions_of_stripped_programs() {
+    let source = r#"
+        volatile int seen;
+        #define PROBED __attribute__((noinline, visibility("default")))
+        PROBED int step_one(int x) { seen = x; return x + 1; }
+        PROBED int step_two(int x) { seen = x; return x + 2; }
+        PROBED int other(int x) { seen = x; return x + 3; }
+        int main(void) {
+            int x = 0;
+            for (int i = 0; i < 10; i++) x = step_one(x);
+            for (int i = 0; i < 20; i++) x = step_two(x);
+            for (int i = 0; i < 30; i++) x = other(x);
+            return x != 140;
+        }
+    "#;
+    // Stripped, with the functions among the dynamic symbols; each linkage that has those.
+    for linkage in ["-pie", "-no-pie"] {
+        let flags = ["-O2", "-s", "-rdynamic", if linkage == "-pie" { "-fPIE" } else { "-fno-pie" }, linkage];
+        let path = target::build("stripped", target::Source::Text(source), &flags);
+        let path = path.display();
+        let script = format!(
+            "uprobe:{path}:step_*, uprobe:{path}:other {{ @[func] = count(); @args[func] = max(arg0); }} \
+             uprobe:{path}:step_one /arg0 >= 5/ {{ @late = count(); @sum = sum(arg0); }} \
+             uprobe:{path}:other {{ @probes[probe] = count(); }}"
+        );
+        let (_, text) = trace("stripped", &script, &path.to_string());
+        for (name, value) in [
+            ("@[step_one]", 10),
+            ("@[step_two]", 20),
+            ("@[other]", 30),
+            ("@args[step_one]", 9),
+            ("@args[step_two]", 48),
+            ("@late", 5),
+            ("@sum", 5 + 6 + 7 + 8 + 9),
+        ] {
+            assert_eq!(number(&text, name), value, "{linkage} {name}: {text}");
+        }
+        assert_eq!(number(&text, &format!("@probes[uprobe:{path}:other]")), 30, "{text}");
+    }
+}
+
+#[test]
+fn prints_strings_tuples_and_values_from_the_target() {
+    let source = r#"
+        __attribute__((noinline)) int greet(const char *name, long n) {
+            __asm__ volatile("" :: "r"(name), "r"(n)); return 0;
+        }
+        int main(void) { greet("alice", 3); greet("bob", -4); greet("alice", 5); return 0; }
+    "#;
+    let path = target::build("greet", target::Source::Text(source), &["-O0"]);
+    let path = path.display();
+    let script = format!(
+        "BEGIN {{ printf(\"begin\\n\"); @start = 7; }} \
+         uprobe:{path}:greet {{ $n = (int64)arg1; printf(\"%s %d %s\\n\", str(arg0), $n, func); \
+           @by[str(arg0), comm] = sum($n); @last = str(arg0); @start += 1; \
+           if (pid == tid) {{ @main++; }} else {{ @other++; }} @stats = stats($n); @avg = avg($n); @min = min($n); }} \
+         END {{ printf(\"end %d\\n\", @start); delete(@start); }}"
+    );
+    let (_, text) = trace("greet", &script, &path.to_string());
+    assert!(text.contains("begin\nalice 3 greet\nbob -4 greet\nalice 5 greet\nend 10\n"), "{text}");
+    let comm: String = path.to_string().rsplit('/').next().unwrap().chars().take(15).collect();
+    assert_eq!(number(&text, &format!("@by[alice, {comm}]")), 8, "{text}");
+    for line in ["@last: alice", "@main: 3", "@avg: 1", "@min: -4", "@stats: count 3, average 1, total 4"] {
+        assert!(text.lines().any(|given| given == line), "{line} is not in:\n{text}");
+    }
+    assert!(!text.contains("@start"), "{text}");
+}
+
+#[test]
+fn writes_json_lines() {
+    let out = out_file("json");
+    let script = "BEGIN { @x[1, \"a\"] = 2; @h = hist(5); printf(\"hi\\n\"); print((1, 2)); exit() }";
+    let status = weir().args(["trace", "-f", "json", "-e", script, "-o"]).arg(&out).status().unwrap();
+    assert!(status.success());
+    let text = std::fs::read_to_string(&out).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_type = |wanted: &str| lines.iter().find(|line| line["type"] == wanted).unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(of_type("attached_probes")["data"]["probes"], 1);
+    assert_eq!(of_type("printf")["data"], "hi\n");
+    assert_eq!(of_type("map")["data"]["@x"]["1,a"], 2);
+    assert_eq!(of_type("hist")["data"]["@h"][0]["count"], 1);
+}
+
+#[test]
+fn intervals_run_and_exit_sets_the_code() {
+    let script = "interval:ms:20 { @n++; if (@n == 3) { printf(\"third\\n\"); exit(7); } }";
+    let output = weir().args(["trace", "-q", "-e", script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("third\n"), "{text}");
+}
+
+#[test]
+fn every_stage_can_be_printed() {
+    let script = "uprobe:libc:malloc /arg0 > 8/ { @[comm] = hist(arg0); }";
+    for (stage, part) in [("ast", "malloc"), ("ir", "aggregate"), ("ebpf", "call 0x1"), ("asm", "ret"), ("sites", "malloc")] {
+        let output = weir().args(["trace", "--emit", stage, "-e", script]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains(part), "{stage}: {text}");
+    }
+}
+
+#[test]
 fn bad_pointers_are_errors_and_nobody_sees_a_fault() {
     let program = target::program("strings");
     let script = format!("uprobe:{}:take {{ @[str(arg0)] = count(); }}", program.display());

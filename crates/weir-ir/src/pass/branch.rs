@@ -42,7 +42,9 @@ fn fold_conditions(function: &mut Function) -> bool {
 
 /// The terminator that `end` can be made into.
 fn fold_condition(end: &Terminator, known: &HashMap<Value, Op>) -> Option<Terminator> {
-    let Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } = end else { return None };
+    let Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } = end else {
+        return None;
+    };
     if then == otherwise && then_args == otherwise_args {
         return Some(Terminator::Jump { to: *then, args: then_args.clone() });
     }

@@ -102,7 +102,10 @@ mod tests {
     fn arguments_and_ids_merge() {
         check("b0: v0: i64 = arg 0 v1: i64 = arg 0 v2: i64 = mul v0, v1 set @, v2 return", 3);
         check("b0: v0: i64 = pid v1: i64 = pid v2: i64 = mul v0, v1 set @, v2 return", 3);
-        check("b0: v0: i64 = arg 0 v1: i64 = arg 1 v2: i64 = mul v0, v1 v3: i64 = mul v1, v0 v4: i64 = and v2, v3 set @, v4 return", 5);
+        check(
+            "b0: v0: i64 = arg 0 v1: i64 = arg 1 v2: i64 = mul v0, v1 v3: i64 = mul v1, v0 v4: i64 = and v2, v3 set @, v4 return",
+            5,
+        );
     }
 
     #[test]
@@ -110,11 +113,17 @@ mod tests {
         check("b0: v0: i64 = nsecs v1: i64 = nsecs v2: i64 = sub v1, v0 set @, v2 return", 4);
         check("b0: v0: i64 = elapsed v1: i64 = elapsed v2: i64 = sub v1, v0 set @, v2 return", 4);
         check("b0: v0: i64 = get @ v1: i64 = get @ v2: i64 = mul v1, v0 set @, v2 return", 4);
-        check("b0: v0: u64 = arg 0 v1: str8 = read_str v0 v2: str8 = read_str v0 v3: u64 = streq v1, v2 set @, v3 return", 5);
+        check(
+            "b0: v0: u64 = arg 0 v1: str8 = read_str v0 v2: str8 = read_str v0 v3: u64 = streq v1, v2 set @, v3 return",
+            5,
+        );
     }
 
     #[test]
     fn only_what_lies_on_every_path_merges() {
-        check("b0: v0: i64 = arg 0 branch v0, b1, b2 b1: v1: i64 = arg 1 set @, v1 jump b2 b2: v2: i64 = arg 1 set @, v2 return", 5);
+        check(
+            "b0: v0: i64 = arg 0 branch v0, b1, b2 b1: v1: i64 = arg 1 set @, v1 jump b2 b2: v2: i64 = arg 1 set @, v2 return",
+            5,
+        );
     }
 }

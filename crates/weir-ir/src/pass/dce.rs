@@ -83,7 +83,10 @@ mod tests {
 
     #[test]
     fn effects_stay() {
-        check("b0: v0: i64 = arg 0 v1: i64 = add_to @, v0 return", "b0:; v0: i64 = arg 0; v1: i64 = add_to @, v0; return; }");
+        check(
+            "b0: v0: i64 = arg 0 v1: i64 = add_to @, v0 return",
+            "b0:; v0: i64 = arg 0; v1: i64 = add_to @, v0; return; }",
+        );
     }
 
     #[test]

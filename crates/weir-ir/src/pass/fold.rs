@@ -160,14 +160,16 @@ mod tests {
 
     /// What `set @, v9` stores after folding, where v0 is `arg 0`: the lines of the function's text but the last two.
     fn check(body: &str, want: &str) {
-        let source =
-            format!("max_map_keys 1\nmap @ plain i64\nfn \"f\" begin {{\nb0:\n{body}\nset @, v9\nreturn\n{}}}\n", {
+        let source = format!(
+            "max_map_keys 1\nmap @ plain i64\nfn \"f\" begin {{\nb0:\n{body}\nset @, v9\nreturn\n{}}}\n",
+            {
                 // Give every value up to v9 a type, so that cases need not count densely.
                 (0..10)
                     .filter(|v| !body.contains(&format!("v{v}:")))
                     .map(|v| format!("value v{v}: i64\n"))
                     .collect::<String>()
-            });
+            }
+        );
         let mut module = text::parse(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
         pass::optimise(&mut module);
         crate::check::check(&module).unwrap_or_else(|faults| panic!("{faults:?} after {body}"));
@@ -187,7 +189,10 @@ mod tests {
         check("v1: i64 = int 6\nv2: i64 = int 7\nv9: i64 = mul v1, v2", "v0: i64 = int 42; set @, v0");
         check("v1: i64 = int 6\nv2: i64 = int 0\nv9: i64 = udiv v1, v2", "v0: i64 = int 0; set @, v0");
         check("v1: i64 = int -1\nv2: i64 = int 1\nv9: i64 = ult v1, v2", "v0: i64 = int 0; set @, v0");
-        check("v1: str8 = str \"a\"\nv2: str16 = str \"a\"\nv9: i64 = strne v1, v2", "v0: i64 = int 0; set @, v0");
+        check(
+            "v1: str8 = str \"a\"\nv2: str16 = str \"a\"\nv9: i64 = strne v1, v2",
+            "v0: i64 = int 0; set @, v0",
+        );
     }
 
     #[test]

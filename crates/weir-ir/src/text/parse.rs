@@ -355,11 +355,17 @@ impl<'a> Parser<'a> {
     }
 
     fn begins_type(&self) -> bool {
-        let is_type = |word: &str| matches!(word, "i64" | "u64" | "probe" | "func") || word.starts_with("str");
+        let is_type =
+            |word: &str| matches!(word, "i64" | "u64" | "probe" | "func") || word.starts_with("str");
         self.peek_is('(') || self.peek_word().is_some_and(is_type)
     }
 
-    fn list<T>(&mut self, open: char, close: char, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+    fn list<T>(
+        &mut self,
+        open: char,
+        close: char,
+        mut item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
         self.expect(open)?;
         let mut items = Vec::new();
         while !self.take(close) {
@@ -375,7 +381,9 @@ impl<'a> Parser<'a> {
         let word = self.word()?;
         match numbered(word, 'v') {
             // Values are dense, so that a large number in a short text cannot ask for much memory.
-            Some(number) if (number as usize) < self.tokens.len().min(limits::VALUES_MAX) => Ok(Value(number)),
+            Some(number) if (number as usize) < self.tokens.len().min(limits::VALUES_MAX) => {
+                Ok(Value(number))
+            }
             Some(number) => Err(self.error(format!("v{number} in a text with fewer values"))),
             None => Err(self.error(format!("`{word}` is no value"))),
         }

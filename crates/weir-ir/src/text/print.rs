@@ -83,7 +83,13 @@ fn defined_values(function: &Function) -> Vec<bool> {
     defined
 }
 
-fn write_block(out: &mut String, index: usize, block: &Block, function: &Function, schema: &Schema) -> FmtResult {
+fn write_block(
+    out: &mut String,
+    index: usize,
+    block: &Block,
+    function: &Function,
+    schema: &Schema,
+) -> FmtResult {
     write!(out, "b{index}")?;
     let typed = |value: Value| Typed(value, function.types.get(value.0 as usize));
     if !block.params.is_empty() {

@@ -214,7 +214,8 @@ fn read(schema: &MapSchema, words: Option<Vec<u64>>) -> Datum {
     Datum::Int(match &schema.value {
         MapValue::Plain(Type::Str { bytes }) => {
             let words = words.unwrap_or_default();
-            let text: Vec<u8> = words.iter().take(*bytes as usize / 8).flat_map(|w| w.to_le_bytes()).collect();
+            let text: Vec<u8> =
+                words.iter().take(*bytes as usize / 8).flat_map(|w| w.to_le_bytes()).collect();
             return Datum::Str(text.into_iter().take_while(|&byte| byte != 0).collect());
         }
         MapValue::Plain(_) | MapValue::Count | MapValue::Sum { .. } => word(0) as i64,

@@ -3,8 +3,8 @@
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
 use weir_ir::dominators::Dominators;
 use weir_ir::{
-    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, Terminator, Trigger, Value,
-    leaves,
+    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, Terminator, Trigger,
+    Value, leaves,
 };
 
 /// Addresses at which [`Surroundings::memory`](super::evaluate::Surroundings) should hold strings.
@@ -27,7 +27,8 @@ pub(crate) fn module(seed: u64, menu: Menu) -> Module {
     let schema = schema(menu, &mut dice);
     let mut skeleton = skeleton(&mut dice, menu);
     let dominators = Dominators::of(&skeleton);
-    let mut maker = Maker { dice, menu, schema: &schema, types: std::mem::take(&mut skeleton.types), made: Vec::new() };
+    let mut maker =
+        Maker { dice, menu, schema: &schema, types: std::mem::take(&mut skeleton.types), made: Vec::new() };
     maker.made = skeleton.blocks.iter().map(|block| block.params.clone()).collect();
     for index in 0..skeleton.blocks.len() {
         maker.fill(index, &mut skeleton.blocks, &dominators);
@@ -99,7 +100,12 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
             _ => Type::Tuple(vec![Type::Func, Type::Tuple(vec![string(menu, dice), Type::U64]), Type::Probe]),
         };
         for key in [None, Some(key)] {
-            maps.push(MapSchema { name: format!("@m{}", maps.len()), map_index: 0, key, value: value.clone() });
+            maps.push(MapSchema {
+                name: format!("@m{}", maps.len()),
+                map_index: 0,
+                key,
+                value: value.clone(),
+            });
         }
     }
     let fields = |types: Vec<Type>| {
@@ -112,8 +118,13 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     };
     let key = fields(vec![maps[1].key.clone().expect("the second map has a key")]).remove(0);
     let actions = vec![
-        Action::Printf { format: "%d \"%s\"\n\\ é\u{1}".into(), args: fields(vec![int.clone(), string(menu, dice), Type::Func]) },
-        Action::PrintValue { value: fields(vec![Type::Tuple(vec![string(menu, dice), Type::Probe])]).remove(0) },
+        Action::Printf {
+            format: "%d \"%s\"\n\\ é\u{1}".into(),
+            args: fields(vec![int.clone(), string(menu, dice), Type::Func]),
+        },
+        Action::PrintValue {
+            value: fields(vec![Type::Tuple(vec![string(menu, dice), Type::Probe])]).remove(0),
+        },
         Action::PrintMap { map: 3, top: 5, div: 2 },
         Action::PrintMapKey { map: 1, key },
         Action::ClearMap { map: 0 },
@@ -121,7 +132,8 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
         Action::Exit { code: None },
         Action::Exit { code: Some(fields(vec![Type::I64]).remove(0)) },
     ];
-    let sites = (0..3).map(|n| SiteName { probe: format!("uprobe:/x:f{n}"), func: format!("f{n}") }).collect();
+    let sites =
+        (0..3).map(|n| SiteName { probe: format!("uprobe:/x:f{n}"), func: format!("f{n}") }).collect();
     Schema { actions, maps, sites }
 }
 
@@ -186,7 +198,9 @@ impl Maker<'_> {
         let mut end = blocks[index].end.clone();
         match &mut end {
             Terminator::Return => {}
-            Terminator::Jump { to, args } => *args = self.args(&blocks[to.0 as usize], &mut usable, &mut insts),
+            Terminator::Jump { to, args } => {
+                *args = self.args(&blocks[to.0 as usize], &mut usable, &mut insts)
+            }
             Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => {
                 *condition = self.value(&Type::I64, &mut usable, &mut insts);
                 *then_args = self.args(&blocks[then.0 as usize], &mut usable, &mut insts);
@@ -199,7 +213,8 @@ impl Maker<'_> {
     }
 
     fn args(&mut self, target: &Block, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Vec<Value> {
-        let types: Vec<Type> = target.params.iter().map(|param| self.types[param.0 as usize].clone()).collect();
+        let types: Vec<Type> =
+            target.params.iter().map(|param| self.types[param.0 as usize].clone()).collect();
         types.iter().map(|ty| self.value(ty, usable, insts)).collect()
     }
 
@@ -222,9 +237,14 @@ impl Maker<'_> {
             0 if per_cpu_reads || schema.key.is_some() || !schema.value.is_per_cpu() => {
                 (Op::MapDelete { map, key: key(self, insts) }, None)
             }
-            1 if readable || schema.key.is_some() => (Op::MapHas { map, key: key(self, insts) }, Some(Type::U64)),
+            1 if readable || schema.key.is_some() => {
+                (Op::MapHas { map, key: key(self, insts) }, Some(Type::U64))
+            }
             2 if readable
-                && !matches!(schema.value, MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. }) =>
+                && !matches!(
+                    schema.value,
+                    MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. }
+                ) =>
             {
                 let ty = match &schema.value {
                     MapValue::Plain(ty) => ty.clone(),
@@ -235,7 +255,8 @@ impl Maker<'_> {
             3 => {
                 let action = self.dice.below(self.schema.actions.len());
                 let fields = weir_ir::check::action_fields(&self.schema.actions[action]);
-                let types: Vec<Type> = fields.into_iter().flat_map(|field| leaves(&field.ty)).cloned().collect();
+                let types: Vec<Type> =
+                    fields.into_iter().flat_map(|field| leaves(&field.ty)).cloned().collect();
                 let args = types.iter().map(|ty| self.value(ty, usable, insts)).collect();
                 (Op::Emit { action: ActionId(action as u32), args }, None)
             }
@@ -262,11 +283,8 @@ impl Maker<'_> {
 
     /// A value that fits `ty`: one there is, or a new one.
     fn value(&mut self, ty: &Type, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Value {
-        let fitting: Vec<Value> = usable
-            .iter()
-            .copied()
-            .filter(|value| weir_ir::fits(ty, &self.types[value.0 as usize]))
-            .collect();
+        let fitting: Vec<Value> =
+            usable.iter().copied().filter(|value| weir_ir::fits(ty, &self.types[value.0 as usize])).collect();
         if fitting.is_empty() || self.dice.below(5) == 0 {
             self.fresh(ty, usable, insts)
         } else {
@@ -279,13 +297,22 @@ impl Maker<'_> {
             Type::Str { bytes } => match self.dice.below(3) {
                 0 if *bytes == 16 => Op::Builtin(Builtin::Comm),
                 0 | 1 => {
-                    let text = ["", "a", "weir", "exactly8", "longer than eight", "the quick brown fox jumps over the lazy dog, twice, and then rests"];
-                    let fitting: Vec<&str> = text.into_iter().filter(|text| text.len() <= *bytes as usize).collect();
+                    let text = [
+                        "",
+                        "a",
+                        "weir",
+                        "exactly8",
+                        "longer than eight",
+                        "the quick brown fox jumps over the lazy dog, twice, and then rests",
+                    ];
+                    let fitting: Vec<&str> =
+                        text.into_iter().filter(|text| text.len() <= *bytes as usize).collect();
                     Op::Str(self.dice.pick(&fitting).to_string())
                 }
                 _ => {
                     let address = self.dice.pick(&ADDRESSES) as i64 + i64::from(self.dice.below(8) == 0);
-                    let address = self.push(Op::Int(address), Some(Type::U64), usable, insts).expect("a constant");
+                    let address =
+                        self.push(Op::Int(address), Some(Type::U64), usable, insts).expect("a constant");
                     let limit = match self.dice.below(3) {
                         0 => Some(self.value(&Type::U64, usable, insts)),
                         _ => None,
@@ -301,7 +328,8 @@ impl Maker<'_> {
     }
 
     fn fresh_int(&mut self, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Op {
-        let ints = usable.iter().filter(|value| matches!(self.types[value.0 as usize], Type::Int { .. })).count();
+        let ints =
+            usable.iter().filter(|value| matches!(self.types[value.0 as usize], Type::Int { .. })).count();
         match self.dice.below(8) {
             0..=2 if ints > 0 => {
                 let (a, b) = (self.value(&Type::I64, usable, insts), self.value(&Type::I64, usable, insts));
@@ -325,7 +353,13 @@ impl Maker<'_> {
         }
     }
 
-    fn push(&mut self, op: Op, ty: Option<Type>, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Option<Value> {
+    fn push(
+        &mut self,
+        op: Op,
+        ty: Option<Type>,
+        usable: &mut Vec<Value>,
+        insts: &mut Vec<Inst>,
+    ) -> Option<Value> {
         let result = ty.map(|ty| {
             self.types.push(ty);
             Value(self.types.len() as u32 - 1)

@@ -109,7 +109,9 @@ impl Printer {
                 self.over(&format!("{symbol} {}", if *prefix { "before" } else { "after" }), &[target]);
             }
             ExprKind::Binary { op, left, right, .. } => self.over(op.symbol(), &[left, right]),
-            ExprKind::Ternary { condition, then, otherwise } => self.over("?:", &[condition, then, otherwise]),
+            ExprKind::Ternary { condition, then, otherwise } => {
+                self.over("?:", &[condition, then, otherwise])
+            }
             ExprKind::Cast { ty, operand } => self.over(&format!("cast {}", ty.name()), &[operand]),
             ExprKind::Call { function, args } => {
                 self.over(&format!("call {}", function.text), &args.iter().collect::<Vec<_>>());
@@ -144,5 +146,9 @@ impl Printer {
 /// A part as it can be written: in quotes where it has a character that would end it.
 fn probe_part(part: &Name) -> String {
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ',' | ':' | '{' | '"' | '\\');
-    if !part.text.is_empty() && part.text.chars().all(plain) { part.text.clone() } else { format!("{:?}", part.text) }
+    if !part.text.is_empty() && part.text.chars().all(plain) {
+        part.text.clone()
+    } else {
+        format!("{:?}", part.text)
+    }
 }

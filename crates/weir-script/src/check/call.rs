@@ -10,7 +10,7 @@ use crate::check::{Checker, constant, constant_string};
 use crate::format;
 use crate::limits;
 use crate::suggest;
-use crate::types::{self, Ty, describe};
+use crate::types::{self, Ty, describe_one};
 use crate::unsupported::{self, Kind};
 
 impl Checker<'_> {
@@ -76,11 +76,19 @@ impl Checker<'_> {
         match bits.map(|bits| (constant(bits, self.params), bits.span)) {
             None | Some((Some(0), _)) => Some(()),
             Some((Some(1..=5), span)) => {
-                self.error(span, "not supported by weir yet: `hist` with finer buckets", "leave the second argument out");
+                self.error(
+                    span,
+                    "not supported by weir yet: `hist` with finer buckets",
+                    "leave the second argument out",
+                );
                 None
             }
             Some((_, span)) => {
-                self.error(span, "the second argument of `hist` must be a constant from 0 to 5", "leave it out");
+                self.error(
+                    span,
+                    "the second argument of `hist` must be a constant from 0 to 5",
+                    "leave it out",
+                );
                 None
             }
         }
@@ -103,7 +111,10 @@ impl Checker<'_> {
         let fault = if step < 1 {
             Some((args[3].span, format!("`step` of `lhist` must be at least 1, not {step}")))
         } else if range <= 0 {
-            Some((args[2].span, format!("`max` of `lhist` must be above `min`, but {max} is not above {min}")))
+            Some((
+                args[2].span,
+                format!("`max` of `lhist` must be above `min`, but {max} is not above {min}"),
+            ))
         } else if i128::from(step) > range {
             Some((args[3].span, format!("`step` of `lhist` is larger than the range: {step} for {range}")))
         } else if (range - 1) / i128::from(step) >= limits::LHIST_BUCKETS_MAX {
@@ -114,7 +125,11 @@ impl Checker<'_> {
             None
         };
         if let Some((span, message)) = fault {
-            self.error(span, &message, "write `lhist(n, min, max, step)`, such as `lhist(arg0, 0, 1000, 100)`");
+            self.error(
+                span,
+                &message,
+                "write `lhist(n, min, max, step)`, such as `lhist(arg0, 0, 1000, 100)`",
+            );
             return None;
         }
         debug_assert!(lhist_buckets(min, max, step) <= limits::LHIST_BUCKETS_MAX as u32 + 2);
@@ -145,9 +160,9 @@ impl Checker<'_> {
             let Some(ty) = ty else { continue };
             if !conversion.takes(ty) {
                 let message = format!(
-                    "argument {} of `printf` is a {}, but `%{}` takes {}",
+                    "argument {} of `printf` is {}, but `%{}` takes {}",
                     position + 1,
-                    describe(ty),
+                    describe_one(ty),
                     conversion.letter,
                     conversion.wants()
                 );
@@ -162,7 +177,8 @@ impl Checker<'_> {
         }
         let bytes: u32 = types.iter().flatten().map(Type::bytes).sum::<u32>() + RECORD_HEADER_BYTES;
         if bytes > limits::VALUE_BYTES_MAX {
-            let message = format!("the arguments have {bytes} bytes, the limit is {}", limits::VALUE_BYTES_MAX);
+            let message =
+                format!("the arguments have {bytes} bytes, the limit is {}", limits::VALUE_BYTES_MAX);
             self.error(format.span, &message, "read shorter strings: `str(p, n)`");
         }
         Ty::None
@@ -187,8 +203,10 @@ impl Checker<'_> {
                 }
                 for (arg, what) in args[1..].iter().zip(["top", "div"]) {
                     let in_range = |value: &i128| (0..=i128::from(u32::MAX)).contains(value);
-                    if constant(arg, self.params).filter(in_range).is_none() && arg.kind != ExprKind::Invalid {
-                        let message = format!("`{what}` of `print` must be a constant from 0 to {}", u32::MAX);
+                    if constant(arg, self.params).filter(in_range).is_none() && arg.kind != ExprKind::Invalid
+                    {
+                        let message =
+                            format!("`{what}` of `print` must be a constant from 0 to {}", u32::MAX);
                         self.error(arg.span, &message, "such as `print(@name, 10)`");
                     }
                 }
@@ -345,7 +363,11 @@ impl Checker<'_> {
                     let message = format!("not supported by weir yet: the clock `{clock}`");
                     self.error(*span, &message, "`nsecs` is CLOCK_MONOTONIC");
                 }
-                _ => self.error(*span, &format!("unknown clock `{clock}`"), "write `nsecs(monotonic)` or `nsecs`"),
+                _ => self.error(
+                    *span,
+                    &format!("unknown clock `{clock}`"),
+                    "write `nsecs(monotonic)` or `nsecs`",
+                ),
             },
             (_, [first, ..]) => {
                 let message = format!("`{}` takes no argument", row.name);
@@ -383,7 +405,13 @@ impl Checker<'_> {
         }
     }
 
-    fn arity(&mut self, function: &Name, args: &[Expr], (least, most): (usize, usize), signature: &str) -> bool {
+    fn arity(
+        &mut self,
+        function: &Name,
+        args: &[Expr],
+        (least, most): (usize, usize),
+        signature: &str,
+    ) -> bool {
         if (least..=most).contains(&args.len()) || args.iter().any(|arg| arg.kind == ExprKind::Invalid) {
             return (least..=most).contains(&args.len());
         }

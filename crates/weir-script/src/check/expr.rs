@@ -9,7 +9,7 @@ use crate::check::constant::param_number;
 use crate::check::{Checker, NameComparison, constant, constant_string};
 use crate::limits;
 use crate::suggest;
-use crate::types::{self, Ty, describe};
+use crate::types::{self, Ty, describe, describe_one};
 use crate::unsupported::{self, Kind};
 
 impl Checker<'_> {
@@ -33,11 +33,15 @@ impl Checker<'_> {
             },
             ExprKind::Step { target, increment, .. } => self.step(target, *increment),
             ExprKind::Binary { op, op_span, left, right } => self.binary(*op, *op_span, left, right),
-            ExprKind::Ternary { condition, then, otherwise } => self.ternary(expr.span, condition, then, otherwise),
-            ExprKind::Cast { ty, operand } => match self.integer(operand, &format!("a cast to {}", ty.name())) {
-                Some(_) => Ty::Value(Type::Int { signed: ty.signed }),
-                None => Ty::Unknown,
-            },
+            ExprKind::Ternary { condition, then, otherwise } => {
+                self.ternary(expr.span, condition, then, otherwise)
+            }
+            ExprKind::Cast { ty, operand } => {
+                match self.integer(operand, &format!("a cast to {}", ty.name())) {
+                    Some(_) => Ty::Value(Type::Int { signed: ty.signed }),
+                    None => Ty::Unknown,
+                }
+            }
             ExprKind::Call { function, args } => self.call(expr, function, args),
             ExprKind::Tuple(parts) => self.tuple(parts, expr.span),
             ExprKind::Part { tuple, index } => self.part(expr.span, tuple, *index),
@@ -55,7 +59,11 @@ impl Checker<'_> {
                     ExprKind::Call { function, .. } => format!("`{}()`", function.text),
                     _ => "this expression".to_string(),
                 };
-                self.error(expr.span, &format!("{name} gives no value"), "write it as a statement of its own");
+                self.error(
+                    expr.span,
+                    &format!("{name} gives no value"),
+                    "write it as a statement of its own",
+                );
                 None
             }
         }
@@ -66,7 +74,7 @@ impl Checker<'_> {
         match self.value(expr)? {
             Type::Int { signed } => Some(signed),
             other => {
-                let message = format!("{what} takes an integer, not a {}", describe(&other));
+                let message = format!("{what} takes an integer, not {}", describe_one(&other));
                 let hint = match other {
                     Type::Str { .. } => "strings can be compared with `==` and `!=`",
                     Type::Probe | Type::Func => "names can be compared with a string: `func == \"malloc\"`",
@@ -93,7 +101,11 @@ impl Checker<'_> {
         let (Ty::Value(left), Ty::Value(right)) = (left, right) else {
             for (ty, expr) in [(left, left_expr), (right, right_expr)] {
                 if let (Ty::None, Some(expr)) = (ty, expr) {
-                    self.error(expr.span, &format!("`{}` needs a value on both sides", op.symbol()), "this gives none");
+                    self.error(
+                        expr.span,
+                        &format!("`{}` needs a value on both sides", op.symbol()),
+                        "this gives none",
+                    );
                 }
             }
             return Ty::Unknown;
@@ -117,9 +129,12 @@ impl Checker<'_> {
             }
             _ => {}
         }
-        let message = format!("`{}` cannot be used on {} and {}", op.symbol(), describe(left), describe(right));
+        let message =
+            format!("`{}` cannot be used on {} and {}", op.symbol(), describe(left), describe(right));
         let hint = match (left, right) {
-            (Type::Probe | Type::Func, Type::Probe | Type::Func) => "compare with a string: `func == \"malloc\"`",
+            (Type::Probe | Type::Func, Type::Probe | Type::Func) => {
+                "compare with a string: `func == \"malloc\"`"
+            }
             (Type::Str { .. }, Type::Str { .. }) => "strings can be compared with `==` and `!=`",
             (Type::Tuple(_), _) | (_, Type::Tuple(_)) => "compare the parts: `$t.0`",
             _ => "both sides must be integers, or both strings with `==` or `!=`",
@@ -147,7 +162,13 @@ impl Checker<'_> {
     }
 
     /// As bpftrace: a literal that is not negative fits both signs.
-    fn warn_of_signs(&mut self, op: BinaryOp, span: Span, left: (bool, Option<&Expr>), right: (bool, Option<&Expr>)) {
+    fn warn_of_signs(
+        &mut self,
+        op: BinaryOp,
+        span: Span,
+        left: (bool, Option<&Expr>),
+        right: (bool, Option<&Expr>),
+    ) {
         use BinaryOp::{Add, Div, Mod, Mul, Sub};
         let what = match op {
             Add | Sub | Mul | Div | Mod => "arithmetic on",
@@ -163,7 +184,11 @@ impl Checker<'_> {
         }
         let name = |signed| if signed { "int64" } else { "uint64" };
         let message = format!("{what} integers of different signs: {} and {}", name(left.0), name(right.0));
-        self.warning(span, &message, "both are taken as uint64; cast one side to the type that is meant: `(int64)…`");
+        self.warning(
+            span,
+            &message,
+            "both are taken as uint64; cast one side to the type that is meant: `(int64)…`",
+        );
     }
 
     fn warn_of_zero(&mut self, op: BinaryOp, right: Option<&Expr>) {
@@ -217,7 +242,9 @@ impl Checker<'_> {
     /// An error if the clause also runs outside of the target.
     pub(super) fn in_target(&mut self, name: &str, span: Span) {
         let Some((probe, display)) = self.outside.clone() else { return };
-        let message = format!("`{name}` is of the traced process, but `{display}` runs in weir itself, not in the target");
+        let message = format!(
+            "`{name}` is of the traced process, but `{display}` runs in weir itself, not in the target"
+        );
         let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs in weir");
         self.push(diagnostic.with_hint("use it in the clause of a `uprobe`, and keep it in a map"));
     }
@@ -247,9 +274,14 @@ impl Checker<'_> {
         let ty = match &self.maps[index].value {
             Some(MapValue::Plain(ty @ Type::Int { .. })) => ty.clone(),
             Some(other) => {
-                let message = format!("{symbol} takes an integer, but `{}` holds {}", map.name.text, types::describe_map(other));
+                let message = format!(
+                    "{symbol} takes an integer, but `{}` holds {}",
+                    map.name.text,
+                    types::describe_map(other)
+                );
                 let label = format!("first assigned {} here", types::describe_map(other));
-                let diagnostic = Diagnostic::error(map.span, message).with_label(self.maps[index].value_span, label);
+                let diagnostic =
+                    Diagnostic::error(map.span, message).with_label(self.maps[index].value_span, label);
                 self.push(diagnostic.with_hint("a map holds one type of value; use a second map"));
                 self.learn_nothing(Some(index));
                 return Ty::Unknown;
@@ -284,7 +316,8 @@ impl Checker<'_> {
 
     fn tuple(&mut self, parts: &[Expr], span: Span) -> Ty {
         if parts.len() > limits::TUPLE_PARTS_MAX {
-            let message = format!("too many parts: {}, the limit is {}", parts.len(), limits::TUPLE_PARTS_MAX);
+            let message =
+                format!("too many parts: {}, the limit is {}", parts.len(), limits::TUPLE_PARTS_MAX);
             self.error(span, &message, "use several values");
             return Ty::Unknown;
         }
@@ -292,7 +325,11 @@ impl Checker<'_> {
         for part in parts {
             let ty = self.value(part);
             if let Some(Type::Tuple(_)) = ty {
-                self.error(part.span, "not supported by weir yet: a tuple within a tuple", "write its parts one by one");
+                self.error(
+                    part.span,
+                    "not supported by weir yet: a tuple within a tuple",
+                    "write its parts one by one",
+                );
                 return Ty::Unknown;
             }
             types.push(ty);
@@ -305,16 +342,22 @@ impl Checker<'_> {
 
     fn part(&mut self, span: Span, tuple: &Expr, index: u64) -> Ty {
         match self.value(tuple) {
-            Some(Type::Tuple(parts)) => match usize::try_from(index).ok().and_then(|index| parts.get(index)) {
-                Some(ty) => Ty::Value(ty.clone()),
-                None => {
-                    let message = format!("the tuple has no part {index}: it has {}", parts.len());
-                    self.error(span, &message, "parts are counted from 0");
-                    Ty::Unknown
+            Some(Type::Tuple(parts)) => {
+                match usize::try_from(index).ok().and_then(|index| parts.get(index)) {
+                    Some(ty) => Ty::Value(ty.clone()),
+                    None => {
+                        let message = format!("the tuple has no part {index}: it has {}", parts.len());
+                        self.error(span, &message, "parts are counted from 0");
+                        Ty::Unknown
+                    }
                 }
-            },
+            }
             Some(other) => {
-                self.error(span, &format!("a {} has no parts", describe(&other)), "only tuples have: `(1, 2).0`");
+                self.error(
+                    span,
+                    &format!("{} has no parts", describe_one(&other)),
+                    "only tuples have: `(1, 2).0`",
+                );
                 Ty::Unknown
             }
             None => Ty::Unknown,

@@ -45,14 +45,18 @@ impl MapState {
     /// Where and why key or value are more than a map takes.
     pub(crate) fn too_large(&self) -> Option<(Span, String)> {
         let limit = limits::VALUE_BYTES_MAX;
-        let text = |what: &str, bytes: u32| format!("the {what} of `{}` has {bytes} bytes, the limit is {limit}", self.name);
-        if let Key::Keyed(ty) = &self.key {
-            if ty.bytes() > limit {
-                return Some((self.key_span, text("key", ty.bytes())));
-            }
+        let text = |what: &str, bytes: u32| {
+            format!("the {what} of `{}` has {bytes} bytes, the limit is {limit}", self.name)
+        };
+        if let Key::Keyed(ty) = &self.key
+            && ty.bytes() > limit
+        {
+            return Some((self.key_span, text("key", ty.bytes())));
         }
         match &self.value {
-            Some(MapValue::Plain(ty)) if ty.bytes() > limit => Some((self.value_span, text("value", ty.bytes()))),
+            Some(MapValue::Plain(ty)) if ty.bytes() > limit => {
+                Some((self.value_span, text("value", ty.bytes())))
+            }
             _ => None,
         }
     }
@@ -115,7 +119,11 @@ impl Checker<'_> {
             return Some(ty.clone());
         }
         if let Some((_, span)) = parts.iter().find(|(ty, _)| matches!(ty, Type::Tuple(_))) {
-            self.error(*span, "not supported by weir yet: a tuple within a tuple", "write its parts as keys of their own");
+            self.error(
+                *span,
+                "not supported by weir yet: a tuple within a tuple",
+                "write its parts as keys of their own",
+            );
             return None;
         }
         Some(Type::Tuple(parts.into_iter().map(|(ty, _)| ty).collect()))
@@ -178,7 +186,10 @@ impl Checker<'_> {
         }
         let (new, old) = (describe_map(&value), describe_map(known));
         let (message, hint) = if new == old {
-            (format!("`{}` has other bounds", map.name), "one map has one set of buckets; use a second map".to_string())
+            (
+                format!("`{}` has other bounds", map.name),
+                "one map has one set of buckets; use a second map".to_string(),
+            )
         } else {
             (
                 format!("cannot assign {new} to `{}`, which holds {old}", map.name),

@@ -8,6 +8,7 @@ use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Block, Expr, ExprKind, IntType, MapRef, Name, Stmt, StmtKind};
 use crate::check::{Checker, Scoped};
+use crate::limits;
 use crate::suggest;
 use crate::types::{self, Ty, describe, describe_map};
 
@@ -19,6 +20,9 @@ impl Checker<'_> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
+        if self.has_given_up() {
+            return;
+        }
         match &stmt.kind {
             StmtKind::Expr(expr) => {
                 self.expr(expr);
@@ -51,9 +55,8 @@ impl Checker<'_> {
         if let Some(ty) = ty {
             self.variables.entry(variable.span.start).or_insert(Type::Int { signed: ty.signed });
         }
-        match value {
-            Some((Some(ty), span)) => self.learn_variable(variable, variable.span, ty, span),
-            Some((None, _)) | None => {}
+        if let Some((Some(ty), span)) = value {
+            self.learn_variable(variable, variable.span, ty, span)
         }
     }
 
@@ -72,23 +75,29 @@ impl Checker<'_> {
     }
 
     fn assign_map(&mut self, map: &MapRef, value: &Expr) {
-        if let ExprKind::Call { function, args } = &value.kind {
-            if let Some(row) = crate::builtin::aggregation(&function.text) {
-                let aggregate = self.aggregation(row, value, args);
-                let index = self.keyed_use(map);
-                match (index, aggregate) {
-                    (Some(index), Some(aggregate)) => self.learn_value(index, aggregate, value.span),
-                    _ => self.learn_nothing(index),
-                }
-                return;
+        // Maps are listed in the order of the text, and the name stands before the value.
+        self.map_index(map);
+        if let ExprKind::Call { function, args } = &value.kind
+            && let Some(row) = crate::builtin::aggregation(&function.text)
+        {
+            let aggregate = self.aggregation(row, value, args);
+            let index = self.keyed_use(map);
+            match (index, aggregate) {
+                (Some(index), Some(aggregate)) => self.learn_value(index, aggregate, value.span),
+                _ => self.learn_nothing(index),
             }
+            return;
         }
         let ty = self.value(value);
         let index = self.keyed_use(map);
         self.learn_nothing(index);
         let (Some(index), Some(ty)) = (index, ty) else { return };
         if let Type::Tuple(_) = ty {
-            self.error(value.span, "not supported by weir yet: tuples as values of maps", "use a key or several maps");
+            self.error(
+                value.span,
+                "not supported by weir yet: tuples as values of maps",
+                "use a key or several maps",
+            );
             return;
         }
         if let Some(source) = self.aggregate_source(value) {
@@ -101,6 +110,7 @@ impl Checker<'_> {
 
     /// `@map += value` and the like.
     fn update_map(&mut self, map: &MapRef, op: BinaryOp, value: &Expr) {
+        self.map_index(map);
         let new = self.value(value);
         let Some(index) = self.keyed_use(map) else { return };
         self.learn_nothing(Some(index));
@@ -108,8 +118,13 @@ impl Checker<'_> {
         let old = match &self.maps[index].value {
             Some(MapValue::Plain(ty)) => ty.clone(),
             Some(other) => {
-                let message = format!("`{}` holds {}, which only its function changes", map.name.text, describe_map(other));
-                let hint = format!("write `{} = {}(…)`, or use a second map", map.name.text, describe_map(other));
+                let message = format!(
+                    "`{}` holds {}, which only its function changes",
+                    map.name.text,
+                    describe_map(other)
+                );
+                let hint =
+                    format!("write `{} = {}(…)`, or use a second map", map.name.text, describe_map(other));
                 self.error(map.span, &message, &hint);
                 return;
             }
@@ -156,6 +171,11 @@ impl Checker<'_> {
     }
 
     fn declare(&mut self, variable: &Name) -> Span {
+        if self.scopes.iter().map(Vec::len).sum::<usize>() == limits::VARIABLES_MAX {
+            let message = format!("too many scratch variables: the limit is {}", limits::VARIABLES_MAX);
+            self.error(variable.span, &message, "use inner blocks, which end the lives of theirs");
+            return variable.span;
+        }
         let scoped = Scoped { name: variable.text.clone(), declared: variable.span };
         // SANITY: a clause opens a scope before anything in it is read.
         self.scopes.last_mut().expect("a scope is open").push(scoped);

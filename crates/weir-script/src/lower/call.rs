@@ -74,7 +74,11 @@ impl Lowering<'_> {
             FunctionKind::Exit => {
                 let code = args.first().map(|code| self.expr(code));
                 let field = code.as_ref().map(|code| field(&code.ty));
-                self.emit(call, Action::Exit { code: field }, code.map(|code| code.values).unwrap_or_default());
+                self.emit(
+                    call,
+                    Action::Exit { code: field },
+                    code.map(|code| code.values).unwrap_or_default(),
+                );
                 self.blocks.finish();
             }
         }
@@ -105,7 +109,8 @@ impl Lowering<'_> {
         if map.keys.is_empty() {
             let number = |index: usize| {
                 // SANITY: the check wants constants from 0 to u32::MAX.
-                args.get(index).map_or(0, |arg| constant(arg, &self.checked.params).expect("a constant") as u64)
+                args.get(index)
+                    .map_or(0, |arg| constant(arg, &self.checked.params).expect("a constant") as u64)
             };
             let action = Action::PrintMap { map: id.0 as usize, top: number(1), div: number(2) };
             self.emit(call, action, Vec::new());

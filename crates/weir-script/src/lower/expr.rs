@@ -43,7 +43,9 @@ impl Lowering<'_> {
                 let signed = *magnitude <= i64::MAX as u64;
                 self.int(*magnitude as i64, Type::Int { signed })
             }
-            ExprKind::Int { magnitude, negative: true } => self.int((*magnitude as i64).wrapping_neg(), Type::I64),
+            ExprKind::Int { magnitude, negative: true } => {
+                self.int((*magnitude as i64).wrapping_neg(), Type::I64)
+            }
             ExprKind::Str(text) => self.string(text, None),
             ExprKind::Name(name) => self.builtin(name),
             ExprKind::Variable(name) => {
@@ -83,7 +85,7 @@ impl Lowering<'_> {
     /// The expression for a place of type `ty`: a constant string takes the place's length at once.
     pub(super) fn expr_as(&mut self, expr: &Expr, ty: &Type) -> Operand {
         match constant_string(expr, &self.checked.params) {
-            Some(text) => self.string(&text.to_string(), Some(ty)),
+            Some(text) => self.string(text, Some(ty)),
             None => self.expr(expr),
         }
     }
@@ -262,7 +264,9 @@ impl Lowering<'_> {
     /// from a variable or a map.
     fn cookies(&self, expr: &Expr, ty: &Type, text: &str) -> Vec<u64> {
         let own = match (&expr.kind, &self.target.trigger, self.target.probe_site) {
-            (ExprKind::Name(_), Trigger::Uprobe { sites }, _) => Some(sites.iter().map(|site| site.cookie).collect()),
+            (ExprKind::Name(_), Trigger::Uprobe { sites }, _) => {
+                Some(sites.iter().map(|site| site.cookie).collect())
+            }
             (ExprKind::Name(_), _, Some(site)) => Some(vec![site]),
             _ => None,
         };

@@ -26,7 +26,9 @@ impl Lowering<'_> {
             StmtKind::Expr(expr) => self.effect_of(expr),
             StmtKind::Let { variable, value, .. } => self.let_stmt(variable, value.as_ref()),
             StmtKind::AssignVariable { variable, op: None, value } => self.assign_variable(variable, value),
-            StmtKind::AssignVariable { variable, op: Some(op), value } => self.update_variable(variable, *op, value),
+            StmtKind::AssignVariable { variable, op: Some(op), value } => {
+                self.update_variable(variable, *op, value)
+            }
             StmtKind::AssignMap { map, op: None, value } => self.assign_map(map, value),
             StmtKind::AssignMap { map, op: Some(op), value } => self.update_map(map, *op, value),
             StmtKind::If { condition, then, otherwise } => self.if_stmt(condition, then, otherwise.as_ref()),

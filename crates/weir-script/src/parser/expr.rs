@@ -41,7 +41,8 @@ impl Parser<'_> {
             self.bump();
             let right = self.binary(binding + 1);
             let span = left.span.to(right.span);
-            left = self.node(ExprKind::Binary { op, op_span, left: Box::new(left), right: Box::new(right) }, span);
+            left = self
+                .node(ExprKind::Binary { op, op_span, left: Box::new(left), right: Box::new(right) }, span);
         }
         left
     }
@@ -54,14 +55,16 @@ impl Parser<'_> {
             TokenKind::Punct("!") => UnaryOp::Not,
             TokenKind::Punct("++") => return self.prefix_step(true),
             TokenKind::Punct("--") => return self.prefix_step(false),
-            TokenKind::Punct("*") => return self.refuse("pointer dereference `*`", "`str(p)` reads a string"),
+            TokenKind::Punct("*") => {
+                return self.refuse("pointer dereference `*`", "`str(p)` reads a string");
+            }
             TokenKind::Punct("&") => return self.refuse("the address of `&`", "only `argN` holds addresses"),
             _ => return self.postfix(),
         };
-        if op == UnaryOp::Negate {
-            if let TokenKind::Int(magnitude) = self.peek_at(1).kind {
-                return self.negative_literal(magnitude);
-            }
+        if op == UnaryOp::Negate
+            && let TokenKind::Int(magnitude) = self.peek_at(1).kind
+        {
+            return self.negative_literal(magnitude);
         }
         self.bump();
         let operand = self.nested(Self::unary).unwrap_or_else(|| invalid(start));
@@ -108,7 +111,9 @@ impl Parser<'_> {
                 }
                 TokenKind::Punct(".") => expr = self.part(expr),
                 TokenKind::Punct("->") => return self.refuse("struct fields", "`str(argN)` reads a string"),
-                TokenKind::Punct("[") => return self.refuse("array elements", "a map takes its keys as `@name[key]`"),
+                TokenKind::Punct("[") => {
+                    return self.refuse("array elements", "a map takes its keys as `@name[key]`");
+                }
                 _ => break,
             }
         }
@@ -142,7 +147,11 @@ impl Parser<'_> {
             TokenKind::Punct("(") => return self.parenthesis(),
             _ => {
                 let found = self.found();
-                self.fault(span, &format!("expected an expression, found {found}"), "such as a number, `pid` or `@name`");
+                self.fault(
+                    span,
+                    &format!("expected an expression, found {found}"),
+                    "such as a number, `pid` or `@name`",
+                );
                 return invalid(span);
             }
         };
@@ -158,7 +167,11 @@ impl Parser<'_> {
             keys = self.list();
             span = name.to(self.peek_span());
             if keys.is_empty() && !self.recovering {
-                self.fault(span, "expected a key between `[` and `]`", "a map without a key is `@name` alone");
+                self.fault(
+                    span,
+                    "expected a key between `[` and `]`",
+                    "a map without a key is `@name` alone",
+                );
             }
             self.expect("]", "after the map's key");
         }
@@ -229,14 +242,15 @@ impl Parser<'_> {
         let span = open.to(close);
         match items.len() {
             0 => {
-                self.fault(span, "expected an expression between `(` and `)`", "a tuple has at least two parts");
+                self.fault(
+                    span,
+                    "expected an expression between `(` and `)`",
+                    "a tuple has at least two parts",
+                );
                 invalid(span)
             }
-            1 => {
-                // SANITY: there is exactly one.
-                let inner = items.pop().expect("one item");
-                Expr { span, ..inner }
-            }
+            // SANITY: there is exactly one.
+            1 => items.pop().expect("one item"),
             _ => self.node(ExprKind::Tuple(items), span),
         }
     }
@@ -260,9 +274,8 @@ impl Parser<'_> {
         let is_type = INT_TYPES.iter().any(|(known, _)| *known == name);
         match name.as_str() {
             "struct" | "union" | "enum" => Some("casts to structs"),
-            "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "string" | "buffer" | "inet" => {
-                Some("this cast")
-            }
+            "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "string" | "buffer"
+            | "inet" => Some("this cast"),
             _ if is_type && self.peek_at(2).kind.is("*") => Some("casts to pointers"),
             _ if is_type => Some("casts to arrays"),
             _ => None,

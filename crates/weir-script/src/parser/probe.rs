@@ -10,7 +10,8 @@ use crate::parser::Parser;
 use crate::token::TokenKind;
 
 /// Probe kinds without a path: a `/` in their second part starts the predicate.
-const WITHOUT_PATH: &[&str] = &["begin", "end", "interval", "i", "profile", "p", "kprobe", "k", "tracepoint", "t"];
+const WITHOUT_PATH: &[&str] =
+    &["begin", "end", "interval", "i", "profile", "p", "kprobe", "k", "tracepoint", "t"];
 
 impl Parser<'_> {
     /// A comma list of attach points, each checked for having a kind.
@@ -42,10 +43,14 @@ impl Parser<'_> {
         let span = Span::new(start, self.lexer.position);
         if span.start == span.end {
             let found = self.found();
-            self.to_text();
+            self.back_to_text();
             let next = self.lexer.text[start..].chars().next().map_or(0, char::len_utf8);
             let place = Span::new(start, start + next);
-            self.fault(place, &format!("expected a probe, found {found}"), "such as `BEGIN`, `interval:s:1` or `uprobe:libc:malloc`");
+            self.fault(
+                place,
+                &format!("expected a probe, found {found}"),
+                "such as `BEGIN`, `interval:s:1` or `uprobe:libc:malloc`",
+            );
             self.recovering = false;
             return None;
         }
@@ -60,8 +65,7 @@ impl Parser<'_> {
             _ => false,
         };
         let mut text = String::new();
-        loop {
-            let Some(next) = self.lexer.text[self.lexer.position..].chars().next() else { break };
+        while let Some(next) = self.lexer.text[self.lexer.position..].chars().next() {
             match next {
                 '"' => match self.lexer.string() {
                     TokenKind::Str(quoted) => text.push_str(&quoted),

@@ -24,6 +24,7 @@ impl Parser<'_> {
             match self.peek() {
                 TokenKind::Eof => {
                     self.fault(open, "the block is not closed", "add `}`");
+                    self.ended = true;
                     return stmts;
                 }
                 kind if kind.is("}") => return stmts,
@@ -56,7 +57,8 @@ impl Parser<'_> {
             },
         };
         let end = self.end_of_stmt(needs_end);
-        let kind = if self.recovering && !matches!(kind, StmtKind::If { .. }) { StmtKind::Invalid } else { kind };
+        let kind =
+            if self.recovering && !matches!(kind, StmtKind::If { .. }) { StmtKind::Invalid } else { kind };
         self.recover();
         Stmt { kind, span: start.to(end) }
     }
@@ -64,7 +66,12 @@ impl Parser<'_> {
     /// Takes the `;`. Where it is missing, says so and goes on with what follows. Returns where the statement ends.
     fn end_of_stmt(&mut self, needs_end: bool) -> Span {
         let next = self.peek_span();
-        if self.recovering || !needs_end || self.eat(";") || self.peek().is("}") || *self.peek() == TokenKind::Eof {
+        if self.recovering
+            || !needs_end
+            || self.eat(";")
+            || self.peek().is("}")
+            || *self.peek() == TokenKind::Eof
+        {
             return Span { start: next.start, end: next.start };
         }
         let found = self.found();
@@ -80,7 +87,8 @@ impl Parser<'_> {
         let condition = self.expr();
         if self.recovering {
             // The condition is unreadable; the blocks may not be.
-            while !matches!(self.peek(), TokenKind::Eof) && !["{", "}", ";"].iter().any(|p| self.peek().is(p)) {
+            while !matches!(self.peek(), TokenKind::Eof) && !["{", "}", ";"].iter().any(|p| self.peek().is(p))
+            {
                 self.bump();
             }
             if !self.peek().is("{") {
@@ -118,7 +126,11 @@ impl Parser<'_> {
         }
         let found = self.found();
         let span = self.peek_span();
-        self.fault(span, &format!("expected `{{` after {after}, found {found}"), "the braces are never optional");
+        self.fault(
+            span,
+            &format!("expected `{{` after {after}, found {found}"),
+            "the braces are never optional",
+        );
         None
     }
 
@@ -141,7 +153,8 @@ impl Parser<'_> {
         match INT_TYPES.iter().find(|(known, _)| *known == name) {
             Some((_, ty)) => Some(*ty),
             None => {
-                let message = format!("not supported by weir yet: declaring the type `{}`", name.escape_debug());
+                let message =
+                    format!("not supported by weir yet: declaring the type `{}`", name.escape_debug());
                 self.fault(token.span, &message, "leave the type out; it is that of the first value");
                 None
             }
@@ -173,7 +186,11 @@ impl Parser<'_> {
         };
         let Some(place) = place_of(target) else {
             let span = self.peek_span();
-            self.fault(span, "only a map or a scratch variable can be assigned to", "write `@name = …` or `$name = …`");
+            self.fault(
+                span,
+                "only a map or a scratch variable can be assigned to",
+                "write `@name = …` or `$name = …`",
+            );
             return StmtKind::Invalid;
         };
         self.bump();

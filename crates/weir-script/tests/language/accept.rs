@@ -180,8 +180,14 @@ fn strings_and_names_compare() {
     value("\"sh\" != comm", "(!= string \"sh\" builtin comm)");
     value("str(arg0) == str(arg1)", "(== (call str builtin arg0) (call str builtin arg1))");
     value("func == \"malloc\"", "(== builtin func string \"malloc\")");
-    value("\"uprobe:/lib/libc.so.6:malloc\" != probe", "(!= string \"uprobe:/lib/libc.so.6:malloc\" builtin probe)");
-    check("$f = func; if ($f == \"x\") { }", "(= variable $f builtin func) (if (== variable $f string \"x\") then)");
+    value(
+        "\"uprobe:/lib/libc.so.6:malloc\" != probe",
+        "(!= string \"uprobe:/lib/libc.so.6:malloc\" builtin probe)",
+    );
+    check(
+        "$f = func; if ($f == \"x\") { }",
+        "(= variable $f builtin func) (if (== variable $f string \"x\") then)",
+    );
 }
 
 #[test]
@@ -191,10 +197,22 @@ fn scratch_variables() {
     check("let $x = 1;", "(let $x int 1)");
     check("let $x: uint8 = 1;", "(let $x: uint8 int 1)");
     check("let $x: int64; $x = pid", "let $x: int64 (= variable $x builtin pid)");
-    check("$x = \"a\"; $x = \"longer text\";", "(= variable $x string \"a\") (= variable $x string \"longer text\")");
-    check("let $x; if (1) { $x = comm } print($x)", "let $x (if int 1 (then (= variable $x builtin comm))) (call print variable $x)");
-    check("$x = comm; if (1) { $x = str(arg0) } print($x)", "(= variable $x builtin comm) (if int 1 (then (= variable $x (call str builtin arg0)))) (call print variable $x)");
-    check("if (1) { $x = 1 } if (1) { $x = \"a\" }", "(if int 1 (then (= variable $x int 1))) (if int 1 (then (= variable $x string \"a\")))");
+    check(
+        "$x = \"a\"; $x = \"longer text\";",
+        "(= variable $x string \"a\") (= variable $x string \"longer text\")",
+    );
+    check(
+        "let $x; if (1) { $x = comm } print($x)",
+        "let $x (if int 1 (then (= variable $x builtin comm))) (call print variable $x)",
+    );
+    check(
+        "$x = comm; if (1) { $x = str(arg0) } print($x)",
+        "(= variable $x builtin comm) (if int 1 (then (= variable $x (call str builtin arg0)))) (call print variable $x)",
+    );
+    check(
+        "if (1) { $x = 1 } if (1) { $x = \"a\" }",
+        "(if int 1 (then (= variable $x int 1))) (if int 1 (then (= variable $x string \"a\")))",
+    );
     check("{ $x = 1; } { $x = comm; }", "(block (= variable $x int 1)) (block (= variable $x builtin comm))");
 }
 
@@ -202,7 +220,10 @@ fn scratch_variables() {
 fn steps() {
     check("@x++", "(++ after map @x)");
     check("--@x[1]", "(-- before (map @x int 1))");
-    check("$x = 1; $x--; @ = ++$x", "(= variable $x int 1) (-- after variable $x) (= map @ (++ before variable $x))");
+    check(
+        "$x = 1; $x--; @ = ++$x",
+        "(= variable $x int 1) (-- after variable $x) (= map @ (++ before variable $x))",
+    );
     value("@x++ + 1", "(+ (++ after map @x) int 1)");
 }
 
@@ -210,8 +231,14 @@ fn steps() {
 fn compound_assignments() {
     check("@x += arg0", "(+= map @x builtin arg0)");
     check("@x[pid] -= 1", "(-= (map @x builtin pid) int 1)");
-    check("$x = 8; $x *= 2; $x /= 2; $x %= 3", "(= variable $x int 8) (*= variable $x int 2) (/= variable $x int 2) (%= variable $x int 3)");
-    check("$x = 8; $x &= 2; $x |= 2; $x ^= 3", "(= variable $x int 8) (&= variable $x int 2) (|= variable $x int 2) (^= variable $x int 3)");
+    check(
+        "$x = 8; $x *= 2; $x /= 2; $x %= 3",
+        "(= variable $x int 8) (*= variable $x int 2) (/= variable $x int 2) (%= variable $x int 3)",
+    );
+    check(
+        "$x = 8; $x &= 2; $x |= 2; $x ^= 3",
+        "(= variable $x int 8) (&= variable $x int 2) (|= variable $x int 2) (^= variable $x int 3)",
+    );
     check("@x = 8; @x <<= 2; @x >>= 1", "(= map @x int 8) (<<= map @x int 2) (>>= map @x int 1)");
 }
 
@@ -221,9 +248,18 @@ fn maps_and_keys() {
     check("@x[1] = 2", "(= (map @x int 1) int 2)");
     check("@[pid, comm] = count()", "(= (map @ builtin pid builtin comm) call count)");
     check("@x[(pid, comm)] = 1", "(= (map @x (tuple builtin pid builtin comm)) int 1)");
-    check("@x[tid] = str(arg0); print(@x[tid])", "(= (map @x builtin tid) (call str builtin arg0)) (call print (map @x builtin tid))");
-    check("@x[func] = 1; @y[probe, 1] = comm", "(= (map @x builtin func) int 1) (= (map @y builtin probe int 1) builtin comm)");
-    check("@x[\"a\"] = 1; @x[comm] = 2; @x[str(arg0)] = 3", "(= (map @x string \"a\") int 1) (= (map @x builtin comm) int 2) (= (map @x (call str builtin arg0)) int 3)");
+    check(
+        "@x[tid] = str(arg0); print(@x[tid])",
+        "(= (map @x builtin tid) (call str builtin arg0)) (call print (map @x builtin tid))",
+    );
+    check(
+        "@x[func] = 1; @y[probe, 1] = comm",
+        "(= (map @x builtin func) int 1) (= (map @y builtin probe int 1) builtin comm)",
+    );
+    check(
+        "@x[\"a\"] = 1; @x[comm] = 2; @x[str(arg0)] = 3",
+        "(= (map @x string \"a\") int 1) (= (map @x builtin comm) int 2) (= (map @x (call str builtin arg0)) int 3)",
+    );
     check("@a[@b[1]] = 1; @b[1] = 2", "(= (map @a (map @b int 1)) int 1) (= (map @b int 1) int 2)");
 }
 
@@ -239,27 +275,57 @@ fn aggregations() {
     check("@ = hist(arg0, 0)", "(= map @ (call hist builtin arg0 int 0))");
     check("@ = lhist(arg0, 0, 1000, 1)", "(= map @ (call lhist builtin arg0 int 0 int 1000 int 1))");
     check("@ = lhist(arg0, -5, 5, 1)", "(= map @ (call lhist builtin arg0 int -5 int 5 int 1))");
-    check("@ = lhist(arg0, 0, 1 << 20, 4 * 1024)", "(= map @ (call lhist builtin arg0 int 0 (<< int 1 int 20) (* int 4 int 1024)))");
+    check(
+        "@ = lhist(arg0, 0, 1 << 20, 4 * 1024)",
+        "(= map @ (call lhist builtin arg0 int 0 (<< int 1 int 20) (* int 4 int 1024)))",
+    );
 }
 
 #[test]
 fn aggregations_read_as_numbers() {
     check("@ = count(); if (@ > 10) { }", "(= map @ call count) (if (> map @ int 10) then)");
     check("@ = avg(1); printf(\"%d\", @)", "(= map @ (call avg int 1)) (call printf string \"%d\" map @)");
-    check("@ = sum(1); $x = @; @y = (int64)@", "(= map @ (call sum int 1)) (= variable $x map @) (= map @y (cast int64 map @))");
-    check("@[1] = max(1); @y = @[1] + 1", "(= (map @ int 1) (call max int 1)) (= map @y (+ (map @ int 1) int 1))");
+    check(
+        "@ = sum(1); $x = @; @y = (int64)@",
+        "(= map @ (call sum int 1)) (= variable $x map @) (= map @y (cast int64 map @))",
+    );
+    check(
+        "@[1] = max(1); @y = @[1] + 1",
+        "(= (map @ int 1) (call max int 1)) (= map @y (+ (map @ int 1) int 1))",
+    );
 }
 
 #[test]
 fn map_functions() {
     check("@x = 1; delete(@x)", "(= map @x int 1) (call delete map @x)");
-    check("@x[1] = 1; delete(@x[1]); delete(@x, 1)", "(= (map @x int 1) int 1) (call delete (map @x int 1)) (call delete map @x int 1)");
-    check("@x[1, 2] = 1; delete(@x, (1, 2))", "(= (map @x int 1 int 2) int 1) (call delete map @x (tuple int 1 int 2))");
-    check("@x[1, 2] = 1; delete(@x[1, 2])", "(= (map @x int 1 int 2) int 1) (call delete (map @x int 1 int 2))");
-    check("@x[1] = 1; clear(@x); zero(@x)", "(= (map @x int 1) int 1) (call clear map @x) (call zero map @x)");
-    check("@x[1] = 1; if (has_key(@x, 1)) { }", "(= (map @x int 1) int 1) (if (call has_key map @x int 1) then)");
-    check("@x[1, \"a\"] = 1; @y = has_key(@x, (1, \"b\"))", "(= (map @x int 1 string \"a\") int 1) (= map @y (call has_key map @x (tuple int 1 string \"b\")))");
-    check("$k = (1, 2); @x[1, 2] = 1; @x[$k] = 2", "(= variable $k (tuple int 1 int 2)) (= (map @x int 1 int 2) int 1) (= (map @x variable $k) int 2)");
+    check(
+        "@x[1] = 1; delete(@x[1]); delete(@x, 1)",
+        "(= (map @x int 1) int 1) (call delete (map @x int 1)) (call delete map @x int 1)",
+    );
+    check(
+        "@x[1, 2] = 1; delete(@x, (1, 2))",
+        "(= (map @x int 1 int 2) int 1) (call delete map @x (tuple int 1 int 2))",
+    );
+    check(
+        "@x[1, 2] = 1; delete(@x[1, 2])",
+        "(= (map @x int 1 int 2) int 1) (call delete (map @x int 1 int 2))",
+    );
+    check(
+        "@x[1] = 1; clear(@x); zero(@x)",
+        "(= (map @x int 1) int 1) (call clear map @x) (call zero map @x)",
+    );
+    check(
+        "@x[1] = 1; if (has_key(@x, 1)) { }",
+        "(= (map @x int 1) int 1) (if (call has_key map @x int 1) then)",
+    );
+    check(
+        "@x[1, \"a\"] = 1; @y = has_key(@x, (1, \"b\"))",
+        "(= (map @x int 1 string \"a\") int 1) (= map @y (call has_key map @x (tuple int 1 string \"b\")))",
+    );
+    check(
+        "$k = (1, 2); @x[1, 2] = 1; @x[$k] = 2",
+        "(= variable $k (tuple int 1 int 2)) (= (map @x int 1 int 2) int 1) (= (map @x variable $k) int 2)",
+    );
 }
 
 #[test]
@@ -267,10 +333,19 @@ fn printing() {
     check("print(1)", "(call print int 1)");
     check("print(\"a\")", "(call print string \"a\")");
     check("print((1, comm, func))", "(call print (tuple int 1 builtin comm builtin func))");
-    check("$t = (1, \"a\"); print($t.1); print($t)", "(= variable $t (tuple int 1 string \"a\")) (call print (part 1 variable $t)) (call print variable $t)");
-    check("@ = count(); print(@); print(@, 5); print(@, 5, 2)", "(= map @ call count) (call print map @) (call print map @ int 5) (call print map @ int 5 int 2)");
+    check(
+        "$t = (1, \"a\"); print($t.1); print($t)",
+        "(= variable $t (tuple int 1 string \"a\")) (call print (part 1 variable $t)) (call print variable $t)",
+    );
+    check(
+        "@ = count(); print(@); print(@, 5); print(@, 5, 2)",
+        "(= map @ call count) (call print map @) (call print map @ int 5) (call print map @ int 5 int 2)",
+    );
     check("printf(\"hi\\n\")", "(call printf string \"hi\\n\")");
-    check("printf(\"%d %5s %% %-5x\", pid, comm, arg0)", "(call printf string \"%d %5s %% %-5x\" builtin pid builtin comm builtin arg0)");
+    check(
+        "printf(\"%d %5s %% %-5x\", pid, comm, arg0)",
+        "(call printf string \"%d %5s %% %-5x\" builtin pid builtin comm builtin arg0)",
+    );
     check("printf(\"%s %s\", func, probe)", "(call printf string \"%s %s\" builtin func builtin probe)");
     check("exit()", "call exit");
     check("exit(pid)", "(call exit builtin pid)");
@@ -282,7 +357,10 @@ fn control_flow() {
     check("if (1) { print(1) }", "(if int 1 (then (call print int 1)))");
     check("if 1 { }", "(if int 1 then)");
     check("if (1) { } else { }", "(if int 1 then else)");
-    check("if (1) { } else if (2) { } else { return }", "(if int 1 then (else (if int 2 then (else return))))");
+    check(
+        "if (1) { } else if (2) { } else { return }",
+        "(if int 1 then (else (if int 2 then (else return))))",
+    );
     check("if (1) { }; return;", "(if int 1 then) return");
     check("if (1) { exit() } print(1)", "(if int 1 (then call exit)) (call print int 1)");
     check("if (arg0 && (pid || !tid)) { }", "(if (&& builtin arg0 (|| builtin pid (! builtin tid))) then)");
@@ -308,7 +386,10 @@ fn attach_points() {
     probes("uprobe:/opt/app:alloc_*", "probe uprobe:/opt/app:alloc_*");
     probes("uprobe:\"/opt/my app\":main", "probe uprobe:\"/opt/my app\":main");
     probes("uprobe:./app:\"weird:name\"", "probe uprobe:./app:\"weird:name\"");
-    probes("uprobe:libc:malloc, // one\n uprobe:libc:free /* two */", "probe uprobe:libc:malloc probe uprobe:libc:free");
+    probes(
+        "uprobe:libc:malloc, // one\n uprobe:libc:free /* two */",
+        "probe uprobe:libc:malloc probe uprobe:libc:free",
+    );
     probes("uprobe:libc:malloc,uprobe:libc:free", "probe uprobe:libc:malloc probe uprobe:libc:free");
     probes("uprobe:libc:malloc\n,\nBEGIN", "probe uprobe:libc:malloc probe BEGIN");
 }
@@ -317,10 +398,19 @@ fn attach_points() {
 fn predicates() {
     script("BEGIN /1/ { }", "(clause probe BEGIN (predicate int 1) body)");
     script("BEGIN/1/{}", "(clause probe BEGIN (predicate int 1) body)");
-    script("uprobe:libc:malloc/arg0 > 1/{}", "(clause probe uprobe:libc:malloc (predicate (> builtin arg0 int 1)) body)");
+    script(
+        "uprobe:libc:malloc/arg0 > 1/{}",
+        "(clause probe uprobe:libc:malloc (predicate (> builtin arg0 int 1)) body)",
+    );
     script("interval:s:1/pid/{}", "(clause probe interval:s:1 (predicate builtin pid) body)");
-    script("BEGIN / 8 / 2 / 2 == 2 / { }", "(clause probe BEGIN (predicate (== (/ (/ int 8 int 2) int 2) int 2)) body)");
-    script("BEGIN /comm == \"a/b\"/ // done\n{ }", "(clause probe BEGIN (predicate (== builtin comm string \"a/b\")) body)");
+    script(
+        "BEGIN / 8 / 2 / 2 == 2 / { }",
+        "(clause probe BEGIN (predicate (== (/ (/ int 8 int 2) int 2) int 2)) body)",
+    );
+    script(
+        "BEGIN /comm == \"a/b\"/ // done\n{ }",
+        "(clause probe BEGIN (predicate (== builtin comm string \"a/b\")) body)",
+    );
 }
 
 #[test]
@@ -328,19 +418,35 @@ fn scripts() {
     script("#!/usr/bin/env weir\nBEGIN { }", "(clause probe BEGIN body)");
     script("// a\n/* b\n */ BEGIN { /* c */ } // d", "(clause probe BEGIN body)");
     script("BEGIN { } END { }", "(clause probe BEGIN body) (clause probe END body)");
-    script("config = { max_strlen = 64; max_map_keys = 10 } BEGIN { }", "(config (set max_strlen int 64) (set max_map_keys int 10)) (clause probe BEGIN body)");
-    script("config={missing_probes=warn;}BEGIN{}", "(config (set missing_probes builtin warn)) (clause probe BEGIN body)");
-    script("config = { missing_probes = \"ignore\"; max_probes = 5; } BEGIN {}", "(config (set missing_probes string \"ignore\") (set max_probes int 5)) (clause probe BEGIN body)");
+    script(
+        "config = { max_strlen = 64; max_map_keys = 10 } BEGIN { }",
+        "(config (set max_strlen int 64) (set max_map_keys int 10)) (clause probe BEGIN body)",
+    );
+    script(
+        "config={missing_probes=warn;}BEGIN{}",
+        "(config (set missing_probes builtin warn)) (clause probe BEGIN body)",
+    );
+    script(
+        "config = { missing_probes = \"ignore\"; max_probes = 5; } BEGIN {}",
+        "(config (set missing_probes string \"ignore\") (set max_probes int 5)) (clause probe BEGIN body)",
+    );
     script("config = { } BEGIN {}", "config (clause probe BEGIN body)");
     script("BEGIN { ; ; print(1);; }", "(clause probe BEGIN (body (call print int 1)))");
-    script("BEGIN { @x = @y } END { @y = 1 }", "(clause probe BEGIN (body (= map @x map @y))) (clause probe END (body (= map @y int 1)))");
-    script("BEGIN, uprobe:libc:free { @[probe] = count() }", "(clause probe BEGIN probe uprobe:libc:free (body (= (map @ builtin probe) call count)))");
+    script(
+        "BEGIN { @x = @y } END { @y = 1 }",
+        "(clause probe BEGIN (body (= map @x map @y))) (clause probe END (body (= map @y int 1)))",
+    );
+    script(
+        "BEGIN, uprobe:libc:free { @[probe] = count() }",
+        "(clause probe BEGIN probe uprobe:libc:free (body (= (map @ builtin probe) call count)))",
+    );
 }
 
 #[test]
 fn probes_that_are_missing_may_be_ignored() {
     for setting in ["warn", "ignore"] {
-        let text = format!("config = {{ missing_probes = {setting} }} BEGIN {{ }} uprobe:libc:nope {{ print(1) }}");
+        let text =
+            format!("config = {{ missing_probes = {setting} }} BEGIN {{ }} uprobe:libc:nope {{ print(1) }}");
         let (module, warnings) = compile(&text).expect("the other clause remains");
         assert_eq!(module.functions.len(), 1);
         assert_eq!(warnings.len(), usize::from(setting == "warn"));

@@ -4,6 +4,7 @@ mod accept;
 mod docs;
 mod lower;
 mod reject;
+mod run;
 mod soup;
 mod world;
 

@@ -46,12 +46,18 @@ fn words_that_are_none() {
     check("@ = 08", "`08`: `08` is no number");
     check("@ = 0x", "`0x`: `0x` is no number");
     check("@ = 1e30", "`1e30`: `1e30` does not fit in 64 bits");
-    check("@ = 99999999999999999999", "`99999999999999999999`: `99999999999999999999` does not fit in 64 bits");
-    check("@ = -9223372036854775809", "`-9223372036854775809`: `-9223372036854775809` does not fit in 64 bits");
+    check(
+        "@ = 99999999999999999999",
+        "`99999999999999999999`: `99999999999999999999` does not fit in 64 bits",
+    );
+    check(
+        "@ = -9223372036854775809",
+        "`-9223372036854775809`: `-9223372036854775809` does not fit in 64 bits",
+    );
     check("@ = \"\\q\"", "`\\q`: unknown escape `\\\\q`");
     check("@ = \"\\0\"", "`\\0`: a string cannot hold a NUL byte");
     check("@ = \"\\xff\"", "`\"\\xff\"`: string is not UTF-8");
-    check("@ = 'c'", "`'`: character literals are not part of the language");
+    check("@ = 'c'", "`'c'`: character literals are not part of the language");
     check("@ = $", "`$`: expected a name after `$`");
     check("@ = $0", "`$0`: `$0` is no parameter");
     check("@ = €", "`€`: unexpected character `€`");
@@ -89,7 +95,6 @@ fn statements_that_are_none() {
     check("let x = 1", "`x`: expected a scratch variable after `let`");
     check("return 5", "`5`: a probe's block returns no value");
     check("@ = if", "`if`: expected an expression, found the keyword `if`");
-    check("@ = }", "`}`: expected an expression, found `}`");
 }
 
 #[test]
@@ -144,7 +149,10 @@ fn intervals_that_are_none() {
     script("interval:s:0 { }", &["`0`: the interval is too short or too long"]);
     script("interval:hz:0 { }", &["`0`: the interval is too short or too long"]);
     script("interval:hz:10000000 { }", &["`10000000`: the interval is too short or too long"]);
-    script("interval:s:99999999999999999 { }", &["`99999999999999999`: the interval is too short or too long"]);
+    script(
+        "interval:s:99999999999999999 { }",
+        &["`99999999999999999`: the interval is too short or too long"],
+    );
     script("interval:days:1 { }", &["`days`: `days` is no unit of time"]);
     script("interval:s:x { }", &["`x`: `x` is no number"]);
     script("interval:s:$3 { }", &["`$3`: there is no parameter `$3`: 2 given"]);
@@ -152,7 +160,9 @@ fn intervals_that_are_none() {
 
 #[test]
 fn probe_kinds_that_are_not_yet_there() {
-    for kind in ["uretprobe", "ur", "usdt", "U", "kprobe", "kretprobe", "fentry", "tracepoint", "profile", "iter"] {
+    for kind in
+        ["uretprobe", "ur", "usdt", "U", "kprobe", "kretprobe", "fentry", "tracepoint", "profile", "iter"]
+    {
         let expected = format!("`{kind}`: not supported by weir yet: `{kind}` probes");
         script(&format!("{kind}:a:b {{ }}"), &[&expected]);
     }
@@ -188,8 +198,13 @@ fn names_that_are_not_yet_there() {
     for name in ["retval", "args", "kstack", "ustack", "uid", "curtask", "rand", "arg6", "cgroup"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
-    for name in ["buf", "ksym", "usym", "kstack", "join", "strftime", "system", "ntop", "len", "strncmp", "tseries"] {
-        check(&format!("@ = {name}(arg0)"), &format!("`{name}`: not supported by weir yet: the function `{name}`"));
+    for name in
+        ["buf", "ksym", "usym", "kstack", "join", "strftime", "system", "ntop", "len", "strncmp", "tseries"]
+    {
+        check(
+            &format!("@ = {name}(arg0)"),
+            &format!("`{name}`: not supported by weir yet: the function `{name}`"),
+        );
     }
 }
 
@@ -250,12 +265,24 @@ fn types_that_differ() {
 
 #[test]
 fn keys_that_differ() {
-    check("@x[1] = 1; @x[comm] = 1", "`@x[comm]`: `@x` is used with the key string, but it has the key int64");
-    check("@x[1] = 1; @x[1, 2] = 1", "`@x[1, 2]`: `@x` is used with the key (int64, int64), but it has the key int64");
+    check(
+        "@x[1] = 1; @x[comm] = 1",
+        "`@x[comm]`: `@x` is used with the key string, but it has the key int64",
+    );
+    check(
+        "@x[1] = 1; @x[1, 2] = 1",
+        "`@x[1, 2]`: `@x` is used with the key (int64, int64), but it has the key int64",
+    );
     check("@x[1] = 1; @x = 1", "`@x`: `@x` is used with no key, but it has the key int64");
     check("@x = 1; @x[1] = 1", "`@x[1]`: `@x` is used with the key int64, but it has no key");
-    check("@x[1] = 1; delete(@x, comm)", "`comm`: `@x` is used with the key string, but it has the key int64");
-    check("@x[func] = 1; @x[probe] = 1", "`@x[probe]`: `@x` is used with the key probe name, but it has the key function name");
+    check(
+        "@x[1] = 1; delete(@x, comm)",
+        "`comm`: `@x` is used with the key string, but it has the key int64",
+    );
+    check(
+        "@x[func] = 1; @x[probe] = 1",
+        "`@x[probe]`: `@x` is used with the key probe name, but it has the key function name",
+    );
     check("@x[1] = 1; printf(\"%d\", @x)", "`@x`: `@x` is used with no key, but it has the key int64");
     check("@x[1, (2, 3)] = 1", "`(2, 3)`: not supported by weir yet: a tuple within a tuple");
 }
@@ -314,10 +341,19 @@ fn functions_used_wrongly() {
     check("clear(1)", "`1`: `clear` takes a map");
     check("@x[1] = 1; clear(@x[1])", "`@x[1]`: `clear` takes a whole map");
     check("@x[1] = 1; delete(@x)", "`@x`: `@x` has keys, and `delete` removes one");
-    check("@x[1] = 1; delete(@x[1], 1)", "`@x[1]`: `delete` takes the map without a key where the key is its second argument");
-    check("@x[1] = 1; delete(@x[1], @x[2], @x[3])", "`delete`: `delete` takes at most 2 arguments, but 3 are given");
+    check(
+        "@x[1] = 1; delete(@x[1], 1)",
+        "`@x[1]`: `delete` takes the map without a key where the key is its second argument",
+    );
+    check(
+        "@x[1] = 1; delete(@x[1], @x[2], @x[3])",
+        "`delete`: `delete` takes at most 2 arguments, but 3 are given",
+    );
     check("@x = 1; @ = has_key(@x, 1)", "`@x`: `@x` has no keys");
-    check("@x[1] = 1; @ = has_key(@x[1], 1)", "`@x[1]`: `has_key` takes the map without a key as its first argument");
+    check(
+        "@x[1] = 1; @ = has_key(@x[1], 1)",
+        "`@x[1]`: `has_key` takes the map without a key as its first argument",
+    );
     check("exit(comm)", "`comm`: `exit` takes an integer, not a string");
     check("@ = pid(1)", "`1`: `pid` takes no argument");
     check("@ = nsecs(foo)", "`foo`: unknown clock `foo`");
@@ -350,10 +386,19 @@ fn formats() {
     check("printf(comm)", "`comm`: the format of `printf` must be a string literal");
     check("printf(\"%d\")", "`\"%d\"`: the format takes 1 argument, but none is given");
     check("printf(\"%d\", 1, 2)", "`2`: the format takes 1 argument, but 2 are given");
-    check("printf(\"%s\", 1)", "`1`: argument 1 of `printf` is a int64, but `%s` takes a string");
-    check("printf(\"%d %d\", 1, comm)", "`comm`: argument 2 of `printf` is a string, but `%d` takes an integer");
-    check("printf(\"%d\", func)", "`func`: argument 1 of `printf` is a function name, but `%d` takes an integer");
-    check("printf(\"%s\", (1, 2))", "`(1, 2)`: argument 1 of `printf` is a (int64, int64), but `%s` takes a string");
+    check("printf(\"%s\", 1)", "`1`: argument 1 of `printf` is an int64, but `%s` takes a string");
+    check(
+        "printf(\"%d %d\", 1, comm)",
+        "`comm`: argument 2 of `printf` is a string, but `%d` takes an integer",
+    );
+    check(
+        "printf(\"%d\", func)",
+        "`func`: argument 1 of `printf` is a function name, but `%d` takes an integer",
+    );
+    check(
+        "printf(\"%s\", (1, 2))",
+        "`(1, 2)`: argument 1 of `printf` is a (int64, int64), but `%s` takes a string",
+    );
     check("printf(\"%y\", 1)", "`\"%y\"`: unknown conversion `%y` (a per cent sign is `%%`)");
     check("printf(\"%f\", 1)", "`\"%f\"`: the conversion `%f` is not supported by weir yet");
     check("printf(\"100%\")", "`\"100%\"`: the format ends within a conversion (a per cent sign is `%%`)");
@@ -361,18 +406,41 @@ fn formats() {
 
 #[test]
 fn what_is_of_the_target() {
-    begin("@ = arg0", "`arg0`: `arg0` is of the traced process, but `BEGIN` runs in weir itself, not in the target");
-    begin("@ = func", "`func`: `func` is of the traced process, but `BEGIN` runs in weir itself, not in the target");
-    begin("@ = str(5)", "`str(5)`: `str` is of the traced process, but `BEGIN` runs in weir itself, not in the target");
-    script("interval:s:1 { @ = arg1 }", &["`arg1`: `arg1` is of the traced process, but `interval:s:1` runs in weir itself, not in the target"]);
-    script("uprobe:libc:malloc, END { @ = arg1 }", &["`arg1`: `arg1` is of the traced process, but `END` runs in weir itself, not in the target"]);
+    begin(
+        "@ = arg0",
+        "`arg0`: `arg0` is of the traced process, but `BEGIN` runs in weir itself, not in the target",
+    );
+    begin(
+        "@ = func",
+        "`func`: `func` is of the traced process, but `BEGIN` runs in weir itself, not in the target",
+    );
+    begin(
+        "@ = str(5)",
+        "`str(5)`: `str` is of the traced process, but `BEGIN` runs in weir itself, not in the target",
+    );
+    script(
+        "interval:s:1 { @ = arg1 }",
+        &[
+            "`arg1`: `arg1` is of the traced process, but `interval:s:1` runs in weir itself, not in the target",
+        ],
+    );
+    script(
+        "uprobe:libc:malloc, END { @ = arg1 }",
+        &["`arg1`: `arg1` is of the traced process, but `END` runs in weir itself, not in the target"],
+    );
     script("BEGIN { @ = pid; @x = comm; @y = nsecs; @z = probe }", &[]);
 }
 
 #[test]
 fn signs_that_differ_warn() {
-    check("$x = -1; @ = arg0 > $x", "`>`: warning: comparison of integers of different signs: uint64 and int64");
-    check("$x = -1; @ = arg0 + $x", "`+`: warning: arithmetic on integers of different signs: uint64 and int64");
+    check(
+        "$x = -1; @ = arg0 > $x",
+        "`>`: warning: comparison of integers of different signs: uint64 and int64",
+    );
+    check(
+        "$x = -1; @ = arg0 + $x",
+        "`+`: warning: arithmetic on integers of different signs: uint64 and int64",
+    );
     check("@ = arg0 > -5", "`>`: warning: comparison of integers of different signs: uint64 and int64");
     check("@ = 5 / 0", "`0`: warning: division by zero");
     script("uprobe:libc:malloc { @ = arg0 > 5; @x = 5 + arg0; @y = nsecs - 1; @z = pid == $1 }", &[]);
@@ -382,18 +450,45 @@ fn signs_that_differ_warn() {
 #[test]
 fn settings() {
     script("config = { foo = 1 } BEGIN { }", &["`foo`: unknown setting `foo`"]);
-    script("config = { stack_mode = perf } BEGIN { }", &["`stack_mode`: not supported by weir yet: the setting `stack_mode`"]);
-    script("config = { max_strlen = 1000000 } BEGIN { }", &["`1000000`: `max_strlen` must be a number from 8 to 4096"]);
-    script("config = { max_map_keys = 0 } BEGIN { }", &["`0`: `max_map_keys` must be a number from 1 to 1048576"]);
-    script("config = { missing_probes = maybe } BEGIN { }", &["`maybe`: `missing_probes` must be `error`, `warn` or `ignore`"]);
-    script("config = { max_strlen 5 } BEGIN { }", &["`5`: expected `=` after the name of a setting, found `5`"]);
-    script("BEGIN { } config = { max_strlen = 50 }", &["`config = { max_strlen = 50 }`: the config block must come first, and once"]);
-    script("config = { max_probes = 2 } uprobe:libc:* { }", &["`uprobe:libc:*`: too many functions to probe: 4, the limit is 2"]);
-    script("config = { max_strlen = 16 } BEGIN { @ = \"0123456789abcdef\" }", &["`\"0123456789abcdef\"`: string is too long: 16 bytes, the limit is 15"]);
-    script("config = { missing_probes = warn } uprobe:libc:nope { }", &[
-        "`uprobe:libc:nope`: warning: no function nope in /lib/libc.so.6",
-        "`uprobe:libc:nope { }`: none of the script's probes attaches to anything",
-    ]);
+    script(
+        "config = { stack_mode = perf } BEGIN { }",
+        &["`stack_mode`: not supported by weir yet: the setting `stack_mode`"],
+    );
+    script(
+        "config = { max_strlen = 1000000 } BEGIN { }",
+        &["`1000000`: `max_strlen` must be a number from 8 to 4096"],
+    );
+    script(
+        "config = { max_map_keys = 0 } BEGIN { }",
+        &["`0`: `max_map_keys` must be a number from 1 to 1048576"],
+    );
+    script(
+        "config = { missing_probes = maybe } BEGIN { }",
+        &["`maybe`: `missing_probes` must be `error`, `warn` or `ignore`"],
+    );
+    script(
+        "config = { max_strlen 5 } BEGIN { }",
+        &["`5`: expected `=` after the name of a setting, found `5`"],
+    );
+    script(
+        "BEGIN { } config = { max_strlen = 50 }",
+        &["`config = { max_strlen = 50 }`: the config block must come first, and once"],
+    );
+    script(
+        "config = { max_probes = 2 } uprobe:libc:* { }",
+        &["`uprobe:libc:*`: too many functions to probe: 4, the limit is 2"],
+    );
+    script(
+        "config = { max_strlen = 16 } BEGIN { @ = \"0123456789abcdef\" }",
+        &["`\"0123456789abcdef\"`: string is too long: 16 bytes, the limit is 15"],
+    );
+    script(
+        "config = { missing_probes = warn } uprobe:libc:nope { }",
+        &[
+            "`uprobe:libc:nope`: warning: no function nope in /lib/libc.so.6",
+            "`uprobe:libc:nope { }`: none of the script's probes attaches to anything",
+        ],
+    );
 }
 
 #[test]
@@ -409,12 +504,23 @@ fn bounds() {
         assert_eq!(diagnostics.len(), 1, "{diagnostics:#?}");
     }
     let maps: String = (0..300).map(|n| format!("@m{n} = 1; ")).collect();
-    assert!(compile(&format!("BEGIN {{ {maps} }}")).expect_err("a bound")[0].message.contains("too many maps"));
+    assert!(
+        compile(&format!("BEGIN {{ {maps} }}")).expect_err("a bound")[0].message.contains("too many maps")
+    );
+    let variables: String = (0..300).map(|n| format!("$v{n} = 1; ")).collect();
+    let diagnostics = compile(&format!("BEGIN {{ {variables} }}")).expect_err("a bound");
+    assert!(diagnostics[0].message.contains("too many scratch variables"));
+    let statements = compile(&format!("BEGIN {{ {} }}", "@x = 1 + 2;".repeat(30_000))).expect_err("a bound");
+    assert!(statements[0].message.contains("the clause is too long"), "{statements:#?}");
     let links: String = (0..40).map(|n| format!("@m{n} = @m{}; ", n + 1)).collect();
     let diagnostics = compile(&format!("BEGIN {{ {links} @m40 = 1 }}")).expect_err("a bound");
     assert!(diagnostics[0].message.contains("too long a chain"), "{diagnostics:#?}");
     let huge = format!("BEGIN {{ }} // {}", "x".repeat(2 << 20));
     assert!(compile(&huge).expect_err("a bound")[0].message.contains("script is too long"));
+    let names = "uprobe:libc:malloc { $f = func; @ = $f == \"malloc\" } ".repeat(65);
+    assert!(compile(&names).expect_err("a bound")[0].message.contains("`malloc` is the name of 65 sites"));
+    let warnings = "uprobe:libc:malloc { $x = -1; @ = arg0 > $x; } ".repeat(500);
+    assert_eq!(compile(&warnings).expect("only warnings").1.len(), 100);
     let keys = format!("uprobe:libc:malloc {{ @x[{}] = 1 }}", ["str(arg0)"; 20].join(", "));
     assert!(compile(&keys).expect_err("a bound")[0].message.contains("has 20480 bytes, the limit is 16384"));
 }

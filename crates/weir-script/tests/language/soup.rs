@@ -5,33 +5,127 @@ use weir_script::{ast, parse};
 use crate::{compile, source};
 
 /// xorshift64*, so that the inputs are the same everywhere.
-struct Random(u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() >> 33) as usize % bound
     }
 
-    fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
+    pub(crate) fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
         items[self.below(items.len())]
     }
 }
 
 const TOKENS: &[&str] = &[
-    "BEGIN", "END", "uprobe:libc:malloc", "uprobe:./app:alloc_*", "interval:s:1", "{", "}", "{", "}", "(", ")", "[", "]",
-    ";", ";", ",", "/", "?", ":", "=", "==", "!=", "<", "<=", ">", "<<", ">>", "&&", "||", "&", "|", "^", "+", "-", "*", "%",
-    "!", "~", "++", "--", "+=", "-=", "*=", "<<=", ".", "->", "@", "@x", "@y", "@x[1]", "@y[pid, comm]", "$x", "$y", "$1",
-    "$2", "$9", "$#", "if", "else", "let", "return", "while", "config", "pid", "comm", "arg0", "func", "probe", "nsecs",
-    "count()", "sum(", "hist(", "lhist(1, 0, 10, 1)", "str(", "print(", "printf(\"%d\", ", "exit()", "delete(", "has_key(",
-    "1", "0", "-1", "0x10", "1e6", "5ms", "18446744073709551615", "\"a\"", "\"malloc\"", "\"", "(int64)", "(uint8)", "//",
-    "/*", "*/", "#", "'", "\\", "\n", "é", "\u{0}", "_",
+    "BEGIN",
+    "END",
+    "uprobe:libc:malloc",
+    "uprobe:./app:alloc_*",
+    "interval:s:1",
+    "{",
+    "}",
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    ";",
+    ";",
+    ",",
+    "/",
+    "?",
+    ":",
+    "=",
+    "==",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    "<<",
+    ">>",
+    "&&",
+    "||",
+    "&",
+    "|",
+    "^",
+    "+",
+    "-",
+    "*",
+    "%",
+    "!",
+    "~",
+    "++",
+    "--",
+    "+=",
+    "-=",
+    "*=",
+    "<<=",
+    ".",
+    "->",
+    "@",
+    "@x",
+    "@y",
+    "@x[1]",
+    "@y[pid, comm]",
+    "$x",
+    "$y",
+    "$1",
+    "$2",
+    "$9",
+    "$#",
+    "if",
+    "else",
+    "let",
+    "return",
+    "while",
+    "config",
+    "pid",
+    "comm",
+    "arg0",
+    "func",
+    "probe",
+    "nsecs",
+    "count()",
+    "sum(",
+    "hist(",
+    "lhist(1, 0, 10, 1)",
+    "str(",
+    "print(",
+    "printf(\"%d\", ",
+    "exit()",
+    "delete(",
+    "has_key(",
+    "1",
+    "0",
+    "-1",
+    "0x10",
+    "1e6",
+    "5ms",
+    "18446744073709551615",
+    "\"a\"",
+    "\"malloc\"",
+    "\"",
+    "(int64)",
+    "(uint8)",
+    "//",
+    "/*",
+    "*/",
+    "#",
+    "'",
+    "\\",
+    "\n",
+    "é",
+    "\u{0}",
+    "_",
 ];
 
 const SEEDS: &[&str] = &[
@@ -116,9 +210,45 @@ fn mutants_of_good_scripts() {
 
 #[test]
 fn small_expressions_in_all_shapes() {
-    const ATOMS: &[&str] = &["1", "-1", "arg0", "comm", "\"a\"", "func", "@m", "@k[1]", "$v", "(1, 2)", "count()", "exit()", "str(arg0)"];
-    const SHAPES: &[&str] = &["A + B", "A == B", "A && B", "A ? B : A", "!A", "-A", "(uint8)A", "str(A, B)", "A < B", "A / B", "A.0"];
-    const PLACES: &[&str] = &["@r = E", "$r = E", "print(E)", "if (E) { @z++ }", "@w[E] = 1", "printf(\"%d %s\", E, E)", "E", "@q = sum(E)", "@r += E"];
+    const ATOMS: &[&str] = &[
+        "1",
+        "-1",
+        "arg0",
+        "comm",
+        "\"a\"",
+        "func",
+        "@m",
+        "@k[1]",
+        "$v",
+        "(1, 2)",
+        "count()",
+        "exit()",
+        "str(arg0)",
+    ];
+    const SHAPES: &[&str] = &[
+        "A + B",
+        "A == B",
+        "A && B",
+        "A ? B : A",
+        "!A",
+        "-A",
+        "(uint8)A",
+        "str(A, B)",
+        "A < B",
+        "A / B",
+        "A.0",
+    ];
+    const PLACES: &[&str] = &[
+        "@r = E",
+        "$r = E",
+        "print(E)",
+        "if (E) { @z++ }",
+        "@w[E] = 1",
+        "printf(\"%d %s\", E, E)",
+        "E",
+        "@q = sum(E)",
+        "@r += E",
+    ];
     for shape in SHAPES {
         for place in PLACES {
             for a in ATOMS {
@@ -126,6 +256,70 @@ fn small_expressions_in_all_shapes() {
                     let expr = shape.replace('A', "\u{1}").replace('B', b).replace('\u{1}', a);
                     let body = place.replace('E', &expr);
                     run(&format!("uprobe:libc:*alloc {{ $v = 1; @m = 1; @k[1] = count(); {body} }}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn large_scripts_are_read_or_refused() {
+    // An eighth of what is read at all; quadratic work would show as a test that does not end.
+    let long = |piece: &str| piece.repeat((1 << 17) / piece.len());
+    let pieces = [
+        "(",
+        "{",
+        "[",
+        "!",
+        "\"",
+        "/",
+        "/ ",
+        "a",
+        "@",
+        "$",
+        "1",
+        "1+",
+        "a:",
+        "a,",
+        "BEGIN{}",
+        "if 1{}",
+        "else ",
+        "if(1){",
+        "}",
+        ";",
+        "print(1);",
+        "@a=1;",
+        "$a=1;",
+        "'",
+        "\\",
+        "\n",
+        "/*",
+        "//\n",
+        "1?",
+        "1?2:",
+        "x(",
+        "x,",
+        "-",
+        "--",
+        "+ +",
+        "\"a\"",
+        "config={",
+        "$a++;",
+        "@a[1]++;",
+        "if($a){$a=1}",
+        "@a=@b;@b=@c;",
+        "uprobe:libc:*{}",
+    ];
+    for piece in pieces {
+        for start in ["", "BEGIN { ", "BEGIN { $a = 1; ", "BEGIN / ", "config = { "] {
+            let open = format!("{start}{}", long(piece));
+            for text in [format!("{open} }}"), open] {
+                match weir_script::compile(
+                    &source(&text),
+                    &weir_script::Options::default(),
+                    &crate::world::TableWorld,
+                ) {
+                    Ok((_, diagnostics)) | Err(diagnostics) => assert!(diagnostics.len() <= 100),
                 }
             }
         }

@@ -13,7 +13,10 @@ const BINARIES: &[(&[&str], &str, &[&str])] = &[
 impl World for TableWorld {
     fn functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError> {
         let Some((_, path, functions)) = BINARIES.iter().find(|(names, _, _)| names.contains(&binary)) else {
-            return Err(WorldError { message: format!("no such binary: {binary}"), hint: Some("check the path".into()) });
+            return Err(WorldError {
+                message: format!("no such binary: {binary}"),
+                hint: Some("check the path".into()),
+            });
         };
         let fits = |name: &str| match pattern.split_once('*') {
             Some((start, end)) => name.starts_with(start) && name.ends_with(end),
