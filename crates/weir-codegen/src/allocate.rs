@@ -164,8 +164,12 @@ impl Ranges {
 
 /// The register of each virtual one, or which to spill.
 fn scan(ranges: &Ranges, spillable: u32) -> Result<Vec<Option<u8>>, Vec<u32>> {
-    let mut order: Vec<(Range, usize)> =
-        ranges.of_virtual.iter().enumerate().filter_map(|(register, range)| Some(((*range)?, register))).collect();
+    let mut order: Vec<(Range, usize)> = ranges
+        .of_virtual
+        .iter()
+        .enumerate()
+        .filter_map(|(register, range)| Some(((*range)?, register)))
+        .collect();
     order.sort_unstable_by_key(|(range, register)| (range.from, *register));
     let mut assigned: Vec<Option<u8>> = vec![None; ranges.of_virtual.len()];
     // By real register: who has it, until when.

@@ -11,7 +11,9 @@ pub enum CodegenError {
     Ring { bytes: u32 },
     #[error("{clause}: reading a per-CPU aggregation inside a probe is not supported yet ({map})")]
     ReadsPerCpu { clause: String, map: String },
-    #[error("{clause}: delete({map}): a per-CPU aggregation without a key can only be cleared, by clear({map})")]
+    #[error(
+        "{clause}: delete({map}): a per-CPU aggregation without a key can only be cleared, by clear({map})"
+    )]
     DeletesPerCpu { clause: String, map: String },
     #[error(
         "{clause}: its keys, strings and values need {bytes} bytes of stack, and a program has {max}",

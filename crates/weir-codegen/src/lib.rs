@@ -71,10 +71,11 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
         return Err(CodegenError::Ring { bytes: ring_bytes });
     }
     let maps = Maps::of(module, ring_bytes);
-    let mut programs = Vec::new();
+    let (mut programs, mut zero_bytes) = (Vec::new(), 0);
     for function in &module.functions {
         check_records(module, function, ring_bytes)?;
-        let insns = compile_function(module, function, &maps)?;
+        let (insns, zeros) = compile_function(module, function, &maps)?;
+        zero_bytes = zero_bytes.max(zeros);
         programs.push(Program { name: function.name.clone(), kind: kind(&function.trigger), insns });
     }
     let mut schema = module.schema.clone();
@@ -82,21 +83,26 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
         map.map_index = index as u32;
     }
     Ok(Compiled {
-        object: Object { maps: maps.specs, programs },
-        schema,
         ring: maps.ring,
         globals: maps.globals,
+        object: Object { maps: maps.finish(zero_bytes), programs },
+        schema,
         triggers: module.functions.iter().map(|function| function.trigger.clone()).collect(),
     })
 }
 
-/// Tries with as much on the stack as is good for speed, then with less.
-fn compile_function(module: &Module, function: &Function, maps: &Maps) -> Result<Vec<Insn>, CodegenError> {
+/// Tries with as much on the stack as is good for speed, then with less. Also gives the bytes of zeros it needs.
+fn compile_function(
+    module: &Module,
+    function: &Function,
+    maps: &Maps,
+) -> Result<(Vec<Insn>, u32), CodegenError> {
     let mut result = Err(CodegenError::Stack { clause: function.name.clone(), bytes: 0 });
     for stack_object_bytes in limits::STACK_OBJECT_BYTES {
         let mut code = lower::lower(module, function, maps, stack_object_bytes)?;
         allocate::allocate(&mut code);
-        result = assemble::assemble(&function.name, code);
+        let zero_bytes = code.zero_bytes;
+        result = assemble::assemble(&function.name, code).map(|insns| (insns, zero_bytes));
         if !matches!(result, Err(CodegenError::Stack { .. })) {
             break;
         }

@@ -62,27 +62,73 @@ pub(crate) struct Label(pub(crate) u32);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inst {
-    Mov { dst: Reg, src: Src },
+    Mov {
+        dst: Reg,
+        src: Src,
+    },
     /// The low 32 bits, zero-extended.
-    Mov32 { dst: Reg, src: Src },
-    Const64 { dst: Reg, value: i64 },
-    MapRef { dst: Reg, map: u32 },
+    Mov32 {
+        dst: Reg,
+        src: Src,
+    },
+    Const64 {
+        dst: Reg,
+        value: i64,
+    },
+    MapRef {
+        dst: Reg,
+        map: u32,
+    },
     /// Address of the one value of an array map.
-    MapValue { dst: Reg, map: u32 },
-    Address { dst: Reg, object: ObjectId, offset: i32 },
+    MapValue {
+        dst: Reg,
+        map: u32,
+    },
+    Address {
+        dst: Reg,
+        object: ObjectId,
+        offset: i32,
+    },
     /// `op` is of `insn::alu`; `signed` chooses signed division.
-    Alu { op: u8, signed: bool, dst: Reg, src: Src },
-    Load { dst: Reg, from: Place },
+    Alu {
+        op: u8,
+        signed: bool,
+        dst: Reg,
+        src: Src,
+    },
+    Load {
+        dst: Reg,
+        from: Place,
+    },
     /// `size` is of `insn::size`.
-    Store { size: u8, to: Place, src: Src },
+    Store {
+        size: u8,
+        to: Place,
+        src: Src,
+    },
     /// With `fetch`, `src` becomes the value before.
-    AtomicAdd { to: Place, src: Reg, fetch: bool },
+    AtomicAdd {
+        to: Place,
+        src: Reg,
+        fetch: bool,
+    },
     /// Stores `src` if the memory equals r0; r0 becomes the value before.
-    CompareExchange { to: Place, src: Reg },
-    Call { helper: HelperId, args: u8 },
+    CompareExchange {
+        to: Place,
+        src: Reg,
+    },
+    Call {
+        helper: HelperId,
+        args: u8,
+    },
     Jump(Label),
     /// `op` is of `insn::jmp`.
-    Branch { op: u8, a: Reg, b: Src, to: Label },
+    Branch {
+        op: u8,
+        a: Reg,
+        b: Src,
+        to: Label,
+    },
     Label(Label),
     /// The object is still wanted here.
     Touch(ObjectId),

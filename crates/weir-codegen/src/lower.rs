@@ -40,6 +40,8 @@ pub(crate) struct Code {
     pub(crate) objects: Vec<Object>,
     /// Virtual registers are 0..this.
     pub(crate) virtuals: u32,
+    /// Bytes of zeros that it needs in the `.zero` map; 0 if it does not need the map.
+    pub(crate) zero_bytes: u32,
 }
 
 /// Lowers `function`. Objects of more than `stack_object_bytes` become scratch memory.
@@ -83,6 +85,8 @@ struct Lower<'a> {
     zero_key_stored: Vec<bool>,
     /// Some record is submitted: its reader may wait for it.
     emits: bool,
+    /// The longest value that is inserted from the `.zero` map.
+    zero_bytes: u32,
 }
 
 /// How a value is held.
@@ -128,6 +132,7 @@ impl<'a> Lower<'a> {
             zero_key: None,
             zero_key_stored: vec![true; function.blocks.len()],
             emits: false,
+            zero_bytes: 0,
         }
     }
 

@@ -6,15 +6,14 @@
 //! | Count, Sum, Avg, Stats, Hist, Lhist | PERCPU_HASH | PERCPU_ARRAY |
 //!
 //! Internal: `.ring` (records, scratch memory), `.globals` (one entry, word 0: start of the session in ns) and,
-//! where a clause inserts values too long for the stack, `.zero` (one entry of zeros, as long as the longest).
+//! where a clause turns out to insert values too long for the stack, `.zero` (one entry of zeros, as long as the
+//! longest of them).
 //!
 //! Value bytes are weir-event's words, 8 bytes each.
 
 use weir_ebpf::{MapKind, MapSpec};
 use weir_event::MapSchema;
-use weir_ir::{MapId, Module, Op};
-
-use crate::limits;
+use weir_ir::Module;
 
 /// The maps of one object.
 #[derive(Debug)]
@@ -22,8 +21,8 @@ pub(crate) struct Maps {
     pub(crate) specs: Vec<MapSpec>,
     pub(crate) ring: u32,
     pub(crate) globals: u32,
-    /// There if some clause needs it.
-    pub(crate) zero: Option<u32>,
+    /// The index that `.zero` has, if it is added.
+    pub(crate) zero: u32,
 }
 
 impl Maps {
@@ -36,8 +35,16 @@ impl Maps {
         };
         let ring = internal(".ring", MapKind::RingBuf, 0, 0, ring_bytes);
         let globals = internal(".globals", MapKind::Array, 4, 8, 1);
-        let zero = longest_inserted(module).map(|bytes| internal(".zero", MapKind::Array, 4, bytes, 1));
-        Maps { specs, ring, globals, zero }
+        Maps { ring, globals, zero: globals + 1, specs }
+    }
+
+    /// Adds `.zero` if `bytes` is not 0.
+    pub(crate) fn finish(mut self, bytes: u32) -> Vec<MapSpec> {
+        if bytes > 0 {
+            let (name, kind) = (".zero".into(), MapKind::Array);
+            self.specs.push(MapSpec { name, kind, key_bytes: 4, value_bytes: bytes, max_entries: 1 });
+        }
+        self.specs
     }
 }
 
@@ -60,18 +67,4 @@ fn script_map(map: &MapSchema, max_map_keys: u32) -> MapSpec {
 /// Bytes of one value of a script map.
 pub(crate) fn value_bytes(map: &MapSchema) -> u32 {
     8 * map.value.words(map.key.is_none())
-}
-
-/// Bytes of the longest value that some clause inserts, if one is too long for the stack.
-fn longest_inserted(module: &Module) -> Option<u32> {
-    let insts = module.functions.iter().flat_map(|function| &function.blocks).flat_map(|block| &block.insts);
-    let inserted = insts.filter_map(|inst| match inst.op {
-        Op::Aggregate { map: MapId(index), .. } => Some(&module.schema.maps[index as usize]),
-        _ => None,
-    });
-    inserted
-        .filter(|map| map.key.is_some())
-        .map(value_bytes)
-        .filter(|&bytes| bytes > limits::STACK_ZERO_BYTES)
-        .max()
 }

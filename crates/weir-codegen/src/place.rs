@@ -22,8 +22,11 @@ pub(crate) fn layout<'a>(insts: impl Iterator<Item = &'a Inst>, objects: &[Objec
             span.1 = at;
         }
     }
-    let mut order: Vec<(usize, usize, usize)> =
-        wanted.iter().enumerate().filter_map(|(object, span)| span.map(|(from, to)| (from, to, object))).collect();
+    let mut order: Vec<(usize, usize, usize)> = wanted
+        .iter()
+        .enumerate()
+        .filter_map(|(object, span)| span.map(|(from, to)| (from, to, object)))
+        .collect();
     order.sort_unstable();
     let mut offsets = vec![0; objects.len()];
     let mut bytes = 0;

@@ -18,7 +18,8 @@ fn check(path: &Path) -> Result<(), String> {
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&expected, &got).map_err(|error| format!("{}: {error}", expected.display()))?;
     }
-    let want = std::fs::read_to_string(&expected).map_err(|error| format!("{}: {error}", expected.display()))?;
+    let want =
+        std::fs::read_to_string(&expected).map_err(|error| format!("{}: {error}", expected.display()))?;
     if got == want { Ok(()) } else { Err(format!("{}: expected\n{want}\ngot\n{got}", path.display())) }
 }
 

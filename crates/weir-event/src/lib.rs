@@ -7,6 +7,8 @@
 //! own offset (multiples of 8). Integers are little endian. Strings are NUL-padded byte arrays; one that fills
 //! its array has no NUL. A string that could not be read is empty, and the fault is counted.
 
+#![forbid(unsafe_code)]
+
 /// Bytes before a record's fields.
 pub const RECORD_HEADER_BYTES: u32 = 8;
 

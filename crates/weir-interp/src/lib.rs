@@ -48,7 +48,11 @@ pub enum Fault {
 }
 
 /// Runs a verified program with `frame` as its context; the answer is r0.
-pub fn run(program: &VerifiedProgram, environment: &Environment<'_>, frame: &mut Frame) -> Result<u64, Fault> {
+pub fn run(
+    program: &VerifiedProgram,
+    environment: &Environment<'_>,
+    frame: &mut Frame,
+) -> Result<u64, Fault> {
     machine::run(program.insns(), program.maps(), environment, frame, limits::VERIFIED_STEPS_MAX)
 }
 

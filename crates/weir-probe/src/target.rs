@@ -4,7 +4,7 @@
 //! way to stop it. Nothing in the target is changed here.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_rt::{LanePolicy, SiteAbi, TidSource};
@@ -105,7 +105,11 @@ impl Target {
     }
 
     pub(crate) fn bias(&self, binary: &Binary) -> Option<u64> {
-        maps::load_bias(&self.mappings, binary.identity()?, binary)
+        let path = match binary.path().strip_prefix(self.root()) {
+            Ok(inside) => Path::new("/").join(inside),
+            Err(_) => binary.path().to_owned(),
+        };
+        maps::load_bias(&self.mappings, maps::identity_of(&self.mappings, binary, &path)?, binary)
     }
 
     /// Stops the process again, or hands out the stop that it is still in.

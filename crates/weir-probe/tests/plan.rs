@@ -24,13 +24,19 @@ fn plan_all(path: &Path) -> (usize, BTreeMap<String, usize>) {
             Err(refusal) => *refused.entry(refusal.code()).or_insert(0) += 1,
         }
     }
-    eprintln!("{}: {planned} of {} in {:?}, refused: {refused:?}", path.display(), sites.len(), start.elapsed());
+    eprintln!(
+        "{}: {planned} of {} in {:?}, refused: {refused:?}",
+        path.display(),
+        sites.len(),
+        start.elapsed()
+    );
     (planned, refused)
 }
 
 #[test]
 fn most_functions_of_the_system_can_be_planned() {
-    for path in ["/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/redis-server", "/usr/bin/python3", "/bin/bash"] {
+    for path in ["/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/redis-server", "/usr/bin/python3", "/bin/bash"]
+    {
         let path = Path::new(path);
         if !path.exists() {
             testkit::skip::skip("plan", format!("{} is not installed", path.display()));

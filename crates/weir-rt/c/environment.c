@@ -21,8 +21,8 @@ u64 weir_get_smp_processor_id(void)
 {
     /* The limit of GDT entry 15 is node << 12 | cpu on every x86-64 kernel since 2.6.24: the vDSO's getcpu reads it
      * the same way where RDPID is missing. */
-    u32 limit;
-    __asm__ volatile("lsl %1, %0" : "=r"(limit) : "r"(0x7bu) : "cc");
+    u32 limit = 0;
+    __asm__ volatile("lsl %1, %0" : "+r"(limit) : "r"(0x7bu) : "cc");
     return limit & 0xfff;
 }
 

@@ -11,7 +11,9 @@ use crate::executable::{Executable, RelocKind, Relocation, Symbol};
 pub enum LinkError {
     #[error("{program}: no address for {symbol:?}")]
     Unresolved { program: String, symbol: Symbol },
-    #[error("{program}: {symbol:?} is {distance:#x} bytes from the code at offset {offset:#x}, beyond ±2 GiB")]
+    #[error(
+        "{program}: {symbol:?} is {distance:#x} bytes from the code at offset {offset:#x}, beyond ±2 GiB"
+    )]
     TooFar { program: String, symbol: Symbol, offset: u32, distance: i64 },
     #[error("{program}: a relocation at offset {offset:#x} of {bytes} bytes of code")]
     Outside { program: String, offset: u32, bytes: usize },

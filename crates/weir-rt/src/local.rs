@@ -70,7 +70,7 @@ unsafe extern "C" {
 /// Words of a [`Frame`] that the thunk copies.
 const FRAME_WORDS: usize = size_of::<Frame>() / 8;
 
-const _: () = assert!(FRAME_WORDS % 2 == 0, "the thunk keeps the stack aligned to 16 bytes");
+const _: () = assert!(FRAME_WORDS.is_multiple_of(2), "the thunk keeps the stack aligned to 16 bytes");
 
 // A program may change any register that it names in `clobbers`, so every callee-saved one is saved here. Nothing
 // but rsp is relied on after the call.

@@ -110,7 +110,11 @@ impl<'a> Space<'a> {
     pub fn map_value(&self, index: u32) -> Result<u64, Violation> {
         self.check_map(index)?;
         let map = &self.segment.layout().maps[index as usize];
-        if map.spec.kind.is_array() { Ok(self.segment.base() + map.data_offset) } else { Err(Violation::NoMap { index }) }
+        if map.spec.kind.is_array() {
+            Ok(self.segment.base() + map.data_offset)
+        } else {
+            Err(Violation::NoMap { index })
+        }
     }
 
     pub fn load(&self, address: u64, width: Width) -> Result<u64, Violation> {
@@ -183,7 +187,9 @@ impl<'a> Space<'a> {
             (helper::RINGBUF_OUTPUT, [Map(map), Bytes(data), _, Number(flags)]) => {
                 linked::ringbuf_output(map, data, *flags) as u64
             }
-            (helper::RINGBUF_RESERVE, [Map(map), Number(size), Number(flags)]) => self.reserve(map, *size, *flags),
+            (helper::RINGBUF_RESERVE, [Map(map), Number(size), Number(flags)]) => {
+                self.reserve(map, *size, *flags)
+            }
             (helper::RINGBUF_SUBMIT, [Record(record), _]) => self.finish_record(*record, false),
             (helper::RINGBUF_DISCARD, [Record(record), _]) => self.finish_record(*record, true),
             (helper::GET_ATTACH_COOKIE, _) => self.cookie,
@@ -265,7 +271,11 @@ impl<'a> Space<'a> {
     }
 
     fn check_map(&self, index: u32) -> Result<(), Violation> {
-        if (index as usize) < self.segment.layout().maps.len() { Ok(()) } else { Err(Violation::NoMap { index }) }
+        if (index as usize) < self.segment.layout().maps.len() {
+            Ok(())
+        } else {
+            Err(Violation::NoMap { index })
+        }
     }
 
     fn read_bytes(&self, address: u64, bytes: u64) -> Result<Vec<u8>, Violation> {

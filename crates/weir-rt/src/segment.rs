@@ -18,8 +18,8 @@ mod ring;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -73,7 +73,7 @@ pub struct Segment {
     layout: SegmentLayout,
     session: u64,
     descriptors: Box<[Descriptor]>,
-    rings: Box<[Mutex<RingState>]>,
+    rings: Box<[RingState]>,
     journal_entries: AtomicU32,
 }
 
@@ -91,7 +91,7 @@ impl Segment {
         let base = mapping.base();
         let session = identity.session;
         let descriptors = layout.maps.iter().map(|map| map.descriptor(base, session)).collect();
-        let rings = layout.maps.iter().map(|_| Mutex::default()).collect();
+        let rings = layout.maps.iter().map(|_| RingState::default()).collect();
         let segment =
             Segment { fd, mapping, layout, session, descriptors, rings, journal_entries: AtomicU32::new(0) };
         segment.format(identity);
@@ -165,7 +165,11 @@ impl Segment {
     /// # Panics
     /// If there are more than [`ISLANDS_MAX`] islands.
     pub fn set_place(&self, place: &Place) {
-        assert!(place.islands.len() <= ISLANDS_MAX, "at most {ISLANDS_MAX} islands, not {}", place.islands.len());
+        assert!(
+            place.islands.len() <= ISLANDS_MAX,
+            "at most {ISLANDS_MAX} islands, not {}",
+            place.islands.len()
+        );
         self.put(header::PLACE_SEGMENT, place.segment_address);
         self.put(header::PLACE_GATE, place.gate_address);
         for (n, (address, bytes)) in place.islands.iter().enumerate() {

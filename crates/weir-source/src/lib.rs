@@ -3,6 +3,8 @@
 //! In: text that a user wrote. Out: [`Diagnostic`]s that name a place in it. Rendering is here too
 //! ([`render`]), so that every front end shows errors alike. Knows nothing of any language.
 
+#![forbid(unsafe_code)]
+
 mod diagnostic;
 
 pub use crate::diagnostic::{Diagnostic, Label, Severity, render};

@@ -88,7 +88,7 @@ impl<'a> Walk<'a> {
                 found.memory = Some((value, arg));
                 Ok(())
             }
-            Arg::Size | Arg::SizeOrZero => self.size(path, arg, register, found),
+            Arg::Size | Arg::SizeOrZero => self.size(path, helper, arg, register, found),
             Arg::ConstSize => {
                 let size = self.number(path, register)?;
                 let ring = self.map_of(found)?;
@@ -118,7 +118,14 @@ impl<'a> Walk<'a> {
     }
 
     /// A size in `register`, and the memory argument before it.
-    fn size(&mut self, path: &Path, arg: Arg, register: u8, found: &mut Arguments) -> Result<(), Refusal> {
+    fn size(
+        &mut self,
+        path: &Path,
+        helper: &HelperProto,
+        arg: Arg,
+        register: u8,
+        found: &mut Arguments,
+    ) -> Result<(), Refusal> {
         let size = self.number(path, register)?;
         let Some((pointer, access)) = found.memory.take() else {
             return refuse("the helper's table has a size without memory");
@@ -129,10 +136,12 @@ impl<'a> Walk<'a> {
         if size.max > crate::limits::POINTER_OFFSET_MAX as u64 {
             return refuse(format!("the size is {size}; an upper bound within the memory must be known"));
         }
-        let (least, most) = (size.min as i64, size.max as i64);
+        let most = size.max as i64;
+        // A string may end at its first byte; what lies behind it is as it was.
+        let least = if helper.id == helper::PROBE_READ_USER_STR { size.min.min(1) } else { size.min } as i64;
         found.size_max = most;
         let naming = |refusal: Refusal| Refusal {
-            message: format!("with r{} {}", register - 1, refusal.message),
+            message: format!("for the memory in r{}, {}", register - 1, refusal.message),
             ..refusal
         };
         match access {

@@ -71,11 +71,13 @@ pub(crate) enum Precision {
 /// Follows all paths of `ops`.
 pub(crate) fn explore(ops: &[Op], maps: &[MapSpec], limits: &Limits, precision: Precision) -> At<Findings> {
     let mut walk = Walk::new(ops, maps, limits, precision);
+    walk.pending = 1;
     let mut work = vec![Work::Follow(Box::new(Path::entry()))];
     while let Some(next) = work.pop() {
         match next {
             Work::Finish(node) => walk.nodes[node].finished = true,
             Work::Follow(mut path) => {
+                walk.pending -= 1;
                 walk.follow(&mut path, &mut work).map_err(|refusal| (Some(path.at), refusal))?;
             }
         }
@@ -125,6 +127,7 @@ struct Node {
 struct Remembered {
     node: usize,
     state: State,
+    fingerprint: u64,
 }
 
 /// Where a path goes after an instruction.
@@ -133,6 +136,10 @@ pub(crate) enum Next {
     /// Both ways: to the first, while the path waits.
     Both(usize, Box<Path>),
     End,
+}
+
+fn may_not_end<T>(what: &str, limit: usize) -> Result<T, Refusal> {
+    too_big(format!("{limit} {what} and no end was found: a loop may not end, or there are too many paths"))
 }
 
 pub(crate) struct Walk<'a> {
@@ -145,6 +152,8 @@ pub(crate) struct Walk<'a> {
     remembered: Vec<Option<Vec<Remembered>>>,
     remembered_count: usize,
     explored: u32,
+    /// Branches that wait.
+    pending: usize,
     last_id: u32,
     pub(crate) seen: Vec<Seen>,
     stack_deepest: i64,
@@ -168,6 +177,7 @@ impl<'a> Walk<'a> {
             remembered,
             remembered_count: 0,
             explored: 0,
+            pending: 0,
             last_id: 0,
             seen: vec![Seen::default(); ops.len()],
             stack_deepest: 0,
@@ -186,9 +196,10 @@ impl<'a> Walk<'a> {
             match self.step(path)? {
                 Next::To(at) => path.at = at,
                 Next::Both(at, waiting) => {
-                    if work.len() >= 2 * self.limits.pending_branches_max {
-                        return too_big(self.may_not_end("branches wait", self.limits.pending_branches_max));
+                    if self.pending >= self.limits.pending_branches_max {
+                        return may_not_end("branches wait", self.limits.pending_branches_max);
                     }
+                    self.pending += 1;
                     work.push(Work::Follow(waiting));
                     path.at = at;
                 }
@@ -200,15 +211,9 @@ impl<'a> Walk<'a> {
     fn count(&mut self) -> Result<(), Refusal> {
         self.explored += 1;
         if self.explored > self.limits.explored_insns_max {
-            return too_big(
-                self.may_not_end("instructions were followed", self.limits.explored_insns_max as usize),
-            );
+            return may_not_end("instructions were followed", self.limits.explored_insns_max as usize);
         }
         Ok(())
-    }
-
-    fn may_not_end(&self, what: &str, limit: usize) -> String {
-        format!("{limit} {what} and no end was found: a loop may not end, or there are too many paths")
     }
 
     /// At a jump target: true if the path needs not be followed further; else remembers its state.
@@ -232,13 +237,14 @@ impl<'a> Walk<'a> {
             // A state that is not remembered costs time later, nothing else.
             return Ok(false);
         }
-        here.push(Remembered { node, state: path.state.clone() });
+        here.push(Remembered { node, state: path.state.clone(), fingerprint: path.state.fingerprint() });
         Ok(false)
     }
 
     /// A finished path covers this one. Refused where an unfinished one is this one: a loop without progress.
     fn covered(&mut self, path: &Path) -> Result<bool, Refusal> {
         let Some(here) = &self.remembered[path.at] else { return Ok(false) };
+        let fingerprint = path.state.fingerprint();
         for old in here.iter().rev() {
             if self.nodes[old.node].finished {
                 let read = self.nodes[old.node].read;
@@ -246,7 +252,8 @@ impl<'a> Walk<'a> {
                     self.read(path, read);
                     return Ok(true);
                 }
-            } else if covers(&old.state, &path.state, EVERYWHERE)
+            } else if old.fingerprint == fingerprint
+                && covers(&old.state, &path.state, EVERYWHERE)
                 && covers(&path.state, &old.state, EVERYWHERE)
             {
                 return refuse(

@@ -9,7 +9,7 @@
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller;
 //! - changes per-CPU memory by non-fetching atomics alone (an engine does these on a CPU's own lane).
 //!
-//! Method: [`decode`] checks what needs no path; [`explore`] follows every path over abstract values, as the
+//! Method: `decode` checks what needs no path; `explore` follows every path over abstract values, as the
 //! kernel's verifier does. Where that takes too long, a second run joins the numbers of paths that meet.
 //!
 //! Deliberately not here: functions inside a program, tail calls, `may_goto`, packet loads, kernel functions:

@@ -34,8 +34,8 @@ pub(crate) const STACK_BYTES: i64 = 512;
 /// sums of offsets could wrap.
 pub(crate) const POINTER_OFFSET_MAX: i64 = 1 << 29;
 
-/// Most bytes of a map's key (Linux: MAX_BPF_STACK, because keys come from the stack).
-pub(crate) const KEY_BYTES_MAX: u32 = 512;
+/// Most bytes of a map's key. A key may come from a ring record or another map, so the stack is no bound.
+pub(crate) const KEY_BYTES_MAX: u32 = 1 << 16;
 
 /// Most bytes of a map's value: every offset inside is a legal pointer offset.
 pub(crate) const VALUE_BYTES_MAX: u32 = 1 << 28;

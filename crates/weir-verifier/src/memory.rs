@@ -190,16 +190,6 @@ impl Walk<'_> {
 
 /// The slots of which every byte lies in the `bytes` bytes at `off`.
 fn whole_slots(off: i64, bytes: i64) -> Places {
-    let (start, end) = (off.next_multiple_of_8(), (off + bytes).div_euclid(8) * 8);
+    let (start, end) = ((off + 7).div_euclid(8) * 8, (off + bytes).div_euclid(8) * 8);
     if start < end { stack_places(start, end - start) } else { 0 }
-}
-
-trait Align {
-    fn next_multiple_of_8(self) -> Self;
-}
-
-impl Align for i64 {
-    fn next_multiple_of_8(self) -> i64 {
-        (self + 7).div_euclid(8) * 8
-    }
 }

@@ -181,6 +181,22 @@ impl State {
             .find(|at| bytes_of(self.slot(slot_of(*at)))[at.rem_euclid(8) as usize] == Byte::Uninit)
     }
 
+    /// A number that is equal for states that differ in nothing but ids, and seldom for others.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let registers = self.registers.iter().map(|value| fingerprint(*value));
+        let slots = self.stack.iter().map(|slot| match slot {
+            Slot::Spilled(value) => fingerprint(*value),
+            Slot::Bytes(all) => all.iter().fold(1, |sum, byte| match byte {
+                Byte::Uninit => mixed(sum, 256),
+                Byte::Unknown => mixed(sum, 257),
+                Byte::Known(byte) => mixed(sum, (*byte).into()),
+            }),
+        });
+        // A stack that ends in slots never written is the same as one without them.
+        let never_written = [Byte::Uninit; 8].iter().fold(1, |sum, _| mixed(sum, 256));
+        registers.chain(slots.filter(|slot| *slot != never_written)).fold(0, mixed)
+    }
+
     /// A state that holds both: numbers that differ become `unknown` or, at first, their hull. None where the
     /// two differ in more than numbers.
     pub(crate) fn join(&self, other: &State, unknown: bool) -> Option<State> {
@@ -199,6 +215,29 @@ impl State {
         }
         Some(joined)
     }
+}
+
+fn fingerprint(value: Value) -> u64 {
+    let number = |kind: u64, scalar: Scalar| {
+        let Scalar { min, max, smin, smax, bits } = scalar;
+        [min, max, smin as u64, smax as u64, bits.value, bits.mask].into_iter().fold(kind, mixed)
+    };
+    match value {
+        Value::Uninit => 2,
+        Value::Scalar(scalar) => number(3, scalar),
+        Value::Stack(off) => mixed(4, off as u64),
+        Value::Context => 5,
+        Value::Map(index) => mixed(6, index.into()),
+        Value::Element { map, offset } => number(mixed(7, map.into()), offset),
+        Value::ElementOrNull { map, .. } => mixed(8, map.into()),
+        Value::Record { size, offset, .. } => number(mixed(9, size.into()), offset),
+        Value::RecordOrNull { size, .. } => mixed(10, size.into()),
+    }
+}
+
+/// One step of a hash: multiply and rotate, with the odd constant of the golden ratio.
+fn mixed(sum: u64, next: u64) -> u64 {
+    (sum.rotate_left(5) ^ next).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn join_values(mine: Value, theirs: Value, unknown: bool) -> Option<Value> {

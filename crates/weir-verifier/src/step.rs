@@ -198,14 +198,12 @@ impl Walk<'_> {
         }
         let fetch = operation & atomic::FETCH != 0;
         if let Place::Stack(off) = self.access(path, base, off, bytes, Access::Atomic { fetch })? {
-            if let pointer @ (Value::Stack(_) | Value::Context | Value::Map(_)) =
-                self.load_stack(path, off, bytes)?
-            {
-                return refuse(format!("an atomic operation on {} in the stack", self.describe(pointer)));
+            match self.load_stack(path, off, bytes)? {
+                Value::Scalar(_) => {}
+                pointer => {
+                    return refuse(format!("an atomic operation on {} in the stack", self.describe(pointer)));
+                }
             }
-            let Value::Scalar(_) = self.load_stack(path, off, bytes)? else {
-                return refuse("an atomic operation on a pointer in the stack");
-            };
             self.store_stack(path, off, bytes, Value::Scalar(Scalar::UNKNOWN));
         }
         if fetch {

@@ -6,7 +6,7 @@
 
 /// The set of all numbers that agree with `value` on the bits that are 0 in `mask`.
 /// Invariant: `value & mask == 0`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tnum {
     pub(crate) value: u64,
     /// The unknown bits.

@@ -43,7 +43,7 @@ const SAFE: &[(&str, &str)] = &[
     // A call of every helper that needs no map.
     ("", "r6 = r1; call ktime_get_ns; call get_smp_processor_id; call get_current_pid_tgid; r1 = r6; call 174; exit"),
     ("", "r1 = r10; r1 += -16; r2 = 16; call get_current_comm; r0 = *(u8 *)(r10 - 16); exit"),
-    (UNKNOWN, "r1 = r10; r1 += -64; r2 = 64; r3 = r6; call probe_read_user_str; r0 = *(u64 *)(r10 - 64); exit"),
+    (UNKNOWN, "r1 = r10; r1 += -64; r2 = 64; r3 = r6; call probe_read_user_str; r0 = *(u8 *)(r10 - 64); exit"),
     (UNKNOWN, "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read_user; r0 = *(u64 *)(r10 - 8); exit"),
     // Lookups.
     (LOOKUP, "if r0 == 0 goto +1; r0 = *(u64 *)(r0 + 8); exit"),
@@ -216,6 +216,15 @@ fn many_branches_are_followed_within_the_limits() {
     let live = diamonds(40, &|index| format!("*(u64 *)(r10 - {}) = {index}", 8 + index * 8));
     let after: String = (0..40).map(|index| format!("r0 = *(u64 *)(r10 - {})\n", 8 + index * 8)).collect();
     accepted(&format!("{UNKNOWN}\n{before}{live}{after}exit"));
+}
+
+/// Rounds of a loop are not branches that wait.
+#[test]
+fn long_loops_with_branches_inside_are_followed() {
+    accepted(&format!(
+        "{UNKNOWN}; r0 = 0; here: r0 += 1; if r0 != 30000 goto here; if r6 == 0 goto +1; r0 = 1; exit"
+    ));
+    accepted("r0 = 0; here: r1 = r0; r1 &= 1; if r1 == 0 goto +0; r0 += 1; if r0 != 100000 goto here; exit");
 }
 
 #[test]

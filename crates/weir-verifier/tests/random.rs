@@ -2,11 +2,13 @@
 //! has the facts that were found.
 
 mod generate;
+mod worlds;
 
-use weir_ebpf::asm;
+use weir_ebpf::{Insn, MapKind, MapSpec, Object, asm};
 use weir_verifier::{Limits, verify};
 
-use crate::generate::{MAPS, Random, Worlds, program};
+use crate::generate::{MAPS, program};
+use crate::worlds::{Random, Worlds};
 
 /// Programs tried; about a third is accepted.
 const PROGRAMS: usize = 30_000;
@@ -31,9 +33,64 @@ fn accepted_programs_stay_inside() {
         for _ in 0..RUNS {
             let frame = random.frame();
             let text = || asm::print(&object);
-            worlds.check(&verified, &frame, &text);
+            let [here, elsewhere, with_facts] = worlds.run(&verified, &frame, &text);
+            assert_eq!(here, elsewhere, "an address is in the result\n{}", text());
+            assert_eq!(here, with_facts, "a fact does not hold\n{}", text());
         }
     }
     eprintln!("{accepted} of {PROGRAMS} random programs accepted");
     assert!(accepted >= ACCEPTED_MIN, "only {accepted} of {PROGRAMS} random programs were accepted");
+}
+
+/// Bytes from anywhere are judged: no panic, no hang.
+#[test]
+fn any_bytes_are_judged() {
+    let maps = asm::parse(MAPS).expect("is assembly text").maps;
+    let limits = Limits { explored_insns_max: 5_000, ..Limits::default() };
+    let mut random = Random(9);
+    let mut accepted = 0;
+    for _ in 0..60_000 {
+        let mut object = program(&mut random, 2);
+        let insns = &mut object.programs[0].insns;
+        // Most keep the first instructions, so that there is something to work on.
+        insns.truncate(random.below(insns.len() + 1));
+        for _ in 0..random.below(12) {
+            let mut insn = Insn::from_bytes(random.next().to_le_bytes());
+            match random.below(4) {
+                0 => {}
+                1 => insn = Insn { off: 0, imm: 0, ..insn },
+                2 => {
+                    insn =
+                        Insn { src: 0, off: random.below(9) as i16 - 4, imm: random.below(99) as i32, ..insn }
+                }
+                _ => insn = Insn { opcode: 0x85, dst: 0, src: 0, off: 0, imm: random.below(180) as i32 },
+            }
+            insns.push(Insn { dst: insn.dst % 12, src: insn.src % 12, ..insn });
+        }
+        insns.extend([Insn { opcode: 0xb7, ..Insn::default() }, Insn { opcode: 0x95, ..Insn::default() }]);
+        accepted += usize::from(verify(&object.programs[0], &maps, &limits).is_ok());
+        let hostile_maps = hostile_maps(&mut random, &object);
+        let _ =
+            verify(&object.programs[0], &hostile_maps, &limits).map_err(|rejection| rejection.to_string());
+    }
+    assert!(accepted > 1_000, "only {accepted} accepted");
+}
+
+fn hostile_maps(random: &mut Random, object: &Object) -> Vec<MapSpec> {
+    let count = random.below(object.maps.len() + 1);
+    let hostile = |map: &MapSpec| {
+        let number = |random: &mut Random| match random.below(3) {
+            0 => random.number() as u32,
+            1 => 4,
+            _ => 1 << random.below(32),
+        };
+        MapSpec {
+            name: map.name.clone(),
+            kind: random.pick(&MapKind::ALL),
+            key_bytes: number(random),
+            value_bytes: number(random),
+            max_entries: number(random),
+        }
+    };
+    object.maps[..count].iter().map(hostile).collect()
 }

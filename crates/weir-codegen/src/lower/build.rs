@@ -43,6 +43,10 @@ impl Lower<'_> {
         ObjectId(self.objects.len() as u32 - 1)
     }
 
+    pub(super) fn in_scratch(&self, object: ObjectId) -> bool {
+        self.objects[object.0 as usize].area == Area::Scratch
+    }
+
     pub(super) fn context(&mut self) -> Reg {
         match self.context {
             Some(context) => context,

@@ -27,11 +27,18 @@ impl Lower<'_> {
         match &schema.value {
             MapValue::Plain(Type::Str { bytes }) => Ok(self.get_string(map, key, *bytes)),
             MapValue::Plain(_) => Ok(Held::Reg(self.get_word(map, key))),
-            MapValue::Min { signed } => Ok(Held::Reg(self.get_extreme(map, key, super::aggregate::min_mask(*signed)))),
-            MapValue::Max { signed } => Ok(Held::Reg(self.get_extreme(map, key, super::aggregate::max_mask(*signed)))),
+            MapValue::Min { signed } => {
+                Ok(Held::Reg(self.get_extreme(map, key, super::aggregate::min_mask(*signed))))
+            }
+            MapValue::Max { signed } => {
+                Ok(Held::Reg(self.get_extreme(map, key, super::aggregate::max_mask(*signed))))
+            }
             _ => {
                 debug_assert!(matches!(ty, Type::Int { .. }), "an aggregation reads as an integer");
-                Err(CodegenError::ReadsPerCpu { clause: self.function.name.clone(), map: schema.name.clone() })
+                Err(CodegenError::ReadsPerCpu {
+                    clause: self.function.name.clone(),
+                    map: schema.name.clone(),
+                })
             }
         }
     }
@@ -105,7 +112,10 @@ impl Lower<'_> {
             self.lookup(map, key);
             R0
         } else if schema.value.is_per_cpu() {
-            return Err(CodegenError::ReadsPerCpu { clause: self.function.name.clone(), map: schema.name.clone() });
+            return Err(CodegenError::ReadsPerCpu {
+                clause: self.function.name.clone(),
+                map: schema.name.clone(),
+            });
         } else {
             let flag = value_bytes(schema) as i32 - 8;
             let value = self.scalar(map);
@@ -132,6 +142,9 @@ impl Lower<'_> {
         }
         let key = self.key(map, key);
         let bytes = ty.bytes();
+        if self.in_scratch(key) && bytes > self.stack_object_bytes {
+            return self.set_behind_long_key(map, key, value, bytes);
+        }
         let memory = match self.held[value.0 as usize] {
             Held::Memory(object) if self.function.ty(value).bytes() == bytes => object,
             _ => {
@@ -146,6 +159,26 @@ impl Lower<'_> {
         self.touch(key);
     }
 
+    /// The kernel takes only one argument out of a ring's record. Where both key and value are long, a new key gets
+    /// zeros first, and then the value is copied in.
+    fn set_behind_long_key(&mut self, map: MapId, key: ObjectId, value: Value, bytes: u32) {
+        let from = match self.held[value.0 as usize] {
+            Held::Deferred(_) => Some(self.string_object(value)),
+            _ => None,
+        };
+        let full = self.label();
+        self.find_or_insert(map, key, full);
+        let to = self.fresh();
+        self.mov(to, R0);
+        match from {
+            Some(object) => {
+                self.copy_padded(Place::Reg(to, 0), object, self.function.ty(value).bytes(), bytes)
+            }
+            None => self.write_string(value, Place::Reg(to, 0), bytes),
+        }
+        self.insts.push(Inst::Label(full));
+    }
+
     fn set_scalar(&mut self, map: MapId, value: Value, ty: &Type) {
         let bytes = ty.bytes();
         if matches!(ty, Type::Str { .. }) {
@@ -157,10 +190,7 @@ impl Lower<'_> {
             let to = self.scalar(map);
             match held {
                 Some(object) => {
-                    let have = self.function.ty(value).bytes();
-                    self.copy(Place::Reg(to, 0), Place::Object(object, 0), have);
-                    self.zero(Place::Reg(to, have as i32), bytes - have);
-                    self.touch(object);
+                    self.copy_padded(Place::Reg(to, 0), object, self.function.ty(value).bytes(), bytes)
                 }
                 None => self.write_string(value, Place::Reg(to, 0), bytes),
             }
@@ -235,6 +265,10 @@ impl Lower<'_> {
     /// Leaves the value's address in r0; jumps to `full` if there is no room for it.
     pub(super) fn lookup_or_insert(&mut self, map: MapId, key: &[Value], full: Label) {
         let key = self.key(map, key);
+        self.find_or_insert(map, key, full);
+    }
+
+    fn find_or_insert(&mut self, map: MapId, key: ObjectId, full: Label) {
         let lookup = [Arg::Map(map.0), Arg::Object(key)];
         let found = self.label();
         self.call(helper::MAP_LOOKUP_ELEM, &lookup);
@@ -246,9 +280,9 @@ impl Lower<'_> {
             let args = [lookup[0], lookup[1], Arg::Object(zeros), Arg::Imm(NOEXIST)];
             self.call(helper::MAP_UPDATE_ELEM, &args);
         } else {
-            // SANITY: `Maps` makes `.zero` if any clause aggregates into a keyed map with values this long.
-            let zeros = Arg::MapValue(self.maps.zero.expect("long values have their zeros"));
-            self.call(helper::MAP_UPDATE_ELEM, &[lookup[0], lookup[1], zeros, Arg::Imm(NOEXIST)]);
+            self.zero_bytes = self.zero_bytes.max(bytes);
+            let args = [lookup[0], lookup[1], Arg::MapValue(self.maps.zero), Arg::Imm(NOEXIST)];
+            self.call(helper::MAP_UPDATE_ELEM, &args);
         }
         self.call(helper::MAP_LOOKUP_ELEM, &lookup);
         self.skip_if_null(full);

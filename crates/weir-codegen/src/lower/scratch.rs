@@ -53,13 +53,16 @@ pub(super) fn finish(mut lower: Lower<'_>, mut segments: Vec<Vec<Inst>>) -> Resu
     insts.push(Inst::Label(leave));
     insts.push(Inst::Mov { dst: R0, src: Src::Imm(0) });
     insts.push(Inst::Exit);
-    Ok(Code { insts, objects: lower.objects, virtuals: lower.virtuals })
+    Ok(Code { insts, objects: lower.objects, virtuals: lower.virtuals, zero_bytes: lower.zero_bytes })
 }
 
 /// The block in which scratch memory is reserved, if any object is in it.
 fn scratch_block(lower: &Lower<'_>, segments: &[Vec<Inst>]) -> Option<BlockId> {
     let in_scratch = |object: ObjectId| lower.objects[object.0 as usize].area == Area::Scratch;
-    let users = segments.iter().enumerate().filter(|(_, insts)| insts.iter().filter_map(Inst::object).any(in_scratch));
+    let users = segments
+        .iter()
+        .enumerate()
+        .filter(|(_, insts)| insts.iter().filter_map(Inst::object).any(in_scratch));
     let users: Vec<BlockId> = users.map(|(index, _)| BlockId(index as u32)).collect();
     let dominators = &lower.dominators;
     let mut at = users.into_iter().reduce(|a, b| dominators.common(a, b))?;
@@ -98,8 +101,8 @@ fn reserve(
     }
     let scratch = lower.fresh();
     for (index, insts) in segments.iter_mut().enumerate() {
-        let dominated =
-            lower.dominators.is_reachable(BlockId(index as u32)) && lower.dominators.dominates(block, BlockId(index as u32));
+        let dominated = lower.dominators.is_reachable(BlockId(index as u32))
+            && lower.dominators.dominates(block, BlockId(index as u32));
         let old = std::mem::take(insts);
         for inst in old {
             push_placed(insts, inst, &lower.objects, &offsets, scratch);

@@ -22,14 +22,17 @@ impl Lower<'_> {
         let have = self.function.ty(value).bytes();
         match self.held[value.0 as usize].clone() {
             Held::Text(text) => self.write_text(&text, to, bytes),
-            Held::Memory(object) => {
-                self.copy(to, Place::Object(object, 0), have);
-                self.zero(to.plus(have), bytes - have);
-                self.touch(object);
-            }
+            Held::Memory(object) => self.copy_padded(to, object, have, bytes),
             Held::Deferred(op) => self.produce_string(&op, have, to, bytes),
             other => unreachable!("v{} is {other:?}, no string", value.0),
         }
+    }
+
+    /// Copies `have` bytes of an object, and zeros up to `bytes`.
+    pub(super) fn copy_padded(&mut self, to: Place, object: ObjectId, have: u32, bytes: u32) {
+        self.copy(to, Place::Object(object, 0), have);
+        self.zero(to.plus(have), bytes - have);
+        self.touch(object);
     }
 
     /// Runs `op`, whose result has `have` bytes, into memory of `bytes`.
@@ -90,7 +93,9 @@ impl Lower<'_> {
         if let Held::Memory(object) = self.held[value.0 as usize] {
             return object;
         }
-        let Type::Str { bytes } = *self.function.ty(value) else { unreachable!("a string has a string type") };
+        let Type::Str { bytes } = *self.function.ty(value) else {
+            unreachable!("a string has a string type")
+        };
         let object = self.object(bytes);
         self.write_string(value, Place::Object(object, 0), bytes);
         object
@@ -116,7 +121,7 @@ impl Lower<'_> {
         let have = self.function.ty(value).bytes() / 8;
         let object = self.string_object(value);
         let mut words = text_words(text);
-        if text.len() % 8 == 0 {
+        if text.len().is_multiple_of(8) {
             words.push(0);
         }
         let (common, beyond) = words.split_at(words.len().min(have as usize));

@@ -44,13 +44,13 @@ pub(super) unsafe fn load(address: u64, width: Width) -> u64 {
     unsafe {
         match width {
             Width::B1 => byte(address).load(Ordering::Relaxed).into(),
-            Width::B2 if address % 2 == 0 => {
+            Width::B2 if address.is_multiple_of(2) => {
                 AtomicU16::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize))
                     .load(Ordering::Relaxed)
                     .into()
             }
-            Width::B4 if address % 4 == 0 => half(address).load(Ordering::Relaxed).into(),
-            Width::B8 if address % 8 == 0 => word(address).load(Ordering::Relaxed),
+            Width::B4 if address.is_multiple_of(4) => half(address).load(Ordering::Relaxed).into(),
+            Width::B8 if address.is_multiple_of(8) => word(address).load(Ordering::Relaxed),
             _ => (0..width.bytes())
                 .fold(0, |value, n| value | u64::from(byte(address + n).load(Ordering::Relaxed)) << (8 * n)),
         }
@@ -66,12 +66,12 @@ pub(super) unsafe fn store(address: u64, width: Width, value: u64) {
     unsafe {
         match width {
             Width::B1 => byte(address).store(value as u8, Ordering::Relaxed),
-            Width::B2 if address % 2 == 0 => {
+            Width::B2 if address.is_multiple_of(2) => {
                 AtomicU16::from_ptr(std::ptr::with_exposed_provenance_mut(address as usize))
                     .store(value as u16, Ordering::Relaxed);
             }
-            Width::B4 if address % 4 == 0 => half(address).store(value as u32, Ordering::Relaxed),
-            Width::B8 if address % 8 == 0 => word(address).store(value, Ordering::Relaxed),
+            Width::B4 if address.is_multiple_of(4) => half(address).store(value as u32, Ordering::Relaxed),
+            Width::B8 if address.is_multiple_of(8) => word(address).store(value, Ordering::Relaxed),
             _ => (0..width.bytes())
                 .for_each(|n| byte(address + n).store((value >> (8 * n)) as u8, Ordering::Relaxed)),
         }

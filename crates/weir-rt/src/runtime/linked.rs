@@ -26,7 +26,13 @@ unsafe extern "C" {
     fn weir_ringbuf_reserve(map: *const Descriptor, size: u64, flags: u64) -> u64;
     fn weir_ringbuf_submit(record: *mut u8, flags: u64) -> u64;
     fn weir_ringbuf_discard(record: *mut u8, flags: u64) -> u64;
-    fn weir_hash_dump(map: *const Descriptor, bucket: u64, out: *mut u64, capacity: u64, entry_words: u64) -> i64;
+    fn weir_hash_dump(
+        map: *const Descriptor,
+        bucket: u64,
+        out: *mut u64,
+        capacity: u64,
+        entry_words: u64,
+    ) -> i64;
     fn weir_hash_bucket(map: *const Descriptor, key: *const u8) -> u64;
     static weir_island: LinkedIsland;
 }
@@ -125,21 +131,22 @@ pub(crate) fn hash_bucket(map: &Descriptor, key: &[u8]) -> u32 {
     unsafe { weir_hash_bucket(map, key.as_ptr()) as u32 }
 }
 
-/// The entries of one bucket, `entry_words` words each: node index, key, value summed over lanes. Empty where the
-/// bucket never held still (counted as contended).
-pub(crate) fn hash_dump(map: &Descriptor, bucket: u32, entry_words: usize) -> Vec<u64> {
+/// The entries of one bucket, `entry_words` words each: node index, key, value summed over lanes. `None` where the
+/// bucket never held still, or is no chain (counted as contended or corrupt).
+pub(crate) fn hash_dump(map: &Descriptor, bucket: u32, entry_words: usize) -> Option<Vec<u64>> {
     let expected = 1 + (map.key_stride as usize + map.value_bytes.next_multiple_of(8) as usize) / 8;
     assert_eq!(entry_words, expected, "words of an entry");
     let mut capacity = 4;
     loop {
         let mut out = vec![0; capacity * entry_words];
         // SAFETY: `out` holds `capacity` entries of the size asserted above; the map's memory is mapped.
-        let found =
-            unsafe { weir_hash_dump(map, bucket.into(), out.as_mut_ptr(), capacity as u64, entry_words as u64) };
-        let found = usize::try_from(found).unwrap_or(0);
+        let found = unsafe {
+            weir_hash_dump(map, bucket.into(), out.as_mut_ptr(), capacity as u64, entry_words as u64)
+        };
+        let found = usize::try_from(found).ok()?;
         if found <= capacity {
             out.truncate(found * entry_words);
-            return out;
+            return Some(out);
         }
         // LIMIT: STEPS_MAX of c/hash.h bounds `found`.
         capacity = found;

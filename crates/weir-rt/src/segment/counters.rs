@@ -39,7 +39,8 @@ pub struct MapCounters {
 
 impl Counters {
     pub(super) fn read(segment: &Segment) -> Counters {
-        let word = |n: usize| segment.mapping().word((header::COUNTERS + n * 8) as u64).load(Ordering::Relaxed);
+        let word =
+            |n: usize| segment.mapping().word((header::COUNTERS + n * 8) as u64).load(Ordering::Relaxed);
         Counters {
             slow_reads: word(counter::SLOW_READS),
             read_faults: word(counter::READ_FAULTS),

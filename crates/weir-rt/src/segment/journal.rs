@@ -133,7 +133,13 @@ fn parse_entry(bytes: &[u8]) -> Option<JournalEntry> {
     }
     let old = bytes[journal::OLD..journal::OLD + len].to_vec();
     let new = bytes[journal::NEW..journal::NEW + len].to_vec();
-    (word(journal::CHECK) == check(address, &old, &new)).then_some(JournalEntry { address, len, state, old, new })
+    (word(journal::CHECK) == check(address, &old, &new)).then_some(JournalEntry {
+        address,
+        len,
+        state,
+        old,
+        new,
+    })
 }
 
 /// Covers what `set_state` does not change.

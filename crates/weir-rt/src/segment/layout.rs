@@ -6,7 +6,9 @@
 use thiserror::Error;
 use weir_ebpf::{MapKind, MapSpec};
 
-use crate::abi::{self, CONTROL_BYTES, HEADER_BYTES, JOURNAL_ENTRY_BYTES, NODE_HEADER_BYTES, NODE_SMALL_VALUE};
+use crate::abi::{
+    self, CONTROL_BYTES, HEADER_BYTES, JOURNAL_ENTRY_BYTES, NODE_HEADER_BYTES, NODE_SMALL_VALUE,
+};
 use crate::limits;
 
 /// Where everything is. Offsets are from the start of the segment.
@@ -78,7 +80,8 @@ impl SegmentLayout {
             return Err(LayoutError::Journal { capacity: journal_capacity });
         }
         let journal_offset = HEADER_BYTES as u64;
-        let mut end = round_up(journal_offset + u64::from(journal_capacity) * JOURNAL_ENTRY_BYTES as u64, PAGE);
+        let mut end =
+            round_up(journal_offset + u64::from(journal_capacity) * JOURNAL_ENTRY_BYTES as u64, PAGE);
         let mut placed = Vec::with_capacity(maps.len());
         for spec in maps {
             check(spec)?;
@@ -164,7 +167,9 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             return Ok(());
         }
         MapKind::Array | MapKind::PerCpuArray => within("the key size", spec.key_bytes, 4, 4)?,
-        MapKind::Hash | MapKind::PerCpuHash => within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?,
+        MapKind::Hash | MapKind::PerCpuHash => {
+            within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?
+        }
     }
     within("the value size", spec.value_bytes, 1, limits::VALUE_BYTES_MAX)?;
     within("max_entries", spec.max_entries, 1, limits::ENTRIES_MAX)

@@ -15,6 +15,7 @@ use weir_ebpf::MapKind;
 
 use super::{MapLayout, Segment};
 use crate::abi::control;
+use crate::limits::{SURPLUS_MAX, UNREADABLE_BUCKETS_MAX};
 use crate::runtime::linked;
 
 /// One map of a segment.
@@ -124,7 +125,12 @@ impl<'a> MapView<'a> {
             return Err(MapError::Invalid);
         }
         if !spec.kind.is_per_cpu() {
-            return MapError::from_status(linked::map_update(self.segment.descriptor(self.index), key, value, flags));
+            return MapError::from_status(linked::map_update(
+                self.segment.descriptor(self.index),
+                key,
+                value,
+                flags,
+            ));
         }
         self.update_per_cpu(key, value, flags)
     }
@@ -161,7 +167,9 @@ impl<'a> MapView<'a> {
                     });
                 }
             }
-            MapKind::PerCpuArray => (0..map.spec.max_entries).for_each(|index| self.subtract_sums(index.into())),
+            MapKind::PerCpuArray => {
+                (0..map.spec.max_entries).for_each(|index| self.subtract_sums(index.into()))
+            }
             MapKind::Hash => {
                 let zeros = vec![0; map.spec.value_bytes as usize];
                 for entry in self.hash_entries() {
@@ -199,7 +207,8 @@ impl<'a> MapView<'a> {
         for entry in self.hash_entries() {
             self.subtract_sums(entry.node);
             let bucket = linked::hash_bucket(self.segment.descriptor(self.index), &entry.key);
-            let is_same = self.bucket(bucket).iter().any(|now| now.node == entry.node && now.key == entry.key);
+            let is_same =
+                self.bucket(bucket).iter().any(|now| now.node == entry.node && now.key == entry.key);
             if !is_same {
                 let counter = self.layout().offset + control::CONTENDED;
                 self.segment.mapping().word(counter).fetch_add(1, Ordering::Relaxed);
@@ -244,30 +253,42 @@ impl<'a> MapView<'a> {
         let map = self.layout();
         let mut seen = HashSet::new();
         let mut entries: Vec<BucketEntry> = Vec::new();
+        let (mut surplus, mut unreadable) = (0, 0);
         for bucket in 0..map.buckets {
-            for entry in self.bucket(bucket) {
+            let Some(found) = self.try_bucket(bucket) else {
+                unreadable += 1;
+                continue;
+            };
+            for entry in found {
                 // A sound map has each key once, and no more keys than this.
                 if entries.len() < map.spec.max_entries as usize && seen.insert(entry.key.clone()) {
                     entries.push(entry);
+                } else {
+                    surplus += 1;
                 }
+            }
+            if surplus > SURPLUS_MAX || unreadable > UNREADABLE_BUCKETS_MAX {
+                break;
             }
         }
         entries
     }
 
     fn bucket(&self, bucket: u32) -> Vec<BucketEntry> {
+        self.try_bucket(bucket).unwrap_or_default()
+    }
+
+    fn try_bucket(&self, bucket: u32) -> Option<Vec<BucketEntry>> {
         let map = self.layout();
         let key_words = (map.key_stride / 8) as usize;
         let entry_words = 1 + key_words + map.value_words() as usize;
-        let words = linked::hash_dump(self.segment.descriptor(self.index), bucket, entry_words);
-        words
-            .chunks_exact(entry_words)
-            .map(|entry| BucketEntry {
-                node: entry[0],
-                key: bytes(&entry[1..1 + key_words], map.spec.key_bytes),
-                value: bytes(&entry[1 + key_words..], map.spec.value_bytes),
-            })
-            .collect()
+        let words = linked::hash_dump(self.segment.descriptor(self.index), bucket, entry_words)?;
+        let entries = words.chunks_exact(entry_words).map(|entry| BucketEntry {
+            node: entry[0],
+            key: bytes(&entry[1..1 + key_words], map.spec.key_bytes),
+            value: bytes(&entry[1 + key_words..], map.spec.value_bytes),
+        });
+        Some(entries.collect())
     }
 }
 

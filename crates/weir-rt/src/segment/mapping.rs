@@ -27,7 +27,10 @@ impl Mapping {
 
     /// The 8-byte word at `offset`.
     pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
-        assert!(offset % 8 == 0 && offset + 8 <= self.raw.len() as u64, "word at {offset:#x} outside the segment");
+        assert!(
+            offset.is_multiple_of(8) && offset + 8 <= self.raw.len() as u64,
+            "word at {offset:#x} outside the segment"
+        );
         // SAFETY: in bounds and aligned by the line above (the mapping is page-aligned); the memory lives as long as
         // `self`, cannot shrink (sealed), and is accessed by atomics alone.
         unsafe { AtomicU64::from_ptr(self.raw.as_mut_ptr().add(offset as usize).cast()) }

@@ -5,7 +5,7 @@
 //! end of the data; an impossible header is counted as corrupt and the reader goes on at the producers' position.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_ebpf::MapKind;
 
@@ -19,12 +19,11 @@ pub struct Record {
     pub bytes: Vec<u8>,
 }
 
-/// The reading end of one ring. Only one exists at a time: a second waits for the first.
-#[derive(Debug)]
+/// The reading end of one ring. There may be several; each record goes to one of them.
+#[derive(Clone, Copy, Debug)]
 pub struct RingReader<'a> {
     segment: &'a Segment,
     index: usize,
-    state: MutexGuard<'a, RingState>,
 }
 
 /// What was lost on the way.
@@ -41,9 +40,17 @@ pub struct RingCounters {
 /// The controller's own memory of a ring.
 #[derive(Debug, Default)]
 pub(super) struct RingState {
-    position: u64,
-    uncommitted: u64,
-    corrupt: u64,
+    /// Bytes consumed since the beginning; locked while a record is taken out.
+    position: Mutex<u64>,
+    uncommitted: AtomicU64,
+    corrupt: AtomicU64,
+}
+
+/// One taking of a record.
+struct Take<'a> {
+    segment: &'a Segment,
+    index: usize,
+    position: MutexGuard<'a, u64>,
 }
 
 /// What stands at the reading position.
@@ -65,37 +72,49 @@ pub(super) fn mark_free(mapping: &Mapping, data_offset: u64, bytes: u64, seed: u
 impl<'a> RingReader<'a> {
     pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
         assert_eq!(segment.layout().maps[index].spec.kind, MapKind::RingBuf, "map {index} is not a ring");
-        let state = segment.rings[index].lock().unwrap_or_else(PoisonError::into_inner);
-        RingReader { segment, index, state }
+        RingReader { segment, index }
     }
 
     /// The oldest record not yet read, once it is submitted. `None`: nothing, or its producer is still at work.
     #[allow(clippy::should_implement_trait, reason = "None does not end it: more may come")]
     pub fn next(&mut self) -> Option<Record> {
-        self.read(false)
+        self.take().record(false)
     }
 
     /// Everything that is left after the target has died; records it never submitted are skipped and counted.
     pub fn drain_dead(&mut self) -> Vec<Record> {
-        std::iter::from_fn(|| self.read(true)).collect()
+        // Other processes may share the segment: what is drained is at most a ring's worth of records.
+        let records_max = self.segment.layout().maps[self.index].spec.max_entries as usize / 8;
+        std::iter::from_fn(|| self.take().record(true)).take(records_max).collect()
     }
 
     pub fn counters(&self) -> RingCounters {
+        let state = &self.segment.rings[self.index];
+        let dropped = self.segment.layout().maps[self.index].offset + control::DROPPED;
         RingCounters {
-            dropped: self.control(control::DROPPED).load(Ordering::Relaxed),
-            uncommitted: self.state.uncommitted,
-            corrupt: self.state.corrupt,
+            dropped: self.segment.mapping().word(dropped).load(Ordering::Relaxed),
+            uncommitted: state.uncommitted.load(Ordering::Relaxed),
+            corrupt: state.corrupt.load(Ordering::Relaxed),
         }
     }
 
-    fn read(&mut self, is_dead: bool) -> Option<Record> {
+    fn take(&self) -> Take<'a> {
+        let position = &self.segment.rings[self.index].position;
+        let position = position.lock().unwrap_or_else(PoisonError::into_inner);
+        Take { segment: self.segment, index: self.index, position }
+    }
+}
+
+impl<'a> Take<'a> {
+    fn record(&mut self, is_dead: bool) -> Option<Record> {
+        let state = &self.segment.rings[self.index];
         // Each step but the last consumes at least 8 bytes; a target that keeps writing ends this after two laps.
         for _ in 0..self.bytes() / 4 {
             match self.peek() {
                 Next::Empty => return None,
                 Next::Busy { .. } if !is_dead => return None,
                 Next::Busy { bytes } => {
-                    self.state.uncommitted += 1;
+                    state.uncommitted.fetch_add(1, Ordering::Relaxed);
                     self.consume(bytes);
                 }
                 Next::Discarded { bytes } => self.consume(bytes),
@@ -106,7 +125,7 @@ impl<'a> RingReader<'a> {
                     return Some(record);
                 }
                 Next::Corrupt => {
-                    self.state.corrupt += 1;
+                    state.corrupt.fetch_add(1, Ordering::Relaxed);
                     self.resynchronise();
                     return None;
                 }
@@ -117,7 +136,7 @@ impl<'a> RingReader<'a> {
 
     fn peek(&self) -> Next {
         let word = self.segment.mapping().word(self.data_offset() + self.offset()).load(Ordering::Acquire);
-        if word == self.tag(self.state.position) {
+        if word == self.tag(*self.position) {
             return Next::Empty;
         }
         let size = word >> record::SIZE_SHIFT;
@@ -136,7 +155,7 @@ impl<'a> RingReader<'a> {
 
     /// Gives `bytes` at the position back to the producers.
     fn consume(&mut self, bytes: u64) {
-        let start = self.state.position;
+        let start = *self.position;
         let end = start + bytes;
         // A producer that died or sleeps behind its claim has not moved the tail yet. It must move first: at the old
         // place the next lap's tag would stop every producer.
@@ -147,7 +166,7 @@ impl<'a> RingReader<'a> {
         for n in (0..bytes).step_by(8) {
             self.segment.mapping().word(at + n).store(free, Ordering::Release);
         }
-        self.state.position = end;
+        *self.position = end;
         self.control(control::SPARE_OR_CONSUMER).store(end, Ordering::Release);
     }
 
@@ -156,16 +175,16 @@ impl<'a> RingReader<'a> {
     fn resynchronise(&mut self) {
         let bytes = self.bytes();
         let tail = self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire);
-        let ahead = tail.wrapping_sub(self.state.position);
-        let is_plausible = (8..=bytes).contains(&ahead) && ahead % 8 == 0;
-        let end = if is_plausible { tail } else { self.state.position.wrapping_add(bytes) };
-        let mut at = self.state.position;
+        let ahead = tail.wrapping_sub(*self.position);
+        let is_plausible = (8..=bytes).contains(&ahead) && ahead.is_multiple_of(8);
+        let end = if is_plausible { tail } else { (*self.position).wrapping_add(bytes) };
+        let mut at = *self.position;
         while at != end {
             let word = self.data_offset() + (at & (bytes - 1));
             self.segment.mapping().word(word).store(self.tag(at).wrapping_add(bytes), Ordering::Release);
             at = at.wrapping_add(8);
         }
-        self.state.position = end;
+        *self.position = end;
         self.control(control::FREE_OR_PRODUCER).store(end, Ordering::Release);
         self.control(control::SPARE_OR_CONSUMER).store(end, Ordering::Release);
     }
@@ -175,7 +194,7 @@ impl<'a> RingReader<'a> {
     }
 
     fn offset(&self) -> u64 {
-        self.state.position & (self.bytes() - 1)
+        *self.position & (self.bytes() - 1)
     }
 
     fn layout(&self) -> &'a MapLayout {

@@ -2,6 +2,7 @@
 //! every instruction, deaths at every instruction, and on memory that somebody else scribbles over.
 
 mod corrupt;
+mod denied;
 mod interrupted;
 mod kernel;
 mod killed;

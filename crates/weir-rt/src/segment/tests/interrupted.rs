@@ -1,126 +1,242 @@
-//! One operation stopped between any two of its instructions, by the trap flag: either another operation runs there
-//! and the first goes on (a signal handler that hits a probe), or the process dies there.
+//! One operation stopped before any of its instructions: either another operation runs there and the first goes on (a
+//! signal handler that hits a probe), or the process dies there.
 //!
-//! This tries every place at which a thread can be interrupted or killed, not those that chance finds.
+//! This tries every place at which a thread can be interrupted or killed, not those that chance finds. A copy of the
+//! runtime image gets a breakpoint on one instruction after the other; the interrupting operation and the checks use
+//! the linked copy. (The trap flag would do the same at 20 µs a step.)
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use iced_x86::{Decoder, DecoderOptions};
 use nix::libc;
 use nix::sys::wait::{WaitStatus, waitpid};
-use weir_ebpf::MapKind;
+use weir_ebpf::{MapKind, helper};
 
 use super::killed::child;
 use super::{key, segment, spec, value};
-use crate::runtime::linked;
+use crate::abi::Descriptor;
+use crate::runtime::{image, linked};
 use crate::segment::Segment;
 
-/// One operation on map 0, by number, on key 1 or 2.
+/// One operation on map 0 or ring 1, with the key of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operation {
     Insert(u64),
     Replace(u64),
+    /// The last key of the chain, then the first: the second takes the node that the first gave back.
+    ReplaceBoth,
     Set(u64),
     Delete(u64),
     Lookup(u64),
     Output,
+    Reserve,
 }
 
-use Operation::{Delete, Insert, Lookup, Output, Replace, Set};
+use Operation::{Delete, Insert, Lookup, Output, Replace, ReplaceBoth, Reserve, Set};
+
+/// Keys 1 and 3 are there, 2 is not: these take every path of the C half.
+const OUTER: [Operation; 9] =
+    [Insert(2), Replace(1), Set(1), Set(2), Delete(1), Lookup(1), Lookup(3), Output, Reserve];
+const INNER: [Operation; 10] = [
+    Insert(2),
+    Replace(1),
+    Replace(3),
+    ReplaceBoth,
+    Set(2),
+    Delete(1),
+    Delete(3),
+    Lookup(2),
+    Output,
+    Reserve,
+];
+/// In the place of an inner operation: die.
+const DIE: usize = usize::MAX;
+/// How often an instruction is let pass before the interruption: loops are interrupted in their later rounds, too.
+const PASSES: [u64; 2] = [0, 1];
+
+/// The three map functions and two of the ring, from whichever copy.
+type Update = unsafe extern "C" fn(*const Descriptor, *const u8, *const u8, u64) -> i64;
+type Delete_ = unsafe extern "C" fn(*const Descriptor, *const u8) -> i64;
+type Lookup_ = unsafe extern "C" fn(*const Descriptor, *const u8) -> u64;
+type Output_ = unsafe extern "C" fn(*const Descriptor, *const u8, u64, u64) -> i64;
+type Reserve_ = unsafe extern "C" fn(*const Descriptor, u64, u64) -> u64;
+type Submit = unsafe extern "C" fn(*mut u8, u64) -> u64;
 
 impl Operation {
-    fn run(self, segment: &Segment, seed: u8) -> i64 {
-        let map = segment.descriptor(0);
-        let small = [seed; 40];
-        let value = &small[..map.value_bytes as usize];
-        match self {
-            Insert(n) => linked::map_update(map, &chained(n), value, 1),
-            Replace(n) => linked::map_update(map, &chained(n), value, 2),
-            Set(n) => linked::map_update(map, &chained(n), value, 0),
-            Delete(n) => linked::map_delete(map, &chained(n)),
-            Lookup(n) => i64::from(linked::map_lookup(map, &chained(n)).is_some()),
-            Output => linked::ringbuf_output(segment.descriptor(1), value, 0),
+    /// Runs it with the functions that `address` names by helper number.
+    fn run(self, address: impl Fn(i32) -> u64, segment: &Segment, seed: u8) -> i64 {
+        let (map, ring) = (segment.descriptor(0), segment.descriptor(1));
+        let value = [seed; 40];
+        let at = |id| address(id) as usize as *const ();
+        // SAFETY: the addresses are those of the functions with these signatures (c/weir.h); key and value are at
+        // least as long as the map's; a record is submitted once.
+        unsafe {
+            let update = |n: u64, flags| {
+                let call: Update = std::mem::transmute(at(helper::MAP_UPDATE_ELEM));
+                call(map, chained(n).as_ptr(), value.as_ptr(), flags)
+            };
+            match self {
+                Insert(n) => update(n, 1),
+                Replace(n) => update(n, 2),
+                ReplaceBoth => update(3, 2) * 1000 + update(1, 2),
+                Set(n) => update(n, 0),
+                Delete(n) => {
+                    let call: Delete_ = std::mem::transmute(at(helper::MAP_DELETE_ELEM));
+                    call(map, chained(n).as_ptr())
+                }
+                Lookup(n) => {
+                    let call: Lookup_ = std::mem::transmute(at(helper::MAP_LOOKUP_ELEM));
+                    i64::from(call(map, chained(n).as_ptr()) != 0)
+                }
+                Output => {
+                    let call: Output_ = std::mem::transmute(at(helper::RINGBUF_OUTPUT));
+                    call(ring, value.as_ptr(), 24, 0)
+                }
+                Reserve => {
+                    let call: Reserve_ = std::mem::transmute(at(helper::RINGBUF_RESERVE));
+                    let record = call(ring, 16, 0);
+                    let call: Submit = std::mem::transmute(at(helper::RINGBUF_SUBMIT));
+                    call(record as *mut u8, 0);
+                    i64::from(record != 0)
+                }
+            }
         }
+    }
+
+    fn run_linked(self, segment: &Segment, seed: u8) -> i64 {
+        self.run(|id| crate::runtime::helper_address(id).expect("a function"), segment, seed)
     }
 }
 
-/// What the trap handler works with; tests that step take turns.
+/// What the trap handler works with; the tests here take turns.
 static TURN: Mutex<()> = Mutex::new(());
 static SEGMENT: AtomicUsize = AtomicUsize::new(0);
-static STEPS: AtomicU64 = AtomicU64::new(0);
-static STOP_AT: AtomicU64 = AtomicU64::new(u64::MAX);
-static IS_STEPPING: AtomicU64 = AtomicU64::new(0);
-static INNER: AtomicUsize = AtomicUsize::new(0);
-static INNER_RESULT: AtomicU64 = AtomicU64::new(u64::MAX);
-static TEXT_START: AtomicU64 = AtomicU64::new(0);
-static TEXT_END: AtomicU64 = AtomicU64::new(0);
-/// For `INNER`: die instead.
-const DIE: usize = usize::MAX;
+/// Address of the breakpoint and the byte it replaced; 0: none.
+static BREAKPOINT: AtomicU64 = AtomicU64::new(0);
+static ORIGINAL: AtomicU64 = AtomicU64::new(0);
+static PASSES_LEFT: AtomicU64 = AtomicU64::new(0);
+static IS_STEPPING_OVER: AtomicU64 = AtomicU64::new(0);
+static INNER_NUMBER: AtomicUsize = AtomicUsize::new(0);
+static INNER_RESULT: AtomicU64 = AtomicU64::new(0);
+static WAS_HIT: AtomicU64 = AtomicU64::new(0);
 const TRAP_FLAG: i64 = 0x100;
-
-/// Keys 1 and 3 are there, 2 is not: these take every path of the C half.
-const OPERATIONS: [Operation; 6] = [Insert(2), Replace(1), Set(2), Delete(1), Lookup(1), Output];
-const INNER_OPERATIONS: [Operation; 7] = [Insert(2), Replace(1), Set(2), Delete(1), Delete(3), Lookup(2), Output];
+const INT3: u8 = 0xcc;
 
 extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a ucontext_t to a SA_SIGINFO handler.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    if IS_STEPPING.load(Ordering::Relaxed) == 0 {
+    let at = BREAKPOINT.load(Ordering::Relaxed) as usize as *mut u8;
+    if IS_STEPPING_OVER.swap(0, Ordering::Relaxed) == 1 {
+        // SAFETY: `at` lies in the writable copy.
+        unsafe { at.write_volatile(INT3) };
         registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
         return;
     }
-    registers[libc::REG_EFL as usize] |= TRAP_FLAG;
-    let at = registers[libc::REG_RIP as usize] as u64;
-    if !(TEXT_START.load(Ordering::Relaxed)..TEXT_END.load(Ordering::Relaxed)).contains(&at) {
+    // SAFETY: as above.
+    unsafe { at.write_volatile(ORIGINAL.load(Ordering::Relaxed) as u8) };
+    registers[libc::REG_RIP as usize] -= 1;
+    if PASSES_LEFT.load(Ordering::Relaxed) > 0 {
+        PASSES_LEFT.fetch_sub(1, Ordering::Relaxed);
+        IS_STEPPING_OVER.store(1, Ordering::Relaxed);
+        registers[libc::REG_EFL as usize] |= TRAP_FLAG;
         return;
     }
-    if STEPS.fetch_add(1, Ordering::Relaxed) != STOP_AT.load(Ordering::Relaxed) {
-        return;
-    }
-    let inner = INNER.load(Ordering::Relaxed);
+    WAS_HIT.store(1, Ordering::Relaxed);
+    let inner = INNER_NUMBER.load(Ordering::Relaxed);
     if inner == DIE {
         // SAFETY: ends the process at once.
         unsafe { libc::_exit(7) };
     }
-    // SAFETY: the test that set it keeps the segment until stepping is over.
+    // SAFETY: whoever set it keeps the segment until the operation is over.
     let segment = unsafe { &*(SEGMENT.load(Ordering::Relaxed) as *const Segment) };
-    INNER_RESULT.store(INNER_OPERATIONS[inner].run(segment, 2) as u64, Ordering::Relaxed);
-    registers[libc::REG_EFL as usize] &= !TRAP_FLAG;
+    INNER_RESULT.store(INNER[inner].run_linked(segment, 2) as u64, Ordering::Relaxed);
 }
 
-/// Runs `outer` one instruction at a time, doing `inner` before its instruction `stop_at`. The results, and whether
-/// there was such an instruction.
-fn step(segment: &Segment, outer: Operation, inner: usize, stop_at: u64) -> (i64, Option<i64>) {
-    SEGMENT.store(std::ptr::from_ref(segment) as usize, Ordering::Relaxed);
-    STEPS.store(0, Ordering::Relaxed);
-    STOP_AT.store(stop_at, Ordering::Relaxed);
-    INNER.store(inner, Ordering::Relaxed);
-    INNER_RESULT.store(u64::MAX, Ordering::Relaxed);
-    IS_STEPPING.store(1, Ordering::Relaxed);
-    // SAFETY: raises a signal that has a handler, which turns stepping on.
-    unsafe { libc::raise(libc::SIGTRAP) };
-    let result = outer.run(segment, 1);
-    IS_STEPPING.store(0, Ordering::Relaxed);
-    let was_stopped = STEPS.load(Ordering::Relaxed) > stop_at;
-    (result, was_stopped.then(|| INNER_RESULT.load(Ordering::Relaxed) as i64))
+/// A writable and executable copy of the runtime image, and the only user of the trap handler.
+struct Copy {
+    base: *mut u8,
+    /// Offsets of all instructions.
+    instructions: Vec<usize>,
+    _turn: MutexGuard<'static, ()>,
 }
 
-/// Finds the linked C half: everything from its first helper to its last, and what lies between.
-fn install_handler() {
-    let addresses = crate::runtime::FUNCTIONS.iter().filter_map(|(id, _)| crate::runtime::helper_address(*id));
-    let (low, high) = addresses.fold((u64::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
-    TEXT_START.store(low, Ordering::Relaxed);
-    TEXT_END.store(high + 0x80, Ordering::Relaxed);
-    // SAFETY: the handler touches atomics and calls the C half only, both allowed in a signal handler.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_trap as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
+impl Copy {
+    fn new() -> Copy {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let image = image();
+        let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping, as long as what is copied into it. The handler touches atomics, this mapping and the
+        // C half only, all of which a signal handler may.
+        let base = unsafe {
+            let base =
+                libc::mmap(std::ptr::null_mut(), image.bytes.len(), protection, flags, -1, 0).cast::<u8>();
+            assert_ne!(base.cast(), libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+            base.copy_from_nonoverlapping(image.bytes.as_ptr(), image.bytes.len());
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_trap as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
+            base
+        };
+        let text = &image.bytes[..image.text_bytes as usize];
+        let instructions = Decoder::with_ip(64, text, 0, DecoderOptions::NONE)
+            .iter()
+            .map(|insn| insn.ip() as usize)
+            .collect();
+        Copy { base, instructions, _turn: turn }
+    }
+
+    /// Runs `outer` in the copy, with `inner` before the instruction at `offset` after it has run `passes` times. The
+    /// results; the second only if the instruction was reached so often.
+    fn run(
+        &self,
+        segment: &Segment,
+        outer: Operation,
+        offset: usize,
+        passes: u64,
+        inner: usize,
+    ) -> (i64, Option<i64>) {
+        // SAFETY: the offset is of an instruction in the copy.
+        let at = unsafe { self.base.add(offset) };
+        SEGMENT.store(std::ptr::from_ref(segment) as usize, Ordering::Relaxed);
+        BREAKPOINT.store(at as u64, Ordering::Relaxed);
+        // SAFETY: as above.
+        let original = unsafe { at.read_volatile() };
+        ORIGINAL.store(original.into(), Ordering::Relaxed);
+        PASSES_LEFT.store(passes, Ordering::Relaxed);
+        INNER_NUMBER.store(inner, Ordering::Relaxed);
+        WAS_HIT.store(0, Ordering::Relaxed);
+        // SAFETY: as above; only this thread runs the copy.
+        unsafe { at.write_volatile(INT3) };
+        let base = self.base as u64;
+        let result = outer.run(|id| base + u64::from(image().helper(id).expect("a function")), segment, 1);
+        // SAFETY: as above.
+        unsafe { at.write_volatile(original) };
+        let was_hit = WAS_HIT.load(Ordering::Relaxed) == 1;
+        (result, was_hit.then(|| INNER_RESULT.load(Ordering::Relaxed) as i64))
+    }
+
+    /// Instructions that `outer` reaches after so many passes. `kind`, `value_bytes`: of the map.
+    fn reached(&self, kind: MapKind, value_bytes: u32, outer: Operation, passes: u64) -> Vec<usize> {
+        let lookup = INNER.iter().position(|inner| *inner == Lookup(2)).expect("in the list");
+        let is_reached = |offset: &usize| {
+            let segment = prepared(kind, value_bytes);
+            self.run(&segment, outer, *offset, passes, lookup).1.is_some()
+        };
+        self.instructions.iter().copied().filter(is_reached).collect()
     }
 }
 
-/// The keys by number: those of the map below that fall into one bucket, so that they share a chain.
+impl Drop for Copy {
+    fn drop(&mut self) {
+        // SAFETY: nothing runs in the mapping any more.
+        unsafe { libc::munmap(self.base.cast(), image().bytes.len()) };
+    }
+}
+
+/// The keys by number: some that fall into one bucket, so that they share a chain.
 fn chained(number: u64) -> [u8; 8] {
     CHAINED[number as usize].load(Ordering::Relaxed).to_le_bytes()
 }
@@ -140,83 +256,87 @@ fn prepared(kind: MapKind, value_bytes: u32) -> Segment {
     segment
 }
 
-type State = (Vec<(Vec<u8>, Vec<u8>)>, usize);
+/// The map's entries, and the bytes of the ring's records in any order.
+type State = (Vec<(Vec<u8>, Vec<u8>)>, Vec<Vec<u8>>);
 
 fn state(segment: &Segment) -> State {
-    (segment.map(0).entries(), segment.ring(1).drain_dead().len())
+    let mut records: Vec<_> = segment.ring(1).drain_dead().into_iter().map(|record| record.bytes).collect();
+    records.sort();
+    (segment.map(0).entries(), records)
 }
 
 /// What the two operations answer and leave when one runs after the other.
-fn in_sequence(kind: MapKind, value_bytes: u32, first: (Operation, u8), second: (Operation, u8)) -> ((i64, i64), State) {
+fn in_sequence(
+    kind: MapKind,
+    value_bytes: u32,
+    first: (Operation, u8),
+    second: (Operation, u8),
+) -> ((i64, i64), State) {
     let segment = prepared(kind, value_bytes);
-    let results = (first.0.run(&segment, first.1), second.0.run(&segment, second.1));
+    let results = (first.0.run_linked(&segment, first.1), second.0.run_linked(&segment, second.1));
     (results, state(&segment))
 }
 
 fn check_nested(kind: MapKind, value_bytes: u32) {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    install_handler();
-    for outer in OPERATIONS {
-        for (number, inner) in INNER_OPERATIONS.into_iter().enumerate() {
-            let (ab, after_ab) = in_sequence(kind, value_bytes, (outer, 1), (inner, 2));
-            let ((b, a), after_ba) = in_sequence(kind, value_bytes, (inner, 2), (outer, 1));
-            let mut stop_at = 0;
-            loop {
-                let segment = prepared(kind, value_bytes);
-                let (result, Some(inner_result)) = step(&segment, outer, number, stop_at) else { break };
-                let results = (result, inner_result);
-                let context = format!("{outer:?} interrupted by {inner:?} before instruction {stop_at}");
-                let left = state(&segment);
-                let is_sequential =
-                    (results == ab && left == after_ab) || (results == (a, b) && left == after_ba);
-                assert!(is_sequential, "{context}: {results:?}, {left:?}");
-                assert_eq!(segment.counters().maps[0].contended, 0, "{context}");
-                super::assert_no_node_lost(&segment, 0);
-                stop_at += 1;
+    let copy = Copy::new();
+    for outer in OUTER {
+        for passes in PASSES {
+            let places = copy.reached(kind, value_bytes, outer, passes);
+            assert!(passes > 0 || places.len() > 20, "{outer:?} runs {} instructions", places.len());
+            for (number, inner) in INNER.into_iter().enumerate() {
+                let (ab, after_ab) = in_sequence(kind, value_bytes, (outer, 1), (inner, 2));
+                let ((b, a), after_ba) = in_sequence(kind, value_bytes, (inner, 2), (outer, 1));
+                for offset in &places {
+                    let segment = prepared(kind, value_bytes);
+                    let (result, inner_result) = copy.run(&segment, outer, *offset, passes, number);
+                    let context = format!("{outer:?} interrupted by {inner:?} at {offset:#x}, pass {passes}");
+                    let results = (result, inner_result.expect("reached before"));
+                    let left = state(&segment);
+                    let is_sequential =
+                        (results == ab && left == after_ab) || (results == (a, b) && left == after_ba);
+                    assert!(is_sequential, "{context}: {results:?}, {left:?}");
+                    assert_eq!(segment.counters().maps[0].contended, 0, "{context}");
+                    super::assert_no_node_lost(&segment, 0);
+                }
             }
-            eprintln!("{outer:?} {inner:?} {stop_at} {:?}", STEPS.load(Ordering::Relaxed));
-            assert!(stop_at > 10, "{outer:?} has {stop_at} instructions");
         }
     }
 }
 
 #[test]
-fn an_interruption_between_any_two_instructions_is_a_sequence_small_values() {
+fn an_interruption_before_any_instruction_is_a_sequence_small_values() {
     check_nested(MapKind::Hash, 8);
 }
 
 #[test]
-fn an_interruption_between_any_two_instructions_is_a_sequence_large_values() {
+fn an_interruption_before_any_instruction_is_a_sequence_large_values() {
     check_nested(MapKind::Hash, 40);
 }
 
 #[test]
-fn a_death_between_any_two_instructions_leaves_all_usable() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    install_handler();
+fn a_death_before_any_instruction_leaves_all_usable() {
+    let copy = Copy::new();
     for (kind, value_bytes) in [(MapKind::Hash, 8), (MapKind::Hash, 40), (MapKind::PerCpuHash, 8)] {
-        for outer in OPERATIONS {
+        for outer in OUTER {
             let before = state(&prepared(kind, value_bytes));
             let done = prepared(kind, value_bytes);
-            outer.run(&done, 1);
+            outer.run_linked(&done, 1);
             let after = state(&done);
-            for stop_at in 0.. {
+            for offset in copy.reached(kind, value_bytes, outer, 0) {
                 let segment = prepared(kind, value_bytes);
                 let pid = child(|| {
-                    step(&segment, outer, DIE, stop_at);
+                    copy.run(&segment, outer, offset, 0, DIE);
                 });
-                match waitpid(pid, None).expect("our child") {
-                    WaitStatus::Exited(_, 7) => {}
-                    WaitStatus::Exited(_, 0) => break,
-                    other => panic!("{outer:?} at {stop_at}: {other:?}"),
-                }
+                let context = format!("{outer:?} dead at {offset:#x}");
+                assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
                 let left = state(&segment);
-                assert!(left == before || left == after, "{outer:?} dead at {stop_at}: {left:?}");
-                // Whatever was left half-way, the map works on and at most one node is gone.
+                assert!(left == before || left == after, "{context}: {left:?}");
+                // Whatever was left half-way, all goes on and at most one node is gone.
                 let view = segment.map(0);
                 view.clear();
-                let fits = (10..20).filter(|n| view.update(&key(*n, 8), &value(1, value_bytes), 1).is_ok()).count();
-                assert!(fits == 4 || fits == 3, "{outer:?} dead at {stop_at}: {fits} of 4 keys fit");
+                let fits =
+                    (10..20).filter(|n| view.update(&key(*n, 8), &value(1, value_bytes), 1).is_ok()).count();
+                assert!(fits == 4 || fits == 3, "{context}: {fits} of 4 keys fit");
                 assert_eq!(linked::ringbuf_output(segment.descriptor(1), &[1], 0), 0);
                 assert_eq!(segment.ring(1).drain_dead().len(), 1);
             }

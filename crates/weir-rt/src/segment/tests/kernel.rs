@@ -37,7 +37,9 @@ impl KernelMap {
         if fd < 0 {
             static SAID: Once = Once::new();
             let error = std::io::Error::last_os_error();
-            SAID.call_once(|| testkit::skip::skip("maps against the kernel's", format!("bpf(BPF_MAP_CREATE): {error}")));
+            SAID.call_once(|| {
+                testkit::skip::skip("maps against the kernel's", format!("bpf(BPF_MAP_CREATE): {error}"))
+            });
             return None;
         }
         // SAFETY: the call above has just made this descriptor for us.

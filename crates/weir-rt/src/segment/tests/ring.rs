@@ -59,7 +59,11 @@ fn records_come_out_as_they_went_in() {
                 }
                 in_use += 1;
             } else {
-                assert_eq!(segment.ring(0).next().map(|record| record.bytes), expected.pop_front(), "seed {seed}");
+                assert_eq!(
+                    segment.ring(0).next().map(|record| record.bytes),
+                    expected.pop_front(),
+                    "seed {seed}"
+                );
             }
         }
         while let Some(record) = segment.ring(0).next() {

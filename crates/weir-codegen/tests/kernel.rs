@@ -1,0 +1,63 @@
+//! What is emitted loads in the kernel, whose verifier knows nothing of ours: every file, and random modules.
+
+#[path = "../../weir-ir/tests/model/mod.rs"]
+#[allow(dead_code, reason = "only the generator is used here")]
+mod model;
+
+use model::generate::{Menu, module};
+use testkit::{kernel, skip};
+use weir_codegen::{CodegenError, compile};
+use weir_ir::{Module, text};
+
+/// Random modules of each kind; the kernel takes some 30 ms for one.
+const MODULES: u64 = 60;
+
+fn check(module: &Module) {
+    let compiled = match compile(module) {
+        Ok(compiled) => compiled,
+        Err(CodegenError::ReadsPerCpu { .. } | CodegenError::DeletesPerCpu { .. }) => return,
+        Err(error) => panic!("{error}\n{}", text::print(module)),
+    };
+    if let Err(error) = kernel::load(&compiled.object) {
+        panic!("{error}\n{}\n{}", text::print(module), weir_ebpf::asm::print(&compiled.object));
+    }
+}
+
+fn kernel_takes_programs(test: &str) -> bool {
+    match kernel::available() {
+        Ok(()) => true,
+        Err(reason) => {
+            skip::skip(test, reason);
+            false
+        }
+    }
+}
+
+#[test]
+fn files_load_in_the_kernel() {
+    if !kernel_takes_programs("weir-codegen::files_load_in_the_kernel") {
+        return;
+    }
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files");
+    for entry in std::fs::read_dir(folder).expect("the folder of files") {
+        let path = entry.expect("an entry of the folder").path();
+        if path.extension().is_some_and(|extension| extension == "ir") {
+            check(&text::parse(&std::fs::read_to_string(&path).expect("a file")).expect("parses"));
+        }
+    }
+}
+
+#[test]
+fn random_modules_load_in_the_kernel() {
+    if !kernel_takes_programs("weir-codegen::random_modules_load_in_the_kernel") {
+        return;
+    }
+    for seed in 0..MODULES {
+        for string_bytes in [64, 1024] {
+            let mut module = module(seed, Menu { per_cpu_reads: false, string_bytes, clocks: true });
+            check(&module);
+            weir_ir::pass::optimise(&mut module);
+            check(&module);
+        }
+    }
+}

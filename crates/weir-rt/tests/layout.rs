@@ -1,0 +1,83 @@
+//! Layouts: what is refused, and that nothing overlaps.
+
+use weir_ebpf::{MapKind, MapSpec};
+use weir_rt::limits::KEY_BYTES_MAX;
+use weir_rt::segment::{LayoutError, SegmentLayout};
+
+fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> MapSpec {
+    MapSpec { name: "m".into(), kind, key_bytes, value_bytes, max_entries }
+}
+
+/// The message with which `maps` are refused.
+fn refused(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> String {
+    let maps = [spec(kind, key_bytes, value_bytes, max_entries)];
+    SegmentLayout::plan(&maps, 2, 0).expect_err("must be refused").to_string()
+}
+
+#[test]
+fn refuses_what_is_out_of_bounds() {
+    use MapKind::{Array, Hash, PerCpuHash, RingBuf};
+    assert_eq!(refused(Array, 8, 8, 1), "map m: the key size is 8; it must be 4");
+    assert_eq!(refused(Array, 4, 0, 1), "map m: the value size is 0; it must be 1 to 1048576");
+    assert_eq!(refused(Hash, 0, 8, 1), format!("map m: the key size is 0; it must be 1 to {KEY_BYTES_MAX}"));
+    assert!(refused(Hash, KEY_BYTES_MAX + 1, 8, 1).starts_with("map m: the key size is"));
+    assert_eq!(refused(Hash, 8, 8, 0), "map m: max_entries is 0; it must be 1 to 16777216");
+    assert_eq!(refused(RingBuf, 0, 0, 12288), "map m: the size is 12288; it must be a power of two");
+    assert_eq!(refused(RingBuf, 0, 0, 2048), "map m: the size is 2048; it must be 4096 to 1073741824");
+    assert_eq!(refused(RingBuf, 4, 0, 4096), "map m: the key size is 4; it must be 0");
+    assert!(refused(PerCpuHash, 8, 1 << 20, 1 << 24).contains("a segment has at most"));
+    assert_eq!(SegmentLayout::plan(&[], 0, 0), Err(LayoutError::Cpus { cpus: 0 }));
+    assert_eq!(SegmentLayout::plan(&[], 5000, 0), Err(LayoutError::Cpus { cpus: 5000 }));
+    assert_eq!(SegmentLayout::plan(&[], 1, 1 << 21), Err(LayoutError::Journal { capacity: 1 << 21 }));
+    let many = vec![spec(Array, 4, 8, 1); 257];
+    assert_eq!(SegmentLayout::plan(&many, 1, 0), Err(LayoutError::TooManyMaps { count: 257 }));
+}
+
+#[test]
+fn areas_follow_one_another_and_hold_their_parts() {
+    let maps: Vec<MapSpec> = MapKind::ALL
+        .into_iter()
+        .flat_map(|kind| {
+            [(4, 1, 1), (4, 9, 1000), (4, 528, 33)].map(|(key, value, entries)| match kind {
+                MapKind::RingBuf => spec(kind, 0, 0, 8192),
+                _ => spec(kind, key, value, entries),
+            })
+        })
+        .collect();
+    let layout = SegmentLayout::plan(&maps, 7, 100).expect("within bounds");
+    let mut end = layout.journal_offset + 100 * 64;
+    for map in &layout.maps {
+        assert!(map.offset >= end && map.offset % 4096 == 0, "{map:?}");
+        end = map.offset + map.bytes;
+        let value_end = match map.spec.kind {
+            MapKind::RingBuf => map.data_offset + 8192,
+            MapKind::Hash => {
+                assert!(map.buckets.is_power_of_two() && map.buckets >= map.spec.max_entries);
+                assert!(map.buckets_offset + u64::from(map.buckets) * 8 <= map.nodes_offset);
+                assert!(map.node_stride % 16 == 0 && map.nodes_offset % 16 == 0);
+                map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride)
+            }
+            _ => {
+                let elements = u64::from(map.node_count.max(map.spec.max_entries));
+                assert!(map.lane_stride >= elements * u64::from(map.elem_stride) || map.lanes == 1);
+                assert!(map.lane_stride % 64 == 0 && map.data_offset % 64 == 0);
+                let lane_end = map.data_offset + elements * u64::from(map.elem_stride);
+                lane_end + u64::from(map.shared_lane()) * map.lane_stride
+            }
+        };
+        assert!(value_end <= end, "{map:?}");
+        assert_eq!(map.lanes, if map.spec.kind.is_per_cpu() { 8 } else { 1 });
+    }
+    assert!(end <= layout.bytes && layout.bytes.is_multiple_of(4096));
+}
+
+#[test]
+fn the_hash_tells_layouts_apart() {
+    let hash = |maps: &[MapSpec], cpus| SegmentLayout::plan(maps, cpus, 4).expect("within bounds").hash;
+    let base = spec(MapKind::Hash, 8, 8, 16);
+    let same = hash(std::slice::from_ref(&base), 2);
+    assert_eq!(same, hash(std::slice::from_ref(&base), 2));
+    assert_ne!(same, hash(std::slice::from_ref(&base), 3));
+    assert_ne!(same, hash(&[MapSpec { value_bytes: 7, ..base.clone() }], 2));
+    assert_ne!(same, hash(&[MapSpec { name: "n".into(), ..base }], 2));
+}

@@ -1,0 +1,106 @@
+//! Where accepted programs are run: memory in which every access is checked, at several addresses.
+
+use weir_ebpf::insn::{class, jmp};
+use weir_ebpf::{Insn, MapSpec, Program};
+use weir_interp::{Environment, Fault, run, run_unverified};
+use weir_rt::executable::Frame;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_verifier::VerifiedProgram;
+
+/// A xorshift64* generator; seeds are fixed, so that every run tests the same programs.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() >> 32) as usize % bound
+    }
+
+    pub(crate) fn one_in(&mut self, bound: usize) -> bool {
+        self.below(bound) == 0
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    /// A number near which something changes.
+    pub(crate) fn number(&mut self) -> i64 {
+        match self.below(5) {
+            0 => self.next() as i64,
+            1 => 1i64.wrapping_shl(self.below(64) as u32).wrapping_add(self.below(5) as i64 - 2),
+            _ => self.below(40) as i64 - 8,
+        }
+    }
+
+    pub(crate) fn frame(&mut self) -> Frame {
+        let mut frame = Frame { cookie: self.next(), ..Frame::default() };
+        frame.regs = std::array::from_fn(|_| self.number() as u64);
+        frame
+    }
+}
+
+/// Three segments with the maps of an object, at three addresses, that go through the same runs.
+pub(crate) struct Worlds([Segment; 3]);
+
+/// Steps of an accepted program here: more than the verifier follows by default.
+const STEPS_MAX: u64 = 4_000_000;
+
+impl Worlds {
+    pub(crate) fn new(maps: &[MapSpec]) -> Worlds {
+        Worlds([(); 3].map(|()| {
+            let layout = SegmentLayout::plan(maps, 2, 4).expect("the maps have a layout");
+            Segment::create_local(layout, &Identity::default()).expect("a memfd")
+        }))
+    }
+
+    /// Runs what was accepted, in each world: as it is, with the stack elsewhere, and with its facts burnt in. None
+    /// may fault; gives the three results. `text` is for the message.
+    pub(crate) fn run(
+        &self,
+        program: &VerifiedProgram,
+        frame: &Frame,
+        text: &dyn Fn() -> String,
+    ) -> [u64; 3] {
+        let [one, other, certain] = self.0.each_ref().map(|segment| Environment { segment });
+        let first = run(program, &one, &mut frame.clone());
+        let elsewhere = std::hint::black_box(vec![0u8; 64 * 1024]);
+        let second = run(program, &other, &mut frame.clone());
+        drop(elsewhere);
+        let burnt = Program { name: "certain".into(), kind: program.kind(), insns: with_facts(program) };
+        let third = run_unverified(&burnt, program.maps(), &certain, &mut frame.clone(), STEPS_MAX);
+        let sound = |what: &str, result: Result<u64, Fault>| {
+            result.unwrap_or_else(|fault| panic!("accepted, but {what}{fault}\n{}", text()))
+        };
+        [sound("", first), sound("elsewhere ", second), sound("with its facts ", third)]
+    }
+}
+
+/// The program with branches that always go one way replaced, so that the other way is a fault, and with what is
+/// never reached made illegal.
+fn with_facts(program: &VerifiedProgram) -> Vec<Insn> {
+    let mut insns = program.insns().to_vec();
+    let illegal = Insn { opcode: 0xff, ..Insn::default() };
+    let mut second = false;
+    for (at, facts) in program.facts().iter().enumerate() {
+        let wide = insns[at].is_wide();
+        if !facts.reachable && !second {
+            insns[at] = illegal;
+        }
+        second = wide && facts.reachable;
+        let jump = Insn { opcode: class::JMP | jmp::JA, ..Insn::default() };
+        match facts.branch {
+            Some(true) => insns[at] = Insn { off: insns[at].off, ..jump },
+            Some(false) => insns[at] = jump,
+            None => {}
+        }
+    }
+    insns
+}
