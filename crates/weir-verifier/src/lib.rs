@@ -1,4 +1,4 @@
-//! Turns a [`Program`](weir_ebpf::Program) into a [`VerifiedProgram`], or says why not.
+//! Turns a [`Program`] into a [`VerifiedProgram`], or says why not.
 //!
 //! In: a program from anywhere (our compiler's or a file's: nobody is trusted) and the maps of its object.
 //! Out: the proof, with [facts](InsnFacts) for the engines; or a [`Rejection`]. What is accepted:

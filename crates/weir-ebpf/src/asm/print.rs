@@ -31,7 +31,7 @@ pub fn print(object: &Object) -> String {
     text
 }
 
-/// The text of the instruction at slot `at`, as in [`print`] but without its number. Empty past the end.
+/// The text of the instruction at slot `at`, as in [`print()`] but without its number. Empty past the end.
 pub fn insn_text(insns: &[Insn], at: usize, maps: &[MapSpec]) -> String {
     if at < insns.len() { line(insns, at, maps).0 } else { String::new() }
 }
