@@ -29,6 +29,7 @@ use weir_ir::{Function, Module, Trigger};
 
 pub use crate::error::CodegenError;
 use crate::maps::Maps;
+pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED, GLOBAL_START};
 
 /// A compiled module: what is verified, loaded and read.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,7 +40,7 @@ pub struct Compiled {
     pub schema: Schema,
     /// Index of the ring that records are written to.
     pub ring: u32,
-    /// Index of an array map with one entry of one word: the session's start in nanoseconds of CLOCK_MONOTONIC.
+    /// Index of an array map with one entry of [`GLOBAL_BYTES`]: the session's start, and counts of what was left out.
     pub globals: u32,
     /// When each program of `object` runs.
     pub triggers: Vec<Trigger>,
@@ -71,11 +72,12 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
         return Err(CodegenError::Ring { bytes: ring_bytes });
     }
     let maps = Maps::of(module, ring_bytes);
-    let (mut programs, mut zero_bytes) = (Vec::new(), 0);
+    let (mut programs, mut zero_bytes, mut scratch_bytes) = (Vec::new(), 0, 0);
     for function in &module.functions {
         check_records(module, function, ring_bytes)?;
-        let (insns, zeros) = compile_function(module, function, &maps)?;
-        zero_bytes = zero_bytes.max(zeros);
+        let (insns, needs) = compile_function(module, function, &maps)?;
+        zero_bytes = zero_bytes.max(needs.zero_bytes);
+        scratch_bytes = scratch_bytes.max(needs.scratch_bytes);
         programs.push(Program { name: function.name.clone(), kind: kind(&function.trigger), insns });
     }
     let mut schema = module.schema.clone();
@@ -85,24 +87,31 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
     Ok(Compiled {
         ring: maps.ring,
         globals: maps.globals,
-        object: Object { maps: maps.finish(zero_bytes), programs },
+        object: Object { maps: maps.finish(scratch_bytes, zero_bytes, &mut programs), programs },
         schema,
         triggers: module.functions.iter().map(|function| function.trigger.clone()).collect(),
     })
 }
 
-/// Tries with as much on the stack as is good for speed, then with less. Also gives the bytes of zeros it needs.
+/// What a program needs of the maps that are there only on demand, in bytes.
+#[derive(Clone, Copy)]
+struct Needs {
+    zero_bytes: u32,
+    scratch_bytes: u32,
+}
+
+/// Tries with as much on the stack as is good for speed, then with less.
 fn compile_function(
     module: &Module,
     function: &Function,
     maps: &Maps,
-) -> Result<(Vec<Insn>, u32), CodegenError> {
+) -> Result<(Vec<Insn>, Needs), CodegenError> {
     let mut result = Err(CodegenError::Stack { clause: function.name.clone(), bytes: 0 });
     for stack_object_bytes in limits::STACK_OBJECT_BYTES {
         let mut code = lower::lower(module, function, maps, stack_object_bytes)?;
         allocate::allocate(&mut code);
-        let zero_bytes = code.zero_bytes;
-        result = assemble::assemble(&function.name, code).map(|insns| (insns, zero_bytes));
+        let needs = Needs { zero_bytes: code.zero_bytes, scratch_bytes: code.scratch_bytes };
+        result = assemble::assemble(&function.name, code).map(|insns| (insns, needs));
         if !matches!(result, Err(CodegenError::Stack { .. })) {
             break;
         }

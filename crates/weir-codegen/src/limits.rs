@@ -9,6 +9,10 @@ pub(crate) const STACK_OBJECT_BYTES: [u32; 3] = [64, 16, 8];
 pub(crate) const STACK_ZERO_BYTES: u32 = 16;
 /// Scratch memory of one program: offsets in it are 16-bit.
 pub(crate) const SCRATCH_BYTES_MAX: u32 = 32_760;
+/// Slots of scratch memory: runs that hold some at the same time, in all threads. A power of two.
+pub(crate) const SCRATCH_SLOTS: u32 = 64;
+/// Slots that one run tries before it gives up. Neighbouring CPUs begin so many apart.
+pub(crate) const SCRATCH_TRIES: i32 = 8;
 /// Instruction slots of one program: jump offsets are 16-bit.
 pub(crate) const INSNS_MAX: usize = 32_000;
 /// Words that are filled, copied or compared one after the other; more of them take a loop.
@@ -19,5 +23,6 @@ pub(crate) const RAISE_ATTEMPTS: i32 = 128;
 pub(crate) const RING_BYTES_MAX: u32 = 1 << 31;
 
 const _: () = assert!(SCRATCH_BYTES_MAX <= i16::MAX as u32);
+const _: () = assert!(SCRATCH_SLOTS.is_power_of_two());
 const _: () = assert!(INSNS_MAX <= i16::MAX as usize);
 const _: () = assert!(STACK_ZERO_BYTES <= STACK_BYTES_MAX);

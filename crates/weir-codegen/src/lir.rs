@@ -24,7 +24,7 @@ pub(crate) enum Src {
     Imm(i32),
 }
 
-/// Memory that a program owns: bytes on the stack, or in its scratch record.
+/// Memory that a program owns: bytes on the stack, or in its slot of scratch memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct ObjectId(pub(crate) u32);
 

@@ -9,7 +9,7 @@
 //! - `str()` and `comm` whose one use is in their own block are read straight into where they are used: a record's
 //!   field, a key, a value. Nothing in between changes the target's memory, so that later is as good as sooner
 //! - the key 0 of scalar per-CPU maps is stored once on each path
-//! - scratch memory is reserved in the last block that every use of it, and every return after it, passes
+//! - scratch memory is claimed in the last block that every use of it, and every return after it, passes
 //!
 //! Files: [`build`] the words, [`string`] strings, [`map`] map operations, [`aggregate`] aggregations, [`emit`]
 //! records, [`scratch`] where scratch memory begins and ends.
@@ -42,6 +42,8 @@ pub(crate) struct Code {
     pub(crate) virtuals: u32,
     /// Bytes of zeros that it needs in the `.zero` map; 0 if it does not need the map.
     pub(crate) zero_bytes: u32,
+    /// Bytes of its slot of the `.scratch` map; 0 if it does not need the map.
+    pub(crate) scratch_bytes: u32,
 }
 
 /// Lowers `function`. Objects of more than `stack_object_bytes` become scratch memory.
@@ -83,10 +85,10 @@ struct Lower<'a> {
     zero_key: Option<ObjectId>,
     /// By block: the key 0 is stored on every path to its end.
     zero_key_stored: Vec<bool>,
-    /// Some record is submitted: its reader may wait for it.
-    emits: bool,
     /// The longest value that is inserted from the `.zero` map.
     zero_bytes: u32,
+    /// Bytes of its slot of scratch memory.
+    scratch_bytes: u32,
 }
 
 /// How a value is held.
@@ -131,8 +133,8 @@ impl<'a> Lower<'a> {
             context: None,
             zero_key: None,
             zero_key_stored: vec![true; function.blocks.len()],
-            emits: false,
             zero_bytes: 0,
+            scratch_bytes: 0,
         }
     }
 

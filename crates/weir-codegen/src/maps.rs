@@ -5,15 +5,27 @@
 //! | Plain, Min, Max | HASH | ARRAY |
 //! | Count, Sum, Avg, Stats, Hist, Lhist | PERCPU_HASH | PERCPU_ARRAY |
 //!
-//! Internal: `.ring` (records, scratch memory), `.globals` (one entry, word 0: start of the session in ns) and,
-//! where a clause turns out to insert values too long for the stack, `.zero` (one entry of zeros, as long as the
-//! longest of them).
+//! Internal: `.ring` (records), `.globals` (one entry of [`GLOBAL_BYTES`]); and, where a clause turns out to need
+//! them, `.scratch` (slots of scratch memory, each with an owner word first) and `.zero` (one entry of zeros, as long
+//! as the longest value that is inserted and does not fit on the stack).
 //!
 //! Value bytes are weir-event's words, 8 bytes each.
 
-use weir_ebpf::{MapKind, MapSpec};
+use weir_ebpf::insn::pseudo;
+use weir_ebpf::{MapKind, MapSpec, Program};
 use weir_event::MapSchema;
 use weir_ir::Module;
+
+use crate::limits;
+
+/// Bytes of the value of `.globals`.
+pub const GLOBAL_BYTES: u32 = 24;
+/// Byte offset in `.globals`: start of the session, ns of CLOCK_MONOTONIC.
+pub const GLOBAL_START: i32 = 0;
+/// Byte offset in `.globals`: runs left out because no scratch memory was free.
+pub const GLOBAL_NO_SCRATCH: i32 = 8;
+/// Byte offset in `.globals`: values of `min` and `max` left out because other threads won every attempt.
+pub const GLOBAL_NOT_RAISED: i32 = 16;
 
 /// The maps of one object.
 #[derive(Debug)]
@@ -21,7 +33,9 @@ pub(crate) struct Maps {
     pub(crate) specs: Vec<MapSpec>,
     pub(crate) ring: u32,
     pub(crate) globals: u32,
-    /// The index that `.zero` has, if it is added.
+    /// The index that `.scratch` has, if it is added.
+    pub(crate) scratch: u32,
+    /// The index that `.zero` has in programs, until [`Maps::finish`] says whether there is a `.scratch` before it.
     pub(crate) zero: u32,
 }
 
@@ -34,15 +48,36 @@ impl Maps {
             specs.len() as u32 - 1
         };
         let ring = internal(".ring", MapKind::RingBuf, 0, 0, ring_bytes);
-        let globals = internal(".globals", MapKind::Array, 4, 8, 1);
-        Maps { ring, globals, zero: globals + 1, specs }
+        let globals = internal(".globals", MapKind::Array, 4, GLOBAL_BYTES, 1);
+        Maps { ring, globals, scratch: globals + 1, zero: globals + 2, specs }
     }
 
-    /// Adds `.zero` if `bytes` is not 0.
-    pub(crate) fn finish(mut self, bytes: u32) -> Vec<MapSpec> {
-        if bytes > 0 {
-            let (name, kind) = (".zero".into(), MapKind::Array);
-            self.specs.push(MapSpec { name, kind, key_bytes: 4, value_bytes: bytes, max_entries: 1 });
+    /// Adds `.scratch` and `.zero` where their bytes are not 0, and numbers `.zero` in the programs accordingly.
+    pub(crate) fn finish(
+        mut self,
+        scratch_bytes: u32,
+        zero_bytes: u32,
+        programs: &mut [Program],
+    ) -> Vec<MapSpec> {
+        let array = |name: &str, value_bytes, max_entries| MapSpec {
+            name: name.into(),
+            kind: MapKind::Array,
+            key_bytes: 4,
+            value_bytes,
+            max_entries,
+        };
+        if scratch_bytes > 0 {
+            self.specs.push(array(".scratch", scratch_bytes, limits::SCRATCH_SLOTS));
+        }
+        if zero_bytes > 0 {
+            let index = self.specs.len() as i32;
+            self.specs.push(array(".zero", zero_bytes, 1));
+            let insns = programs.iter_mut().flat_map(|program| &mut program.insns);
+            for insn in insns.filter(|insn| insn.is_wide() && insn.src == pseudo::MAP_INDEX_VALUE) {
+                if insn.imm == self.zero as i32 {
+                    insn.imm = index;
+                }
+            }
         }
         self.specs
     }

@@ -248,15 +248,16 @@ impl Session<'_> {
         signals: SigSet,
         mut report: Report<W>,
     ) -> Result<Events<'_, W>, Failure> {
-        let start = now_ns().to_le_bytes();
+        let mut value = vec![0; weir_codegen::GLOBAL_BYTES as usize];
+        value[weir_codegen::GLOBAL_START as usize..][..8].copy_from_slice(&now_ns().to_le_bytes());
         let globals = segment.map(self.compiled.globals as usize);
-        globals.update(&0u32.to_le_bytes(), &start, 0).map_err(|error| Failure::Bug(anyhow!("{error}")))?;
+        globals.update(&0u32.to_le_bytes(), &value, 0).map_err(|error| Failure::Bug(anyhow!("{error}")))?;
         if !self.args.quiet {
             let probes: usize = self.compiled.triggers.iter().map(probes_of).sum();
             report.attached_probes(probes as u64).map_err(output_failed)?;
         }
         let controller = Controller::new(self.compiled, self.verified);
-        let mut events = Events::new(&self.compiled.schema, self.compiled.ring, controller, signals, report)?;
+        let mut events = Events::new(self.compiled, controller, signals, report)?;
         events.begin(segment)?;
         Ok(events)
     }

@@ -184,8 +184,10 @@ fn writes_json_lines() {
     let status = weir().args(["trace", "-f", "json", "-e", script, "-o"]).arg(&out).status().unwrap();
     assert!(status.success());
     let text = std::fs::read_to_string(&out).unwrap();
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of_type = |wanted: &str| lines.iter().find(|line| line["type"] == wanted).unwrap_or_else(|| panic!("{text}"));
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_type =
+        |wanted: &str| lines.iter().find(|line| line["type"] == wanted).unwrap_or_else(|| panic!("{text}"));
     assert_eq!(of_type("attached_probes")["data"]["probes"], 1);
     assert_eq!(of_type("printf")["data"], "hi\n");
     assert_eq!(of_type("map")["data"]["@x"]["1,a"], 2);
@@ -204,7 +206,9 @@ fn intervals_run_and_exit_sets_the_code() {
 #[test]
 fn every_stage_can_be_printed() {
     let script = "uprobe:libc:malloc /arg0 > 8/ { @[comm] = hist(arg0); }";
-    for (stage, part) in [("ast", "malloc"), ("ir", "aggregate"), ("ebpf", "call 0x1"), ("asm", "ret"), ("sites", "malloc")] {
+    for (stage, part) in
+        [("ast", "malloc"), ("ir", "aggregate"), ("ebpf", "call 0x1"), ("asm", "ret"), ("sites", "malloc")]
+    {
         let output = weir().args(["trace", "--emit", stage, "-e", script]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && text.contains(part), "{stage}: {text}");

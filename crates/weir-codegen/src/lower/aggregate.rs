@@ -15,6 +15,7 @@ use weir_ir::{MapId, Value};
 use super::Lower;
 use crate::limits;
 use crate::lir::{Inst, Place, R0, Reg, Src};
+use crate::maps::GLOBAL_NOT_RAISED;
 
 /// `x ^ mask` orders as weir-event's encoding of a maximum.
 pub(super) fn max_mask(signed: bool) -> i64 {
@@ -182,7 +183,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Raises word 0 to `value ^ mask` and counts in word 1.
+    /// Raises word 0 to `value ^ mask` and counts in word 1; neither, but counted in `.globals`, if other threads win
+    /// every time.
     fn raise(&mut self, map: MapId, key: &[Value], value: Value, mask: i64, skip: crate::lir::Label) {
         let encoded = match self.int(value) {
             Some(constant) => self.constant(constant ^ mask),
@@ -212,6 +214,8 @@ impl Lower<'_> {
         self.branch(jmp::JEQ, R0, Src::Reg(before), raised);
         self.alu(alu::SUB, left, Src::Imm(1));
         self.branch(jmp::JNE, left, Src::Imm(0), again);
+        self.count_in_globals(GLOBAL_NOT_RAISED);
+        self.insts.push(Inst::Jump(skip));
         self.insts.push(Inst::Label(raised));
         let one = self.constant(1);
         self.insts.push(Inst::AtomicAdd { to: Place::Reg(at, 8), src: one, fetch: false });

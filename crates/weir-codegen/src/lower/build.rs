@@ -43,10 +43,6 @@ impl Lower<'_> {
         ObjectId(self.objects.len() as u32 - 1)
     }
 
-    pub(super) fn in_scratch(&self, object: ObjectId) -> bool {
-        self.objects[object.0 as usize].area == Area::Scratch
-    }
-
     pub(super) fn context(&mut self) -> Reg {
         match self.context {
             Some(context) => context,
@@ -225,6 +221,14 @@ impl Lower<'_> {
         for word in looped..words {
             one(self, places.map(|place| place.plus(8 * word)));
         }
+    }
+
+    /// Adds 1 to a word of `.globals`.
+    pub(super) fn count_in_globals(&mut self, offset: i32) {
+        let globals = self.fresh();
+        self.insts.push(Inst::MapValue { dst: globals, map: self.maps.globals });
+        let one = self.constant(1);
+        self.insts.push(Inst::AtomicAdd { to: Place::Reg(globals, offset), src: one, fetch: false });
     }
 
     /// Jumps to `to` if the call before returned null.

@@ -32,7 +32,6 @@ impl Lower<'_> {
         }
         self.call(helper::RINGBUF_SUBMIT, &[Arg::Reg(record), Arg::Imm(0)]);
         self.insts.push(Inst::Label(full));
-        self.emits = true;
     }
 }
 

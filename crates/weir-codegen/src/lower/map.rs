@@ -142,9 +142,6 @@ impl Lower<'_> {
         }
         let key = self.key(map, key);
         let bytes = ty.bytes();
-        if self.in_scratch(key) && bytes > self.stack_object_bytes {
-            return self.set_behind_long_key(map, key, value, bytes);
-        }
         let memory = match self.held[value.0 as usize] {
             Held::Memory(object) if self.function.ty(value).bytes() == bytes => object,
             _ => {
@@ -157,26 +154,6 @@ impl Lower<'_> {
         self.call(helper::MAP_UPDATE_ELEM, &args);
         self.touch(memory);
         self.touch(key);
-    }
-
-    /// The kernel takes only one argument out of a ring's record. Where both key and value are long, a new key gets
-    /// zeros first, and then the value is copied in.
-    fn set_behind_long_key(&mut self, map: MapId, key: ObjectId, value: Value, bytes: u32) {
-        let from = match self.held[value.0 as usize] {
-            Held::Deferred(_) => Some(self.string_object(value)),
-            _ => None,
-        };
-        let full = self.label();
-        self.find_or_insert(map, key, full);
-        let to = self.fresh();
-        self.mov(to, R0);
-        match from {
-            Some(object) => {
-                self.copy_padded(Place::Reg(to, 0), object, self.function.ty(value).bytes(), bytes)
-            }
-            None => self.write_string(value, Place::Reg(to, 0), bytes),
-        }
-        self.insts.push(Inst::Label(full));
     }
 
     fn set_scalar(&mut self, map: MapId, value: Value, ty: &Type) {

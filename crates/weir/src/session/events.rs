@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, Schema};
 use weir_probe::Launched;
 use weir_rt::segment::Segment;
@@ -27,6 +28,7 @@ const RECORDS_PER_ROUND: usize = 4096;
 pub(crate) struct Events<'a, W: Write> {
     schema: &'a Schema,
     ring: usize,
+    globals: usize,
     controller: Controller<'a>,
     signals: SignalFd,
     report: Report<W>,
@@ -38,15 +40,15 @@ pub(crate) struct Events<'a, W: Write> {
 impl<'a, W: Write> Events<'a, W> {
     /// `signals` are blocked already.
     pub(crate) fn new(
-        schema: &'a Schema,
-        ring: u32,
+        compiled: &'a Compiled,
         controller: Controller<'a>,
         signals: SigSet,
         report: Report<W>,
     ) -> Result<Events<'a, W>, Failure> {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&signals, flags).context("signalfd").map_err(Failure::Machine)?;
-        Ok(Events { schema, ring: ring as usize, controller, signals, report, exit: None, lost: 0 })
+        let (schema, ring, globals) = (&compiled.schema, compiled.ring as usize, compiled.globals as usize);
+        Ok(Events { schema, ring, globals, controller, signals, report, exit: None, lost: 0 })
     }
 
     /// Runs the BEGIN probes, and does what they ask for.
@@ -175,6 +177,13 @@ impl<'a, W: Write> Events<'a, W> {
         Ok(())
     }
 
+    /// A word of the internal map of globals.
+    fn global(&self, segment: &Segment, offset: i32) -> u64 {
+        let value = segment.map(self.globals).lookup(&0u32.to_le_bytes()).unwrap_or_default();
+        let word = value.get(offset as usize..).and_then(|rest| rest.first_chunk());
+        word.map_or(0, |word| u64::from_le_bytes(*word))
+    }
+
     /// Everything that was not done is named, with its count.
     fn tell_losses(&mut self, segment: &Segment) -> Result<(), Failure> {
         self.tell_lost(segment)?;
@@ -192,6 +201,14 @@ impl<'a, W: Write> Events<'a, W> {
                 "reads of the target's memory failed (bad pointers); they gave \"\"".to_owned(),
             ),
         ];
+        losses.push((
+            self.global(segment, GLOBAL_NO_SCRATCH),
+            "runs found no scratch memory for strings, and are lost".into(),
+        ));
+        losses.push((
+            self.global(segment, GLOBAL_NOT_RAISED),
+            "values of min or max gave up under contention".into(),
+        ));
         for map in &self.schema.maps {
             let Some(of_map) = counters.maps.get(map.map_index as usize) else { continue };
             losses.push((
