@@ -26,7 +26,7 @@ use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
 use crate::incoming;
 use crate::island::{self, Image, Place, PlannedSite};
-use crate::limits::{JUMP_BYTES, RETRIES_MAX};
+use crate::limits::{self, JUMP_BYTES, RETRIES_MAX};
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
 use crate::restore;
@@ -109,7 +109,8 @@ pub struct Prepared {
 /// Makes the shared segment in the target. What an earlier weir left behind there is undone first.
 pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -> Result<Prepared, Error> {
     if let Some(traced) = scan::probed(target.pid)? {
-        if traced.controller_alive {
+        // A fork child has its parent's segment, but runs unprobed.
+        if traced.controller_alive && !traced.is_inherited() {
             let (session, controller) = (traced.identity.session, traced.identity.controller_pid);
             return Err(Error::AlreadyProbed { pid: target.pid, session, controller });
         }
@@ -320,6 +321,10 @@ impl Attachment {
             stopped.resume();
             thread::sleep(Duration::from_millis(1));
             stopped = Stopped::stop(self.target.pid)?;
+        }
+        if stopped.elapsed() > limits::STOP_MAX {
+            let (pid, limit_ms) = (self.target.pid, limits::STOP_MAX.as_millis());
+            return Err(Error::StopTooLong { pid, limit_ms });
         }
         self.write_jumps(&stopped, &mut todo, request_of)?;
         for place in places {

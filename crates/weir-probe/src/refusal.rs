@@ -70,6 +70,8 @@ pub enum Error {
         "thread {tid} of process {pid} did not stop within {limit_ms} ms (state {state}); nothing was changed"
     )]
     StopTimeout { pid: i32, tid: i32, state: char, limit_ms: u128 },
+    #[error("process {pid} was stopped for longer than {limit_ms} ms; everything was rolled back")]
+    StopTooLong { pid: i32, limit_ms: u128 },
     #[error("process {pid} runs under seccomp; weir's remote system calls could kill it, so it is refused")]
     Seccomp { pid: i32 },
     #[error("process {pid} is a kernel thread or a zombie; it has no program to trace")]

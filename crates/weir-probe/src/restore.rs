@@ -9,7 +9,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use weir_rt::foreign;
-use weir_rt::segment::JournalState;
 
 use crate::refusal::Error;
 use crate::scan;
@@ -34,9 +33,10 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     };
     let segment =
         target.mappings.iter().find(|mapping| is_segment(mapping)).ok_or(Error::NotProbed { pid })?;
+    // Entries of every state: a fork child has its parent's patches, and shares a journal in which they may be undone.
+    // What stands in the text decides.
     let patches = foreign::parse_journal(&journal)
         .iter()
-        .filter(|entry| entry.state != JournalState::Undone)
         .filter_map(|entry| {
             let old = bytes_of_file(target, entry.address, entry.old.len())?;
             Some(Patch { address: entry.address, old, new: entry.new.clone() })

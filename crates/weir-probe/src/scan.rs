@@ -26,6 +26,13 @@ pub struct Probed {
     pub probes: usize,
 }
 
+impl Probed {
+    /// It was forked from a traced process: its text is patched, and its gates are closed.
+    pub fn is_inherited(&self) -> bool {
+        self.identity.target_pid != self.pid as u32
+    }
+}
+
 /// All processes that weir traces, or has left traced. Those that may not be looked at are left out.
 pub fn all() -> std::io::Result<Vec<Probed>> {
     let mut found = Vec::new();

@@ -62,6 +62,11 @@ impl Stopped {
         self.threads.keys().copied()
     }
 
+    /// How long it has been stopped (or being stopped).
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
     pub(crate) fn registers(&self, tid: i32) -> Result<user_regs_struct, Error> {
         ptrace::getregs(Pid::from_raw(tid)).map_err(|errno| self.failed("PTRACE_GETREGS", errno))
     }

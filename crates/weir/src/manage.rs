@@ -35,7 +35,10 @@ fn line(probed: &Probed) -> String {
     let uid = nix::unistd::Uid::from_raw(identity.uid);
     let user =
         nix::unistd::User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
-    let label: String = printable(&identity.label);
+    let label = match probed.is_inherited() {
+        true => format!("(none: forked from {})", identity.target_pid),
+        false => printable(&identity.label),
+    };
     let comm = printable(&probed.comm);
     let age = age(identity.started_ns);
     format!("{:>7} {comm:<15} {controller:>7} {user:<10} {age:>8} {:>6}  {label}", probed.pid, probed.probes)
