@@ -301,9 +301,9 @@ impl Attachment {
         });
         let mut todo: Vec<Jump> = Vec::new();
         for image in images {
-            for (site, entry, places) in &image.entries {
-                todo.push(Jump::new(*site, &planned[*site], *entry, places));
-                self.undo.places.extend(places.iter().copied());
+            for entry in &image.entries {
+                todo.push(Jump::new(entry.site, &planned[entry.site], entry.address, &entry.places));
+                self.undo.places.extend(entry.places.iter().copied());
             }
         }
         for try_number in 0.. {

@@ -111,7 +111,7 @@ fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
     let mappings = maps::read(pid as u32).with_context(|| format!("reading /proc/{pid}/maps"));
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     // A target that shares weir's root is looked at without the detour, so that relative paths mean the same.
-    let is_shared = fs::read_link(&root).is_ok_and(|link| link == PathBuf::from("/"));
+    let is_shared = fs::read_link(&root).is_ok_and(|link| link.as_os_str() == "/");
     let root = if is_shared { "/".into() } else { root };
     Ok(Binaries::new(Places { root, path_env, cwd }, mappings.map_err(Failure::Machine)?))
 }

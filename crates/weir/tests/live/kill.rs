@@ -3,8 +3,6 @@
 //! Points of death: before each ptrace(2) and before each pwrite64(2) (writes of the target's memory), counted by
 //! strace, which delivers the signal; and random moments (seed and count from WEIR_KILL_SEED and WEIR_KILLS).
 
-mod server;
-
 use std::process::{Command, Stdio};
 use std::time::Duration;
 

@@ -2,11 +2,9 @@
 //!
 //! Cycles come from WEIR_REDIS_CYCLES (3 in a plain test run; `cargo xtask soak redis` runs more).
 
-mod server;
-
 use std::time::Duration;
 
-use crate::server::{Redis, Traced};
+use crate::server::{Redis, Traced, number};
 
 #[test]
 fn is_probed_and_let_go_under_load() {
@@ -23,8 +21,8 @@ fn is_probed_and_let_go_under_load() {
         std::thread::sleep(Duration::from_millis(300));
         assert!(redis.answers(), "cycle {cycle}");
         let text = traced.stop();
-        assert!(server::number(&text, "@commands") > 0, "cycle {cycle}: {text}");
-        assert!(server::number(&text, "@mallocs") > 0, "cycle {cycle}: {text}");
+        assert!(number(&text, "@commands") > 0, "cycle {cycle}: {text}");
+        assert!(number(&text, "@mallocs") > 0, "cycle {cycle}: {text}");
         assert!(redis.answers(), "cycle {cycle}");
         assert_eq!(redis.text(), before, "cycle {cycle}");
 
@@ -38,7 +36,7 @@ fn is_probed_and_let_go_under_load() {
         load.pause(&redis);
         let end = redis.commands_processed();
         let text = traced.stop();
-        assert_eq!(server::number(&text, "@commands"), end - start, "cycle {cycle}: {text}");
+        assert_eq!(number(&text, "@commands"), end - start, "cycle {cycle}: {text}");
         assert_eq!(redis.text(), before, "cycle {cycle}");
         load.resume();
         eprintln!("cycle {cycle}: {} commands", end - start);
