@@ -1,4 +1,4 @@
-//! x86-64 code for verified programs: [`compile`], and [`disassemble`] for `--emit asm`.
+//! x86-64 code for verified programs: [`compile`], and [`disassemble()`] for `--emit asm`.
 //!
 //! In: a [`VerifiedProgram`] and the place it will run at ([`SiteAbi`]). Out: an [`Executable`] as
 //! `weir_rt::executable` defines it: entered by `call`, context above the return address, nothing in registers;

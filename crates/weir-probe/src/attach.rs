@@ -182,20 +182,15 @@ impl Prepared {
         for (site, refusal) in refused {
             outcomes[request_of[site]] = Err(refusal);
         }
-        let clock = clock_function(&self.target);
+        let words = weir_rt::runtime::Island {
+            segment: self.address,
+            clock_gettime: clock_function(&self.target),
+            pid: self.target.pid as u32,
+            flags: if self.target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
+        };
         let images = places
             .iter()
-            .map(|place| {
-                island::generate_image(
-                    place,
-                    &planned,
-                    executables,
-                    &self.segment,
-                    self.address,
-                    clock,
-                    self.target.pid,
-                )
-            })
+            .map(|place| island::generate_image(place, &planned, executables, &self.segment, words))
             .collect::<Result<Vec<_>, _>>()?;
         let mut attachment = Attachment {
             undo: Undo {

@@ -135,27 +135,25 @@ fn free_range(taken: &[Range<u64>], low: u64, high: u64, bytes: u64) -> Option<u
     below.filter(usable).max().or_else(|| above.filter(usable).min())
 }
 
-/// Generates the island at `place`.
+/// Generates the island at `place`; `words` are for the runtime in it.
 pub(crate) fn generate_image(
     place: &Place,
     sites: &[PlannedSite],
     executables: &[Executable],
     segment: &Segment,
-    segment_address: u64,
-    clock_gettime: u64,
-    pid: i32,
+    words: IslandWords,
 ) -> Result<Image, Error> {
+    let pid = words.pid as i32;
     let image = runtime::image();
     let mut bytes = image.bytes.to_vec();
-    let words = IslandWords { segment: segment_address, clock_gettime, pid: pid as u32, flags: 0 };
     let at = image.island_offset as usize;
     bytes[at..at + IslandWords::BYTES as usize].copy_from_slice(&words.to_bytes());
     align(&mut bytes, 64);
     let descriptors = place.address + bytes.len() as u64;
-    bytes.extend_from_slice(&segment.descriptors(segment_address));
+    bytes.extend_from_slice(&segment.descriptors(words.segment));
     let resolve = |symbol: Symbol| match symbol {
         Symbol::Helper(id) => image.helper(id).map(|offset| place.address + u64::from(offset)),
-        other => segment.resolve(segment_address, descriptors, other),
+        other => segment.resolve(words.segment, descriptors, other),
     };
     let mut addresses = vec![None; executables.len()];
     for (index, _) in place.sites.iter().flat_map(|&site| &sites[site].programs) {

@@ -72,8 +72,10 @@ pub enum Error {
     StopTimeout { pid: i32, tid: i32, state: char, limit_ms: u128 },
     #[error("process {pid} was stopped for longer than {limit_ms} ms; everything was rolled back")]
     StopTooLong { pid: i32, limit_ms: u128 },
-    #[error("process {pid} runs under seccomp; weir's remote system calls could kill it, so it is refused")]
-    Seccomp { pid: i32 },
+    #[error(
+        "process {pid} runs under seccomp, which must be suspended while weir attaches (ptrace: {source}); that needs CAP_SYS_ADMIN"
+    )]
+    Seccomp { pid: i32, source: io::Error },
     #[error("process {pid} is a kernel thread or a zombie; it has no program to trace")]
     NoProgram { pid: i32 },
     #[error("no `syscall; ret` sequence in the executable mappings of process {pid}")]

@@ -12,7 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::libc::user_regs_struct;
+use nix::libc::{self, user_regs_struct};
 use nix::sys::ptrace;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -29,12 +29,19 @@ pub(crate) struct Stopped {
     /// Signals to deliver when a thread is let go, by thread.
     threads: BTreeMap<i32, Vec<Signal>>,
     since: Instant,
+    /// Its filters are suspended while it is stopped.
+    has_seccomp: bool,
 }
 
 impl Stopped {
     /// Stops process `pid`.
     pub(crate) fn stop(pid: i32) -> Result<Stopped, Error> {
-        let mut stopped = Stopped { pid, threads: BTreeMap::new(), since: Instant::now() };
+        let mut stopped = Stopped {
+            pid,
+            threads: BTreeMap::new(),
+            since: Instant::now(),
+            has_seccomp: sys::has_seccomp(pid),
+        };
         loop {
             let mut found_new = false;
             for tid in sys::threads(pid).map_err(|_| Error::TargetGone { pid })? {
@@ -51,7 +58,12 @@ impl Stopped {
 
     /// Takes over a process whose only thread is already seized and in a ptrace stop.
     pub(crate) fn adopt(pid: i32) -> Stopped {
-        Stopped { pid, threads: BTreeMap::from([(pid, Vec::new())]), since: Instant::now() }
+        Stopped {
+            pid,
+            threads: BTreeMap::from([(pid, Vec::new())]),
+            since: Instant::now(),
+            has_seccomp: false,
+        }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -100,7 +112,13 @@ impl Stopped {
     /// True if the thread is now held; false if it ended meanwhile.
     fn stop_thread(&mut self, tid: i32) -> Result<bool, Error> {
         let thread = Pid::from_raw(tid);
-        match ptrace::seize(thread, ptrace::Options::PTRACE_O_TRACESYSGOOD) {
+        let seized = match self.has_seccomp {
+            false => ptrace::seize(thread, ptrace::Options::PTRACE_O_TRACESYSGOOD),
+            // Else a remote call that the filter does not know could kill the target.
+            true => sys::seize_with_seccomp_suspended(tid)
+                .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EPERM))),
+        };
+        match seized {
             Ok(()) => {}
             Err(Errno::ESRCH) => return Ok(false),
             Err(errno) => return self.explain_seize(tid, errno),
@@ -145,6 +163,7 @@ impl Stopped {
         match sys::stat(&format!("/proc/{pid}/task/{tid}/stat")) {
             // A leader that has ended while its threads go on, or a thread on its way out.
             Ok(('Z' | 'X', _)) | Err(_) => Ok(false),
+            Ok(_) if self.has_seccomp => Err(Error::Seccomp { pid, source: errno.into() }),
             Ok(_) => Err(Error::Permission { pid, source: errno.into() }),
         }
     }

@@ -39,6 +39,19 @@ pub(crate) fn rseq_configuration(tid: i32) -> io::Result<RseqConfiguration> {
     Ok(out)
 }
 
+/// `ptrace::seize` with `PTRACE_O_SUSPEND_SECCOMP`, which nix does not know; needs CAP_SYS_ADMIN.
+pub(crate) fn seize_with_seccomp_suspended(tid: i32) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_SUSPEND_SECCOMP;
+    // SAFETY: PTRACE_SEIZE takes two integers and reads no memory of ours.
+    check(unsafe { libc::ptrace(libc::PTRACE_SEIZE, tid, 0usize, options as usize) })?;
+    Ok(())
+}
+
+/// The process has a seccomp filter (or is in strict mode).
+pub(crate) fn has_seccomp(pid: i32) -> bool {
+    status_field(pid, "Seccomp").is_ok_and(|mode| mode.is_some_and(|mode| mode != "0"))
+}
+
 /// The blocked signals of stopped thread `tid`.
 pub(crate) fn signal_mask(tid: i32) -> io::Result<u64> {
     let mut mask = 0u64;

@@ -32,6 +32,8 @@ pub struct Target {
     pub(crate) tid: TidSource,
     /// Held from its launch until it is attached to.
     pub(crate) held: Option<Stopped>,
+    /// It runs under seccomp: code in it makes no system call.
+    pub(crate) has_seccomp: bool,
     /// It was started by weir and has not run yet.
     pub(crate) launched: bool,
 }
@@ -55,7 +57,18 @@ impl Target {
         let pidfd =
             sys::pidfd_open(pid).map_err(|source| Error::system(format!("pidfd_open({pid})"), source))?;
         let (lanes, tid) = thread_areas(&stopped, &memory)?;
-        Ok(Target { pid, memory, mappings, gadgets, pidfd, lanes, tid, held: Some(stopped), launched: false })
+        Ok(Target {
+            pid,
+            memory,
+            mappings,
+            gadgets,
+            pidfd,
+            lanes,
+            tid,
+            held: Some(stopped),
+            has_seccomp: sys::has_seccomp(pid),
+            launched: false,
+        })
     }
 
     pub fn pid(&self) -> i32 {
@@ -144,9 +157,6 @@ pub fn check(pid: i32) -> Result<(), Error> {
         && tracer != 0
     {
         return Err(Error::AlreadyTraced { pid, tracer });
-    }
-    if status("Seccomp").is_some_and(|mode| mode != "0") {
-        return Err(Error::Seccomp { pid });
     }
     Ok(())
 }

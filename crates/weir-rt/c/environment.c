@@ -28,7 +28,12 @@ u64 weir_get_smp_processor_id(void)
 
 u64 weir_get_current_pid_tgid(void)
 {
-    return (u64)weir_island.pid << 32 | (u32)syscall2(SYS_GETTID, 0, 0);
+    u32 tid = 0;
+    if (weir_island.flags & ISLAND_NO_SYSTEM_CALLS)
+        count(COUNT_TID_DENIED);
+    else
+        tid = (u32)syscall2(SYS_GETTID, 0, 0);
+    return (u64)weir_island.pid << 32 | tid;
 }
 
 s64 weir_get_current_comm(void *buffer, u64 size)
@@ -36,7 +41,8 @@ s64 weir_get_current_comm(void *buffer, u64 size)
     u64 name[COMM_BYTES / 8];
     u8 *to = buffer;
     name[0] = name[1] = 0;
-    s64 result = syscall2(SYS_PRCTL, PR_GET_NAME, (u64)name);
+    int is_denied = weir_island.flags & ISLAND_NO_SYSTEM_CALLS;
+    s64 result = is_denied ? -EPERM : syscall2(SYS_PRCTL, PR_GET_NAME, (u64)name);
     count(COUNT_COMM_CALLS);
     if (result) {
         count(COUNT_COMM_DENIED);

@@ -90,11 +90,14 @@ struct weir_island {
 };
 /* process_vm_readv takes the thread's own id: `pid` is not this process as it sees itself. */
 #define ISLAND_READ_BY_TID 1u
+/* The target runs under seccomp, whose filter may kill for a call it does not know: none is made. */
+#define ISLAND_NO_SYSTEM_CALLS 2u
 extern const volatile struct weir_island weir_island;
 
 /* Offset of the counters in the segment header, and their order (src/abi.rs). */
 #define HEADER_COUNTERS 1024
-enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS, COUNT_COMM_DENIED };
+enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS, COUNT_COMM_DENIED,
+       COUNT_TID_DENIED };
 
 /* ---- helpers, callable from generated code (System V AMD64 ABI) ---- */
 u64 weir_map_lookup_elem(const struct weir_map *map, const void *key);

@@ -47,7 +47,8 @@ pub mod counter {
     pub const READS_DENIED: usize = 2;
     pub const COMM_CALLS: usize = 3;
     pub const COMM_DENIED: usize = 4;
-    pub const COUNT: usize = 5;
+    pub const TID_DENIED: usize = 5;
+    pub const COUNT: usize = 6;
 }
 
 /// `struct weir_map` of `c/weir.h`: what a helper takes as a map.

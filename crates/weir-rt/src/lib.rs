@@ -2,7 +2,7 @@
 //!
 //! Two halves with one implementation of every map and ring. The C half (`c/`) is freestanding: it is put into traced
 //! processes as a position-independent image ([`runtime::image`]) and linked into this one. The Rust half lays the
-//! segment out ([`segment`]), reads it as the hostile memory it is, links programs to it ([`link`]), and runs them in
+//! segment out ([`segment`]), reads it as the hostile memory it is, links programs to it ([`link()`]), and runs them in
 //! this process ([`local`], [`memory`]).
 //!
 //! Guarantees: no operation on a map or ring ever waits for another thread, alive or dead; whatever a target writes

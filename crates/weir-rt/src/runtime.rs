@@ -41,6 +41,8 @@ impl Island {
     pub const BYTES: u32 = 24;
     /// Slow reads name the thread's own id: for a target whose own pid namespace knows it by another number.
     pub const READ_BY_TID: u32 = 1;
+    /// No system call is made: for a target under seccomp. Reads fail, `comm` is empty and `tid` 0, each counted.
+    pub const NO_SYSTEM_CALLS: u32 = 2;
 
     /// The bytes as they stand in the image.
     pub fn to_bytes(&self) -> [u8; Island::BYTES as usize] {
@@ -79,7 +81,7 @@ pub fn helper_address(id: HelperId) -> Option<u64> {
 
 /// Slow reads, read faults, denied reads, uses of `comm` and denied ones, by programs that an interpreter ran in this
 /// process: they are no target's, and counted apart from any segment.
-pub fn own_counters() -> [u64; 5] {
+pub fn own_counters() -> [u64; crate::abi::counter::COUNT] {
     linked::counters()
 }
 

@@ -1,4 +1,4 @@
-//! [`ast::Script`] → [`Checked`]: names, types and attach points resolved, or every fault.
+//! [`ast::Script`](crate::ast::Script) → [`Checked`]: names, types and attach points resolved, or every fault.
 //!
 //! - Types of maps are found over the whole script: a map may be read above the text that assigns it. Rounds over
 //!   all clauses go on until one finds nothing new; only the last round's diagnostics are kept.

@@ -1,6 +1,6 @@
 //! Script text in bpftrace's language → a checked [`weir_ir::Module`].
 //!
-//! [`parse`] reads text to a tree and never fails; [`check`] resolves names, types and attach points; [`lower`]
+//! [`parse`] reads text to a tree and never fails; [`check()`] resolves names, types and attach points; [`lower()`]
 //! writes the IR of what was checked. [`compile`] is the three in a row, with the faults of all of them at once.
 //!
 //! - Every fault is a diagnostic at the exact text, with a hint; what bpftrace has and weir has not is named so.

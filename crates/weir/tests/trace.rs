@@ -259,6 +259,36 @@ fn a_handler_installed_after_attach_does_not_run() {
     assert!(number(&text, "@[]") >= 100_000, "{text}");
 }
 
+#[test]
+fn a_target_whose_seccomp_filter_kills_lives_on() {
+    if !nix::unistd::geteuid().is_root() {
+        return testkit::skip::skip("seccomp", "suspending a filter needs CAP_SYS_ADMIN");
+    }
+    let program = target::program("seccomp");
+    let deadline = std::time::Duration::from_secs(30);
+    let mut server = testkit::Daemon::spawn(Command::new(&program)).unwrap();
+    server.line_with("ready", deadline).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let script = format!(
+        "uprobe:{}:take {{ @calls = count(); @read[str(arg0), comm] = count(); @tid = tid; }} \
+         interval:ms:300 {{ exit() }}",
+        program.display()
+    );
+    let output = weir().args(["trace", "-e", &script, "-p", &server.pid().to_string()]).output().unwrap();
+    let (text, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{said}");
+    let calls = number(&text, "@calls");
+    assert!(calls > 20, "{text}");
+    assert_eq!(number(&text, "@read[, ]"), calls, "{text}");
+    assert!(said.contains(&format!("{calls} reads of the target's memory are forbidden")), "{said}");
+    assert!(said.contains(&format!("{calls} uses of comm are forbidden")), "{said}");
+    // The thread's id stands in its control block.
+    assert_eq!(number(&text, "@tid"), u64::from(server.pid()), "{text}");
+    server.close_stdin();
+    let ended = server.finish(deadline).unwrap();
+    assert!(ended.status.success() && ended.stdout.contains("calls="), "{ended:?}");
+}
+
 /// True if the function's bytes in the process differ from its file.
 fn weir_text_is_patched(pid: u32, path: &Path, function: &str) -> bool {
     let binary = Binary::open(path).unwrap();

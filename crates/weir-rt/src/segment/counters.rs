@@ -18,6 +18,8 @@ pub struct Counters {
     /// Uses of `comm`, and those that seccomp refused.
     pub comm_calls: u64,
     pub comm_denied: u64,
+    /// Uses of `tid` that seccomp would have refused; they gave 0.
+    pub tid_denied: u64,
     /// In map order.
     pub maps: Vec<MapCounters>,
 }
@@ -47,6 +49,7 @@ impl Counters {
             reads_denied: word(counter::READS_DENIED),
             comm_calls: word(counter::COMM_CALLS),
             comm_denied: word(counter::COMM_DENIED),
+            tid_denied: word(counter::TID_DENIED),
             maps: (0..segment.layout().maps.len()).map(|index| MapCounters::read(segment, index)).collect(),
         }
     }
@@ -70,5 +73,5 @@ impl MapCounters {
     }
 }
 
-const _: () = assert!(counter::COUNT == 5, "a new counter needs a field here");
+const _: () = assert!(counter::COUNT == 6, "a new counter needs a field here");
 const _: () = assert!(control::CORRUPT + 8 <= abi::CONTROL_BYTES);

@@ -1,4 +1,4 @@
-//! Calls: one arm for each row of [`builtin::FUNCTIONS`](crate::builtin::FUNCTIONS).
+//! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
 use weir_event::{Action, Field, RECORD_HEADER_BYTES, Type};
 use weir_ir::{Op, Value};

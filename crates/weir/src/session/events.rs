@@ -197,6 +197,18 @@ impl<'a, W: Write> Events<'a, W> {
                 "records or map entries did not fit their schema, and are left out".to_owned(),
             ),
             (
+                counters.reads_denied,
+                "reads of the target's memory are forbidden by its seccomp filter".to_owned(),
+            ),
+            (
+                counters.comm_denied,
+                "uses of comm are forbidden by the target's seccomp filter; they gave \"\"".to_owned(),
+            ),
+            (
+                counters.tid_denied,
+                "uses of tid are forbidden by the target's seccomp filter; they gave 0".to_owned(),
+            ),
+            (
                 counters.read_faults,
                 "reads of the target's memory failed (bad pointers); they gave \"\"".to_owned(),
             ),
