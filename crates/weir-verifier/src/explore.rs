@@ -82,7 +82,7 @@ pub(crate) enum Precision {
     Exact,
     /// Numbers that differ where many paths meet are joined: fewer paths, less known.
     Joined,
-    /// What differs from round to round of a `may_goto` loop becomes unknown.
+    /// As `Joined`, and what differs from round to round of a `may_goto` loop becomes unknown.
     Rounds,
 }
 
@@ -261,7 +261,7 @@ impl<'a> Walk<'a> {
         let is_joined = match self.precision {
             Precision::Exact => false,
             Precision::Joined => self.join(path),
-            Precision::Rounds => self.join_rounds(path),
+            Precision::Rounds => self.join_rounds(path) || self.join(path),
         };
         if is_joined && self.covered(path)? {
             return Ok(true);
