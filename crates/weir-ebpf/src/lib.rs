@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod asm;
+pub mod form;
 pub mod helper;
 pub mod insn;
 pub mod map;
