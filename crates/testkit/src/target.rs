@@ -126,15 +126,21 @@ fn compile(name: &str, compiler: &str, source: Source<'_>, flags: &[&str]) -> Pa
     if output.exists() {
         return output;
     }
-    // Under names of this process and call, then renamed: test programs run in parallel and share the folder.
+    // Under names of this process and call, then linked: test programs run in parallel and share the folder, and one
+    // that already runs must not lose its file to another's copy.
     static CALL: AtomicU32 = AtomicU32::new(0);
     let unique = format!("{}.{}", std::process::id(), CALL.fetch_add(1, Ordering::Relaxed));
     let source = folder.join(format!("{name}.{unique}.c"));
     let made = folder.join(format!("{name}.{unique}"));
     fs::write(&source, &text).unwrap_or_else(|e| panic!("write {}: {e}", source.display()));
     run(compiler, &source, &made, flags);
-    fs::rename(&made, &output).unwrap_or_else(|e| panic!("rename to {}: {e}", output.display()));
-    let _ = fs::remove_file(&source);
+    match fs::hard_link(&made, &output) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => panic!("link {}: {e}", output.display()),
+        _ => {}
+    }
+    for file in [&source, &made] {
+        let _ = fs::remove_file(file);
+    }
     output
 }
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 use nix::libc;
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, SegmentLayout};
-use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
+use weir_symbols::{Binary, Function, FunctionKind, LinkAddr, VirtAddr};
 
 use crate::incoming;
 use crate::island::{self, Image, Place, PlannedSite};
@@ -106,18 +106,40 @@ pub struct Prepared {
 
 /// Makes the shared segment in the target. What an earlier weir left behind there is undone first.
 pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -> Result<Prepared, Error> {
+    let bytes = layout.bytes;
+    let (segment, address) =
+        share_segment(&mut target, layout, identity).map_err(|error| target.explain(error))?;
+    let undo = Undo {
+        segment: address..address + bytes,
+        islands: Vec::new(),
+        patches: Vec::new(),
+        unknown: Vec::new(),
+        places: HashMap::new(),
+    };
+    Ok(Prepared {
+        attachment: Attachment { target, segment, undo, outcomes: Vec::new(), is_detached: false },
+    })
+}
+
+/// The segment, and where it stands in the target.
+fn share_segment(
+    target: &mut Target,
+    layout: SegmentLayout,
+    identity: &Identity,
+) -> Result<(Segment, u64), Error> {
     if let Some(traced) = scan::probed(target.pid)? {
         // A fork child has its parent's segment, but runs unprobed.
         if traced.controller_alive && !traced.is_inherited() {
             let (session, controller) = (traced.identity.session, traced.identity.controller_pid);
             return Err(Error::AlreadyProbed { pid: target.pid, session, controller });
         }
-        restore::restore(&mut target)?;
+        restore::restore(target)?;
     }
     let mut stopped = target.stop()?;
+    target.refresh()?;
     let bytes = layout.bytes;
-    let mut remote = Borrowed::new(&mut stopped, &target.memory, target.gadgets, &target.mappings)?;
-    let (segment, address) = with_memfd(&target, &mut remote, SEGMENT_NAME, |remote, remote_fd, fd| {
+    let mut remote = Borrowed::new(&mut stopped, target)?;
+    let (segment, address) = with_memfd(target, &mut remote, SEGMENT_NAME, |remote, remote_fd, fd| {
         let segment = Segment::create(fd, layout, identity)
             .map_err(|source| Error::system("making the segment", source))?;
         let (protection, flags) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_SHARED as u64);
@@ -132,15 +154,7 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
     } else {
         stopped.resume();
     }
-    let undo = Undo {
-        segment: address..address + bytes,
-        islands: Vec::new(),
-        patches: Vec::new(),
-        places: HashMap::new(),
-    };
-    Ok(Prepared {
-        attachment: Attachment { target, segment, undo, outcomes: Vec::new(), is_detached: false },
-    })
+    Ok((segment, address))
 }
 
 /// Makes an empty memfd in the target, and has `then` work with its number there and a descriptor of it here. The
@@ -153,14 +167,25 @@ fn with_memfd<'a, T>(
 ) -> Result<T, Error> {
     let mut text = name.as_bytes().to_vec();
     text.push(0);
-    let text = remote.put(&target.memory, &text)?;
+    let text = remote.put(&text)?;
     let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
     let number = remote.call("memfd_create", libc::SYS_memfd_create, [text, flags, 0, 0, 0, 0])?;
-    let fd = sys::pidfd_getfd(&target.pidfd, number as i32)
-        .map_err(|source| Error::system(format!("pidfd_getfd({number}) of process {}", target.pid), source));
-    let done = fd.and_then(|fd| then(remote, number, fd));
+    let done = take_fd(target, remote.tid(), number).and_then(|fd| then(remote, number, fd));
     let closed = remote.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0]);
     done.and_then(|value| closed.map(|_| value))
+}
+
+/// Descriptor `number` of the target, here.
+fn take_fd(target: &Target, tid: i32, number: u64) -> Result<OwnedFd, Error> {
+    if sys::living_thread(target.pid) == target.pid {
+        return sys::pidfd_getfd(&target.pidfd, number as i32).map_err(|source| {
+            Error::system(format!("pidfd_getfd({number}) of process {}", target.pid), source)
+        });
+    }
+    // A pidfd means the main thread, and one that has ended has no descriptors.
+    let path = format!("/proc/{tid}/fd/{number}");
+    let opened = File::options().read(true).write(true).open(&path);
+    opened.map(OwnedFd::from).map_err(|source| Error::system(format!("open({path})"), source))
 }
 
 impl Prepared {
@@ -175,42 +200,10 @@ impl Prepared {
     /// Patches what can be patched. The outcome of each site is in the attachment, in the order of `sites`.
     pub fn arm(self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Attachment, Error> {
         let mut attachment = self.attachment;
-        attachment.target.refresh()?;
-        let mut outcomes: Vec<Result<String, Refusal>> = Vec::with_capacity(sites.len());
-        let mut planned = Vec::new();
-        let mut request_of = Vec::new();
-        for (index, (site, window)) in sites.iter().zip(plan_sites(sites)).enumerate() {
-            let outcome = window.and_then(|window| plan_in_target(&attachment.target, site, window));
-            outcomes.push(match outcome {
-                Ok(site) => {
-                    let technique = site.window.technique();
-                    planned.push(site);
-                    request_of.push(index);
-                    Ok(technique)
-                }
-                Err(refusal) => Err(refusal),
-            });
+        match attachment.arm(sites, executables) {
+            Ok(()) => Ok(attachment),
+            Err(error) => Err(attachment.target.explain(error)),
         }
-        let (target, segment) = (&attachment.target, &attachment.segment);
-        let maps = segment.layout().maps.len();
-        let (places, refused) = island::place(&planned, executables, maps, &target.mappings);
-        for (site, refusal) in refused {
-            outcomes[request_of[site]] = Err(refusal);
-        }
-        let words = weir_rt::runtime::Island {
-            segment: attachment.undo.segment.start,
-            clock_gettime: clock_function(target),
-            pid: target.pid as u32,
-            flags: if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
-        };
-        let images = places
-            .iter()
-            .map(|place| island::generate_image(place, &planned, executables, segment, words))
-            .collect::<Result<Vec<_>, _>>()?;
-        attachment.undo.islands = places.iter().map(Place::range).collect();
-        attachment.outcomes = outcomes;
-        attachment.patch(&planned, &request_of, &places, &images)?;
-        Ok(attachment)
     }
 }
 
@@ -222,7 +215,11 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
     let function = site.function;
     let in_file = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
     let mut in_memory = vec![0; in_file.len()];
-    if target.memory.read(function.address.0.wrapping_add(bias), &mut in_memory).is_err() {
+    let address = VirtAddr(function.address.0.wrapping_add(bias));
+    if target.mappings.iter().any(|mapping| mapping.contains(address) && mapping.shared) {
+        return Err(Refusal::SharedText);
+    }
+    if target.memory.read(address.0, &mut in_memory).is_err() {
         return Err(Refusal::NotMapped { binary: binary.path().display().to_string() });
     }
     if let Some(offset) = in_file.iter().zip(&in_memory).position(|(file, memory)| file != memory) {
@@ -283,6 +280,44 @@ impl Attachment {
         Ok(report)
     }
 
+    fn arm(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<(), Error> {
+        self.target.refresh()?;
+        let mut outcomes: Vec<Result<String, Refusal>> = Vec::with_capacity(sites.len());
+        let mut planned = Vec::new();
+        let mut request_of = Vec::new();
+        for (index, (site, window)) in sites.iter().zip(plan_sites(sites)).enumerate() {
+            let outcome = window.and_then(|window| plan_in_target(&self.target, site, window));
+            outcomes.push(match outcome {
+                Ok(site) => {
+                    let technique = site.window.technique();
+                    planned.push(site);
+                    request_of.push(index);
+                    Ok(technique)
+                }
+                Err(refusal) => Err(refusal),
+            });
+        }
+        let (target, segment) = (&self.target, &self.segment);
+        let maps = segment.layout().maps.len();
+        let (places, refused) = island::place(&planned, executables, maps, &target.mappings);
+        for (site, refusal) in refused {
+            outcomes[request_of[site]] = Err(refusal);
+        }
+        let words = weir_rt::runtime::Island {
+            segment: self.undo.segment.start,
+            clock_gettime: clock_function(target),
+            pid: target.pid as u32,
+            flags: if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
+        };
+        let images = places
+            .iter()
+            .map(|place| island::generate_image(place, &planned, executables, segment, words))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.undo.islands = places.iter().map(Place::range).collect();
+        self.outcomes = outcomes;
+        self.patch(&planned, &request_of, &places, &images)
+    }
+
     /// The stop in which everything becomes visible to the target.
     fn patch(
         &mut self,
@@ -320,7 +355,8 @@ impl Attachment {
             }
             stopped.resume();
             thread::sleep(Duration::from_millis(1));
-            stopped = Stopped::stop(self.target.pid)?;
+            stopped = self.target.stop()?;
+            self.target.refresh()?;
         }
         if stopped.elapsed() > limits::STOP_MAX {
             let (pid, limit_ms) = (self.target.pid, limits::STOP_MAX.as_millis());
@@ -451,7 +487,7 @@ fn map_islands(
     if places.is_empty() {
         return Ok(());
     }
-    let mut remote = Borrowed::new(stopped, &target.memory, target.gadgets, &target.mappings)?;
+    let mut remote = Borrowed::new(stopped, target)?;
     with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
         let file = File::from(fd);
         let mut offset = 0;

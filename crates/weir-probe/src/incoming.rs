@@ -7,8 +7,8 @@
 //! - `rel32`: at every byte offset of every executable segment that follows an opcode of a near branch (E8, E9,
 //!   0F 80 to 0F 8F, C7 F8), the 4 bytes there, taken as a displacement from their end, must not lead to an
 //!   interior. Without a look at the opcode, small constants (`2f 00 00 00`) collide within a few hundred bytes.
-//! - `rel8`: within 130 bytes of an interior, code of neighbouring functions is decoded from its known start;
-//!   bytes that no function covers are taken as padding if they decode as such, else as hostile.
+//! - `rel8`: within 130 bytes of an interior, the code of every function, also of one that contains the probed one,
+//!   is decoded from its known start; in bytes that no function covers, every byte may begin a short branch.
 //! - absolute pointers: addends of relative relocations, and in position-dependent files every 8-byte (and 4-byte)
 //!   word of every segment.
 //! - tables of 32-bit offsets (`switch` in position-independent code), for functions with indirect jumps: each
@@ -104,25 +104,20 @@ fn short_branches(binary: &Binary, window: &Window, reached: &mut HashSet<u64>) 
     let mut at = low.saturating_sub(SHORT_REACH);
     let end = high + SHORT_REACH;
     while at < end {
+        // The function itself is among them: its symbol may lie inside a larger one, whose code was not decoded when
+        // the window was planned.
         let bounds = binary.function_bounds(LinkAddr(at));
-        // The function itself was decoded when its window was planned.
-        if let Some(bounds) = &bounds
-            && bounds.contains(&LinkAddr(window.address))
-        {
-            at = bounds.end.0.max(at + 1);
-            continue;
-        }
         let from = bounds.as_ref().map_or(at, |bounds| bounds.start.0);
         let to = match &bounds {
             Some(bounds) => bounds.end.0,
-            None => next_function(binary, at).unwrap_or(end),
+            None => next_function(binary, at).unwrap_or(end).min(end),
         };
         if let Some(bytes) = binary.bytes(LinkAddr(from), (to - from) as usize) {
-            for target in decoded_targets(from, bytes) {
-                if interiors.contains(&target) {
-                    reached.insert(target);
-                }
-            }
+            let targets = match bounds {
+                Some(_) => decoded_targets(from, bytes),
+                None => possible_targets(from, bytes),
+            };
+            reached.extend(targets.into_iter().filter(|target| interiors.contains(target)));
         }
         at = to.max(at + 1);
     }
@@ -146,6 +141,16 @@ fn decoded_targets(address: u64, bytes: &[u8]) -> Vec<u64> {
         }
     }
     targets
+}
+
+/// Where a short branch would lead from any byte that could begin one: for bytes of which nobody knows where
+/// instructions begin, or whether they are code.
+fn possible_targets(address: u64, bytes: &[u8]) -> Vec<u64> {
+    let pairs = bytes.windows(2).enumerate();
+    let branches = pairs.filter(|(_, pair)| matches!(pair[0], 0x70..=0x7f | 0xe0..=0xe3 | 0xeb));
+    branches
+        .map(|(at, pair)| (address + at as u64 + 2).wrapping_add_signed(i64::from(pair[1] as i8)))
+        .collect()
 }
 
 fn table_entries(binary: &Binary, window: &Window, reached: &mut HashSet<u64>) {

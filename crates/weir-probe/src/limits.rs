@@ -5,6 +5,16 @@ use std::time::Duration;
 /// The longest that a target may be held stopped; past it everything is rolled back.
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
+/// How long the end of threads that were killed while held is waited for.
+pub const LET_GO_MAX: Duration = Duration::from_millis(100);
+
+/// Bytes of one mapping that are searched for the code that remote calls need: a file may be mapped that says to be
+/// of any size, and no text is larger.
+pub const SEARCHED_BYTES_MAX: u64 = 1 << 30;
+
+/// How far a `jmp rel32` leads.
+pub const JUMP_REACH: u64 = 1 << 31;
+
 /// Bytes of the jump that replaces a function's first instructions.
 pub const JUMP_BYTES: usize = 5;
 

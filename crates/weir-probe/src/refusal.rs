@@ -29,6 +29,8 @@ pub enum Refusal {
     PageStraddle,
     #[error("text-differs: memory differs from the file at +{offset:#x} (another tracer, or a stale file)")]
     TextDiffers { offset: u64 },
+    #[error("shared-text: the target maps this text MAP_SHARED; a patch would change its file")]
+    SharedText,
     #[error("indirect-function: an IFUNC symbol is only a resolver; probe the implementation it chose")]
     IndirectFunction,
     #[error("not-relocatable: the instruction at +{offset:#x} cannot be moved ({detail})")]
@@ -58,6 +60,8 @@ pub enum Error {
     NoProcess { pid: i32 },
     #[error("process {pid} is gone")]
     TargetGone { pid: i32 },
+    #[error("process {pid} has executed another program meanwhile")]
+    Replaced { pid: i32 },
     #[error(
         "no permission to trace process {pid} (ptrace: {source}); run as its user with Yama's ptrace_scope 0, or with CAP_SYS_PTRACE"
     )]
@@ -91,7 +95,7 @@ pub enum Error {
     #[error("process {pid} has no weir probes")]
     NotProbed { pid: i32 },
     #[error(
-        "segment of process {pid} is corrupt: {detail}; its text was restored from its files as far as possible"
+        "weir's segment in process {pid} is corrupt: {detail}; `weir detach -p {pid}` restores its text from its files"
     )]
     Corrupt { pid: i32, detail: String },
     #[error("remote {call} in process {pid}: {source}")]
@@ -105,6 +109,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Why a file of `/proc/PID` cannot be opened.
+    pub(crate) fn no_access(pid: i32, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Error::Permission { pid, source },
+            _ => Error::TargetGone { pid },
+        }
+    }
+
     pub(crate) fn system(what: impl Into<String>, source: impl Into<io::Error>) -> Error {
         Error::System { what: what.into(), source: source.into() }
     }

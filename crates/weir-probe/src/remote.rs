@@ -10,8 +10,12 @@
 //!
 //! so that whenever the tracer vanishes, the kernel lets the thread run on: it finishes the call, returns into
 //! rt_sigreturn and is where it was. While the tracer lives it stops the thread at the call's exit, takes the
-//! result, and puts the registers back itself. All signals are blocked during a call (the frame has the right
-//! mask), so none is delivered on the borrowed stack.
+//! result, and puts everything back itself: the stack's bytes, the blocked signals, and the registers, these at a
+//! stop where the kernel looks at them as it would have before (a signal that came meanwhile still interrupts the
+//! call that the thread was in).
+//!
+//! All signals are blocked during a call (the frame has the right mask), so none is delivered on the borrowed stack:
+//! they are blocked after the thread has been pointed at the frame, and unblocked before it is pointed away.
 
 use std::io;
 
@@ -22,6 +26,11 @@ use crate::limits;
 use crate::refusal::Error;
 use crate::stop::Stopped;
 use crate::sys::{self, Memory, SyscallStop};
+use crate::target::Target;
+use crate::undo::is_weirs;
+
+/// Bytes below the stack pointer that belong to the running function.
+const RED_ZONE: u64 = 128;
 
 /// Where the target's own text has the two instruction sequences that remote calls need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,41 +41,85 @@ pub(crate) struct Gadgets {
     sigreturn: u64,
 }
 
+const SYSCALL_RET: &[u8] = &[0x0f, 0x05, 0xc3];
+const SIGRETURN: [&[u8]; 2] =
+    [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
+
 impl Gadgets {
-    /// Searches the executable mappings of files (and the vDSO), ld.so and libc among them.
+    /// Searches the executable mappings of files (and the vDSO), ld.so and libc among them, but not weir's own code,
+    /// which these very calls will unmap.
     pub(crate) fn find(pid: i32, memory: &Memory, mappings: &[Mapping]) -> Result<Gadgets, Error> {
-        const SYSCALL_RET: &[u8] = &[0x0f, 0x05, 0xc3];
-        const SIGRETURN: [&[u8]; 2] =
-            [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
         let (mut syscall, mut sigreturn) = (None, None);
-        for mapping in mappings.iter().filter(|mapping| mapping.execute && mapping.path != "[vsyscall]") {
-            let mut text = vec![0; (mapping.end.0 - mapping.start.0) as usize];
-            let Ok(length) = memory.read_some(mapping.start.0, &mut text) else { continue };
-            let find = |needle: &[u8]| {
-                text[..length]
-                    .windows(needle.len())
-                    .position(|window| window == needle)
-                    .map(|at| mapping.start.0 + at as u64)
-            };
-            syscall = syscall.or_else(|| find(SYSCALL_RET));
-            sigreturn = sigreturn.or_else(|| SIGRETURN.iter().find_map(|needle| find(needle)));
+        for mapping in mappings.iter().filter(|mapping| is_searched(mapping)) {
+            syscall = syscall.or_else(|| find_in(memory, mapping, &[SYSCALL_RET]));
+            sigreturn = sigreturn.or_else(|| find_in(memory, mapping, &SIGRETURN));
             if let (Some(syscall), Some(sigreturn)) = (syscall, sigreturn) {
                 return Ok(Gadgets { syscall, sigreturn });
             }
         }
         Err(Error::NoGadget { pid })
     }
+
+    /// They are still there: since they were found, their library may have been unloaded, or patched.
+    fn stand(&self, memory: &Memory, mappings: &[Mapping]) -> bool {
+        let is_at = |address: u64, needle: &[u8]| {
+            let is_text = |mapping: &Mapping| {
+                is_searched(mapping) && mapping.start.0 <= address && address < mapping.end.0
+            };
+            let mut now = vec![0; needle.len()];
+            mappings.iter().any(is_text) && memory.read(address, &mut now).is_ok() && now == needle
+        };
+        is_at(self.syscall, SYSCALL_RET) && SIGRETURN.iter().any(|needle| is_at(self.sigreturn, needle))
+    }
 }
 
-/// One thread, borrowed for remote calls. The registers go back when this is finished or dropped.
+fn is_searched(mapping: &Mapping) -> bool {
+    mapping.execute && (mapping.inode != 0 || mapping.path == "[vdso]") && !is_weirs(mapping)
+}
+
+/// The first place in `mapping` of any of `needles`.
+fn find_in(memory: &Memory, mapping: &Mapping, needles: &[&[u8]]) -> Option<u64> {
+    const PIECE: usize = 1 << 20;
+    let overlap = needles.iter().map(|needle| needle.len() - 1).max()? as u64;
+    let (mut at, end) =
+        (mapping.start.0, mapping.end.0.min(mapping.start.0.saturating_add(limits::SEARCHED_BYTES_MAX)));
+    while at < end {
+        let mut piece = vec![0; PIECE.min((end - at) as usize)];
+        let length = memory.read_some(at, &mut piece).ok()?;
+        let found = needles
+            .iter()
+            .filter_map(|needle| piece[..length].windows(needle.len()).position(|window| window == *needle));
+        if let Some(found) = found.min() {
+            return Some(at + found as u64);
+        }
+        at = (at + length as u64).checked_sub(overlap).filter(|next| *next > at)?;
+    }
+    None
+}
+
+/// One thread, borrowed for remote calls. Everything goes back when this is finished or dropped.
 #[derive(Debug)]
 pub(crate) struct Borrowed<'a> {
     stopped: &'a mut Stopped,
+    memory: &'a Memory,
     tid: i32,
     gadgets: Gadgets,
-    base: u64,
+    frame: Frame,
     original: user_regs_struct,
     original_mask: u64,
+    /// The thread has been pointed at the frame.
+    is_away: bool,
+    is_back: bool,
+}
+
+/// The borrowed stack.
+#[derive(Debug)]
+struct Frame {
+    /// Where `ret` takes its address.
+    base: u64,
+    /// What stood from `lowest` on before.
+    lowest: u64,
+    before: Vec<u8>,
 }
 
 /// `si_code`-less part of the kernel's `struct ucontext` for x86-64 (asm/ucontext.h, asm/sigcontext.h).
@@ -75,36 +128,49 @@ const UCONTEXT_BYTES: usize = 304;
 const FPX_SW_BYTES: usize = 464;
 /// `UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS`.
 const UC_FLAGS: u64 = 1 | 2 | 4;
-const SS_DISABLE: u32 = 2;
+/// No mode of sigaltstack(2): with it rt_sigreturn leaves the thread's signal stack as it is. (A right value would
+/// set it, and which is right cannot be asked from here.)
+const SS_INVALID: u32 = 4;
+/// Bytes below the frame for arguments in memory.
+const ARGUMENTS_BYTES: u64 = 1024;
 
 impl<'a> Borrowed<'a> {
-    /// Borrows the first thread that has the stack for it.
-    pub(crate) fn new(
-        stopped: &'a mut Stopped,
-        memory: &Memory,
-        gadgets: Gadgets,
-        mappings: &[Mapping],
-    ) -> Result<Borrowed<'a>, Error> {
-        let pid = stopped.pid();
-        let candidates: Vec<i32> = stopped.threads().collect();
-        for tid in candidates {
-            let original = restarted(stopped.registers(tid)?);
-            let top = original.rsp.saturating_sub(128);
-            let has_room = mappings.iter().any(|mapping| {
-                mapping.write
-                    && mapping.start.0 <= top.saturating_sub(limits::REMOTE_STACK_BYTES)
-                    && top <= mapping.end.0
-            });
-            if !has_room {
+    /// Borrows a thread that has the stack for it.
+    pub(crate) fn new(stopped: &'a mut Stopped, target: &'a Target) -> Result<Borrowed<'a>, Error> {
+        let (memory, mappings, pid) = (&target.memory, &target.mappings, stopped.pid());
+        let gadgets = match target.gadgets.stand(memory, mappings) {
+            true => target.gadgets,
+            false => Gadgets::find(pid, memory, mappings)?,
+        };
+        let mut is_filtered = false;
+        for (tid, original) in candidates(stopped, mappings)? {
+            if !stopped.may_call(tid) {
+                is_filtered = true;
                 continue;
             }
             let original_mask =
                 sys::signal_mask(tid).map_err(|source| Error::system("PTRACE_GETSIGMASK", source))?;
-            let base = write_frame(tid, memory, gadgets, &original, original_mask)?;
-            sys::set_signal_mask(tid, !0).map_err(|source| Error::system("PTRACE_SETSIGMASK", source))?;
-            return Ok(Borrowed { stopped, tid, gadgets, base, original, original_mask });
+            // Where the main thread's stack may not grow, the next thread is tried.
+            let Ok(frame) = write_frame(tid, memory, gadgets, &restarted(original), original_mask) else {
+                continue;
+            };
+            let (is_away, is_back) = (false, false);
+            let borrowed =
+                Borrowed { stopped, memory, tid, gadgets, frame, original, original_mask, is_away, is_back };
+            return Ok(borrowed);
         }
-        Err(Error::NoStack { pid, bytes: limits::REMOTE_STACK_BYTES })
+        if memory.is_gone() {
+            return Err(Error::TargetGone { pid });
+        }
+        Err(if is_filtered {
+            Error::Seccomp { pid, source: io::ErrorKind::PermissionDenied.into() }
+        } else {
+            Error::NoStack { pid, bytes: limits::REMOTE_STACK_BYTES }
+        })
+    }
+
+    pub(crate) fn tid(&self) -> i32 {
+        self.tid
     }
 
     /// Makes system call `number` in the target. A result in -4095..0 is an error.
@@ -117,7 +183,7 @@ impl<'a> Borrowed<'a> {
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let registers = user_regs_struct {
             rip: self.gadgets.syscall,
-            rsp: self.base,
+            rsp: self.frame.base,
             rax: number as u64,
             orig_rax: u64::MAX,
             rdi,
@@ -129,6 +195,11 @@ impl<'a> Borrowed<'a> {
             ..self.original
         };
         self.stopped.set_registers(self.tid, registers)?;
+        if !self.is_away {
+            self.is_away = true;
+            sys::set_signal_mask(self.tid, !0)
+                .map_err(|source| Error::system("PTRACE_SETSIGMASK", source))?;
+        }
         let result = loop {
             self.stopped.run_to_syscall(self.tid)?;
             let stop = sys::syscall_stop(self.tid)
@@ -145,37 +216,68 @@ impl<'a> Borrowed<'a> {
     }
 
     /// Bytes of the borrowed stack below the frame, for arguments in memory: their address.
-    pub(crate) fn put(&self, memory: &Memory, bytes: &[u8]) -> Result<u64, Error> {
-        let address = (self.base - 1024 - bytes.len() as u64) & !15;
-        memory
+    pub(crate) fn put(&self, bytes: &[u8]) -> Result<u64, Error> {
+        let address = self.frame.lowest;
+        assert!(bytes.len() as u64 <= ARGUMENTS_BYTES, "arguments of {} bytes", bytes.len());
+        self.memory
             .write(address, bytes)
             .map_err(|source| Error::system("writing arguments of a remote call", source))?;
         Ok(address)
     }
 
     /// The thread is as it was before.
-    pub(crate) fn finish(self) -> Result<(), Error> {
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
         let result = self.put_back();
-        std::mem::forget(self);
+        self.is_back = true;
         result
     }
 
-    fn put_back(&self) -> Result<(), Error> {
-        self.stopped.set_registers(self.tid, self.original)?;
-        sys::set_signal_mask(self.tid, self.original_mask)
-            .map_err(|source| Error::system("PTRACE_SETSIGMASK", source))
+    fn put_back(&mut self) -> Result<(), Error> {
+        if self.is_away {
+            self.stopped.run_to_interrupt(self.tid)?;
+            sys::set_signal_mask(self.tid, self.original_mask)
+                .map_err(|source| Error::system("PTRACE_SETSIGMASK", source))?;
+            self.stopped.set_registers(self.tid, self.original)?;
+        }
+        self.memory
+            .write(self.frame.lowest, &self.frame.before)
+            .map_err(|source| Error::system("restoring the stack of a remote call", source))
     }
 }
 
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
-        // Fails only if the thread has ended.
-        let _ = self.put_back();
+        if !self.is_back {
+            // Fails only if the thread has ended.
+            let _ = self.put_back();
+        }
     }
 }
 
-/// The registers with which an interrupted system call is started again: what the kernel itself would do when the
-/// thread goes on (arch/x86/kernel/signal.c), done here because other calls come in between.
+/// Threads to borrow, with their registers: first those that run on the stack that they were given (the main
+/// thread's, or that of which the thread control block is a part), where the room below is theirs; then any other
+/// (signal stacks, fibres).
+fn candidates(stopped: &Stopped, mappings: &[Mapping]) -> Result<Vec<(i32, user_regs_struct)>, Error> {
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    for tid in stopped.threads() {
+        let registers = stopped.registers(tid)?;
+        let top = registers.rsp.saturating_sub(RED_ZONE);
+        let stack = |mapping: &&Mapping| mapping.start.0 <= top && top < mapping.end.0 && mapping.write;
+        let Some(mapping) = mappings.iter().find(stack) else { continue };
+        // The main thread's stack grows when its frame is written.
+        let is_main = mapping.path == "[stack]";
+        if !is_main && top - mapping.start.0 < limits::REMOTE_STACK_BYTES {
+            continue;
+        }
+        let has_block = registers.rsp < registers.fs_base && registers.fs_base < mapping.end.0;
+        if is_main || has_block { &mut first } else { &mut others }.push((tid, registers));
+    }
+    first.extend(others);
+    Ok(first)
+}
+
+/// The registers with which an interrupted system call is started again, for the frame: what the kernel itself does
+/// when a thread goes on at the place where it was interrupted (arch/x86/kernel/signal.c).
 fn restarted(mut registers: user_regs_struct) -> user_regs_struct {
     const ERESTARTSYS: i64 = -512;
     const ERESTARTNOINTR: i64 = -513;
@@ -199,28 +301,33 @@ fn restarted(mut registers: user_regs_struct) -> user_regs_struct {
     registers
 }
 
-/// Writes the frame described in the header; its address.
+/// Writes the frame described in the header.
 fn write_frame(
     tid: i32,
     memory: &Memory,
     gadgets: Gadgets,
     registers: &user_regs_struct,
     mask: u64,
-) -> Result<u64, Error> {
+) -> Result<Frame, Error> {
     let state = signal_frame_state(
         sys::extended_state(tid).map_err(|source| Error::system("PTRACE_GETREGSET", source))?,
     );
-    let state_at = (registers.rsp - 128 - state.len() as u64) & !63;
+    let end = registers.rsp - RED_ZONE;
+    let state_at = (end - state.len() as u64) & !63;
     // rt_sigreturn finds the frame at rsp - 8, after `ret` took the return address; `base` is 8 mod 16 as at any
     // function's entry.
     let base = ((state_at - 512) & !15) - 8;
+    let lowest = (base - ARGUMENTS_BYTES) & !15;
+    let failed = |source| Error::system("writing the frame of a remote call", source);
+    let mut before = vec![0; (end - lowest) as usize];
+    memory.read(lowest, &mut before).map_err(failed)?;
     let mut frame = Vec::with_capacity(8 + UCONTEXT_BYTES);
     let mut word = |value: u64| frame.extend_from_slice(&value.to_le_bytes());
     word(gadgets.sigreturn);
     word(UC_FLAGS);
     word(0); // uc_link
     word(0); // uc_stack.ss_sp
-    word(u64::from(SS_DISABLE));
+    word(u64::from(SS_INVALID));
     word(0); // uc_stack.ss_size
     let r = registers;
     for value in [r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx] {
@@ -234,24 +341,30 @@ fn write_frame(
         word(0); // reserved
     }
     word(mask);
-    memory
-        .write(state_at, &state)
-        .map_err(|source| Error::system("writing the frame of a remote call", source))?;
-    memory
-        .write(base, &frame)
-        .map_err(|source| Error::system("writing the frame of a remote call", source))?;
-    Ok(base)
+    memory.write(state_at, &state).and_then(|()| memory.write(base, &frame)).map_err(failed)?;
+    Ok(Frame { base, lowest, before })
 }
 
 /// The XSAVE area as rt_sigreturn wants it: with its sizes and magic numbers filled in (asm/sigcontext.h).
+///
+/// ptrace always gives room for tile data (AMX); the kernel refuses a frame with that room from a thread that never
+/// used it, and would restore no vector register wider than SSE's. So unused tile data, the last part, is cut off.
 fn signal_frame_state(mut state: Vec<u8>) -> Vec<u8> {
     const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
     const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
+    const USED_COMPONENTS: usize = 512;
+    const TILE_DATA: u64 = 1 << 18;
+    let mut components = sys::enabled_state_components();
+    let used = state.get(USED_COMPONENTS..USED_COMPONENTS + 8).and_then(|bytes| bytes.try_into().ok());
+    if components & TILE_DATA != 0 && used.map_or(0, u64::from_le_bytes) & TILE_DATA == 0 {
+        components &= !TILE_DATA;
+        state.truncate(sys::state_bytes(components));
+    }
     let bytes = state.len() as u32;
     let mut put = |at: usize, value: &[u8]| state[at..at + value.len()].copy_from_slice(value);
     put(FPX_SW_BYTES, &FP_XSTATE_MAGIC1.to_le_bytes());
     put(FPX_SW_BYTES + 4, &(bytes + 4).to_le_bytes());
-    put(FPX_SW_BYTES + 8, &sys::enabled_state_components().to_le_bytes());
+    put(FPX_SW_BYTES + 8, &components.to_le_bytes());
     put(FPX_SW_BYTES + 16, &bytes.to_le_bytes());
     state.extend_from_slice(&FP_XSTATE_MAGIC2.to_le_bytes());
     state

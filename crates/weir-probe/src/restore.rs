@@ -1,24 +1,32 @@
 //! Undoes what a weir that is gone has left in a process.
 //!
-//! In: the segment that is still mapped there, whose journal says where text was changed. It is hostile: the target
-//! may have written anything to it. So an address counts only if it lies in an executable mapping of a file, and
-//! what is written back are the bytes of that file (text that differs from its file was never patched).
+//! In: a process with weir's segment or code in it. Both may say anything: the target can write them. So what is
+//! undone is read off the process itself: its islands are the mappings of weir's code, and a patch is a jump into one
+//! of them that stands in the text of a file, where the file has something else. The file's bytes are put back (text
+//! that differs from its file was never patched). The journal is asked only where the file is out of reach.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
+use nix::libc;
 use weir_rt::foreign;
+use weir_rt::segment::JournalEntry;
+use weir_symbols::maps::Mapping;
 
+use crate::limits::{JUMP_BYTES, JUMP_REACH};
 use crate::refusal::Error;
 use crate::scan;
+use crate::sys;
 use crate::target::{self, Target};
-use crate::undo::{Patch, Report, Undo, is_segment};
+use crate::undo::{Patch, Report, Undo, is_segment, is_weirs, islands};
 
 /// Restores process `pid`: `weir detach -p PID`.
 pub fn detach(pid: i32) -> Result<Report, Error> {
     target::check(pid)?;
-    if scan::probed(pid)?.is_none() {
+    if !target::read_mappings(pid)?.iter().any(is_weirs) {
         return Err(Error::NotProbed { pid });
     }
     let mut target = Target::open(pid)?;
@@ -26,47 +34,109 @@ pub fn detach(pid: i32) -> Result<Report, Error> {
 }
 
 pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
-    let pid = target.pid;
     target.refresh()?;
-    let Some((header, journal)) = scan::header(pid, &target.mappings)? else {
-        return Err(Error::NotProbed { pid });
+    let segments: Vec<&Mapping> = target.mappings.iter().filter(|mapping| is_segment(mapping)).collect();
+    let (listed, journal) = match scan::header(target.pid, &target.mappings) {
+        Ok(Some((header, journal))) => (header.place.islands, foreign::parse_journal(&journal)),
+        Ok(None) | Err(Error::Corrupt { .. }) => (Vec::new(), Vec::new()),
+        Err(error) => return Err(error),
     };
-    let segment =
-        target.mappings.iter().find(|mapping| is_segment(mapping)).ok_or(Error::NotProbed { pid })?;
-    // Entries of every state: a fork child has its parent's patches, and shares a journal in which they may be undone.
-    // What stands in the text decides.
-    let patches = foreign::parse_journal(&journal)
-        .iter()
-        .filter_map(|entry| {
-            let old = bytes_of_file(target, entry.address, entry.old.len())?;
-            Some(Patch { address: entry.address, old, new: entry.new.clone() })
-        })
+    // With one segment all code is its own, whatever its header says; of several, each has what it lists.
+    let is_own = |start: u64| segments.len() < 2 || listed.iter().any(|&(listed, _)| listed == start);
+    let islands: Vec<Range<u64>> = islands(&target.mappings)
+        .into_iter()
+        .map(|island| island.range)
+        .filter(|range| is_own(range.start))
         .collect();
-    let undo = Undo {
-        segment: segment.start.0..segment.end.0,
-        islands: header
-            .place
-            .islands
-            .iter()
-            .filter_map(|&(at, bytes)| Some(at..at.checked_add(bytes)?))
-            .collect(),
-        patches,
+    let mut undo = Undo {
+        segment: segments.first().map_or(0..0, |segment| segment.start.0..segment.end.0),
+        islands,
+        patches: Vec::new(),
+        unknown: Vec::new(),
         places: HashMap::new(),
     };
+    for mapping in target.mappings.iter().filter(|mapping| may_be_patched(mapping, &undo.islands)) {
+        let jumps = jumps_into(target, mapping, &undo.islands);
+        if jumps.is_empty() {
+            continue;
+        }
+        let file = open_mapped(target, mapping);
+        for (address, now) in jumps {
+            match bytes_before(mapping, file.as_ref(), &journal, address, now) {
+                Some(old) if old == now => {}
+                Some(old) => undo.patches.push(Patch { address, old: old.into(), new: now.into() }),
+                None => undo.unknown.push(address),
+            }
+        }
+    }
     undo.run(target)
 }
 
-/// What the file says stands at `address` of the target's text.
-fn bytes_of_file(target: &Target, address: u64, length: usize) -> Option<Vec<u8>> {
-    let mapping = target.mappings.iter().find(|mapping| {
-        mapping.execute && mapping.inode != 0 && mapping.start.0 <= address && address < mapping.end.0
-    })?;
-    // The link in map_files leads to the file even where its path does not any more; it needs a capability.
-    let link = format!("/proc/{}/map_files/{:x}-{:x}", target.pid, mapping.start.0, mapping.end.0);
-    let file = File::open(link)
-        .or_else(|_| File::open(target.root().join(mapping.path.trim_start_matches('/'))))
-        .ok()?;
-    let mut bytes = vec![0; length];
-    file.read_exact_at(&mut bytes, mapping.offset.0 + (address - mapping.start.0)).ok()?;
-    Some(bytes)
+/// Text of a file within reach of an island.
+fn may_be_patched(mapping: &Mapping, islands: &[Range<u64>]) -> bool {
+    let is_near = |island: &Range<u64>| {
+        mapping.start.0 < island.end.saturating_add(JUMP_REACH)
+            && island.start.saturating_sub(JUMP_REACH) < mapping.end.0
+    };
+    mapping.execute && mapping.inode != 0 && !is_weirs(mapping) && islands.iter().any(is_near)
+}
+
+/// Every `jmp rel32` of `mapping`, at any byte, that leads into `islands`: its address and bytes.
+fn jumps_into(target: &Target, mapping: &Mapping, islands: &[Range<u64>]) -> Vec<(u64, [u8; JUMP_BYTES])> {
+    const PIECE: usize = 1 << 20;
+    let low = islands.iter().map(|island| island.start.saturating_sub(JUMP_REACH)).min().unwrap_or(0);
+    let high = islands.iter().map(|island| island.end.saturating_add(JUMP_REACH)).max().unwrap_or(0);
+    let (mut at, end) = (mapping.start.0.max(low), mapping.end.0.min(high));
+    let mut found = Vec::new();
+    while at < end {
+        let mut piece = vec![0; PIECE.min((end - at) as usize)];
+        let Ok(length) = target.memory.read_some(at, &mut piece) else { break };
+        for (offset, window) in piece[..length].windows(JUMP_BYTES).enumerate() {
+            let &[0xe9, a, b, c, d] = window else { continue };
+            let address = at + offset as u64;
+            let next = address + JUMP_BYTES as u64;
+            let to = next.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d])));
+            if islands.iter().any(|island| island.contains(&to)) {
+                found.push((address, [0xe9, a, b, c, d]));
+            }
+        }
+        if length < JUMP_BYTES {
+            break;
+        }
+        at += (length + 1 - JUMP_BYTES) as u64;
+    }
+    found
+}
+
+/// What stood at `address` before the jump `now`.
+fn bytes_before(
+    mapping: &Mapping,
+    file: Option<&File>,
+    journal: &[JournalEntry],
+    address: u64,
+    now: [u8; JUMP_BYTES],
+) -> Option<[u8; JUMP_BYTES]> {
+    let mut bytes = [0; JUMP_BYTES];
+    let offset = mapping.offset.0 + (address - mapping.start.0);
+    if file.is_some_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
+        return Some(bytes);
+    }
+    let entry = journal.iter().find(|entry| entry.address == address && entry.new == now)?;
+    entry.old.as_slice().try_into().ok()
+}
+
+/// The file that `mapping` shows: by the link in map_files, which leads to it even where its path does not any more
+/// but needs a capability, else by its path.
+fn open_mapped(target: &Target, mapping: &Mapping) -> Option<File> {
+    let thread = sys::living_thread(target.pid);
+    let link = format!("/proc/{thread}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
+    let by_path = || {
+        // A path may lead to anything by now; opening must not wait (a FIFO), and only that file will do.
+        let path = target.root().join(mapping.path.trim_start_matches('/'));
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        let metadata = file.metadata()?;
+        let is_same = metadata.is_file() && metadata.ino() == mapping.inode && !mapping.deleted;
+        if is_same { Ok(file) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
+    };
+    File::open(link).or_else(|_| by_path()).ok()
 }

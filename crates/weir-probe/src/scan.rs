@@ -48,7 +48,7 @@ pub fn all() -> std::io::Result<Vec<Probed>> {
 
 /// What weir has put into process `pid`, if anything.
 pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
-    let Ok(mappings) = maps::read(pid as u32) else { return Ok(None) };
+    let Ok(mappings) = maps::read(sys::living_thread(pid) as u32) else { return Ok(None) };
     let Some((header, bytes)) = header(pid, &mappings)? else { return Ok(None) };
     let identity = header.identity.clone();
     let controller_alive = is_alive(identity.controller_pid as i32, identity.controller_start);
@@ -63,7 +63,7 @@ pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
 pub(crate) fn header(pid: i32, mappings: &[Mapping]) -> Result<Option<(ForeignHeader, Vec<u8>)>, Error> {
     const HEADER_BYTES: usize = 4096;
     let Some(mapping) = mappings.iter().find(|mapping| is_segment(mapping)) else { return Ok(None) };
-    let memory = Memory::open(pid).map_err(|source| Error::Permission { pid, source })?;
+    let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
     let mut bytes = vec![0; HEADER_BYTES];
     memory
         .read(mapping.start.0, &mut bytes)

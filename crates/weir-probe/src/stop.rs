@@ -1,34 +1,43 @@
 //! Holds every thread of a process stopped, and lets all of them go on when dropped.
 //!
-//! Threads are seized and interrupted until a pass over `/proc/PID/task` finds no new one. Nothing is ever left
-//! behind in the target: the kernel itself detaches all threads if this process dies. Signals that arrive while a
-//! thread is being stopped are kept and delivered when it is let go.
+//! Threads are seized and interrupted until a pass over `/proc/PID/task` finds only known ones. Nothing is ever left
+//! behind in the target: the kernel itself detaches all threads if this process dies.
+//!
+//! Signals are never kept: one whose delivery is reported before our own stop is delivered at once, and the thread
+//! then stops before the first instruction of its handler. So each keeps its place, its siginfo and its effect on an
+//! interrupted system call. Those that arrive later wait in the kernel's queue. A stopped process (SIGSTOP) is held
+//! in that state, and is in it again when it is let go.
 //!
 //! Not done: stopping longer than [`limits::STOP_MAX`]. A thread that does not stop in time (in vfork, or in an
 //! uninterruptible sleep) makes the whole stop fail, and the process goes on untouched.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::limits;
 use crate::refusal::Error;
-use crate::sys;
+use crate::sys::{self, Event};
+
+/// How long a thread is polled without sleeping: most stop, and most system calls end, within microseconds.
+const SPIN: Duration = Duration::from_micros(50);
+const POLL: Duration = Duration::from_micros(20);
 
 /// A process all of whose threads are in a ptrace stop.
 #[derive(Debug)]
 pub(crate) struct Stopped {
     pid: i32,
-    /// Signals to deliver when a thread is let go, by thread.
-    threads: BTreeMap<i32, Vec<Signal>>,
+    threads: BTreeSet<i32>,
+    /// Seen to have ended; they stay listed while their process has not been reaped.
+    ended: BTreeSet<i32>,
     since: Instant,
+    /// Its only thread is a child of ours that runs its loader: it may take its time.
+    is_launched: bool,
     /// Its filters are suspended while it is stopped.
     has_seccomp: bool,
 }
@@ -36,34 +45,24 @@ pub(crate) struct Stopped {
 impl Stopped {
     /// Stops process `pid`.
     pub(crate) fn stop(pid: i32) -> Result<Stopped, Error> {
-        let mut stopped = Stopped {
-            pid,
-            threads: BTreeMap::new(),
-            since: Instant::now(),
-            has_seccomp: sys::has_seccomp(pid),
-        };
-        loop {
-            let mut found_new = false;
-            for tid in sys::threads(pid).map_err(|_| Error::TargetGone { pid })? {
-                if !stopped.threads.contains_key(&tid) && stopped.stop_thread(tid)? {
-                    found_new = true;
-                }
-            }
-            if !found_new {
-                break;
+        let mut stopped = Stopped::new(pid, BTreeSet::new(), false);
+        // A thread that ended during a pass may have started another that was not listed yet.
+        while stopped.stop_unknown()? {
+            if stopped.elapsed() > limits::STOP_MAX {
+                return Err(stopped.too_slow(pid));
             }
         }
         if stopped.threads.is_empty() { Err(Error::TargetGone { pid }) } else { Ok(stopped) }
     }
 
-    /// Takes over a process whose only thread is already seized and in a ptrace stop.
+    /// Takes over a launched process whose only thread is already seized and in a ptrace stop.
     pub(crate) fn adopt(pid: i32) -> Stopped {
-        Stopped {
-            pid,
-            threads: BTreeMap::from([(pid, Vec::new())]),
-            since: Instant::now(),
-            has_seccomp: false,
-        }
+        Stopped::new(pid, BTreeSet::from([pid]), true)
+    }
+
+    fn new(pid: i32, threads: BTreeSet<i32>, is_launched: bool) -> Stopped {
+        let has_seccomp = !is_launched && sys::has_seccomp(sys::living_thread(pid));
+        Stopped { pid, threads, ended: BTreeSet::new(), since: Instant::now(), is_launched, has_seccomp }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -71,7 +70,13 @@ impl Stopped {
     }
 
     pub(crate) fn threads(&self) -> impl Iterator<Item = i32> + '_ {
-        self.threads.keys().copied()
+        self.threads.iter().copied()
+    }
+
+    /// Whether thread `tid` may be made to call the kernel: no filter of its own can kill it for that. (A launched
+    /// command has at most the filter that weir has.)
+    pub(crate) fn may_call(&self, tid: i32) -> bool {
+        self.has_seccomp || self.is_launched || !sys::has_seccomp(tid)
     }
 
     /// How long it has been stopped (or being stopped).
@@ -87,21 +92,17 @@ impl Stopped {
         ptrace::setregs(Pid::from_raw(tid), registers).map_err(|errno| self.failed("PTRACE_SETREGS", errno))
     }
 
-    /// Runs thread `tid` to its next system call entry or exit. Signals that come first are kept for later.
+    /// Runs thread `tid` to its next system call entry or exit. Signals that come first are delivered.
     pub(crate) fn run_to_syscall(&mut self, tid: i32) -> Result<(), Error> {
-        loop {
-            ptrace::syscall(Pid::from_raw(tid), None)
-                .map_err(|errno| self.failed("PTRACE_SYSCALL", errno))?;
-            match wait(tid).map_err(|errno| self.failed("waitpid", errno))? {
-                WaitStatus::PtraceSyscall(_) => return Ok(()),
-                WaitStatus::Stopped(_, signal) => self.keep(tid, signal),
-                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
-                    self.threads.remove(&tid);
-                    return Err(Error::TargetGone { pid: self.pid });
-                }
-                _ => {}
-            }
-        }
+        self.run_to(tid, libc::PTRACE_SYSCALL, |event| event == Event::Syscall)
+    }
+
+    /// Lets thread `tid`, which is at the exit of a system call, come to the kernel's signal handling, where the
+    /// kernel looks at its registers once more before it goes on: whether a call was interrupted, and is to be
+    /// started again. It executes nothing on the way.
+    pub(crate) fn run_to_interrupt(&mut self, tid: i32) -> Result<(), Error> {
+        ptrace::interrupt(Pid::from_raw(tid)).map_err(|errno| self.failed("PTRACE_INTERRUPT", errno))?;
+        self.run_to(tid, libc::PTRACE_CONT, |event| event == Event::Other(sys::PTRACE_EVENT_STOP))
     }
 
     /// Lets every thread go on.
@@ -109,8 +110,40 @@ impl Stopped {
         drop(self);
     }
 
-    /// True if the thread is now held; false if it ended meanwhile.
-    fn stop_thread(&mut self, tid: i32) -> Result<bool, Error> {
+    fn run_to(
+        &mut self,
+        tid: i32,
+        request: libc::c_uint,
+        is_wanted: impl Fn(Event) -> bool,
+    ) -> Result<(), Error> {
+        let mut signal = 0;
+        loop {
+            sys::go_on(request, tid, signal).map_err(|source| self.call_failed("ptrace", source))?;
+            match self.wait(tid)? {
+                event if is_wanted(event) => return Ok(()),
+                Event::Ended => {
+                    self.threads.remove(&tid);
+                    return Err(Error::TargetGone { pid: self.pid });
+                }
+                Event::Signal(number) => signal = number,
+                Event::Syscall | Event::Other(_) => signal = 0,
+            }
+        }
+    }
+
+    /// Stops the threads that are listed and not known yet; whether there were any.
+    fn stop_unknown(&mut self) -> Result<bool, Error> {
+        let mut found_new = false;
+        for tid in sys::threads(self.pid).map_err(|_| Error::TargetGone { pid: self.pid })? {
+            if !self.threads.contains(&tid) && !self.ended.contains(&tid) {
+                found_new = true;
+                self.stop_thread(tid)?;
+            }
+        }
+        Ok(found_new)
+    }
+
+    fn stop_thread(&mut self, tid: i32) -> Result<(), Error> {
         let thread = Pid::from_raw(tid);
         let seized = match self.has_seccomp {
             false => ptrace::seize(thread, ptrace::Options::PTRACE_O_TRACESYSGOOD),
@@ -120,65 +153,96 @@ impl Stopped {
         };
         match seized {
             Ok(()) => {}
-            Err(Errno::ESRCH) => return Ok(false),
+            Err(Errno::ESRCH) => {
+                self.ended.insert(tid);
+                return Ok(());
+            }
             Err(errno) => return self.explain_seize(tid, errno),
         }
-        if ptrace::interrupt(thread).is_err() {
-            return Ok(false);
-        }
-        let mut signals = Vec::new();
-        let deadline = self.since + limits::STOP_MAX;
+        self.threads.insert(tid);
         loop {
-            match waitpid(thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) => {
-                    if Instant::now() > deadline {
-                        return Err(self.too_slow(tid));
-                    }
-                    std::thread::sleep(Duration::from_micros(20));
-                }
-                Ok(WaitStatus::PtraceEvent(..)) => break,
-                // The stop may come as a signal's delivery first: keep the signal, and wait for our own stop.
-                Ok(WaitStatus::Stopped(_, signal)) => {
-                    signals.push(signal);
-                    if ptrace::cont(thread, None).is_err() {
-                        return Ok(false);
+            // Fails only for one that has ended, which the wait reports. Once more after each signal: any stop
+            // takes back an interrupt that came before it.
+            let _ = ptrace::interrupt(thread);
+            match self.wait(tid)? {
+                Event::Other(sys::PTRACE_EVENT_STOP) => return Ok(()),
+                Event::Ended => break,
+                Event::Signal(signal) => {
+                    if sys::go_on(libc::PTRACE_CONT, tid, signal).is_err() {
+                        break;
                     }
                 }
-                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_) => return Ok(false),
-                Ok(_) => break,
+                Event::Syscall | Event::Other(_) => {
+                    if sys::go_on(libc::PTRACE_CONT, tid, 0).is_err() {
+                        break;
+                    }
+                }
             }
         }
-        self.threads.insert(tid, signals);
-        Ok(true)
+        self.threads.remove(&tid);
+        self.ended.insert(tid);
+        Ok(())
     }
 
-    fn explain_seize(&self, tid: i32, errno: Errno) -> Result<bool, Error> {
+    /// What seized thread `tid` reports next. A main thread that was killed is not reported while this process has
+    /// not taken the reports of its other threads, so nothing but a launched command is waited for blindly.
+    fn wait(&self, tid: i32) -> Result<Event, Error> {
+        let start = Instant::now();
+        loop {
+            if let Some(event) =
+                sys::wait(tid, self.is_launched).map_err(|source| self.call_failed("waitpid", source))?
+            {
+                return Ok(event);
+            }
+            if start.elapsed() < SPIN {
+                std::thread::yield_now();
+                continue;
+            }
+            if self.is_dead(tid) {
+                // It may have died after it was waited for; then its report is there now, and must be taken.
+                let _ = sys::wait(tid, false);
+                return Ok(Event::Ended);
+            }
+            if self.elapsed() > limits::STOP_MAX && !self.is_launched {
+                return Err(self.too_slow(tid));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn is_dead(&self, tid: i32) -> bool {
+        match sys::stat(&format!("/proc/{}/task/{tid}/stat", self.pid)) {
+            Ok((state, _)) => matches!(state, 'Z' | 'X'),
+            Err(_) => true,
+        }
+    }
+
+    fn explain_seize(&mut self, tid: i32, errno: Errno) -> Result<(), Error> {
         let pid = self.pid;
+        // A main thread that has ended while others go on, or a thread on its way out.
+        if self.is_dead(tid) {
+            self.ended.insert(tid);
+            return Ok(());
+        }
         if let Ok(Some(tracer)) =
             sys::status_field(tid, "TracerPid").map(|field| field.and_then(|text| text.parse().ok()))
             && tracer != 0
         {
             return Err(Error::AlreadyTraced { pid, tracer });
         }
-        match sys::stat(&format!("/proc/{pid}/task/{tid}/stat")) {
-            // A leader that has ended while its threads go on, or a thread on its way out.
-            Ok(('Z' | 'X', _)) | Err(_) => Ok(false),
-            Ok(_) if self.has_seccomp => Err(Error::Seccomp { pid, source: errno.into() }),
-            Ok(_) => Err(Error::Permission { pid, source: errno.into() }),
-        }
+        Err(match self.has_seccomp {
+            true => Error::Seccomp { pid, source: errno.into() },
+            false => Error::Permission { pid, source: errno.into() },
+        })
     }
 
-    fn too_slow(&mut self, tid: i32) -> Error {
+    fn too_slow(&self, tid: i32) -> Error {
         let state = sys::stat(&format!("/proc/{}/task/{tid}/stat", self.pid)).map_or('?', |(state, _)| state);
-        // The thread is seized but runs: it is let go when it stops, or when this process ends.
-        self.threads.insert(tid, Vec::new());
         Error::StopTimeout { pid: self.pid, tid, state, limit_ms: limits::STOP_MAX.as_millis() }
     }
 
-    fn keep(&mut self, tid: i32, signal: Signal) {
-        if let Some(signals) = self.threads.get_mut(&tid) {
-            signals.push(signal);
-        }
+    fn call_failed(&self, call: &str, source: io::Error) -> Error {
+        self.failed(call, source.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw))
     }
 
     fn failed(&self, call: &str, errno: Errno) -> Error {
@@ -192,31 +256,24 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        for (&tid, signals) in &self.threads {
-            let thread = Pid::from_raw(tid);
-            let mut signals = signals.iter();
-            // Failing calls mean that the thread has ended; there is nobody left to let go.
-            let detached = ptrace::detach(thread, signals.next().copied());
-            if detached == Err(Errno::ESRCH)
-                && sys::stat(&format!("/proc/{tid}/stat")).is_ok_and(|(state, _)| state != 'Z')
-            {
-                // Seized, but not stopped (see `too_slow`): wait for its stop in short steps, then let it go.
-                let _ = waitpid(thread, Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG));
-                let _ = ptrace::detach(thread, None);
-            }
-            for &signal in signals {
-                // SAFETY of order: these were already taken from the queue; resending keeps their number only.
-                let _ = nix::sys::signal::kill(Pid::from_raw(self.pid), signal);
-            }
+        let mut left: Vec<i32> =
+            self.threads().filter(|&tid| sys::go_on(libc::PTRACE_DETACH, tid, 0).is_err()).collect();
+        // Those have been killed, and hold back the end of their process until their reports are taken; or were
+        // seized and did not stop in time: if they still do not, they go on when this process ends.
+        let deadline = Instant::now() + limits::LET_GO_MAX;
+        while !left.is_empty() && Instant::now() < deadline {
+            left.retain(|&tid| !let_go(tid));
+            std::thread::sleep(POLL);
         }
     }
 }
 
-fn wait(tid: i32) -> Result<WaitStatus, Errno> {
-    loop {
-        match waitpid(Pid::from_raw(tid), Some(WaitPidFlag::__WALL)) {
-            Err(Errno::EINTR) => {}
-            other => return other,
-        }
+/// True if thread `tid`, which was not stopped, has now been let go or has ended.
+fn let_go(tid: i32) -> bool {
+    match sys::wait(tid, false) {
+        Ok(None) => false,
+        Ok(Some(Event::Ended)) | Err(_) => true,
+        Ok(Some(Event::Signal(signal))) => sys::go_on(libc::PTRACE_DETACH, tid, signal).is_ok(),
+        Ok(Some(Event::Syscall | Event::Other(_))) => sys::go_on(libc::PTRACE_DETACH, tid, 0).is_ok(),
     }
 }

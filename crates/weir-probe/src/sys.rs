@@ -21,10 +21,54 @@ pub(crate) struct RseqConfiguration {
     pad: u32,
 }
 
+/// The stop of a seized thread that was interrupted, or whose process is stopped (linux/ptrace.h).
+pub(crate) const PTRACE_EVENT_STOP: i32 = 128;
 const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 const NT_X86_XSTATE: usize = 0x202;
+
+/// What a traced thread has reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// It has ended, or is not ours to wait for.
+    Ended,
+    /// It is about to be given this signal (of any number: nix knows no real-time signals).
+    Signal(i32),
+    /// It is at the entry or exit of a system call.
+    Syscall,
+    /// A `PTRACE_EVENT_*`.
+    Other(i32),
+}
+
+/// The next report of thread `tid`. With `is_patient` it is waited for; else `None` if there is none yet.
+pub(crate) fn wait(tid: i32, is_patient: bool) -> io::Result<Option<Event>> {
+    let mut status = 0;
+    let flags = libc::__WALL | if is_patient { 0 } else { libc::WNOHANG };
+    // SAFETY: the kernel writes an int to `status`.
+    match unsafe { libc::waitpid(tid, &raw mut status, flags) } {
+        0 => Ok(None),
+        -1 => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EINTR) => Ok(None),
+            error if error.raw_os_error() == Some(libc::ECHILD) => Ok(Some(Event::Ended)),
+            error => Err(error),
+        },
+        _ if libc::WIFSTOPPED(status) => Ok(Some(match (libc::WSTOPSIG(status), status >> 16) {
+            (_, event) if event != 0 => Event::Other(event),
+            (signal, _) if signal == libc::SIGTRAP | 0x80 => Event::Syscall,
+            (signal, _) => Event::Signal(signal),
+        })),
+        _ => Ok(Some(Event::Ended)),
+    }
+}
+
+/// PTRACE_CONT, PTRACE_SYSCALL or PTRACE_DETACH: lets stopped thread `tid` go on, with `signal` (0: none). A signal
+/// is taken only at the stop that reported it.
+pub(crate) fn go_on(request: libc::c_uint, tid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: these requests take an integer and touch no memory of ours.
+    check(unsafe { libc::ptrace(request, tid, 0usize, signal as usize) })?;
+    Ok(())
+}
 
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -122,6 +166,18 @@ pub(crate) fn enabled_state_components() -> u64 {
     unsafe { core::arch::x86_64::_xgetbv(0) }
 }
 
+/// Bytes of an XSAVE area in the standard format with these state components (CPUID leaf 0xD).
+pub(crate) fn state_bytes(components: u64) -> usize {
+    /// The legacy region and the header.
+    const LEAST: u32 = 576;
+    let end = |number: u32| {
+        let leaf = core::arch::x86_64::__cpuid_count(0xd, number);
+        leaf.ebx + leaf.eax
+    };
+    let ends = (2..63).filter(|number| components >> number & 1 == 1).map(end);
+    ends.max().unwrap_or(0).max(LEAST) as usize
+}
+
 /// Another process's memory, read and written past its page protections.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -140,6 +196,12 @@ impl Memory {
     /// As much as can be read from `address` on, up to the length of `bytes`.
     pub(crate) fn read_some(&self, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(bytes, address)
+    }
+
+    /// The address space is gone: its process has ended, or has executed another program.
+    pub(crate) fn is_gone(&self) -> bool {
+        // Address 0 is never mapped, so a living address space answers with an error, and a dead one with nothing.
+        matches!(self.read_some(0, &mut [0]), Ok(0))
     }
 
     pub(crate) fn read_u64(&self, address: u64) -> io::Result<u64> {
@@ -161,6 +223,18 @@ pub(crate) fn status_field(pid: i32, name: &str) -> io::Result<Option<String>> {
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .map(|value| value.trim().to_owned()))
+}
+
+/// The thread of process `pid` by which `/proc/TID` shows what its threads share: the main one, or any other once
+/// that has ended by itself (pthread_exit) and has no memory map any more.
+pub(crate) fn living_thread(pid: i32) -> i32 {
+    let lives = |tid: i32| {
+        stat(&format!("/proc/{pid}/task/{tid}/stat")).is_ok_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+    };
+    if lives(pid) {
+        return pid;
+    }
+    threads(pid).ok().and_then(|tids| tids.into_iter().find(|&tid| lives(tid))).unwrap_or(pid)
 }
 
 /// Threads of `pid`, by id.

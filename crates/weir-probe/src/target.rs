@@ -51,9 +51,10 @@ impl Target {
     /// Looks at a process that is stopped, and keeps it so.
     pub(crate) fn inspect(stopped: Stopped) -> Result<Target, Error> {
         let pid = stopped.pid();
-        let memory = Memory::open(pid).map_err(|source| Error::Permission { pid, source })?;
+        let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
         let mappings = read_mappings(pid)?;
-        let gadgets = Gadgets::find(pid, &memory, &mappings)?;
+        let gadgets = Gadgets::find(pid, &memory, &mappings)
+            .map_err(|error| if memory.is_gone() { Error::TargetGone { pid } } else { error })?;
         let pidfd =
             sys::pidfd_open(pid).map_err(|source| Error::system(format!("pidfd_open({pid})"), source))?;
         let (lanes, tid) = thread_areas(&stopped, &memory)?;
@@ -77,7 +78,7 @@ impl Target {
 
     /// The root of its file system, as seen from here.
     pub fn root(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root", self.pid))
+        root(self.pid)
     }
 
     /// What code that runs at functions of `binary` may rely on. `cpus`: CPUs with a lane of their own.
@@ -127,9 +128,22 @@ impl Target {
 
     /// Stops the process again, or hands out the stop that it is still in.
     pub(crate) fn stop(&mut self) -> Result<Stopped, Error> {
-        match self.held.take() {
-            Some(stopped) => Ok(stopped),
-            None => Stopped::stop(self.pid),
+        if let Some(stopped) = self.held.take() {
+            return Ok(stopped);
+        }
+        let stopped = Stopped::stop(self.pid)?;
+        // While it lives nobody else can have its id; so what was stopped is the process that was opened.
+        if self.is_alive() { Ok(stopped) } else { Err(Error::TargetGone { pid: self.pid }) }
+    }
+
+    /// What `error` comes from, if the process has gone under weir's hands: whatever call was the first to fail.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        if !self.memory.is_gone() {
+            return error;
+        }
+        match read_mappings(self.pid) {
+            Ok(mappings) if !mappings.is_empty() => Error::Replaced { pid: self.pid },
+            _ => Error::TargetGone { pid: self.pid },
         }
     }
 
@@ -139,16 +153,20 @@ impl Target {
     }
 }
 
-pub(crate) fn read_mappings(pid: i32) -> Result<Vec<Mapping>, Error> {
-    maps::read(pid as u32).map_err(|source| match source.kind() {
-        std::io::ErrorKind::PermissionDenied => Error::Permission { pid, source },
-        _ => Error::TargetGone { pid },
-    })
+/// What process `pid` maps, also where its main thread has ended and others go on.
+pub fn read_mappings(pid: i32) -> Result<Vec<Mapping>, Error> {
+    maps::read(sys::living_thread(pid) as u32).map_err(|source| Error::no_access(pid, source))
+}
+
+/// The root of process `pid`'s file system, as seen from here.
+pub fn root(pid: i32) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/root", sys::living_thread(pid)))
 }
 
 /// Refuses, before anything is touched, a process that cannot be traced.
 pub fn check(pid: i32) -> Result<(), Error> {
-    let status = |name: &str| sys::status_field(pid, name).ok().flatten();
+    let thread = sys::living_thread(pid);
+    let status = |name: &str| sys::status_field(thread, name).ok().flatten();
     let Some(state) = status("State") else { return Err(Error::NoProcess { pid }) };
     if state.starts_with('Z') || status("VmSize").is_none() {
         return Err(Error::NoProgram { pid });

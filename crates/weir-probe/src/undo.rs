@@ -2,7 +2,11 @@
 //!
 //! In: what is mapped and patched, from this run or from another weir's journal. Out: a [`Report`].
 //! Text is restored only where it is as weir left it. Code is unmapped only when no thread stands in it, no stack
-//! holds an address of it, and no rseq area points to it; else it stays (a few pages), and the report says so.
+//! holds an address of it, no rseq area points to it, and no text that somebody else has changed may still lead to
+//! it; else it stays (a few pages), and the report says so.
+//!
+//! Nothing but text that leads into weir's code, and weir's own mappings, is written or unmapped: each address is
+//! held against the process's maps first, since a foreign journal (and the target itself) may say anything.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,7 +16,7 @@ use std::time::Duration;
 use nix::libc;
 use weir_symbols::maps::Mapping;
 
-use crate::attach::SEGMENT_NAME;
+use crate::attach::{CODE_NAME, SEGMENT_NAME};
 use crate::limits::RETRIES_MAX;
 use crate::refusal::Error;
 use crate::remote::Borrowed;
@@ -51,36 +55,42 @@ pub(crate) struct Undo {
     /// With their gate pages, which are the last page of each.
     pub(crate) islands: Vec<Range<u64>>,
     pub(crate) patches: Vec<Patch>,
+    /// Text that leads into the islands, and whose own bytes nobody knows: they stay mapped.
+    pub(crate) unknown: Vec<u64>,
     /// Places in trampolines where programs have run, and where the same place is in the restored text.
     pub(crate) places: HashMap<u64, u64>,
 }
 
 impl Undo {
     pub(crate) fn run(&self, target: &mut Target) -> Result<Report, Error> {
+        match self.undo(target).map_err(|error| target.explain(error)) {
+            Err(Error::Replaced { .. }) => Ok(Report { replaced: true, ..Report::default() }),
+            other => other,
+        }
+    }
+
+    fn undo(&self, target: &mut Target) -> Result<Report, Error> {
         let mut report = Report::default();
         target.refresh()?;
-        if !self.is_mapped(&target.mappings) {
-            return Ok(Report { replaced: true, ..report });
+        if target.memory.is_gone() {
+            return Err(Error::Replaced { pid: target.pid });
         }
-        for island in &self.islands {
-            // A gate that is not mapped belongs to an attach that did not get so far.
-            let _ = target.memory.write(island.end - PAGE, &[0; 8]);
-        }
-        let mut stopped = target.stop()?;
+        self.close_gates(target);
+        let mut stopped = hold(target)?;
+        report.foreign.extend(&self.unknown);
         self.restore_text(target, &mut report)?;
         for try_number in 0.. {
             self.move_out(&stopped)?;
-            if self.is_quiet(target, &stopped)? {
+            if self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
                 break;
             }
-            if try_number == RETRIES_MAX {
+            if try_number == RETRIES_MAX || !report.foreign.is_empty() {
                 report.left_mapped = true;
                 return Ok(report);
             }
             stopped.resume();
             thread::sleep(Duration::from_millis(1));
-            stopped = Stopped::stop(target.pid)?;
-            target.refresh()?;
+            stopped = hold(target)?;
         }
         self.unmap(target, &mut stopped)?;
         stopped.resume();
@@ -88,8 +98,19 @@ impl Undo {
         Ok(report)
     }
 
-    fn is_mapped(&self, mappings: &[Mapping]) -> bool {
-        mappings.iter().any(|mapping| mapping.start.0 == self.segment.start && is_segment(mapping))
+    /// From now on threads that come to a probe go on unprobed.
+    fn close_gates(&self, target: &Target) {
+        for gate in self.mapped_islands(&target.mappings).iter().filter_map(|island| island.gate) {
+            // Fails only if it is unmapped at this moment.
+            let _ = target.memory.write(gate, &[0; 8]);
+        }
+    }
+
+    /// What is mapped of the islands.
+    fn mapped_islands(&self, mappings: &[Mapping]) -> Vec<Island> {
+        let mut found = islands(mappings);
+        found.retain(|island| self.islands.iter().any(|own| own.start == island.range.start));
+        found
     }
 
     fn restore_text(&self, target: &Target, report: &mut Report) -> Result<(), Error> {
@@ -147,25 +168,62 @@ impl Undo {
     }
 
     fn unmap(&self, target: &Target, stopped: &mut Stopped) -> Result<(), Error> {
-        let mut remote = Borrowed::new(stopped, &target.memory, target.gadgets, &target.mappings)?;
-        for range in self.islands.iter().chain([&self.segment]) {
-            // Only what is weir's: a journal of a corrupted segment may name anything.
-            for mapping in target.mappings.iter().filter(|mapping| is_ours(mapping, range)) {
-                let (start, bytes) = (mapping.start.0, mapping.end.0 - mapping.start.0);
-                remote.call("munmap", libc::SYS_munmap, [start, bytes, 0, 0, 0, 0])?;
-            }
+        let islands = self.mapped_islands(&target.mappings).into_iter().map(|island| island.range);
+        let is_ours = |mapping: &&Mapping| {
+            is_segment(mapping) && self.segment.start <= mapping.start.0 && mapping.end.0 <= self.segment.end
+        };
+        let segment = target.mappings.iter().filter(is_ours).map(|mapping| mapping.start.0..mapping.end.0);
+        let ranges: Vec<Range<u64>> = islands.chain(segment).collect();
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let mut remote = Borrowed::new(stopped, target)?;
+        for range in ranges {
+            remote.call("munmap", libc::SYS_munmap, [range.start, range.end - range.start, 0, 0, 0, 0])?;
         }
         remote.finish()
     }
+}
+
+/// Stops the process, unless it has become another program; then none of the addresses mean anything.
+fn hold(target: &mut Target) -> Result<Stopped, Error> {
+    let stopped = target.stop()?;
+    target.refresh()?;
+    if target.memory.is_gone() { Err(Error::Replaced { pid: target.pid }) } else { Ok(stopped) }
 }
 
 pub(crate) fn is_segment(mapping: &Mapping) -> bool {
     mapping.path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(SEGMENT_NAME))
 }
 
-/// A mapping of a weir memfd, or the anonymous gate page at the end of an island.
-fn is_ours(mapping: &Mapping, range: &Range<u64>) -> bool {
-    let is_within = range.start <= mapping.start.0 && mapping.end.0 <= range.end;
-    let is_gate = mapping.inode == 0 && mapping.path.is_empty() && mapping.start.0 == range.end - PAGE;
-    is_within && (is_gate || mapping.path.starts_with("/memfd:weir-"))
+/// A mapping of one of weir's memfds.
+pub(crate) fn is_weirs(mapping: &Mapping) -> bool {
+    mapping.path.starts_with("/memfd:weir-")
+}
+
+/// An island as a process's maps show it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Island {
+    /// With its gate page.
+    pub(crate) range: Range<u64>,
+    /// `None` where the attach did not get so far.
+    pub(crate) gate: Option<u64>,
+}
+
+/// The islands in `mappings`: code of weir's, and directly behind it a gate page.
+pub(crate) fn islands(mappings: &[Mapping]) -> Vec<Island> {
+    let is_code = |mapping: &&Mapping| {
+        let name = mapping.path.strip_prefix("/memfd:");
+        mapping.execute && name.is_some_and(|name| name.starts_with(CODE_NAME))
+    };
+    let is_gate = |mapping: &Mapping, code: &Mapping| {
+        let is_anonymous = mapping.inode == 0 && mapping.path.is_empty() && !mapping.shared;
+        mapping.start == code.end && mapping.end.0 - mapping.start.0 == PAGE && is_anonymous
+    };
+    let island = |code: &Mapping| {
+        let gate = mappings.iter().find(|mapping| is_gate(mapping, code));
+        let end = gate.map_or(code.end.0, |gate| gate.end.0);
+        Island { range: code.start.0..end, gate: gate.map(|gate| gate.start.0) }
+    };
+    mappings.iter().filter(is_code).map(island).collect()
 }

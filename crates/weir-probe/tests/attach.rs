@@ -1,74 +1,16 @@
-//! Attaching to real processes with hand-made code, so that nothing but this crate and weir-rt is under test.
-//!
-//! The code counts its runs: `lock incq` on the first value of an array map.
+//! Attaching to real processes, and what cannot be attached to.
 
-use std::path::Path;
+mod counting;
+
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use testkit::target::{self, Source};
 use testkit::wait;
-use weir_ebpf::{MapKind, MapSpec};
-use weir_probe::{Attachment, Error, Launched, SiteRequest, Target, prepare};
-use weir_rt::segment::{Identity, SegmentLayout};
-use weir_rt::{Executable, RelocKind, Relocation, Symbol};
+use weir_probe::{Error, Launched, Target};
 use weir_symbols::Binary;
 
-fn counting() -> Executable {
-    // movabs $value,%rax; lock incq (%rax); ret
-    let code = vec![0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x48, 0xff, 0x00, 0xc3];
-    let value = Relocation { offset: 2, kind: RelocKind::Abs64, symbol: Symbol::MapData(0), addend: 0 };
-    Executable {
-        name: "count".into(),
-        text_bytes: code.len() as u32,
-        code,
-        relocations: vec![value],
-        clobbers: 1,
-        clobbers_flags: true,
-        context_reads: 0,
-        reads_cookie: false,
-        stack_bytes: 8,
-        origins: Vec::new(),
-    }
-}
-
-fn identity(pid: i32) -> Identity {
-    Identity {
-        session: 1,
-        controller_pid: std::process::id(),
-        controller_start: weir_probe::scan::own_start(),
-        uid: 0,
-        started_ns: 0,
-        target_pid: pid as u32,
-        label: "test".into(),
-    }
-}
-
-fn layout() -> SegmentLayout {
-    let map =
-        MapSpec { name: "count".into(), kind: MapKind::Array, key_bytes: 4, value_bytes: 8, max_entries: 1 };
-    SegmentLayout::plan(&[map], 2, 16).unwrap()
-}
-
-fn arm(target: Target, path: &Path, functions: &[&str]) -> Attachment {
-    let binary = Binary::open(path).unwrap();
-    let identity = identity(target.pid());
-    let prepared = prepare(target, layout(), &identity).unwrap();
-    let requests: Vec<SiteRequest> = functions
-        .iter()
-        .map(|name| SiteRequest {
-            binary: &binary,
-            function: binary.find(name).unwrap()[0],
-            programs: vec![(0, 0)],
-        })
-        .collect();
-    prepared.arm(&requests, &[counting()]).unwrap()
-}
-
-fn count(attachment: &Attachment) -> u64 {
-    let value = attachment.segment().map(0).lookup(&0u32.to_le_bytes()).unwrap();
-    u64::from_le_bytes(value.try_into().unwrap())
-}
+use crate::counting::{arm, count};
 
 fn wait_for_end(launched: &mut Launched) {
     assert!(
@@ -91,7 +33,7 @@ fn counts_every_call_of_a_launched_program() {
             Launched::start(&command, None, nix::sys::signal::SigSet::empty()).unwrap();
         let binary = Binary::open(&path).unwrap();
         let target = exec.into_target(&[binary.identity().unwrap()]).unwrap();
-        let attachment = arm(target, &path, &["foo"]);
+        let attachment = arm(target, &path, &["foo"]).unwrap();
         assert_eq!(attachment.probes(), 1, "{variant:?}: {:?}", attachment.outcomes());
         wait_for_end(&mut launched);
         assert_eq!(count(&attachment), 100_000, "{variant:?}");
@@ -139,7 +81,7 @@ fn attaches_to_and_leaves_running_threads() {
     };
     let before = text(pid);
     for round in 0..20 {
-        let mut attachment = arm(Target::open(pid).unwrap(), &path, &["work"]);
+        let mut attachment = arm(Target::open(pid).unwrap(), &path, &["work"]).unwrap();
         assert_ne!(text(pid), before, "round {round}");
         assert!(
             wait::until(Duration::from_secs(5), || count(&attachment) > 1000),
@@ -153,7 +95,7 @@ fn attaches_to_and_leaves_running_threads() {
         assert_eq!(count(&attachment), total, "round {round}: counted after detach");
         if !report.left_mapped {
             let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-            assert!(!maps.contains("weir"), "round {round}: {maps}");
+            assert!(!maps.contains("memfd:weir"), "round {round}: {maps}");
         }
     }
     server.write("\n").unwrap();

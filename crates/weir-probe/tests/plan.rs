@@ -72,3 +72,30 @@ fn what_people_probe_first_can_be_planned() {
         }
     }
 }
+
+#[test]
+fn short_branches_from_around_a_function_are_seen() {
+    // `inner` lies inside `outer`, which branches over inner's first instruction; bytes that no symbol names do the
+    // same to `lonely`.
+    let source = r#"
+        __asm__(".text\n"
+            ".globl outer\n .type outer, @function\n outer: test %edi, %edi\n je 1f\n nop\n"
+            ".globl inner\n .type inner, @function\n inner: push %rbx\n 1: mov $5, %ebx\n pop %rbx\n ret\n"
+            ".size inner, . - inner\n .size outer, . - outer\n"
+            ".p2align 8\n .byte 0x48, 0xb8\n jmp 2f\n"
+            ".globl lonely\n .type lonely, @function\n lonely: push %rbx\n 2: mov $5, %ebx\n pop %rbx\n ret\n"
+            ".size lonely, . - lonely\n .p2align 8\n"
+            ".globl fine\n .type fine, @function\n fine: push %rbx\n mov $5, %ebx\n pop %rbx\n ret\n"
+            ".size fine, . - fine\n .p2align 8\n");
+        int main(void) { return 0; }
+    "#;
+    let path = testkit::target::build("branches", testkit::target::Source::Text(source), &[]);
+    let binary = Binary::open(&path).unwrap();
+    let outcome = |name: &str| {
+        let function = binary.find(name).unwrap()[0];
+        let site = SiteRequest { binary: &binary, function, programs: Vec::new() };
+        plan_sites(&[site]).remove(0).map(|_| ()).map_err(|refusal| refusal.code())
+    };
+    let refused = Err("branch-into-window".to_owned());
+    assert_eq!((outcome("inner"), outcome("lonely"), outcome("fine")), (refused.clone(), refused, Ok(())));
+}

@@ -23,7 +23,6 @@ use weir_ir::Trigger;
 use weir_probe::{Attachment, Launched, Prepared, Refusal, SiteRequest, Target};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_source::SourceFile;
-use weir_symbols::maps;
 use weir_symbols::resolve::Places;
 use weir_verifier::VerifiedProgram;
 
@@ -108,12 +107,18 @@ fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
     let Some(pid) = pid else {
         return Ok(Binaries::new(Places { root: "/".into(), path_env, cwd }, Vec::new()));
     };
-    let mappings = maps::read(pid as u32).with_context(|| format!("reading /proc/{pid}/maps"));
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let mappings = weir_probe::target::read_mappings(pid)?;
+    let root = weir_probe::target::root(pid);
     // A target that shares weir's root is looked at without the detour, so that relative paths mean the same.
-    let is_shared = fs::read_link(&root).is_ok_and(|link| link.as_os_str() == "/");
+    let is_shared = match fs::read_link(&root) {
+        Ok(link) => link.as_os_str() == "/",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(weir_probe::Error::TargetGone { pid }.into());
+        }
+        Err(_) => false,
+    };
     let root = if is_shared { "/".into() } else { root };
-    Ok(Binaries::new(Places { root, path_env, cwd }, mappings.map_err(Failure::Machine)?))
+    Ok(Binaries::new(Places { root, path_env, cwd }, mappings))
 }
 
 /// A clause none of whose functions can be patched makes the run pointless: refused before anything is touched.
@@ -209,16 +214,21 @@ impl Session<'_> {
         let mut attachment = self.arm(prepared)?;
         let launched = command.as_mut().and_then(|command| command.0.as_mut());
         events.watch(attachment.segment(), Some(attachment.target().pidfd()), launched)?;
-        let is_alive = attachment.target().is_alive();
-        if is_alive {
+        let mut is_detached = true;
+        if attachment.target().is_alive() {
             match attachment.detach() {
                 Ok(undone) => self.tell_undone(&undone),
                 Err(weir_probe::Error::TargetGone { .. }) => {}
-                Err(error) => eprintln!("weir: detaching failed: {error}; `weir detach -p PID` tries again"),
+                Err(error) => {
+                    let pid = attachment.target().pid();
+                    eprintln!("weir: detaching failed: {error}; `weir detach -p {pid}` tries again");
+                    is_detached = false;
+                }
             }
         }
         let launched = command.as_mut().and_then(|command| command.0.take());
-        self.end(attachment.segment(), events, launched, true)
+        let ended = self.end(attachment.segment(), events, launched, is_detached)?;
+        Ok(if is_detached { ended } else { ExitCode::from(3) })
     }
 
     fn layout(&self) -> Result<SegmentLayout, Failure> {
@@ -298,6 +308,9 @@ impl Session<'_> {
     }
 
     fn tell_undone(&self, report: &weir_probe::Report) {
+        if report.replaced {
+            eprintln!("weir: the target executed another program meanwhile; what that did was not traced");
+        }
         for address in &report.foreign {
             eprintln!("weir: text at {address:#x} was changed by somebody else meanwhile; it was left alone");
         }

@@ -1,0 +1,487 @@
+//! Processes that make attaching hard: blocked in system calls, stopped, forking, under signals, with threads that
+//! come and go. Each says at its end what it saw; attaching and detaching must not be among it.
+
+mod counting;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use testkit::target::{self, Source};
+use testkit::{Daemon, wait};
+use weir_probe::{Report, Target};
+
+use crate::counting::{arm, count};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// What every program here begins with. `work` is what gets probed; `shared` outlives fork.
+const PRELUDE: &str = r#"
+    #define _GNU_SOURCE
+    #include <errno.h>
+    #include <fcntl.h>
+    #include <linux/futex.h>
+    #include <poll.h>
+    #include <pthread.h>
+    #include <semaphore.h>
+    #include <signal.h>
+    #include <spawn.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/epoll.h>
+    #include <sys/mman.h>
+    #include <sys/select.h>
+    #include <sys/syscall.h>
+    #include <sys/time.h>
+    #include <sys/wait.h>
+    #include <time.h>
+    #include <unistd.h>
+    #define CHECK(c) do { if (!(c)) { dprintf(1, "line %d: %s, errno %d\n", __LINE__, #c, errno); _exit(9); } } while (0)
+    __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x * 3 + 1; }
+    static volatile int stop;
+    static long now_us(void) {
+        struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
+        return t.tv_sec * 1000000 + t.tv_nsec / 1000;
+    }
+    static void *pages(long bytes) {
+        void *at = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(at != MAP_FAILED);
+        return at;
+    }
+    static void begin(void) { alarm(60); setvbuf(stdout, 0, _IOLBF, 0); puts("ready"); }
+"#;
+
+/// A running program: `source` behind the prelude.
+struct Running {
+    daemon: Daemon,
+    path: PathBuf,
+}
+
+impl Running {
+    fn start(name: &str, source: &str, arguments: &[&str]) -> Running {
+        let text = format!("{PRELUDE}{source}");
+        let path = target::build(name, Source::Text(&text), &["-O2", "-pthread", "-w"]);
+        let mut command = Command::new(&path);
+        command.args(arguments);
+        let mut daemon = Daemon::spawn(command).unwrap();
+        daemon.line_with("ready", DEADLINE).unwrap();
+        Running { daemon, path }
+    }
+
+    fn pid(&self) -> i32 {
+        self.daemon.pid() as i32
+    }
+
+    /// Attaches, lets it run, detaches.
+    fn cycle(&self, run: Duration) -> (u64, Report) {
+        let mut attachment = arm(Target::open(self.pid()).unwrap(), &self.path, &["work"]).unwrap();
+        assert_eq!(attachment.probes(), 1, "{:?}", attachment.outcomes());
+        sleep(run);
+        let report = attachment.detach().unwrap();
+        assert_eq!((report.restored, report.foreign.len(), report.replaced), (1, 0, false));
+        (count(&attachment), report)
+    }
+
+    /// `times` cycles; the sum of what was counted.
+    fn cycles(&self, times: usize, run: Duration) -> u64 {
+        (0..times)
+            .map(|_| {
+                let (count, _) = self.cycle(run);
+                sleep(run);
+                count
+            })
+            .sum()
+    }
+
+    /// Closes its input, and takes its last line.
+    fn end(mut self) -> String {
+        self.daemon.close_stdin();
+        let ended = self.daemon.finish(DEADLINE).unwrap();
+        assert!(ended.status.success(), "{}: {}{}", ended.status, ended.stdout, ended.stderr);
+        ended.stdout.lines().last().unwrap_or_default().to_owned()
+    }
+}
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// Eight threads, each in another blocking call, and the main thread (whose stack the remote calls use) in any of
+/// them. Every call must come back with its own result, at its own time.
+const BLOCKED: &str = r#"
+    static int channel[2], word, interrupted;
+    /// Late by less than a busy machine may make it, never early.
+    #define ON_TIME(from, us) do { long took = now_us() - (from); CHECK(took >= (us) && took < (us) + 900000); } while (0)
+    static void call(int kind) {
+        long from = now_us();
+        struct timespec t = { 0, 120000000 }, at;
+        char byte;
+        switch (kind) {
+        case 0: CHECK(nanosleep(&t, &t) == 0); ON_TIME(from, 120000); break;
+        case 1:
+            CHECK(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &t, 0, 0) == -1 && errno == ETIMEDOUT);
+            ON_TIME(from, 120000); break;
+        case 2: CHECK(read(channel[0], &byte, 1) == 1 && byte == 'x'); break;
+        case 3: {
+            struct epoll_event event; int fd = epoll_create1(0);
+            int got = epoll_wait(fd, &event, 1, 120);
+            if (got == 0) ON_TIME(from, 120000); else { CHECK(got == -1 && errno == EINTR); __atomic_add_fetch(&interrupted, 1, 0); }
+            close(fd); break;
+        }
+        case 4: CHECK(poll(0, 0, 120) == 0); ON_TIME(from, 120000); break;
+        case 5: { struct timeval v = { 0, 120000 }; CHECK(select(0, 0, 0, 0, &v) == 0); ON_TIME(from, 120000); break; }
+        case 6:
+            clock_gettime(CLOCK_MONOTONIC, &at); at.tv_sec++;
+            CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, 0) == 0); ON_TIME(from, 999000); break;
+        case 7: {
+            static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+            clock_gettime(CLOCK_REALTIME, &at); at.tv_nsec += 120000000;
+            if (at.tv_nsec >= 1000000000) { at.tv_nsec -= 1000000000; at.tv_sec++; }
+            pthread_mutex_lock(&mutex);
+            CHECK(pthread_cond_timedwait(&never, &mutex, &at) == ETIMEDOUT);
+            pthread_mutex_unlock(&mutex); break;
+        }
+        }
+        work(kind);
+    }
+    static void *block(void *kind) { while (!stop) call((long)kind); return 0; }
+    static void *feed(void *unused) { while (!stop) { usleep(30000); CHECK(write(channel[1], "x", 1) == 1); } write(channel[1], "xxxx", 4); return 0; }
+    static void *wait_for_end(void *unused) { getchar(); stop = 1; return 0; }
+    int main(int argc, char **argv) {
+        pthread_t threads[10];
+        CHECK(pipe(channel) == 0);
+        for (long i = 0; i < 8; i++) pthread_create(&threads[i], 0, block, (void *)i);
+        pthread_create(&threads[8], 0, feed, 0);
+        pthread_create(&threads[9], 0, wait_for_end, 0);
+        begin();
+        block((void *)(long)atoi(argv[1]));
+        for (int i = 0; i < 10; i++) pthread_join(threads[i], 0);
+        puts("right");
+        return 0;
+    }
+"#;
+
+#[test]
+fn blocking_calls_return_what_they_would_have() {
+    for kind in ["0", "1", "2", "3", "4", "5", "7"] {
+        let running = Running::start("blocked", BLOCKED, &[kind]);
+        running.cycles(10, ms(8));
+        assert_eq!(running.end(), "right", "main thread in call {kind}");
+    }
+}
+
+/// A read without SA_RESTART that a signal must interrupt. The sender (a child) sends one only when the reader is
+/// known to be inside read(2), at any time from then on: also while it is held by weir.
+const INTERRUPTED: &str = r#"
+    struct shared { volatile int entered, returned, stop, lost; };
+    static void handle(int unused) {}
+    static char state_of(int pid) {
+        char path[64], text[512]; snprintf(path, sizeof path, "/proc/%d/stat", pid);
+        int fd = open(path, O_RDONLY); CHECK(fd >= 0);
+        long n = read(fd, text, sizeof text - 1); close(fd); CHECK(n > 0);
+        text[n] = 0;
+        return strrchr(text, ')')[2];
+    }
+    static void send(struct shared *s) {
+        int parent = getppid(); unsigned random = 1;
+        for (int k = 1; !s->stop; k++) {
+            while (!s->stop && (s->entered != k || state_of(parent) != 'S')) usleep(50);
+            if (s->stop) break;
+            random = random * 1103515245 + 12345;
+            usleep((random >> 8) % 3000);
+            kill(parent, SIGUSR1);
+            for (long until = now_us() + 2000000; s->returned != k;) {
+                if (now_us() > until) { s->lost = 1; s->stop = 1; kill(parent, SIGUSR1); _exit(0); }
+                usleep(50);
+            }
+        }
+        _exit(0);
+    }
+    int main(void) {
+        struct shared *s = pages(4096); int channel[2]; char byte;
+        struct sigaction action = { .sa_handler = handle };
+        CHECK(pipe(channel) == 0 && sigaction(SIGUSR1, &action, 0) == 0);
+        int sender = fork();
+        if (!sender) send(s);
+        begin();
+        fcntl(0, F_SETFL, O_NONBLOCK);
+        for (int k = 1; !s->stop; k++) {
+            work(k);
+            s->entered = k;
+            CHECK(read(channel[0], &byte, 1) == -1 && errno == EINTR);
+            s->returned = k;
+            if (getchar() == EOF && feof(stdin)) s->stop = 1;
+            clearerr(stdin);
+        }
+        CHECK(waitpid(sender, 0, 0) == sender);
+        puts(s->lost ? "lost" : "right");
+        return 0;
+    }
+"#;
+
+#[test]
+fn a_signal_that_arrives_while_held_interrupts_the_call() {
+    let running = Running::start("interrupted", INTERRUPTED, &[]);
+    running.cycles(40, ms(2));
+    assert_eq!(running.end(), "right");
+}
+
+/// Signals that the sender knows to have been handled before it sends the next (SIGALRM), and queued ones
+/// (real-time), to a process of `argv[1]` threads. Both handlers run the probed function.
+const SIGNALS: &str = r#"
+    struct shared { volatile long alarms, alarms_handled, queued, queued_handled, sum, sum_handled; volatile int stop; };
+    static struct shared *s;
+    static void on_alarm(int unused) { work(1); __atomic_add_fetch(&s->alarms_handled, 1, 5); }
+    static void on_queued(int unused, siginfo_t *info, void *context) {
+        CHECK(info->si_code == SI_QUEUE); work(2);
+        __atomic_add_fetch(&s->sum_handled, info->si_value.sival_int, 5);
+        __atomic_add_fetch(&s->queued_handled, 1, 5);
+    }
+    static void send(int parent) {
+        for (long n = 1; !s->stop; n++) {
+            s->alarms++; kill(parent, SIGALRM);
+            for (int i = 0; i < 3; i++) {
+                union sigval value = { .sival_int = (int)n * 3 + i };
+                if (sigqueue(parent, SIGRTMIN + 3, value) == 0) { s->queued++; s->sum += value.sival_int; }
+            }
+            long until = now_us() + 5000000;
+            while (s->alarms_handled < s->alarms) { if (now_us() > until) _exit(1); usleep(10); }
+            usleep(40);
+        }
+        _exit(0);
+    }
+    static void *run(void *unused) { while (!s->stop) work(3); return 0; }
+    int main(int argc, char **argv) {
+        int count = atoi(argv[1]); pthread_t threads[16]; int status;
+        s = pages(4096);
+        struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
+        CHECK(sigaction(SIGALRM, &action, 0) == 0);
+        action.sa_sigaction = on_queued; action.sa_flags = SA_SIGINFO | SA_RESTART;
+        CHECK(sigaction(SIGRTMIN + 3, &action, 0) == 0);
+        int sender = fork();
+        if (!sender) { action.sa_handler = SIG_DFL; action.sa_flags = 0; sigaction(SIGALRM, &action, 0); alarm(60); send(getppid()); }
+        for (int i = 1; i < count; i++) pthread_create(&threads[i], 0, run, 0);
+        setvbuf(stdout, 0, _IOLBF, 0); puts("ready");
+        fcntl(0, F_SETFL, O_NONBLOCK);
+        while (!s->stop) { for (int i = 0; i < 1000; i++) work(4); char c; if (read(0, &c, 1) == 0) s->stop = 1; }
+        CHECK(waitpid(sender, &status, 0) == sender && status == 0);
+        for (int i = 1; i < count; i++) pthread_join(threads[i], 0);
+        for (long until = now_us() + 5000000; s->queued_handled < s->queued && now_us() < until;) usleep(1000);
+        printf("alarms %ld queued %ld sum %ld, sent %ld\n", s->alarms_handled - s->alarms,
+               s->queued_handled - s->queued, s->sum_handled - s->sum, s->alarms);
+        return 0;
+    }
+"#;
+
+#[test]
+fn no_signal_is_lost_or_doubled() {
+    for threads in ["1", "4"] {
+        let running = Running::start("signals", SIGNALS, &[threads]);
+        assert!(running.cycles(20, ms(5)) > 0);
+        let line = running.end();
+        assert!(line.starts_with("alarms 0 queued 0 sum 0, "), "{threads} threads: {line}");
+        let sent: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(sent > 500, "{line}");
+    }
+}
+
+const STOPPED: &str = r#"
+    static void *run(void *unused) { while (!stop) { work(1); usleep(100); } return 0; }
+    int main(void) {
+        pthread_t threads[3];
+        for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, run, 0);
+        begin();
+        getchar(); stop = 1;
+        for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+        puts("right");
+        return 0;
+    }
+"#;
+
+/// The state letter of a process.
+fn state(pid: i32) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    text.rsplit_once(") ").unwrap().1[..1].to_owned()
+}
+
+#[test]
+fn a_stopped_process_stays_stopped_and_is_counted_when_it_goes_on() {
+    let running = Running::start("stopped", STOPPED, &[]);
+    for round in 0..5 {
+        running.daemon.signal(Signal::SIGSTOP).unwrap();
+        assert!(wait::until(DEADLINE, || state(running.pid()) == "T"));
+        let mut attachment = arm(Target::open(running.pid()).unwrap(), &running.path, &["work"]).unwrap();
+        assert!(
+            wait::until(DEADLINE, || state(running.pid()) == "T"),
+            "round {round}: it does not stay stopped"
+        );
+        sleep(ms(20));
+        assert_eq!((state(running.pid()).as_str(), count(&attachment)), ("T", 0), "round {round}");
+        running.daemon.signal(Signal::SIGCONT).unwrap();
+        assert!(wait::until(DEADLINE, || count(&attachment) > 30), "round {round}: nothing counted");
+        if round % 2 == 0 {
+            running.daemon.signal(Signal::SIGSTOP).unwrap();
+            assert!(wait::until(DEADLINE, || state(running.pid()) == "T"));
+        }
+        let report = attachment.detach().unwrap();
+        assert_eq!(report.restored, 1);
+        if round % 2 == 0 {
+            assert!(
+                wait::until(DEADLINE, || state(running.pid()) == "T"),
+                "round {round}: detaching resumed it"
+            );
+            running.daemon.signal(Signal::SIGCONT).unwrap();
+        }
+    }
+    assert_eq!(running.end(), "right");
+}
+
+/// Children by fork, vfork and posix_spawn, all the time, each of which runs the probed function and must say the
+/// right thing.
+const FORKING: &str = r#"
+    extern char **environ;
+    static void *spawn(void *unused) {
+        while (!stop) {
+            int status, pid; char *arguments[] = { "true", 0 };
+            CHECK(posix_spawnp(&pid, "true", 0, 0, arguments, environ) == 0);
+            CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+        }
+        return 0;
+    }
+    static void *run(void *unused) { while (!stop) { CHECK(work(2) == 7); usleep(50); } return 0; }
+    int main(void) {
+        pthread_t threads[2]; int status; long children = 0;
+        pthread_create(&threads[0], 0, spawn, 0);
+        pthread_create(&threads[1], 0, run, 0);
+        begin();
+        fcntl(0, F_SETFL, O_NONBLOCK);
+        for (char c; read(0, &c, 1) != 0; children++) {
+            int pid = children % 2 ? fork() : vfork();
+            if (!pid) {
+                int sum = 0;
+                for (int i = 0; i < 50; i++) sum += work(i);
+                _exit(sum == 3725 ? 5 : 6);
+            }
+            CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+            CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+            CHECK(work(3) == 10);
+        }
+        stop = 1;
+        for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+        printf("children %d\n", children > 20);
+        return 0;
+    }
+"#;
+
+#[test]
+fn children_of_every_kind_do_their_work() {
+    let running = Running::start("forking", FORKING, &[]);
+    assert!(running.cycles(20, ms(10)) > 0);
+    assert_eq!(running.end(), "children 1");
+}
+
+/// The main thread ends by pthread_exit: at once, or when a line comes.
+const LEADERLESS: &str = r#"
+    static void *run(void *unused) { while (!stop) { CHECK(work(2) == 7); usleep(50); } return 0; }
+    static void *wait_for_end(void *unused) { while (getchar() != EOF) {} stop = 1; usleep(1000); puts("right"); exit(0); }
+    int main(int argc, char **argv) {
+        pthread_t thread;
+        for (int i = 0; i < 3; i++) pthread_create(&thread, 0, run, 0);
+        begin();
+        if (argc > 1) getchar();
+        pthread_create(&thread, 0, wait_for_end, 0);
+        pthread_exit(0);
+    }
+"#;
+
+#[test]
+fn a_process_without_its_main_thread_is_probed() {
+    let running = Running::start("leaderless", LEADERLESS, &[]);
+    assert!(wait::until(DEADLINE, || state(running.pid()) == "Z"));
+    assert!(running.cycles(5, ms(10)) > 0);
+    assert_eq!(running.end(), "right");
+}
+
+#[test]
+fn a_main_thread_that_ends_while_probed_does_not_keep_the_text_patched() {
+    let mut running = Running::start("leaderless", LEADERLESS, &["later"]);
+    let mut attachment = arm(Target::open(running.pid()).unwrap(), &running.path, &["work"]).unwrap();
+    running.daemon.write("\n").unwrap();
+    assert!(wait::until(DEADLINE, || state(running.pid()) == "Z"));
+    let report = attachment.detach().unwrap();
+    assert_eq!((report.restored, report.replaced), (1, false));
+    let total = count(&attachment);
+    sleep(ms(5));
+    assert_eq!(count(&attachment), total, "counted after detach");
+    assert_eq!(running.end(), "right");
+}
+
+/// Relays of threads: each works a little, starts the next and ends, so that no list of threads is ever true.
+const STORM: &str = r#"
+    static volatile long generations; static volatile int relays;
+    static void *run(void *unused) {
+        pthread_t next; pthread_attr_t detached;
+        CHECK(work(2) == 7);
+        __atomic_add_fetch(&generations, 1, 0);
+        pthread_attr_init(&detached); pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+        if (!stop) CHECK(pthread_create(&next, &detached, run, 0) == 0); else __atomic_sub_fetch(&relays, 1, 0);
+        CHECK(work(4) == 13);
+        return 0;
+    }
+    int main(void) {
+        pthread_t thread;
+        relays = 6;
+        for (int i = 0; i < 6; i++) CHECK(pthread_create(&thread, 0, run, 0) == 0);
+        begin();
+        getchar(); stop = 1;
+        while (relays) usleep(1000);
+        printf("generations %d\n", generations > 1000);
+        return 0;
+    }
+"#;
+
+#[test]
+fn threads_that_come_and_go_are_all_held() {
+    let running = Running::start("storm", STORM, &[]);
+    assert!(running.cycles(20, ms(5)) > 0);
+    assert_eq!(running.end(), "generations 1");
+}
+
+/// A thread that only runs on a signal stack of 4 KiB in the middle of other data, and small stacks of its own
+/// making: nothing beside them may be written.
+const SMALL_STACKS: &str = r#"
+    static struct { char below[65536]; char stack[4096]; } area;
+    static void on_signal(int unused) { while (!stop) work(1); }
+    static void *wait_for_end(void *unused) {
+        getchar();
+        for (unsigned i = 0; i < sizeof area.below; i++) CHECK(area.below[i] == 0x5a);
+        stop = 1; return 0;
+    }
+    int main(void) {
+        pthread_t thread;
+        memset(area.below, 0x5a, sizeof area.below);
+        stack_t given = { .ss_sp = area.stack, .ss_size = sizeof area.stack }, seen;
+        CHECK(sigaltstack(&given, 0) == 0);
+        struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK };
+        sigaction(SIGUSR1, &action, 0);
+        sigset_t all; sigfillset(&all); pthread_sigmask(SIG_BLOCK, &all, 0);
+        pthread_create(&thread, 0, wait_for_end, 0);
+        pthread_sigmask(SIG_UNBLOCK, &all, 0);
+        begin();
+        raise(SIGUSR1);
+        pthread_join(thread, 0);
+        CHECK(sigaltstack(0, &seen) == 0 && seen.ss_sp == area.stack && seen.ss_size == sizeof area.stack);
+        puts("right");
+        return 0;
+    }
+"#;
+
+#[test]
+fn memory_beside_small_stacks_is_not_written() {
+    let running = Running::start("small-stacks", SMALL_STACKS, &[]);
+    assert!(running.cycles(5, ms(5)) > 0);
+    assert_eq!(running.end(), "right");
+}

@@ -1,0 +1,70 @@
+//! The smallest program there is, for tests of attaching alone: it counts its runs.
+//!
+//! Hand-made code, `lock incq` on the first value of an array map, so that nothing but weir-probe and weir-rt is
+//! under test.
+
+use std::path::Path;
+
+use weir_ebpf::{MapKind, MapSpec};
+use weir_probe::{Attachment, Error, SiteRequest, Target, prepare};
+use weir_rt::segment::{Identity, SegmentLayout};
+use weir_rt::{Executable, RelocKind, Relocation, Symbol};
+use weir_symbols::Binary;
+
+/// Attaches the counter to functions of the binary at `path`.
+pub(crate) fn arm(target: Target, path: &Path, functions: &[&str]) -> Result<Attachment, Error> {
+    let binary = Binary::open(path)?;
+    let identity = identity(target.pid());
+    let prepared = prepare(target, layout(), &identity)?;
+    let requests: Vec<SiteRequest> = functions
+        .iter()
+        .map(|name| SiteRequest {
+            binary: &binary,
+            function: binary.find(name).unwrap()[0],
+            programs: vec![(0, 0)],
+        })
+        .collect();
+    prepared.arm(&requests, &[counting()])
+}
+
+/// How often the probed functions ran.
+pub(crate) fn count(attachment: &Attachment) -> u64 {
+    let value = attachment.segment().map(0).lookup(&0u32.to_le_bytes()).unwrap();
+    u64::from_le_bytes(value.try_into().unwrap())
+}
+
+pub(crate) fn identity(pid: i32) -> Identity {
+    Identity {
+        session: 1,
+        controller_pid: std::process::id(),
+        controller_start: weir_probe::scan::own_start(),
+        uid: 0,
+        started_ns: 0,
+        target_pid: pid as u32,
+        label: "test".into(),
+    }
+}
+
+pub(crate) fn layout() -> SegmentLayout {
+    let map =
+        MapSpec { name: "count".into(), kind: MapKind::Array, key_bytes: 4, value_bytes: 8, max_entries: 1 };
+    SegmentLayout::plan(&[map], 2, 16).unwrap()
+}
+
+fn counting() -> Executable {
+    // movabs $value,%rax; lock incq (%rax); ret
+    let code = vec![0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x48, 0xff, 0x00, 0xc3];
+    let value = Relocation { offset: 2, kind: RelocKind::Abs64, symbol: Symbol::MapData(0), addend: 0 };
+    Executable {
+        name: "count".into(),
+        text_bytes: code.len() as u32,
+        code,
+        relocations: vec![value],
+        clobbers: 1,
+        clobbers_flags: true,
+        context_reads: 0,
+        reads_cookie: false,
+        stack_bytes: 8,
+        origins: Vec::new(),
+    }
+}

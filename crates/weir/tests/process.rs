@@ -1,0 +1,381 @@
+//! What may become of a process while it is traced: it forks, executes another program, ends, or writes where it
+//! should not. weir ends cleanly each time, and leaves nothing behind.
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use testkit::target::{self, Source};
+use testkit::{Daemon, wait};
+use weir_symbols::{Binary, maps};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Runs of the random test, and where its numbers start (WEIR_ENDS, WEIR_ENDS_SEED).
+const ENDS: u64 = 50;
+
+/// A program that obeys lines: `?` says how it is, `f` forks a child that says its id and lives as long as it does,
+/// `x` executes another program, `e` ends, `m` ends its main thread, `h` and a letter spoils weir's segment.
+const OBEDIENT: &str = r#"
+    #define _GNU_SOURCE
+    #include <pthread.h>
+    #include <signal.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <sys/prctl.h>
+    #include <unistd.h>
+    static volatile unsigned long calls, wrong;
+    static unsigned long *mine;
+    static char signal_stack[65536];
+    /* What a thread whose stack was borrowed must still have. */
+    static int is_changed(void) {
+        stack_t stack; sigset_t mask;
+        sigaltstack(0, &stack); pthread_sigmask(SIG_BLOCK, 0, &mask);
+        return stack.ss_sp != signal_stack || !sigismember(&mask, SIGUSR2) || sigismember(&mask, SIGUSR1) || sigismember(&mask, SIGTERM);
+    }
+    __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x * 3 + 1; }
+    static void *run(void *unused) { for (;;) { if (work(2) != 7) wrong++; calls++; usleep(50); } }
+    static void start(void) { pthread_t thread; for (int i = 0; i < 3; i++) pthread_create(&thread, 0, run, 0); }
+    static void spoil(char how) {
+        char line[512]; unsigned long low, high; FILE *maps = fopen("/proc/self/maps", "r");
+        while (fgets(line, sizeof line, maps)) {
+            if (!strstr(line, "/memfd:weir-segment") || sscanf(line, "%lx-%lx", &low, &high) != 2) continue;
+            unsigned long *at = (unsigned long *)low;
+            unsigned random = 7;
+            switch (how) {
+            case 'r': /* anything, but for the magic number and the version */
+                for (unsigned long i = 16; i < high - low; i++) { random = random * 1103515245 + 12345; ((char *)at)[i] = random >> 16; }
+                break;
+            case '0': memset(at, 0, high - low); break;
+            case 'f': memset((char *)at + 8, 0xff, 4088); break;
+            case 'j': memset((char *)at + 4096, 0xff, 4096); memset((char *)at + 272, 0, 264); break; /* journal, islands */
+            case 'i': /* islands and the gate: our own memory, our own text, nonsense */
+                at[264 / 8] = (unsigned long)mine;
+                at[272 / 8] = 5;
+                at[280 / 8] = (unsigned long)mine; at[288 / 8] = 4096;
+                at[296 / 8] = (unsigned long)mine + 4096; at[304 / 8] = 8192;
+                at[312 / 8] = (unsigned long)&work & ~4095; at[320 / 8] = 4096;
+                at[328 / 8] = 0; at[336 / 8] = 8;
+                at[344 / 8] = -4096; at[352 / 8] = 4096;
+                break;
+            case 'u': munmap(at, high - low); break;
+            }
+        }
+        fclose(maps);
+    }
+    int main(void) {
+        alarm(60);
+        setvbuf(stdout, 0, _IOLBF, 0);
+        mine = mmap(0, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mprotect((char *)mine + 8192, 4096, PROT_NONE);
+        for (int i = 0; i < 1024; i++) mine[i] = 0x1234567;
+        start();
+        stack_t stack = { .ss_sp = signal_stack, .ss_size = sizeof signal_stack };
+        sigset_t one; sigemptyset(&one); sigaddset(&one, SIGUSR2);
+        sigaltstack(&stack, 0); pthread_sigmask(SIG_BLOCK, &one, 0);
+        puts("ready");
+        for (char line[16]; fgets(line, sizeof line, stdin);) switch (line[0]) {
+        case '?': {
+            unsigned long before = calls; int others = 0;
+            for (int i = 0; i < 1024; i++) others += mine[i] != 0x1234567;
+            for (int i = 0; i < 2000 && calls < before + 50; i++) usleep(1000);
+            printf("%s\n", calls < before + 50 ? "stands still" : wrong ? "wrong" : is_changed() ? "changed" : others ? "written" : "well");
+            break;
+        }
+        case 'f':
+            if (fork()) break;
+            prctl(PR_SET_PDEATHSIG, SIGKILL); alarm(60);
+            calls = 0; start(); usleep(20000);
+            printf("child %d %s\n", getpid(), calls && !wrong ? "well" : "unwell");
+            for (;;) usleep(1000);
+        case 'x': execlp("sh", "sh", "-c", "echo other; read x; exit 7", (char *)0); break;
+        case 'm': pthread_exit(0);
+        case 'e': exit(5);
+        case 'h': spoil(line[1]); puts("done"); break;
+        }
+        return 0;
+    }
+"#;
+
+fn weir() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+}
+
+struct Target {
+    daemon: Daemon,
+    path: PathBuf,
+}
+
+impl Target {
+    fn start() -> Target {
+        let path = target::build("obedient", Source::Text(OBEDIENT), &["-O2", "-pthread", "-w"]);
+        let mut daemon = Daemon::spawn(Command::new(&path)).unwrap();
+        daemon.line_with("ready", DEADLINE).unwrap();
+        Target { daemon, path }
+    }
+
+    fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
+    fn tell(&mut self, line: &str) {
+        self.daemon.write(&format!("{line}\n")).unwrap();
+    }
+
+    fn is_well(&mut self) {
+        self.tell("?");
+        assert_eq!(self.daemon.line(DEADLINE).unwrap(), "well");
+    }
+
+    /// weir, that traces it.
+    fn trace(&self) -> Daemon {
+        let mut command = weir();
+        let script = format!("uprobe:{}:work {{ @ = count(); }}", self.path.display());
+        command.args(["trace", "-e", &script, "-p", &self.pid().to_string()]);
+        Daemon::spawn(command).unwrap()
+    }
+
+    fn traced(&self) -> Daemon {
+        let mut weir = self.trace();
+        if !wait::until(DEADLINE, || is_patched(self.pid(), &self.path)) {
+            let is_running = weir.is_running();
+            panic!("never armed; weir runs: {is_running}; {:?}", weir.finish(DEADLINE));
+        }
+        weir
+    }
+}
+
+fn is_patched(pid: u32, path: &Path) -> bool {
+    let binary = Binary::open(path).unwrap();
+    let function = binary.find("work").unwrap()[0];
+    let mappings = maps::read(pid).unwrap();
+    let identity = binary.identity().unwrap();
+    let at = maps::to_virtual(&mappings, identity, &binary, function.address).expect("it maps its program");
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut bytes = vec![0; function.size as usize];
+    memory.read_exact_at(&mut bytes, at.0).unwrap();
+    Some(&bytes[..]) != binary.bytes(function.address, bytes.len())
+}
+
+fn has_traces(pid: u32) -> bool {
+    maps::read(pid).unwrap().iter().any(|mapping| mapping.path.starts_with("/memfd:weir"))
+}
+
+fn detach(pid: u32) -> Output {
+    weir().args(["detach", "-p", &pid.to_string()]).output().unwrap()
+}
+
+/// The borrowed thread keeps its blocked signals and its signal stack, wherever the death of weir leaves it.
+#[test]
+fn a_weir_killed_at_any_ptrace_changes_nothing_of_the_thread_it_borrowed() {
+    if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {
+        return testkit::skip::skip("kill", "strace is not installed");
+    }
+    let mut target = Target::start();
+    let script =
+        format!("uprobe:{}:work {{ @ = count(); }} interval:ms:1 {{ exit() }}", target.path.display());
+    for when in 1.. {
+        assert!(when < 1000, "weir makes more than 1000 calls of ptrace");
+        let mut command = Command::new("strace");
+        command.args(["-qq", "-o", "/dev/null", "-e", "trace=ptrace"]);
+        command.args(["-e", &format!("inject=ptrace:signal=SIGKILL:when={when}")]);
+        command.arg(env!("CARGO_BIN_EXE_weir")).args(["trace", "-e", &script]);
+        let output = command.args(["-p", &target.pid().to_string()]).output().unwrap();
+        target.tell("?");
+        assert_eq!(target.daemon.line(DEADLINE).unwrap(), "well", "killed before ptrace {when}");
+        if output.status.success() {
+            break;
+        }
+    }
+    detach(target.pid());
+    assert!(!is_patched(target.pid(), &target.path) && !has_traces(target.pid()));
+    target.is_well();
+}
+
+/// Ends weir as Ctrl-C does; its output and messages.
+fn stop(weir: Daemon) -> (String, String) {
+    weir.signal(Signal::SIGINT).unwrap();
+    let ended = weir.finish(DEADLINE).unwrap();
+    assert!(ended.status.success(), "{}: {}", ended.status, ended.stderr);
+    (ended.stdout, ended.stderr)
+}
+
+#[test]
+fn a_child_outlives_the_end_of_its_parents_probes_and_can_be_restored() {
+    let mut target = Target::start();
+    let weir = target.traced();
+    target.tell("f");
+    let line = target.daemon.line_with("child", DEADLINE).unwrap();
+    let child: u32 = line.split(' ').nth(1).unwrap().parse().unwrap();
+    assert!(line.ends_with(" well"), "{line}");
+    assert!(is_patched(child, &target.path), "a child has its parent's text");
+    stop(weir);
+    assert!(!is_patched(target.pid(), &target.path) && is_patched(child, &target.path));
+    target.is_well();
+    let output = detach(child);
+    assert!(output.status.success(), "{output:?}");
+    assert!(!is_patched(child, &target.path) && !has_traces(child));
+    assert!(Path::new(&format!("/proc/{child}")).exists());
+    assert!(!has_traces(target.pid()));
+    target.is_well();
+}
+
+#[test]
+fn a_child_can_be_traced_while_its_parent_is() {
+    let mut target = Target::start();
+    let weir_of_parent = target.traced();
+    target.tell("f");
+    let line = target.daemon.line_with("child", DEADLINE).unwrap();
+    let child = line.split(' ').nth(1).unwrap();
+    let script =
+        format!("uprobe:{}:work {{ @[pid] = count(); }} interval:ms:100 {{ exit() }}", target.path.display());
+    let output = weir().args(["trace", "-e", &script, "-p", child]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(&format!("@[{child}]: ")), "{text}");
+    assert!(is_patched(target.pid(), &target.path) && !is_patched(child.parse().unwrap(), &target.path));
+    stop(weir_of_parent);
+    target.is_well();
+}
+
+#[test]
+fn a_process_without_its_main_thread_is_traced() {
+    let mut target = Target::start();
+    target.tell("m");
+    let path = format!("/proc/{}/stat", target.pid());
+    assert!(wait::until(DEADLINE, || std::fs::read_to_string(&path).unwrap().contains(") Z ")));
+    let script =
+        format!("uprobe:{}:work {{ @ = count(); }} interval:ms:100 {{ exit() }}", target.path.display());
+    let output = weir().args(["trace", "-e", &script, "-p", &target.pid().to_string()]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.lines().any(|line| line.strip_prefix("@: ").is_some_and(|count| count != "0")), "{text}");
+    kill(Pid::from_raw(target.pid() as i32), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn executing_another_program_ends_the_probes_and_nothing_else() {
+    let mut target = Target::start();
+    let weir = target.traced();
+    target.tell("x");
+    target.daemon.line_with("other", DEADLINE).unwrap();
+    let (text, messages) = stop(weir);
+    assert!(text.contains("@: "), "{text}");
+    assert!(messages.lines().all(|line| line.contains("executed another program")), "{messages}");
+    target.tell("");
+    assert_eq!(target.daemon.finish(DEADLINE).unwrap().status.code(), Some(7));
+}
+
+#[test]
+fn a_program_that_executes_another_and_ends_ends_weir_too() {
+    let mut target = Target::start();
+    let weir = target.traced();
+    target.tell("x");
+    target.daemon.line_with("other", DEADLINE).unwrap();
+    target.tell("");
+    assert_eq!(target.daemon.finish(DEADLINE).unwrap().status.code(), Some(7));
+    let ended = weir.finish(DEADLINE).unwrap();
+    assert!(ended.status.success() && ended.stdout.contains("@: "), "{ended:?}");
+}
+
+#[test]
+fn a_target_that_ends_at_any_moment_ends_weir() {
+    let setting = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let (ends, mut random) = (setting("WEIR_ENDS", ENDS), setting("WEIR_ENDS_SEED", 1));
+    for round in 0..ends {
+        let mut target = Target::start();
+        let weir = target.trace();
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let delay = (random >> 33) % 60_000;
+        std::thread::sleep(Duration::from_micros(delay));
+        // Every third time while weir detaches.
+        if round % 3 == 2 {
+            assert!(wait::until(DEADLINE, || is_patched(target.pid(), &target.path)));
+            weir.signal(Signal::SIGINT).unwrap();
+            std::thread::sleep(Duration::from_micros(delay / 6));
+        }
+        match round % 2 {
+            0 => kill(Pid::from_raw(target.pid() as i32), Signal::SIGKILL).unwrap(),
+            _ => target.tell("e"),
+        }
+        target.daemon.finish(DEADLINE).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        let ended =
+            weir.finish(DEADLINE).unwrap_or_else(|error| panic!("round {round}: weir hangs: {error}"));
+        let message = ended.stderr.trim();
+        let is_clear = ["is gone", "no process", "no program to trace"];
+        match ended.status.code() {
+            Some(0) => assert!(message.is_empty(), "round {round}, {delay} us: {message}"),
+            Some(3) => {
+                assert!(is_clear.iter().any(|text| message.contains(text)), "round {round}: {message}")
+            }
+            code => panic!("round {round}, {delay} us: {code:?} {message}"),
+        }
+    }
+}
+
+#[test]
+fn a_spoiled_segment_does_no_harm_at_weirs_own_end() {
+    for how in ["r", "0", "f", "j", "i"] {
+        let mut target = Target::start();
+        let weir = target.traced();
+        target.tell(&format!("h{how}"));
+        target.daemon.line_with("done", DEADLINE).unwrap();
+        weir.signal(Signal::SIGINT).unwrap();
+        let ended = weir.finish(DEADLINE).unwrap();
+        assert!(!ended.stderr.contains("panicked"), "{how}: {}", ended.stderr);
+        assert!(ended.status.success(), "{how}: {}: {}", ended.status, ended.stderr);
+        assert!(!is_patched(target.pid(), &target.path) && !has_traces(target.pid()), "{how}");
+        target.is_well();
+    }
+}
+
+#[test]
+fn a_spoiled_segment_does_no_harm_to_a_restore() {
+    for how in ["r", "0", "f", "j", "i"] {
+        let mut target = Target::start();
+        let weir = target.traced();
+        kill(Pid::from_raw(weir.pid() as i32), Signal::SIGKILL).unwrap();
+        weir.finish(DEADLINE).unwrap();
+        target.tell(&format!("h{how}"));
+        target.daemon.line_with("done", DEADLINE).unwrap();
+        let output = detach(target.pid());
+        assert!(output.status.success(), "{how}: {output:?}");
+        assert!(!is_patched(target.pid(), &target.path) && !has_traces(target.pid()), "{how}: {output:?}");
+        target.is_well();
+    }
+}
+
+/// Probes that write to a segment that is gone would crash: a process that unmaps it is on its own, but only once
+/// it is restored it can run on.
+#[test]
+fn text_is_restored_where_the_segment_is_gone() {
+    let mut target = Target::start();
+    let weir = target.traced();
+    kill(Pid::from_raw(weir.pid() as i32), Signal::SIGSTOP).unwrap();
+    close_gates(target.pid());
+    target.tell("hu");
+    target.daemon.line_with("done", DEADLINE).unwrap();
+    kill(Pid::from_raw(weir.pid() as i32), Signal::SIGKILL).unwrap();
+    weir.finish(DEADLINE).unwrap();
+    let output = detach(target.pid());
+    assert!(output.status.success(), "{output:?}");
+    assert!(!is_patched(target.pid(), &target.path) && !has_traces(target.pid()));
+    target.is_well();
+}
+
+/// As a fork child has them: no program runs any more.
+fn close_gates(pid: u32) {
+    let mappings = maps::read(pid).unwrap();
+    let memory = std::fs::File::options().write(true).open(format!("/proc/{pid}/mem")).unwrap();
+    for code in mappings.iter().filter(|mapping| mapping.path.starts_with("/memfd:weir-code")) {
+        memory.write_all_at(&[0; 8], code.end.0).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(5));
+}
