@@ -26,7 +26,7 @@ use weir_symbols::{Binary, Function, FunctionKind, LinkAddr, VirtAddr};
 
 use crate::incoming;
 use crate::island::{self, Image, Place, PlannedSite};
-use crate::limits::{self, JUMP_BYTES, RETRIES_MAX};
+use crate::limits::{self, JUMP_BYTES, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
 use crate::restore;
@@ -146,7 +146,9 @@ fn share_segment(
         let address = remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, flags, remote_fd, 0])?;
         Ok((segment, address))
     })?;
+    let has_tsc = may_read_tsc(target, &mut remote)?;
     remote.finish()?;
+    target.has_tsc = has_tsc;
     segment.set_place(&SegmentPlace { segment_address: address, gate_address: 0, islands: Vec::new() });
     // A launched command must not run before it is armed.
     if target.launched {
@@ -155,6 +157,14 @@ fn share_segment(
         stopped.resume();
     }
     Ok((segment, address))
+}
+
+/// Whether the borrowed thread may read the time stamp counter; its children inherit that.
+fn may_read_tsc(target: &Target, remote: &mut Borrowed) -> Result<bool, Error> {
+    let at = remote.put(&[0; 8])?;
+    remote.call("prctl", libc::SYS_prctl, [libc::PR_GET_TSC as u64, at, 0, 0, 0, 0])?;
+    let answer = target.memory.read_u64(at).map_err(|e| Error::system("reading an answer of prctl", e))?;
+    Ok(answer as u32 != libc::PR_TSC_SIGSEGV as u32)
 }
 
 /// Makes an empty memfd in the target, and has `then` work with its number there and a descriptor of it here. The
@@ -209,6 +219,9 @@ impl Prepared {
 
 /// A site of this process: where its binary is mapped, with the same text.
 fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
+    if site.programs.len() > PROGRAMS_PER_SITE_MAX {
+        return Err(Refusal::TooManyPrograms { given: site.programs.len(), max: PROGRAMS_PER_SITE_MAX });
+    }
     let binary = site.binary;
     let bias = target.bias(binary);
     let bias = bias.ok_or_else(|| Refusal::NotMapped { binary: binary.path().display().to_string() })?;
@@ -300,12 +313,14 @@ impl Attachment {
         let (target, segment) = (&self.target, &self.segment);
         let maps = segment.layout().maps.len();
         let (places, refused) = island::place(&planned, executables, maps, &target.mappings);
-        for (site, refusal) in refused {
+        let mut places = places;
+        let unmovable = places.iter_mut().flat_map(|place| island::drop_unmovable(place, &planned));
+        for (site, refusal) in refused.into_iter().chain(unmovable.collect::<Vec<_>>()) {
             outcomes[request_of[site]] = Err(refusal);
         }
         let words = weir_rt::runtime::Island {
             segment: self.undo.segment.start,
-            clock_gettime: clock_function(target),
+            clock_gettime: if target.has_tsc { clock_function(target) } else { 0 },
             pid: target.pid as u32,
             flags: if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
         };

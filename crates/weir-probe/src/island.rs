@@ -19,6 +19,7 @@ use weir_symbols::maps::Mapping;
 
 use crate::limits::{HEAP_ROOM, ISLAND_REACH, ISLANDS_MAX, TRAMPOLINE_BYTES_MAX};
 use crate::refusal::{Error, Refusal};
+use crate::relocate::relocate;
 use crate::trampoline::{Call, Placement, Trampoline, generate};
 use crate::window::Window;
 
@@ -115,6 +116,27 @@ pub(crate) fn place(
         }
     }
     (places, refused)
+}
+
+/// Takes the sites from `place` whose instructions cannot be moved there (an operand would be out of reach).
+pub(crate) fn drop_unmovable(place: &mut Place, sites: &[PlannedSite]) -> Vec<(usize, Refusal)> {
+    let mut refused = Vec::new();
+    let range = place.range();
+    place.sites.retain(|&index| {
+        let site = &sites[index];
+        // What reaches from both ends reaches from everywhere between.
+        let moved = [range.start, range.end]
+            .iter()
+            .try_for_each(|&end| relocate(&site.window.instructions, site.bias, end).map(|_| ()));
+        match moved {
+            Ok(()) => true,
+            Err(refusal) => {
+                refused.push((index, refusal));
+                false
+            }
+        }
+    });
+    refused
 }
 
 /// The free range of `bytes` nearest to, and within reach of, everything in `low..=high`: below it if possible (above

@@ -46,6 +46,9 @@ pub const REMOTE_STACK_BYTES: u64 = 16 << 10;
 /// How often a thread found in the middle of a window or of a trampoline is let run on, a millisecond at a time.
 pub const RETRIES_MAX: u32 = 100;
 
+/// How often detaching tries to stop a target whose threads do not stop in time.
+pub const UNDO_STOPS_MAX: u32 = 10;
+
 /// System calls a command may make before it is ready to be probed (ld.so makes about ten for each library).
 pub const LAUNCH_SYSTEM_CALLS_MAX: u32 = 100_000;
 

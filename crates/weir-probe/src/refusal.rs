@@ -80,6 +80,8 @@ pub enum Error {
         "process {pid} runs under seccomp, which must be suspended while weir attaches (ptrace: {source}); that needs CAP_SYS_ADMIN"
     )]
     Seccomp { pid: i32, source: io::Error },
+    #[error("process {pid} runs under seccomp's strict mode, which allows no clock; it is not traced")]
+    StrictSeccomp { pid: i32 },
     #[error("process {pid} is a kernel thread or a zombie; it has no program to trace")]
     NoProgram { pid: i32 },
     #[error("no `syscall; ret` sequence in the executable mappings of process {pid}")]

@@ -131,19 +131,27 @@ impl Stopped {
         }
     }
 
-    /// Stops the threads that are listed and not known yet; whether there were any.
+    /// Stops the threads that are listed and not known yet; whether there were any. All are interrupted before the
+    /// first is waited for: where many want to run, each comes to its stop only when it is scheduled.
     fn stop_unknown(&mut self) -> Result<bool, Error> {
-        let mut found_new = false;
-        for tid in sys::threads(self.pid).map_err(|_| Error::TargetGone { pid: self.pid })? {
-            if !self.threads.contains(&tid) && !self.ended.contains(&tid) {
-                found_new = true;
-                self.stop_thread(tid)?;
+        let listed = sys::threads(self.pid).map_err(|_| Error::TargetGone { pid: self.pid })?;
+        let unknown: Vec<i32> = listed
+            .into_iter()
+            .filter(|tid| !self.threads.contains(tid) && !self.ended.contains(tid))
+            .collect();
+        for &tid in &unknown {
+            self.seize(tid)?;
+        }
+        for &tid in &unknown {
+            if self.threads.contains(&tid) {
+                self.settle(tid)?;
             }
         }
-        Ok(found_new)
+        Ok(!unknown.is_empty())
     }
 
-    fn stop_thread(&mut self, tid: i32) -> Result<(), Error> {
+    /// Seizes thread `tid` and asks it to stop.
+    fn seize(&mut self, tid: i32) -> Result<(), Error> {
         let thread = Pid::from_raw(tid);
         let seized = match self.has_seccomp {
             false => ptrace::seize(thread, ptrace::Options::PTRACE_O_TRACESYSGOOD),
@@ -152,32 +160,34 @@ impl Stopped {
                 .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EPERM))),
         };
         match seized {
-            Ok(()) => {}
+            Ok(()) => {
+                self.threads.insert(tid);
+                // Fails only for one that has ended, which the wait reports.
+                let _ = ptrace::interrupt(thread);
+                Ok(())
+            }
             Err(Errno::ESRCH) => {
                 self.ended.insert(tid);
-                return Ok(());
+                Ok(())
             }
-            Err(errno) => return self.explain_seize(tid, errno),
+            Err(errno) => self.explain_seize(tid, errno),
         }
-        self.threads.insert(tid);
+    }
+
+    /// Waits until interrupted thread `tid` has stopped, or ended.
+    fn settle(&mut self, tid: i32) -> Result<(), Error> {
         loop {
-            // Fails only for one that has ended, which the wait reports. Once more after each signal: any stop
-            // takes back an interrupt that came before it.
-            let _ = ptrace::interrupt(thread);
-            match self.wait(tid)? {
+            let signal = match self.wait(tid)? {
                 Event::Other(sys::PTRACE_EVENT_STOP) => return Ok(()),
                 Event::Ended => break,
-                Event::Signal(signal) => {
-                    if sys::go_on(libc::PTRACE_CONT, tid, signal).is_err() {
-                        break;
-                    }
-                }
-                Event::Syscall | Event::Other(_) => {
-                    if sys::go_on(libc::PTRACE_CONT, tid, 0).is_err() {
-                        break;
-                    }
-                }
+                Event::Signal(signal) => signal,
+                Event::Syscall | Event::Other(_) => 0,
+            };
+            if sys::go_on(libc::PTRACE_CONT, tid, signal).is_err() {
+                break;
             }
+            // Any stop takes back an interrupt that came before it.
+            let _ = ptrace::interrupt(Pid::from_raw(tid));
         }
         self.threads.remove(&tid);
         self.ended.insert(tid);

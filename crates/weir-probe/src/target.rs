@@ -34,6 +34,8 @@ pub struct Target {
     pub(crate) held: Option<Stopped>,
     /// It runs under seccomp: code in it makes no system call.
     pub(crate) has_seccomp: bool,
+    /// It may read the time stamp counter (prctl(2), PR_SET_TSC), as the clock of the vDSO does.
+    pub(crate) has_tsc: bool,
     /// It was started by weir and has not run yet.
     pub(crate) launched: bool,
 }
@@ -68,6 +70,7 @@ impl Target {
             tid,
             held: Some(stopped),
             has_seccomp: sys::has_seccomp(pid),
+            has_tsc: true,
             launched: false,
         })
     }
@@ -175,6 +178,10 @@ pub fn check(pid: i32) -> Result<(), Error> {
         && tracer != 0
     {
         return Err(Error::AlreadyTraced { pid, tracer });
+    }
+    // Strict mode forbids the time stamp counter too, which the clock of the vDSO reads.
+    if status("Seccomp").is_some_and(|mode| mode == "1") {
+        return Err(Error::StrictSeccomp { pid });
     }
     Ok(())
 }

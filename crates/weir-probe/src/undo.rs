@@ -17,7 +17,7 @@ use nix::libc;
 use weir_symbols::maps::Mapping;
 
 use crate::attach::{CODE_NAME, SEGMENT_NAME};
-use crate::limits::RETRIES_MAX;
+use crate::limits::{RETRIES_MAX, UNDO_STOPS_MAX};
 use crate::refusal::Error;
 use crate::remote::Borrowed;
 use crate::stack;
@@ -187,7 +187,15 @@ impl Undo {
 
 /// Stops the process, unless it has become another program; then none of the addresses mean anything.
 fn hold(target: &mut Target) -> Result<Stopped, Error> {
-    let stopped = target.stop()?;
+    // Probes that stay behind are worse than a target stopped once more.
+    let mut stopped = target.stop();
+    for _ in 1..UNDO_STOPS_MAX {
+        if !matches!(stopped, Err(Error::StopTimeout { .. })) {
+            break;
+        }
+        stopped = target.stop();
+    }
+    let stopped = stopped?;
     target.refresh()?;
     if target.memory.is_gone() { Err(Error::Replaced { pid: target.pid }) } else { Ok(stopped) }
 }

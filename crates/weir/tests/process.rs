@@ -379,3 +379,91 @@ fn close_gates(pid: u32) {
     }
     std::thread::sleep(Duration::from_millis(5));
 }
+
+/// Traces `script` on process `pid` until it exits by itself.
+fn trace_pid(script: &str, pid: u32) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["trace", "-e", script, "-p", &pid.to_string()]).output().unwrap()
+}
+
+#[test]
+fn many_threads_that_want_to_run_are_stopped_in_time() {
+    let source = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        static volatile int stop; volatile long seen;
+        __attribute__((noinline)) void foo(long n) { seen = n; }
+        static void *run(void *unused) { while (!stop) foo(1); return unused; }
+        int main(void) {
+            alarm(60);
+            pthread_t threads[48];
+            for (int i = 0; i < 48; i++) pthread_create(&threads[i], 0, run, 0);
+            puts("ready"); fflush(stdout); getchar(); stop = 1;
+            for (int i = 0; i < 48; i++) pthread_join(threads[i], 0);
+            puts("done");
+            return 0;
+        }
+    "#;
+    let path = target::build("burning", Source::Text(source), &["-O2", "-pthread"]);
+    let mut server = Daemon::spawn(Command::new(&path)).unwrap();
+    server.line_with("ready", DEADLINE).unwrap();
+    let script = format!("uprobe:{}:foo {{ @ = count(); }} interval:ms:200 {{ exit(); }}", path.display());
+    for round in 0..3 {
+        let output = trace_pid(&script, server.pid());
+        assert!(output.status.success(), "round {round}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    server.close_stdin();
+    assert!(server.finish(DEADLINE).unwrap().stdout.contains("done"));
+}
+
+#[test]
+fn a_target_that_may_not_read_the_time_stamp_counter_has_a_clock() {
+    let source = r#"
+        #include <stdio.h>
+        #include <sys/prctl.h>
+        #include <unistd.h>
+        volatile long seen;
+        __attribute__((noinline)) void foo(long n) { seen = n; }
+        int main(void) {
+            alarm(60);
+            if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV)) return 3;
+            puts("ready"); fflush(stdout);
+            for (long n = 0; n < 400; n++) { foo(n); usleep(1000); }
+            puts("done");
+            return 0;
+        }
+    "#;
+    let path = target::build("no-tsc", Source::Text(source), &["-O2"]);
+    let mut server = Daemon::spawn(Command::new(&path)).unwrap();
+    server.line_with("ready", DEADLINE).unwrap();
+    let script = format!("uprobe:{}:foo {{ @ = max(nsecs); }} interval:ms:100 {{ exit(); }}", path.display());
+    let output = trace_pid(&script, server.pid());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let now = text.lines().find_map(|line| line.strip_prefix("@: ")?.parse::<u64>().ok());
+    assert!(now.is_some_and(|ns| ns > 1_000_000_000), "{text}");
+    let ended = server.finish(DEADLINE).unwrap();
+    assert!(ended.status.success() && ended.stdout.contains("done"), "{ended:?}");
+}
+
+#[test]
+fn a_second_weir_cannot_take_the_probes_of_the_first() {
+    let path = target::program("loop");
+    let mut server = Daemon::spawn(Command::new(&path)).unwrap();
+    server.line_with("pid=", DEADLINE).unwrap();
+    let script = format!("uprobe:{}:work {{ @ = count(); }}", path.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["trace", "-e", &script, "-p", &server.pid().to_string()]);
+    let first = Daemon::spawn(command).unwrap();
+    let maps = || std::fs::read_to_string(format!("/proc/{}/maps", server.pid())).unwrap();
+    assert!(wait::until(DEADLINE, || maps().contains("weir-code")));
+    let mut detach = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let detach = detach.args(["detach", "-p", &server.pid().to_string()]).output().unwrap();
+    let message = String::from_utf8_lossy(&detach.stderr).into_owned();
+    assert_eq!(detach.status.code(), Some(1), "{message}");
+    assert!(message.contains("which still runs"), "{message}");
+    first.signal(Signal::SIGINT).unwrap();
+    let ended = first.finish(DEADLINE).unwrap();
+    assert!(ended.status.success() && ended.stdout.contains("@: "), "{ended:?}");
+    assert!(!maps().contains("weir"), "{}", maps());
+}
