@@ -3,11 +3,16 @@
 //! Everything that makes, checks or runs a program says it in these types. This crate knows nothing of
 //! scripts, of processes or of machine code; it only holds data and its text form.
 //!
+//! Files come in and go out as bytes: [`elf`] reads and writes what compilers and libbpf call `.bpf.o`, with its
+//! types ([`btf`]).
+//!
 //! Deliberately not here: any opinion on whether a program is safe (weir-verifier).
 
 #![forbid(unsafe_code)]
 
 pub mod asm;
+pub mod btf;
+pub mod elf;
 pub mod helper;
 pub mod insn;
 pub mod map;
