@@ -2,10 +2,10 @@
 
 mod corpus;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use testkit::{paths, skip};
+use testkit::{bpf, paths};
 use weir_ebpf::elf::{self, MapOrigin, ObjectFile};
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{MapSpec, Object, asm};
@@ -99,15 +99,6 @@ fn what_a_file_cannot_say_is_refused() {
     check("program \"p\" probe\ncall pc+0x1\nexit\nexit\n", "program `p`, instruction 0: writing a call");
 }
 
-fn bpftool() -> Option<PathBuf> {
-    let places = ["/usr/sbin/bpftool", "/usr/bin/bpftool", "/sbin/bpftool"].map(Path::new);
-    let found = places.into_iter().find(|path| path.exists()).map(Path::to_owned);
-    if found.is_none() {
-        skip::skip("bpftool", "bpftool is not installed");
-    }
-    found
-}
-
 /// Runs bpftool; its answer, or its message.
 fn run(tool: &Path, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(tool).args(arguments).output().unwrap();
@@ -125,7 +116,7 @@ fn written(name: &str) -> String {
 
 #[test]
 fn bpftool_reads_what_is_written() {
-    let Some(tool) = bpftool() else { return };
+    let Some(tool) = bpf::tool() else { return };
     let path = written("bpftool-reads");
     let types = run(&tool, &["btf", "dump", "file", &path]).unwrap();
     assert!(types.contains("DATASEC '.maps' size=200 vlen=5"), "{types}");
@@ -140,19 +131,21 @@ fn bpftool_reads_what_is_written() {
 
 #[test]
 fn bpftool_loads_what_is_written() {
-    let Some(tool) = bpftool() else { return };
-    if let Err(reason) = testkit::kernel::available() {
-        return skip::skip("bpftool-load", reason);
-    }
-    let pins = Path::new("/sys/fs/bpf").join(format!("weir-test-{}", std::process::id()));
-    let probe = run(&tool, &["prog", "loadall", &written("bpftool-loads"), &pins.display().to_string()]);
-    let is_there = pins.join("uprobe_libc_malloc").exists();
-    let _ = std::fs::remove_dir_all(&pins);
-    match probe {
-        Err(message) if message.contains("bpffs") => skip::skip("bpftool-load", message),
-        other => {
-            other.unwrap();
-            assert!(is_there, "the program is not pinned");
+    let Some(tool) = bpf::tool() else { return };
+    let Some(loaded) = bpf::load(&tool, Path::new(&written("bpftool-loads"))) else { return };
+    assert!(loaded.unwrap().contains(&"uprobe_libc_malloc".to_owned()));
+}
+
+#[test]
+fn bpftool_loads_what_was_read_from_clang() {
+    let Some(tool) = bpf::tool() else { return };
+    for (name, bytes) in corpus::objects("write") {
+        let Ok(written) = elf::write(&elf::read(bytes).unwrap()) else { continue };
+        let path = paths::target().join(format!("bpf-corpus/write/{name}-again.o"));
+        std::fs::write(&path, written).unwrap();
+        match bpf::load(&tool, &path) {
+            Some(loaded) => assert!(!loaded.unwrap_or_else(|error| panic!("{name}: {error}")).is_empty()),
+            None => return,
         }
     }
 }

@@ -322,7 +322,9 @@ fn bounded_name(strings: &[u8], offset: u32) -> Result<String> {
         return Err(ElfError::malformed(format!("the name at {offset:#x} does not end within {most} bytes")));
     };
     match std::str::from_utf8(&most[..end]) {
-        Ok(name) => Ok(name.to_owned()),
+        // Names come to be printed, on terminals too.
+        Ok(name) if !name.contains(char::is_control) => Ok(name.to_owned()),
+        Ok(_) => Err(ElfError::malformed(format!("the name at {offset:#x} holds control characters"))),
         Err(_) => Err(ElfError::malformed(format!("the name at {offset:#x} is no UTF-8"))),
     }
 }

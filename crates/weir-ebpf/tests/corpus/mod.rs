@@ -1,10 +1,9 @@
 //! The C programs of `tests/bpf`, compiled by clang. Shared by the tests of this folder.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use testkit::{paths, skip};
+use testkit::{bpf, paths};
 
 /// The object of each program of `tests/bpf`, by name, compiled once for all tests of one file (`folder` names it);
 /// none, loudly, where clang is not or knows no BPF.
@@ -36,22 +35,5 @@ pub(crate) fn compile(folder: &str, source: &str, name: &str) -> Option<Vec<u8>>
     let folder = paths::target().join("bpf-corpus").join(folder);
     std::fs::create_dir_all(&folder).unwrap();
     let object = folder.join(format!("{name}.o"));
-    let mut clang = Command::new("clang");
-    clang.args(["-target", "bpf", "-O2", "-g", "-c", source, "-o"]).arg(&object);
-    // The source lines that the compiler notes do not depend on where the repository stands.
-    clang.arg("-I").arg(paths::root().join("tests/bpf")).current_dir(paths::root());
-    match clang.output() {
-        Ok(output) if output.status.success() => Some(std::fs::read(&object).unwrap()),
-        Ok(output) => {
-            let message = String::from_utf8_lossy(&output.stderr);
-            let has_no_bpf = message.contains("unknown target") || message.contains("No available targets");
-            assert!(has_no_bpf, "clang {source}: {message}");
-            skip::skip("bpf-corpus", "clang has no target bpf");
-            None
-        }
-        Err(error) => {
-            skip::skip("bpf-corpus", format!("clang: {error}"));
-            None
-        }
-    }
+    bpf::compile(Path::new(source), &object).then(|| std::fs::read(&object).unwrap())
 }
