@@ -126,3 +126,36 @@ fn truncations_are_refused() {
         assert!(elf::read(&whole[..length]).is_err(), "{length} bytes");
     }
 }
+
+/// A file in which everything that can be shared is: each of `functions` symbols is the whole of one code section.
+fn overlapping(functions: usize, slots: usize) -> Vec<u8> {
+    let exits = "exit\n".repeat(slots);
+    let object = asm::parse(&format!("program \"p\" probe\n{exits}")).unwrap();
+    let mut bytes = elf::write(&ObjectFile::of(object)).unwrap();
+    // The table of sections stands at the end; the table of symbols is the last but one. It is moved behind all.
+    let headers = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    let table = bytes.len() - 128;
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (offset, size) = (word(&bytes, table + 24), word(&bytes, table + 32));
+    let symbols = bytes[offset..offset + size].to_vec();
+    let (empty, function) = (&symbols[..24], &symbols[size - 24..]);
+    let mut headers = bytes.split_off(headers);
+    let moved = bytes.len();
+    bytes.extend(empty);
+    bytes.extend(function.repeat(functions));
+    let at = headers.len() - 128;
+    headers[at + 24..at + 32].copy_from_slice(&(moved as u64).to_le_bytes());
+    headers[at + 32..at + 40].copy_from_slice(&(24 * (functions as u64 + 1)).to_le_bytes());
+    let start = bytes.len() as u64;
+    bytes[40..48].copy_from_slice(&start.to_le_bytes());
+    bytes.extend(headers);
+    bytes
+}
+
+#[test]
+fn programs_that_share_their_code_are_bounded() {
+    assert_eq!(elf::read(&overlapping(3, 100)).unwrap().object.programs.len(), 3);
+    // 4 GiB of instructions, if each program had its own.
+    let message = elf::read(&overlapping(10_000, 50_000)).unwrap_err().to_string();
+    assert!(message.contains("instructions; the limit is 1048576"), "{message}");
+}

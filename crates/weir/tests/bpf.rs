@@ -153,8 +153,9 @@ fn bad_input_is_refused_with_its_place() {
     refuses(&["run", "--program-hex", "b700000001000000"], &["program: instruction 0", "unsafe"]);
     refuses(&["dis", "/nonexistent.o"], &["cannot open /nonexistent.o", "No such file"]);
     refuses(&["dis", &file("bad.s", "program \"p\" probe\nr0 = r77\n")], &["bad.s: line 2: "]);
-    refuses(&["dis", env!("CARGO_BIN_EXE_weir")], &["for machine 62, not for BPF"]);
     let binary = folder().join("binary");
+    fs::write(&binary, &fs::read(env!("CARGO_BIN_EXE_weir")).unwrap()[..4096]).unwrap();
+    refuses(&["dis", &binary.display().to_string()], &["for machine 62, not for BPF"]);
     fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
     refuses(&["verify", &binary.display().to_string()], &["neither an ELF object nor assembly text"]);
     refuses(&["verify", &file("empty.s", "")], &["empty.s has no programs"]);

@@ -53,7 +53,12 @@ impl Maps {
     pub(crate) fn of(sections: &Sections) -> Result<Maps> {
         let mut maps = Maps::default();
         for role in [Role::LegacyMaps, Role::BtfMaps, Role::ReadOnly, Role::Writable] {
+            let mut count = 0;
             for (index, data) in sections.data.iter().filter(|(_, data)| data.role == role) {
+                count += 1;
+                if count > 1 && matches!(role, Role::LegacyMaps | Role::BtfMaps) {
+                    return Err(ElfError::malformed("a second one").in_section(&data.name));
+                }
                 let added = match role {
                     Role::LegacyMaps => maps.legacy(sections, *index, data),
                     Role::BtfMaps => maps.described(sections, *index, data),

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 
 /// Most bytes that are read of anything: what the reader of objects takes, and far more than a text needs.
-const INPUT_BYTES_MAX: u64 = 64 << 20;
+const INPUT_BYTES_MAX: u64 = 16 << 20;
 
 /// The object in a file.
 pub(super) fn file(path: &Path) -> Result<ObjectFile, Failure> {
