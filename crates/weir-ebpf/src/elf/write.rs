@@ -1,7 +1,8 @@
 //! Writes an [`ObjectFile`] as libbpf and bpftool load it.
 //!
 //! In: an object with its sections and license. Out: the bytes of a relocatable ELF file:
-//! - each program section as the object names it, its programs one after the other, each a global function;
+//! - each program section as the object names it, its programs one after the other, each a global function; their
+//!   subprograms in `.text`, each program its own;
 //! - `.maps`, described in BTF, for the maps that programs name as maps;
 //! - `.data.NAME` (`.rodata.NAME` if read-only) for arrays with one entry whose value programs address directly;
 //! - `license`, `.BTF`, `.symtab`, and a table of relocations for each program section.
@@ -9,16 +10,18 @@
 //! Names become C identifiers, as the kernel wants them: what is no letter, digit or underscore is left out at the
 //! ends and an underscore elsewhere; a number tells equal ones apart.
 //!
-//! Deliberately not here: line information, and subprograms (refused).
+//! Deliberately not here: line information, and addresses of functions (refused).
 
-use std::collections::BTreeSet;
+mod code;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::elf;
 
 use crate::btf::{Builder, Kind, TypeId};
 use crate::elf::{FLAG_READ_ONLY, ObjectFile};
-use crate::insn::{class, jmp, pseudo};
-use crate::{MapKind, MapSpec, Program};
+use crate::insn::pseudo;
+use crate::{MapKind, MapSpec};
 
 /// Why an object cannot be a file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -38,6 +41,7 @@ pub fn write(file: &ObjectFile) -> Result<Vec<u8>, WriteError> {
     for section in sections(file) {
         out.add_code(file, section, &symbols)?;
     }
+    out.add_relocations();
     let license = file.license.as_deref().unwrap_or("GPL");
     let index = out.section("license", elf::SHT_PROGBITS, elf::SHF_ALLOC.0 | elf::SHF_WRITE.0, 1);
     out.sections[index].bytes = [license.as_bytes(), b"\0"].concat();
@@ -68,6 +72,9 @@ impl Map<'_> {
         if is_own { self.spec.name.clone() } else { format!("{base}.{}", self.name) }
     }
 }
+
+/// The section whose functions are no programs, if there are others.
+const SUBPROGRAMS: &str = ".text";
 
 /// Bytes of a variable that describes a map: one pointer each for kind, entries, key, value and flags.
 const MAP_VARIABLE_BYTES: u32 = 40;
@@ -197,6 +204,8 @@ struct Section {
     /// The section that relocations are for, by index in `sections`.
     about: Option<usize>,
     bytes: Vec<u8>,
+    /// As they stand in the table of relocations for this section.
+    relocations: Vec<u8>,
 }
 
 struct Symbol {
@@ -210,7 +219,16 @@ struct Symbol {
 
 impl Writer {
     fn section(&mut self, name: &str, kind: elf::SectionType, flags: u64, align: u64) -> usize {
-        self.sections.push(Section { name: name.into(), kind, flags, align, about: None, bytes: Vec::new() });
+        let name = name.into();
+        self.sections.push(Section {
+            name,
+            kind,
+            flags,
+            align,
+            about: None,
+            bytes: Vec::new(),
+            relocations: Vec::new(),
+        });
         self.sections.len() - 1
     }
 
@@ -254,32 +272,66 @@ impl Writer {
         symbols
     }
 
-    /// Adds a section with its programs, and the relocations of it.
+    /// Adds a section with its programs. Their subprograms go to `.text`.
     fn add_code(&mut self, file: &ObjectFile, name: &str, maps: &[u32]) -> Result<(), WriteError> {
-        let flags = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
-        let section = self.section(name, elf::SHT_PROGBITS, flags, 8);
-        let mut relocations = Vec::new();
+        let section = self.code_section(name);
         let programs = file.object.programs.iter().zip(&file.programs);
         for (program, _) in programs.filter(|(_, origin)| origin.section == name) {
-            let start = self.sections[section].bytes.len() as u64;
-            let bytes = code(program, maps, start, &mut relocations)?;
-            let symbol = Symbol {
-                name: identifier(&program.name, &mut self.names),
-                section,
-                offset: start,
-                bytes: bytes.len() as u64,
-                kind: elf::STT_FUNC,
-            };
-            self.sections[section].bytes.extend(bytes);
-            self.functions.push(symbol.name.clone());
-            self.symbol(symbol);
-        }
-        if !relocations.is_empty() {
-            let index = self.section(&format!(".rel{name}"), elf::SHT_REL, elf::SHF_INFO_LINK.0, 8);
-            self.sections[index].bytes = relocations;
-            self.sections[index].about = Some(section);
+            let ranges = code::functions(program)?;
+            if ranges.len() > 1 && name == SUBPROGRAMS {
+                let what = "a program in .text cannot have subprograms: they would be taken for programs";
+                return Err(WriteError::Program { program: program.name.clone(), at: 0, what });
+            }
+            // Calls name symbols, so that all have to be there before code is written.
+            let mut functions = BTreeMap::new();
+            let mut places = Vec::with_capacity(ranges.len());
+            for (index, range) in ranges.iter().enumerate() {
+                let (section, name) = match index {
+                    0 => (section, program.name.clone()),
+                    _ => (self.code_section(SUBPROGRAMS), format!("{}_function_{index}", program.name)),
+                };
+                let name = identifier(&name, &mut self.names);
+                let offset = self.sections[section].bytes.len() as u64;
+                let bytes = range.len() as u64 * 8;
+                // Room now, contents below.
+                self.sections[section].bytes.resize((offset + bytes) as usize, 0);
+                self.functions.push(name.clone());
+                let symbol = self.symbol(Symbol { name, section, offset, bytes, kind: elf::STT_FUNC });
+                functions.insert(range.start, symbol);
+                places.push((section, offset));
+            }
+            let symbols = code::Symbols { maps, functions: &functions };
+            for (range, (section, offset)) in ranges.into_iter().zip(places) {
+                let (bytes, relocations) = code::function(program, range, offset, &symbols)?;
+                let section = &mut self.sections[section];
+                section.bytes[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);
+                section.relocations.extend(relocations);
+            }
         }
         Ok(())
+    }
+
+    /// The section of code with that name; made if it is not there.
+    fn code_section(&mut self, name: &str) -> usize {
+        let flags = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
+        let is_it = |section: &Section| section.name == name && section.flags == flags;
+        self.sections
+            .iter()
+            .position(is_it)
+            .unwrap_or_else(|| self.section(name, elf::SHT_PROGBITS, flags, 8))
+    }
+
+    /// A table of relocations for each section that has some.
+    fn add_relocations(&mut self) {
+        for about in 0..self.sections.len() {
+            let relocations = std::mem::take(&mut self.sections[about].relocations);
+            if !relocations.is_empty() {
+                let name = format!(".rel{}", self.sections[about].name);
+                let index = self.section(&name, elf::SHT_REL, elf::SHF_INFO_LINK.0, 8);
+                self.sections[index].bytes = relocations;
+                self.sections[index].about = Some(about);
+            }
+        }
     }
 
     /// Header, sections, symbols, strings, table of sections.
@@ -356,53 +408,4 @@ fn header(section_headers: u64, sections: u16, strings: u16) -> Vec<u8> {
     let sizes = [HEADER_BYTES as u16, 0, 0, SECTION_HEADER_BYTES as u16, sections, strings];
     header.extend(sizes.into_iter().flat_map(u16::to_le_bytes));
     header
-}
-
-/// The bytes of a program that begins at byte `start` of its section; what they need is added to `relocations`.
-fn code(
-    program: &Program,
-    maps: &[u32],
-    start: u64,
-    relocations: &mut Vec<u8>,
-) -> Result<Vec<u8>, WriteError> {
-    const R_BPF_64_64: u64 = 1;
-    let mut bytes = Vec::with_capacity(program.insns.len() * 8);
-    let mut at = 0;
-    while at < program.insns.len() {
-        let insn = program.insns[at];
-        let refuse = |what| Err(WriteError::Program { program: program.name.clone(), at, what });
-        if insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::LOCAL {
-            return refuse("writing a call of a function of the program is not in this version");
-        }
-        if !insn.is_wide() {
-            bytes.extend(insn.to_bytes());
-            at += 1;
-            continue;
-        }
-        let Some(second) = program.insns.get(at + 1) else { return refuse("a wide load is cut off") };
-        let map = match insn.src {
-            pseudo::NONE => None,
-            pseudo::MAP_INDEX | pseudo::MAP_INDEX_VALUE => match maps.get(insn.imm as usize) {
-                Some(symbol) => Some(*symbol),
-                None => return refuse("there is no such map"),
-            },
-            _ => return refuse("writing a wide load of this kind is not in this version"),
-        };
-        match map {
-            Some(symbol) => {
-                relocations.extend((start + at as u64 * 8).to_le_bytes());
-                relocations.extend((u64::from(symbol) << 32 | R_BPF_64_64).to_le_bytes());
-                // The distance from the symbol stands in the first half.
-                let offset = if insn.src == pseudo::MAP_INDEX { 0 } else { second.imm };
-                bytes.extend(crate::Insn { src: 0, imm: offset, ..insn }.to_bytes());
-                bytes.extend(crate::Insn { imm: 0, ..*second }.to_bytes());
-            }
-            None => {
-                bytes.extend(insn.to_bytes());
-                bytes.extend(second.to_bytes());
-            }
-        }
-        at += 2;
-    }
-    Ok(bytes)
 }
