@@ -1,10 +1,7 @@
 //! The words of eBPF: instructions (RFC 9669), programs, maps, objects and helper signatures.
 //!
 //! Everything that makes, checks or runs a program says it in these types. This crate knows nothing of
-//! scripts, of processes or of machine code; it only holds data and its text form.
-//!
-//! Files come in and go out as bytes: [`elf`] reads and writes what compilers and libbpf call `.bpf.o`, with its
-//! types ([`btf`]).
+//! scripts, of processes or of machine code; it only holds data, its text form, and its files ([`elf`], [`btf`]).
 //!
 //! Deliberately not here: any opinion on whether a program is safe (weir-verifier).
 
