@@ -4,6 +4,9 @@
 //! made with the same kind and sizes; programs of both kinds are loaded as BPF_PROG_TYPE_KPROBE under the licence
 //! GPL. Nothing is attached: what is loaded goes when the descriptors are closed.
 //!
+//! [`run`] loads as BPF_PROG_TYPE_SOCKET_FILTER instead, which is the plainest type that BPF_PROG_TEST_RUN takes, and
+//! runs the program once on a packet of zeros.
+//!
 //! Interface: bpf(2), Linux include/uapi/linux/bpf.h.
 
 use std::io;
@@ -49,6 +52,82 @@ impl std::error::Error for LoadError {
     }
 }
 
+/// Why a run has no result.
+#[derive(Debug)]
+pub enum RunError {
+    Load(LoadError),
+    /// A map's value could not be set or read, or the run itself failed.
+    Run {
+        what: &'static str,
+        source: io::Error,
+    },
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RunError::Load(error) => error.fmt(f),
+            RunError::Run { what, source } => write!(f, "bpf({what}): {source}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            RunError::Load(error) => Some(error),
+            RunError::Run { source, .. } => Some(source),
+        }
+    }
+}
+
+/// What a run left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The lower half of r0: the kernel gives no more. What is wider goes through a map.
+    pub r0: u32,
+    /// The first value of each map.
+    pub values: Vec<Vec<u8>>,
+}
+
+/// Runs the object's first program once, in the kernel. Its maps are arrays whose first values are `values` before.
+pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
+    let loaded = load_as(BPF_PROG_TYPE_SOCKET_FILTER, object).map_err(RunError::Load)?;
+    for (map, value) in loaded.maps.iter().zip(values) {
+        first_element(BPF_MAP_UPDATE_ELEM, map, &mut value.clone())
+            .map_err(|source| RunError::Run { what: "BPF_MAP_UPDATE_ELEM", source })?;
+    }
+    let packet = [0u8; PACKET_BYTES];
+    let mut attributes = TestRun {
+        prog_fd: loaded.programs[0].as_raw_fd() as u32,
+        retval: 0,
+        data_size_in: PACKET_BYTES as u32,
+        data_size_out: 0,
+        data_in: packet.as_ptr() as u64,
+        data_out: 0,
+        repeat: 1,
+        duration: 0,
+    };
+    command(BPF_PROG_TEST_RUN, &mut attributes)
+        .map_err(|source| RunError::Run { what: "BPF_PROG_TEST_RUN", source })?;
+    let mut after = Vec::with_capacity(loaded.maps.len());
+    for (map, spec) in loaded.maps.iter().zip(&object.maps) {
+        let mut value = vec![0; spec.value_bytes as usize];
+        first_element(BPF_MAP_LOOKUP_ELEM, map, &mut value)
+            .map_err(|source| RunError::Run { what: "BPF_MAP_LOOKUP_ELEM", source })?;
+        after.push(value);
+    }
+    Ok(Run { r0: attributes.retval, values: after })
+}
+
+/// Major and minor number of the running kernel, for tests of what came with one.
+pub fn version() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers =
+        release.split(|char: char| !char.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
 /// Whether programs can be loaded here. Err: why not, for [`skip`](crate::skip::skip).
 pub fn available() -> Result<(), String> {
     let zero = Insn { opcode: class::ALU64 | weir_ebpf::insn::alu::MOV, ..Insn::default() };
@@ -64,17 +143,31 @@ pub fn available() -> Result<(), String> {
 
 /// Makes the maps of `object` and loads its programs.
 pub fn load(object: &Object) -> Result<Loaded, LoadError> {
+    load_as(BPF_PROG_TYPE_KPROBE, object)
+}
+
+fn load_as(prog_type: u32, object: &Object) -> Result<Loaded, LoadError> {
     let maps: Vec<OwnedFd> = object.maps.iter().map(create_map).collect::<Result<_, _>>()?;
-    let programs =
-        object.programs.iter().map(|program| load_program(program, &maps)).collect::<Result<_, _>>()?;
+    let programs = object
+        .programs
+        .iter()
+        .map(|program| load_program(prog_type, program, &maps))
+        .collect::<Result<_, _>>()?;
     Ok(Loaded { maps, programs })
 }
 
 const BPF_MAP_CREATE: libc::c_long = 0;
+const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_PROG_TEST_RUN: libc::c_long = 10;
+const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 const BPF_PSEUDO_MAP_FD: u8 = 1;
 const BPF_PSEUDO_MAP_VALUE: u8 = 2;
+
+/// Bytes of the packet of a run: an Ethernet header and a bit.
+const PACKET_BYTES: usize = 64;
 
 /// Bytes for the verifier's log; longer logs lose their beginning.
 const LOG_BYTES: usize = 1 << 20;
@@ -103,6 +196,42 @@ struct ProgLoad {
     prog_flags: u32,
 }
 
+/// The start of `union bpf_attr` for BPF_MAP_LOOKUP_ELEM and BPF_MAP_UPDATE_ELEM.
+#[repr(C)]
+struct Element {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// The start of `union bpf_attr` for BPF_PROG_TEST_RUN.
+#[repr(C)]
+struct TestRun {
+    prog_fd: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+}
+
+/// Reads or writes the value of key 0.
+fn first_element(operation: libc::c_long, map: &OwnedFd, value: &mut [u8]) -> io::Result<()> {
+    let key = 0u32;
+    let mut attributes = Element {
+        map_fd: map.as_raw_fd() as u32,
+        padding: 0,
+        key: std::ptr::from_ref(&key) as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    command(operation, &mut attributes)
+}
+
 fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
     let attributes = MapCreate {
         map_type: map.kind as u32,
@@ -114,14 +243,14 @@ fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
     bpf(BPF_MAP_CREATE, &attributes).map_err(|source| LoadError::Map { name: map.name.clone(), source })
 }
 
-fn load_program(program: &Program, maps: &[OwnedFd]) -> Result<OwnedFd, LoadError> {
+fn load_program(prog_type: u32, program: &Program, maps: &[OwnedFd]) -> Result<OwnedFd, LoadError> {
     let bytes: Vec<[u8; 8]> =
         with_descriptors(&program.insns, maps).into_iter().map(Insn::to_bytes).collect();
     let mut log = vec![0u8; LOG_BYTES];
     let mut load = |log_level: u32| {
         let has_log = log_level > 0;
         let attributes = ProgLoad {
-            prog_type: BPF_PROG_TYPE_KPROBE,
+            prog_type,
             insn_cnt: bytes.len() as u32,
             insns: bytes.as_ptr() as u64,
             license: c"GPL".as_ptr() as u64,
@@ -163,6 +292,13 @@ fn with_descriptors(insns: &[Insn], maps: &[OwnedFd]) -> Vec<Insn> {
     insns
 }
 
+/// A command that answers in its attributes.
+fn command<T>(command: libc::c_long, attributes: &mut T) -> io::Result<()> {
+    // SAFETY: as for `bpf`; what the kernel writes back lies in the attributes or in buffers of the size they state.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *mut T, size_of::<T>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads `size_of::<T>()` bytes of the attributes, and what their pointers name; the callers
     // keep both alive over the call, and their lengths are those of the buffers.
@@ -201,6 +337,19 @@ mod tests {
         let Some(result) = try_load(every_map) else { return };
         let loaded = result.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((loaded.maps.len(), loaded.programs.len()), (5, 1));
+    }
+
+    #[test]
+    fn a_run_changes_values_and_returns() {
+        if let Err(reason) = available() {
+            return skip::skip("testkit::kernel", reason);
+        }
+        let text = "map @a array key 4 value 16 entries 1\nprogram \"p\" probe\nr1 = map[@a][0] ll
+            r2 = *(u64 *)(r1 + 0)\n*(u64 *)(r1 + 8) = r2\nr0 = 7\nexit";
+        let object = weir_ebpf::asm::parse(text).expect("is assembly text");
+        let before = [5u64.to_le_bytes(), [0; 8]].concat();
+        let run = run(&object, &[before]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(run, Run { r0: 7, values: vec![[5u64.to_le_bytes(); 2].concat()] });
     }
 
     #[test]

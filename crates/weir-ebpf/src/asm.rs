@@ -27,7 +27,8 @@
 //! - `call pc+0x5` calls a function of the program, `call btf 0x5` a kernel function by BTF id;
 //! - `.insn 0x…` is a slot that is no instruction: its 8 bytes as one little-endian number.
 //!
-//! The input may also hold labels (`exit_label:`, `goto exit_label`), helper names (`call map_lookup_elem`),
+//! The input may also hold labels (`exit_label:`, `goto exit_label`), helper names (`call map_lookup_elem`), functions
+//! of the program by label (`call function`),
 //! decimal numbers, comments from `;` or `//` to the end of the line, and what llvm-objdump adds (`<LBB0_2>`).
 //!
 //! Deliberately not here: any opinion on whether the program is safe (weir-verifier).
@@ -98,14 +99,15 @@ const ATOMICS: &[(i32, &str, &str)] = {
     ]
 };
 
+/// The name of a load that later accesses stay behind, and of a store that earlier ones stay before.
+const LOAD_ACQUIRE: &str = "load_acquire";
+const STORE_RELEASE: &str = "store_release";
+
 /// The widths of memory accesses: size bits, unsigned name, sign-extending name.
 const WIDTHS: &[(u8, &str, &str)] = {
     use crate::insn::size;
     &[(size::B, "u8", "s8"), (size::H, "u16", "s16"), (size::W, "u32", "s32"), (size::DW, "u64", "s64")]
 };
-
-/// `may_goto`: jumps when the kernel's hidden counter has run out. Not in RFC 9669; Linux 6.9.
-const MAY_GOTO: u8 = 0xe5;
 
 #[cfg(test)]
 mod tests;

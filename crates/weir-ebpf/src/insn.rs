@@ -70,6 +70,8 @@ pub mod jmp {
     pub const JLE: u8 = 0xb0;
     pub const JSLT: u8 = 0xc0;
     pub const JSLE: u8 = 0xd0;
+    /// `may_goto`: jumps when the run's hidden counter is used up (Linux 6.9; not in RFC 9669).
+    pub const JCOND: u8 = 0xe0;
 }
 
 /// Access widths of loads and stores (RFC 9669, 5).
@@ -90,7 +92,8 @@ pub mod mode {
     pub const ATOMIC: u8 = 0xc0;
 }
 
-/// The `imm` of an atomic store (RFC 9669, 5.3). Or [`FETCH`](atomic::FETCH) to the first four.
+/// The `imm` of an atomic store (RFC 9669, 5.3). Or [`FETCH`](atomic::FETCH) to the first four. The last two are
+/// Linux's.
 pub mod atomic {
     pub const ADD: i32 = 0x00;
     pub const OR: i32 = 0x40;
@@ -99,6 +102,10 @@ pub mod atomic {
     pub const FETCH: i32 = 0x01;
     pub const XCHG: i32 = 0xe1;
     pub const CMPXCHG: i32 = 0xf1;
+    /// `dst = *(src + off)`, before every later access; 1, 2, 4 or 8 bytes (Linux 6.15; not in RFC 9669).
+    pub const LOAD_ACQUIRE: i32 = 0x100;
+    /// `*(dst + off) = src`, after every earlier access; 1, 2, 4 or 8 bytes.
+    pub const STORE_RELEASE: i32 = 0x110;
 }
 
 /// Values of `src` that change the meaning of an instruction (RFC 9669, 5.4 and 4.3.1).
@@ -113,10 +120,15 @@ pub mod pseudo {
     pub const HELPER: u8 = 0;
     /// `CALL`: program-local function at `imm` instructions from the next one.
     pub const LOCAL: u8 = 1;
+    /// `CALL`: kernel function with BTF id `imm`.
+    pub const KERNEL: u8 = 2;
 }
 
 /// Opcode of the wide load `LD_IMM64`.
 pub const LD_IMM64: u8 = class::LD | mode::IMM | size::DW;
+
+/// Opcode of `may_goto`.
+pub const MAY_GOTO: u8 = class::JMP | jmp::JCOND;
 
 impl Insn {
     pub fn class(self) -> u8 {

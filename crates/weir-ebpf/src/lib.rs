@@ -10,6 +10,7 @@
 pub mod asm;
 pub mod btf;
 pub mod elf;
+pub mod form;
 pub mod helper;
 pub mod insn;
 pub mod map;

@@ -1,12 +1,12 @@
 //! The machine: eleven registers, a program counter, call frames, and the checked memory of `weir_rt::memory`.
 
-use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::{Insn, MapSpec};
 use weir_rt::executable::Frame;
 use weir_rt::memory::{AtomicOp, Space, Violation, Width};
 
 use crate::alu::{Swap, alu32, alu64, holds32, holds64, swap};
-use crate::limits::{CALL_DEPTH_MAX, STACK_FRAME_BYTES};
+use crate::limits::MAY_GOTO_ROUNDS_MAX;
 use crate::{Environment, Fault};
 
 /// Runs `insns` from the first one to the `EXIT` of the outermost function.
@@ -19,7 +19,14 @@ pub(crate) fn run(
 ) -> Result<u64, Fault> {
     let memory = Space::new(environment.segment, frame);
     check_maps(&memory, maps)?;
-    let mut machine = Machine { insns, registers: [0; 11], pc: 0, callers: Vec::new(), memory };
+    let mut machine = Machine {
+        insns,
+        registers: [0; 11],
+        pc: 0,
+        callers: Vec::new(),
+        rounds_left: MAY_GOTO_ROUNDS_MAX,
+        memory,
+    };
     machine.registers[1] = machine.memory.context();
     machine.registers[10] = machine.memory.stack_top();
     for _ in 0..steps {
@@ -36,6 +43,8 @@ struct Machine<'a> {
     registers: [u64; 11],
     pc: usize,
     callers: Vec<Caller>,
+    /// Times that `may_goto` goes on, in all.
+    rounds_left: u32,
     memory: Space<'a>,
 }
 
@@ -147,11 +156,23 @@ impl Machine<'_> {
                 let done = self.memory.store(address, width, self.registers[insn.src as usize]);
                 self.checked(done)
             }
+            (class::STX, mode::ATOMIC) if insn.imm == atomic::LOAD_ACQUIRE => self.load_acquire(insn, width),
+            (class::STX, mode::ATOMIC) if insn.imm == atomic::STORE_RELEASE => {
+                let done = self.memory.store_release(address, width, self.registers[insn.src as usize]);
+                self.checked(done)
+            }
             (class::STX, mode::ATOMIC) if matches!(width, Width::B4 | Width::B8) => {
                 self.atomic(insn, address, width)
             }
             _ => Err(self.bad(insn)),
         }
+    }
+
+    /// Unlike every other store-class instruction it reads through `src`.
+    fn load_acquire(&mut self, insn: Insn, width: Width) -> Result<(), Fault> {
+        let address = self.registers[insn.src as usize].wrapping_add_signed(insn.off.into());
+        let value = self.checked(self.memory.load_acquire(address, width))?;
+        self.set(insn, insn.dst, value)
     }
 
     fn atomic(&mut self, insn: Insn, address: u64, width: Width) -> Result<(), Fault> {
@@ -185,12 +206,23 @@ impl Machine<'_> {
             jmp::JA => self.go(if is_64 { insn.off.into() } else { insn.imm.into() }),
             jmp::CALL if is_64 && !is_register => self.call(insn),
             jmp::EXIT if is_64 && !is_register => Ok(self.exit()),
+            _ if insn.opcode == MAY_GOTO => self.may_goto(insn),
             _ => {
                 let dst = self.registers[insn.dst as usize];
                 let compare = if is_64 { holds64 } else { holds32 };
                 let holds = compare(op, dst, self.operand(insn)).ok_or_else(|| self.bad(insn))?;
                 self.go(if holds { insn.off.into() } else { 0 })
             }
+        }
+    }
+
+    fn may_goto(&mut self, insn: Insn) -> Result<Option<u64>, Fault> {
+        match self.rounds_left.checked_sub(1) {
+            Some(left) => {
+                self.rounds_left = left;
+                self.go(0)
+            }
+            None => self.go(insn.off.into()),
         }
     }
 
@@ -204,12 +236,10 @@ impl Machine<'_> {
                 Ok(None)
             }
             pseudo::LOCAL => {
-                if self.callers.len() + 1 >= CALL_DEPTH_MAX as usize {
-                    return Err(Fault::CallDepth { pc: self.pc });
-                }
+                let frame = self.memory.enter().ok_or(Fault::CallDepth { pc: self.pc })?;
                 let [.., r6, r7, r8, r9, r10] = self.registers;
                 self.callers.push(Caller { return_to: self.pc + 1, kept: [r6, r7, r8, r9, r10] });
-                self.registers[10] -= u64::from(STACK_FRAME_BYTES);
+                self.registers[10] = frame;
                 self.go(insn.imm.into())
             }
             _ => Err(self.bad(insn)),
@@ -218,6 +248,7 @@ impl Machine<'_> {
 
     fn exit(&mut self) -> Option<u64> {
         let Some(caller) = self.callers.pop() else { return Some(self.registers[0]) };
+        self.memory.leave();
         self.registers[6..].copy_from_slice(&caller.kept);
         self.pc = caller.return_to;
         None

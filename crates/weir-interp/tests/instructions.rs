@@ -245,3 +245,43 @@ fn wide_jumps_go_by_their_immediate() {
     check_lines("r0 = 0x1;;gotol +0x1;;r0 = 0x2;;exit", 1);
     check_lines("r0 = 0x1;;goto +0x1;;r0 = 0x2;;exit", 1);
 }
+
+#[test]
+fn a_frame_is_gone_when_its_function_returned() {
+    let below = run(
+        "call pc+0x3;;r0 = r10;;r0 = *(u64 *)(r0 - 0x208);;exit;;*(u64 *)(r10 - 0x8) = 0x9;;r0 = 0x0;;exit",
+    );
+    assert!(matches!(below, Err(Fault::Memory { pc: 2, .. })), "{below:?}");
+    let nested = "r0 += 0x1;;call pc-0x2;;exit";
+    assert!(matches!(run(&format!("r0 = 0x0;;{nested}")), Err(Fault::CallDepth { pc: 2 })));
+}
+
+#[test]
+fn ordered_accesses_are_loads_and_stores_of_their_width() {
+    let fill = "r1 = 0x8182838485868788 ll;;*(u64 *)(r10 - 0x8) = r1;;r2 = r10;;";
+    check_lines(&format!("{fill}w0 = load_acquire((u8 *)(r2 - 0x7));;exit"), 0x87);
+    check_lines(&format!("{fill}w0 = load_acquire((u16 *)(r2 - 0x6));;exit"), 0x8586);
+    check_lines(&format!("{fill}w0 = load_acquire((u32 *)(r2 - 0x4));;exit"), 0x8182_8384);
+    check_lines(&format!("{fill}r0 = load_acquire((u64 *)(r2 - 0x8));;exit"), 0x8182_8384_8586_8788);
+    let read = ";;r0 = *(u64 *)(r10 - 0x8);;exit";
+    check_lines(
+        &format!("{fill}r1 = 0x1234;;store_release((u8 *)(r2 - 0x7), w1){read}"),
+        0x8182_8384_8586_3488,
+    );
+    check_lines(
+        &format!("{fill}r1 = 0x1234;;store_release((u16 *)(r2 - 0x8), w1){read}"),
+        0x8182_8384_8586_1234,
+    );
+    check_lines(
+        &format!("{fill}r1 = -0x2;;store_release((u32 *)(r2 - 0x8), w1){read}"),
+        0x8182_8384_ffff_fffe,
+    );
+    check_lines(&format!("{fill}r1 = -0x2;;store_release((u64 *)(r2 - 0x8), r1){read}"), u64::MAX - 1);
+    let crooked = run("r0 = load_acquire((u64 *)(r10 - 0xc));;exit");
+    assert!(matches!(crooked, Err(Fault::Memory { pc: 0, .. })), "{crooked:?}");
+}
+
+#[test]
+fn may_goto_goes_on_until_its_rounds_are_used_up() {
+    check_lines("r0 = 0x0;;may_goto +0x3;;r0 += 0x1;;if r0 == 0x64 goto +0x1;;goto -0x4;;exit", 100);
+}

@@ -31,6 +31,8 @@ enum JumpKind {
     If(Cond),
     /// Jump if rcx is 0, changing no flag. It has a short form only.
     IfRcxZero,
+    /// It has a long form only.
+    Call,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,10 +108,6 @@ impl Assembler {
         assert!(old.is_none(), "label bound twice");
     }
 
-    pub(crate) fn is_bound(&self, label: Label) -> bool {
-        self.labels[label.0].is_some()
-    }
-
     pub(crate) fn jump(&mut self, target: Label) {
         self.push_jump(JumpKind::Always, target);
     }
@@ -120,6 +118,11 @@ impl Assembler {
 
     pub(crate) fn jump_if_rcx_zero(&mut self, target: Label) {
         self.push_jump(JumpKind::IfRcxZero, target);
+    }
+
+    /// Calls code of this assembler, which adds to the same clobbers.
+    pub(crate) fn call(&mut self, target: Label) {
+        self.push_jump(JumpKind::Call, target);
     }
 
     /// `op dst(reg), rm` or `op rm, reg`, as the row says.
@@ -313,7 +316,7 @@ impl Assembler {
                 let distance = (target.bytes + starts[target.jumps]) as i64 - end as i64;
                 if sizes[index] == 2 && i8::try_from(distance).is_err() {
                     sizes[index] = match jump.kind {
-                        JumpKind::Always => 5,
+                        JumpKind::Always | JumpKind::Call => 5,
                         JumpKind::If(_) => 6,
                         JumpKind::IfRcxZero => return Err(OutOfReach),
                     };
@@ -326,8 +329,11 @@ impl Assembler {
         }
     }
 
-    /// 2, or 0 for a jump to what follows it anyway.
+    /// 2, or 0 for a jump to what follows it anyway; 5 for a call.
     fn initial_size(&self, index: usize, jump: &Jump) -> usize {
+        if jump.kind == JumpKind::Call {
+            return 5;
+        }
         let after = Point { bytes: jump.at.bytes, jumps: index + 1 };
         if self.bound(jump.target) == after { 0 } else { 2 }
     }
@@ -389,6 +395,7 @@ fn encode_jump(code: &mut Vec<u8>, kind: JumpKind, size: usize, distance: i64) {
         (JumpKind::Always, 2) => code.push(0xeb),
         (JumpKind::If(cond), 2) => code.push(0x70 | cond as u8),
         (JumpKind::IfRcxZero, _) => code.push(0xe3),
+        (JumpKind::Call, _) => code.push(0xe8),
         (JumpKind::Always, _) => code.push(0xe9),
         (JumpKind::If(cond), _) => code.extend_from_slice(&[0x0f, 0x80 | cond as u8]),
     }

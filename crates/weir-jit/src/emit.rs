@@ -6,15 +6,20 @@
 //! | x86 | rax | rdi | rsi | rdx | rcx | r8 | rbx | r13 | r14 | r15 | rsp + constant |
 //!
 //! (The kernel's assignment: a helper's arguments are where the C ABI wants them.) r9, r10 and r11 are scratch
-//! within one operation; rbp and r12 are never touched.
+//! within one operation; rbp is never touched; r12 counts the rounds left for `may_goto`, where there is one.
 //!
-//! The frame, downwards: context (`Frame`), return address, saved rbx/r13/r14/r15 as far as used, the program's
-//! stack as deep as it is used. Without calls and up to 128 bytes that stack is the red zone and rsp stays.
+//! The frame, downwards: context (`Frame`), return address, saved rbx/r13/r14/r15 as far as used (and r12), the
+//! program's stack as deep as it is used. Without calls and up to 128 bytes that stack is the red zone and rsp stays.
+//! A local function has the same frame without a context: what it keeps for its caller, it saves itself.
 //!
 //! Every operation has a form; some have a second one that changes no flag, chosen in `neutral` mode. Whether
 //! the result is flag-neutral is read off what was emitted.
 
+use std::collections::BTreeMap;
+
 use weir_rt::executable::{FRAME_COOKIE, SiteAbi, Symbol};
+use weir_rt::limits::MAY_GOTO_ROUNDS_MAX;
+use weir_verifier::Function;
 
 use crate::JitError;
 use crate::assembler::{Assembled, Assembler, Label};
@@ -39,29 +44,33 @@ pub(crate) struct Input<'a> {
     pub(crate) abi: &'a SiteAbi,
     pub(crate) places: &'a [MapPlace],
     pub(crate) maps: &'a [weir_ebpf::MapSpec],
-    /// Deepest byte that the program touches, from the verifier.
-    pub(crate) stack_bytes: u32,
+    /// Where they begin, and the deepest byte of their frames that is touched, from the verifier.
+    pub(crate) functions: &'a [Function],
     /// Choose forms that change no flag.
     pub(crate) neutral: bool,
 }
 
 pub(crate) fn emit(input: Input<'_>) -> Result<Emitted, JitError> {
     let mut emitter = Emitter::new(input);
-    emitter.prologue();
-    for (index, op) in input.ops.iter().enumerate() {
-        if let Some(label) = emitter.labels[index] {
-            emitter.asm.bind(label);
-        }
-        if *op != Op::Nothing {
-            emitter.now = index;
-            emitter.asm.origin(index as u32);
-            emitter.op(op)?;
+    let ends = input.functions.iter().skip(1).map(|next| next.start).chain([input.ops.len()]);
+    let mut depths = Vec::new();
+    for (function, end) in input.functions.iter().zip(ends) {
+        // What nobody calls has no code.
+        if function.start == 0 || emitter.callees.contains_key(&function.start) {
+            emitter.function(function, end)?;
+            depths.push((function.start, emitter.frame.below(), emitter.frame.callees.clone()));
         }
     }
-    emitter.cold();
-    let stack_bytes = emitter.frame.depth();
+    let stack_bytes = depth(0, &depths);
     let assembled = emitter.asm.finish().map_err(|_| JitError::OutOfReach)?;
     Ok(Emitted { assembled, stack_bytes })
+}
+
+/// Most bytes below the return address of the function at `start`, callees included. Calls are not recursive.
+fn depth(start: usize, frames: &[(usize, Below, Vec<usize>)]) -> u32 {
+    let Some((_, below, callees)) = frames.iter().find(|frame| frame.0 == start) else { return 0 };
+    let deepest = callees.iter().map(|callee| 8 + depth(*callee, frames)).max().unwrap_or(0);
+    below.own + deepest.max(below.helpers)
 }
 
 /// Registers that a C function may change (System V AMD64 psABI, 3.2.1).
@@ -84,29 +93,37 @@ pub(crate) fn phys(reg: u8) -> Reg {
     ASSIGNMENT[usize::from(reg)]
 }
 
-/// The program's frame.
-#[derive(Debug)]
+/// The frame of the program, or of a local function.
+#[derive(Debug, Default)]
 struct Frame {
     saved: Vec<Reg>,
     /// Bytes of the program's stack, with padding.
     stack: u32,
     /// The stack lies in the red zone.
     red_zone: bool,
-    calls: bool,
+    calls_helpers: bool,
+    /// First slots of the functions it calls.
+    callees: Vec<usize>,
 }
 
 impl Frame {
-    fn new(input: &Input<'_>) -> Frame {
-        let written = input.ops.iter().fold(0, |mask, op| mask | op.effect().writes);
-        let saved: Vec<Reg> = (6..10).filter(|reg| written >> reg & 1 != 0).map(phys).collect();
-        let calls = input.ops.iter().any(|op| matches!(op, Op::Helper { .. }));
-        let mut stack = used_stack(input.ops, input.stack_bytes).next_multiple_of(8);
+    /// `keeps_rounds`: it saves the counter of rounds.
+    fn new(ops: &[Op], stack_bytes: u32, keeps_rounds: bool) -> Frame {
+        let written = ops.iter().fold(0, |mask, op| mask | op.effect().writes);
+        let mut saved: Vec<Reg> = (6..10).filter(|reg| written >> reg & 1 != 0).map(phys).collect();
+        saved.extend(keeps_rounds.then_some(ROUNDS));
+        let calls_helpers = ops.iter().any(|op| matches!(op, Op::Helper { .. }));
+        let mut callees: Vec<usize> = ops.iter().filter_map(Op::callee).collect();
+        callees.sort_unstable();
+        callees.dedup();
+        let calls = calls_helpers || !callees.is_empty();
+        let mut stack = used_stack(ops, stack_bytes).next_multiple_of(8);
         // Callees expect rsp to be a multiple of 16 at a call if it was one before the call to us.
         if calls && !(8 + 8 * saved.len() as u32 + stack).is_multiple_of(16) {
             stack += 8;
         }
         let red_zone = !calls && stack <= RED_ZONE_BYTES;
-        Frame { saved, stack, red_zone, calls }
+        Frame { saved, stack, red_zone, calls_helpers, callees }
     }
 
     /// Bytes that rsp is lowered by after the pushes.
@@ -118,12 +135,22 @@ impl Frame {
         self.lowered() + 8 * self.saved.len() as i32 + 8
     }
 
-    /// Most bytes below the return address, callees included.
-    fn depth(&self) -> u32 {
-        let below = if self.calls { 8 + HELPER_STACK_BYTES } else { 0 };
-        8 * self.saved.len() as u32 + self.stack + below
+    /// Most bytes below the return address.
+    fn below(&self) -> Below {
+        let helpers = if self.calls_helpers { 8 + HELPER_STACK_BYTES } else { 0 };
+        Below { own: 8 * self.saved.len() as u32 + self.stack, helpers }
     }
 }
+
+/// Bytes below a return address: of the frame itself, and of the helpers that are called from it.
+#[derive(Clone, Copy, Debug)]
+struct Below {
+    own: u32,
+    helpers: u32,
+}
+
+/// The register that counts rounds: the program saves it for its caller; functions and helpers leave it alone.
+const ROUNDS: Reg = Reg::R12;
 
 /// How deep the operations that are left reach.
 fn used_stack(ops: &[Op], most: u32) -> u32 {
@@ -133,6 +160,10 @@ fn used_stack(ops: &[Op], most: u32) -> u32 {
             Some((Base::Reg { may_be_stack: true, .. }, _)) => return most,
             Some((Base::Stack, offset)) => deepest = deepest.max(offset.wrapping_neg().max(0) as u32),
             _ => {}
+        }
+        // A function may go anywhere in a stack that it was given an address in.
+        if matches!(op, Op::LocalCall { stack_escapes: true, .. }) {
+            return most;
         }
         if op.operands().contains(&Some(Operand::FramePointer)) {
             return most;
@@ -170,7 +201,11 @@ pub(crate) struct Emitter<'a> {
     frame: Frame,
     /// Of the operations that something jumps to.
     labels: Vec<Option<Label>>,
-    epilogue: Label,
+    /// By first slot: of the functions that something calls, before their frame is made.
+    callees: BTreeMap<usize, Label>,
+    /// Some function counts rounds.
+    has_rounds: bool,
+    epilogue: Option<Label>,
 }
 
 impl<'a> Emitter<'a> {
@@ -178,12 +213,44 @@ impl<'a> Emitter<'a> {
         let mut asm = Assembler::new();
         let mut labels = vec![None; input.ops.len()];
         for op in input.ops {
-            if let Op::Jump { target } | Op::Branch { target, .. } = *op {
+            if let Op::Jump { target } | Op::Branch { target, .. } | Op::MayGoto { target } = *op {
                 labels[target].get_or_insert_with(|| asm.label());
             }
         }
-        let epilogue = asm.label();
-        Emitter { asm, cold: Vec::new(), now: 0, frame: Frame::new(&input), labels, epilogue, input }
+        let mut callees = BTreeMap::new();
+        for callee in input.ops.iter().filter_map(Op::callee) {
+            callees.entry(callee).or_insert_with(|| asm.label());
+        }
+        let has_rounds = input.ops.iter().any(|op| matches!(op, Op::MayGoto { .. }));
+        let (cold, frame) = (Vec::new(), Frame::default());
+        Emitter { asm, input, cold, now: 0, frame, labels, callees, has_rounds, epilogue: None }
+    }
+
+    /// One function: prologue, operations, and what was put off.
+    fn function(&mut self, function: &Function, end: usize) -> Result<(), JitError> {
+        let ops = &self.input.ops[function.start..end];
+        let is_program = function.start == 0;
+        self.frame = Frame::new(ops, function.stack_bytes, is_program && self.has_rounds);
+        self.epilogue = None;
+        if let Some(entry) = self.callees.get(&function.start) {
+            self.asm.bind(*entry);
+            self.asm.origin(function.start as u32);
+        }
+        self.prologue(is_program);
+        for (index, op) in (function.start..).zip(ops) {
+            if let Some(label) = self.labels[index] {
+                self.asm.bind(label);
+            }
+            if *op != Op::Nothing {
+                self.now = index;
+                if is_program || index != function.start {
+                    self.asm.origin(index as u32);
+                }
+                self.op(op)?;
+            }
+        }
+        self.cold();
+        Ok(())
     }
 
     fn op(&mut self, op: &Op) -> Result<(), JitError> {
@@ -221,11 +288,17 @@ impl<'a> Emitter<'a> {
             }
             Op::Lookup { map, key } => self.lookup(map, key)?,
             Op::PidTid { fs_offset } => self.pid_tid(fs_offset),
-            Op::Cookie => {
-                let mem = self.mem(At { base: Base::Context, offset: FRAME_COOKIE as i32 });
+            Op::Cookie { context } => {
+                let mem = self.mem(At { offset: context.offset + FRAME_COOKIE as i32, ..context });
                 self.asm.op(x64::Op::Load, Width::W64, Reg::Rax, mem);
             }
             Op::Helper { id, .. } => self.asm.call_symbol(Symbol::Helper(id), CALLER_SAVED),
+            Op::LocalCall { target, .. } => {
+                // SANITY: `new` made a label for every callee.
+                let entry = *self.callees.get(&target).expect("call without label");
+                self.asm.call(entry);
+            }
+            Op::MayGoto { target } => self.may_goto(target),
             Op::Jump { target } => self.asm.jump(self.target(target)),
             Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),
             Op::Exit => self.exit(),
@@ -233,7 +306,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    fn prologue(&mut self) {
+    fn prologue(&mut self, is_program: bool) {
         for reg in self.frame.saved.clone() {
             self.asm.push(reg);
         }
@@ -242,8 +315,11 @@ impl<'a> Emitter<'a> {
             let below = Mem::base(Reg::Rsp, -self.frame.lowered());
             self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsp, below);
         }
+        if is_program && self.has_rounds {
+            self.asm.mov_value(ROUNDS, MAY_GOTO_ROUNDS_MAX.into());
+        }
         // Accesses to the context name their slot; its address is needed only where it is passed on.
-        if self.input.live.at_entry >> 1 & 1 != 0 {
+        if is_program && self.input.live.at_entry >> 1 & 1 != 0 {
             let context = self.mem(At { base: Base::Context, offset: 0 });
             self.asm.op(x64::Op::Lea, Width::W64, phys(1), context);
         }
@@ -251,12 +327,16 @@ impl<'a> Emitter<'a> {
 
     /// The first exit has the epilogue; the others jump to it unless it is a single `ret`.
     fn exit(&mut self) {
-        if self.asm.is_bound(self.epilogue) {
-            if !self.frame.saved.is_empty() || self.frame.lowered() != 0 {
-                return self.asm.jump(self.epilogue);
+        match self.epilogue {
+            Some(epilogue) if !self.frame.saved.is_empty() || self.frame.lowered() != 0 => {
+                return self.asm.jump(epilogue);
             }
-        } else {
-            self.asm.bind(self.epilogue);
+            Some(_) => {}
+            None => {
+                let epilogue = self.asm.label();
+                self.asm.bind(epilogue);
+                self.epilogue = Some(epilogue);
+            }
         }
         if self.frame.lowered() != 0 {
             let above = Mem::base(Reg::Rsp, self.frame.lowered());
@@ -401,6 +481,14 @@ impl<'a> Emitter<'a> {
         self.asm.mov_value(Reg::R11, u64::from(self.input.abi.pid) << 32);
         // The two halves do not overlap, so the sum is the union, without flags.
         self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::indexed(Reg::Rax, Reg::R11, 0, 0));
+    }
+
+    /// The counter stays 0 once it is: every later `may_goto` jumps as well.
+    fn may_goto(&mut self, target: usize) {
+        self.asm.op(x64::Op::Test, Width::W64, ROUNDS, ROUNDS);
+        let target = self.target(target);
+        self.asm.jump_if(Cond::Equal, target);
+        self.asm.op(x64::Op::Lea, Width::W64, ROUNDS, Mem::base(ROUNDS, -1));
     }
 
     fn branch(&mut self, test: Test, wide: bool, left: Operand, right: Operand, target: usize) {

@@ -8,7 +8,8 @@
 //! that, [`liveness`] drops the dead ones, [`emit`] and its parts choose instructions, [`assembler`] places them.
 //!
 //! Guaranteed: the code does what RFC 9669 says of the program; it needs no run-time check, since the verifier's
-//! proof covers every access; it changes no register or flag that it does not report.
+//! proof covers every access; it changes no register or flag that it does not report. Local functions stand behind
+//! the program in the same code, each with a frame of its own, and are reached by `call`.
 //!
 //! Deliberately not here: any interpreter (weir-interp is this crate's oracle, and this crate is its), linking
 //! and mapping of code (weir-rt, weir-probe), other machines.
@@ -108,7 +109,7 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
         abi,
         places: &places,
         maps: program.maps(),
-        stack_bytes: program.stack_bytes(),
+        functions: program.functions(),
         neutral: true,
     };
     if flags != Flags::Change
@@ -132,7 +133,7 @@ fn executable(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs, emitted: E
         clobbers: assembled.clobbers & CALLER_SAVED,
         clobbers_flags: assembled.clobbers_flags,
         context_reads: context_reads(program, ops, live),
-        reads_cookie: ops.contains(&Op::Cookie),
+        reads_cookie: ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
         stack_bytes,
         origins: assembled.origins,
     }

@@ -198,13 +198,24 @@ pub(crate) enum Op {
     PidTid {
         fs_offset: i32,
     },
-    /// r0 = the cookie of the frame.
-    Cookie,
+    /// r0 = the cookie of the frame that the context at `context` is part of.
+    Cookie {
+        context: At,
+    },
     /// `stack_reads`: what the helper may read of the program's stack. `args`: how many registers it takes.
     Helper {
         id: HelperId,
         args: u8,
         stack_reads: Vec<StackRange>,
+    },
+    /// A function of the program, which may read the caller's stack where it was given an address.
+    LocalCall {
+        target: usize,
+        stack_escapes: bool,
+    },
+    /// Jumps when the run's rounds are used up; else takes one.
+    MayGoto {
+        target: usize,
     },
     Jump {
         target: usize,
@@ -293,14 +304,24 @@ impl Op {
                 effect.stack_reads.extend(key.stack_range(Size::W));
                 effect.writes = CALL_WRITES;
             }
-            Op::PidTid { .. } | Op::Cookie => effect.writes = CALL_WRITES,
+            Op::PidTid { .. } => effect.writes = CALL_WRITES,
+            Op::Cookie { context } => {
+                effect.base(context);
+                effect.writes = CALL_WRITES;
+            }
+            // Its arguments are what is live where the function begins: see `liveness`.
+            Op::LocalCall { stack_escapes, .. } => {
+                effect.writes = CALL_WRITES;
+                effect.stack_reads.extend(stack_escapes.then_some(WHOLE_STACK));
+                effect.keep = true;
+            }
             Op::Helper { id, args, ref stack_reads } => {
                 effect.reads = ((1 << args) - 1) << 1;
                 effect.writes = CALL_WRITES;
                 effect.stack_reads.clone_from(stack_reads);
                 effect.keep = !PURE_HELPERS.contains(&id);
             }
-            Op::Jump { .. } => effect.keep = true,
+            Op::Jump { .. } | Op::MayGoto { .. } => effect.keep = true,
             Op::Branch { left, right, .. } => {
                 effect.reads = left.reads() | right.reads();
                 effect.keep = true;
@@ -317,10 +338,15 @@ impl Op {
     pub(crate) fn successors(&self, index: usize) -> [Option<usize>; 2] {
         match *self {
             Op::Jump { target } => [Some(target), None],
-            Op::Branch { target, .. } => [Some(index + 1), Some(target)],
+            Op::Branch { target, .. } | Op::MayGoto { target } => [Some(index + 1), Some(target)],
             Op::Exit => [None, None],
             _ => [Some(index + 1), None],
         }
+    }
+
+    /// The function that is called.
+    pub(crate) fn callee(&self) -> Option<usize> {
+        if let Op::LocalCall { target, .. } = *self { Some(target) } else { None }
     }
 
     /// The memory operand.

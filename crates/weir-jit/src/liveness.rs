@@ -5,6 +5,8 @@
 //! reads it, so whole chains go at once: after a lookup became an address, the key on the stack, its address
 //! in r2 and the map in r1 are all dead.
 //!
+//! A local call reads the arguments that are live where its function begins.
+//!
 //! Registers and single bytes of the stack are followed. Nothing is assumed about other memory: stores there
 //! stay, loads from there may go (the verifier proved that they cannot fault).
 
@@ -38,6 +40,9 @@ pub(crate) fn drop_dead(ops: &mut [Op]) -> LiveRegs {
     LiveRegs { at_entry: at_entry.regs, after: after.iter().map(|live| live.regs).collect() }
 }
 
+/// r1 to r5.
+const ARGUMENTS: u16 = 0x3e;
+
 /// What is live at entry and after each operation: the least fixed point, backward over the flow graph.
 fn live(ops: &[Op], effects: &[Effect]) -> (Live, Vec<Live>) {
     let mut before = vec![Live::default(); ops.len()];
@@ -46,6 +51,9 @@ fn live(ops: &[Op], effects: &[Effect]) -> (Live, Vec<Live>) {
     for (index, op) in ops.iter().enumerate() {
         for next in op.successors(index).into_iter().flatten().filter(|&next| next < ops.len()) {
             predecessors[next].push(index as u32);
+        }
+        if let Some(callee) = op.callee() {
+            predecessors[callee].push(index as u32);
         }
     }
     // The last instruction is at the end, so it is handled first.
@@ -60,6 +68,9 @@ fn live(ops: &[Op], effects: &[Effect]) -> (Live, Vec<Live>) {
         }
         after[index] = live;
         transfer(&effects[index], &mut live);
+        if let Some(callee) = ops[index].callee() {
+            live.regs |= before[callee].regs & ARGUMENTS;
+        }
         if live != before[index] {
             before[index] = live;
             for &previous in &predecessors[index] {

@@ -7,7 +7,9 @@
 //! - lookups in arrays become an address (constant key) or a bounds check; `get_current_pid_tgid` with a known
 //!   place of the thread id, and `get_attach_cookie`, become loads; every other helper is a call.
 //!
-//! Refused: program-local calls, `LD_ABS` and `LD_IND`, helpers that weir does not have.
+//! A load that acquires and a store that releases are a plain load and store, which x86 keeps in that order.
+//!
+//! Refused: `LD_ABS` and `LD_IND`, helpers that weir does not have.
 
 use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
@@ -28,7 +30,7 @@ pub(crate) fn lower(
     abi: &SiteAbi,
     places: &[MapPlace],
 ) -> Result<Vec<Op>, JitError> {
-    let states = values::values(program.insns(), program.facts(), abi.pid);
+    let states = values::values(program.insns(), program.facts(), program.functions(), abi.pid);
     let context = Context { program, abi, places };
     states
         .iter()
@@ -62,12 +64,11 @@ impl Context<'_> {
             class::STX => store(insn, facts, state).ok_or_else(unsupported)?,
             class::ALU | class::ALU64 => arithmetic(insn, state, self.abi.pid).ok_or_else(unsupported)?,
             class::JMP if insn.opcode & 0xf0 == jmp::EXIT => Op::Exit,
-            class::JMP if insn.opcode & 0xf0 == jmp::CALL => {
-                if insn.src != pseudo::HELPER {
-                    return Err(unsupported());
-                }
-                self.call(index, insn.imm, state)?
-            }
+            class::JMP if insn.opcode & 0xf0 == jmp::CALL => match insn.src {
+                pseudo::HELPER => self.call(index, insn.imm, state)?,
+                pseudo::LOCAL => local_call(insn, index, state).ok_or_else(unsupported)?,
+                _ => return Err(unsupported()),
+            },
             class::JMP | class::JMP32 => jump(insn, facts, state, index).ok_or_else(unsupported)?,
             _ => return Err(unsupported()),
         };
@@ -96,7 +97,7 @@ impl Context<'_> {
             (helper::MAP_LOOKUP_ELEM, Some(map)) if self.map(map)?.kind.is_array() => {
                 return Ok(self.array_lookup(map, facts, state));
             }
-            (helper::GET_ATTACH_COOKIE, _) => return Ok(Op::Cookie),
+            (helper::GET_ATTACH_COOKIE, _) => return Ok(Op::Cookie { context: place(state, 1, 0) }),
             (helper::GET_CURRENT_PID_TGID, _) => {
                 if let TidSource::ThreadControlBlock { offset } = self.abi.tid {
                     return Ok(Op::PidTid { fs_offset: offset });
@@ -203,8 +204,27 @@ fn store(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
     Some(Op::Store { size, at: place(state, insn.dst, insn.off), src, lanes: facts.per_cpu_map })
 }
 
+/// What is read of the stack by the function is not known here.
+fn local_call(insn: Insn, index: usize, state: &Values) -> Option<Op> {
+    let target = values::jump_target(insn, index)?;
+    let stack_escapes = state[..10].iter().any(|value| matches!(value, Value::Stack(_) | Value::MaybeStack));
+    Some(Op::LocalCall { target, stack_escapes })
+}
+
 fn atomic(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
-    let wide = match access_size(insn.opcode) {
+    let (size, lanes) = (access_size(insn.opcode), facts.per_cpu_map);
+    match insn.imm {
+        atomic::LOAD_ACQUIRE => {
+            let at = place(state, insn.src, insn.off);
+            return Some(Op::Load { dst: insn.dst, size, signed: false, at, lanes });
+        }
+        atomic::STORE_RELEASE => {
+            let src = register(insn.src, state, size == Size::Dw);
+            return Some(Op::Store { size, at: place(state, insn.dst, insn.off), src, lanes });
+        }
+        _ => {}
+    }
+    let wide = match size {
         Size::W => false,
         Size::Dw => true,
         Size::B | Size::H => return None,
@@ -226,7 +246,7 @@ fn atomic(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
     // A fetch writes its source register, so it has to be one.
     let src = if fetch { Operand::Reg(insn.src) } else { register(insn.src, state, wide) };
     let at = place(state, insn.dst, insn.off);
-    Some(Op::Atomic { op, fetch, wide, at, src, lanes: facts.per_cpu_map })
+    Some(Op::Atomic { op, fetch, wide, at, src, lanes })
 }
 
 fn access_size(opcode: u8) -> Size {
@@ -322,6 +342,7 @@ fn jump(insn: Insn, facts: &InsnFacts, state: &Values, index: usize) -> Option<O
     let target = values::jump_target(insn, index)?;
     let test = match insn.opcode & 0xf0 {
         jmp::JA => return Some(Op::Jump { target }),
+        jmp::JCOND => return Some(Op::MayGoto { target }),
         jmp::JEQ => Test::Eq,
         jmp::JNE => Test::Ne,
         jmp::JGT => Test::Gt,

@@ -1,4 +1,5 @@
-//! What each register holds before each instruction, as far as choosing instructions depends on it.
+//! What each register holds before each instruction, as far as choosing instructions depends on it. In a local
+//! function "the stack" is its own frame: an address in a caller's frame is like any other address.
 //!
 //! In: instructions and the verifier's facts (only reachable instructions and possible branches are followed).
 //! Out: per instruction the eleven [`Value`]s, the same on every path or `Other`. A register said not to hold a
@@ -10,7 +11,7 @@
 
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, source};
 use weir_ebpf::{Insn, helper};
-use weir_verifier::InsnFacts;
+use weir_verifier::{Function, InsnFacts};
 
 /// Content of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,12 +36,23 @@ pub(crate) type Values = [Value; 11];
 const OFFSET_MAX: i32 = 1 << 20;
 
 /// The values before each instruction; `None` where no path leads. `pid` is the process that the program runs in.
-pub(crate) fn values(insns: &[Insn], facts: &[InsnFacts], pid: u32) -> Vec<Option<Values>> {
-    let states = flow(insns, facts, pid, false);
-    let spills =
-        insns.iter().zip(&states).any(|(insn, state)| state.is_some_and(|state| is_spill(*insn, state)));
-    // Once a stack address is in memory, any load may bring it back: rare enough to be coarse about it.
-    if spills { flow(insns, facts, pid, true) } else { states }
+pub(crate) fn values(
+    insns: &[Insn],
+    facts: &[InsnFacts],
+    functions: &[Function],
+    pid: u32,
+) -> Vec<Option<Values>> {
+    let states = flow(insns, facts, functions, pid, false);
+    let escapes =
+        insns.iter().zip(&states).any(|(insn, state)| state.is_some_and(|state| escapes(*insn, state)));
+    // Once a stack address is in memory or in another function, any load or call may bring it back: rare enough to
+    // be coarse about it.
+    if escapes { flow(insns, facts, functions, pid, true) } else { states }
+}
+
+/// Calls a function of the program.
+pub(crate) fn is_local_call(insn: Insn) -> bool {
+    insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::LOCAL
 }
 
 /// Where control may go from instruction `index`.
@@ -52,6 +64,7 @@ pub(crate) fn successors(insns: &[Insn], facts: &[InsnFacts], index: usize) -> [
             jmp::EXIT => [None, None],
             jmp::CALL => [Some(index + 1), None],
             jmp::JA => [target, None],
+            jmp::JCOND => [Some(index + 1), target],
             _ => match facts[index].branch {
                 Some(true) => [target, None],
                 Some(false) => [Some(index + 1), None],
@@ -63,20 +76,31 @@ pub(crate) fn successors(insns: &[Insn], facts: &[InsnFacts], index: usize) -> [
     }
 }
 
-/// Target of a jump; `None` for what would leave the address space (no verified program has it).
+/// Target of a jump or a local call; `None` for what would leave the address space (no verified program has it).
 pub(crate) fn jump_target(insn: Insn, index: usize) -> Option<usize> {
-    let long = insn.opcode == class::JMP32 | jmp::JA;
+    let long = insn.opcode == class::JMP32 | jmp::JA || is_local_call(insn);
     let offset = if long { insn.imm as isize } else { isize::from(insn.off) };
     (index + 1).checked_add_signed(offset)
 }
 
-fn flow(insns: &[Insn], facts: &[InsnFacts], pid: u32, loads_may_be_stack: bool) -> Vec<Option<Values>> {
+fn flow(
+    insns: &[Insn],
+    facts: &[InsnFacts],
+    functions: &[Function],
+    pid: u32,
+    loads_may_be_stack: bool,
+) -> Vec<Option<Values>> {
     let mut states: Vec<Option<Values>> = vec![None; insns.len()];
-    let mut entry = [Value::Other; 11];
-    entry[1] = Value::Context(0);
-    entry[10] = Value::Stack(0);
-    states[0] = Some(entry);
-    let mut work = vec![0];
+    let mut work = Vec::new();
+    for function in functions.iter().filter(|function| facts[function.start].reachable) {
+        let mut entry = [Value::Other; 11];
+        entry[10] = Value::Stack(0);
+        if function.start == 0 {
+            entry[1] = Value::Context(0);
+        }
+        states[function.start] = Some(entry);
+        work.push(function.start);
+    }
     while let Some(index) = work.pop() {
         let Some(mut state) = states[index] else { continue };
         step(&mut state, insns, index, pid, loads_may_be_stack);
@@ -106,9 +130,10 @@ fn may_be_stack(value: Value) -> bool {
     matches!(value, Value::Stack(_) | Value::MaybeStack)
 }
 
-/// Stores a stack address somewhere.
-fn is_spill(insn: Insn, state: Values) -> bool {
-    insn.class() == class::STX && may_be_stack(state[usize::from(insn.src)])
+/// Stores a stack address somewhere, or passes it to a function of the program.
+fn escapes(insn: Insn, state: Values) -> bool {
+    let is_passed = is_local_call(insn) && state[1..6].iter().any(|value| may_be_stack(*value));
+    is_passed || insn.class() == class::STX && may_be_stack(state[usize::from(insn.src)])
 }
 
 fn step(state: &mut Values, insns: &[Insn], index: usize, pid: u32, loads_may_be_stack: bool) {
@@ -125,6 +150,10 @@ fn step(state: &mut Values, insns: &[Insn], index: usize, pid: u32, loads_may_be
         class::STX if insn.opcode & 0xe0 == mode::ATOMIC => {
             if insn.imm == atomic::CMPXCHG {
                 state[0] = loaded;
+            } else if insn.imm == atomic::LOAD_ACQUIRE {
+                state[dst] = loaded;
+            } else if insn.imm == atomic::STORE_RELEASE {
+                // A store changes no register.
             } else if insn.imm & atomic::FETCH != 0 {
                 state[usize::from(insn.src)] = loaded;
             }
@@ -132,7 +161,9 @@ fn step(state: &mut Values, insns: &[Insn], index: usize, pid: u32, loads_may_be
         class::ALU | class::ALU64 => state[dst] = arithmetic(insn, state, pid),
         class::JMP if insn.opcode & 0xf0 == jmp::CALL => {
             state[..6].fill(Value::Other);
-            if insn.src == pseudo::HELPER && insn.imm == helper::GET_CURRENT_PID_TGID {
+            if is_local_call(insn) {
+                state[0] = loaded;
+            } else if insn.src == pseudo::HELPER && insn.imm == helper::GET_CURRENT_PID_TGID {
                 state[0] = Value::PidTid;
             }
         }

@@ -155,6 +155,48 @@ fn count_with_rseq_and_bmi2_changes_no_flag() {
     is(&text(COUNT, RSEQ, Flags::KeepIfPossible), "count_neutral.txt");
 }
 
+const CALLS: &str = "program \"calls\" probe
+r6 = *(u64 *)(r1 + 112)
+*(u64 *)(r10 - 8) = r6
+r1 = r10
+r1 += -8
+call add
+r0 += r6
+exit
+add:
+r2 = *(u64 *)(r1 + 0)
+here:
+may_goto out
+r2 += 1
+goto here
+out:
+r0 = r2
+exit
+";
+
+#[test]
+fn a_function_stands_behind_its_program_with_a_frame_of_its_own() {
+    is(&text(CALLS, RSEQ, Flags::Change), "calls.txt");
+}
+
+#[test]
+fn nested_frames_are_counted() {
+    let deep = |depth: usize| {
+        let function = |at: usize| {
+            let call = if at < depth { format!("call f{}", at + 1) } else { "r0 = 0".to_owned() };
+            let head = if at == 0 { String::new() } else { format!("f{at}:\n") };
+            format!(
+                "{head}r2 = *(u64 *)(r1 + 8)\n*(u64 *)(r10 - 40) = r2\n{call}\nr2 = *(u64 *)(r10 - 40)\nr0 += r2\nexit\n"
+            )
+        };
+        let functions: String = (0..=depth).map(function).collect();
+        let (_, program) = only(&format!("program \"deep\" probe\n{functions}"));
+        engines::compiled(&program, &abi(RSEQ), Flags::Change).stack_bytes
+    };
+    // 40 bytes of stack each, with the return address a multiple of 16.
+    assert_eq!([deep(0), deep(1), deep(2)], [40, 40 + 48, 40 + 2 * 48]);
+}
+
 #[test]
 fn helpers_and_exceptions_are_marked() {
     let program = "map @names hash key 16 value 8 entries 16

@@ -98,12 +98,10 @@ fn plan_site(site: &SiteRequest) -> Result<Window, Refusal> {
     Ok(window)
 }
 
-/// A process that shares the segment, and is not patched yet.
+/// A process that shares the segment, and is not patched yet. Dropped, it takes the segment out again.
 #[derive(Debug)]
 pub struct Prepared {
-    target: Target,
-    segment: Segment,
-    address: u64,
+    attachment: Attachment,
 }
 
 /// Makes the shared segment in the target. What an earlier weir left behind there is undone first.
@@ -119,13 +117,13 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
     let mut stopped = target.stop()?;
     let bytes = layout.bytes;
     let mut remote = Borrowed::new(&mut stopped, &target.memory, target.gadgets, &target.mappings)?;
-    let (remote_fd, fd) = remote_memfd(&target, &mut remote, SEGMENT_NAME)?;
-    let segment = Segment::create(fd, layout, identity)
-        .map_err(|source| Error::system("making the segment", source))?;
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-    let address =
-        remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, libc::MAP_SHARED as u64, remote_fd, 0])?;
-    remote.call("close", libc::SYS_close, [remote_fd, 0, 0, 0, 0, 0])?;
+    let (segment, address) = with_memfd(&target, &mut remote, SEGMENT_NAME, |remote, remote_fd, fd| {
+        let segment = Segment::create(fd, layout, identity)
+            .map_err(|source| Error::system("making the segment", source))?;
+        let (protection, flags) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_SHARED as u64);
+        let address = remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, flags, remote_fd, 0])?;
+        Ok((segment, address))
+    })?;
     remote.finish()?;
     segment.set_place(&SegmentPlace { segment_address: address, gate_address: 0, islands: Vec::new() });
     // A launched command must not run before it is armed.
@@ -134,39 +132,55 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
     } else {
         stopped.resume();
     }
-    Ok(Prepared { target, segment, address })
+    let undo = Undo {
+        segment: address..address + bytes,
+        islands: Vec::new(),
+        patches: Vec::new(),
+        places: HashMap::new(),
+    };
+    Ok(Prepared {
+        attachment: Attachment { target, segment, undo, outcomes: Vec::new(), is_detached: false },
+    })
 }
 
-/// An empty memfd of the target: its number there, and a descriptor of it here.
-fn remote_memfd(target: &Target, remote: &mut Borrowed, name: &str) -> Result<(u64, OwnedFd), Error> {
+/// Makes an empty memfd in the target, and has `then` work with its number there and a descriptor of it here. The
+/// target's own descriptor is closed again, whatever happens.
+fn with_memfd<'a, T>(
+    target: &Target,
+    remote: &mut Borrowed<'a>,
+    name: &str,
+    then: impl FnOnce(&mut Borrowed<'a>, u64, OwnedFd) -> Result<T, Error>,
+) -> Result<T, Error> {
     let mut text = name.as_bytes().to_vec();
     text.push(0);
     let text = remote.put(&target.memory, &text)?;
     let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
     let number = remote.call("memfd_create", libc::SYS_memfd_create, [text, flags, 0, 0, 0, 0])?;
-    let fd = sys::pidfd_getfd(&target.pidfd, number as i32).map_err(|source| {
-        Error::system(format!("pidfd_getfd({number}) of process {}", target.pid), source)
-    })?;
-    Ok((number, fd))
+    let fd = sys::pidfd_getfd(&target.pidfd, number as i32)
+        .map_err(|source| Error::system(format!("pidfd_getfd({number}) of process {}", target.pid), source));
+    let done = fd.and_then(|fd| then(remote, number, fd));
+    let closed = remote.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0]);
+    done.and_then(|value| closed.map(|_| value))
 }
 
 impl Prepared {
     pub fn segment(&self) -> &Segment {
-        &self.segment
+        &self.attachment.segment
     }
 
     pub fn target(&self) -> &Target {
-        &self.target
+        &self.attachment.target
     }
 
     /// Patches what can be patched. The outcome of each site is in the attachment, in the order of `sites`.
-    pub fn arm(mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Attachment, Error> {
-        self.target.refresh()?;
+    pub fn arm(self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Attachment, Error> {
+        let mut attachment = self.attachment;
+        attachment.target.refresh()?;
         let mut outcomes: Vec<Result<String, Refusal>> = Vec::with_capacity(sites.len());
         let mut planned = Vec::new();
         let mut request_of = Vec::new();
         for (index, (site, window)) in sites.iter().zip(plan_sites(sites)).enumerate() {
-            let outcome = window.and_then(|window| self.plan_in_target(site, window));
+            let outcome = window.and_then(|window| plan_in_target(&attachment.target, site, window));
             outcomes.push(match outcome {
                 Ok(site) => {
                     let technique = site.window.technique();
@@ -177,53 +191,44 @@ impl Prepared {
                 Err(refusal) => Err(refusal),
             });
         }
-        let maps = self.segment.layout().maps.len();
-        let (places, refused) = island::place(&planned, executables, maps, &self.target.mappings);
+        let (target, segment) = (&attachment.target, &attachment.segment);
+        let maps = segment.layout().maps.len();
+        let (places, refused) = island::place(&planned, executables, maps, &target.mappings);
         for (site, refusal) in refused {
             outcomes[request_of[site]] = Err(refusal);
         }
         let words = weir_rt::runtime::Island {
-            segment: self.address,
-            clock_gettime: clock_function(&self.target),
-            pid: self.target.pid as u32,
-            flags: if self.target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
+            segment: attachment.undo.segment.start,
+            clock_gettime: clock_function(target),
+            pid: target.pid as u32,
+            flags: if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
         };
         let images = places
             .iter()
-            .map(|place| island::generate_image(place, &planned, executables, &self.segment, words))
+            .map(|place| island::generate_image(place, &planned, executables, segment, words))
             .collect::<Result<Vec<_>, _>>()?;
-        let mut attachment = Attachment {
-            undo: Undo {
-                segment: self.address..self.address + self.segment.layout().bytes,
-                islands: places.iter().map(Place::range).collect(),
-                patches: Vec::new(),
-                places: HashMap::new(),
-            },
-            target: self.target,
-            segment: self.segment,
-            outcomes,
-            is_detached: false,
-        };
+        attachment.undo.islands = places.iter().map(Place::range).collect();
+        attachment.outcomes = outcomes;
         attachment.patch(&planned, &request_of, &places, &images)?;
         Ok(attachment)
     }
+}
 
-    /// A site of this process: where its binary is mapped, with the same text.
-    fn plan_in_target(&self, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
-        let binary = site.binary;
-        let bias = self.target.bias(binary);
-        let bias = bias.ok_or_else(|| Refusal::NotMapped { binary: binary.path().display().to_string() })?;
-        let function = site.function;
-        let in_file = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
-        let mut in_memory = vec![0; in_file.len()];
-        if self.target.memory.read(function.address.0.wrapping_add(bias), &mut in_memory).is_err() {
-            return Err(Refusal::NotMapped { binary: binary.path().display().to_string() });
-        }
-        if let Some(offset) = in_file.iter().zip(&in_memory).position(|(file, memory)| file != memory) {
-            return Err(Refusal::TextDiffers { offset: offset as u64 });
-        }
-        Ok(PlannedSite { window, bias, function: function.address.0, programs: site.programs.clone() })
+/// A site of this process: where its binary is mapped, with the same text.
+fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
+    let binary = site.binary;
+    let bias = target.bias(binary);
+    let bias = bias.ok_or_else(|| Refusal::NotMapped { binary: binary.path().display().to_string() })?;
+    let function = site.function;
+    let in_file = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
+    let mut in_memory = vec![0; in_file.len()];
+    if target.memory.read(function.address.0.wrapping_add(bias), &mut in_memory).is_err() {
+        return Err(Refusal::NotMapped { binary: binary.path().display().to_string() });
     }
+    if let Some(offset) = in_file.iter().zip(&in_memory).position(|(file, memory)| file != memory) {
+        return Err(Refusal::TextDiffers { offset: offset as u64 });
+    }
+    Ok(PlannedSite { window, bias, function: function.address.0, programs: site.programs.clone() })
 }
 
 /// Address of the vDSO's clock_gettime in the target, 0 where there is none.
@@ -447,33 +452,41 @@ fn map_islands(
         return Ok(());
     }
     let mut remote = Borrowed::new(stopped, &target.memory, target.gadgets, &target.mappings)?;
-    let (remote_fd, fd) = remote_memfd(target, &mut remote, CODE_NAME)?;
-    let file = File::from(fd);
-    let mut offset = 0;
-    for (place, image) in places.iter().zip(images) {
-        let code_bytes = place.bytes - PAGE;
-        let write = |()| {
-            file.set_len(offset + code_bytes)?;
-            file.write_all_at(&image.bytes, offset)
-        };
-        write(()).map_err(|source| Error::system("writing generated code", source))?;
-        let fixed = libc::MAP_FIXED_NOREPLACE as u64;
-        let (execute, data) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
-        let shared = libc::MAP_SHARED as u64 | fixed;
-        remote.call(
-            "mmap",
-            libc::SYS_mmap,
-            [place.address, code_bytes, execute as u64, shared, remote_fd, offset],
-        )?;
-        let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 | fixed;
-        remote.call("mmap", libc::SYS_mmap, [place.gate(), PAGE, data as u64, private, u64::MAX, 0])?;
-        remote.call(
-            "madvise",
-            libc::SYS_madvise,
-            [place.gate(), PAGE, libc::MADV_WIPEONFORK as u64, 0, 0, 0],
-        )?;
-        offset += code_bytes;
-    }
-    remote.call("close", libc::SYS_close, [remote_fd, 0, 0, 0, 0, 0])?;
+    with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
+        let file = File::from(fd);
+        let mut offset = 0;
+        for (place, image) in places.iter().zip(images) {
+            map_island(remote, place, image, &file, remote_fd, offset)?;
+            offset += place.bytes - PAGE;
+        }
+        Ok(())
+    })?;
     remote.finish()
+}
+
+/// One island: its code from `offset` of the memfd on, and its gate page.
+fn map_island(
+    remote: &mut Borrowed,
+    place: &Place,
+    image: &Image,
+    file: &File,
+    remote_fd: u64,
+    offset: u64,
+) -> Result<(), Error> {
+    let code_bytes = place.bytes - PAGE;
+    let written = file.set_len(offset + code_bytes).and_then(|()| file.write_all_at(&image.bytes, offset));
+    written.map_err(|source| Error::system("writing generated code", source))?;
+    let fixed = libc::MAP_FIXED_NOREPLACE as u64;
+    let (execute, data) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
+    let shared = libc::MAP_SHARED as u64 | fixed;
+    remote.call(
+        "mmap",
+        libc::SYS_mmap,
+        [place.address, code_bytes, execute as u64, shared, remote_fd, offset],
+    )?;
+    let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 | fixed;
+    remote.call("mmap", libc::SYS_mmap, [place.gate(), PAGE, data as u64, private, u64::MAX, 0])?;
+    let wipe = libc::MADV_WIPEONFORK as u64;
+    remote.call("madvise", libc::SYS_madvise, [place.gate(), PAGE, wipe, 0, 0, 0])?;
+    Ok(())
 }

@@ -34,6 +34,13 @@ static u64 claim(const struct weir_map *map, u64 size)
         goto dropped;
     for (u32 tries = 0; tries < TRIES_MAX; tries++) {
         u64 position = load(&control->free_or_producer);
+        /* Before the header is looked at: where the ring is exactly full, the header at the tail is that of the oldest
+         * record, a lap behind, and no claim to be helped. And what the consumer freed it has tagged before. */
+        u64 in_use = position - load(&control->spare_or_consumer);
+        if (in_use == bytes)
+            goto dropped;
+        if (in_use > bytes)
+            continue; /* the position is old, or the segment corrupted */
         u64 offset = position & (bytes - 1) & ~7ul;
         u64 header = map->data + offset;
         u64 word = load((void *)header);
@@ -45,9 +52,6 @@ static u64 claim(const struct weir_map *map, u64 size)
             }
             continue;
         }
-        u64 in_use = position - load(&control->spare_or_consumer);
-        if (in_use > bytes)
-            continue; /* the position is old, or the segment corrupted */
         u64 left = bytes - offset;
         u64 need = wanted <= left ? wanted : left;
         if (need > bytes - in_use)

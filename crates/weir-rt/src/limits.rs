@@ -37,6 +37,9 @@ const _: () = assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MAX.is_powe
 /// Bytes of one eBPF stack frame (the kernel's MAX_BPF_STACK), and frames of local calls (its MAX_CALL_FRAMES).
 pub const STACK_FRAME_BYTES: u32 = 512;
 pub const CALL_DEPTH_MAX: u32 = 8;
+/// Times that one run may pass its `may_goto` instructions before they jump (the kernel's BPF_MAX_LOOPS, which there
+/// each function's frame has anew).
+pub const MAY_GOTO_ROUNDS_MAX: u32 = 8 * 1024 * 1024;
 
 /// A dump of a hash gives up after so many entries too many, or buckets that are no chains: the segment is corrupted,
 /// and each further bucket would cost the full budget of steps.

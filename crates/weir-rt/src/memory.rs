@@ -1,7 +1,7 @@
 //! The memory that one run of a program may touch, with every access checked: what an interpreter stands on.
 //!
 //! A program's addresses are real ones, so that interpreter and machine code see the same values. Live are: the
-//! stack (8 frames), the context (read-only), the values of the segment's maps, and ring records between their
+//! stack (the frames of the calls under way, 8 at most), the context (read-only), the values of the segment's maps, and ring records between their
 //! reservation and their end. An access must lie within one value, frame area or record; anything else is a
 //! [`Violation`], and nothing is touched.
 //!
@@ -13,7 +13,7 @@
 
 mod access;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use thiserror::Error;
 use weir_ebpf::helper::{self, Arg};
@@ -48,6 +48,8 @@ pub enum Violation {
 pub struct Space<'a> {
     segment: &'a Segment,
     stack: Box<[AtomicU64]>,
+    /// Frames of the stack that are live.
+    frames: u32,
     context: Box<[AtomicU64]>,
     cookie: u64,
     records: Vec<LiveRecord>,
@@ -79,15 +81,31 @@ impl<'a> Space<'a> {
         Space {
             segment,
             stack: (0..STACK_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
+            frames: 1,
             context: frame.regs.iter().map(|word| AtomicU64::new(*word)).collect(),
             cookie: frame.cookie,
             records: Vec::new(),
         }
     }
 
-    /// What r10 is on entry; each further call frame is [`STACK_FRAME_BYTES`] below.
+    /// What r10 is on entry; each further frame is [`STACK_FRAME_BYTES`] below (see [`Space::enter`]).
     pub fn stack_top(&self) -> u64 {
         self.stack.as_ptr() as u64 + STACK_BYTES
+    }
+
+    /// A local call begins: the next frame is live. The answer is its r10; `None` where frames end.
+    pub fn enter(&mut self) -> Option<u64> {
+        if self.frames == CALL_DEPTH_MAX {
+            return None;
+        }
+        self.frames += 1;
+        Some(self.stack_top() - u64::from(STACK_FRAME_BYTES * (self.frames - 1)))
+    }
+
+    /// The innermost local call ends: its frame is no memory of the program any more.
+    pub fn leave(&mut self) {
+        assert!(self.frames > 1, "the outermost frame lives as long as the run");
+        self.frames -= 1;
     }
 
     /// What r1 is on entry.
@@ -128,6 +146,26 @@ impl<'a> Space<'a> {
         // SAFETY: as for `load`, and writable.
         unsafe { access::store(at, width, value) };
         Ok(())
+    }
+
+    /// A load that later accesses stay behind.
+    pub fn load_acquire(&self, address: u64, width: Width) -> Result<u64, Violation> {
+        self.check_aligned(address, width)?;
+        let value = self.load(address, width)?;
+        fence(Ordering::Acquire);
+        Ok(value)
+    }
+
+    /// A store that earlier accesses stay before.
+    pub fn store_release(&mut self, address: u64, width: Width, value: u64) -> Result<(), Violation> {
+        self.check_aligned(address, width)?;
+        fence(Ordering::Release);
+        self.store(address, width, value)
+    }
+
+    fn check_aligned(&self, address: u64, width: Width) -> Result<(), Violation> {
+        let bytes = width.bytes();
+        if address.is_multiple_of(bytes) { Ok(()) } else { Err(Violation::Misaligned { address, bytes }) }
     }
 
     /// One atomic operation on 4 or 8 bytes; the answer is the old value.
@@ -305,7 +343,8 @@ impl<'a> Space<'a> {
             let offset = address.wrapping_sub(start);
             offset < len && bytes <= len - offset
         };
-        let is_live = within(self.stack.as_ptr() as u64, STACK_BYTES)
+        let live_stack = u64::from(STACK_FRAME_BYTES * self.frames);
+        let is_live = within(self.stack_top() - live_stack, live_stack)
             || (!is_write && within(self.context(), pt_regs::BYTES.into()))
             || self.records.iter().any(|record| within(record.address, record.bytes));
         if is_live {

@@ -310,7 +310,7 @@ fn accesses_stay_within_one_live_object() {
     let segment = segment();
     let mut space = Space::new(&segment, &Frame::default());
     let top = space.stack_top();
-    let depth = u64::from(STACK_FRAME_BYTES) * 8;
+    let depth = u64::from(STACK_FRAME_BYTES);
     let context = space.context();
     let array = space.map_value(0).expect("an array");
     let per_cpu = space.map_value(2).expect("an array");
@@ -339,6 +339,22 @@ fn accesses_stay_within_one_live_object() {
     ] {
         assert_eq!(inside(&space, at, width), is_inside, "{:#x} {width:?}", at.wrapping_sub(array));
     }
+    // Each call has a frame more, which goes when the call ends.
+    for frame in 1..8 {
+        assert_eq!(space.enter(), Some(top - frame * depth));
+        assert!(inside(&space, top - (frame + 1) * depth, Width::B8));
+        assert!(!inside(&space, top - (frame + 1) * depth - 1, Width::B1));
+    }
+    assert_eq!(space.enter(), None);
+    (0..7).for_each(|_| space.leave());
+    assert!(inside(&space, top - depth, Width::B8) && !inside(&space, top - depth - 1, Width::B1));
+    assert!(
+        space.load_acquire(top - 4, Width::B4).is_ok() && space.load_acquire(top - 6, Width::B4).is_err()
+    );
+    assert!(
+        space.store_release(top - 6, Width::B4, 0).is_err()
+            && space.store_release(context, Width::B8, 0).is_err()
+    );
     assert!(space.store(context, Width::B8, 1).is_err(), "the context is read-only");
     assert!(space.atomic(top - 7, Width::B4, AtomicOp::Add(1)).is_err(), "misaligned");
     assert!(space.atomic(top - 8, Width::B2, AtomicOp::Add(1)).is_err(), "too narrow");

@@ -1,10 +1,12 @@
-//! Calls of helpers: the contract in `weir_ebpf::helper`, argument by argument.
+//! Calls: of helpers by the contract in `weir_ebpf::helper`, argument by argument; of the program's own functions by
+//! going into them.
 
 use weir_ebpf::helper::{self, Arg, HelperProto, Ret};
 use weir_ebpf::{MapKind, MapSpec};
 
-use crate::explore::{Path, Walk};
+use crate::explore::{Next, Path, Walk};
 use crate::limits::{ERRNO_MAX, RING_HEADER_BYTES};
+use crate::places::{WHOLE_FRAME, register_place, register_places};
 use crate::rejection::{Refusal, refuse};
 use crate::scalar::Scalar;
 use crate::state::Value;
@@ -51,6 +53,40 @@ impl<'a> Walk<'a> {
         write(path, 0, result);
         self.note(path.at, helper, &found);
         Ok(())
+    }
+
+    /// Into a function of the program. Its frame is new; its arguments are what the caller has in r1 to r5.
+    pub(crate) fn enter(&mut self, path: &mut Path, target: usize) -> Next {
+        let depth = path.state.depth();
+        let given = (1..=5u8).filter(|at| path.state.registers[usize::from(*at)] != Value::Uninit);
+        let given = given.fold(0, |places, at| places | register_place(at));
+        self.read(path, depth, given);
+        path.state.enter(path.at + 1);
+        // Nothing that an earlier call left in this frame is read.
+        path.written.add(depth + 1, WHOLE_FRAME);
+        Next::To(target)
+    }
+
+    /// Out of a function of the program, back to its caller, or the end.
+    pub(crate) fn leave(&mut self, path: &mut Path) -> Result<Next, Refusal> {
+        let depth = path.state.depth();
+        if depth == 0 {
+            return self.exit(path);
+        }
+        // A function without a result may leave nothing in r0: then its caller has nothing there.
+        self.read(path, depth, register_place(0));
+        if let Value::Stack(at) = path.state.registers[0]
+            && usize::from(at.frame) == depth
+        {
+            return refuse("r0 points into the stack of the function that ends here");
+        }
+        match path.state.leave() {
+            Some(return_to) => {
+                path.written.add(depth - 1, register_places(0, 5));
+                Ok(Next::To(return_to))
+            }
+            None => Ok(Next::End),
+        }
     }
 
     fn argument(
@@ -166,11 +202,11 @@ impl<'a> Walk<'a> {
 
     /// The key in memory, if it is a constant that an array has an element for.
     fn constant_key(&self, path: &Path, pointer: Value, map: &MapSpec) -> Option<u32> {
-        let Value::Stack(off) = pointer else { return None };
-        if !map.kind.is_array() || off % 4 != 0 {
+        let Value::Stack(at) = pointer else { return None };
+        if !map.kind.is_array() || at.off % 4 != 0 {
             return None;
         }
-        let Ok(Value::Scalar(key)) = path.state.stack_load(off, 4) else { return None };
+        let Ok(Value::Scalar(key)) = path.state.stack_load(at, 4) else { return None };
         key.as_constant().map(|key| key as u32).filter(|key| *key < map.max_entries)
     }
 

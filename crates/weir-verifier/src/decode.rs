@@ -43,6 +43,20 @@ pub(crate) enum Op {
         bytes: u32,
         value: Operand,
     },
+    /// A load that later accesses stay behind.
+    LoadAcquire {
+        dst: u8,
+        base: u8,
+        off: i16,
+        bytes: u32,
+    },
+    /// A store that earlier accesses stay before.
+    StoreRelease {
+        base: u8,
+        off: i16,
+        bytes: u32,
+        src: u8,
+    },
     Atomic {
         base: u8,
         off: i16,
@@ -73,8 +87,16 @@ pub(crate) enum Op {
         src: Operand,
         target: usize,
     },
+    /// Goes to `target` when the run's rounds are used up, which nobody knows beforehand.
+    MayGoto {
+        target: usize,
+    },
     Call {
         helper: &'static HelperProto,
+    },
+    /// A function of the program.
+    CallLocal {
+        target: usize,
     },
     Exit,
     /// The second slot of a wide load.
@@ -111,7 +133,11 @@ pub(crate) fn decode(insns: &[Insn], maps: &[MapSpec], limits: &Limits) -> At<Ve
         }
     }
     for (at, op) in ops.iter().enumerate() {
-        if let Op::Jump { target } | Op::Branch { target, .. } = op {
+        if let Op::Jump { target }
+        | Op::Branch { target, .. }
+        | Op::MayGoto { target }
+        | Op::CallLocal { target } = op
+        {
             check_target(&ops, *target).map_err(|refusal| (Some(at), refusal))?;
         }
     }
@@ -268,7 +294,7 @@ fn jump(insn: Insn, at: usize) -> Result<Op, Refusal> {
             let distance = if wide { i64::from(off) } else { i64::from(imm) };
             Ok(Op::Jump { target: target(at, distance)? })
         }
-        jmp::CALL if wide => call(insn),
+        jmp::CALL if wide => call(insn, at),
         jmp::EXIT if wide && !by_register => {
             zero("destination register", dst)?;
             zero("source register", src)?;
@@ -276,7 +302,12 @@ fn jump(insn: Insn, at: usize) -> Result<Op, Refusal> {
             zero("immediate", imm)?;
             Ok(Op::Exit)
         }
-        0xe0 if wide && !by_register => unsupported("may_goto needs the kernel's hidden loop counter"),
+        jmp::JCOND if wide && !by_register => {
+            zero("destination register", dst)?;
+            zero("source register", src)?;
+            zero("immediate", imm)?;
+            Ok(Op::MayGoto { target: target(at, off.into())? })
+        }
         jmp::JEQ..=jmp::JSGE | jmp::JLT..=jmp::JSLE => {
             let src = operand(insn)?;
             Ok(Op::Branch { operation, wide, dst: register(dst)?, src, target: target(at, off.into())? })
@@ -290,7 +321,7 @@ fn target(at: usize, distance: i64) -> Result<usize, Refusal> {
     usize::try_from(target).or_else(|_| refuse(format!("jumps to {target}, before the program")))
 }
 
-fn call(insn: Insn) -> Result<Op, Refusal> {
+fn call(insn: Insn, at: usize) -> Result<Op, Refusal> {
     let Insn { dst, src, off, imm, opcode } = insn;
     if opcode & source::X != 0 {
         return unsupported("calls through a register are not in RFC 9669");
@@ -300,11 +331,13 @@ fn call(insn: Insn) -> Result<Op, Refusal> {
     match src {
         pseudo::HELPER => match helper::by_id(imm) {
             Some(helper) => Ok(Op::Call { helper }),
-            None if imm == 12 => unsupported("tail calls are not run by weir"),
+            None if imm == 12 => {
+                unsupported("tail calls need maps of programs, which weir does not have yet")
+            }
             None => unsupported(format!("weir has no helper number {imm}")),
         },
-        pseudo::LOCAL => unsupported("calls of functions inside the program are not run by weir yet"),
-        2 => unsupported("calls of kernel functions by BTF id are not run by weir"),
+        pseudo::LOCAL => Ok(Op::CallLocal { target: target(at, imm.into())? }),
+        pseudo::KERNEL => unsupported("calls of kernel functions by BTF id are not run by weir"),
         _ => refuse(format!("source register field {src} has no meaning in a call")),
     }
 }
@@ -334,7 +367,14 @@ fn store(insn: Insn) -> Result<Op, Refusal> {
         }
         (class::STX, mode::ATOMIC) => {
             match imm {
-                0x100 | 0x110 => return unsupported("load-acquire and store-release are not in RFC 9669"),
+                atomic::LOAD_ACQUIRE => {
+                    let (dst, base) = (destination(dst)?, register(src)?);
+                    return Ok(Op::LoadAcquire { dst, base, off, bytes });
+                }
+                atomic::STORE_RELEASE => {
+                    let (base, src) = (register(dst)?, register(src)?);
+                    return Ok(Op::StoreRelease { base, off, bytes, src });
+                }
                 atomic::XCHG | atomic::CMPXCHG => {}
                 _ if is_simple_atomic(imm) => {}
                 _ => return refuse(format!("no atomic operation has the number {imm:#x}")),

@@ -1,17 +1,24 @@
 //! Follows every path of a program, and gathers what holds at each instruction on all of them.
 //!
-//! Depth first: at a branch that can go both ways, one way waits. At every jump target the state is compared
-//! with the states seen there: a path is dropped where a finished one covers it. Covering looks only at the
+//! Depth first: at a branch that can go both ways, one way waits. A local call is followed into its function and out
+//! of it again, with the frames of its callers in the state. At every jump target, and where functions begin and calls
+//! return, the state is compared with the states seen there: a path is dropped where a finished one covers it. Covering looks only at the
 //! registers and stack slots that the finished path went on to read: each remembered state is a [`Node`] of a
 //! tree, and a read marks the places on all nodes above it, up to the write that made the value.
 //!
 //! A loop is followed round by round; it ends because a state leaves it, or is refused when a round begins
-//! exactly as an unfinished one, or when a limit is reached. So what is accepted ends.
+//! exactly as an unfinished one, or when a limit is reached. A round that passed a `may_goto` need not end: a path is
+//! dropped too where an unfinished one with fewer such passes ([`Path::passes`]) covers it wholly. Finished paths cover
+//! only paths with as many passes or more. So a run that is not on the way to an end passes `may_goto` ever again,
+//! until its rounds are used up; what is accepted ends.
 
 use crate::decode::{At, Op};
+use crate::functions::Functions;
 use crate::limits::{Limits, STACK_BYTES};
+use crate::places::{FramePlaces, Places, WHOLE_FRAME};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
-use crate::state::{EVERYWHERE, Places, State, covers};
+use crate::state::{Join, State, covers};
+use crate::verified::Function;
 use weir_ebpf::MapSpec;
 
 /// What was seen of one instruction over all paths.
@@ -55,8 +62,17 @@ impl<T: PartialEq + Copy> Same<T> {
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) seen: Vec<Seen>,
-    pub(crate) stack_bytes: u32,
+    pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
+}
+
+/// What is explored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input<'a> {
+    pub(crate) ops: &'a [Op],
+    pub(crate) functions: &'a Functions,
+    pub(crate) maps: &'a [MapSpec],
+    pub(crate) limits: &'a Limits,
 }
 
 /// How far exploring goes to tell paths apart.
@@ -66,11 +82,13 @@ pub(crate) enum Precision {
     Exact,
     /// Numbers that differ where many paths meet are joined: fewer paths, less known.
     Joined,
+    /// As `Joined`, and what differs from round to round of a `may_goto` loop becomes unknown.
+    Rounds,
 }
 
 /// Follows all paths of `ops`.
-pub(crate) fn explore(ops: &[Op], maps: &[MapSpec], limits: &Limits, precision: Precision) -> At<Findings> {
-    let mut walk = Walk::new(ops, maps, limits, precision);
+pub(crate) fn explore(input: Input<'_>, precision: Precision) -> At<Findings> {
+    let mut walk = Walk::new(input, precision);
     walk.pending = 1;
     let mut work = vec![Work::Follow(Box::new(Path::entry()))];
     while let Some(next) = work.pop() {
@@ -82,8 +100,13 @@ pub(crate) fn explore(ops: &[Op], maps: &[MapSpec], limits: &Limits, precision: 
             }
         }
     }
-    let stack_bytes = (walk.stack_deepest as u32).next_multiple_of(8);
-    Ok(Findings { seen: walk.seen, stack_bytes, context_reads: walk.context_reads })
+    input.functions.check_stack(&walk.stack_deepest)?;
+    let function = |(start, deepest): (&usize, &i64)| Function {
+        start: *start,
+        stack_bytes: (*deepest as u32).next_multiple_of(8),
+    };
+    let functions = input.functions.starts().iter().zip(&walk.stack_deepest).map(function).collect();
+    Ok(Findings { seen: walk.seen, functions, context_reads: walk.context_reads })
 }
 
 /// Joining begins when this many states of an instruction are remembered; they are joined to nothing known
@@ -106,11 +129,13 @@ pub(crate) struct Path {
     /// The last node that the path came through, and what was written since.
     pub(crate) node: Option<usize>,
     pub(crate) written: Places,
+    /// Times that the path went on behind a `may_goto`.
+    pub(crate) passes: u32,
 }
 
 impl Path {
     fn entry() -> Path {
-        Path { at: 0, state: State::entry(), node: None, written: 0 }
+        Path { at: 0, state: State::entry(), node: None, written: Places::default(), passes: 0 }
     }
 }
 
@@ -126,6 +151,7 @@ struct Node {
 
 struct Remembered {
     node: usize,
+    passes: u32,
     state: State,
     fingerprint: u64,
 }
@@ -145,10 +171,11 @@ fn may_not_end<T>(what: &str, limit: usize) -> Result<T, Refusal> {
 pub(crate) struct Walk<'a> {
     pub(crate) ops: &'a [Op],
     pub(crate) maps: &'a [MapSpec],
+    functions: &'a Functions,
     limits: &'a Limits,
     precision: Precision,
     nodes: Vec<Node>,
-    /// For jump targets: the states remembered there, oldest first.
+    /// For jump targets and the like: the states remembered there, oldest first.
     remembered: Vec<Option<Vec<Remembered>>>,
     remembered_count: usize,
     explored: u32,
@@ -156,21 +183,31 @@ pub(crate) struct Walk<'a> {
     pending: usize,
     last_id: u32,
     pub(crate) seen: Vec<Seen>,
-    stack_deepest: i64,
+    /// By function.
+    stack_deepest: Vec<i64>,
     pub(crate) context_reads: u32,
 }
 
 impl<'a> Walk<'a> {
-    fn new(ops: &'a [Op], maps: &'a [MapSpec], limits: &'a Limits, precision: Precision) -> Walk<'a> {
+    fn new(input: Input<'a>, precision: Precision) -> Walk<'a> {
+        let Input { ops, functions, maps, limits } = input;
         let mut remembered: Vec<Option<Vec<Remembered>>> = ops.iter().map(|_| None).collect();
-        for op in ops {
-            if let Op::Jump { target } | Op::Branch { target, .. } = op {
-                remembered[*target] = Some(Vec::new());
+        for (at, op) in ops.iter().enumerate() {
+            let (here, there) = match *op {
+                Op::Jump { target } | Op::Branch { target, .. } => (None, Some(target)),
+                Op::MayGoto { target } => (Some(at), Some(target)),
+                // No call is the last instruction of its function.
+                Op::CallLocal { target } => (Some(at + 1), Some(target)),
+                _ => (None, None),
+            };
+            for target in [here, there].into_iter().flatten() {
+                remembered[target] = Some(Vec::new());
             }
         }
         Walk {
             ops,
             maps,
+            functions,
             limits,
             precision,
             nodes: Vec::new(),
@@ -180,7 +217,7 @@ impl<'a> Walk<'a> {
             pending: 0,
             last_id: 0,
             seen: vec![Seen::default(); ops.len()],
-            stack_deepest: 0,
+            stack_deepest: vec![0; functions.count()],
             context_reads: 0,
         }
     }
@@ -221,12 +258,18 @@ impl<'a> Walk<'a> {
         if self.covered(path)? {
             return Ok(true);
         }
-        if self.precision == Precision::Joined && self.join(path) && self.covered(path)? {
+        let is_joined = match self.precision {
+            Precision::Exact => false,
+            Precision::Joined => self.join(path),
+            Precision::Rounds => self.join_rounds(path) || self.join(path),
+        };
+        if is_joined && self.covered(path)? {
             return Ok(true);
         }
         let node = self.nodes.len();
-        self.nodes.push(Node { parent: path.node, written: path.written, read: 0, finished: false });
-        (path.node, path.written) = (Some(node), 0);
+        let written = std::mem::take(&mut path.written);
+        self.nodes.push(Node { parent: path.node, written, read: Places::default(), finished: false });
+        path.node = Some(node);
         work.push(Work::Finish(node));
         let Some(here) = &mut self.remembered[path.at] else { return Ok(false) };
         if here.len() >= self.limits.states_per_insn_max {
@@ -237,7 +280,8 @@ impl<'a> Walk<'a> {
             // A state that is not remembered costs time later, nothing else.
             return Ok(false);
         }
-        here.push(Remembered { node, state: path.state.clone(), fingerprint: path.state.fingerprint() });
+        let fingerprint = path.state.fingerprint();
+        here.push(Remembered { node, passes: path.passes, state: path.state.clone(), fingerprint });
         Ok(false)
     }
 
@@ -245,16 +289,24 @@ impl<'a> Walk<'a> {
     fn covered(&mut self, path: &Path) -> Result<bool, Refusal> {
         let Some(here) = &self.remembered[path.at] else { return Ok(false) };
         let fingerprint = path.state.fingerprint();
+        let everywhere = |_| WHOLE_FRAME;
         for old in here.iter().rev() {
             if self.nodes[old.node].finished {
-                let read = self.nodes[old.node].read;
-                if covers(&old.state, &path.state, read) {
-                    self.read(path, read);
+                let read = &self.nodes[old.node].read;
+                if old.passes <= path.passes && covers(&old.state, &path.state, |frame| read.of(frame)) {
+                    let read = read.clone();
+                    self.read_all(path, |frame| read.of(frame));
+                    return Ok(true);
+                }
+            } else if old.passes < path.passes {
+                if covers(&old.state, &path.state, everywhere) {
+                    // What the unfinished path will go on to read is not known yet.
+                    self.read_all(path, everywhere);
                     return Ok(true);
                 }
             } else if old.fingerprint == fingerprint
-                && covers(&old.state, &path.state, EVERYWHERE)
-                && covers(&path.state, &old.state, EVERYWHERE)
+                && covers(&old.state, &path.state, everywhere)
+                && covers(&path.state, &old.state, everywhere)
             {
                 return refuse(
                     "the loop may not end: a round begins with exactly what an earlier one began with",
@@ -272,25 +324,41 @@ impl<'a> Walk<'a> {
         if in_loop || here.len() < JOIN_AFTER_STATES {
             return false;
         }
-        let unknown = here.len() >= FORGET_AFTER_STATES;
-        let joined = here.iter().rev().find_map(|old| old.state.join(&path.state, unknown));
-        let found = joined.is_some();
-        path.state = joined.unwrap_or_else(|| path.state.clone());
-        found
+        let how = if here.len() >= FORGET_AFTER_STATES { Join::Unknown } else { Join::Hull };
+        let joined = here.iter().rev().find_map(|old| old.state.join(&path.state, how));
+        joined.map(|joined| path.state = joined).is_some()
     }
 
-    /// Marks `places` as read on all nodes above the path, up to the writes that made the values.
-    pub(crate) fn read(&mut self, path: &Path, places: Places) {
-        let mut places = places & !path.written;
+    /// Makes the path's state at a `may_goto` one that also holds an earlier round's: then a few rounds stand for all.
+    fn join_rounds(&self, path: &mut Path) -> bool {
+        let (Op::MayGoto { .. }, Some(here)) = (self.ops[path.at], &self.remembered[path.at]) else {
+            return false;
+        };
+        let earlier = |old: &&Remembered| !self.nodes[old.node].finished && old.passes < path.passes;
+        let joined =
+            here.iter().rev().filter(earlier).find_map(|old| old.state.join(&path.state, Join::Round));
+        joined.map(|joined| path.state = joined).is_some()
+    }
+
+    /// Marks `places` of `frame` as read on all nodes above the path, up to the writes that made the values.
+    pub(crate) fn read(&mut self, path: &Path, frame: usize, places: FramePlaces) {
+        let mut places = places & !path.written.of(frame);
         let mut above = path.node;
         while let Some(at) = above {
             let node = &mut self.nodes[at];
-            if places & !node.read == 0 {
+            if places & !node.read.of(frame) == 0 {
                 return;
             }
-            node.read |= places;
-            places &= !node.written;
+            node.read.add(frame, places);
+            places &= !node.written.of(frame);
             above = node.parent;
+        }
+    }
+
+    /// The same for places of every live frame.
+    fn read_all(&mut self, path: &Path, places: impl Fn(usize) -> FramePlaces) {
+        for frame in 0..=path.state.depth() {
+            self.read(path, frame, places(frame));
         }
     }
 
@@ -300,10 +368,12 @@ impl<'a> Walk<'a> {
         self.last_id
     }
 
-    /// Notes that the stack is used down to `off` (negative, inside).
-    pub(crate) fn touch_stack(&mut self, off: i64) {
+    /// Notes that the stack of `frame` is used down to `off` (negative, inside).
+    pub(crate) fn touch_stack(&mut self, path: &Path, frame: usize, off: i64) {
         debug_assert!((-STACK_BYTES..=0).contains(&off), "checked before");
-        self.stack_deepest = self.stack_deepest.max(-off);
+        let inside = path.state.called_from(frame + 1).unwrap_or(path.at);
+        let deepest = &mut self.stack_deepest[self.functions.at(inside)];
+        *deepest = (*deepest).max(-off);
     }
 
     /// Notes which per-CPU map, if any, the access at `at` reaches; engines need one answer for all paths.

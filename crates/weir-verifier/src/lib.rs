@@ -2,18 +2,19 @@
 //!
 //! In: a program from anywhere (our compiler's or a file's: nobody is trusted) and the maps of its object.
 //! Out: the proof, with [facts](InsnFacts) for the engines; or a [`Rejection`]. What is accepted:
-//! - ends: loops are followed to their end;
-//! - touches only its 512 bytes of stack, its context (reads), values of its maps and ring records it holds,
+//! - ends: loops are followed to their end, or pass a `may_goto` in every round;
+//! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads), values of its maps and ring records it holds,
 //!   inside their bounds, and reads nothing of the stack that it did not write;
 //! - calls helpers as their contracts say; returns every record exactly once;
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller;
 //! - changes per-CPU memory by non-fetching atomics alone (an engine does these on a CPU's own lane).
 //!
-//! Method: `decode` checks what needs no path; `explore` follows every path over abstract values, as the
-//! kernel's verifier does. Where that takes too long, a second run joins the numbers of paths that meet.
+//! Method: `decode` and `functions` check what needs no path; `explore` follows every path over abstract values, as the
+//! kernel's verifier does; a local call goes into its function with a frame of its own. Where that takes too long, a
+//! second run joins the numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
+//! joined, since such loops have no end of their own.
 //!
-//! Deliberately not here: functions inside a program, tail calls, `may_goto`, packet loads, kernel functions:
-//! each is refused as unsupported.
+//! Deliberately not here: callbacks, tail calls, packet loads, kernel functions: each is refused as unsupported.
 
 #![forbid(unsafe_code)]
 
@@ -22,8 +23,10 @@ mod call;
 mod compare;
 mod decode;
 mod explore;
+mod functions;
 mod limits;
 mod memory;
+mod places;
 mod rejection;
 mod scalar;
 mod state;
@@ -35,10 +38,11 @@ use weir_ebpf::{MapSpec, Program, asm};
 
 pub use crate::limits::Limits;
 pub use crate::rejection::{Rejection, RejectionKind};
-pub use crate::verified::{InsnFacts, VerifiedProgram};
+pub use crate::verified::{Function, InsnFacts, VerifiedProgram};
 
-use crate::decode::{At, decode};
-use crate::explore::{Findings, Precision, Seen, explore};
+use crate::decode::{At, Op, decode};
+use crate::explore::{Findings, Input, Precision, Seen, explore};
+use crate::functions::Functions;
 
 /// Verifies `program`, whose map indices refer to `maps`.
 pub fn verify(program: &Program, maps: &[MapSpec], limits: &Limits) -> Result<VerifiedProgram, Rejection> {
@@ -55,21 +59,33 @@ pub fn verify(program: &Program, maps: &[MapSpec], limits: &Limits) -> Result<Ve
         insns: program.insns.clone().into(),
         maps: maps.into(),
         facts: findings.seen.iter().map(facts).collect(),
-        stack_bytes: findings.stack_bytes,
+        functions: findings.functions,
         context_reads: findings.context_reads,
     })
 }
 
 fn findings(program: &Program, maps: &[MapSpec], limits: &Limits) -> At<Findings> {
     let ops = decode(&program.insns, maps, limits)?;
-    let exact = explore(&ops, maps, limits, Precision::Exact);
-    match exact {
-        Err((_, ref refusal)) if refusal.kind == RejectionKind::TooBig => {
-            // The rejection of the exact run is the one to show: the joined one knows less.
-            explore(&ops, maps, limits, Precision::Joined).or(exact)
+    let functions = Functions::of(&ops)?;
+    let input = Input { ops: &ops, functions: &functions, maps, limits };
+    let is_too_big = |result: &At<Findings>| {
+        result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
+    };
+    if ops.iter().any(|op| matches!(op, Op::MayGoto { .. })) {
+        let by_rounds = explore(input, Precision::Rounds);
+        if by_rounds.is_ok() {
+            return by_rounds;
         }
-        _ => exact,
+        // Joining rounds may have lost what shows that they are safe.
+        let exact = explore(input, Precision::Exact);
+        return if is_too_big(&exact) { by_rounds } else { exact };
     }
+    let exact = explore(input, Precision::Exact);
+    if is_too_big(&exact) {
+        // The rejection of the exact run is the one to show: the joined one knows less.
+        return explore(input, Precision::Joined).or(exact);
+    }
+    exact
 }
 
 fn facts(seen: &Seen) -> InsnFacts {

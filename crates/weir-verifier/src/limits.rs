@@ -30,6 +30,12 @@ impl Default for Limits {
 /// Bytes of stack below r10 (Linux: MAX_BPF_STACK).
 pub(crate) const STACK_BYTES: i64 = 512;
 
+/// Most frames of nested local calls, the program's own included (Linux: MAX_CALL_FRAMES).
+pub(crate) const CALL_DEPTH_MAX: usize = 8;
+
+/// A frame counts as a multiple of this many bytes among nested ones (Linux, where a JIT runs the program).
+pub(crate) const FRAME_BYTES_UNIT: u64 = 16;
+
 /// Furthest that a pointer may be moved from its object, either way (Linux: BPF_MAX_VAR_OFF). Far below where
 /// sums of offsets could wrap.
 pub(crate) const POINTER_OFFSET_MAX: i64 = 1 << 29;

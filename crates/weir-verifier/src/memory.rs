@@ -2,23 +2,29 @@
 
 use crate::explore::{Path, Walk};
 use crate::limits::STACK_BYTES;
+use crate::places::{FramePlaces, stack_places};
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
-use crate::state::{Places, Value, stack_places};
+use crate::state::{StackAt, Value};
 use crate::step::signed;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
     Load,
     Store,
-    Atomic { fetch: bool },
+    /// As a load and a store, with the alignment of an atomic operation.
+    Acquire,
+    Release,
+    Atomic {
+        fetch: bool,
+    },
 }
 
 /// What an access reaches, in bounds and aligned as it must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// At this offset from r10.
-    Stack(i64),
+    /// In the stack of a live frame.
+    Stack(StackAt),
     /// At this offset in the context.
     Context(u32),
     /// A map's value or a ring's record: always initialised.
@@ -47,12 +53,17 @@ impl Walk<'_> {
         let (off, size) = (i64::from(off), i64::from(bytes));
         match pointer {
             Value::Stack(start) => {
-                let off = self.stack_range(start + off, size)?;
-                if off % size != 0 {
-                    return refuse(format!("the stack at r10{} is not aligned to {size} bytes", signed(off)));
+                let at = StackAt { off: start.off + off, ..start };
+                self.stack_range(path, at, size)?;
+                if at.off % size != 0 {
+                    return refuse(format!(
+                        "the stack at r10{} is not aligned to {size} bytes",
+                        signed(at.off)
+                    ));
                 }
-                Ok(Place::Stack(off))
+                Ok(Place::Stack(at))
             }
+            Value::Context if access == Access::Acquire => refuse("the context is read by plain loads alone"),
             Value::Context if access != Access::Load => refuse("the context is read-only"),
             Value::Context => {
                 let end = i64::from(weir_ebpf::pt_regs::BYTES);
@@ -65,7 +76,7 @@ impl Walk<'_> {
                 Ok(Place::Context(off as u32))
             }
             Value::Element { offset, .. } | Value::Record { offset, .. } => {
-                let atomic = matches!(access, Access::Atomic { .. });
+                let atomic = !matches!(access, Access::Load | Access::Store);
                 self.object_range(pointer, off, size)?;
                 let aligned = crate::alu::add(offset, Scalar::constant(off as u64)).bits;
                 if atomic && (aligned.value | aligned.mask) & (u64::from(bytes) - 1) != 0 {
@@ -92,16 +103,17 @@ impl Walk<'_> {
         }
     }
 
-    /// `bytes` bytes at `off` from r10 are inside the stack: gives `off`.
-    pub(crate) fn stack_range(&mut self, off: i64, bytes: i64) -> Result<i64, Refusal> {
+    /// `bytes` bytes at `at` are inside the stack of its frame.
+    pub(crate) fn stack_range(&mut self, path: &Path, at: StackAt, bytes: i64) -> Result<(), Refusal> {
+        let off = at.off;
         if off < -STACK_BYTES || off + bytes > 0 {
             return refuse(format!(
                 "{bytes} bytes at r10{} are outside the stack (r10-{STACK_BYTES:#x} to r10)",
                 signed(off)
             ));
         }
-        self.touch_stack(off);
-        Ok(off)
+        self.touch_stack(path, at.frame.into(), off);
+        Ok(())
     }
 
     /// `bytes` bytes at `off` from where `pointer` points are inside its object.
@@ -122,29 +134,44 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What a load of `bytes` at `off` from r10 gives; the place was checked.
-    pub(crate) fn load_stack(&mut self, path: &Path, off: i64, bytes: u32) -> Result<Value, Refusal> {
-        self.read(path, stack_places(off, bytes.into()));
-        match path.state.stack_load(off, bytes) {
+    /// What a load of `bytes` at `at` gives; the place was checked.
+    pub(crate) fn load_stack(&mut self, path: &Path, at: StackAt, bytes: u32) -> Result<Value, Refusal> {
+        self.read(path, at.frame.into(), stack_places(at.off, bytes.into()));
+        match path.state.stack_load(at, bytes) {
             Ok(value) => Ok(value),
-            Err(what) => refuse(format!("the {bytes} bytes at r10{} hold {what}", signed(off))),
+            Err(what) => refuse(format!("the {bytes} bytes at r10{} hold {what}", signed(at.off))),
         }
     }
 
-    /// Stores at `off` from r10; the place was checked.
-    pub(crate) fn store_stack(&mut self, path: &mut Path, off: i64, bytes: u32, value: Value) {
-        path.state.stack_store(off, bytes, value);
-        if bytes == 8 {
-            path.written |= stack_places(off, 8);
+    /// Stores at `at`; the place was checked.
+    pub(crate) fn store_stack(
+        &mut self,
+        path: &mut Path,
+        at: StackAt,
+        bytes: u32,
+        value: Value,
+    ) -> Result<(), Refusal> {
+        if let Value::Stack(pointer) = value
+            && pointer.frame > at.frame
+        {
+            return refuse(
+                "a pointer into a function's stack is stored in its caller's, where it would outlive it",
+            );
         }
+        path.state.stack_store(at, bytes, value);
+        if bytes == 8 {
+            path.written.add(at.frame.into(), stack_places(at.off, 8));
+        }
+        Ok(())
     }
 
     /// A helper reads `bytes` bytes at `pointer`: they are there, initialised, and no pointers.
     pub(crate) fn helper_reads(&mut self, path: &Path, pointer: Value, bytes: i64) -> Result<(), Refusal> {
-        if let Value::Stack(off) = pointer {
-            self.stack_range(off, bytes)?;
-            self.read(path, stack_places(off, bytes));
-            return match path.state.stack_unreadable(off, bytes) {
+        if let Value::Stack(from) = pointer {
+            let off = from.off;
+            self.stack_range(path, from, bytes)?;
+            self.read(path, from.frame.into(), stack_places(off, bytes));
+            return match path.state.stack_unreadable(from, bytes) {
                 None => Ok(()),
                 Some(at) => refuse(format!(
                     "the helper reads {bytes} bytes at r10{}, but the byte at r10{} was never written or is part of \
@@ -165,11 +192,11 @@ impl Walk<'_> {
         least: i64,
         most: i64,
     ) -> Result<(), Refusal> {
-        let Value::Stack(off) = pointer else { return self.helper_object(pointer, most) };
-        self.stack_range(off, most)?;
-        path.state.stack_overwrite(off, least, true);
-        path.state.stack_overwrite(off + least, most - least, false);
-        path.written |= whole_slots(off, least);
+        let Value::Stack(from) = pointer else { return self.helper_object(pointer, most) };
+        self.stack_range(path, from, most)?;
+        path.state.stack_overwrite(from, least, true);
+        path.state.stack_overwrite(StackAt { off: from.off + least, ..from }, most - least, false);
+        path.written.add(from.frame.into(), whole_slots(from.off, least));
         Ok(())
     }
 
@@ -189,7 +216,7 @@ impl Walk<'_> {
 }
 
 /// The slots of which every byte lies in the `bytes` bytes at `off`.
-fn whole_slots(off: i64, bytes: i64) -> Places {
+fn whole_slots(off: i64, bytes: i64) -> FramePlaces {
     let (start, end) = ((off + 7).div_euclid(8) * 8, (off + bytes).div_euclid(8) * 8);
     if start < end { stack_places(start, end - start) } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! What is known at one point of one path: registers, stack, records held.
+//! What is known at one point of one path: registers, stacks, records held.
 //!
 //! A [`State`] stands for a set of machine states. [`covers`] says that everything in a new state is in an
 //! old one as far as the old one's future looked; then the new path need not be followed.
@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use crate::limits::STACK_BYTES;
+use crate::places::{FramePlaces, register_place, slot_of};
 use crate::scalar::Scalar;
 use crate::tnum::Tnum;
 
@@ -15,8 +16,8 @@ pub(crate) enum Value {
     /// Nothing that may be read.
     Uninit,
     Scalar(Scalar),
-    /// r10 and a constant.
-    Stack(i64),
+    /// Some frame's r10 and a constant.
+    Stack(StackAt),
     Context,
     /// A map of the object, as helpers take it.
     Map(u32),
@@ -57,26 +58,33 @@ pub(crate) enum Byte {
     Known(u8),
 }
 
-/// Registers (bit 64 + n) and stack slots (bit n, counted downwards from r10), as a set.
-pub(crate) type Places = u128;
-
-pub(crate) const EVERYWHERE: Places = Places::MAX;
-
-pub(crate) fn register_place(register: u8) -> Places {
-    1 << (64 + u32::from(register))
+/// A place in the stack of one frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StackAt {
+    /// 0 is the program's own, 1 that of the function it calls, and so on.
+    pub(crate) frame: u8,
+    /// Relative to that frame's r10.
+    pub(crate) off: i64,
 }
 
-/// The slots that the bytes `off..off + bytes` (relative to r10, inside the stack) lie in.
-pub(crate) fn stack_places(off: i64, bytes: i64) -> Places {
-    if bytes == 0 {
-        return 0;
-    }
-    (slot_of(off + bytes - 1)..=slot_of(off)).fold(0, |places, slot| places | 1 << slot)
+/// How two states become one that holds both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Join {
+    /// Numbers that differ become their hull.
+    Hull,
+    /// Numbers that differ become unknown.
+    Unknown,
+    /// As `Unknown`, and other values that differ may not be read any more.
+    Round,
 }
 
-/// The slot that byte `off` lies in: 0 is r10 − 8 to r10 − 1.
-pub(crate) fn slot_of(off: i64) -> usize {
-    ((-1 - off) / 8) as usize
+/// A function that waits for the one it called.
+#[derive(Clone, Debug)]
+struct Caller {
+    /// r6 to r9, which a call keeps.
+    kept: [Value; 4],
+    stack: Rc<Vec<Slot>>,
+    return_to: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -84,6 +92,8 @@ pub(crate) struct State {
     pub(crate) registers: [Value; 11],
     /// Slots downwards from r10; what is beyond the end was never written. Shared until written.
     stack: Rc<Vec<Slot>>,
+    /// The functions that wait, outermost first. Registers and stack above are those of the innermost frame.
+    callers: Vec<Caller>,
     /// Ids of records reserved and neither submitted nor discarded, ascending.
     pub(crate) records: Vec<u32>,
 }
@@ -93,16 +103,51 @@ impl State {
     pub(crate) fn entry() -> State {
         let mut registers = [Value::Uninit; 11];
         registers[1] = Value::Context;
-        registers[10] = Value::Stack(0);
-        State { registers, stack: Rc::default(), records: Vec::new() }
+        registers[10] = Value::Stack(StackAt { frame: 0, off: 0 });
+        State { registers, stack: Rc::default(), callers: Vec::new(), records: Vec::new() }
     }
 
-    pub(crate) fn slot(&self, slot: usize) -> Slot {
-        self.stack.get(slot).copied().unwrap_or(Slot::Bytes([Byte::Uninit; 8]))
+    /// Local calls under way: the number of the innermost frame.
+    pub(crate) fn depth(&self) -> usize {
+        self.callers.len()
     }
 
-    fn slot_mut(&mut self, slot: usize) -> &mut Slot {
-        let stack = Rc::make_mut(&mut self.stack);
+    /// The slot of the call that `frame` was entered by.
+    pub(crate) fn called_from(&self, frame: usize) -> Option<usize> {
+        Some(self.callers.get(frame.checked_sub(1)?)?.return_to - 1)
+    }
+
+    /// A local call: the arguments stay, everything else is new.
+    pub(crate) fn enter(&mut self, return_to: usize) {
+        let [.., r6, r7, r8, r9, _] = self.registers;
+        let stack = std::mem::take(&mut self.stack);
+        self.callers.push(Caller { kept: [r6, r7, r8, r9], stack, return_to });
+        self.registers[0] = Value::Uninit;
+        self.registers[6..10].fill(Value::Uninit);
+        self.registers[10] = Value::Stack(StackAt { frame: self.callers.len() as u8, off: 0 });
+    }
+
+    /// The end of a function: r0 stays, and the caller goes on where this says. None where nobody waits.
+    pub(crate) fn leave(&mut self) -> Option<usize> {
+        let Caller { kept, stack, return_to } = self.callers.pop()?;
+        self.registers[1..6].fill(Value::Uninit);
+        self.registers[6..10].copy_from_slice(&kept);
+        self.registers[10] = Value::Stack(StackAt { frame: self.callers.len() as u8, off: 0 });
+        self.stack = stack;
+        Some(return_to)
+    }
+
+    fn stack_of(&self, frame: usize) -> &Rc<Vec<Slot>> {
+        self.callers.get(frame).map_or(&self.stack, |caller| &caller.stack)
+    }
+
+    pub(crate) fn slot(&self, frame: usize, slot: usize) -> Slot {
+        self.stack_of(frame).get(slot).copied().unwrap_or(Slot::Bytes([Byte::Uninit; 8]))
+    }
+
+    fn slot_mut(&mut self, frame: usize, slot: usize) -> &mut Slot {
+        let stack = self.callers.get_mut(frame).map_or(&mut self.stack, |caller| &mut caller.stack);
+        let stack = Rc::make_mut(stack);
         if stack.len() <= slot {
             stack.resize(slot + 1, Slot::Bytes([Byte::Uninit; 8]));
         }
@@ -111,22 +156,25 @@ impl State {
 
     /// Replaces every register and slot that holds a value for which `change` has another.
     pub(crate) fn replace(&mut self, change: impl Fn(Value) -> Option<Value>) {
-        for register in &mut self.registers {
+        let kept = self.callers.iter_mut().flat_map(|caller| &mut caller.kept);
+        for register in self.registers.iter_mut().chain(kept) {
             *register = change(*register).unwrap_or(*register);
         }
-        for slot in 0..self.stack.len() {
-            if let Slot::Spilled(value) = self.stack[slot]
-                && let Some(value) = change(value)
-            {
-                *self.slot_mut(slot) = Slot::Spilled(value);
+        for frame in 0..=self.depth() {
+            for slot in 0..self.stack_of(frame).len() {
+                if let Slot::Spilled(value) = self.slot(frame, slot)
+                    && let Some(value) = change(value)
+                {
+                    *self.slot_mut(frame, slot) = Slot::Spilled(value);
+                }
             }
         }
     }
 
-    /// What a load of `bytes` (1, 2, 4 or 8, aligned, inside the stack) at `off` gives. Err: what is wrong.
-    pub(crate) fn stack_load(&self, off: i64, bytes: u32) -> Result<Value, &'static str> {
-        let first = off.rem_euclid(8) as u32;
-        match self.slot(slot_of(off)) {
+    /// What a load of `bytes` (1, 2, 4 or 8, aligned, inside the stack) gives. Err: what is wrong.
+    pub(crate) fn stack_load(&self, at: StackAt, bytes: u32) -> Result<Value, &'static str> {
+        let first = at.off.rem_euclid(8) as u32;
+        match self.slot(at.frame.into(), slot_of(at.off)) {
             Slot::Spilled(value) if bytes == 8 => Ok(value),
             Slot::Spilled(Value::Scalar(scalar)) => {
                 let eight = Scalar::constant(u64::from(8 * first));
@@ -142,10 +190,11 @@ impl State {
         }
     }
 
-    /// Stores `value` of `bytes` (1, 2, 4 or 8, aligned, inside the stack) at `off`.
-    pub(crate) fn stack_store(&mut self, off: i64, bytes: u32, value: Value) {
+    /// Stores `value` of `bytes` (1, 2, 4 or 8, aligned, inside the stack).
+    pub(crate) fn stack_store(&mut self, at: StackAt, bytes: u32, value: Value) {
+        let StackAt { frame, off } = at;
         if bytes == 8 {
-            *self.slot_mut(slot_of(off)) = Slot::Spilled(value);
+            *self.slot_mut(frame.into(), slot_of(off)) = Slot::Spilled(value);
             return;
         }
         let scalar = match value {
@@ -154,7 +203,7 @@ impl State {
             _ => Scalar::UNKNOWN,
         };
         let first = off.rem_euclid(8) as usize;
-        let slot = self.slot_mut(slot_of(off));
+        let slot = self.slot_mut(frame.into(), slot_of(off));
         let mut all = bytes_of(*slot);
         for (index, byte) in all[first..first + bytes as usize].iter_mut().enumerate() {
             *byte = byte_of(scalar, index as u32);
@@ -162,10 +211,10 @@ impl State {
         *slot = Slot::Bytes(all);
     }
 
-    /// Forgets what the `bytes` at `off` held: they are initialised if `certain`, else as before.
-    pub(crate) fn stack_overwrite(&mut self, off: i64, bytes: i64, certain: bool) {
-        for at in off..off + bytes {
-            let slot = self.slot_mut(slot_of(at));
+    /// Forgets what the `bytes` from `from` on held: they are initialised if `certain`, else as before.
+    pub(crate) fn stack_overwrite(&mut self, from: StackAt, bytes: i64, certain: bool) {
+        for at in from.off..from.off + bytes {
+            let slot = self.slot_mut(from.frame.into(), slot_of(at));
             let mut all = bytes_of(*slot);
             let byte = &mut all[at.rem_euclid(8) as usize];
             if certain || *byte != Byte::Uninit {
@@ -175,16 +224,18 @@ impl State {
         }
     }
 
-    /// The first of `bytes` bytes at `off` that may not be read as a number.
-    pub(crate) fn stack_unreadable(&self, off: i64, bytes: i64) -> Option<i64> {
-        (off..off + bytes)
-            .find(|at| bytes_of(self.slot(slot_of(*at)))[at.rem_euclid(8) as usize] == Byte::Uninit)
+    /// Offset of the first of `bytes` bytes from `from` on that may not be read as a number.
+    pub(crate) fn stack_unreadable(&self, from: StackAt, bytes: i64) -> Option<i64> {
+        let slot = |at: i64| bytes_of(self.slot(from.frame.into(), slot_of(at)));
+        (from.off..from.off + bytes).find(|at| slot(*at)[at.rem_euclid(8) as usize] == Byte::Uninit)
     }
 
     /// A number that is equal for states that differ in nothing but ids, and seldom for others.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let registers = self.registers.iter().map(|value| fingerprint(*value));
-        let slots = self.stack.iter().map(|slot| match slot {
+        let kept = self.callers.iter().flat_map(|caller| &caller.kept);
+        let returns = self.callers.iter().map(|caller| caller.return_to as u64);
+        let registers = self.registers.iter().chain(kept).map(|value| fingerprint(*value)).chain(returns);
+        let slots = (0..=self.depth()).flat_map(|frame| self.stack_of(frame).iter()).map(|slot| match slot {
             Slot::Spilled(value) => fingerprint(*value),
             Slot::Bytes(all) => all.iter().fold(1, |sum, byte| match byte {
                 Byte::Uninit => mixed(sum, 256),
@@ -197,23 +248,33 @@ impl State {
         registers.chain(slots.filter(|slot| *slot != never_written)).fold(0, mixed)
     }
 
-    /// A state that holds both: numbers that differ become `unknown` or, at first, their hull. None where the
-    /// two differ in more than numbers.
-    pub(crate) fn join(&self, other: &State, unknown: bool) -> Option<State> {
-        if self.records != other.records {
+    /// A state that holds both. None where the two differ in more than `how` can join.
+    pub(crate) fn join(&self, other: &State, how: Join) -> Option<State> {
+        if self.records != other.records || !self.same_callers(other) {
             return None;
         }
         let mut joined = self.clone();
-        for (register, theirs) in joined.registers.iter_mut().zip(other.registers) {
-            *register = join_values(*register, theirs, unknown)?;
+        let mine = joined.callers.iter_mut().flat_map(|caller| &mut caller.kept);
+        let theirs = other.callers.iter().flat_map(|caller| &caller.kept);
+        let registers = joined.registers.iter_mut().zip(&other.registers);
+        for (register, theirs) in registers.chain(mine.zip(theirs)) {
+            *register = join_values(*register, *theirs, how)?;
         }
-        for slot in 0..self.stack.len().max(other.stack.len()) {
-            let slot_joined = join_slots(self.slot(slot), other.slot(slot), unknown)?;
-            if slot_joined != self.slot(slot) {
-                *joined.slot_mut(slot) = slot_joined;
+        for frame in 0..=self.depth() {
+            for slot in 0..self.stack_of(frame).len().max(other.stack_of(frame).len()) {
+                let mine = self.slot(frame, slot);
+                let slot_joined = join_slots(mine, other.slot(frame, slot), how)?;
+                if slot_joined != mine {
+                    *joined.slot_mut(frame, slot) = slot_joined;
+                }
             }
         }
         Some(joined)
+    }
+
+    fn same_callers(&self, other: &State) -> bool {
+        let returns = |state: &State| state.callers.iter().map(|caller| caller.return_to).collect::<Vec<_>>();
+        self.depth() == other.depth() && (self.depth() == 0 || returns(self) == returns(other))
     }
 }
 
@@ -225,7 +286,7 @@ fn fingerprint(value: Value) -> u64 {
     match value {
         Value::Uninit => 2,
         Value::Scalar(scalar) => number(3, scalar),
-        Value::Stack(off) => mixed(4, off as u64),
+        Value::Stack(at) => mixed(mixed(4, at.off as u64), at.frame.into()),
         Value::Context => 5,
         Value::Map(index) => mixed(6, index.into()),
         Value::Element { map, offset } => number(mixed(7, map.into()), offset),
@@ -240,21 +301,22 @@ fn mixed(sum: u64, next: u64) -> u64 {
     (sum.rotate_left(5) ^ next).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn join_values(mine: Value, theirs: Value, unknown: bool) -> Option<Value> {
+fn join_values(mine: Value, theirs: Value, how: Join) -> Option<Value> {
     match (mine, theirs) {
         _ if mine == theirs => Some(mine),
-        (Value::Scalar(_), Value::Scalar(_)) if unknown => Some(Value::Scalar(Scalar::UNKNOWN)),
+        (Value::Scalar(_), Value::Scalar(_)) if how != Join::Hull => Some(Value::Scalar(Scalar::UNKNOWN)),
         (Value::Scalar(mine), Value::Scalar(theirs)) => Some(Value::Scalar(mine.join(theirs))),
         // Nothing of it may be read afterwards; where something is, the exact run decides.
         (Value::Uninit, _) | (_, Value::Uninit) => Some(Value::Uninit),
+        _ if how == Join::Round => Some(Value::Uninit),
         _ => None,
     }
 }
 
-fn join_slots(mine: Slot, theirs: Slot, unknown: bool) -> Option<Slot> {
+fn join_slots(mine: Slot, theirs: Slot, how: Join) -> Option<Slot> {
     match (mine, theirs) {
         _ if mine == theirs => Some(mine),
-        (Slot::Spilled(mine), Slot::Spilled(theirs)) => join_values(mine, theirs, unknown).map(Slot::Spilled),
+        (Slot::Spilled(mine), Slot::Spilled(theirs)) => join_values(mine, theirs, how).map(Slot::Spilled),
         _ => {
             let mut all = bytes_of(mine);
             for (byte, theirs) in all.iter_mut().zip(bytes_of(theirs)) {
@@ -296,20 +358,34 @@ fn bits_of(bytes: &[Byte]) -> Option<Tnum> {
     })
 }
 
-/// Everything in `new` is in `old`, looking only at `places`.
-pub(crate) fn covers(old: &State, new: &State, places: Places) -> bool {
+/// Everything in `new` is in `old`, looking only at the `places` of each frame.
+pub(crate) fn covers(old: &State, new: &State, places: impl Fn(usize) -> FramePlaces) -> bool {
     let mut ids = Ids::default();
-    if old.records.len() != new.records.len() {
+    if old.records.len() != new.records.len() || !old.same_callers(new) {
         return false;
     }
-    let registers = (0..11).filter(|register| places & register_place(*register) != 0);
-    let mut pairs = registers.map(usize::from).map(|at| (old.registers[at], new.registers[at]));
+    let innermost = places(old.depth());
+    let registers = (0..11u8).filter(|register| innermost & register_place(*register) != 0).map(usize::from);
+    let mut pairs = registers.map(|at| (old.registers[at], new.registers[at]));
     if !pairs.all(|(old, new)| covers_value(old, new, &mut ids)) {
         return false;
     }
+    for (frame, (old, new)) in old.callers.iter().zip(&new.callers).enumerate() {
+        let kept = (6..10u8).zip(old.kept.into_iter().zip(new.kept));
+        let mut pairs = kept.filter(|(register, _)| places(frame) & register_place(*register) != 0);
+        if !pairs.all(|(_, (old, new))| covers_value(old, new, &mut ids)) {
+            return false;
+        }
+    }
+    (0..=old.depth()).all(|frame| covers_stack(old, new, frame, places(frame), &mut ids))
+}
+
+fn covers_stack(old: &State, new: &State, frame: usize, places: FramePlaces, ids: &mut Ids) -> bool {
     let slots = (0..(STACK_BYTES / 8) as usize).filter(|slot| places >> slot & 1 != 0);
-    let deepest = old.stack.len().max(new.stack.len());
-    slots.take_while(|slot| *slot < deepest).all(|slot| covers_slot(old.slot(slot), new.slot(slot), &mut ids))
+    let deepest = old.stack_of(frame).len().max(new.stack_of(frame).len());
+    slots
+        .take_while(|slot| *slot < deepest)
+        .all(|slot| covers_slot(old.slot(frame, slot), new.slot(frame, slot), ids))
 }
 
 fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {

@@ -8,9 +8,10 @@ use crate::decode::{Op, Operand};
 use crate::explore::{Next, Path, Walk};
 use crate::limits::POINTER_OFFSET_MAX;
 use crate::memory::{Access, Place};
+use crate::places::register_place;
 use crate::rejection::{Refusal, refuse};
 use crate::scalar::Scalar;
-use crate::state::{State, Value, register_place};
+use crate::state::{StackAt, State, Value};
 
 impl Walk<'_> {
     /// Does the instruction at `path.at`.
@@ -26,14 +27,23 @@ impl Walk<'_> {
                 write(path, dst, Value::Scalar(byte_order(number, bits, swap)));
             }
             Op::Load { dst, base, off, bytes, sign_extend } => {
-                let value = self.load(path, base, off, bytes)?;
+                let value = self.load(path, base, off, bytes, Access::Load)?;
                 let value = match value {
                     Value::Scalar(number) if sign_extend => Value::Scalar(number.sign_extended(8 * bytes)),
                     value => value,
                 };
                 write(path, dst, value);
             }
-            Op::Store { base, off, bytes, value } => self.store(path, base, off, bytes, value)?,
+            Op::LoadAcquire { dst, base, off, bytes } => {
+                let value = self.load(path, base, off, bytes, Access::Acquire)?;
+                write(path, dst, value);
+            }
+            Op::Store { base, off, bytes, value } => {
+                self.store(path, base, off, bytes, value, Access::Store)?
+            }
+            Op::StoreRelease { base, off, bytes, src } => {
+                self.store(path, base, off, bytes, Operand::Register(src), Access::Release)?
+            }
             Op::Atomic { base, off, bytes, src, operation } => {
                 self.atomic(path, base, off, bytes, src, operation)?
             }
@@ -47,8 +57,10 @@ impl Walk<'_> {
             Op::Branch { operation, wide, dst, src, target } => {
                 return self.branch(path, operation, wide, dst, src, target);
             }
+            Op::MayGoto { target } => return Ok(may_goto(path, target)),
             Op::Call { helper } => self.call(path, helper)?,
-            Op::Exit => return self.exit(path),
+            Op::CallLocal { target } => return Ok(self.enter(path, target)),
+            Op::Exit => return self.leave(path),
             Op::Second => unreachable!("no jump goes there, and the first slot steps over it"),
         }
         let wide = matches!(self.ops[path.at], Op::Constant { .. } | Op::Map { .. } | Op::MapValue { .. });
@@ -57,7 +69,7 @@ impl Walk<'_> {
 
     /// What `register` holds; it is initialised.
     pub(crate) fn value(&mut self, path: &Path, register: u8) -> Result<Value, Refusal> {
-        self.read(path, register_place(register));
+        self.read(path, path.state.depth(), register_place(register));
         match path.state.registers[usize::from(register)] {
             Value::Uninit if register <= 5 => {
                 refuse(format!("r{register} is read but holds nothing here (a call clears r1 to r5)"))
@@ -129,10 +141,10 @@ impl Walk<'_> {
             Ok(sum)
         };
         match pointer {
-            Value::Stack(off) => {
-                let sum = shift(Scalar::constant(off as u64))?;
+            Value::Stack(at) => {
+                let sum = shift(Scalar::constant(at.off as u64))?;
                 match sum.as_constant() {
-                    Some(off) => Ok(Value::Stack(off as i64)),
+                    Some(off) => Ok(Value::Stack(StackAt { off: off as i64, ..at })),
                     None => refuse(format!("a stack pointer is moved by {by}; only a constant is allowed")),
                 }
             }
@@ -145,9 +157,17 @@ impl Walk<'_> {
         }
     }
 
-    fn load(&mut self, path: &Path, base: u8, off: i16, bytes: u32) -> Result<Value, Refusal> {
-        match self.access(path, base, off, bytes, Access::Load)? {
-            Place::Stack(off) => self.load_stack(path, off, bytes),
+    /// `access`: a load, or one that acquires.
+    fn load(
+        &mut self,
+        path: &Path,
+        base: u8,
+        off: i16,
+        bytes: u32,
+        access: Access,
+    ) -> Result<Value, Refusal> {
+        match self.access(path, base, off, bytes, access)? {
+            Place::Stack(at) => self.load_stack(path, at, bytes),
             Place::Context(off) => {
                 self.context_reads |= 1 << (off / 8);
                 Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes)))
@@ -156,6 +176,7 @@ impl Walk<'_> {
         }
     }
 
+    /// `access`: a store, or one that releases.
     fn store(
         &mut self,
         path: &mut Path,
@@ -163,24 +184,21 @@ impl Walk<'_> {
         off: i16,
         bytes: u32,
         value: Operand,
+        access: Access,
     ) -> Result<(), Refusal> {
         let value = self.operand(path, value)?;
-        let place = self.access(path, base, off, bytes, Access::Store)?;
+        let place = self.access(path, base, off, bytes, access)?;
         match (place, value) {
-            (Place::Stack(off), Value::Scalar(_)) => self.store_stack(path, off, bytes, value),
-            (Place::Stack(off), _) if bytes == 8 => self.store_stack(path, off, bytes, value),
-            (_, Value::Scalar(_)) => {}
+            (Place::Stack(at), Value::Scalar(_)) => self.store_stack(path, at, bytes, value),
+            (Place::Stack(at), _) if bytes == 8 => self.store_stack(path, at, bytes, value),
+            (_, Value::Scalar(_)) => Ok(()),
             (Place::Stack(_), pointer) => {
-                return refuse(format!("only a part of {} is stored", self.describe(pointer)));
+                refuse(format!("only a part of {} is stored", self.describe(pointer)))
             }
             (_, pointer) => {
-                return refuse(format!(
-                    "{} is stored outside the stack, where it would leak",
-                    self.describe(pointer)
-                ));
+                refuse(format!("{} is stored outside the stack, where it would leak", self.describe(pointer)))
             }
         }
-        Ok(())
     }
 
     fn atomic(
@@ -197,14 +215,14 @@ impl Walk<'_> {
             self.number(path, 0)?;
         }
         let fetch = operation & atomic::FETCH != 0;
-        if let Place::Stack(off) = self.access(path, base, off, bytes, Access::Atomic { fetch })? {
-            match self.load_stack(path, off, bytes)? {
+        if let Place::Stack(at) = self.access(path, base, off, bytes, Access::Atomic { fetch })? {
+            match self.load_stack(path, at, bytes)? {
                 Value::Scalar(_) => {}
                 pointer => {
                     return refuse(format!("an atomic operation on {} in the stack", self.describe(pointer)));
                 }
             }
-            self.store_stack(path, off, bytes, Value::Scalar(Scalar::UNKNOWN));
+            self.store_stack(path, at, bytes, Value::Scalar(Scalar::UNKNOWN))?;
         }
         if fetch {
             let result = if operation == atomic::CMPXCHG { 0 } else { src };
@@ -298,7 +316,8 @@ impl Walk<'_> {
         }
     }
 
-    fn exit(&mut self, path: &Path) -> Result<Next, Refusal> {
+    /// The end of the program.
+    pub(crate) fn exit(&mut self, path: &Path) -> Result<Next, Refusal> {
         if let Value::Uninit = path.state.registers[0] {
             return refuse("r0 holds nothing at the exit");
         }
@@ -320,7 +339,7 @@ impl Walk<'_> {
         match value {
             Value::Uninit => "nothing".into(),
             Value::Scalar(number) => format!("a number ({number})"),
-            Value::Stack(off) => format!("a stack pointer (r10{})", signed(off)),
+            Value::Stack(at) => format!("a stack pointer (r10{})", signed(at.off)),
             Value::Context => "the context pointer".into(),
             Value::Map(index) => format!("the map {}", map(index)),
             Value::Element { map: index, offset } => {
@@ -347,7 +366,7 @@ pub(crate) fn signed(off: i64) -> String {
 
 pub(crate) fn write(path: &mut Path, register: u8, value: Value) {
     path.state.registers[usize::from(register)] = value;
-    path.written |= register_place(register);
+    path.written.add(path.state.depth(), register_place(register));
 }
 
 pub(crate) fn has_id(value: Value, wanted: u32) -> bool {
@@ -357,6 +376,13 @@ pub(crate) fn has_id(value: Value, wanted: u32) -> bool {
         }
         _ => false,
     }
+}
+
+/// On behind the instruction, one round fewer; the way to `target` waits.
+fn may_goto(path: &mut Path, target: usize) -> Next {
+    let waiting = Path { at: target, ..path.clone() };
+    path.passes += 1;
+    Next::Both(path.at + 1, Box::new(waiting))
 }
 
 /// `state` with what a comparison taught of its operands.

@@ -12,8 +12,18 @@ pub struct VerifiedProgram {
     pub(crate) insns: Arc<[Insn]>,
     pub(crate) maps: Arc<[MapSpec]>,
     pub(crate) facts: Vec<InsnFacts>,
-    pub(crate) stack_bytes: u32,
+    pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
+}
+
+/// A function of the program: itself, or what local calls enter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Function {
+    /// Its first slot; it ends where the next function begins. Jumps stay inside.
+    pub start: usize,
+    /// Deepest byte below its r10 that is touched, by it or through pointers that it gave to others, 0..=512, a
+    /// multiple of 8.
+    pub stack_bytes: u32,
 }
 
 /// What holds at one instruction on every path that reaches it. An engine may rely on each of these.
@@ -55,9 +65,15 @@ impl VerifiedProgram {
         &self.facts
     }
 
-    /// Deepest byte below r10 that the program touches, 0..=512, a multiple of 8.
+    /// The functions in the order of their slots; the first is the program itself. Calls among them are not
+    /// recursive, and nest 8 deep at most.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// Deepest byte below r10 that the program's own frame has touched, 0..=512, a multiple of 8.
     pub fn stack_bytes(&self) -> u32 {
-        self.stack_bytes
+        self.functions[0].stack_bytes
     }
 
     /// Bit n set: the 8-byte slot n of `pt_regs` (byte offset 8 n) may be read.

@@ -81,6 +81,33 @@ const SAFE: &[(&str, &str)] = &[
     (UNKNOWN, "r6 &= 63; r0 = 0; here: if r0 >= r6 goto +2; r0 += 1; goto here; exit"),
     (UNKNOWN, "r0 = 0; here: r6 >>= 1; if r6 == 0 goto +2; r0 += 1; goto here; exit"),
     ("r7 = 0", "here: r1 = map[@one][0] ll; r1 += r7; *(u8 *)(r1 + 0) = 1; r7 += 1; if r7 != 16 goto here; r0 = 0; exit"),
+    // Local calls: arguments, results, kept registers, the caller's stack, checked pointers.
+    ("r6 = 1", "r1 = 2; r2 = 3; call f; r0 += r6; exit; f: r6 = r1; r6 *= r2; r0 = r6; exit"),
+    ("r2 = r10; r2 += -16", "*(u64 *)(r10 - 16) = 1; r1 = 5; call f; r0 = *(u64 *)(r10 - 8); exit
+        f: r3 = *(u64 *)(r2 + 0); r3 += r1; *(u64 *)(r2 + 8) = r3; *(u64 *)(r10 - 8) = r2; r4 = *(u64 *)(r10 - 8)
+        r0 = *(u64 *)(r4 + 0); exit"),
+    ("", "call f; r0 = *(u64 *)(r0 + 0); exit; f: r0 = *(u64 *)(r1 + 0); r0 = r1; exit"),
+    (LOOKUP, "r6 = r0; r1 = r0; call f; r0 = 0; exit; f: r0 = 0; if r1 == 0 goto +1; r0 = *(u64 *)(r1 + 0); exit"),
+    (UNKNOWN, "r1 = r6; call f; r1 = r0; call f; r1 = map[@one][0] ll; r1 += r0; r0 = *(u8 *)(r1 + 0); exit
+        f: r0 = r1; r0 &= 7; exit"),
+    ("", "call f; r0 = 0; exit; f: call g; call g; r0 = 0; exit; g: call ktime_get_ns; exit"),
+    ("*(u64 *)(r10 - 256) = 0", "call f; exit; f: *(u64 *)(r10 - 256) = 0; r0 = 0; exit"),
+    ("", "call f; r6 = r0; call f; r0 += r6; exit; f: r0 = 0; here: r0 += 1; if r0 != 50 goto here; exit"),
+    // may_goto: rounds without an end of their own, and with one.
+    ("r0 = 0", "here: may_goto +2; r0 += 1; goto here; exit"),
+    ("r0 = 0", "may_goto +0; may_goto +1; r0 = 1; exit"),
+    ("r6 = 0", "r7 = 0; here: may_goto +6; if r6 >= 16 goto +5; r1 = map[@one][0] ll; r1 += r6; r6 += 1; goto here
+        r0 = 0; exit"),
+    (UNKNOWN, "r0 = 0; here: may_goto +4; if r6 == 0 goto +3; r6 >>= 1; r0 += 1; goto here; exit"),
+    ("r6 = 0", "here: may_goto +10; *(u64 *)(r10 - 8) = r6; r2 = r10; r2 += -8; r1 = map[@hash] ll; call 1; r6 += 1
+        if r0 == 0 goto here; r6 = *(u64 *)(r0 + 0); goto here; r0 = 0; exit"),
+    ("", "call f; exit; f: r0 = 0; here: may_goto +2; r0 += 1; goto here; exit"),
+    // Ordered accesses of every width.
+    (FOUND, "w1 = load_acquire((u8 *)(r0 + 1)); w1 = load_acquire((u16 *)(r0 + 2)); w1 = load_acquire((u32 *)(r0 + 4))
+        r1 = load_acquire((u64 *)(r0 + 8)); store_release((u8 *)(r0 + 1), w1); store_release((u16 *)(r0 + 2), w1)
+        store_release((u32 *)(r0 + 4), w1); store_release((u64 *)(r0 + 8), r1); r0 = 0; exit"),
+    ("r2 = 7", "store_release((u64 *)(r10 - 8), r2); w0 = load_acquire((u8 *)(r10 - 8)); exit"),
+    ("", "store_release((u64 *)(r10 - 8), r10); r2 = load_acquire((u64 *)(r10 - 8)); *(u64 *)(r2 - 16) = 1; r0 = 0; exit"),
     // Paths that meet with the same, with less and with more known.
     (UNKNOWN, "r7 = 1; if r6 == 0 goto +1; r7 = 2; r0 = r7; exit"),
     (UNKNOWN, "if r6 == 0 goto +1; *(u64 *)(r10 - 8) = 1; *(u64 *)(r10 - 8) = 2; r0 = *(u64 *)(r10 - 8); exit"),
@@ -145,6 +172,30 @@ fn stack_and_context_are_measured() {
     check("r1 = r10; r1 += -40; r2 = 16; call get_current_comm; r0 = 0; exit", 40, 0);
     // A path that cannot be gone counts for nothing.
     check("r0 = 0; if r0 == 0 goto +2; r0 = *(u64 *)(r1 + 8); *(u64 *)(r10 - 8) = 0; exit", 0, 0);
+}
+
+#[test]
+fn functions_are_measured() {
+    let program = accepted(
+        "*(u64 *)(r10 - 16) = 0; r1 = r10; call f; exit; call h; exit; f: *(u64 *)(r10 - 24) = 0; *(u64 *)(r1 - 40) = 0; call g; exit
+         g: r0 = 0; exit; h: *(u64 *)(r10 - 512) = 0; exit",
+    );
+    // What is never reached uses nothing.
+    let functions: Vec<_> = program.functions().iter().map(|it| (it.start, it.stack_bytes)).collect();
+    assert_eq!(functions, [(0, 40), (6, 24), (10, 0), (12, 0)]);
+    assert!(!program.facts()[12].reachable && program.facts()[10].reachable);
+    assert_eq!(accepted("r0 = 0; exit").functions().len(), 1);
+}
+
+/// A path is dropped for one with fewer rounds behind it only where both went on through `may_goto`.
+#[test]
+fn paths_through_calls_meet_again() {
+    let diamonds: String =
+        (0..30).map(|bit| format!("if r6 & {:#x} goto +1\nr7 = {bit}\n", 1u32 << bit)).collect();
+    let calls = "r1 = 1\ncall f\n".repeat(20);
+    accepted(&format!(
+        "{UNKNOWN}; r7 = 0\n{diamonds}{calls}r0 = 0; exit; f: r0 = r1; r1 = 2; if r0 == 5 goto +0; exit"
+    ));
 }
 
 #[test]

@@ -4,8 +4,10 @@
 mod generate;
 mod worlds;
 
+use weir_ebpf::insn::pseudo::LOCAL;
+use weir_ebpf::insn::{MAY_GOTO, class, jmp};
 use weir_ebpf::{Insn, MapKind, MapSpec, Object, asm};
-use weir_verifier::{Limits, verify};
+use weir_verifier::{Limits, VerifiedProgram, verify};
 
 use crate::generate::{MAPS, program};
 use crate::worlds::{Random, Worlds};
@@ -16,6 +18,8 @@ const PROGRAMS: usize = 30_000;
 const RUNS: usize = 4;
 /// Fewer accepted programs than this would say that the generator has lost its aim.
 const ACCEPTED_MIN: usize = PROGRAMS / 6;
+/// The same for accepted programs with local calls, and with `may_goto`.
+const WITH_CALLS_MIN: usize = PROGRAMS / 40;
 
 #[test]
 fn accepted_programs_stay_inside() {
@@ -24,12 +28,15 @@ fn accepted_programs_stay_inside() {
     // Some rejections would take the whole budget; the result does not depend on it.
     let limits = Limits { explored_insns_max: 20_000, ..Limits::default() };
     let mut random = Random(2026);
-    let mut accepted = 0;
+    let (mut accepted, mut with_calls, mut with_rounds) = (0, 0, 0);
     for _ in 0..PROGRAMS {
         let snippets = 2 + random.below(14);
         let object = program(&mut random, snippets);
         let Ok(verified) = verify(&object.programs[0], &object.maps, &limits) else { continue };
         accepted += 1;
+        with_calls +=
+            usize::from(does(&verified, |insn| insn.opcode == class::JMP | jmp::CALL && insn.src == LOCAL));
+        with_rounds += usize::from(does(&verified, |insn| insn.opcode == MAY_GOTO));
         for _ in 0..RUNS {
             let frame = random.frame();
             let text = || asm::print(&object);
@@ -38,8 +45,16 @@ fn accepted_programs_stay_inside() {
             assert_eq!(here, with_facts, "a fact does not hold\n{}", text());
         }
     }
-    eprintln!("{accepted} of {PROGRAMS} random programs accepted");
+    eprintln!(
+        "{accepted} of {PROGRAMS} accepted, {with_calls} with local calls, {with_rounds} with may_goto"
+    );
     assert!(accepted >= ACCEPTED_MIN, "only {accepted} of {PROGRAMS} random programs were accepted");
+    assert!(with_calls >= WITH_CALLS_MIN && with_rounds >= WITH_CALLS_MIN, "{with_calls}, {with_rounds}");
+}
+
+/// Some path of the program comes to an instruction that is `wanted`.
+fn does(program: &VerifiedProgram, wanted: impl Fn(&Insn) -> bool) -> bool {
+    program.insns().iter().zip(program.facts()).any(|(insn, facts)| facts.reachable && wanted(insn))
 }
 
 /// Bytes from anywhere are judged: no panic, no hang.

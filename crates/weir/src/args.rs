@@ -81,7 +81,7 @@ pub(crate) struct Trace {
     #[arg(short = 'c', long = "cmd", value_name = "COMMAND", conflicts_with = "pids", value_parser = split_command)]
     pub(crate) run: Option<CommandLine>,
 
-    /// Trace this process; may be repeated, or a list: -p 17,18
+    /// Trace this process (one in this version)
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',',
           value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pids: Vec<i32>,
@@ -98,7 +98,7 @@ pub(crate) struct Trace {
     #[arg(short = 'q', long = "quiet", conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Say what is done, and what each probe cost
+    /// Name each function that is not probed, with the reason
     #[arg(short = 'v', long = "verbose")]
     pub(crate) verbose: bool,
 

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use weir_probe::Refusal;
 use weir_source::{Diagnostic, SourceFile};
 
@@ -50,8 +51,9 @@ impl From<weir_probe::Error> for Failure {
     fn from(error: weir_probe::Error) -> Failure {
         use weir_probe::Error;
         match error {
-            Error::Symbols(_) | Error::NotProbed { .. } => Failure::Refused(error.into()),
-            other => Failure::Machine(other.into()),
+            // The text has the cause in it already; a chain would say it twice.
+            Error::Symbols(_) | Error::NotProbed { .. } => Failure::Refused(anyhow!("{error}")),
+            other => Failure::Machine(anyhow!("{other}")),
         }
     }
 }

@@ -9,12 +9,14 @@ mod bpf;
 mod doctor;
 mod failure;
 mod manage;
+mod print;
 mod report;
 mod session;
 
 use std::process::ExitCode;
 
 use crate::args::{Args, Command};
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let args = match Args::parse_from_command_line(std::env::args_os()) {
@@ -30,18 +32,15 @@ fn main() -> ExitCode {
         }
         Command::Ps => manage::ps().unwrap_or_else(|failure| failure.report(None)),
         Command::Detach(detach) => manage::detach(&detach).unwrap_or_else(|failure| failure.report(None)),
-        Command::Doctor => doctor(),
+        Command::Doctor => doctor().unwrap_or_else(|failure| failure.report(None)),
     }
 }
 
 /// Prints what this machine allows; 3 if something that weir needs is missing.
-fn doctor() -> ExitCode {
+fn doctor() -> Result<ExitCode, Failure> {
     let checks = doctor::checks(&doctor::Facts::gather());
-    for check in &checks {
-        println!("{check}");
-    }
-    match checks.iter().any(|check| check.verdict == doctor::Verdict::No) {
-        true => ExitCode::from(3),
-        false => ExitCode::SUCCESS,
-    }
+    let lines: String = checks.iter().map(|check| format!("{check}\n")).collect();
+    let printed = print::print(&lines)?;
+    let is_fit = checks.iter().all(|check| check.verdict != doctor::Verdict::No);
+    Ok(if is_fit { printed } else { ExitCode::from(3) })
 }

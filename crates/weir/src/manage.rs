@@ -7,23 +7,26 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use nix::time::{ClockId, clock_gettime};
-use weir_probe::Error;
+use weir_probe::Report;
 use weir_probe::scan::{self, Probed};
 
 use crate::args;
 use crate::failure::Failure;
+use crate::print::print;
 
 /// The table of `weir ps`, one line a traced process.
 pub(crate) fn ps() -> Result<ExitCode, Failure> {
     let found = scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
-    println!(
-        "{:>7} {:<15} {:>7} {:<10} {:>8} {:>6}  PROBES",
+    let mut table = format!(
+        "{:>7} {:<15} {:>7} {:<10} {:>8} {:>6}  PROBES\n",
         "PID", "COMMAND", "WEIR", "USER", "AGE", "SITES"
     );
-    for probed in &found {
-        println!("{}", line(probed));
+    // weir itself has the segment mapped too.
+    for probed in found.iter().filter(|probed| probed.identity.controller_pid != probed.pid as u32) {
+        table += &line(probed);
+        table += "\n";
     }
-    Ok(ExitCode::SUCCESS)
+    print(&table)
 }
 
 fn line(probed: &Probed) -> String {
@@ -61,43 +64,56 @@ fn age(started_ns: u64) -> String {
 
 /// Restores processes whose weir is gone.
 pub(crate) fn detach(args: &args::Detach) -> Result<ExitCode, Failure> {
+    let found = scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
+    let is_running = |probed: &&Probed| probed.controller_alive && !probed.is_inherited();
+    let mut failed = None;
     let pids = match args.all {
-        true => {
-            let found =
-                scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
-            found.iter().map(|probed| probed.pid).collect()
-        }
+        // Those whose weir runs are left to it.
+        true => found.iter().filter(|probed| !probed.controller_alive).map(|probed| probed.pid).collect(),
         false => args.pids.clone(),
     };
+    let mut out = String::new();
     if pids.is_empty() {
-        println!("no process is traced");
+        out += "no process has probes of a weir that is gone\n";
     }
-    let mut failed = None;
     for pid in pids {
-        match detach_one(pid) {
-            Ok(()) => {}
-            Err(error) => {
-                eprintln!("weir: {error}");
-                failed = Some(Failure::from(error));
+        let done = match found.iter().filter(is_running).find(|probed| probed.pid == pid) {
+            Some(probed) => Err(Failure::Refused(anyhow!(
+                "process {pid} is traced by weir (process {}), which still runs: end that one, with Ctrl-C or SIGINT",
+                probed.identity.controller_pid
+            ))),
+            None => {
+                weir_probe::restore::detach(pid).map(|report| describe(pid, &report)).map_err(Failure::from)
+            }
+        };
+        match done {
+            Ok(text) => out += &text,
+            Err(failure) => {
+                failure.report(None);
+                failed = Some(failure);
             }
         }
     }
-    Ok(match failed {
-        None => ExitCode::SUCCESS,
-        Some(failure) => failure.code(),
-    })
+    let printed = print(&out)?;
+    Ok(failed.map_or(printed, |failure| failure.code()))
 }
 
-fn detach_one(pid: i32) -> Result<(), Error> {
-    let report = weir_probe::restore::detach(pid)?;
-    match report.replaced {
-        true => println!("process {pid}: nothing to restore, it has executed another program"),
-        false => println!("process {pid}: {} functions restored", report.restored),
-    }
+fn describe(pid: i32, report: &Report) -> String {
+    let mut text = match report.replaced {
+        true => format!("process {pid}: nothing to restore, it has executed another program\n"),
+        false => format!("process {pid}: {} functions restored\n", report.restored),
+    };
     for address in &report.foreign {
-        println!("process {pid}: text at {address:#x} was changed by somebody else; it was left alone");
+        text +=
+            &format!("process {pid}: text at {address:#x} was changed by somebody else; it was left alone\n");
     }
-    Ok(())
+    if report.left_mapped {
+        text += &format!(
+            "process {pid}: a thread may still return into weir's code, which stays mapped; `weir detach -p {pid}` \
+             later takes it out\n"
+        );
+    }
+    text
 }
 
 #[cfg(test)]

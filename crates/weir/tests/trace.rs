@@ -303,3 +303,33 @@ fn weir_text_is_patched(pid: u32, path: &Path, function: &str) -> bool {
     std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, at.0).is_ok()
         && Some(&bytes[..]) != binary.bytes(function.address, bytes.len())
 }
+
+#[test]
+fn output_goes_on_after_a_burst_that_the_ring_could_not_hold() {
+    let source = r#"
+        #include <unistd.h>
+        volatile long seen;
+        __attribute__((noinline)) void foo(long n, const char *s) { seen = n; __asm__ volatile("" :: "r"(s)); }
+        int main(void) {
+            for (long n = 0; n < 5000; n++) foo(n, "burst");
+            usleep(200000);
+            for (long n = 5000; n < 5050; n++) { foo(n, "slow"); usleep(2000); }
+            return 0;
+        }
+    "#;
+    let path = target::build("burst", target::Source::Text(source), &["-O1"]);
+    let script = format!(
+        "uprobe:{}:foo {{ @all = count(); printf(\"%d %s\\n\", arg0, str(arg1)); }} END {{ printf(\"end\\n\"); }}",
+        path.display()
+    );
+    let (_, text) = trace("burst", &script, &path.display().to_string());
+    let lines = |word: &str| text.lines().filter(|line| line.ends_with(word)).count();
+    let lost: usize = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("Lost ")?.strip_suffix(" events")?.parse::<usize>().ok())
+        .sum();
+    assert_eq!(lines(" slow"), 50, "{text}");
+    assert_eq!(lines(" burst") + lost, 5000, "{text}");
+    assert!(lines("end") == 1 && lines(" burst") > 0, "{text}");
+    assert_eq!(number(&text, "@all"), 5050);
+}

@@ -1,6 +1,6 @@
 //! Chart: figures as an SVG of bars, one block a case, lengths on a logarithmic scale with the interval drawn in.
 //!
-//! Values at or below zero have no bar on such a scale; their number stands alone.
+//! Values that print as zero, or below it, have no bar on such a scale; their number stands alone.
 
 use crate::bench::figures::{Figure, Figures, rounded};
 
@@ -8,12 +8,15 @@ const LINE_HEIGHT: f64 = 18.0;
 const NAME_WIDTH: f64 = 110.0;
 const BAR_WIDTH: f64 = 420.0;
 const NUMBER_WIDTH: f64 = 150.0;
+/// Below this a figure prints as 0.000.
+const SHOWN_MIN: f64 = 0.0005;
+const LEGEND: &str = "lengths are logarithmic, each case on its own scale; black lines are 95 % intervals";
 
 pub(super) fn svg(title: &str, figures: &Figures) -> String {
     let blocks: Vec<(&str, Vec<(&str, &Figure)>)> =
         figures.cases().into_iter().map(|case| (case, bars_of(figures, case))).collect();
     let lines: usize = blocks.iter().map(|(_, bars)| bars.len() + 2).sum();
-    let height = LINE_HEIGHT * (lines as f64 + 2.0);
+    let height = LINE_HEIGHT * (lines as f64 + 3.0);
     let width = NAME_WIDTH + BAR_WIDTH + NUMBER_WIDTH;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -22,6 +25,8 @@ pub(super) fn svg(title: &str, figures: &Figures) -> String {
     );
     let mut y = LINE_HEIGHT;
     svg += &text(8.0, y, "bold", title);
+    y += LINE_HEIGHT;
+    svg += &text(8.0, y, "normal", LEGEND);
     for (case, bars) in &blocks {
         y += LINE_HEIGHT * 1.5;
         svg += &text(8.0, y, "bold", case);
@@ -47,7 +52,8 @@ struct Scale {
 
 impl Scale {
     fn over(bars: &[(&str, &Figure)]) -> Scale {
-        let values = || bars.iter().map(|(_, figure)| figure.summary.median).filter(|value| *value > 0.0);
+        let values =
+            || bars.iter().map(|(_, figure)| figure.summary.median).filter(|value| *value >= SHOWN_MIN);
         let high = bars.iter().map(|(_, figure)| figure.summary.high).fold(f64::MIN_POSITIVE, f64::max);
         let low = values().fold(high, f64::min) / 10.0;
         Scale { low, high }
@@ -69,7 +75,8 @@ fn bar(y: f64, subject: &str, figure: &Figure, scale: &Scale) -> String {
     let top = y - LINE_HEIGHT + 6.0;
     let centre = y - LINE_HEIGHT / 2.0 + 3.0;
     let mut svg = text(16.0, y, "normal", subject);
-    if summary.median > 0.0 {
+    let is_shown = summary.median >= SHOWN_MIN;
+    if is_shown {
         svg += &format!(
             "<rect x=\"{NAME_WIDTH}\" y=\"{top:.1}\" width=\"{middle:.1}\" height=\"12\" fill=\"{colour}\"/>\n\
              <line x1=\"{:.1}\" y1=\"{centre:.1}\" x2=\"{:.1}\" y2=\"{centre:.1}\" stroke=\"black\"/>\n",
@@ -78,7 +85,8 @@ fn bar(y: f64, subject: &str, figure: &Figure, scale: &Scale) -> String {
         );
     }
     let number = format!("{} {}", rounded(summary.median), figure.unit);
-    svg + &text(NAME_WIDTH + high.max(middle) + 6.0, y, "normal", &number)
+    let end = if is_shown { high.max(middle) } else { 0.0 };
+    svg + &text(NAME_WIDTH + end + 6.0, y, "normal", &number)
 }
 
 fn text(x: f64, y: f64, weight: &str, text: &str) -> String {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::asm::line::{Line, Token};
-use crate::asm::{ALU_OPERATORS, ATOMICS, AsmError, COMPARISONS, MAY_GOTO, WIDTHS};
-use crate::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
+use crate::asm::{ALU_OPERATORS, ATOMICS, AsmError, COMPARISONS, LOAD_ACQUIRE, STORE_RELEASE, WIDTHS};
+use crate::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
 use crate::{Insn, MapKind, MapSpec, Object, Program, ProgramKind, helper};
 
 /// The object that `text` writes down (see the [module](crate::asm) for the syntax).
@@ -119,11 +119,13 @@ impl Reader {
     fn end_program(&mut self) -> Result<(), AsmError> {
         for (slot, line, label) in std::mem::take(&mut self.pending) {
             let error = |message| AsmError { line, message };
-            let Some(&target) = self.labels.get(&label) else {
-                return Err(error(format!("label `{label}` is not defined in this program")));
+            let target = self.labels.get(&label).copied();
+            let insn = &mut self.current().insns[slot];
+            let Some(target) = target else {
+                let what = if is_call(*insn) { "no helper is called so, and " } else { "" };
+                return Err(error(format!("{what}label `{label}` is not defined in this program")));
             };
             let distance = target as i64 - slot as i64 - 1;
-            let insn = &mut self.current().insns[slot];
             set_distance(insn, distance).map_err(error)?;
         }
         self.labels.clear();
@@ -142,12 +144,13 @@ impl Reader {
                     one(Insn::from_bytes(bits.to_le_bytes()))
                 }
                 "exit" => one(Insn { opcode: class::JMP | jmp::EXIT, ..Insn::default() }),
-                "call" => one(call(line)?),
+                "call" => call(line),
                 "goto" => jump(line, class::JMP | jmp::JA),
                 "gotol" => jump(line, class::JMP32 | jmp::JA),
                 "may_goto" => jump(line, MAY_GOTO),
                 "if" => condition(line),
                 "lock" => one(lock(line)?),
+                STORE_RELEASE => one(store_release(line)?),
                 _ => {
                     let dst = as_register(word).ok_or_else(|| format!("`{word}` begins no instruction"))?;
                     self.assignment(line, dst)
@@ -355,10 +358,45 @@ fn lock(line: &mut Line) -> Result<Insn> {
     Ok(Insn { opcode: class::STX | mode::ATOMIC | bits, dst, src: src.number, off, imm })
 }
 
+/// `(u8 *)(r1 + 0x0))`, after `w0 = load_acquire(`.
+fn load_acquire(line: &mut Line, result: Register) -> Result<Insn> {
+    let bits = unsigned_pointer_type(line)?;
+    let (src, off) = address(line, true)?;
+    line.punct(")")?;
+    half_unless_wide(result, bits)?;
+    let opcode = class::STX | mode::ATOMIC | bits;
+    Ok(Insn { opcode, dst: result.number, src, off, imm: atomic::LOAD_ACQUIRE })
+}
+
+/// `((u8 *)(r1 + 0x0), w2)`, after `store_release`.
+fn store_release(line: &mut Line) -> Result<Insn> {
+    line.punct("(")?;
+    let bits = unsigned_pointer_type(line)?;
+    let (dst, off) = address(line, true)?;
+    line.punct(",")?;
+    let src = line.register()?;
+    half_unless_wide(src, bits)?;
+    line.punct(")")?;
+    let opcode = class::STX | mode::ATOMIC | bits;
+    Ok(Insn { opcode, dst, src: src.number, off, imm: atomic::STORE_RELEASE })
+}
+
+/// Ordered accesses below 64 bits name a w register, those of 64 bits an r register.
+fn half_unless_wide(register: Register, bits: u8) -> Result<()> {
+    let letter = if bits == size::DW { 'r' } else { 'w' };
+    if register.letter == letter {
+        return Ok(());
+    }
+    Err(format!("`{}{}` has not the width of the memory", register.letter, register.number))
+}
+
 /// `atomic_fetch_add((u64 *)(r1 + 0x0), r0)`, `xchg_64(r1 + 0x0, r0)` or `cmpxchg_64(r1 + 0x0, r0, r2)`.
 fn fetch(line: &mut Line, result: Register, name: &str) -> Result<Insn> {
     line.next += 1;
     line.punct("(")?;
+    if name == LOAD_ACQUIRE {
+        return load_acquire(line, result);
+    }
     let exchange = match name {
         "xchg_64" => Some((size::DW, atomic::XCHG)),
         "xchg32_32" => Some((size::W, atomic::XCHG)),
@@ -400,21 +438,24 @@ fn atomic_operand(line: &mut Line, bits: u8) -> Result<u8> {
     Ok(register.number)
 }
 
-/// `0x1`, `name`, `pc+0x5` or `btf 0x5`, after `call`.
-fn call(line: &mut Line) -> Result<Insn> {
+/// `0x1`, `name`, `pc+0x5` or `btf 0x5`, after `call`. A name that is no helper's is a label: a function's.
+fn call(line: &mut Line) -> Result<(Vec<Insn>, Option<String>)> {
     let insn = |src, imm| Insn { opcode: class::JMP | jmp::CALL, src, imm, ..Insn::default() };
+    let one = |insn| Ok((vec![insn], None));
     if line.take_word("pc") {
-        return Ok(insn(pseudo::LOCAL, as_i32(line.signed("a distance")?)?));
+        return one(insn(pseudo::LOCAL, as_i32(line.signed("a distance")?)?));
     }
     if line.take_word("btf") {
-        return Ok(insn(2, as_i32(line.signed("a BTF id")?)?));
+        return one(insn(pseudo::KERNEL, as_i32(line.signed("a BTF id")?)?));
     }
     if let Some(Token::Word(_)) = line.peek() {
-        let name = line.any_word("a helper")?;
-        let proto = helper::by_name(&name).ok_or_else(|| format!("no helper is named `{name}`"))?;
-        return Ok(insn(pseudo::HELPER, proto.id));
+        let name = line.any_word("a helper or a label")?;
+        return match helper::by_name(&name) {
+            Some(proto) => one(insn(pseudo::HELPER, proto.id)),
+            None => Ok((vec![insn(pseudo::LOCAL, 0)], Some(name))),
+        };
     }
-    Ok(insn(pseudo::HELPER, as_i32(line.signed("a helper")?)?))
+    one(insn(pseudo::HELPER, as_i32(line.signed("a helper")?)?))
 }
 
 /// `r1 == r2 goto +0x5`, after `if`.
@@ -467,9 +508,13 @@ fn target(line: &mut Line) -> Result<Target> {
     Ok(target)
 }
 
-/// Only the long jump has a 32-bit distance, in `imm`.
+fn is_call(insn: Insn) -> bool {
+    insn.opcode == class::JMP | jmp::CALL
+}
+
+/// Only the long jump and a call have a 32-bit distance, in `imm`.
 fn set_distance(insn: &mut Insn, distance: i64) -> Result<()> {
-    if insn.opcode == class::JMP32 | jmp::JA {
+    if insn.opcode == class::JMP32 | jmp::JA || is_call(*insn) {
         insn.imm = as_i32(distance.into())?;
     } else {
         insn.off =

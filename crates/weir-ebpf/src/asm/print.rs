@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::asm::{ALU_OPERATORS, ATOMICS, COMPARISONS, MAY_GOTO, WIDTHS};
-use crate::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
+use crate::asm::{ALU_OPERATORS, ATOMICS, COMPARISONS, LOAD_ACQUIRE, STORE_RELEASE, WIDTHS};
+use crate::insn::{MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
 use crate::{Insn, MapSpec, Object, helper};
 
 /// The text of a whole object.
@@ -154,7 +154,7 @@ fn call(src: u8, imm: i32) -> Option<String> {
             Some(format!("call {}{comment}", hex(imm.into())))
         }
         pseudo::LOCAL => Some(format!("call pc{}", distance(imm.into()))),
-        2 => Some(format!("call btf {}", hex(imm.into()))),
+        pseudo::KERNEL => Some(format!("call btf {}", hex(imm.into()))),
         _ => None,
     }
 }
@@ -189,6 +189,14 @@ fn access(insn: Insn) -> Option<String> {
         (class::STX, mode::MEM) if imm == 0 => {
             Some(format!("*({unsigned} *)({}) = {}", address(dst, off)?, register('r', src)?))
         }
+        (class::STX, mode::ATOMIC) if imm == atomic::LOAD_ACQUIRE => {
+            let target = register(half_letter(bits), dst)?;
+            Some(format!("{target} = {LOAD_ACQUIRE}(({unsigned} *)({}))", address(src, off)?))
+        }
+        (class::STX, mode::ATOMIC) if imm == atomic::STORE_RELEASE => {
+            let value = register(half_letter(bits), src)?;
+            Some(format!("{STORE_RELEASE}(({unsigned} *)({}), {value})", address(dst, off)?))
+        }
         (class::STX, mode::ATOMIC) if matches!(bits, size::W | size::DW) => atomically(insn, unsigned),
         _ => None,
     }
@@ -209,6 +217,11 @@ fn atomically(insn: Insn, width: &str) -> Option<String> {
             })
         }
     }
+}
+
+/// Ordered accesses below 64 bits name the lower half of their register.
+fn half_letter(bits: u8) -> char {
+    if bits == size::DW { 'r' } else { 'w' }
 }
 
 fn register(letter: char, number: u8) -> Option<String> {

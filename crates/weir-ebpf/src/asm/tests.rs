@@ -94,6 +94,14 @@ fn instructions_print_as_they_parse() {
         "goto -0x1",
         "gotol +0x7fffffff",
         "may_goto +0x1",
+        "w1 = load_acquire((u8 *)(r2 + 0x1))",
+        "w1 = load_acquire((u16 *)(r2 - 0x2))",
+        "w1 = load_acquire((u32 *)(r2 + 0x0))",
+        "r1 = load_acquire((u64 *)(r10 - 0x8))",
+        "store_release((u8 *)(r2 + 0x1), w1)",
+        "store_release((u16 *)(r2 - 0x2), w1)",
+        "store_release((u32 *)(r2 + 0x0), w1)",
+        "store_release((u64 *)(r10 - 0x8), r1)",
         "call 0x1 ; map_lookup_elem",
         "call 0x7fff",
         "call -0x1",
@@ -115,6 +123,10 @@ fn encodings_are_those_of_the_rfc() {
     bytes([0x15, 0x00, 0x05, 0, 0, 0, 0, 0], "if r0 == 0x0 goto +0x5");
     bytes([0xdb, 0x10, 0, 0, 0, 0, 0, 0], "lock *(u64 *)(r0 + 0x0) += r1");
     bytes([0xdb, 0x01, 0, 0, 1, 0, 0, 0], "r0 = atomic_fetch_add((u64 *)(r1 + 0x0), r0)");
+    bytes([0xd3, 0x12, 0, 0, 0, 1, 0, 0], "w2 = load_acquire((u8 *)(r1 + 0x0))");
+    bytes([0xdb, 0x12, 8, 0, 0x10, 1, 0, 0], "store_release((u64 *)(r2 + 0x8), r1)");
+    bytes([0xe5, 0, 1, 0, 0, 0, 0, 0], "may_goto +0x1");
+    bytes([0x85, 0x10, 0, 0, 5, 0, 0, 0], "call pc+0x5");
     bytes([0x37, 0x01, 1, 0, 4, 0, 0, 0], "r1 s/= 0x4");
     bytes([0xbf, 0x21, 8, 0, 0, 0, 0, 0], "r1 = (s8)r2");
     bytes([0x91, 0x21, 0, 0, 0, 0, 0, 0], "r1 = *(s8 *)(r2 + 0x0)");
@@ -132,6 +144,7 @@ fn input_may_be_freer_than_output() {
     means("goto next\nnext: exit", "goto +0x0");
     means("here: goto here", "goto -0x1");
     means("r1 = 0xffffffffffffffff ll", "r1 = -0x1 ll");
+    means("call next\nexit\nnext: exit", "call pc+0x1");
     means("call map_update_elem", "call 0x2 ; map_update_elem");
     means("w1 = *(u32 *)(r2 + 0)", "r1 = *(u32 *)(r2 + 0x0)");
     means("lock *(u32 *)(r2 + 0) += r1", "lock *(u32 *)(r2 + 0x0) += w1");
@@ -159,6 +172,11 @@ fn bad_text_is_refused_with_its_line() {
     refused("lock *(u8 *)(r1 + 0) += r1", 2, "32 or 64");
     refused("r1 = *(u8 *)(r1 + 0x8000)", 2, "16 bits");
     refused("r1 = cmpxchg_64(r1 + 0x0, r1, r2)", 2, "result");
+    refused("r1 = load_acquire((u8 *)(r2 + 0))", 2, "not the width");
+    refused("w1 = load_acquire((u64 *)(r2 + 0))", 2, "not the width");
+    refused("r1 = load_acquire((s64 *)(r2 + 0))", 2, "unsigned");
+    refused("store_release((u32 *)(r2 + 0), r1)", 2, "not the width");
+    refused("store_release((u32 *)(r2 + 0) w1)", 2, "should be");
     refused("r1 = be16 r2", 2, "again");
     refused("r1 = be17 r1", 2, "16, 32 or 64");
     refused("r1 = map[@none] ll", 2, "no map");
@@ -167,7 +185,7 @@ fn bad_text_is_refused_with_its_line() {
     refused("r1 = 99999999999999999999", 2, "no number");
     refused("é", 2, "no meaning");
     refused("call nothing", 2, "no helper");
-    refused("call callx r1", 2, "no helper");
+    refused("call callx r1", 2, "left over");
     refused("map @m heap key 1 value 1 entries 1", 2, "no map kind");
     refused("map @m hash key 1 value 1", 2, "line ends");
     refused("program \"q\" kprobe", 2, "no program kind");

@@ -29,6 +29,8 @@ enum Kind {
     Lane,
     Context,
     Record,
+    /// Into the caller's stack.
+    Outer,
 }
 
 struct Writer<'a> {
@@ -37,30 +39,39 @@ struct Writer<'a> {
     lines: Vec<String>,
     labels: usize,
     open_labels: Vec<(usize, usize)>,
+    /// The function being written, if not the program itself.
+    function: Option<usize>,
+    /// Bit n: something calls function n.
+    called_functions: u32,
 }
+
+/// Functions that a program may have.
+const FUNCTIONS: usize = 3;
 
 /// The text of a random program of about `snippets` snippets.
 pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
     let mut kinds = [Kind::Nothing; 11];
     (kinds[1], kinds[10]) = (Kind::Context, Kind::Stack);
-    let mut writer = Writer { random, kinds, lines: Vec::new(), labels: 0, open_labels: Vec::new() };
+    let mut writer = Writer {
+        random,
+        kinds,
+        lines: Vec::new(),
+        labels: 0,
+        open_labels: Vec::new(),
+        function: None,
+        called_functions: 0,
+    };
     writer.line("r6 = r1");
     writer.kinds[6] = Kind::Context;
-    for slot in 1..=6 {
-        let value = writer.random.number() as i32;
-        writer.line(&format!("*(u64 *)(r10 - {}) = {value}", slot * 8));
+    writer.fill_stack();
+    writer.body(snippets);
+    // Functions call later ones, but for a few that are recursive on purpose.
+    let mut written = 0;
+    while writer.called_functions != written {
+        let function = (writer.called_functions & !written).trailing_zeros();
+        written |= 1 << function;
+        writer.function(function as usize);
     }
-    for _ in 0..snippets {
-        writer.snippet();
-        writer.close_labels();
-    }
-    while !writer.open_labels.is_empty() {
-        writer.close_labels();
-    }
-    let result = writer.one_of(&[Kind::Number, Kind::Index]);
-    let end = result.map_or("r0 = 0".to_owned(), |register| format!("r0 = r{register}"));
-    writer.line(&end);
-    writer.line("exit");
     let text = format!("{MAPS}program \"random\" probe\n{}\n", writer.lines.join("\n"));
     asm::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
@@ -68,6 +79,105 @@ pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
 impl Writer<'_> {
     fn line(&mut self, text: &str) {
         self.lines.push(text.to_owned());
+    }
+
+    fn fill_stack(&mut self) {
+        for slot in 1..=6 {
+            let value = self.random.number() as i32;
+            self.line(&format!("*(u64 *)(r10 - {}) = {value}", slot * 8));
+        }
+    }
+
+    /// Snippets, then the end with a number as its result.
+    fn body(&mut self, snippets: usize) {
+        for _ in 0..snippets {
+            self.snippet();
+            self.close_labels();
+        }
+        while !self.open_labels.is_empty() {
+            self.close_labels();
+        }
+        let result = self.one_of(&[Kind::Number, Kind::Index]);
+        let end = result.map_or("r0 = 0".to_owned(), |register| format!("r0 = r{register}"));
+        self.line(&end);
+        self.line("exit");
+    }
+
+    /// A function of a number and 24 bytes of its caller's stack.
+    fn function(&mut self, number: usize) {
+        self.line(&format!("f{number}:"));
+        self.kinds = [Kind::Nothing; 11];
+        (self.kinds[1], self.kinds[2], self.kinds[10]) = (Kind::Number, Kind::Outer, Kind::Stack);
+        self.function = Some(number);
+        self.line("r8 = r2");
+        self.kinds[8] = Kind::Outer;
+        if !self.random.one_in(8) {
+            self.fill_stack();
+        }
+        let snippets = 1 + self.random.below(6);
+        self.body(snippets);
+    }
+
+    /// A call of a function, or a use of what a function got.
+    fn local(&mut self) {
+        if let (Some(outer), true) = (self.one_of(&[Kind::Outer]), self.random.one_in(2)) {
+            let off = self.random.below(3) * 8;
+            let value = self.number();
+            let stored = if self.random.one_in(6) { 10 } else { value };
+            match self.random.below(4) {
+                0 => self.line(&format!("*(u64 *)(r{outer} + {off}) = r{stored}")),
+                1 => self.line(&format!("lock *(u64 *)(r{outer} + {off}) += r{value}")),
+                2 => self.line(&format!("store_release((u64 *)(r{outer} + {off}), r{stored})")),
+                _ => {
+                    let dst = self.fresh();
+                    self.line(&format!("r{dst} = *(u64 *)(r{outer} + {off})"));
+                    self.set(dst, Kind::Number);
+                }
+            }
+            return;
+        }
+        let first = self.function.map_or(0, |number| number + 1);
+        if first >= FUNCTIONS {
+            return;
+        }
+        let callee = if self.random.one_in(40) { 0 } else { first + self.random.below(FUNCTIONS - first) };
+        if callee < first {
+            // Recursive, if it is under way: the verifier sees to that.
+            self.called_functions |= 1;
+        }
+        self.called_functions |= 1 << callee;
+        let number = self.number();
+        let base = if self.random.one_in(20) { 0 } else { 24 };
+        self.line(&format!("r1 = r{number}\nr2 = r10\nr2 += -{base}\ncall f{callee}"));
+        self.called(Kind::Number);
+    }
+
+    /// A loop that ends when its rounds are used up, or by itself.
+    fn rounds(&mut self) {
+        let (label, counter) = (self.labels, self.random.pick(&[7usize, 8, 9]));
+        self.labels += 1;
+        self.line(&format!("r{counter} = 0\nm{label}l:\nmay_goto m{label}x"));
+        self.set(counter, Kind::Number);
+        self.snippet();
+        let rounds = 1 + self.random.below(6);
+        self.line(&format!(
+            "r{counter} += 1\nif r{counter} s>= {rounds} goto m{label}x\ngoto m{label}l\nm{label}x:"
+        ));
+    }
+
+    /// An ordered access to the stack.
+    fn ordered(&mut self) {
+        let bytes = self.random.pick(&[1usize, 2, 4, 8]);
+        let letter = if bytes == 8 { 'r' } else { 'w' };
+        let off = (1 + self.random.below(48 / bytes)) * bytes;
+        if self.random.one_in(2) {
+            let src = self.number();
+            self.line(&format!("store_release((u{} *)(r10 - {off}), {letter}{src})", bytes * 8));
+        } else {
+            let dst = self.fresh();
+            self.line(&format!("{letter}{dst} = load_acquire((u{} *)(r10 - {off}))", bytes * 8));
+            self.set(dst, Kind::Number);
+        }
     }
 
     /// A register of one of these kinds; rarely any.
@@ -121,7 +231,10 @@ impl Writer<'_> {
     }
 
     fn snippet(&mut self) {
-        match self.random.below(17) {
+        match self.random.below(21) {
+            16 | 17 => self.local(),
+            18 => self.rounds(),
+            19 => self.ordered(),
             0..=3 => self.arithmetic(),
             4 => self.context(),
             5 | 6 => self.stack(),

@@ -9,11 +9,11 @@ use weir_source::SourceFile;
 use weir_verifier::VerifiedProgram;
 
 use crate::failure::Failure;
+use crate::print::print;
 use crate::session::stages::{self, Site};
 
 pub(crate) fn text(text: &str) -> Result<ExitCode, Failure> {
-    print!("{text}");
-    Ok(ExitCode::SUCCESS)
+    print(text)
 }
 
 /// Needs no target: the syntax alone.
@@ -35,20 +35,20 @@ pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
             programs: site.programs.clone(),
         })
         .collect();
-    let mut patched = 0;
+    let (mut patched, mut out) = (0, String::new());
     for (site, outcome) in sites.iter().zip(weir_probe::plan_sites(&requests)) {
         let address = site.function.address.0;
         match outcome {
             Ok(window) => {
                 patched += 1;
                 let mark = if window.uprobe_unsafe { ", uprobe-unsafe" } else { "" };
-                println!("{}:{} {address:#x}: {}{mark}", site.path, site.name, window.technique());
+                out += &format!("{}:{} {address:#x}: {}{mark}\n", site.path, site.name, window.technique());
             }
-            Err(refusal) => println!("{}:{} {address:#x}: refused: {refusal}", site.path, site.name),
+            Err(refusal) => out += &format!("{}:{} {address:#x}: refused: {refusal}\n", site.path, site.name),
         }
     }
-    println!("{patched} of {} functions can be probed", sites.len());
-    Ok(ExitCode::SUCCESS)
+    out += &format!("{patched} of {} functions can be probed\n", sites.len());
+    print(&out)
 }
 
 /// The machine code of each program, as compiled for process `pid`, else for one about which nothing is known.
@@ -69,11 +69,13 @@ pub(crate) fn asm(
     };
     let abi_of = |binary: &_| target.as_ref().map_or(unknown, |target| target.abi(binary, cpus));
     let (_, executables) = stages::native(sites, verified, &abi_of)?;
+    let mut out = String::new();
     if target.is_none() && !executables.is_empty() {
-        println!("# for a target that nothing is known of; with -p PID: as for that process");
+        out += "# for a target that nothing is known of; with -p PID: as for that process\n";
     }
     for executable in &executables {
-        println!("{}", weir_jit::disassemble(executable, &compiled.object));
+        out += &weir_jit::disassemble(executable, &compiled.object);
+        out += "\n";
     }
-    Ok(ExitCode::SUCCESS)
+    print(&out)
 }

@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED};
-use weir_event::{MapSchema, Schema};
+use weir_event::{MapSchema, MapValue, Schema};
 use weir_probe::Launched;
 use weir_rt::segment::Segment;
 
@@ -21,6 +21,9 @@ use crate::session::output_failed;
 
 /// How long records may lie in the ring before they are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How often lost records are told.
+const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Records read in a row before signals and the end of the target are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
@@ -35,6 +38,7 @@ pub(crate) struct Events<'a, W: Write> {
     /// What `exit()` was called with.
     exit: Option<i64>,
     lost: u64,
+    told_lost: Option<Instant>,
 }
 
 impl<'a, W: Write> Events<'a, W> {
@@ -48,7 +52,17 @@ impl<'a, W: Write> Events<'a, W> {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&signals, flags).context("signalfd").map_err(Failure::Machine)?;
         let (schema, ring, globals) = (&compiled.schema, compiled.ring as usize, compiled.globals as usize);
-        Ok(Events { schema, ring, globals, controller, signals, report, exit: None, lost: 0 })
+        Ok(Events {
+            schema,
+            ring,
+            globals,
+            controller,
+            signals,
+            report,
+            exit: None,
+            lost: 0,
+            told_lost: None,
+        })
     }
 
     /// Runs the BEGIN probes, and does what they ask for.
@@ -129,7 +143,7 @@ impl<'a, W: Write> Events<'a, W> {
             let Some(record) = segment.ring(self.ring).next() else { break };
             self.record(segment, &record.bytes)?;
         }
-        self.tell_lost(segment)?;
+        self.tell_lost(segment, false)?;
         self.report.flush().map_err(output_failed)
     }
 
@@ -156,7 +170,7 @@ impl<'a, W: Write> Events<'a, W> {
                 Ok(())
             }
             Decoded::ZeroMap { map } => {
-                segment.map(schema.maps[map].map_index as usize).zero();
+                zero(segment, &schema.maps[map]);
                 Ok(())
             }
             Decoded::Exit { code } => {
@@ -167,9 +181,12 @@ impl<'a, W: Write> Events<'a, W> {
         done.map_err(output_failed)
     }
 
-    fn tell_lost(&mut self, segment: &Segment) -> Result<(), Failure> {
+    /// At most once a second, unless it is the last time.
+    fn tell_lost(&mut self, segment: &Segment, is_last: bool) -> Result<(), Failure> {
         let dropped = segment.ring(self.ring).counters().dropped;
-        if dropped > self.lost {
+        let is_due = is_last || self.told_lost.is_none_or(|at| at.elapsed() >= LOST_INTERVAL);
+        if dropped > self.lost && is_due {
+            self.told_lost = Some(Instant::now());
             let new = dropped - self.lost;
             self.lost = dropped;
             self.report.lost_events(new).map_err(output_failed)?;
@@ -186,7 +203,7 @@ impl<'a, W: Write> Events<'a, W> {
 
     /// Everything that was not done is named, with its count.
     fn tell_losses(&mut self, segment: &Segment) -> Result<(), Failure> {
-        self.tell_lost(segment)?;
+        self.tell_lost(segment, true)?;
         let ring = segment.ring(self.ring).counters();
         let counters = segment.counters();
         let mut losses = vec![
@@ -237,6 +254,20 @@ impl<'a, W: Write> Events<'a, W> {
         }
         Ok(())
     }
+}
+
+/// Sets the values of a script's map to 0. A plain scalar that was set stays so.
+fn zero(segment: &Segment, map: &MapSchema) {
+    let view = segment.map(map.map_index as usize);
+    if map.key.is_some() || !matches!(map.value, MapValue::Plain(_)) {
+        return view.zero();
+    }
+    let key = 0u32.to_le_bytes();
+    let Some(mut value) = view.lookup(&key) else { return };
+    let assigned = value.len().saturating_sub(8);
+    value[..assigned].fill(0);
+    // An entry of an array is always there.
+    let _ = view.update(&key, &value, 0);
 }
 
 /// What a script's map holds now.

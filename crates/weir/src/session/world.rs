@@ -4,7 +4,7 @@
 //! read once and kept, for the sites that are planned later.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -33,12 +33,10 @@ impl Binaries {
     }
 
     fn open(&self, name: &str) -> Result<(PathBuf, Rc<Binary>), Error> {
-        let mapped = if name.contains('/') { None } else { resolve::mapped(name, &self.mappings) };
-        let path = match mapped {
-            Some(mapping) => resolve::binary(&mapping.path, &self.places)?,
-            None => resolve::binary(name, &self.places)?,
-        };
+        let path = self.find(name)?;
+        // As bpftrace shows it: a path as it was written, a name as the file that it means.
         let shown = match path.strip_prefix(&self.places.root) {
+            _ if name.contains('/') => PathBuf::from(name),
             Ok(inside) => Path::new("/").join(inside),
             Err(_) => path.clone(),
         };
@@ -51,6 +49,19 @@ impl Binaries {
     }
 }
 
+impl Binaries {
+    fn find(&self, name: &str) -> Result<PathBuf, Error> {
+        let mapped = if name.contains('/') { None } else { resolve::mapped(name, &self.mappings) };
+        let Some(mapping) = mapped else { return resolve::binary(name, &self.places) };
+        // Maps name files as the target's root has them; those of a process that only changed its root (chroot) are
+        // named from weir's own.
+        resolve::binary(&mapping.path, &self.places).or_else(|error| {
+            let own = Path::new(&mapping.path);
+            if own.is_file() { Ok(own.to_owned()) } else { Err(error) }
+        })
+    }
+}
+
 impl World for Binaries {
     fn functions(&self, binary: &str, wanted: &str) -> Result<Vec<FoundFunction>, WorldError> {
         let explain = |error: Error| WorldError { message: error.to_string(), hint: None };
@@ -58,11 +69,13 @@ impl World for Binaries {
         let functions = binary.find(wanted).map_err(explain)?;
         let path = path.display().to_string();
         let mut found: Vec<FoundFunction> = Vec::with_capacity(functions.len());
+        let mut names = HashSet::new();
         for function in functions {
-            let name = name_for(function, wanted).to_owned();
-            // Versions of one symbol have one name: they are one probe with several sites.
-            if found.last().is_none_or(|last| last.name != name) {
-                found.push(FoundFunction { binary: path.clone(), name });
+            let name = name_for(function, wanted);
+            // Functions of one name (versions of a symbol, static functions of several files) are one probe with
+            // several sites.
+            if names.insert(name) {
+                found.push(FoundFunction { binary: path.clone(), name: name.to_owned() });
             }
         }
         Ok(found)

@@ -1,6 +1,6 @@
 //! A loaded redis-server, probed and let go again and again.
 //!
-//! Cycles come from WEIR_REDIS_CYCLES (3 in a plain test run; `cargo xtask soak redis` runs more).
+//! WEIR_REDIS_CYCLES sets how often (3 in a plain run).
 
 use std::time::Duration;
 

@@ -76,6 +76,31 @@ fn records_come_out_as_they_went_in() {
 }
 
 #[test]
+fn a_ring_that_was_full_to_the_last_byte_goes_on() {
+    // Records that fill the lap exactly, and such that a filler record does.
+    for size in [8, 24, 1000, 4088, 100, 40] {
+        let segment = ring();
+        let descriptor = segment.descriptor(0);
+        for round in 0..50 {
+            let mut written = 0;
+            while linked::ringbuf_output(descriptor, &payload(written, size), 0) == 0 {
+                written += 1;
+            }
+            // Refusals leave everything as it is.
+            for _ in 0..10 {
+                assert_eq!(linked::ringbuf_output(descriptor, &payload(0, size), 0), -11);
+            }
+            assert!(written > 0, "size {size}, round {round}");
+            for number in 0..written {
+                let record = segment.ring(0).next().map(|record: Record| record.bytes);
+                assert_eq!(record, Some(payload(number, size)), "size {size}, round {round}");
+            }
+            assert_eq!(segment.ring(0).next(), None, "size {size}, round {round}");
+        }
+    }
+}
+
+#[test]
 fn flags_and_sizes_are_the_kernels() {
     let segment = ring();
     let descriptor = segment.descriptor(0);
