@@ -67,7 +67,7 @@ fn segment(file: &ObjectFile) -> Segment {
     segment
 }
 
-/// Runs a program; verified, unless it calls functions of its own.
+/// Runs a program that the verifier accepted.
 fn run(file: &ObjectFile, segment: &Segment, program: &str, arguments: [u64; 3]) -> u64 {
     let program = file.object.programs.iter().find(|found| found.name == program).expect(program);
     let mut frame = Frame::default();
@@ -77,13 +77,9 @@ fn run(file: &ObjectFile, segment: &Segment, program: &str, arguments: [u64; 3])
     }
     let environment = Environment { segment };
     let maps = &file.object.maps;
-    let result = if program.insns.iter().any(|insn| is_local_call(*insn)) {
-        weir_interp::run_unverified(program, maps, &environment, &mut frame, 10_000)
-    } else {
-        let verified = weir_verifier::verify(program, maps, &Limits::default());
-        let verified = verified.unwrap_or_else(|rejection| panic!("{rejection}"));
-        weir_interp::run(&verified, &environment, &mut frame)
-    };
+    let verified = weir_verifier::verify(program, maps, &Limits::default());
+    let verified = verified.unwrap_or_else(|rejection| panic!("{rejection}"));
+    let result = weir_interp::run(&verified, &environment, &mut frame);
     result.unwrap_or_else(|fault| panic!("{}: {fault}", program.name))
 }
 
