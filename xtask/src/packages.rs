@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 8] = [
+pub(crate) const PACKAGES: [Package; 10] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "libc6-dev", program: "/usr/include/stdio.h", used_for: "building anything" },
     Package { name: "sqlite3", program: "sqlite3", used_for: "the end-to-end test on sqlite3, and the demo" },
@@ -31,7 +31,17 @@ pub(crate) const PACKAGES: [Package; 8] = [
         program: "python3",
         used_for: "planning probes on every function of a large program",
     },
-    Package { name: "clang", program: "clang", used_for: "test programs built by a second compiler" },
+    Package {
+        name: "clang",
+        program: "clang",
+        used_for: "test programs built by a second compiler, and those for BPF",
+    },
+    Package { name: "llvm", program: "llvm-objdump", used_for: "comparing our disassembly with LLVM's" },
+    Package {
+        name: "bpftool",
+        program: "/usr/sbin/bpftool",
+        used_for: "the tests that libbpf takes the objects that weir writes",
+    },
 ];
 
 /// Packages that are not there.

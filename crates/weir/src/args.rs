@@ -3,6 +3,8 @@
 //! In: the arguments, as values. Out: [`Args`]. bpftrace's own flags keep their meaning; called under the name
 //! `bpftrace`, the subcommand `trace` is understood. Deliberately not done: opening files, looking at processes.
 
+pub(crate) mod bpf;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,7 @@ Examples:
         count in a running process; Ctrl-C ends it and prints
   weir trace -f json -o out.ndjson script.bt first second -p 1234
         run a file with the parameters $1 and $2; weir's output goes to out.ndjson
+  weir bpf run prog.bpf.o     verify a compiled eBPF program, run it, print its result
   weir ps                     what is being traced now
   weir detach -p 1234         put a process's code back after a killed weir
   weir doctor                 what this machine allows, and the remedy for each no
@@ -54,6 +57,8 @@ impl Args {
 pub(crate) enum Command {
     /// Run a script: -e PROGRAM or a file, on a command (-c) or running processes (-p)
     Trace(Trace),
+    /// eBPF objects by hand: run, verify, disassemble, assemble, or build one from a script
+    Bpf(bpf::Bpf),
     /// List the processes that are being traced
     Ps,
     /// Restore the code of processes whose weir is gone
@@ -116,12 +121,17 @@ pub(crate) enum Script<'a> {
 impl Trace {
     /// The script, and its parameters.
     pub(crate) fn script(&self) -> (Script<'_>, &[String]) {
-        match (&self.program, self.arguments.split_first()) {
-            (Some(program), _) => (Script::Text(program), &self.arguments),
-            (None, Some((file, parameters))) => (Script::File(Path::new(file)), parameters),
-            // SANITY: clap requires `arguments` where there is no -e.
-            (None, None) => unreachable!("clap requires a file where there is no -e"),
-        }
+        script(self.program.as_deref(), &self.arguments)
+    }
+}
+
+/// The script that -e or the first argument names, and its parameters.
+pub(crate) fn script<'a>(program: Option<&'a str>, arguments: &'a [String]) -> (Script<'a>, &'a [String]) {
+    match (program, arguments.split_first()) {
+        (Some(program), _) => (Script::Text(program), arguments),
+        (None, Some((file, parameters))) => (Script::File(Path::new(file)), parameters),
+        // SANITY: clap requires an argument where there is no -e.
+        (None, None) => unreachable!("clap requires a file where there is no -e"),
     }
 }
 
@@ -336,6 +346,13 @@ mod tests {
         check_usage("weir detach");
         check_usage("weir detach -p 1 --all");
         check_usage("weir ps 1");
+        check_usage("weir bpf");
+        check_usage("weir bpf run");
+        check_usage("weir bpf run a.o --program-hex 95");
+        check_usage("weir bpf run a.o --repeat 0");
+        check_usage("weir bpf run a.o --engine bochs");
+        check_usage("weir bpf asm a.s");
+        check_usage("weir bpf build -o a.o");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bpf;
 mod doctor;
 mod failure;
 mod manage;
@@ -25,6 +26,9 @@ fn main() -> ExitCode {
     match args.command {
         Command::Trace(trace) => {
             session::trace(&trace).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+        }
+        Command::Bpf(args) => {
+            bpf::bpf(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
         Command::Ps => manage::ps().unwrap_or_else(|failure| failure.report(None)),
         Command::Detach(detach) => manage::detach(&detach).unwrap_or_else(|failure| failure.report(None)),

@@ -40,17 +40,40 @@ pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<Sou
     run(args, &source, &parameters).map_err(|failure| (failure, Some(source)))
 }
 
+/// Compiles a script for no process in particular, and verifies it: `program` is its text, or else the first of
+/// `arguments` is its file; the others are its parameters.
+pub(crate) fn compile(
+    program: Option<&str>,
+    arguments: &[String],
+) -> Result<Compiled, (Failure, Option<SourceFile>)> {
+    let (script, parameters) = args::script(program, arguments);
+    let source = source_of(script).map_err(|failure| (failure, None))?;
+    let compiled = || {
+        let mut warn = |warnings: &[_]| eprint!("{}", weir_source::render(&source, warnings, is_coloured()));
+        let module = stages::front(&source, parameters, &binaries(None)?, &mut warn)?;
+        Ok(stages::back(&module)?.0)
+    };
+    compiled().map_err(|failure| (failure, Some(source.clone())))
+}
+
+fn is_coloured() -> bool {
+    io::IsTerminal::is_terminal(&io::stderr())
+}
+
 fn read_source(args: &args::Trace) -> Result<(SourceFile, Vec<String>), Failure> {
     let (script, parameters) = args.script();
-    let source = match script {
-        Script::Text(text) => SourceFile { name: "<-e>".into(), text: text.to_owned() },
+    Ok((source_of(script)?, parameters.to_vec()))
+}
+
+fn source_of(script: Script<'_>) -> Result<SourceFile, Failure> {
+    match script {
+        Script::Text(text) => Ok(SourceFile { name: "<-e>".into(), text: text.to_owned() }),
         Script::File(path) => {
             let text =
                 fs::read_to_string(path).with_context(|| format!("cannot read script {}", path.display()));
-            SourceFile { name: path.display().to_string(), text: text.map_err(Failure::Refused)? }
+            Ok(SourceFile { name: path.display().to_string(), text: text.map_err(Failure::Refused)? })
         }
-    };
-    Ok((source, parameters.to_vec()))
+    }
 }
 
 fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result<ExitCode, Failure> {
@@ -65,8 +88,7 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
         weir_probe::target::check(pid)?;
     }
     let world = binaries(pid)?;
-    let color = io::IsTerminal::is_terminal(&io::stderr());
-    let mut warn = |warnings: &[_]| eprint!("{}", weir_source::render(source, warnings, color));
+    let mut warn = |warnings: &[_]| eprint!("{}", weir_source::render(source, warnings, is_coloured()));
     let module = stages::front(source, parameters, &world, &mut warn)?;
     if args.emit == Some(Stage::Ir) {
         return emit::text(&weir_ir::text::print(&module));
@@ -367,7 +389,7 @@ fn now_ns() -> u64 {
 }
 
 /// CPUs that may ever come up: `/sys/devices/system/cpu/possible` is a list such as `0-63`.
-fn possible_cpus() -> u32 {
+pub(crate) fn possible_cpus() -> u32 {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
     let online = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);

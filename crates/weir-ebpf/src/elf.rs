@@ -1,0 +1,162 @@
+//! Object files: `.bpf.o` as clang makes them and libbpf loads them, both ways.
+//!
+//! In: the bytes of an ELF file (relocatable, EM_BPF, little endian). Out: an [`ObjectFile`]: an
+//! [`Object`] whose programs are complete, and what only the file knows of them. [`write()`] does the reverse.
+//! What is understood:
+//! - programs: each function symbol, in a section of any name; functions of `.text` are subprograms if there are
+//!   others, and are appended to each program that calls them, directly or not;
+//! - maps: `.maps` (described in BTF), `maps` (the definitions before it), and `.data*`, `.rodata*`, `.bss*`, each of
+//!   which becomes an array with one entry, its first contents in [`MapOrigin::initial`];
+//! - relocations: R_BPF_64_64 in wide loads (maps, variables, functions, weak externs, which are 0) and R_BPF_64_32 in
+//!   calls; those of debug sections are none of the program's;
+//! - BTF, and the source line of each instruction.
+//!
+//! Guaranteed: the file is read as a whole or refused with an [`ElfError`] that names section, symbol and
+//! instruction; whatever its bytes, without a panic and within the bounds of `limits.rs`.
+//!
+//! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: CO-RE relocations (but the
+//! local type id), kernel functions, `.kconfig`, addresses in data sections, pinning, maps in maps.
+
+mod error;
+mod limits;
+mod link;
+mod maps;
+mod sections;
+mod write;
+
+pub use error::{ElfError, ElfErrorKind};
+pub use write::{WriteError, write};
+
+use crate::btf::Btf;
+use crate::btf::ext::LineRow;
+use crate::{Object, ProgramKind};
+
+/// An object, and what its file says besides.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ObjectFile {
+    pub object: Object,
+    /// One per program of `object`, in order.
+    pub programs: Vec<ProgramOrigin>,
+    /// One per map of `object`, in order.
+    pub maps: Vec<MapOrigin>,
+    /// What `license` holds, without its end.
+    pub license: Option<String>,
+    pub btf: Option<Btf>,
+}
+
+/// Where a program comes from.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProgramOrigin {
+    /// Name of its section, such as `uprobe/libc:malloc`.
+    pub section: String,
+    /// Rows of source lines, ascending, in slots of the complete program; empty without line information.
+    pub lines: Vec<LineRow>,
+}
+
+/// What a [`MapSpec`](crate::MapSpec) does not say.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MapOrigin {
+    /// The kernel's `map_flags`.
+    pub flags: u32,
+    /// What its only value holds at first; none for zeros.
+    pub initial: Option<Vec<u8>>,
+}
+
+/// A line of the source that an instruction comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SourceLine<'a> {
+    pub file: &'a str,
+    /// Counted from 1.
+    pub line: u32,
+    /// Counted from 1; 0 if not known.
+    pub column: u32,
+    /// The line itself, with its indentation.
+    pub text: &'a str,
+}
+
+/// `BPF_F_RDONLY_PROG`: programs only read the map. Set for `.rodata*`.
+pub const FLAG_READ_ONLY: u32 = 1 << 7;
+
+/// Reads a `.bpf.o` file.
+pub fn read(bytes: &[u8]) -> Result<ObjectFile, ElfError> {
+    let sections = sections::Sections::of(bytes)?;
+    let maps = maps::Maps::of(&sections)?;
+    link::link(sections, maps)
+}
+
+impl ObjectFile {
+    /// The file for an object that came from elsewhere: programs in `uprobe` or, for the controller's, `kprobe`;
+    /// license GPL.
+    pub fn of(object: Object) -> ObjectFile {
+        let section = |kind| match kind {
+            ProgramKind::Probe => "uprobe",
+            ProgramKind::Controller => "kprobe",
+        };
+        let origin = |kind| ProgramOrigin { section: section(kind).into(), lines: Vec::new() };
+        ObjectFile {
+            programs: object.programs.iter().map(|program| origin(program.kind)).collect(),
+            maps: vec![MapOrigin::default(); object.maps.len()],
+            license: Some("GPL".into()),
+            btf: None,
+            object,
+        }
+    }
+
+    /// The source line of an instruction, where the compiler noted it.
+    pub fn source_line(&self, program: usize, slot: usize) -> Option<SourceLine<'_>> {
+        let lines = &self.programs.get(program)?.lines;
+        let after = lines.partition_point(|row| row.slot as usize <= slot);
+        let row = lines.get(after.checked_sub(1)?)?;
+        Some(source_line(self.btf.as_ref()?, row))
+    }
+
+    /// True if `section` is of a program whose context is not `pt_regs`, by libbpf's names of sections: packets,
+    /// tracepoints and the like. Unknown names are taken for probes.
+    pub fn has_other_context(section: &str) -> bool {
+        let kind = section.split(['/', '.']).next().unwrap_or_default().trim_start_matches('?');
+        OTHER_CONTEXTS.contains(&kind)
+    }
+}
+
+/// What libbpf's section names begin with, where r1 is no `pt_regs`.
+const OTHER_CONTEXTS: &[&str] = &[
+    "action",
+    "cgroup",
+    "cgroup_skb",
+    "classifier",
+    "fentry",
+    "fexit",
+    "flow_dissector",
+    "fmod_ret",
+    "freplace",
+    "iter",
+    "lirc_mode2",
+    "lsm",
+    "lsm_cgroup",
+    "lwt_in",
+    "lwt_out",
+    "lwt_seg6local",
+    "lwt_xmit",
+    "netfilter",
+    "perf_event",
+    "raw_tp",
+    "raw_tracepoint",
+    "sk_lookup",
+    "sk_msg",
+    "sk_reuseport",
+    "sk_skb",
+    "sockops",
+    "socket",
+    "struct_ops",
+    "syscall",
+    "tc",
+    "tcx",
+    "tp",
+    "tp_btf",
+    "tracepoint",
+    "xdp",
+];
+
+fn source_line<'a>(btf: &'a Btf, row: &LineRow) -> SourceLine<'a> {
+    SourceLine { file: btf.text(row.file), line: row.line, column: row.column, text: btf.text(row.text) }
+}

@@ -1,0 +1,30 @@
+//! Every bound of the reader of object files. A file past one is refused; together they bound memory to some 100 MiB,
+//! whatever the file says, even where its sections overlap.
+
+/// Bytes of a file. The largest that projects ship, with all their debug information, have some 5 MiB.
+pub(crate) const FILE_BYTES_MAX: usize = 16 << 20;
+/// Sections of a file; the largest of the kernel's own tests have some 200.
+pub(crate) const SECTIONS_MAX: usize = 4096;
+/// Symbols of a file.
+pub(crate) const SYMBOLS_MAX: usize = 1 << 18;
+/// Relocations of code and data sections, all together.
+pub(crate) const RELOCATIONS_MAX: usize = 1 << 18;
+/// Bytes of the name of a section or symbol, without its end.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
+/// Instruction slots of all code sections, and of all programs after subprograms were appended.
+pub(crate) const SLOTS_MAX: usize = 1 << 20;
+/// Instruction slots of one program with its subprograms (Linux: BPF_COMPLEXITY_LIMIT_INSNS is as large).
+pub(crate) const PROGRAM_SLOTS_MAX: usize = 1 << 18;
+/// Maps of an object.
+pub(crate) const MAPS_MAX: usize = 256;
+/// Bytes of one data section: the value of an array.
+pub(crate) const DATA_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of all data sections.
+pub(crate) const DATA_BYTES_SUM_MAX: u64 = 16 << 20;
+/// Variables of the kernel's configuration that a file may name.
+pub(crate) const CONFIG_VARIABLES_MAX: usize = 4096;
+/// Bytes of a license.
+pub(crate) const LICENSE_BYTES_MAX: usize = 127;
+
+const _: () = assert!(PROGRAM_SLOTS_MAX <= SLOTS_MAX && SLOTS_MAX < i32::MAX as usize);
+const _: () = assert!(DATA_BYTES_MAX <= DATA_BYTES_SUM_MAX && DATA_BYTES_MAX < u32::MAX as u64);

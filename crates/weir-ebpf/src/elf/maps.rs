@@ -1,0 +1,253 @@
+//! The maps of a file: from BTF, from the older definitions, and from variables.
+//!
+//! In: the file's sections. Out: [`Maps`], with where each stands, so that relocations find it. Older definitions
+//! come first, then those of `.maps` in the compiler's order, then sections of variables in the file's order.
+//!
+//! Deliberately not here: whether sizes suit the kind (weir-verifier and weir-rt say that of every object).
+
+use std::collections::BTreeMap;
+
+use crate::btf::{Btf, Kind, TypeId};
+use crate::elf::error::{ElfError, Result};
+use crate::elf::sections::{Data, Place, Role, SectionIndex, Sections, Symbol};
+use crate::elf::{FLAG_READ_ONLY, MapOrigin, limits};
+use crate::{MapKind, MapSpec};
+
+#[derive(Debug, Default)]
+pub(crate) struct Maps {
+    pub(crate) specs: Vec<MapSpec>,
+    pub(crate) origins: Vec<MapOrigin>,
+    /// Index of the map defined at an offset of a section.
+    pub(crate) at: BTreeMap<(SectionIndex, u64), usize>,
+    /// Index of the map that holds a section's variables.
+    pub(crate) of_section: BTreeMap<SectionIndex, usize>,
+}
+
+/// What a definition says, in either form.
+#[derive(Clone, Copy, Default)]
+struct Definition {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    max_entries: u32,
+    flags: u32,
+}
+
+/// The kernel's kinds of map, by number from 1; for messages about those that weir does not have.
+#[rustfmt::skip]
+const KERNEL_KINDS: [&str; 33] = [
+    "hash", "array", "prog_array", "perf_event_array", "percpu_hash", "percpu_array", "stack_trace", "cgroup_array",
+    "lru_hash", "lru_percpu_hash", "lpm_trie", "array_of_maps", "hash_of_maps", "devmap", "sockmap", "cpumap",
+    "xskmap", "sockhash", "cgroup_storage", "reuseport_sockarray", "percpu_cgroup_storage", "queue", "stack",
+    "sk_storage", "devmap_hash", "struct_ops", "ringbuf", "inode_storage", "task_storage", "bloom_filter",
+    "user_ringbuf", "cgrp_storage", "arena",
+];
+
+/// Flags that change nothing here: weir's maps are allocated beforehand and can always be mapped.
+const FLAGS_WITHOUT_EFFECT: &[(u32, &str)] = &[(1, "BPF_F_NO_PREALLOC"), (1 << 10, "BPF_F_MMAPABLE")];
+
+/// Bytes of what each definition in `maps` begins with: kind, key, value, entries, flags.
+const LEGACY_BYTES: usize = 20;
+
+impl Maps {
+    pub(crate) fn of(sections: &Sections) -> Result<Maps> {
+        let mut maps = Maps::default();
+        for role in [Role::LegacyMaps, Role::BtfMaps, Role::ReadOnly, Role::Writable] {
+            let mut count = 0;
+            for (index, data) in sections.data.iter().filter(|(_, data)| data.role == role) {
+                count += 1;
+                if count > 1 && matches!(role, Role::LegacyMaps | Role::BtfMaps) {
+                    return Err(ElfError::malformed("a second one").in_section(&data.name));
+                }
+                let added = match role {
+                    Role::LegacyMaps => maps.legacy(sections, *index, data),
+                    Role::BtfMaps => maps.described(sections, *index, data),
+                    Role::ReadOnly | Role::Writable => maps.variables(*index, data),
+                };
+                added.map_err(|error| error.in_section(&data.name))?;
+            }
+        }
+        Ok(maps)
+    }
+
+    fn legacy(&mut self, sections: &Sections, index: SectionIndex, data: &Data) -> Result<()> {
+        let contents = data.contents.unwrap_or_default();
+        let mut symbols = symbols_in(sections, index);
+        symbols.sort_by_key(|symbol| symbol.offset);
+        for (position, symbol) in symbols.iter().enumerate() {
+            let definition = || {
+                // The size is not always given; a definition then goes to the next one, or to the end.
+                let next = symbols.get(position + 1).map_or(contents.len() as u64, |next| next.offset);
+                let end = if symbol.bytes > 0 { symbol.offset.checked_add(symbol.bytes)? } else { next };
+                contents.get(usize::try_from(symbol.offset).ok()?..usize::try_from(end).ok()?)
+            };
+            let definition = definition().filter(|bytes| bytes.len() >= LEGACY_BYTES).ok_or_else(|| {
+                ElfError::malformed(format!("no definition of {LEGACY_BYTES} bytes at {:#x}", symbol.offset))
+                    .in_symbol(&symbol.name)
+            })?;
+            if definition[LEGACY_BYTES..].iter().any(|byte| *byte != 0) {
+                let more = "fields of its definition behind map_flags that are not 0";
+                return Err(ElfError::unsupported(more).in_symbol(&symbol.name));
+            }
+            let word = |at| crate::btf::word(definition, at).unwrap_or(0);
+            let [kind, key_bytes, value_bytes, max_entries, flags] = [0, 4, 8, 12, 16].map(word);
+            let definition = Definition { kind, key_bytes, value_bytes, max_entries, flags };
+            self.define(&symbol.name, definition, (index, symbol.offset))
+                .map_err(|error| error.in_symbol(&symbol.name))?;
+        }
+        Ok(())
+    }
+
+    fn described(&mut self, sections: &Sections, index: SectionIndex, data: &Data) -> Result<()> {
+        let Some(btf) = &sections.btf else {
+            return Err(ElfError::malformed(
+                "maps, but no .BTF section that describes them (compile with -g)",
+            ));
+        };
+        let offsets: BTreeMap<&str, u64> = symbols_in(sections, index)
+            .into_iter()
+            .map(|symbol| (symbol.name.as_str(), symbol.offset))
+            .collect();
+        let variables = btf.section_variables(".maps");
+        if variables.len() > limits::MAPS_MAX {
+            return Err(ElfError::too_big("maps", variables.len() as u64, limits::MAPS_MAX as u64));
+        }
+        for variable in variables {
+            let ty = btf.get(variable).filter(|ty| ty.kind == Kind::Variable);
+            let ty = ty.ok_or_else(|| ElfError::malformed(format!("BTF type {variable} is no variable")))?;
+            let name = btf.name(ty.name).filter(|name| !name.is_empty());
+            let name = name.ok_or_else(|| ElfError::malformed("a map without a name"))?;
+            let offset = offsets.get(name).copied().filter(|offset| *offset < data.bytes);
+            offset
+                .ok_or_else(|| ElfError::malformed("BTF describes it, but no symbol says where it is"))
+                .and_then(|offset| self.define(name, definition(btf, ty.size_or_type)?, (index, offset)))
+                .map_err(|error| error.in_symbol(name))?;
+        }
+        Ok(())
+    }
+
+    fn variables(&mut self, index: SectionIndex, data: &Data) -> Result<()> {
+        if data.bytes == 0 {
+            return Ok(());
+        }
+        let known = self.of_section.values().map(|map| u64::from(self.specs[*map].value_bytes));
+        let sum = data.bytes + known.sum::<u64>();
+        if sum > limits::DATA_BYTES_SUM_MAX {
+            return Err(ElfError::too_big("bytes of variables", sum, limits::DATA_BYTES_SUM_MAX));
+        }
+        let is_read_only = data.role == Role::ReadOnly;
+        let spec = MapSpec {
+            name: data.name.clone(),
+            kind: MapKind::Array,
+            key_bytes: 4,
+            // Bounded where the section was read.
+            value_bytes: data.bytes as u32,
+            max_entries: 1,
+        };
+        let initial = data.contents.filter(|bytes| bytes.iter().any(|byte| *byte != 0));
+        let flags = if is_read_only { FLAG_READ_ONLY } else { 0 };
+        let map = self.push(spec, MapOrigin { flags, initial: initial.map(<[u8]>::to_vec) })?;
+        self.of_section.insert(index, map);
+        Ok(())
+    }
+
+    fn define(&mut self, name: &str, definition: Definition, at: (SectionIndex, u64)) -> Result<()> {
+        let number = definition.kind;
+        let kind = MapKind::ALL.into_iter().find(|kind| *kind as u32 == number).ok_or_else(|| {
+            let name = (number as usize).checked_sub(1).and_then(|index| KERNEL_KINDS.get(index));
+            match name {
+                Some(name) => ElfError::unsupported(format!("maps of kind {name} ({number})")),
+                None => ElfError::malformed(format!("there is no kind of map with number {number}")),
+            }
+        })?;
+        let without = FLAGS_WITHOUT_EFFECT.iter().fold(0, |all, (flag, _)| all | flag);
+        if definition.flags & !without != 0 {
+            let known = FLAGS_WITHOUT_EFFECT.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(" and ");
+            let flags = definition.flags;
+            return Err(ElfError::unsupported(format!("map_flags {flags:#x} (possible: {known})")));
+        }
+        let Definition { key_bytes, value_bytes, max_entries, flags, .. } = definition;
+        let spec = MapSpec { name: name.to_owned(), kind, key_bytes, value_bytes, max_entries };
+        let map = self.push(spec, MapOrigin { flags, initial: None })?;
+        if self.at.insert(at, map).is_some() {
+            return Err(ElfError::malformed(format!("another map stands at {:#x} already", at.1)));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, spec: MapSpec, origin: MapOrigin) -> Result<usize> {
+        if self.specs.len() >= limits::MAPS_MAX {
+            let count = self.specs.len() as u64 + 1;
+            return Err(ElfError::too_big("maps", count, limits::MAPS_MAX as u64));
+        }
+        self.specs.push(spec);
+        self.origins.push(origin);
+        Ok(self.specs.len() - 1)
+    }
+}
+
+/// Symbols that name something in a section: not the section itself, nor the compiler's labels.
+fn symbols_in<'a>(sections: &'a Sections, index: SectionIndex) -> Vec<&'a Symbol> {
+    let symbols = sections.symbols.iter();
+    symbols
+        .filter(|symbol| {
+            symbol.place == Place::Section(index) && !symbol.is_section && !symbol.name.is_empty()
+        })
+        .collect()
+}
+
+/// A map from the type of its variable: an anonymous struct whose members' types are what they say.
+fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
+    let ty = btf.resolve(ty).filter(|ty| ty.kind == Kind::Struct);
+    let ty = ty.ok_or_else(|| ElfError::malformed("the type of a map is no struct"))?;
+    let mut definition = Definition::default();
+    for member in ty.members() {
+        let name = btf.name(member.name).unwrap_or_default();
+        let number = || {
+            pointed_to(btf, member.ty)
+                .and_then(|id| btf.resolve(id))
+                .filter(|ty| ty.kind == Kind::Array)
+                .map(|ty| ty.extra[2])
+                .ok_or_else(|| ElfError::malformed(format!("`{name}` is no `int (*)[N]`")))
+        };
+        let size = || {
+            pointed_to(btf, member.ty)
+                .and_then(|id| btf.size_of(id))
+                .ok_or_else(|| ElfError::malformed(format!("`{name}` is no pointer to a type with a size")))
+        };
+        match name {
+            "type" => definition.kind = number()?,
+            "max_entries" => definition.max_entries = number()?,
+            "map_flags" => definition.flags = number()?,
+            "key_size" | "key" => {
+                let bytes = if name == "key" { size()? } else { number()? };
+                same(&mut definition.key_bytes, bytes, "key")?;
+            }
+            "value_size" | "value" => {
+                let bytes = if name == "value" { size()? } else { number()? };
+                same(&mut definition.value_bytes, bytes, "value")?;
+            }
+            "values" => return Err(ElfError::unsupported("maps that hold maps or programs (`values`)")),
+            // 0 is what an absent one means, of both.
+            "pinning" | "map_extra" | "numa_node" => match number()? {
+                0 => {}
+                number => return Err(ElfError::unsupported(format!("`{name}` {number}"))),
+            },
+            _ => return Err(ElfError::unsupported(format!("`{name}` in the definition of a map"))),
+        }
+    }
+    Ok(definition)
+}
+
+fn pointed_to(btf: &Btf, id: TypeId) -> Option<TypeId> {
+    btf.resolve(id).filter(|ty| ty.kind == Kind::Pointer).map(|ty| ty.size_or_type)
+}
+
+/// Sizes may be said twice, if they agree.
+fn same(known: &mut u32, bytes: u32, what: &str) -> Result<()> {
+    if *known != 0 && *known != bytes {
+        return Err(ElfError::malformed(format!("the {what} has {known} bytes, and {bytes}")));
+    }
+    *known = bytes;
+    Ok(())
+}

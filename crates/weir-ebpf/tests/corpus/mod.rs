@@ -1,0 +1,39 @@
+//! The C programs of `tests/bpf`, compiled by clang. Shared by the tests of this folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use testkit::{bpf, paths};
+
+/// The object of each program of `tests/bpf`, by name, compiled once for all tests of one file (`folder` names it);
+/// none, loudly, where clang is not or knows no BPF.
+#[allow(dead_code, reason = "not every file of tests uses the whole corpus")]
+pub(crate) fn objects(folder: &str) -> &'static [(String, Vec<u8>)] {
+    static OBJECTS: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
+    OBJECTS.get_or_init(|| compile_all(folder))
+}
+
+fn compile_all(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let mut sources: Vec<PathBuf> = std::fs::read_dir(paths::root().join("tests/bpf"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    sources.sort();
+    assert!(sources.len() >= 12, "the corpus is not in tests/bpf");
+    let mut objects = Vec::new();
+    for source in sources {
+        let name = source.file_stem().unwrap().to_string_lossy().into_owned();
+        let Some(bytes) = compile(folder, &source.display().to_string(), &name) else { return Vec::new() };
+        objects.push((name, bytes));
+    }
+    objects
+}
+
+/// The object that clang makes of the file `source`.
+pub(crate) fn compile(folder: &str, source: &str, name: &str) -> Option<Vec<u8>> {
+    let folder = paths::target().join("bpf-corpus").join(folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let object = folder.join(format!("{name}.o"));
+    bpf::compile(Path::new(source), &object).then(|| std::fs::read(&object).unwrap())
+}

@@ -1,0 +1,191 @@
+//! `weir bpf`: eBPF objects by hand.
+//!
+//! In: the command line. Out: text on standard output, or an object file. Each subcommand reads its input with
+//! [`input`], hands it to the stage it is named after, and prints; running is [`run`]. A file is an object if it begins
+//! as ELF files do, else assembly text.
+
+mod input;
+mod run;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use weir_codegen::Compiled;
+use weir_ebpf::asm;
+use weir_ebpf::elf::{self, ObjectFile, SourceLine};
+use weir_ir::{SiteSpec, Trigger};
+use weir_source::SourceFile;
+use weir_verifier::{Limits, Rejection, VerifiedProgram};
+
+use crate::args::bpf::{Bpf, BpfCommand, Build};
+use crate::failure::Failure;
+use crate::session;
+
+/// Does what `args` say. The error comes with the source that its spans are in.
+pub(crate) fn bpf(args: &Bpf) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
+    let done = match &args.command {
+        BpfCommand::Dis { file } => disassemble(file),
+        BpfCommand::Asm { file, output } => assemble(file, output),
+        BpfCommand::Verify { file, verbose } => verify(file, *verbose),
+        BpfCommand::Run(run) => run::run(run),
+        BpfCommand::Build(args) => return build(args),
+    };
+    done.map_err(|failure| (failure, None))
+}
+
+fn disassemble(path: &Path) -> Result<ExitCode, Failure> {
+    print!("{}", text(&input::file(path)?));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn assemble(path: &Path, output: &Path) -> Result<ExitCode, Failure> {
+    write(&input::file(path)?, output)
+}
+
+/// Verifies every program: one line for each, refusals on standard error.
+fn verify(path: &Path, verbose: bool) -> Result<ExitCode, Failure> {
+    let file = input::file(path)?;
+    let mut refused = false;
+    for (index, program) in file.object.programs.iter().enumerate() {
+        match verify_one(&file, index) {
+            Ok(verified) => {
+                let (slots, stack) = (program.insns.len(), verified.stack_bytes());
+                println!("{}: accepted: {slots} instructions, {stack} bytes of stack", program.name);
+                if verbose {
+                    print!("{}", facts(&verified));
+                }
+            }
+            Err(failure) => {
+                refused = true;
+                failure.report(None);
+            }
+        }
+    }
+    if file.object.programs.is_empty() {
+        return Err(Failure::Refused(anyhow!("{} has no programs", path.display())));
+    }
+    Ok(if refused { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Compiles a script and writes the object.
+fn build(args: &Build) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
+    let compiled = session::compile(args.program.as_deref(), &args.arguments)?;
+    write(&object_file(compiled), &args.output).map_err(|failure| (failure, None))
+}
+
+/// The file of a compiled script. A program with one place names it in its section, as libbpf attaches it.
+fn object_file(compiled: Compiled) -> ObjectFile {
+    let mut file = ObjectFile::of(compiled.object);
+    for (origin, trigger) in file.programs.iter_mut().zip(&compiled.triggers) {
+        let Trigger::Uprobe { sites } = trigger else { continue };
+        if let [SiteSpec { binary, function, .. }] = &sites[..] {
+            let section = format!("uprobe/{binary}:{function}");
+            if section.len() <= SECTION_BYTES_MAX {
+                origin.section = section;
+            }
+        }
+    }
+    file
+}
+
+/// Most bytes of a section's name that are written; longer places are left to whoever loads the object.
+const SECTION_BYTES_MAX: usize = 200;
+
+fn write(file: &ObjectFile, output: &Path) -> Result<ExitCode, Failure> {
+    let bytes = elf::write(file).map_err(|error| Failure::Refused(anyhow!(error)))?;
+    let written = std::fs::write(output, bytes).with_context(|| format!("writing {}", output.display()));
+    written.map_err(Failure::Machine)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Verifies one program of a file. The message of a refusal ends in the source line.
+fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failure> {
+    let program = &file.object.programs[index];
+    let section = file.programs.get(index).map_or("", |origin| origin.section.as_str());
+    if ObjectFile::has_other_context(section) {
+        return Err(Failure::Refused(anyhow!(
+            "{}: unsupported: programs of section `{section}`; this version runs those of probes (uprobe, kprobe)",
+            program.name
+        )));
+    }
+    let verified = weir_verifier::verify(program, &file.object.maps, &Limits::default());
+    verified.map_err(|rejection| Failure::Refused(anyhow!(with_source(&rejection, file, index))))
+}
+
+fn with_source(rejection: &Rejection, file: &ObjectFile, index: usize) -> String {
+    let mut message = rejection.to_string();
+    if let Some(line) = rejection.at.and_then(|at| file.source_line(index, at)) {
+        let _ = write!(message, "\n  {}", place(line));
+    }
+    message
+}
+
+/// `file.c:12: the line`, without what could move a terminal's cursor: the texts are the object's.
+fn place(line: SourceLine) -> String {
+    let plain = |text: &str| text.replace(|char: char| char.is_control(), " ");
+    format!("{}:{}: {}", plain(line.file), line.line, plain(line.text.trim()))
+}
+
+/// Most bytes of a map's first contents that are printed.
+const INITIAL_BYTES_MAX: usize = 64;
+
+/// The assembly text of a file, with what only the file knows as comments.
+fn text(file: &ObjectFile) -> String {
+    let object = &file.object;
+    let mut text = String::new();
+    for (map, origin) in object.maps.iter().zip(&file.maps) {
+        if let Some(initial) = &origin.initial {
+            let bytes: Vec<String> =
+                initial.iter().take(INITIAL_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
+            let rest = initial.len() - bytes.len();
+            let rest = if rest > 0 { format!(" and {rest} bytes more") } else { String::new() };
+            let _ = writeln!(text, "; {} holds at first: {}{rest}", map.name, bytes.join(" "));
+        }
+    }
+    let mut programs = 0;
+    let mut known = None;
+    for line in asm::print(object).lines() {
+        if line.starts_with("program ") {
+            let section = file.programs.get(programs).map_or("", |origin| origin.section.as_str());
+            let _ = writeln!(text, "; section {section:?}");
+            (programs, known) = (programs + 1, None);
+        } else if let Some(slot) =
+            line.split_once(':').and_then(|(slot, _)| slot.trim().parse::<usize>().ok())
+        {
+            let source = file.source_line(programs.saturating_sub(1), slot);
+            if let Some(source) = source.filter(|source| known != Some((source.file, source.line))) {
+                let _ = writeln!(text, "; {}", place(source));
+                known = Some((source.file, source.line));
+            }
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+/// What the verifier learned of each instruction, one a line.
+fn facts(verified: &VerifiedProgram) -> String {
+    let mut text = String::new();
+    let mut slot = 0;
+    while slot < verified.insns().len() {
+        let (insn, facts) = (verified.insns()[slot], verified.facts()[slot]);
+        let mut known: Vec<String> = Vec::new();
+        if !facts.reachable {
+            known.push("never reached".into());
+        }
+        known.extend(facts.branch.map(|taken| if taken { "always jumps" } else { "never jumps" }.into()));
+        known.extend(facts.constant_key.map(|key| format!("element {key}")));
+        known.extend(
+            facts.map_index.and_then(|map| Some(format!("map {}", verified.maps().get(map as usize)?.name))),
+        );
+        known.extend(facts.per_cpu_map.map(|map| format!("a CPU's own value of map {map}")));
+        let code = asm::insn_text(verified.insns(), slot, verified.maps());
+        let known = if known.is_empty() { String::new() } else { format!(" ; {}", known.join(", ")) };
+        let _ = writeln!(text, "{slot:6}: {code}{known}");
+        slot += if insn.is_wide() { 2 } else { 1 };
+    }
+    text
+}

@@ -1,0 +1,201 @@
+//! `weir bpf`: objects by hand, through the command line.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use testkit::{bpf, paths};
+
+const REFUSED: i32 = 1;
+
+fn weir(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).arg("bpf").args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+/// `weir bpf ARGS` succeeds; what it prints.
+#[track_caller]
+fn prints(args: &[&str]) -> String {
+    let output = weir(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// `weir bpf ARGS` ends with 1 and says each of `parts`.
+#[track_caller]
+fn refuses(args: &[&str], parts: &[&str]) {
+    let output = weir(args);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(REFUSED), "{args:?}: {message}");
+    for part in parts {
+        assert!(message.contains(part), "{args:?}: {part:?} is not in: {message}");
+    }
+}
+
+fn folder() -> PathBuf {
+    let folder = paths::target().join("bpf-tests");
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn file(name: &str, contents: &str) -> String {
+    let path = folder().join(name);
+    fs::write(&path, contents).unwrap();
+    path.display().to_string()
+}
+
+/// A program of `tests/bpf`, compiled; none, loudly, without clang.
+fn compiled(name: &str) -> Option<String> {
+    compile(&paths::root().join(format!("tests/bpf/{name}.c")), name)
+}
+
+fn compile(source: &Path, name: &str) -> Option<String> {
+    let object = folder().join(format!("{name}.o"));
+    bpf::compile(source, &object).then(|| object.display().to_string())
+}
+
+const FORTY_TWO: &str = "b7000000 2a000000 9500000000000000";
+
+#[test]
+fn hexadecimal_programs_run_in_both_engines() {
+    for engine in ["interp", "jit"] {
+        assert_eq!(prints(&["run", "--engine", engine, "--program-hex", FORTY_TWO]), "0x2a\n");
+    }
+}
+
+#[test]
+fn hexadecimal_programs_come_from_standard_input() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["bpf", "run", "--program-hex", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(FORTY_TWO.as_bytes()).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"0x2a\n");
+}
+
+#[test]
+fn repeated_runs_print_their_time() {
+    let text = prints(&["run", "--repeat", "1000", "--program-hex", FORTY_TWO]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (2, "0x2a"));
+    let time = lines[1].strip_suffix(" ns per run").unwrap();
+    assert!(time.parse::<f64>().unwrap() > 0.0);
+}
+
+#[test]
+fn text_and_objects_are_each_other() {
+    let text = "map m hash key 8 value 8 entries 4\n\nprogram \"p\" probe\n     0: r1 = map[m] ll\n     2: r0 = 0x7\n     3: exit\n";
+    let (source, object) = (file("both.s", text), folder().join("both.o").display().to_string());
+    assert_eq!(prints(&["asm", &source, "-o", &object]), "");
+    assert_eq!(prints(&["dis", &object]), text.replace("program", "; section \"uprobe\"\nprogram"));
+    assert_eq!(prints(&["run", &object]), "0x7\n");
+    assert_eq!(prints(&["run", &source, "--program", "p"]), "0x7\n");
+    // What is printed is input again.
+    assert_eq!(prints(&["dis", &file("again.s", &prints(&["dis", &object]))]), prints(&["dis", &object]));
+}
+
+#[test]
+fn objects_of_clang_run_with_their_variables() {
+    let Some(object) = compiled("globals") else { return };
+    for engine in ["interp", "jit"] {
+        assert_eq!(prints(&["run", &object, "--engine", engine]), "0x411\n");
+    }
+    let text = prints(&["dis", &object]);
+    assert!(text.contains("; .data holds at first: 28 00 00 00 00 00 00 00\n"), "{text}");
+    assert!(text.contains("globals.c:15: calls++;\n"), "{text}");
+}
+
+#[test]
+fn one_of_several_programs_is_chosen_by_name() {
+    let Some(object) = compiled("start_end") else { return };
+    assert_eq!(prints(&["run", &object, "--program", "ret"]), "0x1\n");
+    refuses(&["run", &object], &["several programs; choose with --program: call, ret"]);
+    refuses(&["run", &object, "--program", "x"], &["no program is named `x`; there are: call, ret"]);
+}
+
+#[test]
+fn verifying_prints_a_line_for_each_program() {
+    let Some(object) = compiled("array_sum") else { return };
+    assert_eq!(prints(&["verify", &object]), "sum: accepted: 24 instructions, 8 bytes of stack\n");
+    let text = prints(&["verify", "-v", &object]);
+    assert!(text.contains("call 0x1 ; map_lookup_elem ; element 2, map sums\n"), "{text}");
+}
+
+#[test]
+fn rejections_name_the_source_line() {
+    let source = "#include \"bpf_helpers.h\"\nstruct { __uint(type, 1); __uint(max_entries, 1); __type(key, u64);\n\
+                  __type(value, u64); } m SEC(\".maps\");\nSEC(\"uprobe/f\") int f(struct pt_regs *ctx)\n{\n\
+                  \tu64 k = 1, *v = bpf_map_lookup_elem(&m, &k);\n\treturn *v;\n}\n";
+    let path = file("unchecked.c", source);
+    let Some(object) = compile(Path::new(&path), "unchecked") else { return };
+    let place = format!("{path}:7: return *v;");
+    refuses(&["verify", &object], &["f: instruction", "unsafe", &place]);
+    refuses(&["run", &object], &["f: instruction", "unsafe", &place]);
+    let packets = source.replace("uprobe/f", "xdp").replace("return *v", "return v ? *v : 0");
+    let path = file("packets.c", &packets);
+    let Some(object) = compile(Path::new(&path), "packets") else { return };
+    refuses(&["verify", &object], &["f: unsupported: programs of section `xdp`"]);
+}
+
+#[test]
+fn what_is_not_there_yet_is_said() {
+    refuses(&["run", "--mem-hex", "00", "--program-hex", FORTY_TWO], &["--mem-hex is not in this version"]);
+    refuses(
+        &["run", "--engine", "kernel", "--program-hex", FORTY_TWO],
+        &["--engine kernel is not in this version"],
+    );
+}
+
+#[test]
+fn bad_input_is_refused_with_its_place() {
+    refuses(&["run", "--program-hex", "b7"], &["1 bytes are no whole number of instructions"]);
+    refuses(&["run", "--program-hex", "b"], &["1 hexadecimal digits"]);
+    refuses(&["run", "--program-hex", "xy"], &["'x' is no hexadecimal digit"]);
+    refuses(&["run", "--program-hex", "b700000001000000"], &["program: instruction 0", "unsafe"]);
+    refuses(&["dis", "/nonexistent.o"], &["cannot open /nonexistent.o", "No such file"]);
+    refuses(&["dis", &file("bad.s", "program \"p\" probe\nr0 = r77\n")], &["bad.s: line 2: "]);
+    let binary = folder().join("binary");
+    fs::write(&binary, &fs::read(env!("CARGO_BIN_EXE_weir")).unwrap()[..4096]).unwrap();
+    refuses(&["dis", &binary.display().to_string()], &["for machine 62, not for BPF"]);
+    fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
+    refuses(&["verify", &binary.display().to_string()], &["neither an ELF object nor assembly text"]);
+    refuses(&["verify", &file("empty.s", "")], &["empty.s has no programs"]);
+    refuses(&["build", "-e", "uprobe:libc:malloc { @x = nosuch(1) }", "-o", "/dev/null"], &["nosuch"]);
+}
+
+#[test]
+fn what_cannot_be_written_is_the_machines_no() {
+    let output = weir(&["build", "-e", "BEGIN { @ = 1 }", "-o", "/nonexistent/x.o"]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Scripts that use each kind of map, strings, loops over nothing and several places.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("count", "uprobe:libc:malloc { @ = count(); }"),
+    ("hist", "BEGIN { printf(\"go\\n\"); } uprobe:libc:malloc { @bytes[comm] = hist(arg0); @t = nsecs; }"),
+    (
+        "strings",
+        "uprobe:libc:open,uprobe:libc:openat { printf(\"%s %d\\n\", str(arg0), pid); @[str(arg0)] = sum(1); }",
+    ),
+    (
+        "mixed",
+        "uprobe:libc:free /arg0/ { @a[tid] = arg0; @b = max(arg0); @c = avg(arg1); delete(@a[tid]); } END { clear(@a); }",
+    ),
+];
+
+#[test]
+fn built_scripts_verify_and_load_through_libbpf() {
+    let tool = bpf::tool();
+    for (name, script) in SCRIPTS {
+        let object = folder().join(format!("{name}.bpf.o")).display().to_string();
+        assert_eq!(prints(&["build", "-e", script, "-o", &object]), "");
+        let verdicts = prints(&["verify", &object]);
+        assert!(verdicts.lines().all(|line| line.contains(": accepted: ")), "{verdicts}");
+        if let Some(loaded) = tool.as_ref().and_then(|tool| bpf::load(tool, Path::new(&object))) {
+            let loaded = loaded.unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(loaded.len(), verdicts.lines().count(), "{name}");
+        }
+    }
+    let text = prints(&["dis", &folder().join("count.bpf.o").display().to_string()]);
+    let section = text.lines().find(|line| line.starts_with("; section")).unwrap();
+    assert!(section.starts_with("; section \"uprobe//") && section.ends_with(":malloc\""), "{section}");
+}
