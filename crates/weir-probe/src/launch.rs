@@ -210,7 +210,7 @@ impl Exec {
         match error {
             Error::TargetGone { .. } => Error::EndedEarly {
                 command: self.command.clone(),
-                how: "it exited while its libraries were loaded".into(),
+                how: "it exited before all files that are to be probed were loaded".into(),
             },
             other => other,
         }

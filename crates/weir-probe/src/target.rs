@@ -115,6 +115,11 @@ impl Target {
         !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
     }
 
+    /// It has executed another program, and what was put into it is gone.
+    pub fn is_replaced(&self) -> bool {
+        matches!(self.explain(Error::TargetGone { pid: self.pid }), Error::Replaced { .. })
+    }
+
     /// Lets a launched process go on unprobed.
     pub fn release(&mut self) {
         self.held = None;

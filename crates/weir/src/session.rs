@@ -235,7 +235,7 @@ impl Session<'_> {
         let mut events = self.begin(prepared.segment(), signals, report)?;
         let mut attachment = self.arm(prepared)?;
         let launched = command.as_mut().and_then(|command| command.0.as_mut());
-        events.watch(attachment.segment(), Some(attachment.target().pidfd()), launched)?;
+        events.watch(attachment.segment(), Some(attachment.target()), launched)?;
         let mut is_detached = true;
         if attachment.target().is_alive() {
             match attachment.detach() {
@@ -330,9 +330,6 @@ impl Session<'_> {
     }
 
     fn tell_undone(&self, report: &weir_probe::Report) {
-        if report.replaced {
-            eprintln!("weir: the target executed another program meanwhile; what that did was not traced");
-        }
         for address in &report.foreign {
             eprintln!("weir: text at {address:#x} was changed by somebody else meanwhile; it was left alone");
         }

@@ -11,7 +11,7 @@ use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, MapValue, Schema};
-use weir_probe::Launched;
+use weir_probe::{Launched, Target};
 use weir_rt::segment::Segment;
 
 use crate::failure::Failure;
@@ -71,21 +71,26 @@ impl<'a, W: Write> Events<'a, W> {
         self.read_all(segment)
     }
 
-    /// Until exit() is called, a signal asks for the end, or the target (`pidfd`, `launched`) ends.
+    /// Until exit() is called, a signal asks for the end, or the target ends.
     pub(crate) fn watch(
         &mut self,
         segment: &Segment,
-        pidfd: Option<&OwnedFd>,
+        target: Option<&Target>,
         mut launched: Option<&mut Launched>,
     ) -> Result<(), Failure> {
+        let mut is_replaced = false;
         self.controller.start_intervals(Instant::now());
         while self.exit.is_none() {
             if self.is_asked_to_end() {
                 return Ok(());
             }
             let has_ended = launched.as_mut().is_some_and(|launched| launched.try_wait().is_some());
-            if has_ended || self.wait(pidfd)? {
+            if has_ended || self.wait(target.map(Target::pidfd))? {
                 return Ok(());
+            }
+            if !is_replaced && target.is_some_and(Target::is_replaced) {
+                is_replaced = true;
+                eprintln!("weir: the target executed another program, which is not traced; counts end here");
             }
             self.controller.run_due_intervals(segment, Instant::now())?;
             self.read_all(segment)?;
