@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepare   stop · memfd_create, mmap (remote) · go on              the segment is shared; nothing is patched
-//! arm       plan windows, place islands, generate code              nothing is stopped
+//! arm       place islands for the planned windows, generate code    nothing is stopped
 //!           stop · memfd_create, mmap islands and gates (remote)
 //!                · compare text with files · journal · move program counters · write jumps · open gates · go on
 //! detach    see crate::undo
@@ -22,9 +22,8 @@ use std::time::Duration;
 use nix::libc;
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, SegmentLayout};
-use weir_symbols::{Binary, Function, FunctionKind, LinkAddr, VirtAddr};
+use weir_symbols::{Binary, Function, VirtAddr};
 
-use crate::incoming;
 use crate::island::{self, Image, Place, PlannedSite};
 use crate::limits::{self, JUMP_BYTES, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
 use crate::refusal::{Error, Refusal};
@@ -36,7 +35,7 @@ use crate::stop::Stopped;
 use crate::sys;
 use crate::target::Target;
 use crate::undo::{Patch, Report, Undo};
-use crate::window::{FunctionCode, Window, plan};
+use crate::window::Window;
 
 /// Name of the segment's memfd, by which the next weir finds it.
 pub(crate) const SEGMENT_NAME: &str = "weir-segment";
@@ -48,54 +47,10 @@ const PAGE: u64 = 4096;
 pub struct SiteRequest<'a> {
     pub binary: &'a Binary,
     pub function: &'a Function,
+    /// As [`plan_sites`](crate::plan_sites) answered for this function.
+    pub window: &'a Result<Window, Refusal>,
     /// Index of an executable, and the attach cookie for it.
     pub programs: Vec<(usize, u64)>,
-}
-
-/// Plans every site from its file alone: how it would be patched, or why not. No process is needed.
-pub fn plan_sites(sites: &[SiteRequest]) -> Vec<Result<Window, Refusal>> {
-    let mut windows: Vec<Result<Window, Refusal>> = sites.iter().map(|site| plan_site(site)).collect();
-    let mut by_binary: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
-    for (index, site) in sites.iter().enumerate() {
-        by_binary.entry(site.binary.path()).or_default().push(index);
-    }
-    for indices in by_binary.values() {
-        let good: Vec<&Window> = indices.iter().filter_map(|&index| windows[index].as_ref().ok()).collect();
-        let reached = incoming::reached(sites[indices[0]].binary, &good);
-        for &index in indices {
-            let Ok(window) = &windows[index] else { continue };
-            let target = window.interior().find(|target| reached.contains(target));
-            if let Some(target) = target {
-                let offset = target - sites[index].function.address.0;
-                windows[index] = Err(Refusal::BranchIntoWindow { offset });
-            }
-        }
-    }
-    windows
-}
-
-fn plan_site(site: &SiteRequest) -> Result<Window, Refusal> {
-    let function = site.function;
-    if function.kind == FunctionKind::Indirect {
-        return Err(Refusal::IndirectFunction);
-    }
-    if function.size == 0 {
-        return Err(Refusal::SizeUnknown);
-    }
-    let bytes = site.binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
-    let window = plan(FunctionCode { address: function.address.0, bytes })?;
-    let functions = site.binary.functions();
-    let next = functions.partition_point(|other| other.address <= LinkAddr(window.address));
-    if let Some(other) = functions.get(next).filter(|other| other.address.0 < window.end()) {
-        let offset = other.address.0 - function.address.0;
-        return Err(Refusal::SymbolInWindow { name: other.name.clone(), offset });
-    }
-    if let (Some(&offset), true) = (window.indirect_jumps.first(), window.lea_targets.is_empty())
-        && site.binary.is_position_independent()
-    {
-        return Err(Refusal::IndirectJump { offset });
-    }
-    Ok(window)
 }
 
 /// A process that shares the segment, and is not patched yet. Dropped, it takes the segment out again.
@@ -298,8 +253,8 @@ impl Attachment {
         let mut outcomes: Vec<Result<String, Refusal>> = Vec::with_capacity(sites.len());
         let mut planned = Vec::new();
         let mut request_of = Vec::new();
-        for (index, (site, window)) in sites.iter().zip(plan_sites(sites)).enumerate() {
-            let outcome = window.and_then(|window| plan_in_target(&self.target, site, window));
+        for (index, site) in sites.iter().enumerate() {
+            let outcome = site.window.clone().and_then(|window| plan_in_target(&self.target, site, window));
             outcomes.push(match outcome {
                 Ok(site) => {
                     let technique = site.window.technique();

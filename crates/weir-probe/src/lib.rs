@@ -19,6 +19,7 @@ pub mod refusal;
 mod sys;
 
 pub mod incoming;
+pub mod plan;
 pub mod relocate;
 pub mod trampoline;
 pub mod window;
@@ -36,8 +37,9 @@ pub mod restore;
 pub mod scan;
 pub mod target;
 
-pub use crate::attach::{Attachment, Prepared, SiteRequest, plan_sites, prepare};
+pub use crate::attach::{Attachment, Prepared, SiteRequest, prepare};
 pub use crate::launch::Launched;
+pub use crate::plan::plan_sites;
 pub use crate::refusal::{Error, Refusal};
 pub use crate::target::Target;
 pub use crate::undo::Report;

@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use weir_probe::{SiteRequest, plan_sites};
+use weir_probe::plan_sites;
 use weir_symbols::Binary;
 
 /// Plans every function of the binary; (planned, refused by code).
 fn plan_all(path: &Path) -> (usize, BTreeMap<String, usize>) {
     let binary = Binary::open(path).unwrap();
-    let sites: Vec<SiteRequest> = binary
-        .functions()
-        .iter()
-        .map(|function| SiteRequest { binary: &binary, function, programs: Vec::new() })
-        .collect();
+    let sites: Vec<_> = binary.functions().iter().map(|function| (&binary, function)).collect();
     let start = Instant::now();
     let mut refused = BTreeMap::new();
     let mut planned = 0;
@@ -67,7 +63,7 @@ fn what_people_probe_first_can_be_planned() {
         let binary = Binary::open(path).unwrap();
         for name in names {
             let function = binary.find(name).unwrap()[0];
-            let outcome = &plan_sites(&[SiteRequest { binary: &binary, function, programs: Vec::new() }])[0];
+            let outcome = &plan_sites(&[(&binary, function)])[0];
             assert!(outcome.is_ok(), "{name}: {outcome:?}");
         }
     }
@@ -93,8 +89,7 @@ fn short_branches_from_around_a_function_are_seen() {
     let binary = Binary::open(&path).unwrap();
     let outcome = |name: &str| {
         let function = binary.find(name).unwrap()[0];
-        let site = SiteRequest { binary: &binary, function, programs: Vec::new() };
-        plan_sites(&[site]).remove(0).map(|_| ()).map_err(|refusal| refusal.code())
+        plan_sites(&[(&binary, function)]).remove(0).map(|_| ()).map_err(|refusal| refusal.code())
     };
     let refused = Err("branch-into-window".to_owned());
     assert_eq!((outcome("inner"), outcome("lonely"), outcome("fine")), (refused.clone(), refused, Ok(())));

@@ -20,7 +20,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
 use weir_ir::Trigger;
-use weir_probe::{Attachment, Launched, Prepared, Refusal, SiteRequest, Target};
+use weir_probe::{Attachment, Launched, Prepared, Refusal, Target};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_source::SourceFile;
 use weir_symbols::resolve::Places;
@@ -101,7 +101,9 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
         Some(Stage::Asm) => return emit::asm(&sites, &compiled, &verified, pid),
         _ => {}
     }
-    refuse_hopeless(&compiled, &sites)?;
+    // Before anything is touched.
+    let planned: Vec<_> = sites.iter().map(|site| site.window.clone().map(|_| ())).collect();
+    hopeless(&compiled, &sites, &planned)?;
     if !sites.is_empty() && pid.is_none() && args.run.is_none() {
         return Err(Failure::Refused(anyhow!(
             "the script probes functions of {}, but nothing says in which process: add -c COMMAND or -p PID \
@@ -143,21 +145,7 @@ fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
     Ok(Binaries::new(Places { root, path_env, cwd }, mappings))
 }
 
-/// A clause none of whose functions can be patched makes the run pointless: refused before anything is touched.
-fn refuse_hopeless(compiled: &Compiled, sites: &[Site]) -> Result<(), Failure> {
-    let requests: Vec<SiteRequest> = sites
-        .iter()
-        .map(|site| SiteRequest {
-            binary: &site.binary,
-            function: &site.function,
-            programs: site.programs.clone(),
-        })
-        .collect();
-    let outcomes: Vec<Result<(), Refusal>> =
-        weir_probe::plan_sites(&requests).into_iter().map(|outcome| outcome.map(|_| ())).collect();
-    hopeless(compiled, sites, &outcomes)
-}
-
+/// A clause none of whose functions can be patched makes the run pointless.
 fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Result<(), Failure> {
     for (program, trigger) in compiled.triggers.iter().enumerate() {
         let Trigger::Uprobe { .. } = trigger else { continue };

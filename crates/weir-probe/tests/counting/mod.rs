@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use weir_ebpf::{MapKind, MapSpec};
-use weir_probe::{Attachment, Error, SiteRequest, Target, prepare};
+use weir_probe::{Attachment, Error, SiteRequest, Target, plan_sites, prepare};
 use weir_rt::segment::{Identity, SegmentLayout};
 use weir_rt::{Executable, RelocKind, Relocation, Symbol};
 use weir_symbols::Binary;
@@ -16,13 +16,11 @@ pub(crate) fn arm(target: Target, path: &Path, functions: &[&str]) -> Result<Att
     let binary = Binary::open(path)?;
     let identity = identity(target.pid());
     let prepared = prepare(target, layout(), &identity)?;
-    let requests: Vec<SiteRequest> = functions
-        .iter()
-        .map(|name| SiteRequest {
-            binary: &binary,
-            function: binary.find(name).unwrap()[0],
-            programs: vec![(0, 0)],
-        })
+    let functions: Vec<_> = functions.iter().map(|name| (&binary, binary.find(name).unwrap()[0])).collect();
+    let windows = plan_sites(&functions);
+    let planned = functions.iter().zip(&windows);
+    let requests: Vec<SiteRequest> = planned
+        .map(|(&(binary, function), window)| SiteRequest { binary, function, window, programs: vec![(0, 0)] })
         .collect();
     prepared.arm(&requests, &[counting()])
 }

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use weir_codegen::Compiled;
-use weir_probe::SiteRequest;
 use weir_rt::{LanePolicy, SiteAbi, TidSource};
 use weir_source::SourceFile;
 use weir_verifier::VerifiedProgram;
@@ -27,18 +26,10 @@ pub(crate) fn ast(source: &SourceFile) -> Result<ExitCode, Failure> {
 
 /// One line a function: where, how it would be patched, or why not.
 pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
-    let requests: Vec<SiteRequest> = sites
-        .iter()
-        .map(|site| SiteRequest {
-            binary: &site.binary,
-            function: &site.function,
-            programs: site.programs.clone(),
-        })
-        .collect();
     let (mut patched, mut out) = (0, String::new());
-    for (site, outcome) in sites.iter().zip(weir_probe::plan_sites(&requests)) {
+    for site in sites {
         let address = site.function.address.0;
-        match outcome {
+        match &site.window {
             Ok(window) => {
                 patched += 1;
                 let mark = if window.uprobe_unsafe { ", uprobe-unsafe" } else { "" };

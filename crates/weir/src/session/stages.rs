@@ -8,7 +8,8 @@ use std::rc::Rc;
 use anyhow::{Context, Result, anyhow};
 use weir_codegen::Compiled;
 use weir_ir::{Module, SiteSpec, Trigger};
-use weir_probe::SiteRequest;
+use weir_probe::window::Window;
+use weir_probe::{Refusal, SiteRequest};
 use weir_rt::{Executable, SiteAbi};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{Binary, Function};
@@ -50,12 +51,15 @@ pub(crate) struct Site {
     pub(crate) function: Function,
     /// The name that the user wrote, or that a wildcard matched.
     pub(crate) name: String,
+    /// How it is patched, or why not: what its file says.
+    pub(crate) window: Result<Window, Refusal>,
     pub(crate) programs: Vec<(usize, u64)>,
 }
 
-/// The functions that the programs are for, each once, in the order of the script.
+/// The functions that the programs are for, each once, in the order of the script, with the plan of each patch.
 pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> {
-    let mut sites: Vec<Site> = Vec::new();
+    let mut found: Vec<(String, Rc<Binary>, Function, String)> = Vec::new();
+    let mut programs: Vec<Vec<(usize, u64)>> = Vec::new();
     let mut known: BTreeMap<(String, u64), usize> = BTreeMap::new();
     for (program, trigger) in compiled.triggers.iter().enumerate() {
         let Trigger::Uprobe { sites: specs } = trigger else { continue };
@@ -63,15 +67,27 @@ pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> 
             let binary = world.at(path).with_context(|| format!("{path} was not opened"))?;
             for function in binary.find(name)? {
                 let index = *known.entry((path.clone(), function.address.0)).or_insert_with(|| {
-                    let (path, name, function) = (path.clone(), name.clone(), function.clone());
-                    sites.push(Site { path, binary: binary.clone(), function, name, programs: Vec::new() });
-                    sites.len() - 1
+                    found.push((path.clone(), binary.clone(), function.clone(), name.clone()));
+                    programs.push(Vec::new());
+                    found.len() - 1
                 });
-                sites[index].programs.push((program, *cookie));
+                programs[index].push((program, *cookie));
             }
         }
     }
-    Ok(sites)
+    let functions: Vec<_> = found.iter().map(|(_, binary, function, _)| (&**binary, function)).collect();
+    let windows = weir_probe::plan_sites(&functions);
+    let sites = found.into_iter().zip(programs).zip(windows);
+    Ok(sites
+        .map(|(((path, binary, function, name), programs), window)| Site {
+            path,
+            binary,
+            function,
+            name,
+            window,
+            programs,
+        })
+        .collect())
 }
 
 /// Compiles each program for each place it runs at. Programs of `requests` are indices into the executables.
@@ -99,7 +115,8 @@ pub(crate) fn native<'a>(
             };
             programs.push((index, cookie));
         }
-        requests.push(SiteRequest { binary: &site.binary, function: &site.function, programs });
+        let (binary, function, window) = (&*site.binary, &site.function, &site.window);
+        requests.push(SiteRequest { binary, function, window, programs });
     }
     Ok((requests, executables))
 }
