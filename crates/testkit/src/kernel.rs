@@ -238,7 +238,7 @@ fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
         key_size: map.key_bytes,
         value_size: map.value_bytes,
         max_entries: map.max_entries,
-        map_flags: 0,
+        map_flags: map.flags,
     };
     bpf(BPF_MAP_CREATE, &attributes).map_err(|source| LoadError::Map { name: map.name.clone(), source })
 }

@@ -44,7 +44,7 @@ impl Maps {
         let mut specs: Vec<MapSpec> =
             module.schema.maps.iter().map(|map| script_map(map, module.max_map_keys)).collect();
         let mut internal = |name: &str, kind, key_bytes, value_bytes, max_entries| {
-            specs.push(MapSpec { name: name.into(), kind, key_bytes, value_bytes, max_entries });
+            specs.push(MapSpec::new(name, kind, key_bytes, value_bytes, max_entries));
             specs.len() as u32 - 1
         };
         let ring = internal(".ring", MapKind::RingBuf, 0, 0, ring_bytes);
@@ -59,12 +59,8 @@ impl Maps {
         zero_bytes: u32,
         programs: &mut [Program],
     ) -> Vec<MapSpec> {
-        let array = |name: &str, value_bytes, max_entries| MapSpec {
-            name: name.into(),
-            kind: MapKind::Array,
-            key_bytes: 4,
-            value_bytes,
-            max_entries,
+        let array = |name: &str, value_bytes, max_entries| {
+            MapSpec::new(name, MapKind::Array, 4, value_bytes, max_entries)
         };
         if scratch_bytes > 0 {
             self.specs.push(array(".scratch", scratch_bytes, limits::SCRATCH_SLOTS));
@@ -90,13 +86,9 @@ fn script_map(map: &MapSchema, max_map_keys: u32) -> MapSpec {
         (false, false) => MapKind::Array,
         (false, true) => MapKind::PerCpuArray,
     };
-    MapSpec {
-        name: map.name.clone(),
-        kind,
-        key_bytes: map.key.as_ref().map_or(4, weir_event::Type::bytes),
-        value_bytes: value_bytes(map),
-        max_entries: if map.key.is_some() { max_map_keys } else { 1 },
-    }
+    let key_bytes = map.key.as_ref().map_or(4, weir_event::Type::bytes);
+    let max_entries = if map.key.is_some() { max_map_keys } else { 1 };
+    MapSpec::new(&map.name, kind, key_bytes, value_bytes(map), max_entries)
 }
 
 /// Bytes of one value of a script map.

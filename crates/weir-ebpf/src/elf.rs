@@ -6,7 +6,8 @@
 //! - programs: each function symbol, in a section of any name; functions of `.text` are subprograms if there are
 //!   others, and are appended to each program that calls them, directly or not;
 //! - maps: `.maps` (described in BTF), `maps` (the definitions before it), and `.data*`, `.rodata*`, `.bss*`, each of
-//!   which becomes an array with one entry, its first contents in [`MapOrigin::initial`];
+//!   which becomes an array with one entry, its first contents in [`MapOrigin::initial`]; that of `.rodata*` has the
+//!   flag RDONLY_PROG;
 //! - relocations: R_BPF_64_64 in wide loads (maps, variables, functions, weak externs, which are 0) and R_BPF_64_32 in
 //!   calls; those of debug sections are none of the program's;
 //! - BTF, and the source line of each instruction.
@@ -56,8 +57,6 @@ pub struct ProgramOrigin {
 /// What a [`MapSpec`](crate::MapSpec) does not say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MapOrigin {
-    /// The kernel's `map_flags`.
-    pub flags: u32,
     /// What its only value holds at first; none for zeros.
     pub initial: Option<Vec<u8>>,
 }
@@ -73,9 +72,6 @@ pub struct SourceLine<'a> {
     /// The line itself, with its indentation.
     pub text: &'a str,
 }
-
-/// `BPF_F_RDONLY_PROG`: programs only read the map. Set for `.rodata*`.
-pub const FLAG_READ_ONLY: u32 = 1 << 7;
 
 /// Reads a `.bpf.o` file.
 pub fn read(bytes: &[u8]) -> Result<ObjectFile, ElfError> {

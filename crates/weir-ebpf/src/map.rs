@@ -50,4 +50,82 @@ pub struct MapSpec {
     pub value_bytes: u32,
     /// Entries; for a ring, bytes of its data area: a power of two and a multiple of the page size.
     pub max_entries: u32,
+    /// The kernel's `map_flags`, of [`flag`].
+    pub flags: u32,
+}
+
+impl MapSpec {
+    /// A map without flags.
+    pub fn new(
+        name: impl Into<String>,
+        kind: MapKind,
+        key_bytes: u32,
+        value_bytes: u32,
+        max_entries: u32,
+    ) -> MapSpec {
+        MapSpec { name: name.into(), kind, key_bytes, value_bytes, max_entries, flags: 0 }
+    }
+
+    /// True if one of `flags` is set.
+    pub fn has(&self, flags: u32) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Flags that are set but that maps of this kind do not take; 0 for none.
+    pub fn foreign_flags(&self) -> u32 {
+        self.flags & !taken(self.kind)
+    }
+}
+
+/// Flags of map definitions, as in linux/bpf.h.
+pub mod flag {
+    /// A hash's elements are allocated when they are needed. Without effect: weir's always stand in the segment.
+    pub const NO_PREALLOC: u32 = 1 << 0;
+    /// An LRU hash with one list of elements per CPU. Without effect: weir's has no lists.
+    pub const NO_COMMON_LRU: u32 = 1 << 1;
+    /// User space only reads the map: its updates and deletes answer EPERM.
+    pub const RDONLY: u32 = 1 << 3;
+    /// User space only writes to the map: its look-ups and walks answer EPERM.
+    pub const WRONLY: u32 = 1 << 4;
+    /// A hash whose seed is 0. Without effect: no order of elements is promised either way.
+    pub const ZERO_SEED: u32 = 1 << 6;
+    /// Programs only read the map.
+    pub const RDONLY_PROG: u32 = 1 << 7;
+    /// Programs only write to the map.
+    pub const WRONLY_PROG: u32 = 1 << 8;
+    /// An array that user space can map into its memory. Without effect: weir's always can.
+    pub const MMAPABLE: u32 = 1 << 10;
+
+    /// Who may do what.
+    pub const ACCESS: u32 = RDONLY | WRONLY | RDONLY_PROG | WRONLY_PROG;
+
+    /// Names for messages and listings.
+    #[rustfmt::skip]
+    pub const NAMES: &[(u32, &str)] = &[
+        (NO_PREALLOC,   "BPF_F_NO_PREALLOC"),
+        (NO_COMMON_LRU, "BPF_F_NO_COMMON_LRU"),
+        (RDONLY,        "BPF_F_RDONLY"),
+        (WRONLY,        "BPF_F_WRONLY"),
+        (ZERO_SEED,     "BPF_F_ZERO_SEED"),
+        (RDONLY_PROG,   "BPF_F_RDONLY_PROG"),
+        (WRONLY_PROG,   "BPF_F_WRONLY_PROG"),
+        (MMAPABLE,      "BPF_F_MMAPABLE"),
+    ];
+
+    /// The names of `flags`, between commas.
+    pub fn names(flags: u32) -> String {
+        let set = NAMES.iter().filter(|(flag, _)| flags & flag != 0);
+        set.map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Flags that the kernel takes for maps of a kind, of those that are known here.
+pub fn taken(kind: MapKind) -> u32 {
+    use flag::{ACCESS, MMAPABLE, NO_PREALLOC, ZERO_SEED};
+    match kind {
+        MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOC | ZERO_SEED | ACCESS,
+        MapKind::Array => MMAPABLE | ACCESS,
+        MapKind::PerCpuArray => ACCESS,
+        MapKind::RingBuf => 0,
+    }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use testkit::{paths, skip};
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ebpf::insn::{class, jmp, pseudo};
+use weir_ebpf::map::flag;
 use weir_ebpf::{Insn, MapKind, asm, pt_regs};
 use weir_interp::Environment;
 use weir_rt::executable::Frame;
@@ -141,7 +142,7 @@ fn variables_become_arrays_with_their_first_contents() {
         .iter()
         .zip(&file.maps)
         .map(|(map, origin)| {
-            (map.name.as_str(), map.kind, map.value_bytes, origin.flags, origin.initial.as_deref())
+            (map.name.as_str(), map.kind, map.value_bytes, map.flags, origin.initial.as_deref())
         })
         .collect();
     assert_eq!(
@@ -151,7 +152,7 @@ fn variables_become_arrays_with_their_first_contents() {
                 ".rodata",
                 MapKind::Array,
                 12,
-                elf::FLAG_READ_ONLY,
+                flag::RDONLY_PROG,
                 Some(&[7, 0, 0, 0, 1, 1, 2, 3, 5, 8, 13, 21][..])
             ),
             (".data", MapKind::Array, 8, 0, Some(&[40, 0, 0, 0, 0, 0, 0, 0][..])),

@@ -68,7 +68,11 @@ fn kinds_and_flags_of_maps_that_are_missing_are_named() {
         &["section `.maps`: `m`: unsupported: maps of kind lru_hash (9)"],
     );
     refuse("no_kind", &with("__uint(type, 999);"), &["there is no kind of map with number 999"]);
-    refuse("flags", &with("__uint(type, 1); __uint(map_flags, 8);"), &["map_flags 0x8"]);
+    refuse(
+        "flags",
+        &with("__uint(type, 1); __uint(map_flags, 4);"),
+        &["map_flags 0x4 (possible for hash: BPF_F_NO_PREALLOC, BPF_F_RDONLY,"],
+    );
     refuse("pinned", &with("__uint(type, 1); __uint(pinning, 1);"), &["`pinning` 1"]);
     refuse("field", &with("__uint(type, 1); __uint(colour, 1);"), &["`colour`"]);
     refuse("twice", &with("__uint(type, 1); __uint(key_size, 4);"), &["the key has 4 bytes, and 8"]);

@@ -11,8 +11,8 @@ use weir_ebpf::insn::pseudo;
 use weir_ebpf::{MapSpec, Object, asm};
 
 /// A map, but for its name, which becomes an identifier.
-fn shape(map: &MapSpec) -> (u32, u32, u32, u32) {
-    (map.kind as u32, map.key_bytes, map.value_bytes, map.max_entries)
+fn shape(map: &MapSpec) -> [u32; 5] {
+    [map.kind as u32, map.key_bytes, map.value_bytes, map.max_entries, map.flags]
 }
 
 /// Instructions are the same, and name the same maps by whatever index.
@@ -47,7 +47,7 @@ fn object(text: &str) -> Object {
 fn sample() -> ObjectFile {
     let mut file = ObjectFile::of(object(
         "map @ percpu_hash key 16 value 8 entries 4096\nmap @a.b array key 4 value 8 entries 3\n\
-         map a_b hash key 8 value 8 entries 16\nmap @t percpu_array key 4 value 8 entries 1\n\
+         map a_b hash key 8 value 8 entries 16 flags 0x41\nmap @t percpu_array key 4 value 8 entries 1\n\
          map .ring ringbuf key 0 value 0 entries 4096\nmap .globals array key 4 value 24 entries 1\n\
          program \"BEGIN\" controller\nr1 = map[.globals][0] + 0x8 ll\n*(u64 *)(r1 + 0x0) = 0x5\n\
          r1 = 0x1122334455667788 ll\nr0 = 0x0\nexit\n\
@@ -57,7 +57,7 @@ fn sample() -> ObjectFile {
          call ringbuf_submit\nout: r0 = 0x0\nexit\n",
     ));
     let contents = [7u64.to_le_bytes(), 8u64.to_le_bytes(), 9u64.to_le_bytes()].concat();
-    file.maps[5] = MapOrigin { flags: 0, initial: Some(contents) };
+    file.maps[5] = MapOrigin { initial: Some(contents) };
     file
 }
 

@@ -5,7 +5,7 @@ use weir_rt::limits::KEY_BYTES_MAX;
 use weir_rt::segment::{LayoutError, SegmentLayout};
 
 fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> MapSpec {
-    MapSpec { name: "m".into(), kind, key_bytes, value_bytes, max_entries }
+    MapSpec::new("m", kind, key_bytes, value_bytes, max_entries)
 }
 
 /// The message with which `maps` are refused.
@@ -26,6 +26,14 @@ fn refuses_what_is_out_of_bounds() {
     assert_eq!(refused(RingBuf, 0, 0, 2048), "map m: the size is 2048; it must be 4096 to 1073741824");
     assert_eq!(refused(RingBuf, 4, 0, 4096), "map m: the key size is 4; it must be 0");
     assert!(refused(PerCpuHash, 8, 1 << 20, 1 << 24).contains("a segment has at most"));
+    let flagged = |kind, flags| {
+        let map = MapSpec { flags, ..spec(kind, 4, 8, 1) };
+        SegmentLayout::plan(&[map], 2, 0).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert!(flagged(Hash, 1 << 2).is_err_and(|error| error.contains("map_flags is 4")));
+    assert!(flagged(Array, 0x18).is_err_and(|error| error.contains("not both")));
+    assert!(flagged(Array, 0x180).is_err_and(|error| error.contains("not both")));
+    assert_eq!(flagged(Array, 0x480), Ok(()));
     assert_eq!(SegmentLayout::plan(&[], 0, 0), Err(LayoutError::Cpus { cpus: 0 }));
     assert_eq!(SegmentLayout::plan(&[], 5000, 0), Err(LayoutError::Cpus { cpus: 5000 }));
     assert_eq!(SegmentLayout::plan(&[], 1, 1 << 21), Err(LayoutError::Journal { capacity: 1 << 21 }));

@@ -68,8 +68,7 @@ fn identity() -> Identity {
 }
 
 fn segment() -> Segment {
-    let ring =
-        MapSpec { name: "r".into(), kind: MapKind::RingBuf, key_bytes: 0, value_bytes: 0, max_entries: 8192 };
+    let ring = MapSpec::new("r", MapKind::RingBuf, 0, 0, 8192);
     let layout = SegmentLayout::plan(&[ring], 2, 4).expect("within bounds");
     Segment::create_local(layout, &identity()).expect("a memfd")
 }

@@ -11,12 +11,8 @@ use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{LinkError, link, runtime};
 
 fn segment() -> Segment {
-    let map = |kind, key_bytes, value_bytes, max_entries| MapSpec {
-        name: format!("{kind:?}"),
-        kind,
-        key_bytes,
-        value_bytes,
-        max_entries,
+    let map = |kind: MapKind, key_bytes, value_bytes, max_entries| {
+        MapSpec::new(format!("{kind:?}"), kind, key_bytes, value_bytes, max_entries)
     };
     let maps = [
         map(MapKind::Array, 4, 12, 3),

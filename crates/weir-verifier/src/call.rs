@@ -2,7 +2,8 @@
 //! going into them.
 
 use weir_ebpf::helper::{self, Arg, HelperProto, Ret};
-use weir_ebpf::{MapKind, MapSpec};
+use weir_ebpf::map::flag;
+use weir_ebpf::{HelperId, MapKind, MapSpec};
 
 use crate::explore::{Next, Path, Walk};
 use crate::limits::{ERRNO_MAX, RING_HEADER_BYTES};
@@ -242,6 +243,9 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Helpers that change which elements a map has, or their values.
+const WRITERS: [HelperId; 2] = [helper::MAP_UPDATE_ELEM, helper::MAP_DELETE_ELEM];
+
 fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refusal> {
     let ring = map.kind == MapKind::RingBuf;
     if ring != (arg == Arg::RingMap) {
@@ -253,6 +257,12 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
     }
     if helper.id == helper::MAP_DELETE_ELEM && map.kind.is_array() {
         return refuse(format!("{} is an array; its elements cannot be deleted", map.name));
+    }
+    if WRITERS.contains(&helper.id) && map.has(flag::RDONLY_PROG) {
+        return refuse(format!(
+            "{} is read-only (BPF_F_RDONLY_PROG); {} writes to it",
+            map.name, helper.name
+        ));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 
 use weir_ebpf::helper::{self, HelperProto};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::map::flag;
 use weir_ebpf::{Insn, MapKind, MapSpec};
 
 use crate::limits::{KEY_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_UNIT, VALUE_BYTES_MAX};
@@ -161,8 +162,17 @@ fn check_size(insns: &[Insn], limits: &Limits) -> Result<(), Refusal> {
 }
 
 fn check_map(map: &MapSpec) -> Result<(), Refusal> {
-    let MapSpec { name, kind, key_bytes, value_bytes, max_entries } = map;
+    let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags } = map;
     let bad = |what: String| refuse(format!("map {name}: {what}"));
+    if map.foreign_flags() != 0 {
+        return bad(format!("flags {flags:#x}, which maps of kind {} do not take", kind.name()));
+    }
+    if [flag::RDONLY | flag::WRONLY, flag::RDONLY_PROG | flag::WRONLY_PROG]
+        .into_iter()
+        .any(|both| flags & both == both)
+    {
+        return bad(format!("flags {flags:#x}: read-only and write-only at once"));
+    }
     match kind {
         MapKind::RingBuf => {
             if (*key_bytes, *value_bytes) != (0, 0) {

@@ -1,5 +1,7 @@
 //! Memory: which bytes an access or a helper's argument reaches, and whether it may.
 
+use weir_ebpf::map::flag;
+
 use crate::explore::{Path, Walk};
 use crate::limits::STACK_BYTES;
 use crate::places::{FramePlaces, stack_places};
@@ -18,6 +20,16 @@ pub(crate) enum Access {
     Atomic {
         fetch: bool,
     },
+}
+
+impl Access {
+    fn reads(self) -> bool {
+        !matches!(self, Access::Store | Access::Release)
+    }
+
+    fn writes(self) -> bool {
+        !matches!(self, Access::Load | Access::Acquire)
+    }
 }
 
 /// What an access reaches, in bounds and aligned as it must be.
@@ -77,6 +89,7 @@ impl Walk<'_> {
             }
             Value::Element { offset, .. } | Value::Record { offset, .. } => {
                 let atomic = !matches!(access, Access::Load | Access::Store);
+                self.check_rights(pointer, access.reads(), access.writes())?;
                 self.object_range(pointer, off, size)?;
                 let aligned = crate::alu::add(offset, Scalar::constant(off as u64)).bits;
                 if atomic && (aligned.value | aligned.mask) & (u64::from(bytes) - 1) != 0 {
@@ -93,6 +106,25 @@ impl Walk<'_> {
             }
             _ => refuse(format!("r{base} is {}, not a pointer to memory", self.describe(pointer))),
         }
+    }
+
+    /// The map that `pointer` points into lets programs read, and write, as `reads` and `writes` say they do.
+    pub(crate) fn check_rights(&self, pointer: Value, reads: bool, writes: bool) -> Result<(), Refusal> {
+        let Value::Element { map, .. } = pointer else { return Ok(()) };
+        let map = &self.maps[map as usize];
+        if writes && map.has(flag::RDONLY_PROG) {
+            return refuse(format!(
+                "{} is read-only (BPF_F_RDONLY_PROG); a program may not write to it",
+                map.name
+            ));
+        }
+        if reads && map.has(flag::WRONLY_PROG) {
+            return refuse(format!(
+                "{} is write-only (BPF_F_WRONLY_PROG); a program may not read it",
+                map.name
+            ));
+        }
+        Ok(())
     }
 
     /// The per-CPU map that `pointer` points into.
@@ -181,6 +213,7 @@ impl Walk<'_> {
                 )),
             };
         }
+        self.check_rights(pointer, true, false)?;
         self.helper_object(pointer, bytes)
     }
 
@@ -192,7 +225,10 @@ impl Walk<'_> {
         least: i64,
         most: i64,
     ) -> Result<(), Refusal> {
-        let Value::Stack(from) = pointer else { return self.helper_object(pointer, most) };
+        let Value::Stack(from) = pointer else {
+            self.check_rights(pointer, false, true)?;
+            return self.helper_object(pointer, most);
+        };
         self.stack_range(path, from, most)?;
         path.state.stack_overwrite(from, least, true);
         path.state.stack_overwrite(StackAt { off: from.off + least, ..from }, most - least, false);

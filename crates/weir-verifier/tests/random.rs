@@ -105,6 +105,7 @@ fn hostile_maps(random: &mut Random, object: &Object) -> Vec<MapSpec> {
             key_bytes: number(random),
             value_bytes: number(random),
             max_entries: number(random),
+            flags: if random.below(4) == 0 { number(random) } else { 0 },
         }
     };
     object.maps[..count].iter().map(hostile).collect()

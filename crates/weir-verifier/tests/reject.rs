@@ -1,5 +1,6 @@
 //! Hostile programs: each line is one, with a part of the message that it is refused with.
 
+use weir_ebpf::map::flag;
 use weir_ebpf::{Insn, MapKind, MapSpec, Object, asm};
 use weir_verifier::{Limits, Rejection, RejectionKind, verify};
 
@@ -789,7 +790,7 @@ fn what_only_one_of_many_paths_does() {
 fn maps_that_cannot_be() {
     let check = |kind, key_bytes, value_bytes, max_entries, part: &str| {
         let mut object = object("r0 = 0", "exit");
-        object.maps = vec![MapSpec { name: "@m".into(), kind, key_bytes, value_bytes, max_entries }];
+        object.maps = vec![MapSpec::new("@m", kind, key_bytes, value_bytes, max_entries)];
         let rejection = rejection(&object);
         assert!(rejection.at.is_none() && rejection.to_string().contains(part), "{rejection}");
     };
@@ -806,6 +807,54 @@ fn maps_that_cannot_be() {
     check(MapKind::RingBuf, 0, 0, 12288, "power of two");
     check(MapKind::RingBuf, 0, 0, 0, "power of two");
     check(MapKind::RingBuf, 0, 0, 1 << 31, "power of two");
+    let flags = |kind, flags, part: &str| {
+        let mut object = object("r0 = 0", "exit");
+        object.maps = vec![MapSpec { flags, ..MapSpec::new("@m", kind, 4, 8, 1) }];
+        let rejection = rejection(&object);
+        assert!(rejection.at.is_none() && rejection.to_string().contains(part), "{rejection}");
+    };
+    flags(MapKind::Hash, 1 << 2, "flags 0x4, which maps of kind hash do not take");
+    flags(MapKind::Array, 1, "flags 0x1, which maps of kind array do not take");
+    flags(MapKind::Array, 1 << 31, "flags 0x80000000, which");
+    flags(MapKind::Array, flag::RDONLY | flag::WRONLY, "at once");
+    flags(MapKind::Hash, flag::RDONLY_PROG | flag::WRONLY_PROG, "at once");
+}
+
+#[test]
+fn read_only_maps_are_not_written_and_write_only_ones_not_read() {
+    let with = |flags: u32, before: &str, text: &str| {
+        let mut object = object(before, text);
+        object.maps[..2].iter_mut().for_each(|map| map.flags = flags);
+        object
+    };
+    let check = |flags, before: &str, text: &str, part: &str| {
+        let shown = rejection(&with(flags, before, text)).to_string();
+        assert!(shown.contains(part), "{shown}");
+    };
+    let accepted = |flags, before: &str, text: &str| {
+        let object = with(flags, before, text);
+        verify(&object.programs[0], &object.maps, &Limits::default())
+            .unwrap_or_else(|error| panic!("{error}"));
+    };
+    let value = "r0 = map[@array][0] + 0x0 ll";
+    let read_only = "@array is read-only (BPF_F_RDONLY_PROG)";
+    check(flag::RDONLY_PROG, value, "*(u64 *)(r0 + 0) = 1; r0 = 0; exit", read_only);
+    check(flag::RDONLY_PROG, value, "r1 = 1; lock *(u64 *)(r0 + 0) += r1; r0 = 0; exit", read_only);
+    check(flag::RDONLY_PROG, FOUND, "*(u8 *)(r0 + 0) = 1; r0 = 0; exit", "@hash is read-only");
+    check(flag::RDONLY_PROG, value, "r1 = r0; r2 = 8; call get_current_comm; r0 = 0; exit", read_only);
+    let key = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@hash] ll";
+    let update = "r3 = r10; r3 += -24; *(u64 *)(r10 - 16) = 0; *(u64 *)(r10 - 24) = 0; r4 = 0";
+    let update = format!("{key}; {update}; call map_update_elem; r0 = 0; exit");
+    check(flag::RDONLY_PROG, "r0 = 0", &update, "map_update_elem writes to it");
+    check(flag::RDONLY_PROG, key, "call map_delete_elem; r0 = 0; exit", "map_delete_elem writes to it");
+    accepted(flag::RDONLY_PROG, FOUND, "r0 = *(u64 *)(r0 + 0); exit");
+    let write_only = "@array is write-only (BPF_F_WRONLY_PROG)";
+    check(flag::WRONLY_PROG, value, "r0 = *(u64 *)(r0 + 0); exit", write_only);
+    check(flag::WRONLY_PROG, value, "r1 = 1; lock *(u64 *)(r0 + 0) += r1; r0 = 0; exit", write_only);
+    let as_key = "r2 = r0; r1 = map[@percpu] ll; call map_delete_elem; r0 = 0; exit";
+    check(flag::WRONLY_PROG, value, as_key, write_only);
+    accepted(flag::WRONLY_PROG, value, "*(u64 *)(r0 + 0) = 1; r0 = 0; exit");
+    accepted(flag::WRONLY_PROG, "r0 = 0", &update);
 }
 
 #[test]

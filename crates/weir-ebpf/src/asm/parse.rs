@@ -99,7 +99,8 @@ impl Reader {
         let key_bytes = line.field("key")?;
         let value_bytes = line.field("value")?;
         let max_entries = line.field("entries")?;
-        self.object.maps.push(MapSpec { name, kind, key_bytes, value_bytes, max_entries });
+        let flags = if line.is_word("flags") { line.field("flags")? } else { 0 };
+        self.object.maps.push(MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags });
         Ok(())
     }
 

@@ -188,19 +188,14 @@ fn bad_text_is_refused_with_its_line() {
     refused("call callx r1", 2, "left over");
     refused("map @m heap key 1 value 1 entries 1", 2, "no map kind");
     refused("map @m hash key 1 value 1", 2, "line ends");
+    refused("map @m hash key 1 value 1 entries 1 flags", 2, "line ends");
     refused("program \"q\" kprobe", 2, "no program kind");
     assert!(parse("exit").is_err_and(|error| error.message.contains("before the first")));
 }
 
 #[test]
 fn odd_names_survive() {
-    let map = |name: &str| MapSpec {
-        name: name.into(),
-        kind: MapKind::Array,
-        key_bytes: 4,
-        value_bytes: u32::MAX,
-        max_entries: 0,
-    };
+    let map = |name: &str| MapSpec { flags: 0x480, ..MapSpec::new(name, MapKind::Array, 4, u32::MAX, 0) };
     let insns = parse("program \"\" probe\nr1 = map[#0] ll\nr1 = map[#4] ll\nr2 = map[#1] ll")
         .expect("parses")
         .programs;

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use crate::btf::{Btf, Kind, TypeId};
 use crate::elf::error::{ElfError, Result};
 use crate::elf::sections::{Data, Place, Role, SectionIndex, Sections, Symbol};
-use crate::elf::{FLAG_READ_ONLY, MapOrigin, limits};
+use crate::elf::{MapOrigin, limits};
+use crate::map::{self, flag};
 use crate::{MapKind, MapSpec};
 
 #[derive(Debug, Default)]
@@ -42,9 +43,6 @@ const KERNEL_KINDS: [&str; 33] = [
     "sk_storage", "devmap_hash", "struct_ops", "ringbuf", "inode_storage", "task_storage", "bloom_filter",
     "user_ringbuf", "cgrp_storage", "arena",
 ];
-
-/// Flags that change nothing here: weir's maps are allocated beforehand and can always be mapped.
-const FLAGS_WITHOUT_EFFECT: &[(u32, &str)] = &[(1, "BPF_F_NO_PREALLOC"), (1 << 10, "BPF_F_MMAPABLE")];
 
 /// Bytes of what each definition in `maps` begins with: kind, key, value, entries, flags.
 const LEGACY_BYTES: usize = 20;
@@ -136,17 +134,11 @@ impl Maps {
             return Err(ElfError::too_big("bytes of variables", sum, limits::DATA_BYTES_SUM_MAX));
         }
         let is_read_only = data.role == Role::ReadOnly;
-        let spec = MapSpec {
-            name: data.name.clone(),
-            kind: MapKind::Array,
-            key_bytes: 4,
-            // Bounded where the section was read.
-            value_bytes: data.bytes as u32,
-            max_entries: 1,
-        };
+        // Bounded where the section was read.
+        let mut spec = MapSpec::new(&data.name, MapKind::Array, 4, data.bytes as u32, 1);
+        spec.flags = if is_read_only { flag::RDONLY_PROG } else { 0 };
         let initial = data.contents.filter(|bytes| bytes.iter().any(|byte| *byte != 0));
-        let flags = if is_read_only { FLAG_READ_ONLY } else { 0 };
-        let map = self.push(spec, MapOrigin { flags, initial: initial.map(<[u8]>::to_vec) })?;
+        let map = self.push(spec, MapOrigin { initial: initial.map(<[u8]>::to_vec) })?;
         self.of_section.insert(index, map);
         Ok(())
     }
@@ -160,15 +152,19 @@ impl Maps {
                 None => ElfError::malformed(format!("there is no kind of map with number {number}")),
             }
         })?;
-        let without = FLAGS_WITHOUT_EFFECT.iter().fold(0, |all, (flag, _)| all | flag);
-        if definition.flags & !without != 0 {
-            let known = FLAGS_WITHOUT_EFFECT.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(" and ");
-            let flags = definition.flags;
-            return Err(ElfError::unsupported(format!("map_flags {flags:#x} (possible: {known})")));
-        }
         let Definition { key_bytes, value_bytes, max_entries, flags, .. } = definition;
-        let spec = MapSpec { name: name.to_owned(), kind, key_bytes, value_bytes, max_entries };
-        let map = self.push(spec, MapOrigin { flags, initial: None })?;
+        let spec = MapSpec { flags, ..MapSpec::new(name, kind, key_bytes, value_bytes, max_entries) };
+        if spec.foreign_flags() != 0 {
+            let known = match flag::names(map::taken(kind)) {
+                none if none.is_empty() => "none".to_owned(),
+                names => names,
+            };
+            let kind = kind.name();
+            return Err(ElfError::unsupported(format!(
+                "map_flags {flags:#x} (possible for {kind}: {known})"
+            )));
+        }
+        let map = self.push(spec, MapOrigin { initial: None })?;
         if self.at.insert(at, map).is_some() {
             return Err(ElfError::malformed(format!("another map stands at {:#x} already", at.1)));
         }

@@ -19,8 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::elf;
 
 use crate::btf::{Builder, Kind, TypeId};
-use crate::elf::{FLAG_READ_ONLY, ObjectFile};
+use crate::elf::ObjectFile;
 use crate::insn::pseudo;
+use crate::map::flag;
 use crate::{MapKind, MapSpec};
 
 /// Why an object cannot be a file.
@@ -53,7 +54,6 @@ pub fn write(file: &ObjectFile) -> Result<Vec<u8>, WriteError> {
 /// A map as it is written.
 struct Map<'a> {
     spec: &'a MapSpec,
-    flags: u32,
     /// An identifier.
     name: String,
     is_data: bool,
@@ -61,7 +61,7 @@ struct Map<'a> {
 
 impl Map<'_> {
     fn is_read_only(&self) -> bool {
-        self.flags & FLAG_READ_ONLY != 0
+        self.spec.has(flag::RDONLY_PROG)
     }
 
     /// The section of a map that is data. One that was read as `.data` or `.rodata.x` gets its name again.
@@ -101,10 +101,9 @@ fn maps(file: &ObjectFile) -> Result<Vec<Map<'_>>, WriteError> {
                 "it is named as a map and its value is addressed directly; a file can say one of both",
             );
         }
-        let flags = origin.map_or(0, |origin| origin.flags);
         let in_section = [".data.", ".rodata."].iter().find_map(|section| spec.name.strip_prefix(section));
         let base = in_section.filter(|_| is_data).unwrap_or(&spec.name);
-        maps.push(Map { spec, flags, name: identifier(base, &mut names), is_data });
+        maps.push(Map { spec, name: identifier(base, &mut names), is_data });
     }
     Ok(maps)
 }
@@ -152,7 +151,7 @@ fn btf(maps: &[Map], functions: &[String]) -> crate::btf::Btf {
             ("max_entries", map.spec.max_entries),
             ("key_size", map.spec.key_bytes),
             ("value_size", map.spec.value_bytes),
-            ("map_flags", map.flags),
+            ("map_flags", map.spec.flags),
         ];
         let mut members = Vec::new();
         for (index, (name, value)) in fields.into_iter().enumerate() {

@@ -239,13 +239,7 @@ pub(crate) fn random_map_use(random: &mut Random) -> Vec<Insn> {
 
 /// An array, a per-CPU array, a hash.
 pub(crate) fn maps() -> Vec<MapSpec> {
-    let map = |name: &str, kind, key_bytes, value_bytes| MapSpec {
-        name: name.into(),
-        kind,
-        key_bytes,
-        value_bytes,
-        max_entries: 3,
-    };
+    let map = |name: &str, kind, key_bytes, value_bytes| MapSpec::new(name, kind, key_bytes, value_bytes, 3);
     vec![
         map("array", MapKind::Array, 4, 24),
         map("lanes", MapKind::PerCpuArray, 4, 8),

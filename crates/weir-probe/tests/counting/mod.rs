@@ -44,8 +44,7 @@ pub(crate) fn identity(pid: i32) -> Identity {
 }
 
 pub(crate) fn layout() -> SegmentLayout {
-    let map =
-        MapSpec { name: "count".into(), kind: MapKind::Array, key_bytes: 4, value_bytes: 8, max_entries: 1 };
+    let map = MapSpec::new("count", MapKind::Array, 4, 8, 1);
     SegmentLayout::plan(&[map], 2, 16).unwrap()
 }
 

@@ -4,6 +4,7 @@
 //! give the same layout, and its hash tells whether two builds mean the same bytes.
 
 use thiserror::Error;
+use weir_ebpf::map::{self, flag};
 use weir_ebpf::{MapKind, MapSpec};
 
 use crate::abi::{
@@ -151,6 +152,22 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
         let rule = if low == high { format!("{low}") } else { format!("{low} to {high}") };
         Err(LayoutError::Map { name: spec.name.clone(), what, value: value.into(), rule })
     };
+    let opposite = [flag::RDONLY | flag::WRONLY, flag::RDONLY_PROG | flag::WRONLY_PROG];
+    let refused = match spec.foreign_flags() {
+        0 => opposite.into_iter().find(|both| spec.flags & both == *both).unwrap_or(0),
+        foreign => foreign,
+    };
+    if refused != 0 {
+        let kind = spec.kind.name();
+        let known = flag::names(map::taken(spec.kind));
+        let rule = format!("of those that {kind} takes ({known}), and not both of one that excludes another");
+        return Err(LayoutError::Map {
+            name: spec.name.clone(),
+            what: "map_flags",
+            value: spec.flags.into(),
+            rule,
+        });
+    }
     match spec.kind {
         MapKind::RingBuf => {
             within("the key size", spec.key_bytes, 0, 0)?;
@@ -259,6 +276,7 @@ fn hash(layout: &SegmentLayout) -> u64 {
         hash.number(map.spec.key_bytes.into());
         hash.number(map.spec.value_bytes.into());
         hash.number(map.spec.max_entries.into());
+        hash.number(map.spec.flags.into());
         hash.number(map.offset);
         hash.number(map.data_offset);
     }

@@ -18,7 +18,7 @@ use super::{Identity, Segment, SegmentLayout};
 const CPUS: u32 = 3;
 
 fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> MapSpec {
-    MapSpec { name: format!("{}_{value_bytes}", kind.name()), kind, key_bytes, value_bytes, max_entries }
+    MapSpec::new(format!("{}_{value_bytes}", kind.name()), kind, key_bytes, value_bytes, max_entries)
 }
 
 fn segment(maps: &[MapSpec]) -> Segment {
