@@ -8,8 +8,11 @@
 //! over types is bounded, though types may form rings. Type ids and strings may still point nowhere: every look-up
 //! answers an `Option`.
 //!
-//! Deliberately not here: relocating accesses between two kernels (CO-RE), and BTF of the other byte order.
+//! [`core`] answers what a field of one BTF is in another.
+//!
+//! Deliberately not here: BTF of the other byte order.
 
+pub mod core;
 pub mod ext;
 mod write;
 

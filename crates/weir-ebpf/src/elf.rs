@@ -10,14 +10,15 @@
 //!   flag RDONLY_PROG;
 //! - relocations: R_BPF_64_64 in wide loads (maps, variables, functions, weak externs, which are 0) and R_BPF_64_32 in
 //!   calls; those of debug sections are none of the program's;
-//! - BTF, and the source line of each instruction.
+//! - BTF, and the source line of each instruction;
+//! - CO-RE relocations, in subprograms too, against the BTF of a target that is given ([`read_for`]).
 //!
 //! Guaranteed: the file is read as a whole or refused with an [`ElfError`] that names section, symbol and
 //! instruction; whatever its bytes, without a panic and within the bounds of `limits.rs`.
 //!
-//! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: CO-RE relocations (but the
-//! local type id), kernel functions, `.kconfig`, addresses in data sections, pinning, maps in maps.
+//! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: kernel functions, `.kconfig`, addresses in data sections, pinning, maps in maps.
 
+mod core;
 mod error;
 mod limits;
 mod link;
@@ -25,11 +26,13 @@ mod maps;
 mod sections;
 mod write;
 
+pub use core::MISSING;
 pub use error::{ElfError, ElfErrorKind};
 pub use write::{WriteError, write};
 
 use crate::btf::Btf;
-use crate::btf::ext::LineRow;
+use crate::btf::core::Target;
+use crate::btf::ext::{CORE_TYPE_ID_LOCAL, LineRow};
 use crate::{Object, ProgramKind};
 
 /// An object, and what its file says besides.
@@ -52,6 +55,9 @@ pub struct ProgramOrigin {
     pub section: String,
     /// Rows of source lines, ascending, in slots of the complete program; empty without line information.
     pub lines: Vec<LineRow>,
+    /// Instructions that ask for something the target's types do not have, and for what: slot and words. They became
+    /// calls of [`MISSING`], which may stand in a program but not be reached.
+    pub missing: Vec<(u32, String)>,
 }
 
 /// What a [`MapSpec`](crate::MapSpec) does not say.
@@ -73,11 +79,28 @@ pub struct SourceLine<'a> {
     pub text: &'a str,
 }
 
-/// Reads a `.bpf.o` file.
+/// Reads a `.bpf.o` file. One whose instructions depend on a kernel's types (CO-RE) is refused.
 pub fn read(bytes: &[u8]) -> Result<ObjectFile, ElfError> {
+    read_for(bytes, None)
+}
+
+/// Reads a `.bpf.o` file, and adapts its CO-RE relocations to the types of `target`.
+pub fn read_for(bytes: &[u8], target: Option<&Target>) -> Result<ObjectFile, ElfError> {
     let sections = sections::Sections::of(bytes)?;
     let maps = maps::Maps::of(&sections)?;
-    link::link(sections, maps)
+    link::link(sections, maps, target)
+}
+
+/// The types in an ELF file of any machine: its `.BTF` section.
+pub fn read_btf(bytes: &[u8]) -> Result<Btf, ElfError> {
+    sections::btf(bytes)
+}
+
+/// True if the file has instructions that depend on a kernel's types, so that [`read_for`] needs a target.
+pub fn needs_target(bytes: &[u8]) -> Result<bool, ElfError> {
+    let sections = sections::Sections::of(bytes)?;
+    let mut relocations = sections.ext.core.iter().flat_map(|(_, found)| found);
+    Ok(relocations.any(|relocation| relocation.kind != CORE_TYPE_ID_LOCAL))
 }
 
 impl ObjectFile {
@@ -88,7 +111,7 @@ impl ObjectFile {
             ProgramKind::Probe => "uprobe",
             ProgramKind::Controller => "kprobe",
         };
-        let origin = |kind| ProgramOrigin { section: section(kind).into(), lines: Vec::new() };
+        let origin = |kind| ProgramOrigin { section: section(kind).into(), ..ProgramOrigin::default() };
         ObjectFile {
             programs: object.programs.iter().map(|program| origin(program.kind)).collect(),
             maps: vec![MapOrigin::default(); object.maps.len()],

@@ -10,7 +10,7 @@
 use weir_ebpf::helper::{self, HelperProto};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::map::flag;
-use weir_ebpf::{Insn, MapKind, MapSpec};
+use weir_ebpf::{HelperId, Insn, MapKind, MapSpec};
 
 use crate::limits::{KEY_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_UNIT, VALUE_BYTES_MAX};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
@@ -94,6 +94,10 @@ pub(crate) enum Op {
     },
     Call {
         helper: &'static HelperProto,
+    },
+    /// A helper that nobody has. It may stand where no path leads, as behind a test of what a kernel has.
+    CallUnknown {
+        id: HelperId,
     },
     /// A function of the program.
     CallLocal {
@@ -344,7 +348,7 @@ fn call(insn: Insn, at: usize) -> Result<Op, Refusal> {
             None if imm == 12 => {
                 unsupported("tail calls need maps of programs, which weir does not have yet")
             }
-            None => unsupported(format!("weir has no helper number {imm}")),
+            None => Ok(Op::CallUnknown { id: imm }),
         },
         pseudo::LOCAL => Ok(Op::CallLocal { target: target(at, imm.into())? }),
         pseudo::KERNEL => unsupported("calls of kernel functions by BTF id are not run by weir"),

@@ -9,7 +9,7 @@ use crate::explore::{Next, Path, Walk};
 use crate::limits::POINTER_OFFSET_MAX;
 use crate::memory::{Access, Place};
 use crate::places::register_place;
-use crate::rejection::{Refusal, refuse};
+use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
 use crate::state::{StackAt, State, Value};
 
@@ -59,6 +59,7 @@ impl Walk<'_> {
             }
             Op::MayGoto { target } => return Ok(may_goto(path, target)),
             Op::Call { helper } => self.call(path, helper)?,
+            Op::CallUnknown { id } => return unsupported(format!("weir has no helper number {id}")),
             Op::CallLocal { target } => return Ok(self.enter(path, target)),
             Op::Exit => return self.leave(path),
             Op::Second => unreachable!("no jump goes there, and the first slot steps over it"),

@@ -25,31 +25,28 @@ use crate::session;
 
 /// Does what `args` say. The error comes with the source that its spans are in.
 pub(crate) fn bpf(args: &Bpf) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
+    let btf = args.btf.as_deref();
+    let read = |path| input::file(path, btf);
     let done = match &args.command {
-        BpfCommand::Dis { file } => disassemble(file),
-        BpfCommand::Asm { file, output } => assemble(file, output),
-        BpfCommand::Verify { file, verbose } => verify(file, *verbose),
-        BpfCommand::Run(run) => run::run(run),
+        BpfCommand::Dis { file } => read(file).and_then(|file| disassemble(&file)),
+        BpfCommand::Asm { file, output } => read(file).and_then(|file| write(&file, output)),
+        BpfCommand::Verify { file, verbose } => read(file).and_then(|found| verify(&found, file, *verbose)),
+        BpfCommand::Run(run) => run::run(run, btf),
         BpfCommand::Build(args) => return build(args),
     };
     done.map_err(|failure| (failure, None))
 }
 
-fn disassemble(path: &Path) -> Result<ExitCode, Failure> {
-    print!("{}", text(&input::file(path)?));
+fn disassemble(file: &ObjectFile) -> Result<ExitCode, Failure> {
+    print!("{}", text(file));
     Ok(ExitCode::SUCCESS)
 }
 
-fn assemble(path: &Path, output: &Path) -> Result<ExitCode, Failure> {
-    write(&input::file(path)?, output)
-}
-
 /// Verifies every program: one line for each, refusals on standard error.
-fn verify(path: &Path, verbose: bool) -> Result<ExitCode, Failure> {
-    let file = input::file(path)?;
+fn verify(file: &ObjectFile, path: &Path, verbose: bool) -> Result<ExitCode, Failure> {
     let mut refused = false;
     for (index, program) in file.object.programs.iter().enumerate() {
-        match verify_one(&file, index) {
+        match verify_one(file, index) {
             Ok(verified) => {
                 let (slots, stack) = (program.insns.len(), verified.stack_bytes());
                 println!("{}: accepted: {slots} instructions, {stack} bytes of stack", program.name);
@@ -116,6 +113,10 @@ fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failur
 
 fn with_source(rejection: &Rejection, file: &ObjectFile, index: usize) -> String {
     let mut message = rejection.to_string();
+    let missing = file.programs.get(index).map_or(&[][..], |origin| &origin.missing);
+    if let Some((_, what)) = missing.iter().find(|(slot, _)| Some(*slot as usize) == rejection.at) {
+        let _ = write!(message, "\n  in its place stood {what}");
+    }
     if let Some(line) = rejection.at.and_then(|at| file.source_line(index, at)) {
         let _ = write!(message, "\n  {}", place(line));
     }

@@ -145,6 +145,35 @@ fn what_is_not_there_yet_is_said() {
     );
 }
 
+/// What a program of a field of `task` finds depends on the types that `--btf` names.
+#[test]
+fn objects_are_adapted_to_the_types_that_are_given() {
+    let source = |fields: &str, body: &str| {
+        format!(
+            "#include \"bpf_helpers.h\"\nstruct task {{ {fields} }} __attribute__((preserve_access_index));\n{body}"
+        )
+    };
+    let body = "SEC(\"uprobe/f\") int f(void *ctx) {
+        return __builtin_preserve_field_info(((struct task *)0)->pid, 0); }
+        SEC(\"uprobe/g\") int g(void *ctx) { return ((struct task *)ctx)->uid; }";
+    let compile = |name: &str, text: String| {
+        let (source, object) = (file(&format!("{name}.c"), &text), folder().join(format!("{name}.o")));
+        bpf::compile(Path::new(&source), &object).then(|| object.display().to_string())
+    };
+    let Some(object) = compile("adapted", source("int pid; int uid;", body)) else { return };
+    let target = compile("adapted_target", source("long state; int pid;", "struct task one;")).unwrap();
+    assert_eq!(prints(&["run", "--btf", &target, &object, "--program", "f"]), "0x8\n");
+    refuses(
+        &["run", "--btf", &target, &object, "--program", "g"],
+        &["weir has no helper number 195896080", "byte offset of a field: struct task.uid", "adapted.c:"],
+    );
+    refuses(&["run", "--btf", "/nonexistent", &object, "--program", "f"], &["cannot open /nonexistent"]);
+    refuses(
+        &["run", "--btf", "/etc/passwd", &object, "--program", "f"],
+        &["/etc/passwd: no BTF: the magic is"],
+    );
+}
+
 #[test]
 fn bad_input_is_refused_with_its_place() {
     refuses(&["run", "--program-hex", "b7"], &["1 bytes are no whole number of instructions"]);

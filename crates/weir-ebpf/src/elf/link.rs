@@ -7,8 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::btf::core::{CoreError, Target};
 use crate::btf::ext::{CORE_KINDS, CORE_TYPE_ID_LOCAL, CoreRelocation, LineRow};
 use crate::btf::{Btf, Kind};
+use crate::elf::core::{self, Relocated};
 use crate::elf::error::{ElfError, Result};
 use crate::elf::maps::Maps;
 use crate::elf::sections::{Code, Function, Place, Relocation, SectionIndex, Sections, Symbol};
@@ -36,11 +38,11 @@ const SUBPROGRAMS: &str = ".text";
 /// A function: its section and its index there.
 type FunctionId = (SectionIndex, usize);
 
-pub(crate) fn link(sections: Sections, maps: Maps) -> Result<ObjectFile> {
+pub(crate) fn link(sections: Sections, maps: Maps, target: Option<&Target>) -> Result<ObjectFile> {
     let (mut programs, mut origins, mut slots) = (Vec::new(), Vec::new(), 0);
     let notes = Notes::of(&sections)?;
     for id in program_ids(&sections) {
-        let mut linker = Linker::new(&sections, &maps, &notes);
+        let mut linker = Linker::new(&sections, &maps, &notes, target);
         let (code, function) = linker.function(id);
         let (section, name) = (code.name.clone(), function.name.clone());
         linker.link(id)?;
@@ -49,7 +51,7 @@ pub(crate) fn link(sections: Sections, maps: Maps) -> Result<ObjectFile> {
             return Err(ElfError::too_big("instructions", slots as u64, limits::SLOTS_MAX as u64));
         }
         programs.push(Program { name, kind: ProgramKind::Probe, insns: linker.insns });
-        origins.push(ProgramOrigin { section, lines: linker.lines });
+        origins.push(ProgramOrigin { section, lines: linker.lines, missing: linker.missing });
     }
     let object = Object { maps: maps.specs, programs };
     let Sections { license, btf, .. } = sections;
@@ -124,8 +126,10 @@ struct Linker<'a> {
     sections: &'a Sections<'a>,
     maps: &'a Maps,
     notes: &'a Notes,
+    target: Option<&'a Target<'a>>,
     insns: Vec<Insn>,
     lines: Vec<LineRow>,
+    missing: Vec<(u32, String)>,
     /// Where each function of the program begins.
     placed: BTreeMap<FunctionId, usize>,
     /// Instructions that name a function: slot, function.
@@ -143,13 +147,20 @@ struct Here<'a> {
 }
 
 impl<'a> Linker<'a> {
-    fn new(sections: &'a Sections<'a>, maps: &'a Maps, notes: &'a Notes) -> Linker<'a> {
+    fn new(
+        sections: &'a Sections<'a>,
+        maps: &'a Maps,
+        notes: &'a Notes,
+        target: Option<&'a Target<'a>>,
+    ) -> Linker<'a> {
         Linker {
             sections,
             maps,
             notes,
+            target,
             insns: Vec::new(),
             lines: Vec::new(),
+            missing: Vec::new(),
             placed: BTreeMap::new(),
             references: Vec::new(),
         }
@@ -219,7 +230,7 @@ impl<'a> Linker<'a> {
         let Here { code, slot, .. } = here;
         let insn = code.insns[slot];
         if let Some(relocation) = self.notes.core.get(&(here.section, slot)) {
-            refuse_core(self.sections.btf.as_ref(), relocation)?;
+            return self.core(here, relocation);
         }
         let relocation = code.relocations.get(&slot).copied();
         if insn.is_wide() {
@@ -256,6 +267,48 @@ impl<'a> Linker<'a> {
         }
         self.insns.push(insn);
         Ok(1)
+    }
+
+    /// Adds an instruction that depends on the target's types.
+    fn core(&mut self, here: Here<'a>, relocation: &CoreRelocation) -> Result<usize> {
+        let Here { code, slot, .. } = here;
+        let count = if code.insns[slot].is_wide() { 2 } else { 1 };
+        if slot + count > here.function.start + here.function.count {
+            return Err(ElfError::malformed("a wide load is cut off by the end of its function"));
+        }
+        if (slot..slot + count).any(|slot| code.relocations.contains_key(&slot)) {
+            return Err(ElfError::malformed("a CO-RE relocation and another one of one instruction"));
+        }
+        let local = self.sections.btf.as_ref();
+        let local = local.ok_or_else(|| ElfError::malformed("CO-RE relocations without .BTF"))?;
+        let asked = || describe_core(local, relocation);
+        let first = self.insns.len();
+        self.insns.extend(&code.insns[slot..slot + count]);
+        let Some(target) = self.target else {
+            // The compiler's own number is the answer to one question.
+            if relocation.kind == CORE_TYPE_ID_LOCAL {
+                return Ok(count);
+            }
+            return Err(ElfError::unsupported(format!(
+                "a CO-RE relocation, {}; it needs the types (BTF) of the system it runs on",
+                asked()
+            )));
+        };
+        let named =
+            |error: ElfError| ElfError { message: format!("{}: {}", asked(), error.message), ..error };
+        let answer = target.answer(local, relocation).map_err(|error| {
+            let message = format!("a CO-RE relocation, {}: {error}", asked());
+            match error {
+                CoreError::Malformed | CoreError::UnknownKind(_) => ElfError::malformed(message),
+                _ => ElfError::unsupported(message),
+            }
+        })?;
+        if let Relocated::Poisoned(reason) =
+            core::relocate(&mut self.insns[first..], answer).map_err(named)?
+        {
+            self.missing.push((first as u32, format!("{}: {reason}", asked())));
+        }
+        Ok(count)
     }
 
     /// A wide load and what its relocation makes of it.
@@ -386,29 +439,23 @@ fn check_jump(here: Here, insn: Insn) -> Result<()> {
     Err(ElfError::malformed(format!("a jump to instruction {target} of a function that has {count}")))
 }
 
-/// Only what needs no other kernel's types passes.
-fn refuse_core(btf: Option<&Btf>, relocation: &CoreRelocation) -> Result<()> {
-    if relocation.kind == CORE_TYPE_ID_LOCAL {
-        return Ok(());
-    }
-    let Some(what) = CORE_KINDS.get(relocation.kind as usize) else {
-        let kind = relocation.kind;
-        return Err(ElfError::malformed(format!("there is no CO-RE relocation of kind {kind}")));
+/// What a relocation asks, and of what: `byte offset of a field: struct task.pid`.
+fn describe_core(btf: &Btf, relocation: &CoreRelocation) -> String {
+    let what = match CORE_KINDS.get(relocation.kind as usize) {
+        Some(what) => (*what).to_owned(),
+        None => format!("kind {}", relocation.kind),
     };
-    let named = btf.map_or_else(String::new, |btf| {
-        format!("{}{}", btf.describe(relocation.ty), field_path(btf, relocation).unwrap_or_default())
-    });
-    Err(ElfError::unsupported(format!(
-        "a CO-RE relocation, {what}: {named}; it needs the types of the system it runs on"
-    )))
+    let path = field_path(btf, relocation).unwrap_or_default();
+    format!("{what}: {}{path}", btf.describe(relocation.ty))
 }
 
 /// `.pid` or `.se[2].x`: the field that an access string means.
 fn field_path(btf: &Btf, relocation: &CoreRelocation) -> Option<String> {
     let mut path = String::new();
     let mut id = relocation.ty;
-    // The first index counts whole structs, as `p[0]`.
-    for index in btf.name(relocation.access)?.split(':').skip(1) {
+    // The first index counts whole structs, as `p[0]`; that of an enumerator is all there is.
+    let is_enum = matches!(btf.resolve(id)?.kind, Kind::Enum | Kind::Enum64);
+    for index in btf.name(relocation.access)?.split(':').skip(usize::from(!is_enum)) {
         let index: usize = index.parse().ok()?;
         let ty = btf.resolve(id)?;
         match ty.kind {

@@ -44,6 +44,9 @@ const KERNEL_KINDS: [&str; 33] = [
     "user_ringbuf", "cgrp_storage", "arena",
 ];
 
+/// `LIBBPF_PIN_BY_NAME`.
+const PIN_BY_NAME: u32 = 1;
+
 /// Bytes of what each definition in `maps` begins with: kind, key, value, entries, flags.
 const LEGACY_BYTES: usize = 20;
 
@@ -224,7 +227,9 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
                 same(&mut definition.value_bytes, bytes, "value")?;
             }
             "values" => return Err(ElfError::unsupported("maps that hold maps or programs (`values`)")),
-            // 0 is what an absent one means, of both.
+            // Pinned by name: other loaders would find the same map. Here a map belongs to its run.
+            "pinning" if number()? == PIN_BY_NAME => {}
+            // 0 is what an absent one means.
             "pinning" | "map_extra" | "numa_node" => match number()? {
                 0 => {}
                 number => return Err(ElfError::unsupported(format!("`{name}` {number}"))),

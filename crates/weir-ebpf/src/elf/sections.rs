@@ -297,6 +297,16 @@ fn open(bytes: &[u8]) -> Result<File<'_>> {
     File::parse(bytes).map_err(malformed)
 }
 
+/// The `.BTF` section of an ELF file of any machine.
+pub(crate) fn btf(bytes: &[u8]) -> Result<Btf> {
+    let file = object::File::parse(bytes)
+        .map_err(|error| ElfError::malformed(format!("no object file: {error}")))?;
+    let section =
+        file.section_by_name(".BTF").ok_or_else(|| ElfError::malformed("it has no .BTF section"))?;
+    let bytes = section.data().map_err(|error| ElfError::malformed(format!("its bytes: {error}")));
+    bytes.and_then(|bytes| Btf::parse(bytes).map_err(of_btf)).map_err(|error| error.in_section(".BTF"))
+}
+
 /// Names of all sections by index, read with a bound: a hostile table of strings can make each as long as itself.
 fn names(file: &File) -> Result<Vec<String>> {
     let table = file.elf_section_table();

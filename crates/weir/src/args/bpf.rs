@@ -8,6 +8,10 @@ use clap::{ArgGroup, Subcommand, ValueEnum};
 pub(crate) struct Bpf {
     #[command(subcommand)]
     pub(crate) command: BpfCommand,
+
+    /// The types (BTF) that CO-RE relocations are answered from, raw or in an ELF file; by default those of this kernel
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) btf: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]

@@ -4,6 +4,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use weir_ebpf::btf::Btf;
+use weir_ebpf::btf::core::Target;
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ebpf::{Insn, Object, Program, ProgramKind, asm};
 
@@ -15,11 +17,36 @@ const ELF_MAGIC: &[u8] = b"\x7fELF";
 /// Most bytes that are read of anything: what the reader of objects takes, and far more than a text needs.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 
-/// The object in a file.
-pub(super) fn file(path: &Path) -> Result<ObjectFile, Failure> {
+/// The types of this kernel.
+const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// The object in a file. `btf`: a file with the types that CO-RE relocations are answered from; without it, this
+/// kernel's are, if the object asks for any.
+pub(super) fn file(path: &Path, btf: Option<&Path>) -> Result<ObjectFile, Failure> {
+    let bytes = contents(path)?;
+    let btf = match (btf, bytes.starts_with(ELF_MAGIC) && elf::needs_target(&bytes).unwrap_or(false)) {
+        (Some(path), _) => Some(types(path)?),
+        (None, true) if Path::new(KERNEL_BTF).exists() => Some(types(Path::new(KERNEL_BTF))?),
+        (None, _) => None,
+    };
+    let found = object(&bytes, btf.as_ref().map(Target::new).as_ref());
+    found.map_err(|error| Failure::Refused(error.context(path.display().to_string())))
+}
+
+/// The types in a file: raw, as the kernel gives its own, or the `.BTF` section of an ELF file.
+fn types(path: &Path) -> Result<Btf, Failure> {
+    let bytes = contents(path)?;
+    let btf = if bytes.starts_with(ELF_MAGIC) {
+        elf::read_btf(&bytes).map_err(|error| anyhow!(error))
+    } else {
+        Btf::parse(&bytes).map_err(|error| anyhow!("no BTF: {error}"))
+    };
+    btf.map_err(|error| Failure::Refused(error.context(path.display().to_string())))
+}
+
+fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
     let open = || std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()));
-    let bytes = read(open().map_err(Failure::Refused)?, &path.display().to_string())?;
-    object(&bytes).map_err(|error| Failure::Refused(error.context(path.display().to_string())))
+    read(open().map_err(Failure::Refused)?, &path.display().to_string())
 }
 
 /// The program whose instructions `text` writes down; `-`: that standard input does.
@@ -42,9 +69,9 @@ pub(super) fn hex(text: &str) -> Result<ObjectFile, Failure> {
     Ok(ObjectFile::of(Object { maps: Vec::new(), programs: vec![program] }))
 }
 
-fn object(bytes: &[u8]) -> anyhow::Result<ObjectFile> {
+fn object(bytes: &[u8], target: Option<&Target>) -> anyhow::Result<ObjectFile> {
     if bytes.starts_with(ELF_MAGIC) {
-        return Ok(elf::read(bytes)?);
+        return Ok(elf::read_for(bytes, target)?);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| anyhow!("neither an ELF object nor assembly text"))?;
     Ok(ObjectFile::of(asm::parse(text)?))

@@ -4,6 +4,7 @@
 //! context (the verifier knows no such kind of program), and running what the verifier refuses.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ use crate::bpf::{input, verify_one};
 use crate::failure::Failure;
 use crate::session;
 
-pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
     if args.mem_hex.is_some() {
         return Err(refused(
             "--mem-hex is not in this version: programs run with the context of a probe, a pt_regs",
@@ -32,7 +33,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, Failure> {
     }
     let file = match (&args.program_hex, &args.file) {
         (Some(digits), _) => input::hex(digits)?,
-        (None, Some(path)) => input::file(path)?,
+        (None, Some(path)) => input::file(path, btf)?,
         // SANITY: clap requires one of them.
         (None, None) => unreachable!("clap requires a file or --program-hex"),
     };
