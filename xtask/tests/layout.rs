@@ -40,7 +40,7 @@ const ALL: &[&str] = &[
     "weir-symbols",
     "weir-probe",
 ];
-const DEVELOPMENT: [&str; 2] = ["testkit", "xtask"];
+const DEVELOPMENT: [&str; 3] = ["testkit", "vm-bench", "xtask"];
 
 /// Forbidden whatever the table above comes to say: the verifier does not trust our compiler, each engine is the
 /// other's oracle, and the compiler is pure.
@@ -56,7 +56,7 @@ const NEVER: [(&str, &str); 8] = [
 ];
 
 /// Crates in which `unsafe` may be written.
-const MAY_BE_UNSAFE: [&str; 4] = ["weir-rt", "weir-jit", "weir-probe", "testkit"];
+const MAY_BE_UNSAFE: [&str; 5] = ["weir-rt", "weir-jit", "weir-probe", "testkit", "vm-bench"];
 
 /// A dependency that one crate names.
 struct Edge {

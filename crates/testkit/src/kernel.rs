@@ -4,8 +4,8 @@
 //! made with the same kind and sizes; programs of both kinds are loaded as BPF_PROG_TYPE_KPROBE under the licence
 //! GPL. Nothing is attached: what is loaded goes when the descriptors are closed.
 //!
-//! [`run`] loads as BPF_PROG_TYPE_SOCKET_FILTER instead, which is the plainest type that BPF_PROG_TEST_RUN takes, and
-//! runs the program once on a packet of zeros.
+//! [`load_filter`] loads as BPF_PROG_TYPE_SOCKET_FILTER instead, which is the plainest type that BPF_PROG_TEST_RUN
+//! takes: such programs can be run ([`Loaded::repeat`]) on a packet of zeros. [`run`] does so once.
 //!
 //! Interface: bpf(2), Linux include/uapi/linux/bpf.h.
 
@@ -22,6 +22,46 @@ pub struct Loaded {
     /// In the order of the object's.
     pub maps: Vec<OwnedFd>,
     pub programs: Vec<OwnedFd>,
+}
+
+impl Loaded {
+    /// Runs a program `times` times on a packet of zeros, in one call. Only what [`load_filter`] loaded can be run.
+    pub fn repeat(&self, program: usize, times: u32) -> io::Result<Repeated> {
+        let packet = [0u8; PACKET_BYTES];
+        let mut attributes = TestRun {
+            prog_fd: self.programs[program].as_raw_fd() as u32,
+            retval: 0,
+            data_size_in: PACKET_BYTES as u32,
+            data_size_out: 0,
+            data_in: packet.as_ptr() as u64,
+            data_out: 0,
+            repeat: times,
+            duration: 0,
+        };
+        command(BPF_PROG_TEST_RUN, &mut attributes)?;
+        Ok(Repeated { r0: attributes.retval, ns: attributes.duration })
+    }
+
+    /// Sets the value of a key. The lengths must be those of the map.
+    pub fn update(&self, map: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
+        let mut attributes = Element {
+            map_fd: self.maps[map].as_raw_fd() as u32,
+            padding: 0,
+            key: key.as_ptr() as u64,
+            value: value.as_ptr() as u64,
+            flags: 0,
+        };
+        command(BPF_MAP_UPDATE_ELEM, &mut attributes)
+    }
+}
+
+/// What repeated runs came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Repeated {
+    /// The lower half of the last run's r0.
+    pub r0: u32,
+    /// Nanoseconds of one run, by the kernel's clock, rounded down.
+    pub ns: u32,
 }
 
 /// Why an object is not in the kernel.
@@ -92,24 +132,12 @@ pub struct Run {
 
 /// Runs the object's first program once, in the kernel. Its maps are arrays whose first values are `values` before.
 pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
-    let loaded = load_as(BPF_PROG_TYPE_SOCKET_FILTER, object).map_err(RunError::Load)?;
+    let loaded = load_filter(object).map_err(RunError::Load)?;
     for (map, value) in loaded.maps.iter().zip(values) {
         first_element(BPF_MAP_UPDATE_ELEM, map, &mut value.clone())
             .map_err(|source| RunError::Run { what: "BPF_MAP_UPDATE_ELEM", source })?;
     }
-    let packet = [0u8; PACKET_BYTES];
-    let mut attributes = TestRun {
-        prog_fd: loaded.programs[0].as_raw_fd() as u32,
-        retval: 0,
-        data_size_in: PACKET_BYTES as u32,
-        data_size_out: 0,
-        data_in: packet.as_ptr() as u64,
-        data_out: 0,
-        repeat: 1,
-        duration: 0,
-    };
-    command(BPF_PROG_TEST_RUN, &mut attributes)
-        .map_err(|source| RunError::Run { what: "BPF_PROG_TEST_RUN", source })?;
+    let ran = loaded.repeat(0, 1).map_err(|source| RunError::Run { what: "BPF_PROG_TEST_RUN", source })?;
     let mut after = Vec::with_capacity(loaded.maps.len());
     for (map, spec) in loaded.maps.iter().zip(&object.maps) {
         let mut value = vec![0; spec.value_bytes as usize];
@@ -117,7 +145,7 @@ pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
             .map_err(|source| RunError::Run { what: "BPF_MAP_LOOKUP_ELEM", source })?;
         after.push(value);
     }
-    Ok(Run { r0: attributes.retval, values: after })
+    Ok(Run { r0: ran.r0, values: after })
 }
 
 /// Major and minor number of the running kernel, for tests of what came with one.
@@ -144,6 +172,11 @@ pub fn available() -> Result<(), String> {
 /// Makes the maps of `object` and loads its programs.
 pub fn load(object: &Object) -> Result<Loaded, LoadError> {
     load_as(BPF_PROG_TYPE_KPROBE, object)
+}
+
+/// As [`load`], as socket filters.
+pub fn load_filter(object: &Object) -> Result<Loaded, LoadError> {
+    load_as(BPF_PROG_TYPE_SOCKET_FILTER, object)
 }
 
 fn load_as(prog_type: u32, object: &Object) -> Result<Loaded, LoadError> {

@@ -9,6 +9,7 @@ mod figures;
 mod startup;
 mod statistics;
 mod uprobe;
+mod vm;
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub(crate) struct Options {
     /// Use this weir instead of building one
     #[arg(long, value_name = "PROGRAM")]
     weir: Option<PathBuf>,
+    #[command(flatten)]
+    vm: vm::VmOptions,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -40,14 +43,26 @@ enum Name {
     Uprobe,
     /// How long until main runs, with a probe on it
     Startup,
+    /// What programs take on weir's engines and on others
+    Vm,
 }
 
 pub(crate) fn bench(options: &Options) -> Result<()> {
-    anyhow::ensure!(options.rounds >= ROUNDS_MIN, "--rounds {}: {ROUNDS_MIN} is the least", options.rounds);
-    let weir = workspace::weir(options.weir.as_deref())?;
+    let rounds = options.rounds;
+    anyhow::ensure!(rounds >= ROUNDS_MIN, "--rounds {rounds}: {ROUNDS_MIN} is the least");
+    let is_vm = matches!(options.name, Name::Vm);
+    anyhow::ensure!(
+        is_vm || options.vm.is_default(),
+        "--quick, --only, --subject, --asm and --ebpf are vm's"
+    );
+    if options.vm.prints_code() {
+        return vm::print_code(&options.vm);
+    }
+    let weir = || workspace::weir(options.weir.as_deref());
     let (name, outcome) = match options.name {
-        Name::Uprobe => ("uprobe", uprobe::measure(weir, options.rounds)?),
-        Name::Startup => ("startup", startup::measure(weir, options.rounds)?),
+        Name::Uprobe => ("uprobe", uprobe::measure(weir()?, rounds)?),
+        Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
+        Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
     };
     let folder = workspace::target_folder("bench")?;
     let json = folder.join(format!("{name}.json"));

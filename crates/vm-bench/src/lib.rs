@@ -1,0 +1,19 @@
+//! The programs of `tests/vm` on every engine: weir's two, the kernel's JIT and native code.
+//!
+//! In: C files. Out: what each engine answers, and how long it takes. [`program`] compiles a file for each kind of
+//! engine; [`sides`] makes an engine ready to run it; [`measure`] times several sides in turn; [`report`] says it in
+//! lines that `cargo xtask bench vm` makes tables of. The tests of this crate compare the answers.
+//!
+//! Development only: no crate that is shipped depends on it. Deliberately not here: statistics and bars (xtask).
+
+pub mod limits;
+
+pub mod program;
+
+pub mod native;
+
+pub mod sides;
+
+pub mod measure;
+
+pub mod report;

@@ -1,0 +1,126 @@
+//! A file of `tests/vm`, compiled by clang for each kind of engine.
+//!
+//! Every build has -O2. For BPF there are no built-in functions: loops that clear or copy memory stay loops, since
+//! bpf has no memset. Native code is clang's for plain x86-64, position independent.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use weir_ebpf::elf::{self, ObjectFile};
+
+use crate::native::Native;
+
+/// The program whose time is taken off that of the others.
+pub const EMPTY: &str = "empty";
+
+/// Instructions without maps, for virtual machines that lend a program its memory in r1.
+pub const RAW_CPU: &str = "v3";
+/// The same, for machines whose 32-bit arithmetic is not RFC 9669's, or that lack it.
+pub const RAW_CPU_OLD: &str = "v2";
+
+/// One program, ready for each engine.
+#[derive(Debug)]
+pub struct Program {
+    /// Of the file, without its end.
+    pub name: String,
+    /// For weir and the kernel.
+    pub object: ObjectFile,
+    /// Programs without maps; none of a program that needs some.
+    pub raw: Option<Raw>,
+    pub native: Native,
+}
+
+/// The instructions' bytes of a program whose r1 is its memory, for either cpu.
+#[derive(Clone, Debug)]
+pub struct Raw {
+    pub modern: Vec<u8>,
+    pub old: Vec<u8>,
+}
+
+/// Where the files are.
+pub fn folder() -> PathBuf {
+    testkit::paths::root().join("tests/vm")
+}
+
+/// Every program by name, in order; `empty` is first.
+pub fn names() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder()).with_context(|| format!("reading {}", folder().display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "c") {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort_by_key(|name| (name != EMPTY, name.clone()));
+    Ok(names)
+}
+
+/// Compiles the file of that name; objects go to a folder of this process.
+pub fn compile(name: &str) -> Result<Program> {
+    let source = folder().join(format!("{name}.c"));
+    ensure!(source.exists(), "no program {name}: {} is not there", source.display());
+    let build = Build { source, folder: testkit::paths::target().join("vm-bench"), name };
+    fs::create_dir_all(&build.folder).with_context(|| build.folder.display().to_string())?;
+    let object = build.object(&["-mcpu=v3", "-DVM_MAP"])?;
+    ensure!(object.object.programs.len() == 1, "{name}: {} programs", object.object.programs.len());
+    let shared_object = build.native()?;
+    let native = Native::open(&shared_object).with_context(|| name.to_owned());
+    // An open object needs no name.
+    fs::remove_file(&shared_object)?;
+    let native = native?;
+    let raw = match native.function() {
+        Some(_) => Some(Raw { modern: build.raw(RAW_CPU)?, old: build.raw(RAW_CPU_OLD)? }),
+        None => None,
+    };
+    Ok(Program { name: name.to_owned(), object, raw, native })
+}
+
+struct Build<'a> {
+    source: PathBuf,
+    folder: PathBuf,
+    name: &'a str,
+}
+
+impl Build<'_> {
+    fn object(&self, options: &[&str]) -> Result<ObjectFile> {
+        // Test binaries run at the same time, and must not read what another is writing.
+        let output = self.folder.join(format!("{}-{}.o", self.name, std::process::id()));
+        self.clang(&[&["-target", "bpf", "-fno-builtin"], options].concat(), &output)?;
+        let bytes = fs::read(&output).with_context(|| output.display().to_string());
+        fs::remove_file(&output)?;
+        elf::read(&bytes?).with_context(|| self.name.to_owned())
+    }
+
+    fn raw(&self, cpu: &str) -> Result<Vec<u8>> {
+        let file = self.object(&[&format!("-mcpu={cpu}")])?;
+        let [program] = &file.object.programs[..] else {
+            bail!("{}: {} programs", self.name, file.object.programs.len());
+        };
+        ensure!(file.object.maps.is_empty(), "{}: has data of its own: {:?}", self.name, file.object.maps);
+        Ok(program.insns.iter().flat_map(|insn| insn.to_bytes()).collect())
+    }
+
+    fn native(&self) -> Result<PathBuf> {
+        let output = self.folder.join(format!("{}-{}.so", self.name, std::process::id()));
+        self.clang(&["-fPIC", "-shared", "-DVM_NATIVE"], &output)?;
+        Ok(output)
+    }
+
+    fn clang(&self, options: &[&str], output: &Path) -> Result<()> {
+        let mut clang = Command::new("clang");
+        clang.args(["-O2", "-g", "-Wall", "-Werror"]).args(options).arg(&self.source).arg("-o").arg(output);
+        if !options.contains(&"-shared") {
+            clang.arg("-c");
+        }
+        let done = clang.output().context("clang (a Debian package of that name)")?;
+        ensure!(
+            done.status.success(),
+            "clang {}: {}",
+            self.source.display(),
+            String::from_utf8_lossy(&done.stderr)
+        );
+        Ok(())
+    }
+}

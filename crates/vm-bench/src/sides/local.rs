@@ -1,0 +1,128 @@
+//! weir's JIT and interpreter, in this process.
+
+use anyhow::{Context, Result, anyhow};
+use weir_interp::Environment;
+use weir_rt::executable::Frame;
+use weir_rt::local::LocalProgram;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_rt::{Executable, LanePolicy, SiteAbi, TidSource};
+use weir_verifier::{Limits, VerifiedProgram};
+
+use crate::program::Program;
+use crate::sides::{Side, fill};
+
+/// A program as weir's machine code.
+#[derive(Debug)]
+pub struct Jit {
+    local: LocalProgram,
+    /// The maps that the code refers to.
+    _segment: Segment,
+}
+
+impl Jit {
+    pub fn of(program: &Program) -> Result<Jit> {
+        let Site { abi } = site()?;
+        let executable = executable(program, &abi)?;
+        let segment = segment(program, &abi)?;
+        let local = LocalProgram::load(&executable, &segment).context("linking")?;
+        Ok(Jit { local, _segment: segment })
+    }
+
+    /// The text of the code.
+    pub fn disassembly(program: &Program) -> Result<String> {
+        let executable = executable(program, &site()?.abi)?;
+        Ok(weir_jit::disassemble(&executable, &program.object.object))
+    }
+}
+
+impl Side for Jit {
+    fn run(&mut self, times: u32) -> Result<u32> {
+        let mut frame = Frame::default();
+        let mut answer = 0;
+        for _ in 0..times {
+            answer = self.local.run(&mut frame);
+        }
+        Ok(answer as u32)
+    }
+}
+
+/// A program in weir's interpreter.
+#[derive(Debug)]
+pub struct Interpreter {
+    program: VerifiedProgram,
+    segment: Segment,
+}
+
+impl Interpreter {
+    pub fn of(program: &Program) -> Result<Interpreter> {
+        Ok(Interpreter { program: verified(program)?, segment: segment(program, &site()?.abi)? })
+    }
+}
+
+impl Side for Interpreter {
+    fn run(&mut self, times: u32) -> Result<u32> {
+        let environment = Environment { segment: &self.segment };
+        let mut frame = Frame::default();
+        let mut answer = 0;
+        for _ in 0..times {
+            answer = weir_interp::run(&self.program, &environment, &mut frame)?;
+        }
+        Ok(answer as u32)
+    }
+}
+
+/// What code depends on of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    pub abi: SiteAbi,
+}
+
+unsafe extern "C" {
+    /// Offset of this thread's `struct rseq` from the thread pointer (glibc 2.35).
+    static __rseq_offset: isize;
+}
+
+/// The word before each abort handler (glibc's RSEQ_SIG for x86).
+const RSEQ_SIGNATURE: u32 = 0x5305_3053;
+
+/// This process, as a target would be: values of a CPU's own in restartable sections.
+pub fn site() -> Result<Site> {
+    // SAFETY: glibc writes this variable before main and never again.
+    let offset = i32::try_from(unsafe { __rseq_offset }).context("rseq is far from the thread pointer")?;
+    let abi = SiteAbi {
+        pid: std::process::id(),
+        tid: TidSource::Syscall,
+        lanes: LanePolicy::Rseq { offset, signature: RSEQ_SIGNATURE },
+        cpus: possible_cpus()?,
+        bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+    };
+    Ok(Site { abi })
+}
+
+/// CPUs that may run a thread: lanes are made for all that could be.
+pub(super) fn possible_cpus() -> Result<u32> {
+    let path = "/sys/devices/system/cpu/possible";
+    let possible = std::fs::read_to_string(path).context(path)?;
+    let last = possible.trim().rsplit(['-', ',']).next().unwrap_or_default();
+    Ok(last.parse::<u32>().with_context(|| format!("{path}: {possible:?}"))? + 1)
+}
+
+/// The program, as the verifier proves it.
+pub fn verified(program: &Program) -> Result<VerifiedProgram> {
+    let object = &program.object.object;
+    weir_verifier::verify(&object.programs[0], &object.maps, &Limits::default())
+        .map_err(|rejection| anyhow!("{}: {rejection}", program.name))
+}
+
+fn executable(program: &Program, abi: &SiteAbi) -> Result<Executable> {
+    Ok(weir_jit::compile(&verified(program)?, abi)?)
+}
+
+fn segment(program: &Program, abi: &SiteAbi) -> Result<Segment> {
+    let layout = SegmentLayout::plan(&program.object.object.maps, abi.cpus, 0)?;
+    let segment = Segment::create_local(layout, &Identity::default())?;
+    fill(program, &mut |map, key, value| {
+        segment.map(map).update(key, value, 0).map_err(|error| anyhow!("map {map}: errno {}", error.errno()))
+    })?;
+    Ok(segment)
+}

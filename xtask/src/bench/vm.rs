@@ -1,0 +1,275 @@
+//! vm: weir's engines beside other virtual machines, the kernel's JIT and native code, on the programs of `tests/vm`.
+//!
+//! The crate vm-bench runs them, alternately in one process, and says in lines of JSON what each round took; here
+//! they become figures, ratios and bars. A sample is nanoseconds of one run, without those of an empty program on the
+//! same engine. Case `SUBJECT ÷ PEER` is the geometric mean of the ratios over the programs that both ran, one sample
+//! a round. `A/A` is weir's JIT once more.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::Value;
+
+use crate::bench::figures::{Figures, WEIR, rounded};
+use crate::bench::statistics::median;
+use crate::bench::{Outcome, ROUNDS_MIN};
+use crate::{process, workspace};
+
+#[derive(Args, Debug, Default)]
+pub(super) struct VmOptions {
+    /// vm: a few short rounds, to develop with; no figures to keep
+    #[arg(long)]
+    quick: bool,
+    /// vm: programs of tests/vm to run, with commas between; all, if none is given
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// vm: weir-jit (always among them), weir-interp, kernel, native, rbpf, …; all, if none is given
+    #[arg(long, value_delimiter = ',')]
+    subject: Vec<String>,
+    /// vm: print the code that the JIT makes of a program, and measure nothing
+    #[arg(long, value_name = "PROGRAM")]
+    asm: Option<String>,
+    /// vm: print a program's bytecode as weir and the kernel get it, and measure nothing
+    #[arg(long, value_name = "PROGRAM")]
+    ebpf: Option<String>,
+}
+
+impl VmOptions {
+    pub(super) fn is_default(&self) -> bool {
+        !self.quick && self.only.is_empty() && self.subject.is_empty() && !self.prints_code()
+    }
+
+    /// Nothing is measured.
+    pub(super) fn prints_code(&self) -> bool {
+        self.asm.is_some() || self.ebpf.is_some()
+    }
+}
+
+const INTERPRETER: &str = "weir-interp";
+const ROUNDS_QUICK: usize = 5;
+/// LIMIT: of a program in the kernel, net of the empty one; shorter ones are named.
+const NS_MIN: f64 = 300.0;
+
+/// What the project promises of geometric means: subject, peer, at most.
+const MEANS_MAX: [(&str, &str, f64); 3] =
+    [(WEIR, "kernel", 0.85), (WEIR, "native", 1.5), (INTERPRETER, "rbpf-interp", 0.6)];
+/// Peers than which the JIT is to be faster on every program.
+const SLOWER: [&str; 2] = ["rbpf", "sbpf"];
+
+pub(super) fn print_code(options: &VmOptions) -> Result<()> {
+    let mut command = Command::new(program()?);
+    if let Some(name) = &options.asm {
+        command.args(["--asm", name]);
+    }
+    if let Some(name) = &options.ebpf {
+        command.args(["--ebpf", name]);
+    }
+    process::run(&mut command)
+}
+
+pub(super) fn measure(options: &VmOptions, rounds: usize) -> Result<Outcome> {
+    let rounds = if options.quick { ROUNDS_QUICK } else { rounds };
+    ensure!(options.quick || rounds >= ROUNDS_MIN, "{ROUNDS_MIN} rounds are the least");
+    let mut command = Command::new(program()?);
+    command.args(["--rounds", &rounds.to_string()]);
+    if options.quick {
+        command.arg("--quick");
+    }
+    if !options.only.is_empty() {
+        command.args(["--only", &options.only.join(",")]);
+    }
+    if !options.subject.is_empty() {
+        let others = options.subject.iter().map(String::as_str).filter(|name| !is_weir(name));
+        command.args(["--subject", &std::iter::once(WEIR).chain(others).collect::<Vec<_>>().join(",")]);
+    }
+    let output = command.stderr(Stdio::inherit()).output().context("vm-bench")?;
+    ensure!(output.status.success(), "vm-bench ended with {}", output.status);
+    let found = Found::of(&String::from_utf8_lossy(&output.stdout))?;
+    let quick = if options.quick { ", quick" } else { "" };
+    let title = format!("Programs on virtual machines, {rounds} rounds{quick}");
+    Ok(Outcome { title, remarks: found.remarks(), figures: found.figures() })
+}
+
+fn is_weir(subject: &str) -> bool {
+    subject == WEIR || subject == "weir-jit"
+}
+
+/// Builds vm-bench in release mode; the path of its program.
+fn program() -> Result<PathBuf> {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--release", "--package", "vm-bench"]);
+    process::run(build.current_dir(workspace::root()))?;
+    Ok(workspace::target_folder("release")?.join("vm-bench"))
+}
+
+/// Samples of one case by subject.
+type Case = BTreeMap<String, Vec<f64>>;
+
+/// What vm-bench said.
+#[derive(Debug, Default)]
+struct Found {
+    /// Nanoseconds of one run, by program.
+    programs: BTreeMap<String, Case>,
+    missing: Vec<String>,
+}
+
+impl Found {
+    fn of(lines: &str) -> Result<Found> {
+        let mut found = Found::default();
+        for line in lines.lines() {
+            let line: Value =
+                serde_json::from_str(line).with_context(|| format!("vm-bench said {line:?}"))?;
+            if let Some(missing) = line["missing"].as_str() {
+                found.missing.push(missing.to_owned());
+                continue;
+            }
+            let text = |key: &str| Some(line[key].as_str()?.to_owned());
+            let (subject, case) = text("subject").zip(text("case")).context("a line without a name")?;
+            let samples = line["samples"].as_array().context("a line without samples")?;
+            let samples = samples.iter().filter_map(Value::as_f64).collect();
+            found.programs.entry(case).or_default().insert(subject, samples);
+        }
+        Ok(found)
+    }
+
+    fn figures(self) -> Figures {
+        let mut figures = Figures::default();
+        for (case, subjects) in &self.programs {
+            for (subject, samples) in subjects {
+                figures.add(subject, case, "ns", samples);
+            }
+        }
+        for subject in [WEIR, INTERPRETER] {
+            for peer in self.subjects().into_iter().filter(|peer| *peer != subject) {
+                figures.add(subject, &format!("{subject} ÷ {peer}"), "×", &self.means(subject, peer));
+            }
+        }
+        figures.missing = self.missing;
+        figures
+    }
+
+    fn subjects(&self) -> Vec<&str> {
+        let mut subjects: Vec<&str> =
+            self.programs.values().flat_map(|case| case.keys().map(String::as_str)).collect();
+        subjects.sort_unstable();
+        subjects.dedup();
+        subjects
+    }
+
+    /// The programs' samples of two subjects, where both have some.
+    fn pairs(&self, subject: &str, peer: &str) -> Vec<(&str, &[f64], &[f64])> {
+        let pair =
+            |(name, case): (_, &'_ Case)| Some((name, case.get(subject)?.len().min(case.get(peer)?.len())));
+        let both = self.programs.iter().filter_map(|(name, case)| pair((name.as_str(), case)));
+        both.map(|(name, rounds)| {
+            let case = &self.programs[name];
+            (name, &case[subject][..rounds], &case[peer][..rounds])
+        })
+        .collect()
+    }
+
+    /// Round by round the geometric mean of subject ÷ peer over the programs; none where there is no program of both.
+    fn means(&self, subject: &str, peer: &str) -> Vec<f64> {
+        let pairs = self.pairs(subject, peer);
+        let rounds = pairs.iter().map(|(_, ours, _)| ours.len()).min().unwrap_or(0);
+        let mean = |round: usize| {
+            let logarithms =
+                pairs.iter().map(|(_, ours, theirs)| (counted(ours[round]) / counted(theirs[round])).ln());
+            (logarithms.sum::<f64>() / pairs.len() as f64).exp()
+        };
+        (0..rounds).map(mean).collect()
+    }
+
+    /// Bars, and programs that are too short to be among them.
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for (subject, peer, most) in MEANS_MAX {
+            let means = self.means(subject, peer);
+            if !means.is_empty() {
+                let found = median(&means);
+                let count = self.pairs(subject, peer).len();
+                remarks.push(format!(
+                    "bar: {subject} at most {most} of {peer}, geometric mean of {count} programs: {}: {}",
+                    met(found <= most),
+                    rounded(found)
+                ));
+            }
+        }
+        for peer in SLOWER {
+            let pairs = self.pairs(WEIR, peer);
+            let not: Vec<String> = pairs
+                .iter()
+                .filter(|(_, ours, theirs)| median(ours) >= median(theirs))
+                .map(|(name, ours, theirs)| format!(", {name} {}", rounded(median(ours) / median(theirs))))
+                .collect();
+            if !pairs.is_empty() {
+                let count = pairs.len();
+                remarks.push(format!(
+                    "bar: faster than {peer} on each of {count} programs: {}{}",
+                    met(not.is_empty()),
+                    not.concat()
+                ));
+            }
+        }
+        let short = self.programs.iter().filter_map(|(name, case)| Some((name, median(case.get("kernel")?))));
+        remarks.extend(short.filter(|(_, ns)| *ns < NS_MIN).map(|(name, ns)| {
+            format!("{name} takes the kernel {} ns, below the {NS_MIN} that a figure needs", rounded(ns))
+        }));
+        remarks
+    }
+}
+
+fn met(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "NOT met" }
+}
+
+/// Nanoseconds as something to divide by: a sample less its empty run may be nothing, or below it.
+fn counted(ns: f64) -> f64 {
+    ns.max(0.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> Found {
+        let lines = [
+            r#"{"subject": "weir", "case": "a", "unit": "ns", "samples": [400, 500]}"#,
+            r#"{"subject": "kernel", "case": "a", "unit": "ns", "samples": [400, 1000]}"#,
+            r#"{"subject": "weir", "case": "b", "unit": "ns", "samples": [100, 200]}"#,
+            r#"{"subject": "kernel", "case": "b", "unit": "ns", "samples": [400, 100]}"#,
+            r#"{"subject": "rbpf", "case": "a", "unit": "ns", "samples": [450, 450]}"#,
+            r#"{"missing": "rbpf: b: needs maps"}"#,
+        ];
+        Found::of(&lines.join("\n")).unwrap()
+    }
+
+    #[test]
+    fn means_are_geometric_and_by_round() {
+        // Round 1: 1 and ¼; round 2: ½ and 2.
+        assert_eq!(found().means(WEIR, "kernel"), [0.5, 1.0]);
+        assert!(found().means(WEIR, "native").is_empty());
+    }
+
+    #[test]
+    fn bars_are_said_for_who_was_measured() {
+        let remarks = found().remarks().join("\n");
+        assert!(
+            remarks.contains("weir at most 0.85 of kernel, geometric mean of 2 programs: met: 0.75"),
+            "{remarks}"
+        );
+        assert!(remarks.contains("faster than rbpf on each of 1 programs: NOT met, a 1.000"), "{remarks}");
+        assert!(remarks.contains("b takes the kernel 250.0 ns, below the 300"), "{remarks}");
+        assert!(!remarks.contains("native"), "{remarks}");
+    }
+
+    #[test]
+    fn what_is_missing_stays_named() {
+        let figures = found().figures();
+        assert_eq!(figures.missing, ["rbpf: b: needs maps"]);
+        assert_eq!(figures.get(WEIR, "weir ÷ kernel").unwrap().summary.median, 0.75);
+    }
+}
