@@ -93,7 +93,8 @@ char LICENSE[] __attribute__((section("license"), used)) = "GPL";
 
 #elif !defined(VM_NEEDS_MAPS)
 
-u64 program(u8 *memory)
+/* In a section of its own, as the beginning of what `.text` has besides. */
+__attribute__((section("vm"), used)) u64 program(u8 *memory)
 {
 	return run(memory);
 }

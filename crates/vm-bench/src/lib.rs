@@ -1,4 +1,5 @@
-//! The programs of `tests/vm` on every engine: weir's two, the kernel's JIT and native code.
+//! The programs of `tests/vm` on every engine: weir's two, the kernel's JIT, native code, and, with the feature
+//! `peers`, other virtual machines.
 //!
 //! In: C files. Out: what each engine answers, and how long it takes. [`program`] compiles a file for each kind of
 //! engine; [`sides`] makes an engine ready to run it; [`measure`] times several sides in turn; [`report`] says it in

@@ -1,6 +1,6 @@
 //! vm-bench: runs the programs of `tests/vm` on every engine and prints what each took, or prints code.
 //!
-//! Run by `cargo xtask bench vm`, in a release build. Lines of JSON go to standard output,
+//! Run by `cargo xtask bench vm`, in a release build with the feature `peers`. Lines of JSON go to standard output,
 //! progress to standard error. The answers of all engines are compared before anything is timed.
 
 use std::process::ExitCode;

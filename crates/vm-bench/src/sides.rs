@@ -5,6 +5,10 @@
 mod kernel;
 mod local;
 mod native;
+#[cfg(feature = "peers")]
+mod rbpf;
+#[cfg(feature = "peers")]
+mod sbpf;
 
 use anyhow::{Result, bail};
 
@@ -35,6 +39,15 @@ pub const KINDS: &[Kind] = &[
     Kind { name: "weir-interp", make: |program| Ok(Box::new(Interpreter::of(program)?)) },
     Kind { name: "kernel", make: |program| Ok(Box::new(Kernel::of(program)?)) },
     Kind { name: "native", make: |program| Ok(Box::new(NativeCode::of(program)?)) },
+    #[cfg(feature = "peers")]
+    Kind { name: "rbpf", make: |program| Ok(Box::new(rbpf::Rbpf::of(program, rbpf::Engine::Jit)?)) },
+    #[cfg(feature = "peers")]
+    Kind {
+        name: "rbpf-interp",
+        make: |program| Ok(Box::new(rbpf::Rbpf::of(program, rbpf::Engine::Interpreter)?)),
+    },
+    #[cfg(feature = "peers")]
+    Kind { name: "sbpf", make: |program| Ok(Box::new(sbpf::Sbpf::of(program)?)) },
 ];
 
 /// The engine of that name; `weir-jit` is another name of the first.

@@ -97,10 +97,10 @@ fn is_weir(subject: &str) -> bool {
     subject == WEIR || subject == "weir-jit"
 }
 
-/// Builds vm-bench in release mode; the path of its program.
+/// Builds vm-bench in release mode with the other virtual machines; the path of its program.
 fn program() -> Result<PathBuf> {
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "vm-bench"]);
+    build.args(["build", "--release", "--package", "vm-bench", "--features", "peers"]);
     process::run(build.current_dir(workspace::root()))?;
     Ok(workspace::target_folder("release")?.join("vm-bench"))
 }
@@ -142,10 +142,9 @@ impl Found {
                 figures.add(subject, case, "ns", samples);
             }
         }
-        for subject in [WEIR, INTERPRETER] {
-            for peer in self.subjects().into_iter().filter(|peer| *peer != subject) {
-                figures.add(subject, &format!("{subject} ÷ {peer}"), "×", &self.means(subject, peer));
-            }
+        let peers = self.subjects().into_iter().filter(|peer| *peer != WEIR).map(|peer| (WEIR, peer));
+        for (subject, peer) in peers.chain([(INTERPRETER, "rbpf-interp")]) {
+            figures.add(subject, &format!("{subject} ÷ {peer}"), "×", &self.means(subject, peer));
         }
         figures.missing = self.missing;
         figures
