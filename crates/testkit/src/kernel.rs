@@ -148,6 +148,15 @@ pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
     Ok(Run { r0: ran.r0, values: after })
 }
 
+/// One command on an element of a map: 0 or a negative errno. The addresses are of buffers of the map's sizes, or 0.
+pub(crate) fn element(operation: libc::c_long, map: &OwnedFd, key: u64, value: u64, flags: u64) -> i64 {
+    let mut attributes = Element { map_fd: map.as_raw_fd() as u32, padding: 0, key, value, flags };
+    match command(operation, &mut attributes) {
+        Ok(()) => 0,
+        Err(error) => -i64::from(error.raw_os_error().unwrap_or(libc::EINVAL)),
+    }
+}
+
 /// Major and minor number of the running kernel, for tests of what came with one.
 pub fn version() -> (u32, u32) {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -177,6 +186,12 @@ pub fn load(object: &Object) -> Result<Loaded, LoadError> {
 /// As [`load`], as socket filters.
 pub fn load_filter(object: &Object) -> Result<Loaded, LoadError> {
     load_as(BPF_PROG_TYPE_SOCKET_FILTER, object)
+}
+
+/// A program as a socket filter whose maps are there already.
+pub(crate) fn load_filter_with(program: &Program, maps: Vec<OwnedFd>) -> Result<Loaded, LoadError> {
+    let program = load_program(BPF_PROG_TYPE_SOCKET_FILTER, program, &maps)?;
+    Ok(Loaded { maps, programs: vec![program] })
 }
 
 fn load_as(prog_type: u32, object: &Object) -> Result<Loaded, LoadError> {
@@ -229,7 +244,7 @@ struct ProgLoad {
     prog_flags: u32,
 }
 
-/// The start of `union bpf_attr` for BPF_MAP_LOOKUP_ELEM and BPF_MAP_UPDATE_ELEM.
+/// The start of `union bpf_attr` for the commands on one element.
 #[repr(C)]
 struct Element {
     map_fd: u32,
@@ -265,7 +280,7 @@ fn first_element(operation: libc::c_long, map: &OwnedFd, value: &mut [u8]) -> io
     command(operation, &mut attributes)
 }
 
-fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
+pub(crate) fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
     let attributes = MapCreate {
         map_type: map.kind as u32,
         key_size: map.key_bytes,

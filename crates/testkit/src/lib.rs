@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod daemon;
 pub mod kernel;
+pub mod kernel_map;
 pub mod paths;
 pub mod skip;
 pub mod target;

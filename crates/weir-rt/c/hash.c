@@ -129,17 +129,23 @@ static void fill(const struct weir_map *map, struct node *node, const u8 *key, u
     copy_in(at + (map->lanes - 1) * map->lane_stride, value, map->value_bytes);
 }
 
+/* One change of a node's link and small value together, from what `low` and `high` hold; they say what was there. */
+static int cas_both(struct node *node, u64 *low, u64 *high, u64 link, u64 value)
+{
+    u8 done;
+    __asm__ volatile("lock cmpxchg16b %1"
+                     : "=@ccz"(done), "+m"(*(u8(*)[16])node), "+a"(*low), "+d"(*high)
+                     : "b"(link), "c"(value)
+                     : "memory");
+    return done;
+}
+
 /* Sets the small value if the node's link is still `word`. */
 static int set_small(struct node *node, u64 word, u64 value)
 {
     u64 low = word, high = load_relaxed(&node->small_value);
     for (u32 tries = 0; tries < STEPS_MAX; tries++) {
-        u8 done;
-        __asm__ volatile("lock cmpxchg16b %1"
-                         : "=@ccz"(done), "+m"(*(u8(*)[16])node), "+a"(low), "+d"(high)
-                         : "b"(word), "c"(value)
-                         : "memory");
-        if (done)
+        if (cas_both(node, &low, &high, word, value))
             return 1;
         if (low != word)
             return 0;
@@ -263,3 +269,30 @@ s64 weir_hash_delete(const struct weir_map *map, const void *key)
         }
     }
 }
+
+#ifdef WEIR_LINKED /* for inspect.c */
+s64 weir_hash_find(const struct weir_map *map, const u8 *key, struct found *at)
+{
+    u32 steps = STEPS_MAX;
+    switch (search(map, key, hash_of(map, key), at, &steps)) {
+    case FOUND:
+        return 1;
+    case ABSENT:
+        return 0;
+    default:
+        count_at((u64)&control_of(map)->contended);
+        return -EBUSY;
+    }
+}
+
+int weir_hash_delete_found(const struct weir_map *map, const u8 *key, struct found *at, const u64 *value)
+{
+    u64 marked = link_to(at->node_word, at->node_word) | LINK_DELETED;
+    u64 low = at->node_word, high = value[0];
+    int is_small = map->lanes == 1 && map->value_bytes <= 8;
+    int done = is_small ? cas_both(at->node, &low, &high, marked, high) : cas(&at->node->next, low, marked);
+    if (done)
+        unlink_marked(map, key, hash_of(map, key), at, marked);
+    return done;
+}
+#endif

@@ -93,6 +93,13 @@ INLINE int same_key(const struct weir_map *map, const struct node *node, const u
     return 1;
 }
 
+/* A search with its own budget of steps: 1 and where it ended, 0 if the key is absent, -EBUSY. */
+s64 weir_hash_find(const struct weir_map *map, const u8 *key, struct found *at);
+
+/* Deletes the node that a search found, if neither its link nor (of at most 8 bytes) its value has changed since
+ * `value` was read from it. */
+int weir_hash_delete_found(const struct weir_map *map, const u8 *key, struct found *at, const u64 *value);
+
 /* Gives an unlinked node back to the list it belongs to, as `word`, its last link, says. */
 void weir_hash_release(const struct weir_map *map, struct node *node, u64 word);
 

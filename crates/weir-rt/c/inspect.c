@@ -70,5 +70,21 @@ restart:;
     return -EBUSY;
 }
 
+/* Deletes a key; `out` has the value it had then. */
+s64 weir_hash_take(const struct weir_map *map, const void *key, u64 *out)
+{
+    for (u32 tries = 0; tries < STEPS_MAX; tries++) {
+        struct found at;
+        s64 found = weir_hash_find(map, key, &at);
+        if (found != 1)
+            return found ? found : -ENOENT;
+        copy_out(map, at.node, out);
+        if (weir_hash_delete_found(map, key, &at, out))
+            return 0;
+    }
+    count_at((u64)&control_of(map)->contended);
+    return -EBUSY;
+}
+
 /* The bucket that a key belongs to. */
 u64 weir_hash_bucket(const struct weir_map *map, const void *key) { return hash_of(map, key) & map->bucket_mask; }

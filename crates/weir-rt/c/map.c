@@ -13,8 +13,7 @@ INLINE u32 index_of(const void *key) { return *(const u32_any *)key; }
 
 static s64 array_update(const struct weir_map *map, u32 index, const u8 *value, u64 flags)
 {
-    int per_cpu = map->kind == KIND_PERCPU_ARRAY;
-    if ((per_cpu ? flags : flags & ~(u64)BPF_F_LOCK) > BPF_EXIST)
+    if ((flags & ~(u64)BPF_F_LOCK) > BPF_EXIST)
         return -EINVAL;
     if (index >= map->max_entries)
         return -E2BIG;

@@ -15,11 +15,12 @@ mod counters;
 mod journal;
 mod map_view;
 mod ring;
+mod user_map;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -35,6 +36,7 @@ pub use self::journal::{Journal, JournalEntry, JournalFull, JournalState};
 pub use self::layout::{LayoutError, MapLayout, SegmentLayout};
 pub use self::map_view::{MapError, MapView};
 pub use self::ring::{Record, RingCounters, RingReader};
+pub use self::user_map::UserMap;
 
 pub(crate) use self::journal::parse as parse_journal;
 pub(crate) use self::layout::Fnv;
@@ -74,6 +76,8 @@ pub struct Segment {
     session: u64,
     descriptors: Box<[Descriptor]>,
     rings: Box<[RingState]>,
+    /// Maps whose contents user space may not change any more.
+    frozen: Box<[AtomicBool]>,
     journal_entries: AtomicU32,
 }
 
@@ -92,8 +96,9 @@ impl Segment {
         let session = identity.session;
         let descriptors = layout.maps.iter().map(|map| map.descriptor(base, session)).collect();
         let rings = layout.maps.iter().map(|_| RingState::default()).collect();
-        let segment =
-            Segment { fd, mapping, layout, session, descriptors, rings, journal_entries: AtomicU32::new(0) };
+        let frozen = layout.maps.iter().map(|_| AtomicBool::new(false)).collect();
+        let journal_entries = AtomicU32::new(0);
+        let segment = Segment { fd, mapping, layout, session, descriptors, rings, frozen, journal_entries };
         segment.format(identity);
         Ok(segment)
     }
@@ -143,6 +148,14 @@ impl Segment {
     /// If there is no map of this index.
     pub fn map(&self, index: usize) -> MapView<'_> {
         MapView::new(self, index)
+    }
+
+    /// The map as bpf(2) would let user space use it.
+    ///
+    /// # Panics
+    /// If there is no map of this index.
+    pub fn user_map(&self, index: usize) -> UserMap<'_> {
+        UserMap::new(self, index)
     }
 
     /// # Panics

@@ -33,6 +33,7 @@ unsafe extern "C" {
         capacity: u64,
         entry_words: u64,
     ) -> i64;
+    fn weir_hash_take(map: *const Descriptor, key: *const u8, out: *mut u64) -> i64;
     fn weir_hash_bucket(map: *const Descriptor, key: *const u8) -> u64;
     static weir_island: LinkedIsland;
 }
@@ -122,6 +123,19 @@ pub(crate) fn map_delete(map: &Descriptor, key: &[u8]) -> i64 {
     check_key(map, key);
     // SAFETY: as for `map_lookup`.
     unsafe { weir_map_delete_elem(map, key.as_ptr()) }
+}
+
+/// Deletes `key`; `value` is what it had then, summed over lanes.
+pub(crate) fn hash_take(map: &Descriptor, key: &[u8], value: &mut [u8]) -> i64 {
+    check_key(map, key);
+    assert_eq!(value.len(), map.value_bytes as usize, "bytes of a value");
+    let mut words = vec![0u64; value.len().div_ceil(8)];
+    // SAFETY: the key has the map's size, `words` holds a value; the map's memory is mapped.
+    let status = unsafe { weir_hash_take(map, key.as_ptr(), words.as_mut_ptr()) };
+    for (bytes, word) in value.chunks_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+    }
+    status
 }
 
 /// Number of the bucket that `key` belongs to.

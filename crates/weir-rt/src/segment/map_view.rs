@@ -38,6 +38,10 @@ pub enum MapError {
     Invalid,
     #[error("given up after too many conflicts (EBUSY)")]
     Busy,
+    #[error("the map is frozen, or its flags do not allow this (EPERM)")]
+    NotPermitted,
+    #[error("maps of this kind have no such operation (ENOTSUPP)")]
+    NotSupported,
 }
 
 impl MapError {
@@ -49,10 +53,12 @@ impl MapError {
             MapError::TooBig => 7,
             MapError::Invalid => 22,
             MapError::Busy => 16,
+            MapError::NotPermitted => 1,
+            MapError::NotSupported => 524,
         }
     }
 
-    fn from_status(status: i64) -> Result<(), MapError> {
+    pub(super) fn from_status(status: i64) -> Result<(), MapError> {
         match status {
             0 => Ok(()),
             -2 => Err(MapError::NotFound),
@@ -272,6 +278,29 @@ impl<'a> MapView<'a> {
             }
         }
         entries
+    }
+
+    /// The key behind `key` in the order of buckets and chains, or the first one if it is not there.
+    pub(super) fn next_hash_key(&self, key: Option<&[u8]>) -> Option<Vec<u8>> {
+        let mut unreadable = 0;
+        let mut first_from = |bucket: u32| {
+            (bucket..self.layout().buckets).find_map(|bucket| {
+                if unreadable > UNREADABLE_BUCKETS_MAX {
+                    return None;
+                }
+                let found = self.try_bucket(bucket);
+                unreadable += u32::from(found.is_none());
+                found?.into_iter().next().map(|entry| entry.key)
+            })
+        };
+        let Some(key) = key else { return first_from(0) };
+        let bucket = linked::hash_bucket(self.segment.descriptor(self.index), key);
+        let mut chain = self.bucket(bucket).into_iter().skip_while(|entry| entry.key != key);
+        match (chain.next(), chain.next()) {
+            (None, _) => first_from(0),
+            (Some(_), Some(next)) => Some(next.key),
+            (Some(_), None) => first_from(bucket + 1),
+        }
     }
 
     fn bucket(&self, bucket: u32) -> Vec<BucketEntry> {

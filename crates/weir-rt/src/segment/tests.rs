@@ -4,9 +4,10 @@
 mod corrupt;
 mod denied;
 mod interrupted;
-mod kernel;
 mod killed;
+mod kinds;
 mod model;
+mod oracle;
 mod ring;
 mod threads;
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use weir_ebpf::elf::ObjectFile;
+use weir_ebpf::map::flag;
 use weir_interp::Environment;
 use weir_rt::executable::Frame;
 use weir_rt::local::LocalProgram;
@@ -78,6 +79,11 @@ fn segment(file: &ObjectFile) -> Result<Segment, Failure> {
         if let Some(initial) = &origin.initial {
             let updated = segment.map(index).update(&0u32.to_le_bytes(), initial, 0);
             updated.map_err(|error| Failure::Bug(anyhow!("contents of map {index}: {error}")))?;
+        }
+        if file.object.maps[index].has(flag::RDONLY_PROG) {
+            // As libbpf does with `.rodata`: nobody changes it any more.
+            let frozen = segment.user_map(index).freeze();
+            frozen.map_err(|error| Failure::Bug(anyhow!("freezing map {index}: {error}")))?;
         }
     }
     Ok(segment)

@@ -1,0 +1,127 @@
+//! One map as bpf(2) lets user space use it: the same operations with the same errors, flags and rights.
+//!
+//! In: keys, values and flags. Out: what BPF_MAP_{LOOKUP,UPDATE,DELETE,LOOKUP_AND_DELETE}_ELEM, GET_NEXT_KEY and FREEZE
+//! answer. Flags of the definition are kept to: a map with BPF_F_RDONLY is not changed, one with BPF_F_WRONLY not read,
+//! and a frozen one not changed either, by this interface. (What programs may do is for the verifier, and what the
+//! controller does through [`MapView`](super::MapView) is its own affair.)
+//!
+//! Where it differs from the kernel's: the value of a per-CPU kind is one, each word summed over lanes, not one for each
+//! CPU; and an operation that others disturb too often answers EBUSY.
+
+use std::sync::atomic::Ordering;
+
+use weir_ebpf::map::flag;
+use weir_ebpf::{MapKind, MapSpec};
+
+use super::{MapError, MapView, Segment};
+use crate::runtime::linked;
+
+/// One map of a segment, for user space.
+#[derive(Clone, Copy, Debug)]
+pub struct UserMap<'a> {
+    segment: &'a Segment,
+    index: usize,
+}
+
+impl<'a> UserMap<'a> {
+    pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
+        assert!(index < segment.layout().maps.len(), "no map {index}");
+        UserMap { segment, index }
+    }
+
+    pub fn spec(&self) -> &'a MapSpec {
+        &self.segment.layout().maps[self.index].spec
+    }
+
+    /// BPF_MAP_LOOKUP_ELEM.
+    pub fn lookup(&self, key: &[u8], flags: u64) -> Result<Vec<u8>, MapError> {
+        self.check_lookup(key, flags)?;
+        self.view().lookup(key).ok_or(MapError::NotFound)
+    }
+
+    /// BPF_MAP_UPDATE_ELEM.
+    pub fn update(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), MapError> {
+        self.check_write()?;
+        // No value has a lock in it that BPF_F_LOCK could take.
+        if flags & LOCK != 0 {
+            return Err(MapError::Invalid);
+        }
+        self.check_key(key)?;
+        self.view().update(key, value, flags)
+    }
+
+    /// BPF_MAP_DELETE_ELEM.
+    pub fn delete(&self, key: &[u8]) -> Result<(), MapError> {
+        self.check_write()?;
+        self.check_key(key)?;
+        self.view().delete(key)
+    }
+
+    /// BPF_MAP_LOOKUP_AND_DELETE_ELEM: of a hash's key, the value with which it was deleted.
+    pub fn lookup_and_delete(&self, key: &[u8], flags: u64) -> Result<Vec<u8>, MapError> {
+        self.check_write()?;
+        self.check_lookup(key, flags)?;
+        if self.spec().kind.is_array() {
+            return Err(MapError::NotSupported);
+        }
+        let mut value = vec![0; self.spec().value_bytes as usize];
+        MapError::from_status(linked::hash_take(self.segment.descriptor(self.index), key, &mut value))?;
+        Ok(value)
+    }
+
+    /// BPF_MAP_GET_NEXT_KEY: the key after `key` in an order that only holds while the map does; the first one for
+    /// `None` and for a key that is not there; `NotFound` after the last one.
+    pub fn next_key(&self, key: Option<&[u8]>) -> Result<Vec<u8>, MapError> {
+        self.check_read()?;
+        let spec = self.spec();
+        self.check_key(key.unwrap_or(&vec![0; spec.key_bytes as usize]))?;
+        match spec.kind {
+            MapKind::RingBuf => Err(MapError::NotSupported),
+            MapKind::Array | MapKind::PerCpuArray => {
+                let index = key.and_then(|key| key.try_into().ok()).map(u32::from_le_bytes);
+                match index {
+                    Some(last) if last == spec.max_entries - 1 => Err(MapError::NotFound),
+                    Some(index) if index < spec.max_entries => Ok((index + 1).to_le_bytes().to_vec()),
+                    _ => Ok(0u32.to_le_bytes().to_vec()),
+                }
+            }
+            MapKind::Hash | MapKind::PerCpuHash => self.view().next_hash_key(key).ok_or(MapError::NotFound),
+        }
+    }
+
+    /// BPF_MAP_FREEZE: from now on this interface changes nothing in the map. Programs still may.
+    pub fn freeze(&self) -> Result<(), MapError> {
+        self.check_write()?;
+        self.segment.frozen[self.index].store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn view(&self) -> MapView<'a> {
+        self.segment.map(self.index)
+    }
+
+    fn check_lookup(&self, key: &[u8], flags: u64) -> Result<(), MapError> {
+        self.check_read()?;
+        if flags != 0 { Err(MapError::Invalid) } else { self.check_key(key) }
+    }
+
+    /// A ring's key has no bytes, and leads to nothing.
+    fn check_key(&self, key: &[u8]) -> Result<(), MapError> {
+        if key.len() != self.spec().key_bytes as usize {
+            return Err(MapError::Invalid);
+        }
+        if self.spec().kind == MapKind::RingBuf { Err(MapError::NotSupported) } else { Ok(()) }
+    }
+
+    fn check_read(&self) -> Result<(), MapError> {
+        if self.spec().has(flag::WRONLY) { Err(MapError::NotPermitted) } else { Ok(()) }
+    }
+
+    fn check_write(&self) -> Result<(), MapError> {
+        let is_frozen = self.segment.frozen[self.index].load(Ordering::Acquire);
+        if is_frozen || self.spec().has(flag::RDONLY) { Err(MapError::NotPermitted) } else { Ok(()) }
+    }
+}
+
+/// BPF_F_LOCK.
+const LOCK: u64 = 4;
