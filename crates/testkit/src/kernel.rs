@@ -1,8 +1,8 @@
 //! Loads an object into the running kernel, whose verifier is the second opinion on what weir emits.
 //!
 //! In: an [`Object`]. Out: descriptors of its maps and programs, or the kernel's refusal with its log. Every map is
-//! made with the same kind and sizes; programs of both kinds are loaded as BPF_PROG_TYPE_KPROBE under the licence
-//! GPL. Nothing is attached: what is loaded goes when the descriptors are closed.
+//! made with the same kind and sizes; programs are loaded as the type of their kind (BPF_PROG_TYPE_KPROBE for probes)
+//! under the licence GPL. Nothing is attached: what is loaded goes when the descriptors are closed.
 //!
 //! [`load_filter`] loads as BPF_PROG_TYPE_SOCKET_FILTER instead, which is the plainest type that BPF_PROG_TEST_RUN
 //! takes: such programs can be run ([`Loaded::repeat`]) on a packet of zeros. [`run`] does so once.
@@ -180,12 +180,12 @@ pub fn available() -> Result<(), String> {
 
 /// Makes the maps of `object` and loads its programs.
 pub fn load(object: &Object) -> Result<Loaded, LoadError> {
-    load_as(BPF_PROG_TYPE_KPROBE, object)
+    load_as(None, object)
 }
 
 /// As [`load`], as socket filters.
 pub fn load_filter(object: &Object) -> Result<Loaded, LoadError> {
-    load_as(BPF_PROG_TYPE_SOCKET_FILTER, object)
+    load_as(Some(BPF_PROG_TYPE_SOCKET_FILTER), object)
 }
 
 /// A program as a socket filter whose maps are there already.
@@ -194,12 +194,22 @@ pub(crate) fn load_filter_with(program: &Program, maps: Vec<OwnedFd>) -> Result<
     Ok(Loaded { maps, programs: vec![program] })
 }
 
-fn load_as(prog_type: u32, object: &Object) -> Result<Loaded, LoadError> {
+/// The type of programs of `kind`; memory is what the kernel has no type for, and is left for it to refuse.
+fn type_of(kind: ProgramKind) -> u32 {
+    match kind {
+        ProgramKind::Probe | ProgramKind::Controller => BPF_PROG_TYPE_KPROBE,
+        ProgramKind::SocketFilter => BPF_PROG_TYPE_SOCKET_FILTER,
+        ProgramKind::Xdp => BPF_PROG_TYPE_XDP,
+        ProgramKind::Memory { .. } => 0,
+    }
+}
+
+fn load_as(prog_type: Option<u32>, object: &Object) -> Result<Loaded, LoadError> {
     let maps: Vec<OwnedFd> = object.maps.iter().map(create_map).collect::<Result<_, _>>()?;
     let programs = object
         .programs
         .iter()
-        .map(|program| load_program(prog_type, program, &maps))
+        .map(|program| load_program(prog_type.unwrap_or_else(|| type_of(program.kind)), program, &maps))
         .collect::<Result<_, _>>()?;
     Ok(Loaded { maps, programs })
 }
@@ -211,6 +221,7 @@ const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
+const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_PSEUDO_MAP_FD: u8 = 1;
 const BPF_PSEUDO_MAP_VALUE: u8 = 2;
 

@@ -104,14 +104,16 @@ pub fn needs_target(bytes: &[u8]) -> Result<bool, ElfError> {
 }
 
 impl ObjectFile {
-    /// The file for an object that came from elsewhere: programs in `uprobe` or, for the controller's, `kprobe`;
-    /// license GPL.
+    /// The file for an object that came from elsewhere: programs in the sections that libbpf knows their kinds by
+    /// (`kprobe` for the controller's, and weir's own `weir.memory/BYTES`); license GPL.
     pub fn of(object: Object) -> ObjectFile {
-        let section = |kind| match kind {
-            ProgramKind::Probe => "uprobe",
-            ProgramKind::Controller => "kprobe",
+        let section = |kind: ProgramKind| match kind {
+            ProgramKind::Probe => "uprobe".to_owned(),
+            ProgramKind::Controller => "kprobe".to_owned(),
+            ProgramKind::SocketFilter | ProgramKind::Xdp => kind.name().to_owned(),
+            ProgramKind::Memory { bytes } => format!("{MEMORY_SECTION}{bytes}"),
         };
-        let origin = |kind| ProgramOrigin { section: section(kind).into(), ..ProgramOrigin::default() };
+        let origin = |kind| ProgramOrigin { section: section(kind), ..ProgramOrigin::default() };
         ObjectFile {
             programs: object.programs.iter().map(|program| origin(program.kind)).collect(),
             maps: vec![MapOrigin::default(); object.maps.len()],
@@ -129,15 +131,27 @@ impl ObjectFile {
         Some(source_line(self.btf.as_ref()?, row))
     }
 
-    /// True if `section` is of a program whose context is not `pt_regs`, by libbpf's names of sections: packets,
-    /// tracepoints and the like. Unknown names are taken for probes.
-    pub fn has_other_context(section: &str) -> bool {
-        let kind = section.split(['/', '.']).next().unwrap_or_default().trim_start_matches('?');
-        OTHER_CONTEXTS.contains(&kind)
+    /// The kind of the programs of `section`, by libbpf's names of sections. None where their context is one that weir
+    /// does not have: tracepoints and the like. Unknown names are taken for probes.
+    pub fn kind_of(section: &str) -> Option<ProgramKind> {
+        let section = section.trim_start_matches('?');
+        if let Some(bytes) = section.strip_prefix(MEMORY_SECTION).and_then(|bytes| bytes.parse().ok()) {
+            return Some(ProgramKind::Memory { bytes });
+        }
+        match section.split(['/', '.']).next().unwrap_or_default() {
+            "socket" => Some(ProgramKind::SocketFilter),
+            // Programs of a map of devices or CPUs have more fields.
+            "xdp" if section.ends_with("/devmap") || section.ends_with("/cpumap") => None,
+            "xdp" => Some(ProgramKind::Xdp),
+            kind => (!OTHER_CONTEXTS.contains(&kind)).then_some(ProgramKind::Probe),
+        }
     }
 }
 
-/// What libbpf's section names begin with, where r1 is no `pt_regs`.
+/// Section of programs that get memory; its bytes follow. weir's own.
+const MEMORY_SECTION: &str = "weir.memory/";
+
+/// What libbpf's section names begin with, where r1 is nothing that weir has.
 const OTHER_CONTEXTS: &[&str] = &[
     "action",
     "cgroup",
@@ -165,7 +179,6 @@ const OTHER_CONTEXTS: &[&str] = &[
     "sk_reuseport",
     "sk_skb",
     "sockops",
-    "socket",
     "struct_ops",
     "syscall",
     "tc",
@@ -173,7 +186,6 @@ const OTHER_CONTEXTS: &[&str] = &[
     "tp",
     "tp_btf",
     "tracepoint",
-    "xdp",
 ];
 
 fn source_line<'a>(btf: &'a Btf, row: &LineRow) -> SourceLine<'a> {

@@ -9,6 +9,7 @@
 
 pub mod asm;
 pub mod btf;
+pub mod context;
 pub mod elf;
 pub mod form;
 pub mod helper;

@@ -1,21 +1,56 @@
 //! Programs and the object that holds them with their maps.
 
+use std::fmt;
+
 use crate::{Insn, MapSpec};
 
-/// What a program is run for; it decides the shape of the context in r1.
+/// What a program is run for; it decides what is in r1 (and r2) when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ProgramKind {
     /// r1 is a `struct pt_regs *` (uprobe; the kernel's BPF_PROG_TYPE_KPROBE).
     Probe,
     /// Runs in the controller (BEGIN, END, interval): r1 is a zeroed `pt_regs`.
     Controller,
+    /// r1 is a `struct __sk_buff *`; the packet is read by packet loads (BPF_PROG_TYPE_SOCKET_FILTER).
+    SocketFilter,
+    /// r1 is a `struct xdp_md *`; the packet is read and written through its addresses (BPF_PROG_TYPE_XDP).
+    Xdp,
+    /// r1 points to `bytes` bytes that may be read and written, or is 0 if there are none; r2 is their number. The
+    /// kernel has no such programs.
+    Memory { bytes: u32 },
 }
 
 impl ProgramKind {
+    /// The words that begin a kind in assembly text, and are section names where libbpf has the kind.
+    pub const NAMES: [&'static str; 5] = ["probe", "controller", "socket", "xdp", "memory"];
+
     pub fn name(self) -> &'static str {
         match self {
             ProgramKind::Probe => "probe",
             ProgramKind::Controller => "controller",
+            ProgramKind::SocketFilter => "socket",
+            ProgramKind::Xdp => "xdp",
+            ProgramKind::Memory { .. } => "memory",
+        }
+    }
+
+    /// r1 points to a `pt_regs`.
+    pub fn is_probe(self) -> bool {
+        matches!(self, ProgramKind::Probe | ProgramKind::Controller)
+    }
+
+    /// The context is that of a packet (see [`context`](crate::context)).
+    pub fn is_packet(self) -> bool {
+        matches!(self, ProgramKind::SocketFilter | ProgramKind::Xdp)
+    }
+}
+
+/// As in assembly text.
+impl fmt::Display for ProgramKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgramKind::Memory { bytes } => write!(out, "memory {bytes}"),
+            kind => out.write_str(kind.name()),
         }
     }
 }

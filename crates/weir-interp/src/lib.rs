@@ -15,11 +15,13 @@ mod machine;
 mod alu;
 
 use thiserror::Error;
-use weir_ebpf::{Insn, MapSpec, Program};
-use weir_rt::executable::Frame;
+use weir_ebpf::{Insn, MapSpec, Program, ProgramKind};
+use weir_rt::ContextMut;
 use weir_rt::memory::Violation;
 use weir_rt::segment::Segment;
 use weir_verifier::VerifiedProgram;
+
+use crate::machine::Code;
 
 /// What a run can reach besides its context.
 #[derive(Clone, Copy, Debug)]
@@ -41,28 +43,33 @@ pub enum Fault {
     CallDepth { pc: usize },
     #[error("still running after {steps} steps")]
     Steps { steps: u64 },
+    #[error("a program of kind {kind} needs a context of that kind")]
+    Context { kind: ProgramKind },
     #[error("the segment has other maps than the program: {what}")]
     Maps { what: String },
     #[error("at the end: {violation}")]
     End { violation: Violation },
 }
 
-/// Runs a verified program with `frame` as its context; the answer is r0.
-pub fn run(
+/// Runs a verified program with a `Frame` or a `Context`, which holds afterwards what the program left in it; the answer
+/// is r0.
+pub fn run<'c>(
     program: &VerifiedProgram,
     environment: &Environment<'_>,
-    frame: &mut Frame,
+    context: impl Into<ContextMut<'c>>,
 ) -> Result<u64, Fault> {
-    machine::run(program.insns(), program.maps(), environment, frame, limits::VERIFIED_STEPS_MAX)
+    let code = Code { kind: program.kind(), insns: program.insns(), maps: program.maps() };
+    machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX)
 }
 
 /// Runs any program for at most `steps` instructions. `maps`: those of its object.
-pub fn run_unverified(
+pub fn run_unverified<'c>(
     program: &Program,
     maps: &[MapSpec],
     environment: &Environment<'_>,
-    frame: &mut Frame,
+    context: impl Into<ContextMut<'c>>,
     steps: u64,
 ) -> Result<u64, Fault> {
-    machine::run(&program.insns, maps, environment, frame, steps)
+    let code = Code { kind: program.kind, insns: &program.insns, maps };
+    machine::run(code, environment, &mut context.into(), steps)
 }

@@ -1,38 +1,55 @@
 //! The machine: eleven registers, a program counter, call frames, and the checked memory of `weir_rt::memory`.
 
 use weir_ebpf::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
-use weir_ebpf::{Insn, MapSpec};
-use weir_rt::executable::Frame;
+use weir_ebpf::{Insn, MapSpec, ProgramKind};
+use weir_rt::ContextMut;
 use weir_rt::memory::{AtomicOp, Space, Violation, Width};
 
 use crate::alu::{Swap, alu32, alu64, holds32, holds64, swap};
 use crate::limits::MAY_GOTO_ROUNDS_MAX;
 use crate::{Environment, Fault};
 
-/// Runs `insns` from the first one to the `EXIT` of the outermost function.
+/// A program: its instructions, the maps of its object, and what it is run for.
+#[derive(Clone, Copy)]
+pub(crate) struct Code<'a> {
+    pub(crate) kind: ProgramKind,
+    pub(crate) insns: &'a [Insn],
+    pub(crate) maps: &'a [MapSpec],
+}
+
+/// Runs `code` from the first instruction to the `EXIT` of the outermost function.
 pub(crate) fn run(
-    insns: &[Insn],
-    maps: &[MapSpec],
+    code: Code<'_>,
     environment: &Environment<'_>,
-    frame: &mut Frame,
+    context: &mut ContextMut<'_>,
     steps: u64,
 ) -> Result<u64, Fault> {
-    let memory = Space::new(environment.segment, frame);
-    check_maps(&memory, maps)?;
+    if !context.fits(code.kind) {
+        return Err(Fault::Context { kind: code.kind });
+    }
+    let (result, slots) = run_in(code, Space::with(environment.segment, context), steps)?;
+    context.set_slots(slots);
+    Ok(result)
+}
+
+/// r0, and the slots of the context.
+fn run_in(code: Code<'_>, memory: Space<'_>, steps: u64) -> Result<(u64, [u64; 21]), Fault> {
+    check_maps(&memory, code.maps)?;
     let mut machine = Machine {
-        insns,
+        insns: code.insns,
         registers: [0; 11],
         pc: 0,
         callers: Vec::new(),
         rounds_left: MAY_GOTO_ROUNDS_MAX,
         memory,
     };
-    machine.registers[1] = machine.memory.context();
+    [machine.registers[1], machine.registers[2]] = machine.memory.arguments();
     machine.registers[10] = machine.memory.stack_top();
     for _ in 0..steps {
         if let Some(result) = machine.step()? {
+            let slots = machine.memory.slots();
             machine.memory.finish().map_err(|violation| Fault::End { violation })?;
-            return Ok(result);
+            return Ok((result, slots));
         }
     }
     Err(Fault::Steps { steps })

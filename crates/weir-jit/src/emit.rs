@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_ebpf::{ProgramKind, context::memory};
 use weir_rt::executable::{FRAME_COOKIE, SiteAbi, Symbol};
 use weir_rt::limits::MAY_GOTO_ROUNDS_MAX;
 use weir_verifier::Function;
@@ -44,6 +45,7 @@ pub(crate) struct Input<'a> {
     pub(crate) abi: &'a SiteAbi,
     pub(crate) places: &'a [MapPlace],
     pub(crate) maps: &'a [weir_ebpf::MapSpec],
+    pub(crate) kind: ProgramKind,
     /// Where they begin, and the deepest byte of their frames that is touched, from the verifier.
     pub(crate) functions: &'a [Function],
     /// Choose forms that change no flag.
@@ -318,10 +320,23 @@ impl<'a> Emitter<'a> {
         if is_program && self.has_rounds {
             self.asm.mov_value(ROUNDS, MAY_GOTO_ROUNDS_MAX.into());
         }
-        // Accesses to the context name their slot; its address is needed only where it is passed on.
-        if is_program && self.input.live.at_entry >> 1 & 1 != 0 {
-            let context = self.mem(At { base: Base::Context, offset: 0 });
-            self.asm.op(x64::Op::Lea, Width::W64, phys(1), context);
+        if is_program {
+            self.arguments();
+        }
+    }
+
+    /// r1, and r2 of a program that is lent memory, as far as they are read.
+    fn arguments(&mut self) {
+        let (op, places) = match self.input.kind {
+            ProgramKind::Memory { .. } => (x64::Op::Load, &[(1, memory::ADDRESS), (2, memory::BYTES)][..]),
+            // Accesses to the context name their slot; its address is needed only where it is passed on.
+            _ => (x64::Op::Lea, &[(1, 0)][..]),
+        };
+        for &(register, offset) in places {
+            if self.input.live.at_entry >> register & 1 != 0 {
+                let context = self.mem(At { base: Base::Context, offset: offset as i32 });
+                self.asm.op(op, Width::W64, phys(register), context);
+            }
         }
     }
 

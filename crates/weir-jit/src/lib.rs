@@ -44,6 +44,8 @@ mod disassemble;
 
 pub use disassemble::disassemble;
 
+use weir_ebpf::ProgramKind;
+use weir_ebpf::context::{Field, memory};
 use weir_rt::executable::{Executable, SiteAbi};
 use weir_verifier::VerifiedProgram;
 
@@ -109,6 +111,7 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
         abi,
         places: &places,
         maps: program.maps(),
+        kind: program.kind(),
         functions: program.functions(),
         neutral: true,
     };
@@ -126,6 +129,7 @@ fn executable(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs, emitted: E
     let Emitted { assembled, stack_bytes } = emitted;
     Executable {
         name: program.name().to_owned(),
+        kind: program.kind(),
         code: assembled.code,
         text_bytes: assembled.text_bytes,
         relocations: assembled.relocations,
@@ -141,6 +145,11 @@ fn executable(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs, emitted: E
 
 /// The verifier's answer, without the slots that only dead instructions read.
 fn context_reads(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs) -> u32 {
+    if let ProgramKind::Memory { .. } = program.kind() {
+        let reads =
+            |register: u32, at| if live.at_entry >> register & 1 != 0 { Field::slots(at, 8) } else { 0 };
+        return reads(1, memory::ADDRESS) | reads(2, memory::BYTES);
+    }
     if live.at_entry >> 1 & 1 != 0 {
         return program.context_reads();
     }

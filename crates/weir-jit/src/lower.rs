@@ -3,7 +3,7 @@
 //!
 //! - unreachable instructions and second slots become nothing; jumps that always go one way lose their compare;
 //! - loads and stores through a known stack or context address name the place; known constants become
-//!   immediates;
+//!   immediates; fields of a packet's context are accessed where weir's slots have them;
 //! - lookups in arrays become an address (constant key) or a bounds check; `get_current_pid_tgid` with a known
 //!   place of the thread id, and `get_attach_cookie`, become loads; every other helper is a call.
 //!
@@ -30,7 +30,7 @@ pub(crate) fn lower(
     abi: &SiteAbi,
     places: &[MapPlace],
 ) -> Result<Vec<Op>, JitError> {
-    let states = values::values(program.insns(), program.facts(), program.functions(), abi.pid);
+    let states = values::values(program, abi.pid);
     let context = Context { program, abi, places };
     states
         .iter()
@@ -188,8 +188,17 @@ fn load(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
     if signed && size == Size::Dw {
         return None;
     }
-    let at = place(state, insn.src, insn.off);
+    let (offset, size) = field_place(insn, facts, size, false)?;
+    let at = place(state, insn.src, offset);
     Some(Op::Load { dst: insn.dst, size, signed, at, lanes: facts.per_cpu_map })
+}
+
+/// Offset and size of an access: in the slots of the context, if it is to a field of a packet's.
+fn field_place(insn: Insn, facts: &InsnFacts, size: Size, is_write: bool) -> Option<(i16, Size)> {
+    let Some(field) = facts.context_field else { return Some((insn.off, size)) };
+    let offset = u32::try_from(insn.off).ok()?;
+    let (at, bytes) = field.place(offset, size.bytes() as u32, is_write)?;
+    Some((i16::try_from(at).ok()?, if bytes == 8 { Size::Dw } else { size }))
 }
 
 fn store(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
@@ -201,7 +210,8 @@ fn store(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
         class::ST => Operand::Imm(insn.imm),
         _ => register(insn.src, state, size == Size::Dw),
     };
-    Some(Op::Store { size, at: place(state, insn.dst, insn.off), src, lanes: facts.per_cpu_map })
+    let (offset, size) = field_place(insn, facts, size, true)?;
+    Some(Op::Store { size, at: place(state, insn.dst, offset), src, lanes: facts.per_cpu_map })
 }
 
 /// What is read of the stack by the function is not known here.

@@ -10,8 +10,8 @@
 //! which saves a system call where the tid in the same word needs one.)
 
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, source};
-use weir_ebpf::{Insn, helper};
-use weir_verifier::{Function, InsnFacts};
+use weir_ebpf::{Insn, ProgramKind, helper};
+use weir_verifier::{InsnFacts, VerifiedProgram};
 
 /// Content of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,18 +36,14 @@ pub(crate) type Values = [Value; 11];
 const OFFSET_MAX: i32 = 1 << 20;
 
 /// The values before each instruction; `None` where no path leads. `pid` is the process that the program runs in.
-pub(crate) fn values(
-    insns: &[Insn],
-    facts: &[InsnFacts],
-    functions: &[Function],
-    pid: u32,
-) -> Vec<Option<Values>> {
-    let states = flow(insns, facts, functions, pid, false);
+pub(crate) fn values(program: &VerifiedProgram, pid: u32) -> Vec<Option<Values>> {
+    let insns = program.insns();
+    let states = flow(program, pid, false);
     let escapes =
         insns.iter().zip(&states).any(|(insn, state)| state.is_some_and(|state| escapes(*insn, state)));
     // Once a stack address is in memory or in another function, any load or call may bring it back: rare enough to
     // be coarse about it.
-    if escapes { flow(insns, facts, functions, pid, true) } else { states }
+    if escapes { flow(program, pid, true) } else { states }
 }
 
 /// Calls a function of the program.
@@ -83,20 +79,18 @@ pub(crate) fn jump_target(insn: Insn, index: usize) -> Option<usize> {
     (index + 1).checked_add_signed(offset)
 }
 
-fn flow(
-    insns: &[Insn],
-    facts: &[InsnFacts],
-    functions: &[Function],
-    pid: u32,
-    loads_may_be_stack: bool,
-) -> Vec<Option<Values>> {
+fn flow(program: &VerifiedProgram, pid: u32, loads_may_be_stack: bool) -> Vec<Option<Values>> {
+    let (insns, facts) = (program.insns(), program.facts());
     let mut states: Vec<Option<Values>> = vec![None; insns.len()];
     let mut work = Vec::new();
-    for function in functions.iter().filter(|function| facts[function.start].reachable) {
+    for function in program.functions().iter().filter(|function| facts[function.start].reachable) {
         let mut entry = [Value::Other; 11];
         entry[10] = Value::Stack(0);
-        if function.start == 0 {
-            entry[1] = Value::Context(0);
+        match program.kind() {
+            _ if function.start != 0 => {}
+            // The prologue loads both.
+            ProgramKind::Memory { .. } => {}
+            _ => entry[1] = Value::Context(0),
         }
         states[function.start] = Some(entry);
         work.push(function.start);

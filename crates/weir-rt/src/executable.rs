@@ -3,13 +3,21 @@
 //! How a program is entered: by `call`, with a [`Frame`] directly above the return address (at rsp + 8).
 //! Nothing is in registers. It returns r0 in rax, has changed no register outside `clobbers`, and (unless
 //! `clobbers_flags`) no flag. It never touches the direction flag, vector or x87 state.
+//!
+//! What the 21 words of the frame are depends on the kind of the program:
+//!
+//! | kind | words |
+//! |---|---|
+//! | probe, controller | `pt_regs`; r1 is their address |
+//! | xdp, socket | 0 packet, 1 its end, 2 its metadata, 3 link header, 4 network header (addresses); from 5 on fields of 4 bytes, as `weir_ebpf::context` lists them. r1 is the address of the words, and is used through that list alone |
+//! | memory | 0 its address (a multiple of 8, or 0), 1 its bytes; they are r1 and r2 |
 
-/// What stands above the return address when a program is entered: `struct pt_regs` and weir's own words.
+/// What stands above the return address when a program is entered: its context and weir's own words.
 /// Only the slots named in [`Executable::context_reads`] need hold anything.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Frame {
-    /// `pt_regs`, 21 slots: offsets in `weir_ebpf::pt_regs`.
+    /// 21 slots: of a probe, `pt_regs` with the offsets in `weir_ebpf::pt_regs`; of other kinds see above.
     pub regs: [u64; 21],
     /// What `get_attach_cookie` answers.
     pub cookie: u64,
@@ -55,6 +63,7 @@ pub enum LanePolicy {
 pub struct Executable {
     /// Name of the program, for `--emit asm`.
     pub name: String,
+    pub kind: weir_ebpf::ProgramKind,
     /// Entered at offset 0. May end in read-only data.
     pub code: Vec<u8>,
     /// Bytes of `code` that are instructions; data follows.

@@ -12,6 +12,8 @@
 
 pub mod executable;
 
+pub mod context;
+
 pub mod limits;
 
 pub mod abi;
@@ -28,5 +30,6 @@ pub mod local;
 
 pub mod memory;
 
+pub use context::{Context, ContextMut};
 pub use executable::{Executable, Frame, LanePolicy, RelocKind, Relocation, SiteAbi, Symbol, TidSource};
 pub use link::{LinkError, link};

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use memmap2::{Mmap, MmapMut};
 
+use weir_ebpf::ProgramKind;
+
+use crate::context::ContextMut;
 use crate::executable::{Executable, Frame, Symbol};
 use crate::link::link;
 use crate::runtime::{RuntimeImage, image, linked};
@@ -17,6 +20,7 @@ use crate::segment::{Mapping, Segment};
 /// A program linked into this process. It may be run by several threads at once.
 #[derive(Debug)]
 pub struct LocalProgram {
+    kind: ProgramKind,
     code: Mmap,
     /// The code holds addresses in it.
     _segment: Arc<Mapping>,
@@ -46,15 +50,24 @@ impl LocalProgram {
         mapping[image_offset..image_offset + image.bytes.len()].copy_from_slice(image.bytes);
         mapping[island_offset..island_offset + island.len()].copy_from_slice(&island);
         mapping[descriptors_offset..descriptors_offset + descriptors.len()].copy_from_slice(&descriptors);
-        Ok(LocalProgram { code: mapping.make_exec()?, _segment: Arc::clone(segment.mapping()) })
+        Ok(LocalProgram {
+            kind: executable.kind,
+            code: mapping.make_exec()?,
+            _segment: Arc::clone(segment.mapping()),
+        })
     }
 
-    /// Calls the program with `frame` above its return address; the answer is r0. What the program writes into the
-    /// frame is copied back.
-    pub fn run(&self, frame: &mut Frame) -> u64 {
+    /// Calls the program with a frame above its return address; the answer is r0. What the program writes into its
+    /// context is copied back.
+    ///
+    /// # Panics
+    /// If the context is of another kind than the program.
+    pub fn run<'c>(&self, context: impl Into<ContextMut<'c>>) -> u64 {
+        let context: ContextMut<'c> = context.into();
+        assert!(context.fits(self.kind), "a program of kind {} given {:?}", self.kind, context.kind());
         // SAFETY: the code was made from a verified program and linked for this address; the thunk gives it the frame
-        // it asks for and saves every register it may change.
-        unsafe { weir_rt_call_program(self.code.as_ptr(), frame) }
+        // it asks for, whose addresses the context keeps alive, and saves every register it may change.
+        unsafe { weir_rt_call_program(self.code.as_ptr(), context.frame) }
     }
 
     /// Address of the code in this process.

@@ -1,9 +1,11 @@
 //! The memory that one run of a program may touch, with every access checked: what an interpreter stands on.
 //!
 //! A program's addresses are real ones, so that interpreter and machine code see the same values. Live are: the
-//! stack (the frames of the calls under way, 8 at most), the context (read-only), the values of the segment's maps, and ring records between their
-//! reservation and their end. An access must lie within one value, frame area or record; anything else is a
-//! [`Violation`], and nothing is touched.
+//! stack (the frames of the calls under way, 8 at most), the context, the packet of an XDP program with its metadata,
+//! the memory that a program was lent, the values of the segment's maps, and ring records between their reservation and
+//! their end. An access must lie within one value, frame area, record or the like; anything else is a [`Violation`], and
+//! nothing is touched. A probe's context is read-only; of a packet's context each field is accessed as
+//! `weir_ebpf::context` says, and it is no memory for helpers.
 //!
 //! Values of per-CPU maps: a program holds their address in lane 0, and each access goes to the shared lane, which
 //! is the only one that code without a CPU of its own may change.
@@ -17,10 +19,11 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use thiserror::Error;
 use weir_ebpf::helper::{self, Arg};
-use weir_ebpf::{HelperId, MapKind, MapSpec, pt_regs};
+use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, context, pt_regs};
 
 pub use self::access::{AtomicOp, Width};
 use crate::abi::Descriptor;
+use crate::context::ContextMut;
 use crate::executable::Frame;
 use crate::limits::{CALL_DEPTH_MAX, STACK_FRAME_BYTES};
 use crate::runtime::linked;
@@ -31,6 +34,8 @@ use crate::segment::Segment;
 pub enum Violation {
     #[error("{} {bytes} bytes at {address:#x}, which is in no live region", verb(*.is_write))]
     Outside { address: u64, bytes: u64, is_write: bool },
+    #[error("{} {bytes} bytes at offset {offset} of the context, which has no such field", verb(*.is_write))]
+    Field { offset: u64, bytes: u64, is_write: bool },
     #[error("an atomic operation on {bytes} bytes at {address:#x}, which is not a multiple of them")]
     Misaligned { address: u64, bytes: u64 },
     #[error("helper {id} does not exist")]
@@ -50,9 +55,21 @@ pub struct Space<'a> {
     stack: Box<[AtomicU64]>,
     /// Frames of the stack that are live.
     frames: u32,
+    /// None: a probe's.
+    kind: Option<ProgramKind>,
+    /// The slots; behind them, of a packet's context, what its structure is larger.
     context: Box<[AtomicU64]>,
+    /// The packet, its metadata, or memory: readable and writable.
+    lent: Vec<Region>,
     cookie: u64,
     records: Vec<LiveRecord>,
+}
+
+/// `bytes` bytes at `start`.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    start: u64,
+    bytes: u64,
 }
 
 /// A record that was reserved and not yet taken back: address and bytes of its payload.
@@ -77,15 +94,47 @@ const STACK_BYTES: u64 = (STACK_FRAME_BYTES * CALL_DEPTH_MAX) as u64;
 impl<'a> Space<'a> {
     /// Memory for one run over the maps of `segment`, with `frame` as its context.
     pub fn new(segment: &'a Segment, frame: &Frame) -> Self {
+        Space::over(segment, None, frame, Vec::new())
+    }
+
+    /// Memory for one run with any context, which lives as long.
+    pub fn with(segment: &'a Segment, context: &'a ContextMut<'_>) -> Self {
+        Space::over(segment, context.kind(), context.frame, lent(context))
+    }
+
+    fn over(segment: &'a Segment, kind: Option<ProgramKind>, frame: &Frame, lent: Vec<Region>) -> Self {
         linked::prepare();
+        let structure = kind.map_or(0, context::structure_bytes) as usize / 8;
+        let words = frame.regs.iter().copied().chain(std::iter::repeat(0));
         Space {
             segment,
             stack: (0..STACK_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
             frames: 1,
-            context: frame.regs.iter().map(|word| AtomicU64::new(*word)).collect(),
+            kind,
+            context: words.take(structure.max(frame.regs.len())).map(AtomicU64::new).collect(),
+            lent,
             cookie: frame.cookie,
             records: Vec::new(),
         }
+    }
+
+    /// What r1 and r2 are on entry.
+    pub fn arguments(&self) -> [u64; 2] {
+        match self.kind {
+            Some(ProgramKind::Memory { .. }) => {
+                [context::memory::ADDRESS, context::memory::BYTES].map(|at| self.slot(at))
+            }
+            _ => [self.context(), 0],
+        }
+    }
+
+    /// The slots of the context, as the program left them.
+    pub fn slots(&self) -> [u64; pt_regs::SLOTS as usize] {
+        std::array::from_fn(|slot| self.context[slot].load(Ordering::Relaxed))
+    }
+
+    fn slot(&self, at: u32) -> u64 {
+        self.context[at as usize / 8].load(Ordering::Relaxed)
     }
 
     /// What r10 is on entry; each further frame is [`STACK_FRAME_BYTES`] below (see [`Space::enter`]).
@@ -108,7 +157,7 @@ impl<'a> Space<'a> {
         self.frames -= 1;
     }
 
-    /// What r1 is on entry.
+    /// The address of the context.
     pub fn context(&self) -> u64 {
         self.context.as_ptr() as u64
     }
@@ -136,13 +185,17 @@ impl<'a> Space<'a> {
     }
 
     pub fn load(&self, address: u64, width: Width) -> Result<u64, Violation> {
+        let (address, width) = self.in_context(address, width, false)?.unwrap_or((address, width));
         let at = self.locate(address, width.bytes(), false)?;
         // SAFETY: `locate` answers only live memory of at least so many bytes.
         Ok(unsafe { access::load(at, width) })
     }
 
     pub fn store(&mut self, address: u64, width: Width, value: u64) -> Result<(), Violation> {
-        let at = self.locate(address, width.bytes(), true)?;
+        let at = match self.in_context(address, width, true)? {
+            Some((at, _)) => at,
+            None => self.locate(address, width.bytes(), true)?,
+        };
         // SAFETY: as for `load`, and writable.
         unsafe { access::store(at, width, value) };
         Ok(())
@@ -337,6 +390,25 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
+    /// Where an access to a field of a packet's context goes; none if it is to something else.
+    fn in_context(
+        &self,
+        address: u64,
+        width: Width,
+        is_write: bool,
+    ) -> Result<Option<(u64, Width)>, Violation> {
+        let Some(kind) = self.kind.filter(|kind| kind.is_packet()) else { return Ok(None) };
+        let (offset, bytes) = (address.wrapping_sub(self.context()), width.bytes());
+        if offset >= context::structure_bytes(kind).into() {
+            return Ok(None);
+        }
+        let field = context::field(kind, offset as u32);
+        let place = field.and_then(|field| field.place(offset as u32, bytes as u32, is_write));
+        let (at, bytes) = place.ok_or(Violation::Field { offset, bytes, is_write })?;
+        let width = if bytes == 8 { Width::B8 } else { width };
+        Ok(Some((self.context() + u64::from(at), width)))
+    }
+
     /// Where the bytes at a program's address really are; an error unless they lie in one live region.
     fn locate(&self, address: u64, bytes: u64, is_write: bool) -> Result<u64, Violation> {
         let within = |start: u64, len: u64| {
@@ -345,12 +417,18 @@ impl<'a> Space<'a> {
         };
         let live_stack = u64::from(STACK_FRAME_BYTES * self.frames);
         let is_live = within(self.stack_top() - live_stack, live_stack)
-            || (!is_write && within(self.context(), pt_regs::BYTES.into()))
+            || (!is_write && self.reads_slots() && within(self.context(), pt_regs::BYTES.into()))
+            || self.lent.iter().any(|region| within(region.start, region.bytes))
             || self.records.iter().any(|record| within(record.address, record.bytes));
         if is_live {
             return Ok(address);
         }
         self.locate_value(address, bytes).ok_or(Violation::Outside { address, bytes, is_write })
+    }
+
+    /// The slots of the context are memory to loads (a packet's were translated before), and to helpers of probes.
+    fn reads_slots(&self) -> bool {
+        !matches!(self.kind, Some(ProgramKind::Memory { .. }))
     }
 
     /// The same for values of maps; of per-CPU kinds, in the shared lane.
@@ -367,6 +445,23 @@ impl<'a> Space<'a> {
                 && (offset % stride).checked_add(bytes)? <= map.spec.value_bytes.into();
             is_inside.then(|| address + u64::from(map.shared_lane()) * map.lane_stride)
         })
+    }
+}
+
+/// The memory that a program reaches through addresses in its context. A socket filter has none.
+fn lent(context: &ContextMut<'_>) -> Vec<Region> {
+    let slot = |at: u32| context.frame.regs[at as usize / 8];
+    let between = |from: u64, to: u64| Region { start: from, bytes: to - from };
+    match context.kind() {
+        Some(ProgramKind::Xdp) => {
+            let [meta, data, end] =
+                [context::packet::DATA_META, context::packet::DATA, context::packet::DATA_END].map(slot);
+            vec![between(meta, data), between(data, end)]
+        }
+        Some(ProgramKind::Memory { .. }) => {
+            vec![Region { start: slot(context::memory::ADDRESS), bytes: slot(context::memory::BYTES) }]
+        }
+        _ => Vec::new(),
     }
 }
 

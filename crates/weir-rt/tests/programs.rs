@@ -27,6 +27,7 @@ fn segment() -> Segment {
 fn executable(code: &[u8], relocations: &[Relocation]) -> Executable {
     Executable {
         name: "test".into(),
+        kind: weir_ebpf::ProgramKind::Probe,
         code: code.to_vec(),
         text_bytes: code.len() as u32,
         relocations: relocations.to_vec(),

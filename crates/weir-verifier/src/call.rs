@@ -8,7 +8,7 @@ use weir_ebpf::{HelperId, MapKind, MapSpec};
 use crate::explore::{Next, Path, Walk};
 use crate::limits::{ERRNO_MAX, RING_HEADER_BYTES};
 use crate::places::{WHOLE_FRAME, register_place, register_places};
-use crate::rejection::{Refusal, refuse};
+use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
 use crate::state::Value;
 use crate::step::{has_id, write};
@@ -32,6 +32,13 @@ struct Arguments {
 
 impl<'a> Walk<'a> {
     pub(crate) fn call(&mut self, path: &mut Path, helper: &HelperProto) -> Result<(), Refusal> {
+        if helper.id == helper::GET_ATTACH_COOKIE && !self.kind.is_probe() {
+            return unsupported(format!(
+                "{} is for probes, not for programs of kind {}",
+                helper.name,
+                self.kind.name()
+            ));
+        }
         let mut found = Arguments::default();
         for (index, arg) in helper.args.iter().enumerate() {
             let register = index as u8 + 1;

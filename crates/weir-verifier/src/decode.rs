@@ -10,9 +10,9 @@
 use weir_ebpf::helper::{self, HelperProto};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::map::flag;
-use weir_ebpf::{HelperId, Insn, MapKind, MapSpec};
+use weir_ebpf::{HelperId, Insn, MapKind, MapSpec, ProgramKind};
 
-use crate::limits::{KEY_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_UNIT, VALUE_BYTES_MAX};
+use crate::limits::{KEY_BYTES_MAX, MEMORY_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_UNIT, VALUE_BYTES_MAX};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
 use crate::{Limits, scalar::Scalar};
 
@@ -43,6 +43,11 @@ pub(crate) enum Op {
         off: i16,
         bytes: u32,
         value: Operand,
+    },
+    /// r0 = the big-endian number in the packet at `offset` plus what `index` holds; outside, the program ends with 0.
+    PacketLoad {
+        index: Option<u8>,
+        bytes: u32,
     },
     /// A load that later accesses stay behind.
     LoadAcquire {
@@ -124,14 +129,15 @@ impl Operand {
 /// A refusal and the slot to blame.
 pub(crate) type At<T> = Result<T, (Option<usize>, Refusal)>;
 
-pub(crate) fn decode(insns: &[Insn], maps: &[MapSpec], limits: &Limits) -> At<Vec<Op>> {
-    check_size(insns, limits)
+pub(crate) fn decode(kind: ProgramKind, insns: &[Insn], maps: &[MapSpec], limits: &Limits) -> At<Vec<Op>> {
+    check_kind(kind)
+        .and_then(|()| check_size(insns, limits))
         .and_then(|()| maps.iter().try_for_each(check_map))
         .map_err(|refusal| (None, refusal))?;
     let mut ops = Vec::with_capacity(insns.len());
     while ops.len() < insns.len() {
         let at = ops.len();
-        let op = decode_one(insns, at, maps).map_err(|refusal| (Some(at), refusal))?;
+        let op = decode_one(kind, insns, at, maps).map_err(|refusal| (Some(at), refusal))?;
         ops.push(op);
         if insns[at].is_wide() {
             ops.push(Op::Second);
@@ -152,6 +158,15 @@ pub(crate) fn decode(insns: &[Insn], maps: &[MapSpec], limits: &Limits) -> At<Ve
             let at = insns.len() - 1 - usize::from(matches!(ops.last(), Some(Op::Second)));
             refuse("the program ends here without `exit` or `goto`").map_err(|refusal| (Some(at), refusal))
         }
+    }
+}
+
+fn check_kind(kind: ProgramKind) -> Result<(), Refusal> {
+    match kind {
+        ProgramKind::Memory { bytes } if bytes > MEMORY_BYTES_MAX => {
+            too_big(format!("memory of {bytes} bytes; the limit is {MEMORY_BYTES_MAX}"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -217,7 +232,7 @@ fn check_target(ops: &[Op], target: usize) -> Result<(), Refusal> {
     }
 }
 
-fn decode_one(insns: &[Insn], at: usize, maps: &[MapSpec]) -> Result<Op, Refusal> {
+fn decode_one(kind: ProgramKind, insns: &[Insn], at: usize, maps: &[MapSpec]) -> Result<Op, Refusal> {
     let insn = insns[at];
     match insn.class() {
         class::ALU | class::ALU64 => arithmetic(insn),
@@ -226,10 +241,29 @@ fn decode_one(insns: &[Insn], at: usize, maps: &[MapSpec]) -> Result<Op, Refusal
         class::ST | class::STX => store(insn),
         _ if insn.is_wide() => wide(insn, insns.get(at + 1), maps),
         _ => match insn.opcode & 0xe0 {
-            mode::ABS | mode::IND => unsupported("packet loads are for packet filters, not for probes"),
+            mode::ABS | mode::IND if kind != ProgramKind::SocketFilter => unsupported(format!(
+                "packet loads are for socket filters, not for programs of kind {}",
+                kind.name()
+            )),
+            mode::ABS | mode::IND => packet_load(insn),
             _ => unknown_opcode(insn),
         },
     }
+}
+
+/// The offset in `imm` is any number: what it means is known when the packet is.
+fn packet_load(insn: Insn) -> Result<Op, Refusal> {
+    let bytes = bytes(insn);
+    if bytes == 8 {
+        return unknown_opcode(insn);
+    }
+    zero("destination register", insn.dst)?;
+    zero("offset", insn.off)?;
+    if insn.opcode & 0xe0 == mode::ABS {
+        zero("source register", insn.src)?;
+        return Ok(Op::PacketLoad { index: None, bytes });
+    }
+    Ok(Op::PacketLoad { index: Some(register(insn.src)?), bytes })
 }
 
 fn unknown_opcode<T>(insn: Insn) -> Result<T, Refusal> {

@@ -19,7 +19,8 @@ use crate::places::{FramePlaces, Places, WHOLE_FRAME};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
 use crate::state::{Join, State, covers};
 use crate::verified::Function;
-use weir_ebpf::MapSpec;
+use weir_ebpf::context::{Field, memory};
+use weir_ebpf::{MapSpec, ProgramKind};
 
 /// What was seen of one instruction over all paths.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +32,7 @@ pub(crate) struct Seen {
     pub(crate) constant_key: Same<Option<u32>>,
     pub(crate) map_index: Same<u32>,
     pub(crate) per_cpu_map: Same<Option<u32>>,
+    pub(crate) context_field: Same<Option<&'static Field>>,
 }
 
 /// A fact that is only worth something if it is the same on every visit.
@@ -69,6 +71,7 @@ pub(crate) struct Findings {
 /// What is explored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
+    pub(crate) kind: ProgramKind,
     pub(crate) ops: &'a [Op],
     pub(crate) functions: &'a Functions,
     pub(crate) maps: &'a [MapSpec],
@@ -90,7 +93,7 @@ pub(crate) enum Precision {
 pub(crate) fn explore(input: Input<'_>, precision: Precision) -> At<Findings> {
     let mut walk = Walk::new(input, precision);
     walk.pending = 1;
-    let mut work = vec![Work::Follow(Box::new(Path::entry()))];
+    let mut work = vec![Work::Follow(Box::new(Path::entry(input.kind)))];
     while let Some(next) = work.pop() {
         match next {
             Work::Finish(node) => walk.nodes[node].finished = true,
@@ -134,8 +137,8 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    fn entry() -> Path {
-        Path { at: 0, state: State::entry(), node: None, written: Places::default(), passes: 0 }
+    fn entry(kind: ProgramKind) -> Path {
+        Path { at: 0, state: State::entry(kind), node: None, written: Places::default(), passes: 0 }
     }
 }
 
@@ -169,6 +172,7 @@ fn may_not_end<T>(what: &str, limit: usize) -> Result<T, Refusal> {
 }
 
 pub(crate) struct Walk<'a> {
+    pub(crate) kind: ProgramKind,
     pub(crate) ops: &'a [Op],
     pub(crate) maps: &'a [MapSpec],
     functions: &'a Functions,
@@ -190,7 +194,12 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(input: Input<'a>, precision: Precision) -> Walk<'a> {
-        let Input { ops, functions, maps, limits } = input;
+        let Input { kind, ops, functions, maps, limits } = input;
+        // Memory and its size are in registers before the first instruction.
+        let at_entry = match kind {
+            ProgramKind::Memory { .. } => Field::slots(memory::ADDRESS, 8) | Field::slots(memory::BYTES, 8),
+            _ => 0,
+        };
         let mut remembered: Vec<Option<Vec<Remembered>>> = ops.iter().map(|_| None).collect();
         for (at, op) in ops.iter().enumerate() {
             let (here, there) = match *op {
@@ -205,6 +214,7 @@ impl<'a> Walk<'a> {
             }
         }
         Walk {
+            kind,
             ops,
             maps,
             functions,
@@ -218,7 +228,7 @@ impl<'a> Walk<'a> {
             last_id: 0,
             seen: vec![Seen::default(); ops.len()],
             stack_deepest: vec![0; functions.count()],
-            context_reads: 0,
+            context_reads: at_entry,
         }
     }
 
@@ -382,5 +392,13 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         unsupported("this access is into a per-CPU map on one path and elsewhere on another")
+    }
+
+    /// The same for the field of a packet's context that the access is to, if any.
+    pub(crate) fn touch_field(&mut self, at: usize, field: Option<&'static Field>) -> Result<(), Refusal> {
+        if self.seen[at].context_field.visit(field) {
+            return Ok(());
+        }
+        unsupported("this access is to a field of the context on one path and elsewhere on another")
     }
 }

@@ -3,8 +3,9 @@
 //! In: a program from anywhere (our compiler's or a file's: nobody is trusted) and the maps of its object.
 //! Out: the proof, with [facts](InsnFacts) for the engines; or a [`Rejection`]. What is accepted:
 //! - ends: loops are followed to their end, or pass a `may_goto` in every round;
-//! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads), values of its maps and ring records it holds,
-//!   inside their bounds, and reads nothing of the stack that it did not write;
+//! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads, and fields that may
+//!   be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring records
+//!   it holds, inside their bounds, and reads nothing of the stack that it did not write;
 //! - calls helpers as their contracts say; returns every record exactly once;
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller;
 //! - changes per-CPU memory by non-fetching atomics alone (an engine does these on a CPU's own lane).
@@ -14,7 +15,7 @@
 //! second run joins the numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
 //! joined, since such loops have no end of their own.
 //!
-//! Deliberately not here: callbacks, tail calls, packet loads, kernel functions: each is refused as unsupported.
+//! Deliberately not here: callbacks, tail calls, kernel functions: each is refused as unsupported.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ mod explore;
 mod functions;
 mod limits;
 mod memory;
+mod packet;
 mod places;
 mod rejection;
 mod scalar;
@@ -65,9 +67,9 @@ pub fn verify(program: &Program, maps: &[MapSpec], limits: &Limits) -> Result<Ve
 }
 
 fn findings(program: &Program, maps: &[MapSpec], limits: &Limits) -> At<Findings> {
-    let ops = decode(&program.insns, maps, limits)?;
+    let ops = decode(program.kind, &program.insns, maps, limits)?;
     let functions = Functions::of(&ops)?;
-    let input = Input { ops: &ops, functions: &functions, maps, limits };
+    let input = Input { kind: program.kind, ops: &ops, functions: &functions, maps, limits };
     let is_too_big = |result: &At<Findings>| {
         result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
     };
@@ -100,5 +102,6 @@ fn facts(seen: &Seen) -> InsnFacts {
         constant_key: seen.constant_key.always().flatten(),
         map_index: seen.map_index.always(),
         per_cpu_map: seen.per_cpu_map.always().flatten(),
+        context_field: seen.context_field.always().flatten(),
     }
 }

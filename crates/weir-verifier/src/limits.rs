@@ -46,6 +46,9 @@ pub(crate) const KEY_BYTES_MAX: u32 = 1 << 16;
 /// Most bytes of a map's value: every offset inside is a legal pointer offset.
 pub(crate) const VALUE_BYTES_MAX: u32 = 1 << 28;
 
+/// Most bytes of memory that a program is lent (weir-rt lends no more).
+pub(crate) const MEMORY_BYTES_MAX: u32 = 1 << 28;
+
 /// Largest ring: a record's size and its offset stay legal pointer offsets.
 pub(crate) const RING_BYTES_MAX: u32 = 1 << 28;
 
@@ -59,5 +62,6 @@ pub(crate) const RING_HEADER_BYTES: u32 = 8;
 pub(crate) const ERRNO_MAX: i64 = 4095;
 
 const _: () = assert!((VALUE_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
+const _: () = assert!((MEMORY_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
 const _: () = assert!((RING_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
 const _: () = assert!(STACK_BYTES % 8 == 0 && STACK_BYTES / 8 <= 64, "a slot is a bit of a 64-bit mask");

@@ -1,5 +1,6 @@
 //! Memory: which bytes an access or a helper's argument reaches, and whether it may.
 
+use weir_ebpf::context::{Meaning, field};
 use weir_ebpf::map::flag;
 
 use crate::explore::{Path, Walk};
@@ -37,9 +38,11 @@ impl Access {
 pub(crate) enum Place {
     /// In the stack of a live frame.
     Stack(StackAt),
-    /// At this offset in the context.
+    /// At this offset in the `pt_regs` of a probe.
     Context(u32),
-    /// A map's value or a ring's record: always initialised.
+    /// A field of a packet's context: what is there, and the byte offset and bytes of the access in its slots.
+    Field(Meaning, u32, u32),
+    /// A map's value, a ring's record, a packet or memory: always initialised.
     Object,
 }
 
@@ -63,7 +66,11 @@ impl Walk<'_> {
         }
         self.touch_per_cpu(path.at, per_cpu)?;
         let (off, size) = (i64::from(off), i64::from(bytes));
+        let is_field = pointer == Value::Context && self.kind.is_packet();
+        let found = u32::try_from(off).ok().filter(|_| is_field).and_then(|off| field(self.kind, off));
+        self.touch_field(path.at, found)?;
         match pointer {
+            Value::Context if is_field => self.field(found, off, bytes, access),
             Value::Stack(start) => {
                 let at = StackAt { off: start.off + off, ..start };
                 self.stack_range(path, at, size)?;
@@ -87,7 +94,14 @@ impl Walk<'_> {
                 }
                 Ok(Place::Context(off as u32))
             }
-            Value::Element { offset, .. } | Value::Record { offset, .. } => {
+            Value::Packet(_) if !matches!(access, Access::Load | Access::Store) => {
+                refuse("packets are read and written by plain loads and stores alone")
+            }
+            Value::Packet(_) => {
+                self.object_range(pointer, off, size)?;
+                Ok(Place::Object)
+            }
+            Value::Element { offset, .. } | Value::Record { offset, .. } | Value::Memory { offset, .. } => {
                 let atomic = !matches!(access, Access::Load | Access::Store);
                 self.check_rights(pointer, access.reads(), access.writes())?;
                 self.object_range(pointer, off, size)?;
@@ -152,7 +166,8 @@ impl Walk<'_> {
     pub(crate) fn object_range(&self, pointer: Value, off: i64, bytes: i64) -> Result<(), Refusal> {
         let (offset, size) = match pointer {
             Value::Element { map, offset } => (offset, self.maps[map as usize].value_bytes),
-            Value::Record { size, offset, .. } => (offset, size),
+            Value::Record { size, offset, .. } | Value::Memory { size, offset } => (offset, size),
+            Value::Packet(at) => return self.packet_range(at, off, bytes),
             _ => return refuse(format!("{} points to no object", self.describe(pointer))),
         };
         // Offsets are within POINTER_OFFSET_MAX, so that the sums cannot wrap.
@@ -236,13 +251,15 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// A helper reaches `bytes` bytes of a map's value or a ring's record.
+    /// A helper reaches `bytes` bytes of a map's value, a ring's record, a packet or memory.
     fn helper_object(&self, pointer: Value, bytes: i64) -> Result<(), Refusal> {
         if self.per_cpu_map(pointer).is_some() {
             return unsupported("memory of per-CPU lanes cannot be passed to a helper");
         }
         match pointer {
-            Value::Element { .. } | Value::Record { .. } => self.object_range(pointer, 0, bytes),
+            Value::Element { .. } | Value::Record { .. } | Value::Packet(_) | Value::Memory { .. } => {
+                self.object_range(pointer, 0, bytes)
+            }
             Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
                 refuse(format!("{} must be compared with 0 before a helper gets it", self.describe(pointer)))
             }

@@ -9,6 +9,7 @@ use crate::limits::STACK_BYTES;
 use crate::places::{FramePlaces, register_place, slot_of};
 use crate::scalar::Scalar;
 use crate::tnum::Tnum;
+use weir_ebpf::ProgramKind;
 
 /// What a register or an 8-byte stack slot holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,6 +20,14 @@ pub(crate) enum Value {
     /// Some frame's r10 and a constant.
     Stack(StackAt),
     Context,
+    Packet(PacketAt),
+    /// Behind the last byte of the packet.
+    PacketEnd,
+    /// Into the `size` bytes that the program was lent, at this offset.
+    Memory {
+        size: u32,
+        offset: Scalar,
+    },
     /// A map of the object, as helpers take it.
     Map(u32),
     /// Into a value of this map, at this offset.
@@ -67,6 +76,21 @@ pub(crate) struct StackAt {
     pub(crate) off: i64,
 }
 
+/// A place in a packet or in its metadata: so many bytes behind the start of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct PacketAt {
+    /// In the metadata, which ends where the packet begins.
+    pub(crate) is_meta: bool,
+    /// Numbers the unknown part of the distance: pointers with the same id have the same. 0: there is none.
+    pub(crate) id: u32,
+    /// What is known of the unknown part.
+    pub(crate) unknown: Scalar,
+    /// The rest of the distance.
+    pub(crate) fixed: i64,
+    /// Bytes from the end of the unknown part on that are inside. Not 0 only where the unknown part is not negative.
+    pub(crate) range: u32,
+}
+
 /// How two states become one that holds both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Join {
@@ -99,10 +123,17 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// As a program starts: the context in r1, the frame in r10.
-    pub(crate) fn entry() -> State {
+    /// As a program starts: the context, or memory and its size, in r1 and r2; the frame in r10.
+    pub(crate) fn entry(kind: ProgramKind) -> State {
         let mut registers = [Value::Uninit; 11];
-        registers[1] = Value::Context;
+        let number = |number: u32| Value::Scalar(Scalar::constant(number.into()));
+        (registers[1], registers[2]) = match kind {
+            ProgramKind::Memory { bytes: 0 } => (number(0), number(0)),
+            ProgramKind::Memory { bytes } => {
+                (Value::Memory { size: bytes, offset: Scalar::constant(0) }, number(bytes))
+            }
+            _ => (Value::Context, Value::Uninit),
+        };
         registers[10] = Value::Stack(StackAt { frame: 0, off: 0 });
         State { registers, stack: Rc::default(), callers: Vec::new(), records: Vec::new() }
     }
@@ -293,6 +324,12 @@ fn fingerprint(value: Value) -> u64 {
         Value::ElementOrNull { map, .. } => mixed(8, map.into()),
         Value::Record { size, offset, .. } => number(mixed(9, size.into()), offset),
         Value::RecordOrNull { size, .. } => mixed(10, size.into()),
+        Value::Packet(PacketAt { is_meta, unknown, fixed, range, id: _ }) => {
+            let known = mixed(mixed(mixed(11, is_meta.into()), fixed as u64), range.into());
+            number(known, unknown)
+        }
+        Value::PacketEnd => 12,
+        Value::Memory { size, offset } => number(mixed(13, size.into()), offset),
     }
 }
 
@@ -306,6 +343,12 @@ fn join_values(mine: Value, theirs: Value, how: Join) -> Option<Value> {
         _ if mine == theirs => Some(mine),
         (Value::Scalar(_), Value::Scalar(_)) if how != Join::Hull => Some(Value::Scalar(Scalar::UNKNOWN)),
         (Value::Scalar(mine), Value::Scalar(theirs)) => Some(Value::Scalar(mine.join(theirs))),
+        // What both know to be inside is inside.
+        (Value::Packet(mine), Value::Packet(theirs))
+            if mine == (PacketAt { range: mine.range, ..theirs }) =>
+        {
+            Some(Value::Packet(PacketAt { range: mine.range.min(theirs.range), ..mine }))
+        }
         // Nothing of it may be read afterwards; where something is, the exact run decides.
         (Value::Uninit, _) | (_, Value::Uninit) => Some(Value::Uninit),
         _ if how == Join::Round => Some(Value::Uninit),
@@ -405,7 +448,18 @@ fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
         (Value::RecordOrNull { size, id }, Value::RecordOrNull { size: new_size, id: new_id }) => {
             size == new_size && ids.pair(id, new_id)
         }
-        (Value::Stack(_) | Value::Context | Value::Map(_), _) => old == new,
+        (Value::Packet(old), Value::Packet(new)) => {
+            let same_unknown =
+                if old.id == 0 || new.id == 0 { old.id == new.id } else { ids.pair(old.id, new.id) };
+            (old.is_meta, old.fixed) == (new.is_meta, new.fixed)
+                && old.range <= new.range
+                && old.unknown.contains(new.unknown)
+                && same_unknown
+        }
+        (Value::Memory { size, offset }, Value::Memory { size: new_size, offset: new_offset }) => {
+            size == new_size && offset.contains(new_offset)
+        }
+        (Value::Stack(_) | Value::Context | Value::PacketEnd | Value::Map(_), _) => old == new,
         _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! One instruction: what it needs of the state before, and the state after.
 
+use weir_ebpf::context::Field;
 use weir_ebpf::insn::{alu, atomic, jmp};
 
 use crate::alu::{add, apply, byte_order, sub};
@@ -8,10 +9,11 @@ use crate::decode::{Op, Operand};
 use crate::explore::{Next, Path, Walk};
 use crate::limits::POINTER_OFFSET_MAX;
 use crate::memory::{Access, Place};
+use crate::packet::{describe_packet, in_packet, loaded, packet_bounds};
 use crate::places::register_place;
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
-use crate::state::{StackAt, State, Value};
+use crate::state::{PacketAt, StackAt, State, Value};
 
 impl Walk<'_> {
     /// Does the instruction at `path.at`.
@@ -30,10 +32,14 @@ impl Walk<'_> {
                 let value = self.load(path, base, off, bytes, Access::Load)?;
                 let value = match value {
                     Value::Scalar(number) if sign_extend => Value::Scalar(number.sign_extended(8 * bytes)),
+                    pointer if sign_extend => {
+                        return refuse(format!("{} is loaded as a signed number", self.describe(pointer)));
+                    }
                     value => value,
                 };
                 write(path, dst, value);
             }
+            Op::PacketLoad { index, bytes } => self.packet_load(path, index, bytes)?,
             Op::LoadAcquire { dst, base, off, bytes } => {
                 let value = self.load(path, base, off, bytes, Access::Acquire)?;
                 write(path, dst, value);
@@ -120,6 +126,9 @@ impl Walk<'_> {
                 self.moved(pointer, by, operation == alu::SUB)
             }
             (Value::Scalar(by), pointer) if wide && operation == alu::ADD => self.moved(pointer, by, false),
+            (from, to) if wide && operation == alu::SUB && in_packet(from) && in_packet(to) => {
+                Ok(Value::Scalar(Scalar::UNKNOWN))
+            }
             (Value::Scalar(_), pointer) | (pointer, _) => refuse(format!(
                 "arithmetic on {} that is not adding or subtracting a number",
                 self.describe(pointer)
@@ -128,7 +137,7 @@ impl Walk<'_> {
     }
 
     /// `pointer` plus or minus `by`. How far it may go is checked where it is used; here only that it is near.
-    fn moved(&self, pointer: Value, by: Scalar, back: bool) -> Result<Value, Refusal> {
+    fn moved(&mut self, pointer: Value, by: Scalar, back: bool) -> Result<Value, Refusal> {
         let shift = |offset: Scalar| {
             let far = |set: Scalar| set.smin < -POINTER_OFFSET_MAX || set.smax > POINTER_OFFSET_MAX;
             let sum = if back { sub(offset, by) } else { add(offset, by) };
@@ -149,6 +158,15 @@ impl Walk<'_> {
                     None => refuse(format!("a stack pointer is moved by {by}; only a constant is allowed")),
                 }
             }
+            Value::Packet(at) if by.as_constant().is_some() => {
+                let fixed = shift(Scalar::constant(at.fixed as u64))?.smin;
+                Ok(Value::Packet(PacketAt { fixed, ..at }))
+            }
+            Value::Packet(at) => {
+                let unknown = shift(at.unknown)?;
+                Ok(Value::Packet(PacketAt { id: self.new_id(), unknown, range: 0, ..at }))
+            }
+            Value::Memory { size, offset } => Ok(Value::Memory { size, offset: shift(offset)? }),
             Value::Element { map, offset } => Ok(Value::Element { map, offset: shift(offset)? }),
             Value::Record { size, offset, id } => Ok(Value::Record { size, offset: shift(offset)?, id }),
             Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
@@ -172,6 +190,10 @@ impl Walk<'_> {
             Place::Context(off) => {
                 self.context_reads |= 1 << (off / 8);
                 Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes)))
+            }
+            Place::Field(meaning, at, places) => {
+                self.context_reads |= Field::slots(at, places);
+                Ok(loaded(meaning, bytes))
             }
             Place::Object => Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes))),
         }
@@ -262,6 +284,9 @@ impl Walk<'_> {
                     }
                 }
             }
+            (left, right) if wide && in_packet(left) && in_packet(right) => {
+                packet_bounds(&path.state, operation, left, right)
+            }
             (Value::Scalar(_), pointer) | (pointer, _) => {
                 return refuse(format!("{} is compared with something else than 0", self.describe(pointer)));
             }
@@ -310,7 +335,9 @@ impl Walk<'_> {
             Value::Element { map, offset } if inside(offset, self.maps[map as usize].value_bytes) => {
                 Ok((None, Some(state.clone())))
             }
-            Value::Record { size, offset, .. } if inside(offset, size) => Ok((None, Some(state.clone()))),
+            Value::Record { size, offset, .. } | Value::Memory { size, offset } if inside(offset, size) => {
+                Ok((None, Some(state.clone())))
+            }
             _ => {
                 refuse(format!("{} may be outside its object and cannot be compared", self.describe(pointer)))
             }
@@ -342,6 +369,11 @@ impl Walk<'_> {
             Value::Scalar(number) => format!("a number ({number})"),
             Value::Stack(at) => format!("a stack pointer (r10{})", signed(at.off)),
             Value::Context => "the context pointer".into(),
+            Value::Packet(at) => describe_packet(at),
+            Value::PacketEnd => "the end of the packet".into(),
+            Value::Memory { size, offset } => {
+                format!("a pointer {offset} bytes into the {size} bytes of memory")
+            }
             Value::Map(index) => format!("the map {}", map(index)),
             Value::Element { map: index, offset } => {
                 format!("a pointer {offset} bytes into a value of {}", map(index))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_ebpf::context::Field;
 use weir_ebpf::{Insn, MapSpec, ProgramKind};
 
 /// A program that passed every check. Built only by [`verify`](crate::verify).
@@ -40,6 +41,8 @@ pub struct InsnFacts {
     /// A load, store or atomic through a pointer into a per-CPU map's value: that map's index. The pointer's
     /// value is the element's address in lane 0; the engine adds the lane (see weir-rt).
     pub per_cpu_map: Option<u32>,
+    /// A load or store of this field of a packet's context: the engine does it where the field says.
+    pub context_field: Option<&'static Field>,
 }
 
 impl VerifiedProgram {
@@ -76,7 +79,7 @@ impl VerifiedProgram {
         self.functions[0].stack_bytes
     }
 
-    /// Bit n set: the 8-byte slot n of `pt_regs` (byte offset 8 n) may be read.
+    /// Bit n set: the 8-byte slot n of the context (byte offset 8 n of `weir_rt::executable::Frame`) may be read.
     pub fn context_reads(&self) -> u32 {
         self.context_reads
     }

@@ -101,9 +101,10 @@ fn write(file: &ObjectFile, output: &Path) -> Result<ExitCode, Failure> {
 fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failure> {
     let program = &file.object.programs[index];
     let section = file.programs.get(index).map_or("", |origin| origin.section.as_str());
-    if ObjectFile::has_other_context(section) {
+    if ObjectFile::kind_of(section).is_none() {
         return Err(Failure::Refused(anyhow!(
-            "{}: unsupported: programs of section `{section}`; this version runs those of probes (uprobe, kprobe)",
+            "{}: unsupported: programs of section `{section}`; this version runs those of probes (uprobe, kprobe) and of \
+             packets (xdp, socket)",
             program.name
         )));
     }

@@ -108,10 +108,21 @@ impl Reader {
         line.word("program")?;
         let name = line.name()?;
         let kind_name = line.any_word("a program kind")?;
-        let kinds = [ProgramKind::Probe, ProgramKind::Controller];
-        let kind = kinds.into_iter().find(|kind| kind.name() == kind_name);
-        let kind =
-            kind.ok_or_else(|| format!("`{kind_name}` is no program kind (known: probe, controller)"))?;
+        let kind = match kind_name.as_str() {
+            "probe" => ProgramKind::Probe,
+            "controller" => ProgramKind::Controller,
+            "socket" => ProgramKind::SocketFilter,
+            "xdp" => ProgramKind::Xdp,
+            "memory" => {
+                let bytes = line.unsigned("the memory's bytes")?;
+                let bytes = u32::try_from(bytes).map_err(|_| format!("memory of {bytes} bytes"))?;
+                ProgramKind::Memory { bytes }
+            }
+            _ => {
+                let known = ProgramKind::NAMES.join(", ");
+                return Err(format!("`{kind_name}` is no program kind (known: {known})"));
+            }
+        };
         self.object.programs.push(Program { name, kind, insns: Vec::new() });
         Ok(())
     }
@@ -289,7 +300,7 @@ fn sign_extend(line: &mut Line, dst: Register) -> Result<Insn> {
     Ok(Insn { opcode, dst: dst.number, src: src.number, off, imm: 0 })
 }
 
-/// `*(u64 *)(r1 + 0x8)` or `*(u8 *)skb[0x8]`, after the `=`.
+/// `*(u64 *)(r1 + 0x8)`, `*(u8 *)skb[0x8]` or `*(u8 *)skb[r1 + 0x8]`, after the `=`.
 fn load(line: &mut Line, dst: Register) -> Result<Insn> {
     line.punct("*")?;
     let (bits, sign) = pointer_type(line)?;
@@ -317,7 +328,11 @@ fn packet(line: &mut Line, dst: Register, bits: u8, sign: bool) -> Result<Insn> 
     let insn = if let Some(Token::Word(_)) = line.peek() {
         let src = line.register()?;
         src.wide()?;
-        Insn { opcode: class::LD | mode::IND | bits, src: src.number, ..Insn::default() }
+        let imm = match line.peek() {
+            Some(Token::Punct("+" | "-")) => as_i32(line.signed("an offset")?)?,
+            _ => 0,
+        };
+        Insn { opcode: class::LD | mode::IND | bits, src: src.number, imm, ..Insn::default() }
     } else {
         let imm = as_i32(line.signed("an offset")?)?;
         Insn { opcode: class::LD | mode::ABS | bits, imm, ..Insn::default() }

@@ -21,7 +21,7 @@ pub fn print(object: &Object) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = writeln!(text, "program {} {}", quoted(&program.name), program.kind.name());
+        let _ = writeln!(text, "program {} {}", quoted(&program.name), program.kind);
         let mut at = 0;
         while at < program.insns.len() {
             let (line, slots) = line(&program.insns, at, &object.maps);
@@ -167,8 +167,9 @@ fn packet(insn: Insn) -> Option<String> {
         mode::ABS if dst == 0 && src == 0 && off == 0 => {
             Some(format!("r0 = *({width} *)skb[{}]", hex(imm.into())))
         }
-        mode::IND if dst == 0 && off == 0 && imm == 0 => {
-            Some(format!("r0 = *({width} *)skb[{}]", register('r', src)?))
+        mode::IND if dst == 0 && off == 0 => {
+            let and = if imm == 0 { String::new() } else { format!(" {}", signed(imm.into())) };
+            Some(format!("r0 = *({width} *)skb[{}{and}]", register('r', src)?))
         }
         _ => None,
     }

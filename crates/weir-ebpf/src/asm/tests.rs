@@ -111,6 +111,8 @@ fn instructions_print_as_they_parse() {
         "exit",
         "r0 = *(u8 *)skb[0x10]",
         "r0 = *(u32 *)skb[r1]",
+        "r0 = *(u32 *)skb[r1 + 0x4]",
+        "r0 = *(u16 *)skb[r10 - 0x8]",
         ".insn 0xff",
     ];
     others.into_iter().for_each(same);

@@ -50,7 +50,8 @@ pub(crate) fn link(sections: Sections, maps: Maps, target: Option<&Target>) -> R
         if slots > limits::SLOTS_MAX {
             return Err(ElfError::too_big("instructions", slots as u64, limits::SLOTS_MAX as u64));
         }
-        programs.push(Program { name, kind: ProgramKind::Probe, insns: linker.insns });
+        let kind = ObjectFile::kind_of(&section).unwrap_or(ProgramKind::Probe);
+        programs.push(Program { name, kind, insns: linker.insns });
         origins.push(ProgramOrigin { section, lines: linker.lines, missing: linker.missing });
     }
     let object = Object { maps: maps.specs, programs };

@@ -54,6 +54,7 @@ fn counting() -> Executable {
     let value = Relocation { offset: 2, kind: RelocKind::Abs64, symbol: Symbol::MapData(0), addend: 0 };
     Executable {
         name: "count".into(),
+        kind: weir_ebpf::ProgramKind::Probe,
         text_bytes: code.len() as u32,
         code,
         relocations: vec![value],

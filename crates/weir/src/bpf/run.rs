@@ -39,6 +39,10 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
         (None, None) => unreachable!("clap requires a file or --program-hex"),
     };
     let verified = verify_one(&file, choose(&file, args.program.as_deref())?)?;
+    if !verified.kind().is_probe() {
+        let (name, kind) = (verified.name(), verified.kind().name());
+        return Err(refused(&format!("{name}: running programs of kind {kind} is not in this version")));
+    }
     let segment = segment(&file)?;
     let mut once = engine(args.engine, &verified, &segment)?;
     let r0 = once()?;

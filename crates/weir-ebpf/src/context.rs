@@ -1,0 +1,206 @@
+//! Contexts that are not `pt_regs`: what programs see of a packet, and where weir keeps it.
+//!
+//! A program reads the fields of the kernel's `struct xdp_md` or `struct __sk_buff` at the kernel's offsets and widths.
+//! weir hands a context over as 21 slots of 8 bytes (`weir_rt::executable::Frame`), in which a packet's addresses have
+//! their 8 bytes. A [`Field`] says where an access goes. One row of [`XDP`] or [`SOCKET`] is one field; what has no row
+//! is refused.
+//!
+//! Sources: Linux include/uapi/linux/bpf.h (offsets); what may be accessed, and how, was tried on Linux 6.18.
+
+use crate::ProgramKind;
+
+/// Byte offsets of the slots of a packet's context. Addresses first.
+pub mod packet {
+    /// First byte of the packet that the program sees.
+    pub const DATA: u32 = 0;
+    /// Behind the last one.
+    pub const DATA_END: u32 = 8;
+    /// First byte of the metadata, which ends where the packet begins.
+    pub const DATA_META: u32 = 16;
+    /// First byte of the link header: what packet loads count from at −0x200000. At or before [`DATA`].
+    pub const LINK: u32 = 24;
+    /// First byte of the network header: what packet loads count from at −0x100000.
+    pub const NETWORK: u32 = 32;
+    /// Where the 4-byte fields begin.
+    pub const FIELDS: u32 = 40;
+}
+
+/// Byte offsets of the slots of a [`ProgramKind::Memory`].
+pub mod memory {
+    /// Address of the memory, a multiple of 8, or 0.
+    pub const ADDRESS: u32 = 0;
+    /// Its bytes.
+    pub const BYTES: u32 = 8;
+}
+
+/// What a load of a field gives.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Meaning {
+    Number,
+    /// The address of the packet, of its end, of its metadata: 8 bytes in weir's slots.
+    Data,
+    DataEnd,
+    DataMeta,
+}
+
+/// How wide an access to a field may be. All are aligned to their width.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Widths {
+    /// The whole field alone.
+    Whole,
+    /// Reads may be of a part; writes are of the whole field.
+    Parts,
+    /// Whatever fits.
+    Any,
+}
+
+/// One field of a context's structure.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Field {
+    pub name: &'static str,
+    /// In the kernel's structure.
+    pub offset: u32,
+    pub bytes: u32,
+    /// Byte offset in weir's slots.
+    pub at: u32,
+    pub meaning: Meaning,
+    pub widths: Widths,
+    pub writable: bool,
+}
+
+/// Bytes of `struct xdp_md`, and its fields.
+pub const XDP_BYTES: u32 = 24;
+#[rustfmt::skip]
+pub const XDP: &[Field] = &[
+    address("data",            0, packet::DATA,      Meaning::Data),
+    address("data_end",        4, packet::DATA_END,  Meaning::DataEnd),
+    address("data_meta",       8, packet::DATA_META, Meaning::DataMeta),
+    number("ingress_ifindex", 12, packet::FIELDS,     Widths::Whole),
+    number("rx_queue_index",  16, packet::FIELDS + 4, Widths::Whole),
+];
+
+/// Bytes of `struct __sk_buff`, and the fields that a socket filter may use.
+pub const SOCKET_BYTES: u32 = 192;
+#[rustfmt::skip]
+pub const SOCKET: &[Field] = &[
+    number("len",               0, packet::FIELDS,      Widths::Parts),
+    number("pkt_type",          4, packet::FIELDS +  4, Widths::Parts),
+    number("mark",              8, packet::FIELDS +  8, Widths::Parts),
+    number("queue_mapping",    12, packet::FIELDS + 12, Widths::Parts),
+    number("protocol",         16, packet::FIELDS + 16, Widths::Parts),
+    number("vlan_present",     20, packet::FIELDS + 20, Widths::Parts),
+    number("vlan_tci",         24, packet::FIELDS + 24, Widths::Parts),
+    number("vlan_proto",       28, packet::FIELDS + 28, Widths::Parts),
+    number("priority",         32, packet::FIELDS + 32, Widths::Parts),
+    number("ingress_ifindex",  36, packet::FIELDS + 36, Widths::Parts),
+    number("ifindex",          40, packet::FIELDS + 40, Widths::Parts),
+    number("tc_index",         44, packet::FIELDS + 44, Widths::Parts),
+    // Five words for the program's own use.
+    Field { bytes: 20, writable: true, ..number("cb", 48, packet::FIELDS + 48, Widths::Any) },
+    number("hash",             68, packet::FIELDS + 68, Widths::Parts),
+    number("napi_id",          84, packet::FIELDS + 72, Widths::Parts),
+    number("gso_segs",        164, packet::FIELDS + 76, Widths::Parts),
+    number("gso_size",        176, packet::FIELDS + 80, Widths::Parts),
+];
+
+const fn address(name: &'static str, offset: u32, at: u32, meaning: Meaning) -> Field {
+    Field { name, offset, bytes: 4, at, meaning, widths: Widths::Whole, writable: false }
+}
+
+const fn number(name: &'static str, offset: u32, at: u32, widths: Widths) -> Field {
+    Field { name, offset, bytes: 4, at, meaning: Meaning::Number, widths, writable: false }
+}
+
+/// The fields of a packet kind's context; none for other kinds.
+pub fn fields(kind: ProgramKind) -> &'static [Field] {
+    match kind {
+        ProgramKind::Xdp => XDP,
+        ProgramKind::SocketFilter => SOCKET,
+        ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Memory { .. } => &[],
+    }
+}
+
+/// The field that the byte at `offset` of the structure belongs to.
+pub fn field(kind: ProgramKind, offset: u32) -> Option<&'static Field> {
+    fields(kind).iter().find(|field| (field.offset..field.offset + field.bytes).contains(&offset))
+}
+
+/// The field named `name`.
+pub fn field_named(kind: ProgramKind, name: &str) -> Option<&'static Field> {
+    fields(kind).iter().find(|field| field.name == name)
+}
+
+/// Bytes of the structure that a program of this kind sees in r1; 0 for memory, which is none.
+pub fn structure_bytes(kind: ProgramKind) -> u32 {
+    match kind {
+        ProgramKind::Xdp => XDP_BYTES,
+        ProgramKind::SocketFilter => SOCKET_BYTES,
+        ProgramKind::Probe | ProgramKind::Controller => crate::pt_regs::BYTES,
+        ProgramKind::Memory { .. } => 0,
+    }
+}
+
+impl Field {
+    /// Where in weir's slots an access of `bytes` at `offset` of the structure goes: byte offset and bytes. None where
+    /// the field is not accessed so.
+    pub fn place(&self, offset: u32, bytes: u32, is_write: bool) -> Option<(u32, u32)> {
+        let inside = offset.checked_sub(self.offset)?;
+        let is_whole = inside == 0 && bytes == self.bytes;
+        let fits = match self.widths {
+            Widths::Whole => is_whole,
+            Widths::Parts if is_write => is_whole,
+            Widths::Parts | Widths::Any => inside + bytes <= self.bytes && offset.is_multiple_of(bytes),
+        };
+        match self.meaning {
+            _ if !fits || is_write && !self.writable => None,
+            Meaning::Number => Some((self.at + inside, bytes)),
+            Meaning::Data | Meaning::DataEnd | Meaning::DataMeta => Some((self.at, 8)),
+        }
+    }
+
+    /// The slots of an access: bit n is slot n.
+    pub fn slots(at: u32, bytes: u32) -> u32 {
+        (at / 8..=(at + bytes - 1) / 8).fold(0, |slots, slot| slots | 1 << slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_have_places_of_their_own_inside_the_slots() {
+        for (fields, bytes) in [(XDP, XDP_BYTES), (SOCKET, SOCKET_BYTES)] {
+            let mut taken = 0u64;
+            for field in fields {
+                let width = if field.meaning == Meaning::Number { field.bytes } else { 8 };
+                assert!(field.offset + field.bytes <= bytes, "{}", field.name);
+                assert!(field.at + width <= crate::pt_regs::BYTES, "{}", field.name);
+                // 8-byte accesses to `cb` stay aligned.
+                assert_eq!(field.at % width.min(4), 0, "{}", field.name);
+                let bits = (field.at / 4..(field.at + width) / 4).fold(0, |bits, word| bits | 1u64 << word);
+                assert_eq!(taken & bits, 0, "{}", field.name);
+                taken |= bits;
+            }
+        }
+        assert_eq!(
+            field_named(ProgramKind::SocketFilter, "cb").map(|cb| (cb.at % 8, cb.offset % 8)),
+            Some((0, 0))
+        );
+    }
+
+    #[test]
+    fn accesses_go_to_their_place_or_nowhere() {
+        let place = |kind, offset, bytes, is_write| field(kind, offset)?.place(offset, bytes, is_write);
+        assert_eq!(place(ProgramKind::Xdp, 4, 4, false), Some((packet::DATA_END, 8)));
+        assert_eq!(place(ProgramKind::Xdp, 4, 2, false), None);
+        assert_eq!(place(ProgramKind::Xdp, 4, 8, false), None);
+        assert_eq!(place(ProgramKind::Xdp, 16, 4, true), None);
+        assert_eq!(place(ProgramKind::SocketFilter, 17, 1, false), Some((packet::FIELDS + 17, 1)));
+        assert_eq!(place(ProgramKind::SocketFilter, 17, 2, false), None);
+        assert_eq!(place(ProgramKind::SocketFilter, 16, 8, false), None);
+        assert_eq!(place(ProgramKind::SocketFilter, 56, 8, true), Some((packet::FIELDS + 56, 8)));
+        assert_eq!(place(ProgramKind::SocketFilter, 64, 8, true), None);
+        assert_eq!(place(ProgramKind::SocketFilter, 76, 4, false), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! What a run is given besides its maps: the registers of a probe, a packet, or memory.
+//!
+//! In: bytes. Out: a [`Frame`] whose addresses name a copy of them, for the engines of this process. A [`Context`] owns
+//! the copy, so that no safe caller can make a program reach anything else; what the program changed is read from it
+//! afterwards ([`Context::bytes`], [`Context::field`]).
+//!
+//! Deliberately not here: contexts of other processes (weir-probe's trampolines make those on the stack).
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use weir_ebpf::context::{self, Meaning, memory, packet};
+use weir_ebpf::{ProgramKind, pt_regs};
+
+use crate::executable::Frame;
+use crate::limits::LENT_BYTES_MAX;
+
+/// A packet or memory, and what is said of it.
+#[derive(Debug)]
+pub struct Context {
+    kind: ProgramKind,
+    frame: Frame,
+    /// What comes before the bytes proper, so that these begin at a multiple of 8; then the bytes.
+    lent: Box<[Word]>,
+    /// Bytes before them, and their number.
+    before: usize,
+    bytes: usize,
+}
+
+/// 8 bytes that machine code may change while we look.
+#[derive(Debug, Default)]
+#[repr(align(8))]
+struct Word([AtomicU8; 8]);
+
+/// What a program is run with: a [`Frame`] of registers, or a [`Context`].
+#[derive(Debug)]
+pub struct ContextMut<'a> {
+    /// None: a probe's.
+    kind: Option<ProgramKind>,
+    pub(crate) frame: &'a mut Frame,
+}
+
+impl Context {
+    /// A packet for XDP programs, and the metadata before it.
+    ///
+    /// # Panics
+    /// If there are more than `limits::LENT_BYTES_MAX` bytes; so for the others.
+    pub fn xdp(meta: &[u8], bytes: &[u8]) -> Context {
+        let mut context = Context::lend(ProgramKind::Xdp, meta, bytes);
+        context.set_packet(meta.len());
+        context
+    }
+
+    /// A packet for socket filters, and the link header before it, which such a program sees only by packet loads from
+    /// −0x200000 on.
+    pub fn socket(link: &[u8], bytes: &[u8]) -> Context {
+        let mut context = Context::lend(ProgramKind::SocketFilter, link, bytes);
+        context.set_packet(0);
+        context.set_slot(packet::LINK, context.address() - link.len() as u64);
+        context.set_field("len", bytes.len() as u32);
+        context
+    }
+
+    /// Memory that the program may read and write.
+    pub fn memory(bytes: &[u8]) -> Context {
+        let kind = ProgramKind::Memory { bytes: bytes.len() as u32 };
+        let mut context = Context::lend(kind, &[], bytes);
+        let address = if bytes.is_empty() { 0 } else { context.address() };
+        context.set_slot(memory::ADDRESS, address);
+        context.set_slot(memory::BYTES, bytes.len() as u64);
+        context
+    }
+
+    pub fn kind(&self) -> ProgramKind {
+        self.kind
+    }
+
+    /// The packet or memory as it is now.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.lent_bytes().skip(self.before).take(self.bytes).collect()
+    }
+
+    /// What stands before a packet: `bytes` bytes of metadata or link header.
+    pub fn bytes_before(&self, bytes: usize) -> Vec<u8> {
+        self.lent_bytes().skip(self.before.saturating_sub(bytes)).take(bytes).collect()
+    }
+
+    /// The 4 bytes at `offset` of the structure that the program sees; none if they are no number.
+    pub fn field(&self, offset: u32) -> Option<u32> {
+        let (at, 4) = context::field(self.kind, offset)?.place(offset, 4, false)? else { return None };
+        Some((self.frame.regs[at as usize / 8] >> (8 * (at % 8))) as u32)
+    }
+
+    /// Says what a field of the context holds; a packet's addresses and fields of other kinds stay.
+    pub fn set_field(&mut self, name: &str, value: u32) {
+        let field = context::field_named(self.kind, name).filter(|field| field.meaning == Meaning::Number);
+        if let Some(field) = field {
+            let (slot, shift) = (field.at as usize / 8, 8 * (field.at % 8));
+            let others = self.frame.regs[slot] & !(0xffff_ffff << shift);
+            self.frame.regs[slot] = others | u64::from(value) << shift;
+        }
+    }
+
+    fn lend(kind: ProgramKind, before: &[u8], bytes: &[u8]) -> Context {
+        let all = before.len() + bytes.len();
+        assert!(all <= LENT_BYTES_MAX as usize, "{all} bytes; the limit is {LENT_BYTES_MAX}");
+        let start = before.len().next_multiple_of(8);
+        let words = (start + bytes.len()).div_ceil(8).max(1);
+        let lent: Box<[Word]> = (0..words).map(|_| Word::default()).collect();
+        let context = Context { kind, frame: Frame::default(), lent, before: start, bytes: bytes.len() };
+        let places = context.lent.iter().flat_map(|word| &word.0).skip(start - before.len());
+        for (place, byte) in places.zip(before.iter().chain(bytes)) {
+            place.store(*byte, Ordering::Relaxed);
+        }
+        context
+    }
+
+    fn lent_bytes(&self) -> impl Iterator<Item = u8> + '_ {
+        self.lent.iter().flat_map(|word| &word.0).map(|byte| byte.load(Ordering::Relaxed))
+    }
+
+    /// Address of the first of the bytes proper.
+    fn address(&self) -> u64 {
+        self.lent.as_ptr().expose_provenance() as u64 + self.before as u64
+    }
+
+    fn set_packet(&mut self, meta: usize) {
+        let data = self.address();
+        self.set_slot(packet::DATA, data);
+        self.set_slot(packet::DATA_END, data + self.bytes as u64);
+        self.set_slot(packet::DATA_META, data - meta as u64);
+        self.set_slot(packet::LINK, data);
+        self.set_slot(packet::NETWORK, data);
+    }
+
+    fn set_slot(&mut self, at: u32, value: u64) {
+        self.frame.regs[at as usize / 8] = value;
+    }
+}
+
+impl ContextMut<'_> {
+    /// A program of `kind` finds what it expects here.
+    pub fn fits(&self, kind: ProgramKind) -> bool {
+        self.kind.map_or(kind.is_probe(), |own| own == kind)
+    }
+
+    /// Takes over what a program left in the slots of its context.
+    pub fn set_slots(&mut self, slots: [u64; pt_regs::SLOTS as usize]) {
+        // Addresses stay what the owner of the bytes made them.
+        for field in self.kind.map_or(&[][..], context::fields).iter().filter(|field| field.writable) {
+            let places = field.at as usize / 8..(field.at + field.bytes).div_ceil(8) as usize;
+            self.frame.regs[places.clone()].copy_from_slice(&slots[places]);
+        }
+    }
+
+    /// What the context is of; none for a probe's.
+    pub fn kind(&self) -> Option<ProgramKind> {
+        self.kind
+    }
+}
+
+impl<'a> From<&'a mut Frame> for ContextMut<'a> {
+    fn from(frame: &'a mut Frame) -> ContextMut<'a> {
+        ContextMut { kind: None, frame }
+    }
+}
+
+impl<'a> From<&'a mut Context> for ContextMut<'a> {
+    fn from(context: &'a mut Context) -> ContextMut<'a> {
+        ContextMut { kind: Some(context.kind), frame: &mut context.frame }
+    }
+}
+
+const _: () = assert!(pt_regs::BYTES as usize == size_of::<[u64; 21]>());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_stand_where_the_slots_say() {
+        let context = Context::xdp(&[1, 2, 3, 4], &[5; 15]);
+        let slot = |at: u32| context.frame.regs[at as usize / 8];
+        assert_eq!(slot(packet::DATA_END) - slot(packet::DATA), 15);
+        assert_eq!(slot(packet::DATA) - slot(packet::DATA_META), 4);
+        assert_eq!(slot(packet::DATA) % 8, 0);
+        assert_eq!((context.bytes(), context.bytes_before(4)), (vec![5; 15], vec![1, 2, 3, 4]));
+
+        let context = Context::socket(&[9; 14], &[7; 3]);
+        let slot = |at: u32| context.frame.regs[at as usize / 8];
+        assert_eq!(slot(packet::DATA) - slot(packet::LINK), 14);
+        assert_eq!((context.field(0), context.bytes_before(14)), (Some(3), vec![9; 14]));
+    }
+
+    #[test]
+    fn fields_are_set_by_name_and_addresses_are_not() {
+        let mut context = Context::socket(&[], &[]);
+        context.set_field("mark", 0x1234_5678);
+        context.set_field("pkt_type", 3);
+        assert_eq!(
+            (context.field(4), context.field(8), context.field(12)),
+            (Some(3), Some(0x1234_5678), Some(0))
+        );
+        let mut context = Context::xdp(&[], &[1]);
+        let before = context.frame;
+        context.set_field("data_end", 0);
+        assert_eq!((context.frame.regs, context.field(4)), (before.regs, None));
+    }
+
+    #[test]
+    fn no_memory_is_null() {
+        assert_eq!(Context::memory(&[]).frame.regs[..2], [0, 0]);
+        assert_eq!(Context::memory(&[1, 2, 3]).bytes(), [1, 2, 3]);
+    }
+}
