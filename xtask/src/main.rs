@@ -1,13 +1,14 @@
 //! xtask: the development commands, run as `cargo xtask NAME`.
 //!
 //! `demo` traces a real program, `test` runs everything, `ci` is `test` with its time limit, `bench` measures weir
-//! beside its peers, `soak` repeats a cycle many times. Uses no crate of the workspace, so that it builds and
+//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times. Uses no crate of the workspace, so that it builds and
 //! reports even while one of them does not.
 
 #![forbid(unsafe_code)]
 
 mod bench;
 mod demo;
+mod fuzz;
 mod packages;
 mod process;
 mod skips;
@@ -40,6 +41,8 @@ enum Command {
     Ci,
     /// Measure weir beside its peers; writes target/bench/NAME.json and NAME.svg
     Bench(bench::Options),
+    /// Feed every reader of hostile bytes with inputs made by libFuzzer
+    Fuzz(fuzz::Options),
     /// Repeat a cycle many times; resumes after the last seed in docs/soak/NAME.json
     Soak(soak::Options),
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Test { offline } => test::test(offline, None),
         Command::Ci => test::test(false, Some(test::CI_LIMIT)),
         Command::Bench(options) => bench::bench(&options),
+        Command::Fuzz(options) => fuzz::fuzz(&options),
         Command::Soak(options) => soak::soak(&options),
     };
     match result {

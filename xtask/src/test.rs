@@ -1,7 +1,7 @@
 //! test: everything that must hold before a change is kept, in one command with one verdict.
 //!
-//! Formatting, clippy without warnings, every test (the dependency table and the bounded fuzz runs are among
-//! them), documentation without warnings. Tests run in the dev profile, which is optimised enough (opt-level 1,
+//! Formatting, clippy without warnings, every test (the dependency table among them), documentation without warnings,
+//! a short run of each fuzz target. Tests run in the dev profile, which is optimised enough (opt-level 1,
 //! dependencies at 2) and keeps overflow checks and debug assertions. Every step runs even if one before it
 //! failed; the last lines name each failure and each skip.
 
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::fuzz::{self, Fuzzers};
 use crate::skips::{self, Run, Skip};
 use crate::{packages, process, workspace};
 
@@ -34,6 +35,8 @@ pub(crate) fn test(offline: bool, limit: Option<Duration>) -> Result<()> {
     // Private items are documented too, so links to them lead somewhere.
     doc.env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links");
     verdict.step("documentation", doc)?;
+
+    verdict.fuzz(offline);
 
     let elapsed = start.elapsed();
     if limit.is_some_and(|limit| elapsed > limit) {
@@ -69,6 +72,27 @@ impl Verdict {
             self.faults.push(format!("{name} failed"));
         }
         Ok(())
+    }
+
+    /// A short run of each fuzz target. Their one package of their own may be missing offline.
+    fn fuzz(&mut self, offline: bool) {
+        let run = || -> Result<()> {
+            let fuzzers = Fuzzers::build()?;
+            for target in fuzz::TARGETS {
+                println!("fuzz {target}: {}", fuzzers.run(target, 1, fuzz::TEST_RUNS)?);
+            }
+            Ok(())
+        };
+        match run() {
+            Ok(()) => self.passed += fuzz::TARGETS.len() as u64,
+            Err(error) if offline && error.to_string().starts_with("building") => {
+                self.skips.push(Skip { name: "fuzz".into(), reason: format!("{error:#}") });
+            }
+            Err(error) => {
+                println!("{error:#}");
+                self.faults.push("fuzz failed".into());
+            }
+        }
     }
 
     /// Takes in one line of output.

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
+use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::Record;
 use crate::workspace;
 
@@ -38,21 +39,39 @@ enum Name {
     Redis,
     /// Kill weir at random moments; the next weir takes over
     Kill,
+    /// Feed every reader of hostile bytes; a cycle is 100,000 inputs for each
+    Fuzz,
+}
+
+/// What a cycle is about.
+enum Subject {
+    Weir(PathBuf),
+    Fuzzers(Fuzzers),
 }
 
 /// How many cycles the project promises.
 const REDIS_CYCLES: u64 = 50;
 const KILL_CYCLES: u64 = 500;
+/// Of [`FUZZ_RUNS`] inputs each: 10⁷ for each reader.
+const FUZZ_CYCLES: u64 = 100;
+const FUZZ_RUNS: u64 = 100_000;
 
 pub(crate) fn soak(options: &Options) -> Result<()> {
-    let weir = workspace::weir(options.weir.as_deref())?;
+    let subject = match options.name {
+        Name::Fuzz => Subject::Fuzzers(Fuzzers::build()?),
+        _ => Subject::Weir(workspace::weir(options.weir.as_deref())?),
+    };
     let (name, full): (&str, u64) = match options.name {
         Name::Redis => ("redis", REDIS_CYCLES),
         Name::Kill => ("kill", KILL_CYCLES),
+        Name::Fuzz => ("fuzz", FUZZ_CYCLES),
     };
-    let cycle = |seed: u64| match options.name {
-        Name::Redis => redis::cycle(&weir, seed),
-        Name::Kill => kill::cycle(&weir, seed),
+    let cycle = |seed: u64| match &subject {
+        Subject::Weir(weir) if matches!(options.name, Name::Redis) => redis::cycle(weir, seed),
+        Subject::Weir(weir) => kill::cycle(weir, seed),
+        Subject::Fuzzers(fuzzers) => {
+            fuzz::TARGETS.iter().try_for_each(|target| fuzzers.run(target, seed, FUZZ_RUNS).map(drop))
+        }
     };
     if let Some(seed) = options.seed {
         return cycle(seed).with_context(|| format!("seed {seed}"));

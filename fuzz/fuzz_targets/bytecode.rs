@@ -1,0 +1,41 @@
+//! Any bytes as a program: rejected, or it runs in the checking interpreter without one access that it was not lent,
+//! within its steps, and the JIT has code for it.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use weir_ebpf::{MapSpec, Program, ProgramKind};
+use weir_interp::{Environment, Fault};
+use weir_rt::executable::Frame;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_rt::{LanePolicy, SiteAbi, TidSource};
+use weir_verifier::Limits;
+
+/// More than any accepted program of this size takes without `may_goto`, whose rounds are cut off here.
+const STEPS: u64 = 1 << 16;
+
+static MAPS: LazyLock<Vec<MapSpec>> = LazyLock::new(weir_fuzz::maps);
+
+fuzz_target!(|bytes: &[u8]| {
+    let insns = weir_fuzz::insns(bytes);
+    let program = Program { name: "fuzz".into(), kind: ProgramKind::Probe, insns };
+    // Small limits: the time of one input is bounded by them.
+    let limits = Limits { explored_insns_max: 1 << 14, ..Limits::default() };
+    let Ok(verified) = weir_verifier::verify(&program, &MAPS, &limits) else { return };
+    let layout = SegmentLayout::plan(&MAPS, 1, 0).expect("small maps");
+    let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
+    let mut frame = Frame::default();
+    let outcome =
+        weir_interp::run_unverified(&program, &MAPS, &Environment { segment: &segment }, &mut frame, STEPS);
+    assert!(matches!(outcome, Ok(_) | Err(Fault::Steps { .. })), "{outcome:?}");
+    let abi = SiteAbi {
+        pid: 1,
+        tid: TidSource::Syscall,
+        lanes: LanePolicy::Shared,
+        cpus: 1,
+        bmi2: bytes.len() % 16 == 0,
+    };
+    weir_jit::compile(&verified, &abi).expect("code for every verified program");
+});

@@ -1,0 +1,28 @@
+//! Any bytes as an object file: an object that holds together, or an error.
+//!
+//! The object's own types are also the target's, so that every CO-RE relocation has candidates. What was read is
+//! written and read again, where the writer takes it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use weir_ebpf::btf::core::Target;
+use weir_ebpf::{asm, elf};
+
+fuzz_target!(|bytes: &[u8]| {
+    let btf = elf::read_btf(bytes).ok();
+    let target = btf.as_ref().map(Target::new);
+    let _ = elf::needs_target(bytes);
+    let Ok(file) = elf::read_for(bytes, target.as_ref()) else { return };
+    let text = asm::print(&file.object);
+    assert!(!text.contains('\0'), "text that no terminal shows");
+    for (index, program) in file.object.programs.iter().enumerate() {
+        for slot in 0..program.insns.len() {
+            let _ = file.source_line(index, slot);
+        }
+    }
+    if let Ok(written) = elf::write(&file) {
+        let again = elf::read(&written).expect("what weir writes, it reads");
+        assert_eq!(again.object.programs.len(), file.object.programs.len());
+    }
+});

@@ -1,0 +1,25 @@
+//! What the fuzz targets share: maps of every kind, small enough that a run is short.
+
+#![forbid(unsafe_code)]
+
+use weir_ebpf::{Insn, MapKind, MapSpec};
+
+/// A map of each kind that weir has, in the order of `MapKind::ALL`.
+pub fn maps() -> Vec<MapSpec> {
+    MapKind::ALL.into_iter().map(small).collect()
+}
+
+fn small(kind: MapKind) -> MapSpec {
+    let (key_bytes, value_bytes, max_entries) = match kind {
+        MapKind::Array | MapKind::PerCpuArray => (4, 16, 4),
+        MapKind::Hash | MapKind::PerCpuHash => (8, 16, 8),
+        MapKind::RingBuf => (0, 0, 4096),
+    };
+    MapSpec::new(kind.name(), kind, key_bytes, value_bytes, max_entries)
+}
+
+/// Bytes as instructions; what is left over at the end is dropped.
+pub fn insns(bytes: &[u8]) -> Vec<Insn> {
+    let slots = bytes.as_chunks::<8>().0;
+    slots.iter().map(|slot| Insn::from_bytes(*slot)).collect()
+}

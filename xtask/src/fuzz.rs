@@ -1,0 +1,140 @@
+//! fuzz: every reader of hostile bytes under libFuzzer, with seeds made by weir itself.
+//!
+//! In: a target, a seed, a count of inputs. Out: nothing, or the error with the input that caused it (kept in
+//! target/fuzz/artifacts). Targets are built with the coverage counters of the stable compiler, and debug assertions.
+//! What an input may take is bounded: its time, the memory of the process, and the size of one allocation.
+//!
+//! Deliberately not here: sanitizers of addresses, which need a nightly compiler.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::{process, workspace};
+
+/// One for each reader: object files, BTF, programs, assembly text, the shared segment.
+pub(crate) const TARGETS: [&str; 5] = ["elf", "btf", "bytecode", "assembly", "segment"];
+
+/// Inputs of each target in a run of the test suite.
+pub(crate) const TEST_RUNS: u64 = 3000;
+
+/// LIMIT: seconds that one input may take. The slowest reader's bound is about one.
+const INPUT_S_MAX: u64 = 10;
+/// LIMIT: memory of a whole run, with the corpus and the counters in it.
+const RUN_MIB_MAX: u64 = 768;
+/// LIMIT: one allocation.
+const ALLOCATION_MIB_MAX: u64 = 256;
+/// LIMIT: bytes of an input. Objects of one program have some 4 KiB.
+const INPUT_BYTES_MAX: u64 = 16 << 10;
+
+/// What the compiler adds so that libFuzzer sees which code an input reaches (as cargo-fuzz with `-s none` does).
+const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
+
+const MACHINE: &str = "x86_64-unknown-linux-gnu";
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Which; all if none is named
+    #[arg(value_parser = TARGETS)]
+    targets: Vec<String>,
+    /// Inputs of each
+    #[arg(long, default_value_t = 100_000)]
+    runs: u64,
+    /// Where the random numbers begin
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub(crate) fn fuzz(options: &Options) -> Result<()> {
+    let fuzzers = Fuzzers::build()?;
+    let all = TARGETS.map(str::to_owned);
+    let targets = if options.targets.is_empty() { &all[..] } else { &options.targets[..] };
+    for target in targets {
+        println!("{target}: {}", fuzzers.run(target, options.seed, options.runs)?);
+    }
+    Ok(())
+}
+
+/// The built targets.
+#[derive(Debug)]
+pub(crate) struct Fuzzers {
+    programs: PathBuf,
+    corpus: PathBuf,
+    artifacts: PathBuf,
+}
+
+impl Fuzzers {
+    /// Builds the targets, and writes seeds where there are none.
+    pub(crate) fn build() -> Result<Fuzzers> {
+        let folder = workspace::target_folder("fuzz")?;
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--release", "--target", MACHINE, "--target-dir"]).arg(&folder);
+        build.current_dir(workspace::root().join("fuzz")).env("RUSTFLAGS", COVERAGE);
+        process::run(&mut build).context("building the fuzz targets")?;
+        let fuzzers = Fuzzers {
+            programs: folder.join(MACHINE).join("release"),
+            corpus: folder.join("corpus"),
+            artifacts: folder.join("artifacts"),
+        };
+        fuzzers.write_seeds()?;
+        Ok(fuzzers)
+    }
+
+    /// Runs `runs` inputs; what libFuzzer says at the end.
+    pub(crate) fn run(&self, target: &str, seed: u64, runs: u64) -> Result<String> {
+        let (corpus, artifacts) = (self.corpus.join(target), self.artifacts.join(target));
+        for folder in [&corpus, &artifacts] {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        let mut command = Command::new(self.programs.join(target));
+        command.arg(&corpus);
+        for (name, value) in [
+            ("seed", seed),
+            ("runs", runs),
+            ("timeout", INPUT_S_MAX),
+            ("rss_limit_mb", RUN_MIB_MAX),
+            ("malloc_limit_mb", ALLOCATION_MIB_MAX),
+            ("max_len", INPUT_BYTES_MAX),
+            ("verbosity", 0),
+            ("print_final_stats", 1),
+        ] {
+            command.arg(format!("-{name}={value}"));
+        }
+        command.arg(format!("-artifact_prefix={}/", artifacts.display()));
+        // Even 10⁷ inputs of the slowest target are done within a day.
+        let output = process::output_within(&mut command, Duration::from_secs(24 * 3600));
+        let output = output.with_context(|| format!("fuzz target {target}, seed {seed}"))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let figure = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let (Some(done), Some(mib)) =
+            (figure("stat::number_of_executed_units:"), figure("stat::peak_rss_mb:"))
+        else {
+            bail!("fuzz target {target} ended without its figures: {text}");
+        };
+        if done.parse::<u64>().is_ok_and(|done| done < runs) {
+            bail!("fuzz target {target} stopped after {done} of {runs} inputs: {text}");
+        }
+        Ok(format!("{done} inputs, at most {mib} MiB"))
+    }
+
+    /// Seeds of weir's own making, and of the objects that tests had clang make before.
+    fn write_seeds(&self) -> Result<()> {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["run", "--quiet", "--package", "weir-ebpf", "--example", "fuzz_seeds", "--"]);
+        command.arg(&self.corpus).args(objects(&workspace::target_folder("bpf-corpus/objects")?));
+        process::run(command.current_dir(workspace::root())).context("writing seeds")
+    }
+}
+
+fn objects(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().map(|entry| entry.path()));
+    let mut found: Vec<PathBuf> = entries.into_iter().flatten().collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "o"));
+    found.sort();
+    found
+}
