@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What stands in the target.
-const IMAGE_SOURCES: &[&str] = &["map.c", "hash.c", "ring.c", "environment.c", "read.c", "island.c"];
+const IMAGE_SOURCES: &[&str] =
+    &["map.c", "hash.c", "queue.c", "stack.c", "ring.c", "environment.c", "read.c", "island.c"];
 /// What only the controller needs.
 const CONTROLLER_SOURCES: &[&str] = &["inspect.c"];
-const HEADERS: &[&str] = &["weir.h", "hash.h"];
+const HEADERS: &[&str] = &["weir.h", "hash.h", "slots.h"];
 
 /// No libc, no vector registers, no code that needs a relocation, a stack canary or unwinding.
 const FLAGS: &[&str] = &[

@@ -126,11 +126,12 @@ impl std::error::Error for RunError {
 pub struct Run {
     /// The lower half of r0: the kernel gives no more. What is wider goes through a map.
     pub r0: u32,
-    /// The first value of each map.
+    /// The first value of each array; nothing of other maps.
     pub values: Vec<Vec<u8>>,
 }
 
-/// Runs the object's first program once, in the kernel. Its maps are arrays whose first values are `values` before.
+/// Runs the object's first program once, in the kernel. Those of its maps that are arrays have the first values `values`
+/// before; others are empty.
 pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
     let loaded = load_filter(object).map_err(RunError::Load)?;
     for (map, value) in loaded.maps.iter().zip(values) {
@@ -140,6 +141,10 @@ pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
     let ran = loaded.repeat(0, 1).map_err(|source| RunError::Run { what: "BPF_PROG_TEST_RUN", source })?;
     let mut after = Vec::with_capacity(loaded.maps.len());
     for (map, spec) in loaded.maps.iter().zip(&object.maps) {
+        if !spec.kind.is_array() {
+            after.push(Vec::new());
+            continue;
+        }
         let mut value = vec![0; spec.value_bytes as usize];
         first_element(BPF_MAP_LOOKUP_ELEM, map, &mut value)
             .map_err(|source| RunError::Run { what: "BPF_MAP_LOOKUP_ELEM", source })?;

@@ -90,7 +90,8 @@ impl KernelMap {
         kernel::element(22, &self.fd, 0, 0, 0)
     }
 
-    /// One call of a helper from inside a program: r0 (of a look-up: 0, or -ENOENT for null), and the value found.
+    /// One call of a helper from inside a program: r0 (of a look-up: 0, or -ENOENT for null), and the value found. Of
+    /// a pop or peek, what the memory holds afterwards that held `value`.
     ///
     /// # Panics
     /// If the program does not load or run: that is a bug of this file.
@@ -112,7 +113,13 @@ impl KernelMap {
         array(Command::Lookup);
         let result = i64::from_le_bytes(arguments[8..16].try_into().expect("8 bytes"));
         let value = &arguments[value_at..value_at + self.spec.value_bytes as usize];
-        (result, (returns_value(id) && result == 0).then(|| value.to_vec()))
+        let has_value = match id {
+            helper::MAP_LOOKUP_ELEM => result == 0,
+            // What they leave where there is nothing is an answer, too.
+            helper::MAP_POP_ELEM | helper::MAP_PEEK_ELEM => true,
+            _ => false,
+        };
+        (result, has_value.then(|| value.to_vec()))
     }
 
     /// Bytes of the array before the key, before the value, and in all.
@@ -143,6 +150,12 @@ impl KernelMap {
             }
             helper::MAP_UPDATE_ELEM => {
                 format!("{key}{}r4 = *(u64 *)(r6 + 0)\ncall {name}\n", value(3)) + STORE_RESULT
+            }
+            helper::MAP_PUSH_ELEM => {
+                format!("{}r3 = *(u64 *)(r6 + 0)\ncall {name}\n", value(2)) + STORE_RESULT
+            }
+            helper::MAP_POP_ELEM | helper::MAP_PEEK_ELEM => {
+                format!("{}call {name}\n", value(2)) + STORE_RESULT
             }
             _ => format!("{key}call {name}\n") + STORE_RESULT,
         };
@@ -180,10 +193,6 @@ impl KernelMap {
 }
 
 const STORE_RESULT: &str = "*(u64 *)(r6 + 8) = r0\nr0 = 0\nexit\n";
-
-fn returns_value(id: HelperId) -> bool {
-    id == helper::MAP_LOOKUP_ELEM
-}
 
 /// Copies a value of `bytes` bytes from r0 into the array.
 fn copy(bytes: u32, to: usize) -> String {

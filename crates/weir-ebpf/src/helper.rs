@@ -12,6 +12,9 @@ pub const KTIME_GET_NS: HelperId = 5;
 pub const GET_SMP_PROCESSOR_ID: HelperId = 8;
 pub const GET_CURRENT_PID_TGID: HelperId = 14;
 pub const GET_CURRENT_COMM: HelperId = 16;
+pub const MAP_PUSH_ELEM: HelperId = 87;
+pub const MAP_POP_ELEM: HelperId = 88;
+pub const MAP_PEEK_ELEM: HelperId = 89;
 pub const PROBE_READ_USER: HelperId = 112;
 pub const PROBE_READ_USER_STR: HelperId = 114;
 pub const RINGBUF_OUTPUT: HelperId = 130;
@@ -25,14 +28,18 @@ pub const GET_ATTACH_COOKIE: HelperId = 174;
 pub enum Arg {
     /// Any initialised scalar (pointers are refused: they would leak).
     Scalar,
-    /// A map from `LD_IMM64`, of any kind but a ring.
+    /// A map from `LD_IMM64`, of a kind that has keys.
     Map,
     /// A map from `LD_IMM64` that is a ring.
     RingMap,
+    /// A map from `LD_IMM64` that is a queue or a stack.
+    QueueMap,
     /// Readable memory of the map's key size.
     MapKey,
     /// Readable memory of the map's value size.
     MapValue,
+    /// Writable memory of the map's value size; it need not be initialised, and is afterwards, whatever the answer.
+    MapValueOut,
     /// Readable, initialised memory whose size is the next argument.
     MemRead,
     /// Writable memory whose size is the next argument; it need not be initialised.
@@ -88,6 +95,9 @@ pub const HELPERS: &[HelperProto] = &[
     row(GET_SMP_PROCESSOR_ID, "get_smp_processor_id", &[],                                                  Ret::Scalar),
     row(GET_CURRENT_PID_TGID, "get_current_pid_tgid", &[],                                                  Ret::Scalar),
     row(GET_CURRENT_COMM,     "get_current_comm",     &[Arg::MemWrite, Arg::Size],                          Ret::Status),
+    row(MAP_PUSH_ELEM,        "map_push_elem",        &[Arg::QueueMap, Arg::MapValue, Arg::Scalar],         Ret::Status),
+    row(MAP_POP_ELEM,         "map_pop_elem",         &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
+    row(MAP_PEEK_ELEM,        "map_peek_elem",        &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
     row(PROBE_READ_USER,      "probe_read_user",      &[Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar],       Ret::Status),
     row(PROBE_READ_USER_STR,  "probe_read_user_str",  &[Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar],       Ret::Scalar),
     row(RINGBUF_OUTPUT,       "ringbuf_output",       &[Arg::RingMap, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Status),

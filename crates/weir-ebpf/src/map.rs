@@ -8,6 +8,8 @@ pub enum MapKind {
     Array = 2,
     PerCpuHash = 5,
     PerCpuArray = 6,
+    Queue = 22,
+    Stack = 23,
     RingBuf = 27,
 }
 
@@ -19,6 +21,8 @@ impl MapKind {
             MapKind::Array => "array",
             MapKind::PerCpuHash => "percpu_hash",
             MapKind::PerCpuArray => "percpu_array",
+            MapKind::Queue => "queue",
+            MapKind::Stack => "stack",
             MapKind::RingBuf => "ringbuf",
         }
     }
@@ -27,11 +31,23 @@ impl MapKind {
         MapKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub const ALL: [MapKind; 5] =
-        [MapKind::Hash, MapKind::Array, MapKind::PerCpuHash, MapKind::PerCpuArray, MapKind::RingBuf];
+    pub const ALL: [MapKind; 7] = [
+        MapKind::Hash,
+        MapKind::Array,
+        MapKind::PerCpuHash,
+        MapKind::PerCpuArray,
+        MapKind::Queue,
+        MapKind::Stack,
+        MapKind::RingBuf,
+    ];
 
     pub fn is_per_cpu(self) -> bool {
         matches!(self, MapKind::PerCpuHash | MapKind::PerCpuArray)
+    }
+
+    /// Elements are pushed, popped and peeked at; they have no key.
+    pub fn is_queue(self) -> bool {
+        matches!(self, MapKind::Queue | MapKind::Stack)
     }
 
     pub fn is_array(self) -> bool {
@@ -44,7 +60,7 @@ impl MapKind {
 pub struct MapSpec {
     pub name: String,
     pub kind: MapKind,
-    /// Bytes of a key; 4 for arrays, 0 for rings.
+    /// Bytes of a key; 4 for arrays, 0 for rings, queues and stacks.
     pub key_bytes: u32,
     /// Bytes of a value (of one CPU's value for per-CPU kinds); 0 for rings.
     pub value_bytes: u32,
@@ -125,7 +141,7 @@ pub fn taken(kind: MapKind) -> u32 {
     match kind {
         MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOC | ZERO_SEED | ACCESS,
         MapKind::Array => MMAPABLE | ACCESS,
-        MapKind::PerCpuArray => ACCESS,
+        MapKind::PerCpuArray | MapKind::Queue | MapKind::Stack => ACCESS,
         MapKind::RingBuf => 0,
     }
 }

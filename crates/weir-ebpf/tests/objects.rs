@@ -31,6 +31,8 @@ const RUNS: &[(&str, &str, [u64; 3], u64)] = &[
     ("histogram",      "latency", [1 << 30, 0, 0], 26),
     ("legacy_map",     "count",   [77, 0, 0],     77),
     ("percpu",         "alloc",   [100, 0, 0],    36),
+    ("queue",          "fifo",    [0, 0, 0],      0xf3e4_3cbf),
+    ("queue",          "lifo",    [0, 0, 0],      0xc373_d801),
     ("ring_output",    "write",   [1, 2, 3],      24),
     ("ring_record",    "alloc",   [15, 0, 0],     0),
     ("ring_record",    "alloc",   [16, 0, 0],     40),
@@ -180,6 +182,8 @@ fn maps_are_as_their_definitions_say() {
     check("string_key.opened", (MapKind::Hash, 32, 8, 128));
     check("ring_record.events", (MapKind::RingBuf, 0, 0, 65536));
     check("histogram.hists", (MapKind::Array, 4, 108, 1));
+    check("queue.jobs", (MapKind::Queue, 0, 8, 3));
+    check("queue.frames", (MapKind::Stack, 0, 16, 3));
     check("legacy_map.counts", (MapKind::Hash, 8, 8, 16));
 }
 

@@ -111,7 +111,7 @@ impl Context<'_> {
         for (number, arg) in proto.args.iter().enumerate() {
             let bytes = match (arg, map) {
                 // What a helper only writes must be kept all the same if it is read later: not our business here.
-                (Arg::MemWrite, _) => continue,
+                (Arg::MemWrite | Arg::MapValueOut, _) => continue,
                 (Arg::MapKey, Some(map)) => Some(map.key_bytes),
                 (Arg::MapValue, Some(map)) => Some(map.value_bytes),
                 (Arg::MemRead, _) => state.get(number + 2).and_then(|size| match size {

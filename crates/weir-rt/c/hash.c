@@ -68,8 +68,7 @@ restart:
     return GAVE_UP;
 }
 
-/* Takes a node from a free list, or one never used of `fresh`. 0: none left. */
-static struct node *take(const struct weir_map *map, u64 *list, u64 *fresh, u64 first, u64 nodes)
+struct node *weir_node_take(const struct weir_map *map, u64 *list, u64 *fresh, u64 first, u64 nodes)
 {
     for (u32 tries = 0; tries < STEPS_MAX; tries++) {
         u64 head = load(list);
@@ -95,13 +94,13 @@ static struct node *take(const struct weir_map *map, u64 *list, u64 *fresh, u64 
 static struct node *take_free(const struct weir_map *map)
 {
     struct weir_control *control = control_of(map);
-    return take(map, &control->free_or_producer, &control->fresh, 0, map->max_entries);
+    return weir_node_take(map, &control->free_or_producer, &control->fresh, 0, map->max_entries);
 }
 static struct node *take_spare(const struct weir_map *map)
 {
     struct weir_control *control = control_of(map);
     u64 spares = map->node_count - map->max_entries;
-    return take(map, &control->spare_or_consumer, &control->fresh_spare, map->max_entries, spares);
+    return weir_node_take(map, &control->spare_or_consumer, &control->fresh_spare, map->max_entries, spares);
 }
 
 void weir_hash_release(const struct weir_map *map, struct node *node, u64 word)

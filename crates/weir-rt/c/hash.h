@@ -1,5 +1,5 @@
 /*
- * Nodes and links of hash maps, shared by hash.c (everywhere) and inspect.c (the controller alone).
+ * Nodes and links: of hash maps (hash.c, inspect.c), and of the pools that queue.c and stack.c take their nodes from.
  *
  * A link word is {version:37, replaced:1, deleted:1, index + 1:25}. Bucket heads, free lists and each node's `next`
  * are links. Every change of a link raises its version, also across a node's lives, so an unchanged link word means
@@ -100,6 +100,8 @@ s64 weir_hash_find(const struct weir_map *map, const u8 *key, struct found *at);
  * `value` was read from it. */
 int weir_hash_delete_found(const struct weir_map *map, const u8 *key, struct found *at, const u64 *value);
 
+/* Takes a node from a free list, or one never used of `fresh`, which are `nodes` beginning with `first`. 0: none left. */
+struct node *weir_node_take(const struct weir_map *map, u64 *list, u64 *fresh, u64 first, u64 nodes);
 /* Gives an unlinked node back to the list it belongs to, as `word`, its last link, says. */
 void weir_hash_release(const struct weir_map *map, struct node *node, u64 word);
 

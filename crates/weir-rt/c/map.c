@@ -1,5 +1,5 @@
 /*
- * The three map helpers: arrays here, hashes in hash.c. Flags and errors are the kernel's (kernel/bpf/arraymap.c,
+ * The map helpers: arrays here, the other kinds in files of their own. Flags and errors are the kernel's (kernel/bpf/arraymap.c,
  * hashtab.c as documented by bpf(2) and bpf-helpers(7)).
  *
  * A lookup in a per-CPU map answers the address in lane 0; the engine adds its lane. An update of a per-CPU map
@@ -8,6 +8,8 @@
 #include "weir.h"
 
 INLINE int is_hash(const struct weir_map *map) { return map->kind == KIND_HASH || map->kind == KIND_PERCPU_HASH; }
+
+INLINE int is_array(const struct weir_map *map) { return map->kind == KIND_ARRAY || map->kind == KIND_PERCPU_ARRAY; }
 
 INLINE u32 index_of(const void *key) { return *(const u32_any *)key; }
 
@@ -29,7 +31,7 @@ u64 weir_map_lookup_elem(const struct weir_map *map, const void *key)
 {
     if (is_hash(map))
         return weir_hash_lookup(map, key);
-    if (map->kind == KIND_RINGBUF)
+    if (!is_array(map))
         return 0;
     u32 index = index_of(key);
     return index < map->max_entries ? map->data + (u64)index * map->elem_stride : 0;
@@ -39,7 +41,7 @@ s64 weir_map_update_elem(const struct weir_map *map, const void *key, const void
 {
     if (is_hash(map))
         return weir_hash_update(map, key, value, flags);
-    if (map->kind == KIND_RINGBUF)
+    if (!is_array(map))
         return -EINVAL;
     return array_update(map, index_of(key), value, flags);
 }
@@ -47,4 +49,40 @@ s64 weir_map_update_elem(const struct weir_map *map, const void *key, const void
 s64 weir_map_delete_elem(const struct weir_map *map, const void *key)
 {
     return is_hash(map) ? weir_hash_delete(map, key) : -EINVAL;
+}
+
+s64 weir_map_push_elem(const struct weir_map *map, const void *value, u64 flags)
+{
+    switch (map->kind) {
+    case KIND_QUEUE:
+        return weir_queue_push(map, value, flags);
+    case KIND_STACK:
+        return weir_stack_push(map, value, flags);
+    default:
+        return -EINVAL;
+    }
+}
+
+s64 weir_map_pop_elem(const struct weir_map *map, void *value)
+{
+    switch (map->kind) {
+    case KIND_QUEUE:
+        return weir_queue_pop(map, value);
+    case KIND_STACK:
+        return weir_stack_pop(map, value);
+    default:
+        return -EINVAL;
+    }
+}
+
+s64 weir_map_peek_elem(const struct weir_map *map, void *value)
+{
+    switch (map->kind) {
+    case KIND_QUEUE:
+        return weir_queue_peek(map, value);
+    case KIND_STACK:
+        return weir_stack_peek(map, value);
+    default:
+        return -EINVAL;
+    }
 }

@@ -26,7 +26,8 @@ typedef u64 __attribute__((may_alias)) u64_word;
 #define INLINE static inline __attribute__((always_inline))
 
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
-enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6, KIND_RINGBUF = 27 };
+enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6, KIND_QUEUE = 22, KIND_STACK = 23,
+       KIND_RINGBUF = 27 };
 
 /* Update flags (linux/bpf.h). */
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
@@ -46,11 +47,11 @@ struct weir_map {
     u64 lane_stride;  /* bytes from a value in one lane to the same value in the next */
     u64 control;      /* address of struct weir_control */
     u64 data;         /* address of the first value (lane 0), or of a ring's data */
-    u64 buckets;      /* hash: address of the bucket heads */
-    u64 nodes;        /* hash: address of the first node */
+    u64 buckets;      /* hash: address of the bucket heads; queue, stack: of the slots */
+    u64 nodes;        /* hash, queue, stack: address of the first node */
     u32 bucket_mask;  /* hash: buckets - 1 */
-    u32 node_stride;  /* hash: bytes from one node to the next, a multiple of 16 */
-    u32 node_count;   /* hash: max_entries + spare nodes */
+    u32 node_stride;  /* bytes from one node to the next, a multiple of 16 */
+    u32 node_count;   /* max_entries + spare nodes */
     u32 key_stride;   /* hash: key_bytes rounded up to 8 */
     u64 seed;         /* hash: of the hash function; ring: of the words that mark free space (even) */
     u64 reserved[5];
@@ -62,14 +63,17 @@ _Static_assert(__builtin_offsetof(struct weir_map, seed) == 80, "src/abi.rs");
 
 /* The first 256 bytes of a map's area. Written by everybody. */
 struct weir_control {
-    u64 free_or_producer;  /* 0: hash: list of free nodes; ring: bytes ever reserved */
+    u64 free_or_producer;  /* 0: hash, queue, stack: list of free nodes; ring: bytes ever reserved */
     u64 pad0[7];
-    u64 spare_or_consumer; /* 64: hash: list of spare nodes; ring: bytes ever consumed */
-    u64 pad1[7];
-    u64 fresh;             /* 128: hash: nodes below this were taken at least once */
+    u64 spare_or_consumer; /* 64: hash: list of spare nodes; ring: bytes ever consumed; queue: position of its head;
+                            * stack: link to its top */
+    u64 top_place;         /* 72: stack: where its top is, and how many elements */
+    u64 pad1[6];
+    u64 fresh;             /* 128: hash, queue, stack: nodes below this were taken at least once */
     u64 fresh_spare;       /* 136: the same for spare nodes */
-    u64 pad2[6];
-    u64 full;              /* 192: updates refused with E2BIG */
+    u64 tail;              /* 144: queue: position of its tail */
+    u64 pad2[5];
+    u64 full;              /* 192: updates and pushes refused with E2BIG */
     u64 contended;         /* 200: operations given up after their budget of steps */
     u64 dropped;           /* 208: ring records refused because the ring was full */
     u64 corrupt;           /* 216: impossible values seen in shared memory */
@@ -78,6 +82,7 @@ struct weir_control {
 _Static_assert(sizeof(struct weir_control) == 256, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_control, spare_or_consumer) == 64, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, fresh) == 128, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_control, tail) == 144, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, full) == 192, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, corrupt) == 216, "src/abi.rs");
 
@@ -103,6 +108,9 @@ enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS
 u64 weir_map_lookup_elem(const struct weir_map *map, const void *key);
 s64 weir_map_update_elem(const struct weir_map *map, const void *key, const void *value, u64 flags);
 s64 weir_map_delete_elem(const struct weir_map *map, const void *key);
+s64 weir_map_push_elem(const struct weir_map *map, const void *value, u64 flags);
+s64 weir_map_pop_elem(const struct weir_map *map, void *value);
+s64 weir_map_peek_elem(const struct weir_map *map, void *value);
 u64 weir_ktime_get_ns(void);
 u64 weir_get_smp_processor_id(void);
 u64 weir_get_current_pid_tgid(void);
@@ -118,6 +126,12 @@ u64 weir_ringbuf_discard(void *record, u64 flags);
 u64 weir_hash_lookup(const struct weir_map *map, const void *key);
 s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags);
 s64 weir_hash_delete(const struct weir_map *map, const void *key);
+s64 weir_queue_push(const struct weir_map *map, const u8 *value, u64 flags);
+s64 weir_queue_pop(const struct weir_map *map, u8 *value);
+s64 weir_queue_peek(const struct weir_map *map, u8 *value);
+s64 weir_stack_push(const struct weir_map *map, const u8 *value, u64 flags);
+s64 weir_stack_pop(const struct weir_map *map, u8 *value);
+s64 weir_stack_peek(const struct weir_map *map, u8 *value);
 
 /* ---- atomics ---- */
 INLINE u64 load(const void *at) { return __atomic_load_n((const u64_word *)at, __ATOMIC_ACQUIRE); }
@@ -129,6 +143,16 @@ INLINE void read_fence(void) { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
 INLINE int cas(void *at, u64 expected, u64 desired)
 {
     return __atomic_compare_exchange_n((u64_word *)at, &expected, desired, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+/* Two words at a multiple of 16, as one. */
+INLINE int cas_pair(void *at, u64 low, u64 high, u64 new_low, u64 new_high)
+{
+    u8 done;
+    __asm__ volatile("lock cmpxchg16b %1"
+                     : "=@ccz"(done), "+m"(*(u8(*)[16])at), "+a"(low), "+d"(high)
+                     : "b"(new_low), "c"(new_high)
+                     : "memory");
+    return done;
 }
 INLINE void count_at(u64 address) { __atomic_fetch_add((u64_word *)address, 1, __ATOMIC_RELAXED); }
 INLINE void count(u32 which)
@@ -157,6 +181,24 @@ INLINE void copy_in(u64 to, const u8 *from, u32 bytes)
 {
     for (u32 n = 0; n < words(bytes); n++)
         store_relaxed((void *)(to + 8ul * n), word_of(from, bytes, n));
+}
+/* The reverse: words that others may write at the same time, to memory of the program's at any alignment. */
+INLINE void copy_to(u8 *to, u64 from, u32 bytes)
+{
+    for (u32 n = 0; n < words(bytes); n++) {
+        u64 word = load_relaxed((void *)(from + 8ul * n));
+        if (n * 8 + 8 <= bytes) {
+            *(u64_any *)(to + n * 8) = word;
+            continue;
+        }
+        for (u32 i = n * 8; i < bytes; i++, word >>= 8)
+            *(volatile u8 *)(to + i) = (u8)word;
+    }
+}
+INLINE void zero_bytes(u8 *to, u32 bytes)
+{
+    for (u32 i = 0; i < bytes; i++)
+        *(volatile u8 *)(to + i) = 0;
 }
 INLINE void zero_words(u64 to, u32 bytes)
 {

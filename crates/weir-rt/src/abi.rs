@@ -109,8 +109,10 @@ pub const CONTROL_BYTES: u64 = 256;
 pub mod control {
     pub const FREE_OR_PRODUCER: u64 = 0;
     pub const SPARE_OR_CONSUMER: u64 = 64;
+    pub const TOP_PLACE: u64 = 72;
     pub const FRESH: u64 = 128;
     pub const FRESH_SPARE: u64 = 136;
+    pub const TAIL: u64 = 144;
     pub const FULL: u64 = 192;
     pub const CONTENDED: u64 = 200;
     pub const DROPPED: u64 = 208;
@@ -121,6 +123,16 @@ pub mod control {
 pub const NODE_HEADER_BYTES: u32 = 24;
 /// Byte offset of a value of at most 8 bytes in its node.
 pub const NODE_SMALL_VALUE: u64 = 8;
+
+/// Bytes before the value in a node of a queue or stack: its link.
+pub const ELEMENT_HEADER_BYTES: u32 = 8;
+
+/// Bits of a link, and of a slot's or position's word in a queue: node index + 1 or slot, full, lap.
+pub mod link {
+    pub const INDEX: u64 = (1 << 25) - 1;
+    pub const FULL: u64 = 1 << 25;
+    pub const LAP: u64 = 1 << 26;
+}
 
 /// Bits of a ring record's header.
 pub mod record {

@@ -8,8 +8,8 @@ pub const KEY_BYTES_MAX: u32 = 8192;
 pub const VALUE_BYTES_MAX: u32 = 1 << 20;
 /// Entries of a map that is not a ring. A hash's links hold 25 bits of index.
 pub const ENTRIES_MAX: u32 = 1 << 24;
-/// Nodes beyond `max_entries` that replacements of large values pass through: so many replacements may be under
-/// way at once.
+/// Nodes beyond `max_entries` that replacements of large values, and pushes and pops of queues and stacks, pass
+/// through: so many may be under way at once.
 pub const SPARE_NODES: u32 = 64;
 /// Bytes of a ring's data: a power of two between these.
 pub const RING_BYTES_MIN: u32 = 4096;

@@ -265,6 +265,11 @@ impl<'a> Space<'a> {
                 linked::map_update(map, key, value, *flags) as u64
             }
             (helper::MAP_DELETE_ELEM, [Map(map), Bytes(key)]) => linked::map_delete(map, key) as u64,
+            (helper::MAP_PUSH_ELEM, [Map(map), Bytes(value), Number(flags)]) => {
+                linked::map_push(map, value, *flags) as u64
+            }
+            (helper::MAP_POP_ELEM, [Map(map), Buffer(_, value)]) => linked::map_pop(map, value) as u64,
+            (helper::MAP_PEEK_ELEM, [Map(map), Buffer(_, value)]) => linked::map_peek(map, value) as u64,
             (helper::KTIME_GET_NS, _) => linked::ktime_get_ns(),
             (helper::GET_SMP_PROCESSOR_ID, _) => linked::smp_processor_id(),
             (helper::GET_CURRENT_PID_TGID, _) => linked::current_pid_tgid(),
@@ -324,8 +329,13 @@ impl<'a> Space<'a> {
             }
             Arg::SizeOrZero | Arg::ConstSize => Value::Number(value),
             Arg::Map => {
-                let map = self.map_of(value).filter(|map| map.kind != MapKind::RingBuf as u32);
+                let map = self.map_of(value).filter(|map| map.key_bytes != 0);
                 Value::Map(map.ok_or_else(|| wrong("a map with keys"))?)
+            }
+            Arg::QueueMap => {
+                let kinds = [MapKind::Queue as u32, MapKind::Stack as u32];
+                let map = self.map_of(value).filter(|map| kinds.contains(&map.kind));
+                Value::Map(map.ok_or_else(|| wrong("a queue or stack"))?)
             }
             Arg::RingMap => {
                 let map = self.map_of(value).filter(|map| map.kind == MapKind::RingBuf as u32);
@@ -334,13 +344,8 @@ impl<'a> Space<'a> {
             Arg::MapKey => Value::Bytes(self.read_bytes(value, map_before().key_bytes.into())?),
             Arg::MapValue => Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?),
             Arg::MemRead => Value::Bytes(self.read_bytes(value, registers[number + 1])?),
-            Arg::MemWrite => {
-                let bytes = registers[number + 1];
-                if bytes != 0 {
-                    self.locate(value, bytes, true)?;
-                }
-                Value::Buffer(value, self.read_bytes(value, bytes)?)
-            }
+            Arg::MapValueOut => self.buffer(value, map_before().value_bytes.into())?,
+            Arg::MemWrite => self.buffer(value, registers[number + 1])?,
             Arg::RingRecord => {
                 let record = self.records.iter().find(|record| record.address == value);
                 Value::Record(*record.ok_or_else(|| wrong("a reserved record"))?)
@@ -352,6 +357,14 @@ impl<'a> Space<'a> {
                 Value::Number(value)
             }
         })
+    }
+
+    /// Memory that a helper may write to, with what it holds now.
+    fn buffer(&self, address: u64, bytes: u64) -> Result<Value<'a>, Violation> {
+        if bytes != 0 {
+            self.locate(address, bytes, true)?;
+        }
+        Ok(Value::Buffer(address, self.read_bytes(address, bytes)?))
     }
 
     fn map_of(&self, handle: u64) -> Option<&'a Descriptor> {
@@ -435,7 +448,8 @@ impl<'a> Space<'a> {
     fn locate_value(&self, address: u64, bytes: u64) -> Option<u64> {
         self.segment.layout().maps.iter().find_map(|map| {
             let elements = match map.spec.kind {
-                MapKind::RingBuf => return None,
+                // A program never sees where a queue's elements are.
+                MapKind::RingBuf | MapKind::Queue | MapKind::Stack => return None,
                 MapKind::Array | MapKind::PerCpuArray => map.spec.max_entries,
                 MapKind::Hash | MapKind::PerCpuHash => map.node_count,
             };

@@ -12,6 +12,7 @@ mod layout;
 mod mapping;
 
 mod counters;
+mod elements;
 mod journal;
 mod map_view;
 mod ring;

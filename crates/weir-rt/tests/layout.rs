@@ -16,12 +16,14 @@ fn refused(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) ->
 
 #[test]
 fn refuses_what_is_out_of_bounds() {
-    use MapKind::{Array, Hash, PerCpuHash, RingBuf};
+    use MapKind::{Array, Hash, PerCpuHash, Queue, RingBuf, Stack};
     assert_eq!(refused(Array, 8, 8, 1), "map m: the key size is 8; it must be 4");
     assert_eq!(refused(Array, 4, 0, 1), "map m: the value size is 0; it must be 1 to 1048576");
     assert_eq!(refused(Hash, 0, 8, 1), format!("map m: the key size is 0; it must be 1 to {KEY_BYTES_MAX}"));
     assert!(refused(Hash, KEY_BYTES_MAX + 1, 8, 1).starts_with("map m: the key size is"));
     assert_eq!(refused(Hash, 8, 8, 0), "map m: max_entries is 0; it must be 1 to 16777216");
+    assert_eq!(refused(Queue, 4, 8, 1), "map m: the key size is 4; it must be 0");
+    assert_eq!(refused(Stack, 0, 0, 1), "map m: the value size is 0; it must be 1 to 1048576");
     assert_eq!(refused(RingBuf, 0, 0, 12288), "map m: the size is 12288; it must be a power of two");
     assert_eq!(refused(RingBuf, 0, 0, 2048), "map m: the size is 2048; it must be 4096 to 1073741824");
     assert_eq!(refused(RingBuf, 4, 0, 4096), "map m: the key size is 4; it must be 0");
@@ -48,6 +50,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
         .flat_map(|kind| {
             [(4, 1, 1), (4, 9, 1000), (4, 528, 33)].map(|(key, value, entries)| match kind {
                 MapKind::RingBuf => spec(kind, 0, 0, 8192),
+                MapKind::Queue | MapKind::Stack => spec(kind, 0, value, entries),
                 _ => spec(kind, key, value, entries),
             })
         })
@@ -59,6 +62,12 @@ fn areas_follow_one_another_and_hold_their_parts() {
         end = map.offset + map.bytes;
         let value_end = match map.spec.kind {
             MapKind::RingBuf => map.data_offset + 8192,
+            MapKind::Queue | MapKind::Stack => {
+                assert_eq!(map.buckets, map.spec.max_entries);
+                assert!(map.buckets_offset + u64::from(map.buckets) * 8 <= map.nodes_offset);
+                assert!(map.node_stride % 16 == 0 && map.node_stride >= map.spec.value_bytes + 8);
+                map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride)
+            }
             MapKind::Hash => {
                 assert!(map.buckets.is_power_of_two() && map.buckets >= map.spec.max_entries);
                 assert!(map.buckets_offset + u64::from(map.buckets) * 8 <= map.nodes_offset);

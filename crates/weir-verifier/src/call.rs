@@ -110,7 +110,7 @@ impl<'a> Walk<'a> {
             Arg::Scalar => self.number(path, register).map(drop),
             Arg::Context if value == Value::Context => Ok(()),
             Arg::Context => refuse(format!("the context is needed, not {}", self.describe(value))),
-            Arg::Map | Arg::RingMap => {
+            Arg::Map | Arg::RingMap | Arg::QueueMap => {
                 let Value::Map(index) = value else {
                     return refuse(format!("a map is needed, not {}", self.describe(value)));
                 };
@@ -127,6 +127,12 @@ impl<'a> Walk<'a> {
             Arg::MapValue => {
                 let map = self.map_of(found)?;
                 self.helper_reads(path, value, map.value_bytes.into())
+            }
+            Arg::MapValueOut => {
+                let bytes = i64::from(self.map_of(found)?.value_bytes);
+                // As for memory with a size: the state changes when all arguments are checked.
+                found.writes = Some((value, bytes, bytes));
+                self.helper_writes(&mut path.clone(), value, bytes, bytes)
             }
             Arg::MemRead | Arg::MemWrite => {
                 found.memory = Some((value, arg));
@@ -251,11 +257,16 @@ impl<'a> Walk<'a> {
 }
 
 /// Helpers that change which elements a map has, or their values.
-const WRITERS: [HelperId; 2] = [helper::MAP_UPDATE_ELEM, helper::MAP_DELETE_ELEM];
+const WRITERS: [HelperId; 4] =
+    [helper::MAP_UPDATE_ELEM, helper::MAP_DELETE_ELEM, helper::MAP_PUSH_ELEM, helper::MAP_POP_ELEM];
 
 fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refusal> {
-    let ring = map.kind == MapKind::RingBuf;
-    if ring != (arg == Arg::RingMap) {
+    let wanted = match map.kind {
+        MapKind::RingBuf => Arg::RingMap,
+        MapKind::Queue | MapKind::Stack => Arg::QueueMap,
+        MapKind::Hash | MapKind::Array | MapKind::PerCpuHash | MapKind::PerCpuArray => Arg::Map,
+    };
+    if arg != wanted {
         return refuse(format!(
             "{} is a map of kind {}, which the helper does not take",
             map.name,

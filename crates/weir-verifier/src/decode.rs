@@ -210,9 +210,12 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
         MapKind::Array | MapKind::PerCpuArray if *key_bytes != 4 => {
             return bad(format!("the key of an array is 4 bytes, not {key_bytes}"));
         }
+        MapKind::Queue | MapKind::Stack if *key_bytes != 0 => {
+            return bad(format!("a {} has no key, not one of {key_bytes} bytes", kind.name()));
+        }
         _ => {}
     }
-    if *key_bytes == 0 || *key_bytes > KEY_BYTES_MAX {
+    if (*key_bytes == 0 && !kind.is_queue()) || *key_bytes > KEY_BYTES_MAX {
         return bad(format!("a key of {key_bytes} bytes; the limits are 1 and {KEY_BYTES_MAX}"));
     }
     if *value_bytes == 0 || *value_bytes > VALUE_BYTES_MAX {

@@ -10,6 +10,8 @@ map @percpu percpu_hash key 8 value 8 entries 64
 map @lanes percpu_array key 4 value 512 entries 2
 map @ring ringbuf key 0 value 0 entries 4096
 map @one array key 4 value 16 entries 1
+map @queue queue key 0 value 16 entries 4
+map @stack stack key 0 value 8 entries 4
 program \"p\" probe
 ";
 
@@ -76,6 +78,12 @@ const SAFE: &[(&str, &str)] = &[
     (RESERVE, "r6 = r0; if r6 == 0 goto +7; r1 = r6; r1 += 8; r2 = 16; call get_current_comm; r1 = r6; r2 = 0; call 132
         r0 = 0; exit"),
     ("", "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r3 = 8; r4 = 0; r1 = map[@ring] ll; call ringbuf_output; exit"),
+    // Queues and stacks: what is taken needs no memory that was written before, and is written afterwards.
+    ("r1 = map[@queue] ll", "r2 = r10; r2 += -16; call map_pop_elem; r0 = *(u64 *)(r10 - 8); r1 = *(u64 *)(r10 - 16); r0 += r1; exit"),
+    ("r1 = map[@stack] ll", "r2 = r10; r2 += -12; call map_peek_elem; r0 = *(u32 *)(r10 - 8); exit"),
+    ("r1 = map[@stack] ll", "*(u64 *)(r10 - 8) = 1; r2 = r10; r2 += -8; r3 = 2; call map_push_elem; exit"),
+    (UNKNOWN, "r1 = map[@queue] ll; r2 = map[@one][0] ll; r3 = r6; call map_push_elem; exit"),
+    (FOUND, "r1 = map[@queue] ll; r2 = r0; call map_pop_elem; exit"),
     // Loops that end.
     ("", "r0 = 0; here: r0 += 1; if r0 != 100 goto here; exit"),
     (UNKNOWN, "r6 &= 63; r0 = 0; here: if r0 >= r6 goto +2; r0 += 1; goto here; exit"),

@@ -10,6 +10,8 @@ map @array array key 4 value 16 entries 4
 map @percpu percpu_hash key 8 value 8 entries 64
 map @lanes percpu_array key 4 value 16 entries 2
 map @ring ringbuf key 0 value 0 entries 4096
+map @queue queue key 0 value 16 entries 4
+map @stack stack key 0 value 8 entries 4
 program \"p\" probe
 ";
 
@@ -144,7 +146,7 @@ fn wide_loads_that_are_not_whole() {
     does_not_run("", ".insn 0x1018; .insn 0; exit", "map indices");
     does_not_run("", ".insn 0x4018; .insn 0; exit", "map indices");
     refuses("", ".insn 0x5118; .insn 0x100000000; exit", "unused upper half");
-    refuses("", "r1 = map[#5] ll; r0 = 0; exit", "map number 5 of 5");
+    refuses("", "r1 = map[#7] ll; r0 = 0; exit", "map number 7 of 7");
     refuses("", ".insn 0xffffffff00005118; .insn 0; r0 = 0; exit", "map number -1");
     refuses("", "r1 = map[@hash][0] ll; r0 = 0; exit", "no fixed address");
     refuses("", "r1 = map[@ring][0] ll; r0 = 0; exit", "no fixed address");
@@ -787,6 +789,46 @@ fn what_only_one_of_many_paths_does() {
 }
 
 #[test]
+fn queues_and_stacks_have_helpers_of_their_own() {
+    let (queue, stack) = ("r1 = map[@queue] ll", "r1 = map[@stack] ll");
+    let eight = "r2 = r10; r2 += -8; *(u64 *)(r10 - 8) = 0";
+    for call in ["map_lookup_elem", "map_delete_elem"] {
+        let part = "kind queue, which the helper does not take";
+        refuses(queue, &format!("{eight}; call {call}; r0 = 0; exit"), part);
+    }
+    let part = "kind stack, which the helper does not take";
+    refuses(stack, &format!("{eight}; r3 = r2; r4 = 0; call map_update_elem; exit"), part);
+    refuses(stack, &format!("{eight}; r3 = 8; r4 = 0; call ringbuf_output; exit"), part);
+    for map in ["hash", "array", "percpu", "ring"] {
+        for call in ["map_push_elem", "map_pop_elem", "map_peek_elem"] {
+            let text = format!("r1 = map[@{map}] ll; r3 = 0; call {call}; r0 = 0; exit");
+            refuses(eight, &text, "which the helper does not take");
+        }
+    }
+    refuses(eight, "r1 = 5; r3 = 0; call map_push_elem; exit", "a map is needed");
+    // What is pushed is the whole value, and was written.
+    refuses(queue, &format!("{eight}; r3 = 0; call map_push_elem; exit"), "r2 of map_push_elem");
+    refuses(stack, "r2 = r10; r2 += -8; r3 = 0; call map_push_elem; exit", "never written");
+    refuses(stack, &format!("{eight}; call map_push_elem; exit"), "r3 of map_push_elem");
+    refuses(stack, &format!("{eight}; r3 = r10; call map_push_elem; exit"), "where a number is needed");
+    // What is taken has room.
+    refuses(queue, "r2 = r10; r2 += -8; call map_pop_elem; exit", "r2 of map_pop_elem");
+    refuses(stack, "r2 = r10; r2 += -520; call map_peek_elem; exit", "r2 of map_peek_elem");
+    refuses("r6 = r1", "r1 = map[@stack] ll; r2 = r6; call map_pop_elem; exit", "may reach");
+    refuses(stack, "r2 = 8; call map_pop_elem; exit", "may reach");
+    refuses(
+        LOOKUP,
+        "r2 = r0; r1 = map[@queue] ll; call map_pop_elem; r0 = 0; exit",
+        "must be compared with 0",
+    );
+    refuses(FOUND, "r2 = r0; r2 += 8; r1 = map[@queue] ll; call map_pop_elem; r0 = 0; exit", "r2 of");
+    // A pointer that was on the stack is gone, and so are the registers.
+    let spilled = "*(u64 *)(r10 - 8) = r10; r1 = map[@stack] ll; r2 = r10; r2 += -8; call map_pop_elem";
+    refuses(spilled, "r1 = *(u64 *)(r10 - 8); r0 = *(u64 *)(r1 - 16); exit", "");
+    refuses(stack, "r2 = r10; r2 += -8; call map_pop_elem; r0 = r2; exit", "r2 is read");
+}
+
+#[test]
 fn maps_that_cannot_be() {
     let check = |kind, key_bytes, value_bytes, max_entries, part: &str| {
         let mut object = object("r0 = 0", "exit");
@@ -802,6 +844,9 @@ fn maps_that_cannot_be() {
     check(MapKind::PerCpuHash, 8, 8, 0, "no entries");
     check(MapKind::Array, 8, 8, 1, "the key of an array");
     check(MapKind::PerCpuArray, 0, 8, 1, "the key of an array");
+    check(MapKind::Queue, 4, 8, 1, "a queue has no key");
+    check(MapKind::Stack, 0, 0, 1, "a value of 0 bytes");
+    check(MapKind::Stack, 0, 8, 0, "no entries");
     check(MapKind::RingBuf, 4, 0, 4096, "no key and no value");
     check(MapKind::RingBuf, 0, 0, 4095, "power of two");
     check(MapKind::RingBuf, 0, 0, 12288, "power of two");
@@ -813,7 +858,13 @@ fn maps_that_cannot_be() {
         let rejection = rejection(&object);
         assert!(rejection.at.is_none() && rejection.to_string().contains(part), "{rejection}");
     };
+    let queue_flags = |flags, part: &str| {
+        let mut object = object("r0 = 0", "exit");
+        object.maps = vec![MapSpec { flags, ..MapSpec::new("@m", MapKind::Queue, 0, 8, 1) }];
+        assert!(rejection(&object).to_string().contains(part));
+    };
     flags(MapKind::Hash, 1 << 2, "flags 0x4, which maps of kind hash do not take");
+    queue_flags(1, "flags 0x1, which maps of kind queue do not take");
     flags(MapKind::Array, 1, "flags 0x1, which maps of kind array do not take");
     flags(MapKind::Array, 1 << 31, "flags 0x80000000, which");
     flags(MapKind::Array, flag::RDONLY | flag::WRONLY, "at once");
@@ -836,6 +887,7 @@ fn read_only_maps_are_not_written_and_write_only_ones_not_read() {
         verify(&object.programs[0], &object.maps, &Limits::default())
             .unwrap_or_else(|error| panic!("{error}"));
     };
+    let eight = "r2 = r10; r2 += -8; *(u64 *)(r10 - 8) = 0; r3 = 0";
     let value = "r0 = map[@array][0] + 0x0 ll";
     let read_only = "@array is read-only (BPF_F_RDONLY_PROG)";
     check(flag::RDONLY_PROG, value, "*(u64 *)(r0 + 0) = 1; r0 = 0; exit", read_only);
@@ -847,6 +899,16 @@ fn read_only_maps_are_not_written_and_write_only_ones_not_read() {
     let update = format!("{key}; {update}; call map_update_elem; r0 = 0; exit");
     check(flag::RDONLY_PROG, "r0 = 0", &update, "map_update_elem writes to it");
     check(flag::RDONLY_PROG, key, "call map_delete_elem; r0 = 0; exit", "map_delete_elem writes to it");
+    for call in ["map_push_elem", "map_pop_elem", "map_peek_elem"] {
+        let mut object = object("r1 = map[@stack] ll", &format!("{eight}; call {call}; r0 = 0; exit"));
+        object
+            .maps
+            .iter_mut()
+            .filter(|map| map.name == "@stack")
+            .for_each(|map| map.flags = flag::RDONLY_PROG);
+        let verdict = verify(&object.programs[0], &object.maps, &Limits::default()).map(drop);
+        assert_eq!(verdict.is_ok(), call == "map_peek_elem", "{call}: {verdict:?}");
+    }
     accepted(flag::RDONLY_PROG, FOUND, "r0 = *(u64 *)(r0 + 0); exit");
     let write_only = "@array is write-only (BPF_F_WRONLY_PROG)";
     check(flag::WRONLY_PROG, value, "r0 = *(u64 *)(r0 + 0); exit", write_only);

@@ -16,6 +16,9 @@ unsafe extern "C" {
     fn weir_map_lookup_elem(map: *const Descriptor, key: *const u8) -> u64;
     fn weir_map_update_elem(map: *const Descriptor, key: *const u8, value: *const u8, flags: u64) -> i64;
     fn weir_map_delete_elem(map: *const Descriptor, key: *const u8) -> i64;
+    fn weir_map_push_elem(map: *const Descriptor, value: *const u8, flags: u64) -> i64;
+    fn weir_map_pop_elem(map: *const Descriptor, value: *mut u8) -> i64;
+    fn weir_map_peek_elem(map: *const Descriptor, value: *mut u8) -> i64;
     fn weir_ktime_get_ns() -> u64;
     fn weir_get_smp_processor_id() -> u64;
     fn weir_get_current_pid_tgid() -> u64;
@@ -93,6 +96,9 @@ pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
         helper::GET_SMP_PROCESSOR_ID => weir_get_smp_processor_id as _,
         helper::GET_CURRENT_PID_TGID => weir_get_current_pid_tgid as _,
         helper::GET_CURRENT_COMM => weir_get_current_comm as _,
+        helper::MAP_PUSH_ELEM => weir_map_push_elem as _,
+        helper::MAP_POP_ELEM => weir_map_pop_elem as _,
+        helper::MAP_PEEK_ELEM => weir_map_peek_elem as _,
         helper::PROBE_READ_USER => weir_probe_read_user as _,
         helper::PROBE_READ_USER_STR => weir_probe_read_user_str as _,
         helper::RINGBUF_OUTPUT => weir_ringbuf_output as _,
@@ -114,7 +120,7 @@ pub(crate) fn map_lookup(map: &Descriptor, key: &[u8]) -> Option<u64> {
 
 pub(crate) fn map_update(map: &Descriptor, key: &[u8], value: &[u8], flags: u64) -> i64 {
     check_key(map, key);
-    assert_eq!(value.len(), map.value_bytes as usize, "bytes of a value");
+    check_value(map, value);
     // SAFETY: as for `map_lookup`; the value has the map's size.
     unsafe { weir_map_update_elem(map, key.as_ptr(), value.as_ptr(), flags) }
 }
@@ -128,7 +134,7 @@ pub(crate) fn map_delete(map: &Descriptor, key: &[u8]) -> i64 {
 /// Deletes `key`; `value` is what it had then, summed over lanes.
 pub(crate) fn hash_take(map: &Descriptor, key: &[u8], value: &mut [u8]) -> i64 {
     check_key(map, key);
-    assert_eq!(value.len(), map.value_bytes as usize, "bytes of a value");
+    check_value(map, value);
     let mut words = vec![0u64; value.len().div_ceil(8)];
     // SAFETY: the key has the map's size, `words` holds a value; the map's memory is mapped.
     let status = unsafe { weir_hash_take(map, key.as_ptr(), words.as_mut_ptr()) };
@@ -136,6 +142,26 @@ pub(crate) fn hash_take(map: &Descriptor, key: &[u8], value: &mut [u8]) -> i64 {
         bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
     }
     status
+}
+
+pub(crate) fn map_push(map: &Descriptor, value: &[u8], flags: u64) -> i64 {
+    check_value(map, value);
+    // SAFETY: the value has the map's size; the map's memory is mapped.
+    unsafe { weir_map_push_elem(map, value.as_ptr(), flags) }
+}
+
+/// Takes the next element out, into `value`; zeros where there is none.
+pub(crate) fn map_pop(map: &Descriptor, value: &mut [u8]) -> i64 {
+    check_value(map, value);
+    // SAFETY: as for `map_push`.
+    unsafe { weir_map_pop_elem(map, value.as_mut_ptr()) }
+}
+
+/// Copies the next element; zeros where there is none.
+pub(crate) fn map_peek(map: &Descriptor, value: &mut [u8]) -> i64 {
+    check_value(map, value);
+    // SAFETY: as for `map_push`.
+    unsafe { weir_map_peek_elem(map, value.as_mut_ptr()) }
 }
 
 /// Number of the bucket that `key` belongs to.
@@ -223,6 +249,10 @@ pub(crate) unsafe fn ringbuf_finish(record: u64, is_discard: bool) {
             weir_ringbuf_submit(record as *mut u8, 0);
         }
     }
+}
+
+fn check_value(map: &Descriptor, value: &[u8]) {
+    assert_eq!(value.len(), map.value_bytes as usize, "bytes of a value");
 }
 
 fn check_key(map: &Descriptor, key: &[u8]) {

@@ -41,10 +41,11 @@ pub struct MapLayout {
     pub lane_stride: u64,
     /// CPUs + 1 for per-CPU kinds, else 1.
     pub lanes: u32,
-    /// Hash kinds: where the bucket heads are, and how many (a power of two).
+    /// Hash kinds: where the bucket heads are, and how many (a power of two). Queues and stacks: the slots, one for
+    /// each entry.
     pub buckets_offset: u64,
     pub buckets: u32,
-    /// Hash kinds: where the nodes are, how many and how far apart.
+    /// Hash kinds, queues and stacks: where the nodes are, how many and how far apart.
     pub nodes_offset: u64,
     pub node_count: u32,
     pub node_stride: u32,
@@ -113,7 +114,7 @@ impl MapLayout {
 
     /// The descriptor for a segment mapped at `base`.
     pub(crate) fn descriptor(&self, base: u64, session: u64) -> abi::Descriptor {
-        let is_hash = matches!(self.spec.kind, MapKind::Hash | MapKind::PerCpuHash);
+        let has_nodes = self.node_count > 0;
         abi::Descriptor {
             kind: self.spec.kind as u32,
             key_bytes: self.spec.key_bytes,
@@ -124,8 +125,8 @@ impl MapLayout {
             lane_stride: self.lane_stride,
             control: base + self.offset,
             data: base + self.data_offset,
-            buckets: if is_hash { base + self.buckets_offset } else { 0 },
-            nodes: if is_hash { base + self.nodes_offset } else { 0 },
+            buckets: if has_nodes { base + self.buckets_offset } else { 0 },
+            nodes: if has_nodes { base + self.nodes_offset } else { 0 },
             bucket_mask: self.buckets.saturating_sub(1),
             node_stride: self.node_stride,
             node_count: self.node_count,
@@ -187,6 +188,7 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
         MapKind::Hash | MapKind::PerCpuHash => {
             within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?
         }
+        MapKind::Queue | MapKind::Stack => within("the key size", spec.key_bytes, 0, 0)?,
     }
     within("the value size", spec.value_bytes, 1, limits::VALUE_BYTES_MAX)?;
     within("max_entries", spec.max_entries, 1, limits::ENTRIES_MAX)
@@ -221,6 +223,10 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32) -> MapLayout {
             return map;
         }
         MapKind::Array | MapKind::PerCpuArray => {}
+        MapKind::Queue | MapKind::Stack => {
+            place_elements(&mut map, end);
+            return map;
+        }
         MapKind::Hash | MapKind::PerCpuHash => {
             place_nodes(&mut map, end);
             end = map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride);
@@ -257,6 +263,19 @@ fn place_nodes(map: &mut MapLayout, at: u64) {
             if is_large { u64::from(NODE_HEADER_BYTES + map.key_stride) } else { NODE_SMALL_VALUE };
         map.data_offset = map.nodes_offset + value_in_node;
     }
+}
+
+/// Slots and nodes of a queue or stack.
+fn place_elements(map: &mut MapLayout, at: u64) {
+    map.buckets = map.spec.max_entries;
+    map.buckets_offset = at;
+    map.nodes_offset = round_up(at + u64::from(map.buckets) * 8, 64);
+    map.node_count = map.spec.max_entries + limits::SPARE_NODES;
+    map.node_stride = (abi::ELEMENT_HEADER_BYTES + map.elem_stride).next_multiple_of(16);
+    map.elem_stride = map.node_stride;
+    map.data_offset = map.nodes_offset + u64::from(abi::ELEMENT_HEADER_BYTES);
+    map.bytes = map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride) - map.offset;
+    map.lane_stride = round_up(map.bytes, 64);
 }
 
 fn round_up(value: u64, to: u64) -> u64 {

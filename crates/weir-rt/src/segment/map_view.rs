@@ -1,4 +1,5 @@
-//! One map as the controller sees it: read, change, dump.
+//! One map as the controller sees it: read, change, dump. Queues and stacks have keys of no bytes: a look-up peeks, an
+//! update pushes.
 //!
 //! Arrays and sums over lanes are read here; hashes by the C half, which is also what a target runs. Values of
 //! per-CPU maps are words, and a reader sees each word summed over lanes, wrapping.
@@ -13,8 +14,8 @@ use std::sync::atomic::Ordering;
 use thiserror::Error;
 use weir_ebpf::MapKind;
 
-use super::{MapLayout, Segment};
-use crate::abi::control;
+use super::{MapLayout, Segment, elements};
+use crate::abi::{self, control};
 use crate::limits::{SURPLUS_MAX, UNREADABLE_BUCKETS_MAX};
 use crate::runtime::linked;
 
@@ -28,7 +29,7 @@ pub struct MapView<'a> {
 /// Why the kernel's interface, and ours, refuses an update or a delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum MapError {
-    #[error("no such key (ENOENT)")]
+    #[error("no such key, or no element (ENOENT)")]
     NotFound,
     #[error("the key exists (EEXIST)")]
     Exists,
@@ -95,6 +96,7 @@ impl<'a> MapView<'a> {
         }
         match map.spec.kind {
             MapKind::RingBuf => None,
+            MapKind::Queue | MapKind::Stack => self.taken(linked::map_peek).ok(),
             MapKind::Array | MapKind::PerCpuArray => {
                 let index = u32::from_le_bytes(key.try_into().ok()?);
                 (index < map.spec.max_entries).then(|| self.array_value(index))
@@ -106,12 +108,20 @@ impl<'a> MapView<'a> {
         }
     }
 
-    /// Every key and value; arrays by index, hashes sorted by key. At most `max_entries` of them, however the segment
+    /// Takes the next element of a queue or stack out: the kernel's BPF_MAP_LOOKUP_AND_DELETE_ELEM.
+    pub fn pop(&self) -> Result<Vec<u8>, MapError> {
+        self.taken(linked::map_pop)
+    }
+
+    /// Every key and value; arrays by index, hashes sorted by key, queues and stacks in the order of pops. At most `max_entries` of them, however the segment
     /// looks.
     pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let map = self.layout();
         match map.spec.kind {
             MapKind::RingBuf => Vec::new(),
+            MapKind::Queue | MapKind::Stack => {
+                elements::elements(self.segment, map).into_iter().map(|value| (Vec::new(), value)).collect()
+            }
             MapKind::Array | MapKind::PerCpuArray => (0..map.spec.max_entries)
                 .map(|index| (index.to_le_bytes().to_vec(), self.array_value(index)))
                 .collect(),
@@ -129,6 +139,10 @@ impl<'a> MapView<'a> {
         let spec = &self.layout().spec;
         if key.len() != spec.key_bytes as usize || value.len() != spec.value_bytes as usize {
             return Err(MapError::Invalid);
+        }
+        if spec.kind.is_queue() {
+            let status = linked::map_push(self.segment.descriptor(self.index), value, flags);
+            return MapError::from_status(status);
         }
         if !spec.kind.is_per_cpu() {
             return MapError::from_status(linked::map_update(
@@ -148,7 +162,7 @@ impl<'a> MapView<'a> {
         MapError::from_status(linked::map_delete(self.segment.descriptor(self.index), key))
     }
 
-    /// Deletes every key of a hash; zeroes an array.
+    /// Deletes every key of a hash, takes every element of a queue or stack out; zeroes an array.
     pub fn clear(&self) {
         match self.layout().spec.kind {
             MapKind::Hash | MapKind::PerCpuHash => {
@@ -157,15 +171,19 @@ impl<'a> MapView<'a> {
                     let _ = self.delete(&entry.key);
                 }
             }
+            MapKind::Queue | MapKind::Stack => {
+                // Not until it is empty: someone else may go on pushing.
+                (0..self.layout().spec.max_entries).take_while(|_| self.pop().is_ok()).for_each(drop);
+            }
             _ => self.zero(),
         }
     }
 
-    /// Sets every value to zero; keys stay.
+    /// Sets every value to zero; keys stay. Nothing for queues and stacks, whose elements are not changed in place.
     pub fn zero(&self) {
         let map = self.layout();
         match map.spec.kind {
-            MapKind::RingBuf => {}
+            MapKind::RingBuf | MapKind::Queue | MapKind::Stack => {}
             MapKind::Array => {
                 for index in 0..map.spec.max_entries {
                     self.each_word(index.into(), |view, at| {
@@ -184,6 +202,13 @@ impl<'a> MapView<'a> {
             }
             MapKind::PerCpuHash => self.zero_per_cpu_hash(),
         }
+    }
+
+    /// What a helper writes to memory of the value's size.
+    fn taken(&self, helper: impl Fn(&abi::Descriptor, &mut [u8]) -> i64) -> Result<Vec<u8>, MapError> {
+        let mut value = vec![0; self.layout().spec.value_bytes as usize];
+        MapError::from_status(helper(self.segment.descriptor(self.index), &mut value))?;
+        Ok(value)
     }
 
     fn update_per_cpu(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), MapError> {

@@ -33,13 +33,13 @@ impl<'a> UserMap<'a> {
         &self.segment.layout().maps[self.index].spec
     }
 
-    /// BPF_MAP_LOOKUP_ELEM.
+    /// BPF_MAP_LOOKUP_ELEM. Of a queue or stack, the next element for a key of no bytes.
     pub fn lookup(&self, key: &[u8], flags: u64) -> Result<Vec<u8>, MapError> {
         self.check_lookup(key, flags)?;
         self.view().lookup(key).ok_or(MapError::NotFound)
     }
 
-    /// BPF_MAP_UPDATE_ELEM.
+    /// BPF_MAP_UPDATE_ELEM. A queue or stack gets one more element.
     pub fn update(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), MapError> {
         self.check_write()?;
         // No value has a lock in it that BPF_F_LOCK could take.
@@ -57,12 +57,16 @@ impl<'a> UserMap<'a> {
         self.view().delete(key)
     }
 
-    /// BPF_MAP_LOOKUP_AND_DELETE_ELEM: of a hash's key, the value with which it was deleted.
+    /// BPF_MAP_LOOKUP_AND_DELETE_ELEM: of a hash's key, the value with which it was deleted; of a queue or stack, the next
+    /// element.
     pub fn lookup_and_delete(&self, key: &[u8], flags: u64) -> Result<Vec<u8>, MapError> {
         self.check_write()?;
         self.check_lookup(key, flags)?;
         if self.spec().kind.is_array() {
             return Err(MapError::NotSupported);
+        }
+        if self.spec().kind.is_queue() {
+            return self.view().pop();
         }
         let mut value = vec![0; self.spec().value_bytes as usize];
         MapError::from_status(linked::hash_take(self.segment.descriptor(self.index), key, &mut value))?;
@@ -77,6 +81,7 @@ impl<'a> UserMap<'a> {
         self.check_key(key.unwrap_or(&vec![0; spec.key_bytes as usize]))?;
         match spec.kind {
             MapKind::RingBuf => Err(MapError::NotSupported),
+            MapKind::Queue | MapKind::Stack => Err(MapError::Invalid),
             MapKind::Array | MapKind::PerCpuArray => {
                 let index = key.and_then(|key| key.try_into().ok()).map(u32::from_le_bytes);
                 match index {

@@ -25,6 +25,16 @@ fn use_map(segment: &Segment, random: &mut Random) {
         let _ = segment.ring(1).drain_dead();
         return;
     }
+    if spec.kind.is_queue() {
+        let _ = view.update(&[], &value(random.next(), spec.value_bytes), random.below(2) * 2);
+        let _ = view.lookup(&[]);
+        let _ = view.pop();
+        assert!(view.entries().len() <= spec.max_entries as usize);
+        if random.below(40) == 0 {
+            view.clear();
+        }
+        return;
+    }
     let key = key(random.below(40), spec.key_bytes);
     let _ = view.update(&key, &value(random.next(), spec.value_bytes), random.below(3));
     if let Some(at) = linked::map_lookup(descriptor, &key) {
@@ -104,6 +114,14 @@ fn spoiled_hash_stays_inside() {
 #[test]
 fn spoiled_per_cpu_hash_stays_inside() {
     check(spec(MapKind::PerCpuHash, 8, 16, 20));
+}
+
+#[test]
+fn spoiled_queue_and_stack_stay_inside() {
+    for kind in [MapKind::Queue, MapKind::Stack] {
+        check(spec(kind, 0, 8, 20));
+        check(spec(kind, 0, 40, 20));
+    }
 }
 
 #[test]

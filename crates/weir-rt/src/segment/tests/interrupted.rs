@@ -31,14 +31,21 @@ enum Operation {
     Lookup(u64),
     Output,
     Reserve,
+    /// Of queues and stacks: with BPF_ANY, with BPF_EXIST.
+    Push,
+    PushOver,
+    Pop,
+    Peek,
 }
 
-use Operation::{Delete, Insert, Lookup, Output, Replace, ReplaceBoth, Reserve, Set};
+use Operation::{
+    Delete, Insert, Lookup, Output, Peek, Pop, Push, PushOver, Replace, ReplaceBoth, Reserve, Set,
+};
 
 /// Keys 1 and 3 are there, 2 is not: these take every path of the C half.
 const OUTER: [Operation; 9] =
     [Insert(2), Replace(1), Set(1), Set(2), Delete(1), Lookup(1), Lookup(3), Output, Reserve];
-const INNER: [Operation; 10] = [
+const INNER: [Operation; 14] = [
     Insert(2),
     Replace(1),
     Replace(3),
@@ -49,7 +56,13 @@ const INNER: [Operation; 10] = [
     Lookup(2),
     Output,
     Reserve,
+    Push,
+    PushOver,
+    Pop,
+    Peek,
 ];
+/// Those of a queue or stack, last in [`INNER`].
+const ELEMENTS: [Operation; 4] = [Push, PushOver, Pop, Peek];
 /// In the place of an inner operation: die.
 const DIE: usize = usize::MAX;
 /// How often an instruction is let pass before the interruption: loops are interrupted in their later rounds, too.
@@ -62,6 +75,8 @@ type Lookup_ = unsafe extern "C" fn(*const Descriptor, *const u8) -> u64;
 type Output_ = unsafe extern "C" fn(*const Descriptor, *const u8, u64, u64) -> i64;
 type Reserve_ = unsafe extern "C" fn(*const Descriptor, u64, u64) -> u64;
 type Submit = unsafe extern "C" fn(*mut u8, u64) -> u64;
+type Push_ = unsafe extern "C" fn(*const Descriptor, *const u8, u64) -> i64;
+type Take = unsafe extern "C" fn(*const Descriptor, *mut u8) -> i64;
 
 impl Operation {
     /// Runs it with the functions that `address` names by helper number.
@@ -100,6 +115,20 @@ impl Operation {
                     call(record as *mut u8, 0);
                     i64::from(record != 0)
                 }
+                Push | PushOver => {
+                    let call: Push_ = std::mem::transmute(at(helper::MAP_PUSH_ELEM));
+                    call(map, value.as_ptr(), if self == Push { 0 } else { 2 })
+                }
+                Pop | Peek => {
+                    let id = if self == Pop { helper::MAP_POP_ELEM } else { helper::MAP_PEEK_ELEM };
+                    let call: Take = std::mem::transmute(at(id));
+                    let mut taken = [0; 40];
+                    let status = call(map, taken.as_mut_ptr());
+                    // The value counts as part of the answer; a torn one is no answer of any sequence.
+                    let bytes = &taken[..map.value_bytes as usize];
+                    let is_whole = bytes.iter().all(|byte| *byte == bytes[0]);
+                    status * 1000 + if is_whole { i64::from(bytes[0]) } else { 500 }
+                }
             }
         }
     }
@@ -120,12 +149,22 @@ static IS_STEPPING_OVER: AtomicU64 = AtomicU64::new(0);
 static INNER_NUMBER: AtomicUsize = AtomicUsize::new(0);
 static INNER_RESULT: AtomicU64 = AtomicU64::new(0);
 static WAS_HIT: AtomicU64 = AtomicU64::new(0);
+/// Address of a copy with a breakpoint on every instruction, each of which goes when it is hit; 0: none.
+static MAPPED: AtomicU64 = AtomicU64::new(0);
 const TRAP_FLAG: i64 = 0x100;
 const INT3: u8 = 0xcc;
 
 extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a ucontext_t to a SA_SIGINFO handler.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+    let mapped = MAPPED.load(Ordering::Relaxed);
+    if mapped != 0 {
+        let rip = &mut registers[libc::REG_RIP as usize];
+        *rip -= 1;
+        // SAFETY: as below; the instruction is one of the copy's.
+        unsafe { (*rip as usize as *mut u8).write_volatile(image().bytes[*rip as usize - mapped as usize]) };
+        return;
+    }
     let at = BREAKPOINT.load(Ordering::Relaxed) as usize as *mut u8;
     if IS_STEPPING_OVER.swap(0, Ordering::Relaxed) == 1 {
         // SAFETY: `at` lies in the writable copy.
@@ -218,14 +257,36 @@ impl Copy {
         (result, was_hit.then(|| INNER_RESULT.load(Ordering::Relaxed) as i64))
     }
 
-    /// Instructions that `outer` reaches after so many passes. `kind`, `value_bytes`: of the map.
-    fn reached(&self, kind: MapKind, value_bytes: u32, outer: Operation, passes: u64) -> Vec<usize> {
-        let lookup = INNER.iter().position(|inner| *inner == Lookup(2)).expect("in the list");
+    /// Instructions that `outer` reaches after so many passes.
+    fn reached(&self, start: Start, outer: Operation, passes: u64) -> Vec<usize> {
+        let harmless = if start.kind.is_queue() { Peek } else { Lookup(2) };
+        let harmless = INNER.iter().position(|inner| *inner == harmless).expect("in the list");
         let is_reached = |offset: &usize| {
-            let segment = prepared(kind, value_bytes);
-            self.run(&segment, outer, *offset, passes, lookup).1.is_some()
+            let segment = prepared(start);
+            passes == 0 || self.run(&segment, outer, *offset, passes, harmless).1.is_some()
         };
-        self.instructions.iter().copied().filter(is_reached).collect()
+        self.reached_once(start, outer).into_iter().filter(is_reached).collect()
+    }
+
+    /// Instructions that `outer` reaches at all.
+    fn reached_once(&self, start: Start, outer: Operation) -> Vec<usize> {
+        let segment = prepared(start);
+        // SAFETY: the offsets are of instructions in the copy, which only this thread runs.
+        let at = |offset: &usize| unsafe { self.base.add(*offset) };
+        // SAFETY: as above.
+        self.instructions.iter().for_each(|offset| unsafe { at(offset).write_volatile(INT3) });
+        let base = self.base as u64;
+        MAPPED.store(base, Ordering::Relaxed);
+        outer.run(|id| base + u64::from(image().helper(id).expect("a function")), &segment, 1);
+        MAPPED.store(0, Ordering::Relaxed);
+        // SAFETY: as above.
+        let is_gone = |offset: &usize| unsafe { at(offset).read_volatile() } != INT3;
+        let reached = self.instructions.iter().copied().filter(is_gone).collect();
+        for offset in &self.instructions {
+            // SAFETY: as above.
+            unsafe { at(offset).write_volatile(image().bytes[*offset]) };
+        }
+        reached
     }
 }
 
@@ -243,9 +304,33 @@ fn chained(number: u64) -> [u8; 8] {
 
 static CHAINED: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
-/// Keys 3 and 1 present, 2 absent, all in one chain.
-fn prepared(kind: MapKind, value_bytes: u32) -> Segment {
-    let segment = segment(&[spec(kind, 8, value_bytes, 4), spec(MapKind::RingBuf, 0, 0, 4096)]);
+/// What map 0 is, and what a queue or stack holds at first.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    kind: MapKind,
+    value_bytes: u32,
+    max_entries: u32,
+    elements: u32,
+}
+
+fn hash(kind: MapKind, value_bytes: u32) -> Start {
+    Start { kind, value_bytes, max_entries: 4, elements: 0 }
+}
+
+/// Of a hash: keys 3 and 1 present, 2 absent, all in one chain. Of a queue or stack: so many elements, after some that
+/// were pushed, dropped and popped before, and the newest of them not settled.
+fn prepared(start: Start) -> Segment {
+    let Start { kind, value_bytes, max_entries, elements } = start;
+    let key_bytes = if kind.is_queue() { 0 } else { 8 };
+    let segment =
+        segment(&[spec(kind, key_bytes, value_bytes, max_entries), spec(MapKind::RingBuf, 0, 0, 4096)]);
+    if kind.is_queue() {
+        let view = segment.map(0);
+        (0..=max_entries).for_each(|_| view.update(&[], &value(8, value_bytes), 2).expect("it drops one"));
+        view.clear();
+        (0..elements).for_each(|n| view.update(&[], &value(9 + u64::from(n), value_bytes), 0).expect("room"));
+        return segment;
+    }
     let same_bucket = (0u64..).filter(|n| linked::hash_bucket(segment.descriptor(0), &n.to_le_bytes()) == 0);
     for (slot, key) in CHAINED.iter().zip(same_bucket) {
         slot.store(key, Ordering::Relaxed);
@@ -266,30 +351,31 @@ fn state(segment: &Segment) -> State {
 }
 
 /// What the two operations answer and leave when one runs after the other.
-fn in_sequence(
-    kind: MapKind,
-    value_bytes: u32,
-    first: (Operation, u8),
-    second: (Operation, u8),
-) -> ((i64, i64), State) {
-    let segment = prepared(kind, value_bytes);
+fn in_sequence(start: Start, first: (Operation, u8), second: (Operation, u8)) -> ((i64, i64), State) {
+    let segment = prepared(start);
     let results = (first.0.run_linked(&segment, first.1), second.0.run_linked(&segment, second.1));
     (results, state(&segment))
 }
 
-fn check_nested(kind: MapKind, value_bytes: u32) {
+fn check_nested(start: Start) {
     let copy = Copy::new();
-    for outer in OUTER {
+    let outer: &[Operation] = if start.kind.is_queue() { &ELEMENTS } else { &OUTER };
+    for outer in outer.iter().copied() {
         for passes in PASSES {
-            let places = copy.reached(kind, value_bytes, outer, passes);
+            let places = copy.reached(start, outer, passes);
             assert!(passes > 0 || places.len() > 20, "{outer:?} runs {} instructions", places.len());
             for (number, inner) in INNER.into_iter().enumerate() {
-                let (ab, after_ab) = in_sequence(kind, value_bytes, (outer, 1), (inner, 2));
-                let ((b, a), after_ba) = in_sequence(kind, value_bytes, (inner, 2), (outer, 1));
+                if ELEMENTS.contains(&inner) != start.kind.is_queue() {
+                    continue;
+                }
+                let (ab, after_ab) = in_sequence(start, (outer, 1), (inner, 2));
+                let ((b, a), after_ba) = in_sequence(start, (inner, 2), (outer, 1));
                 for offset in &places {
-                    let segment = prepared(kind, value_bytes);
+                    let segment = prepared(start);
                     let (result, inner_result) = copy.run(&segment, outer, *offset, passes, number);
-                    let context = format!("{outer:?} interrupted by {inner:?} at {offset:#x}, pass {passes}");
+                    let context = format!(
+                        "{start:?}: {outer:?} interrupted by {inner:?} at {offset:#x}, pass {passes}"
+                    );
                     let results = (result, inner_result.expect("reached before"));
                     let left = state(&segment);
                     let is_sequential =
@@ -305,12 +391,52 @@ fn check_nested(kind: MapKind, value_bytes: u32) {
 
 #[test]
 fn an_interruption_before_any_instruction_is_a_sequence_small_values() {
-    check_nested(MapKind::Hash, 8);
+    check_nested(hash(MapKind::Hash, 8));
 }
 
 #[test]
 fn an_interruption_before_any_instruction_is_a_sequence_large_values() {
-    check_nested(MapKind::Hash, 40);
+    check_nested(hash(MapKind::Hash, 40));
+}
+
+/// Of one element alone, empty, with room, and full.
+fn queues() -> impl Iterator<Item = Start> {
+    let sizes = [(1, 1), (3, 0), (3, 2), (3, 3)];
+    let kinds = [MapKind::Queue, MapKind::Stack].into_iter();
+    kinds.flat_map(move |kind| {
+        sizes.map(|(max_entries, elements)| Start { kind, value_bytes: 24, max_entries, elements })
+    })
+}
+
+#[test]
+fn an_interruption_before_any_instruction_is_a_sequence_queues_and_stacks() {
+    queues().for_each(check_nested);
+}
+
+#[test]
+fn a_death_before_any_instruction_leaves_queues_and_stacks_whole() {
+    let copy = Copy::new();
+    for start in queues() {
+        for outer in ELEMENTS {
+            let before = state(&prepared(start));
+            let done = prepared(start);
+            outer.run_linked(&done, 1);
+            let after = state(&done);
+            for offset in copy.reached(start, outer, 0) {
+                let segment = prepared(start);
+                let pid = child(|| {
+                    copy.run(&segment, outer, offset, 0, DIE);
+                });
+                let context = format!("{start:?}: {outer:?} dead at {offset:#x}");
+                assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
+                let left = state(&segment);
+                assert!(left == before || left == after, "{context}: {left:?}");
+                // Spare nodes make up for the one that may be gone.
+                super::assert_no_node_lost(&segment, 0);
+                assert_eq!(segment.counters().maps[0].contended, 0, "{context}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -318,12 +444,13 @@ fn a_death_before_any_instruction_leaves_all_usable() {
     let copy = Copy::new();
     for (kind, value_bytes) in [(MapKind::Hash, 8), (MapKind::Hash, 40), (MapKind::PerCpuHash, 8)] {
         for outer in OUTER {
-            let before = state(&prepared(kind, value_bytes));
-            let done = prepared(kind, value_bytes);
+            let start = hash(kind, value_bytes);
+            let before = state(&prepared(start));
+            let done = prepared(start);
             outer.run_linked(&done, 1);
             let after = state(&done);
-            for offset in copy.reached(kind, value_bytes, outer, 0) {
-                let segment = prepared(kind, value_bytes);
+            for offset in copy.reached(start, outer, 0) {
+                let segment = prepared(start);
                 let pid = child(|| {
                     copy.run(&segment, outer, offset, 0, DIE);
                 });

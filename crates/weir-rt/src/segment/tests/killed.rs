@@ -105,3 +105,44 @@ fn nothing_committed_is_lost_when_a_target_is_killed() {
         assert_eq!((counters.contended, counters.corrupt), (0, 0));
     }
 }
+
+/// Pushes and pops of queue 0 and stack 1, without end.
+fn push_and_pop(segment: &Segment, thread: u64) {
+    let mut random = Random(thread + 1);
+    loop {
+        let map = segment.descriptor(random.below(2) as usize);
+        let flags = random.below(2) * 2;
+        linked::map_push(map, &value(random.next(), 40), flags);
+        if random.below(3) == 0 {
+            linked::map_pop(map, &mut [0; 40]);
+        }
+    }
+}
+
+#[test]
+fn queues_and_stacks_are_whole_when_a_target_is_killed() {
+    let mut random = Random(5);
+    for round in 0..20 {
+        let segment = segment(&[spec(MapKind::Queue, 0, 40, 16), spec(MapKind::Stack, 0, 40, 16)]);
+        let pid = child(|| {
+            std::thread::scope(|scope| {
+                for thread in 1..THREADS {
+                    let segment = &segment;
+                    scope.spawn(move || push_and_pop(segment, thread));
+                }
+                push_and_pop(&segment, 0);
+            });
+        });
+        std::thread::sleep(Duration::from_micros(5_000 + random.below(20_000)));
+        kill(pid, Signal::SIGKILL).expect("our child");
+        waitpid(pid, None).expect("our child");
+        for index in 0..2 {
+            for (_, value) in segment.map(index).entries() {
+                assert!(value.iter().all(|byte| *byte == value[0]), "round {round}, torn: {value:?}");
+            }
+            super::assert_no_node_lost(&segment, index);
+            let counters = segment.counters().maps[index];
+            assert_eq!((counters.contended, counters.corrupt), (0, 0), "round {round}");
+        }
+    }
+}

@@ -19,6 +19,9 @@ pub(super) enum Op {
     Delete,
     NextKey,
     LookupAndDelete,
+    Push,
+    Pop,
+    Peek,
 }
 
 /// What holds of the contents after an operation.
@@ -26,6 +29,8 @@ pub(super) enum Op {
 pub(super) enum Law {
     /// They are the model's.
     Exact,
+    /// What comes out is the model's; there are no keys to walk.
+    InOrder,
     /// Nothing but what user space refuses: the kind is a ring, whose own tests are in `ring.rs`.
     NoElements,
 }
@@ -67,6 +72,20 @@ const FROM_USER_SPACE: &[(Via, Op)] = &[
     (Via::User, Op::LookupAndDelete),
 ];
 
+/// Pushes twice, so that these maps are full as often as empty.
+const ELEMENTS: &[(Via, Op)] = &[
+    (Via::User, Op::Lookup),
+    (Via::User, Op::Update),
+    (Via::User, Op::Update),
+    (Via::User, Op::Delete),
+    (Via::User, Op::NextKey),
+    (Via::User, Op::LookupAndDelete),
+    (Via::Program, Op::Push),
+    (Via::Program, Op::Push),
+    (Via::Program, Op::Pop),
+    (Via::Program, Op::Peek),
+];
+
 /// Values of at most 8 bytes are changed in place, larger ones replaced: both are here, and sizes that are no words.
 #[rustfmt::skip]
 pub(super) const KINDS: &[Row] = &[
@@ -75,8 +94,13 @@ pub(super) const KINDS: &[Row] = &[
     Row { kind: MapKind::Hash,        shapes: &[(1, 1, 3), (4, 4, 1), (8, 8, 64), (13, 12, 33), (8, 16, 5), (64, 128, 100), (512, 1, 10)],
                                                                                                    operations: EVERYTHING,      law: Law::Exact },
     Row { kind: MapKind::PerCpuHash,  shapes: &[(8, 8, 20), (3, 16, 1), (24, 528, 9)],             operations: EVERYTHING,      law: Law::Exact },
+    Row { kind: MapKind::Queue,       shapes: ELEMENT_SHAPES,                                      operations: ELEMENTS,        law: Law::InOrder },
+    Row { kind: MapKind::Stack,       shapes: ELEMENT_SHAPES,                                      operations: ELEMENTS,        law: Law::InOrder },
     Row { kind: MapKind::RingBuf,     shapes: &[(0, 0, 4096)],                                     operations: FROM_USER_SPACE, law: Law::NoElements },
 ];
+
+const ELEMENT_SHAPES: &[(u32, u32, u32)] =
+    &[(0, 8, 1), (0, 1, 2), (0, 4, 3), (0, 13, 7), (0, 40, 64), (0, 528, 5)];
 
 pub(super) fn row(kind: MapKind) -> &'static Row {
     KINDS.iter().find(|row| row.kind == kind).unwrap_or_else(|| panic!("no row for {kind:?}"))

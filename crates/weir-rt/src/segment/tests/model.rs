@@ -1,7 +1,7 @@
 //! What the kernel documents (bpf(2), bpf-helpers(7)) of each kind, in the fewest words: the judge that weir's maps and
 //! the kernel's are both held to by `oracle.rs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weir_ebpf::{MapKind, MapSpec};
 
@@ -21,6 +21,8 @@ pub(super) type Answer = (i64, Option<Vec<u8>>);
 pub(super) struct Model {
     spec: MapSpec,
     pub(super) entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Of a queue or stack, oldest first.
+    elements: VecDeque<Vec<u8>>,
 }
 
 impl Model {
@@ -31,7 +33,7 @@ impl Model {
                 (0..spec.max_entries).map(|n| (n.to_le_bytes().to_vec(), value(0, spec.value_bytes))),
             );
         }
-        Model { spec: spec.clone(), entries }
+        Model { spec: spec.clone(), entries, elements: VecDeque::new() }
     }
 
     pub(super) fn keys(&self) -> BTreeSet<Vec<u8>> {
@@ -52,11 +54,13 @@ impl Model {
     ) {
         let expected = match op {
             _ if self.spec.kind == MapKind::RingBuf => ring(op, flags),
+            _ if self.spec.kind.is_queue() => self.queue(via, op, value, flags),
             Op::Lookup => self.lookup(via, key, flags),
             Op::Update => (self.update(via, key, value, flags), None),
             Op::Delete => (self.delete(key), None),
             Op::LookupAndDelete => self.lookup_and_delete(key, flags),
             Op::NextKey => return self.check_next_key(key, answer, context),
+            Op::Push | Op::Pop | Op::Peek => unreachable!("a map with keys"),
         };
         assert_eq!(*answer, expected, "{context}");
     }
@@ -136,6 +140,49 @@ impl Model {
                 assert!(is_last, "{context}: {status}");
             }
         }
+    }
+}
+
+/// Queues and stacks (Documentation/bpf/map_queue_stack.rst).
+impl Model {
+    fn queue(&mut self, via: Via, op: Op, value: &[u8], flags: u64) -> Answer {
+        let taken = match op {
+            Op::Update | Op::Push => return (self.push(value, flags), None),
+            Op::Delete | Op::NextKey => return (EINVAL, None),
+            Op::Lookup | Op::LookupAndDelete if flags != 0 => return (EINVAL, None),
+            Op::Lookup | Op::Peek => self.next_element().cloned(),
+            Op::LookupAndDelete | Op::Pop => {
+                let next = self.next_element().cloned();
+                if self.spec.kind == MapKind::Queue {
+                    self.elements.pop_front()
+                } else {
+                    self.elements.pop_back()
+                };
+                next
+            }
+        };
+        match (taken, via) {
+            (Some(value), _) => (0, Some(value)),
+            // A program's memory is zeroed where there is nothing.
+            (None, Via::Program) => (ENOENT, Some(vec![0; value.len()])),
+            (None, Via::User) => (ENOENT, None),
+        }
+    }
+
+    fn push(&mut self, value: &[u8], flags: u64) -> i64 {
+        let is_full = self.elements.len() == self.spec.max_entries as usize;
+        match (flags, is_full) {
+            (1 | 3.., _) => return EINVAL,
+            (0, true) => return E2BIG,
+            (_, true) => drop(self.elements.pop_front()),
+            _ => {}
+        }
+        self.elements.push_back(value.to_vec());
+        0
+    }
+
+    fn next_element(&self) -> Option<&Vec<u8>> {
+        if self.spec.kind == MapKind::Queue { self.elements.front() } else { self.elements.back() }
     }
 }
 

@@ -60,7 +60,14 @@ impl Side for Segment {
             },
             (Via::Program, Op::Update) => (linked::map_update(descriptor, key, value, flags), None),
             (Via::Program, Op::Delete) => (linked::map_delete(descriptor, key), None),
+            (Via::Program, Op::Push) => (linked::map_push(descriptor, value, flags), None),
+            (Via::Program, Op::Pop | Op::Peek) => {
+                let mut buffer = value.to_vec();
+                let take = if op == Op::Pop { linked::map_pop } else { linked::map_peek };
+                (take(descriptor, &mut buffer), Some(buffer))
+            }
             (Via::Program, Op::NextKey | Op::LookupAndDelete) => unreachable!("no helper does this"),
+            (Via::User, Op::Push | Op::Pop | Op::Peek) => unreachable!("no command does this"),
         }
     }
 }
@@ -91,7 +98,11 @@ impl Side for KernelMap {
             (Via::Program, Op::Lookup) => self.program(helper::MAP_LOOKUP_ELEM, key, value, flags),
             (Via::Program, Op::Update) => self.program(helper::MAP_UPDATE_ELEM, key, value, flags),
             (Via::Program, Op::Delete) => self.program(helper::MAP_DELETE_ELEM, key, value, flags),
+            (Via::Program, Op::Push) => self.program(helper::MAP_PUSH_ELEM, key, value, flags),
+            (Via::Program, Op::Pop) => self.program(helper::MAP_POP_ELEM, key, value, flags),
+            (Via::Program, Op::Peek) => self.program(helper::MAP_PEEK_ELEM, key, value, flags),
             (Via::Program, Op::NextKey | Op::LookupAndDelete) => unreachable!("no helper does this"),
+            (Via::User, Op::Push | Op::Pop | Op::Peek) => unreachable!("no command does this"),
         }
     }
 }
@@ -175,6 +186,16 @@ fn per_cpu_hash_is_the_kernels() {
 }
 
 #[test]
+fn queue_is_the_kernels() {
+    sequences(MapKind::Queue);
+}
+
+#[test]
+fn stack_is_the_kernels() {
+    sequences(MapKind::Stack);
+}
+
+#[test]
 fn ring_refuses_what_the_kernels_does() {
     sequences(MapKind::RingBuf);
 }
@@ -185,7 +206,8 @@ fn rights_of_user_space_are_the_kernels() {
     for row in KINDS.iter().filter(|row| row.law != Law::NoElements) {
         for flags in [0, flag::RDONLY, flag::WRONLY, flag::RDONLY_PROG, flag::WRONLY_PROG] {
             for is_frozen in [false, true] {
-                let spec = MapSpec { flags, ..spec(row.kind, 4, 8, 4) };
+                let key = if row.law == Law::InOrder { &[][..] } else { &[1, 0, 0, 0] };
+                let spec = MapSpec { flags, ..spec(row.kind, key.len() as u32, 8, 4) };
                 let segment = segment(std::slice::from_ref(&spec));
                 let Ok(kernel) = KernelMap::create(&spec) else { return };
                 if is_frozen {
@@ -194,7 +216,7 @@ fn rights_of_user_space_are_the_kernels() {
                     assert_eq!(ours, kernel.freeze(), "{:?} with flags {flags:#x}: freezing", row.kind);
                 }
                 for op in [Op::Update, Op::Lookup, Op::NextKey, Op::LookupAndDelete, Op::Delete, Op::Delete] {
-                    let ask = |side: &dyn Side| side.ask(Via::User, op, &[1, 0, 0, 0], &[7; 8], 0);
+                    let ask = |side: &dyn Side| side.ask(Via::User, op, key, &[7; 8], 0);
                     let context = format!("{:?} with flags {flags:#x}, frozen {is_frozen}: {op:?}", row.kind);
                     assert_eq!(ask(&segment), ask(&kernel), "{context}");
                 }
@@ -240,6 +262,7 @@ fn bad_definitions_are_the_kernels() {
     for row in KINDS {
         let good = match row.law {
             Law::NoElements => MapSpec::new("m", row.kind, 0, 0, 4096),
+            Law::InOrder => MapSpec::new("m", row.kind, 0, 8, 4),
             _ => MapSpec::new("m", row.kind, 4, 8, 4),
         };
         let keys = [0, 1, 3, 4, 5, 8, 512, 4096, 8192, 8193, 1 << 26, u32::MAX]
