@@ -2,7 +2,7 @@
 //!
 //! Division by zero gives 0, remainder by zero the dividend; the most negative number divided by −1 is itself,
 //! its remainder 0 (RFC 9669, 4.1): x86 traps on both, so they are taken out of line unless the divisor is a
-//! constant. Shift counts are taken modulo the width, which is what x86 does. 32-bit operations clear the upper
+//! constant, by which x86 need not divide: see [`crate::reciprocal`]. Shift counts are taken modulo the width, which is what x86 does. 32-bit operations clear the upper
 //! half, which x86 does too.
 
 use crate::emit::{Cold, ColdCode, Emitter, width};
@@ -36,6 +36,7 @@ impl Emitter<'_> {
             AluOp::Add => self.simple(x64::Op::Add, x64::Op::AddImm, wide, dst, src),
             AluOp::Sub => self.simple(x64::Op::Sub, x64::Op::SubImm, wide, dst, src),
             AluOp::Or => self.simple(x64::Op::Or, x64::Op::OrImm, wide, dst, src),
+            AluOp::And if src == Operand::Imm(0xff) => self.asm.op(x64::Op::Movzx8, Width::W32, dst, dst),
             AluOp::And => self.simple(x64::Op::And, x64::Op::AndImm, wide, dst, src),
             AluOp::Xor => self.simple(x64::Op::Xor, x64::Op::XorImm, wide, dst, src),
             AluOp::Mul => self.multiply(wide, dst, src),
@@ -76,9 +77,25 @@ impl Emitter<'_> {
         self.asm.op(x64::Op::Lea, width(wide), dst, sum);
     }
 
+    /// `dst = left × imm`.
+    pub(crate) fn multiply_from(&mut self, wide: bool, dst: Reg, left: Reg, imm: i32) {
+        match imm {
+            3 | 5 | 9 => {
+                let scale = (imm - 1).trailing_zeros() as u8;
+                self.asm.op(x64::Op::Lea, width(wide), dst, Mem::indexed(left, left, scale, 0));
+            }
+            2.. if imm & (imm - 1) == 0 => {
+                // Of a register to itself a 64-bit move is nothing.
+                self.asm.mov(Width::W64, dst, left);
+                self.asm.op_imm(x64::Op::ShlImm, width(wide), dst, imm.trailing_zeros() as i32);
+            }
+            _ => self.asm.imul_imm(width(wide), dst, left, imm),
+        }
+    }
+
     fn multiply(&mut self, wide: bool, dst: Reg, src: Operand) {
         match src {
-            Operand::Imm(imm) => self.asm.imul_imm(width(wide), dst, dst, imm),
+            Operand::Imm(imm) => self.multiply_from(wide, dst, dst, imm),
             _ => {
                 let src = self.in_register(src, Reg::R11);
                 self.asm.op(x64::Op::Imul, width(wide), dst, src);
@@ -87,10 +104,11 @@ impl Emitter<'_> {
     }
 
     fn shift(&mut self, op: AluOp, wide: bool, dst: Reg, src: Operand) {
-        let (by_imm, by_cl, by_any) = match op {
-            AluOp::Lsh => (x64::Op::ShlImm, x64::Op::ShlCl, ShiftX::Shl),
-            AluOp::Rsh => (x64::Op::ShrImm, x64::Op::ShrCl, ShiftX::Shr),
-            _ => (x64::Op::SarImm, x64::Op::SarCl, ShiftX::Sar),
+        let by_any = shift_by_any(op);
+        let (by_imm, by_cl) = match by_any {
+            ShiftX::Shl => (x64::Op::ShlImm, x64::Op::ShlCl),
+            ShiftX::Shr => (x64::Op::ShrImm, x64::Op::ShrCl),
+            ShiftX::Sar => (x64::Op::SarImm, x64::Op::SarCl),
         };
         let mask = if wide { 63 } else { 31 };
         match src {
@@ -136,6 +154,17 @@ impl Emitter<'_> {
         }
     }
 
+    /// `dst = left / imm` or the remainder, without sign.
+    pub(crate) fn divide_constant_from(&mut self, op: AluOp, wide: bool, dst: Reg, left: Reg, imm: i32) {
+        let divisor = if wide { i64::from(imm) as u64 } else { u64::from(imm as u32) };
+        if !divisor.is_power_of_two() && self.can_multiply(wide, divisor) {
+            self.divide_by_multiplying(op == AluOp::Mod, wide, dst, left, divisor);
+        } else {
+            self.asm.mov(width(wide), dst, left);
+            self.divide_by_constant(op, wide, dst, imm);
+        }
+    }
+
     fn divide_by_constant(&mut self, op: AluOp, wide: bool, dst: Reg, imm: i32) {
         let divisor = if wide { i64::from(imm) as u64 } else { u64::from(imm as u32) };
         let remainder = matches!(op, AluOp::Mod | AluOp::Smod);
@@ -151,6 +180,8 @@ impl Emitter<'_> {
             } else {
                 self.asm.op_imm(x64::Op::ShrImm, width(wide), dst, bits);
             }
+        } else if !signed && self.can_multiply(wide, divisor) {
+            self.divide_by_multiplying(remainder, wide, dst, dst, divisor);
         } else {
             self.asm.mov_value(Reg::R9, divisor);
             self.divide_by_r9(remainder, signed, wide, dst);
@@ -226,6 +257,15 @@ impl Emitter<'_> {
             SpecialCase::RemainderByZero => self.asm.mov(width(wide), dst, dst),
             SpecialCase::DivideByMinusOne => self.asm.op_one(x64::Op::Neg, width(wide), dst),
         }
+    }
+}
+
+/// The BMI2 form of a shift.
+pub(crate) fn shift_by_any(op: AluOp) -> ShiftX {
+    match op {
+        AluOp::Lsh => ShiftX::Shl,
+        AluOp::Rsh => ShiftX::Shr,
+        _ => ShiftX::Sar,
     }
 }
 

@@ -225,9 +225,20 @@ impl Assembler {
         x64::encode_shiftx(&mut self.bytes, op, wide, dst, src, count);
     }
 
-    pub(crate) fn rorx(&mut self, dst: Reg, src: Reg, count: u8) {
+    pub(crate) fn rorx(&mut self, wide: bool, dst: Reg, src: Reg, count: u8) {
         self.clobbers |= x64::bit(dst);
-        x64::encode_rorx(&mut self.bytes, dst, src, count);
+        x64::encode_rorx(&mut self.bytes, wide, dst, src, count);
+    }
+
+    pub(crate) fn mulx(&mut self, high: Reg, low: Reg, src: Reg) {
+        self.clobbers |= x64::bit(high) | x64::bit(low);
+        x64::encode_mulx(&mut self.bytes, high, low, src);
+    }
+
+    /// `if cond { dst = src }`, all 64 bits.
+    pub(crate) fn cmov(&mut self, cond: Cond, dst: Reg, src: Reg) {
+        self.clobbers |= x64::bit(dst);
+        x64::encode_cmov(&mut self.bytes, cond, dst, src);
     }
 
     pub(crate) fn plain(&mut self, plain: Plain) {

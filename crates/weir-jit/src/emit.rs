@@ -159,7 +159,7 @@ fn used_stack(ops: &[Op], most: u32) -> u32 {
     let mut deepest = 0;
     for op in ops {
         match op.at().map(|at| (at.base, at.offset)) {
-            Some((Base::Reg { may_be_stack: true, .. }, _)) => return most,
+            Some((base, _)) if base.may_be_stack() => return most,
             Some((Base::Stack, offset)) => deepest = deepest.max(offset.wrapping_neg().max(0) as u32),
             _ => {}
         }
@@ -303,6 +303,7 @@ impl<'a> Emitter<'a> {
             Op::MayGoto { target } => self.may_goto(target),
             Op::Jump { target } => self.asm.jump(self.target(target)),
             Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),
+            Op::Fused(ref fused) => self.fused(fused),
             Op::Exit => self.exit(),
         }
         Ok(())
@@ -390,6 +391,9 @@ impl<'a> Emitter<'a> {
     pub(crate) fn mem(&self, at: At) -> Mem {
         match at.base {
             Base::Reg { reg, .. } => Mem::base(phys(reg), at.offset),
+            Base::Indexed { base, index, scale, .. } => {
+                Mem::indexed(phys(base), phys(index), scale, at.offset)
+            }
             Base::Stack => Mem::base(Reg::Rsp, self.frame.lowered() + at.offset),
             Base::Context => Mem::base(Reg::Rsp, self.frame.context_offset() + at.offset),
         }
@@ -439,7 +443,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn load(&mut self, dst: Reg, size: Size, signed: bool, mem: Mem) {
+    pub(crate) fn load(&mut self, dst: Reg, size: Size, signed: bool, mem: Mem) {
         let (op, width) = match (size, signed) {
             (Size::B, false) => (x64::Op::Movzx8, Width::W32),
             (Size::H, false) => (x64::Op::Movzx16, Width::W32),
@@ -507,6 +511,13 @@ impl<'a> Emitter<'a> {
     }
 
     fn branch(&mut self, test: Test, wide: bool, left: Operand, right: Operand, target: usize) {
+        self.compare(test, wide, left, right);
+        let target = self.target(target);
+        self.asm.jump_if(condition(test), target);
+    }
+
+    /// Sets the flags for [`condition`]. May use r10 and r11.
+    pub(crate) fn compare(&mut self, test: Test, wide: bool, left: Operand, right: Operand) {
         let width = width(wide);
         let left = self.in_register(left, Reg::R10);
         match (test, right) {
@@ -523,8 +534,6 @@ impl<'a> Emitter<'a> {
                 self.asm.op(x64::Op::Cmp, width, right, left);
             }
         }
-        let target = self.target(target);
-        self.asm.jump_if(condition(test), target);
     }
 
     fn target(&self, index: usize) -> Label {
@@ -533,7 +542,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-fn condition(test: Test) -> Cond {
+pub(crate) fn condition(test: Test) -> Cond {
     match test {
         Test::Eq => Cond::Equal,
         Test::Ne | Test::Set => Cond::NotEqual,

@@ -110,7 +110,7 @@ impl Emitter<'_> {
         if neutral {
             // cpu_id − cpus is negative, its top byte 0xff, exactly if the CPU has a lane.
             self.asm.op(x64::Op::Lea, Width::W64, Reg::Rcx, Mem::base(Reg::R11, -cpus));
-            self.asm.rorx(Reg::Rcx, Reg::Rcx, 56);
+            self.asm.rorx(true, Reg::Rcx, Reg::Rcx, 56);
             self.asm.op(x64::Op::Movzx8, Width::W32, Reg::Rcx, Reg::Rcx);
             self.asm.jump_if_rcx_zero(slow);
         } else {
@@ -128,7 +128,7 @@ impl Emitter<'_> {
             self.asm.imul_imm(Width::W64, Reg::R11, Reg::R11, stride);
         } else if neutral {
             // The upper bits are 0, so turning is shifting.
-            self.asm.rorx(Reg::R11, Reg::R11, 64 - bits);
+            self.asm.rorx(true, Reg::R11, Reg::R11, 64 - bits);
         } else {
             self.asm.op_imm(x64::Op::ShlImm, Width::W64, Reg::R11, i32::from(bits));
         }
@@ -224,6 +224,7 @@ impl Emitter<'_> {
 fn base(at: At) -> Reg {
     match at.base {
         Base::Reg { reg, .. } => phys(reg),
+        Base::Indexed { .. } => unreachable!("no pass folds addresses into per-CPU accesses"),
         Base::Stack | Base::Context => unreachable!("a per-CPU value is not on the stack or in the context"),
     }
 }

@@ -6,6 +6,8 @@
 //!
 //! The way: [`values`] learns what registers hold, [`lower`] makes one [`lir`] operation per instruction with
 //! that, [`liveness`] drops the dead ones, [`emit`] and its parts choose instructions, [`assembler`] places them.
+//! Between, where flags may change, [`passes`] make fewer operations of many. Code that changes no flag is left as
+//! it is: programs that have such a form are those that stand in probes, a dozen operations long.
 //!
 //! Guaranteed: the code does what RFC 9669 says of the program; it needs no run-time check, since the verifier's
 //! proof covers every access; it changes no register or flag that it does not report. Local functions stand behind
@@ -28,9 +30,29 @@ mod lower;
 
 mod liveness;
 
+mod passes;
+
+mod blocks;
+
+mod diamonds;
+
+mod jumps;
+
+mod zero_upper;
+
+mod gather;
+
+mod rotations;
+
+mod absorb;
+
+mod fused;
+
 mod emit;
 
 mod arith;
+
+mod reciprocal;
 
 mod atomics;
 
@@ -43,6 +65,8 @@ mod x64;
 mod disassemble;
 
 pub use disassemble::disassemble;
+#[doc(hidden)]
+pub use passes::Passes;
 
 use weir_ebpf::ProgramKind;
 use weir_ebpf::context::{Field, memory};
@@ -83,6 +107,8 @@ pub enum Flags {
     KeepIfPossible,
     /// The shorter form.
     Change,
+    /// The shorter form, with these passes alone.
+    Only(Passes),
     /// Code without flags wherever an operation has it, even if the whole is not: for tests of those forms.
     KeepEach,
 }
@@ -105,27 +131,30 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     let places = places::places(program.maps(), abi.cpus)?;
     let mut ops = lower::lower(program, abi, &places)?;
     let live = liveness::drop_dead(&mut ops);
-    let input = Input {
-        ops: &ops,
-        live: &live,
-        abi,
-        places: &places,
-        maps: program.maps(),
-        kind: program.kind(),
-        functions: program.functions(),
-        neutral: true,
+    // What passes make of the operations reads no other slots.
+    let context_reads = context_reads(program, &ops, &live);
+    let functions = program.functions();
+    let emit = |ops: &[Op], live: &LiveRegs, neutral| {
+        let (maps, kind) = (program.maps(), program.kind());
+        emit::emit(Input { ops, live, abi, places: &places, maps, kind, functions, neutral })
     };
-    if flags != Flags::Change
-        && let Ok(emitted) = emit::emit(input)
+    let passes = match flags {
+        Flags::Only(passes) => passes,
+        Flags::KeepIfPossible | Flags::Change | Flags::KeepEach => Passes::ALL,
+    };
+    if matches!(flags, Flags::KeepIfPossible | Flags::KeepEach)
+        && let Ok(emitted) = emit(&ops, &live, true)
         && (flags == Flags::KeepEach || !emitted.assembled.clobbers_flags)
     {
-        return Ok(executable(program, &ops, &live, emitted));
+        return Ok(executable(program, &ops, context_reads, emitted));
     }
-    let emitted = emit::emit(Input { neutral: false, ..input })?;
-    Ok(executable(program, &ops, &live, emitted))
+    let starts: Vec<usize> = functions.iter().map(|function| function.start).collect();
+    let live = passes::run(&mut ops, live, &starts, passes);
+    let emitted = emit(&ops, &live, false)?;
+    Ok(executable(program, &ops, context_reads, emitted))
 }
 
-fn executable(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs, emitted: Emitted) -> Executable {
+fn executable(program: &VerifiedProgram, ops: &[Op], context_reads: u32, emitted: Emitted) -> Executable {
     let Emitted { assembled, stack_bytes } = emitted;
     Executable {
         name: program.name().to_owned(),
@@ -136,7 +165,7 @@ fn executable(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs, emitted: E
         // The others are restored before the return.
         clobbers: assembled.clobbers & CALLER_SAVED,
         clobbers_flags: assembled.clobbers_flags,
-        context_reads: context_reads(program, ops, live),
+        context_reads,
         reads_cookie: ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
         stack_bytes,
         origins: assembled.origins,

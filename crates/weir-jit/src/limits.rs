@@ -12,3 +12,16 @@ pub(crate) const STACK_BYTES_MAX: usize = 512;
 
 /// Most instruction slots of a program: the verifier's own limit is lower; ours keeps code offsets in 32 bits.
 pub(crate) const INSNS_MAX: usize = 1 << 20;
+
+/// Longest chain of jumps to jumps that is followed: each chain is followed from every jump into it.
+pub(crate) const THREADED_JUMPS_MAX: usize = 8;
+
+/// Most slots from a branch to the end of the moves that it skips; two moves of wide constants are five.
+pub(crate) const SELECT_SLOTS_MAX: usize = 6;
+
+/// Most slots from a constant to the branch that may replace it.
+pub(crate) const CONSTANT_SLOTS_MAX: usize = 8;
+
+/// How many slots a pass looks ahead from one operation: with it, passes stay linear in the program's length. In
+/// clang's code 9 of 10 uses stand within 8.
+pub(crate) const LOOK_AHEAD_SLOTS: usize = 48;

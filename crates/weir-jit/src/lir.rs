@@ -5,10 +5,14 @@
 //! lookup with a known key is an address. [`Op::effect`] says what each operation reads and writes, once, for
 //! the pass that drops dead ones. Register r10 never occurs: it is [`Operand::FramePointer`] or a place.
 //!
+//! What passes make of several operations is a [`Fused`].
+//!
 //! Not here: machine registers (see [`crate::emit`]).
 
 use weir_ebpf::{HelperId, helper};
 use weir_rt::executable::Symbol;
+
+use crate::fused::Fused;
 
 /// An eBPF register, 0..=9.
 pub(crate) type Reg = u8;
@@ -18,6 +22,8 @@ pub(crate) type Reg = u8;
 pub(crate) enum Base {
     /// The address in a register. `may_be_stack`: it could point into the program's own stack.
     Reg { reg: Reg, may_be_stack: bool },
+    /// The address in `base` plus `index << scale`, scale 0..=3: what [`crate::absorb`] makes of additions.
+    Indexed { base: Reg, index: Reg, scale: u8, may_be_stack: bool },
     /// r10.
     Stack,
     /// The context that r1 points to at entry.
@@ -227,6 +233,8 @@ pub(crate) enum Op {
         right: Operand,
         target: usize,
     },
+    /// Several operations in one.
+    Fused(Fused),
     Exit,
 }
 
@@ -249,6 +257,9 @@ pub(crate) const WHOLE_STACK: StackRange =
 
 /// r0 to r5, which a call leaves without a value the program may use (r0 has the result).
 const CALL_WRITES: u16 = 0x3f;
+
+/// r1 to r5.
+pub(crate) const ARGUMENTS: u16 = 0x3e;
 
 /// Helpers that only answer: without a reader they need not be called.
 const PURE_HELPERS: [HelperId; 3] =
@@ -326,6 +337,7 @@ impl Op {
                 effect.reads = left.reads() | right.reads();
                 effect.keep = true;
             }
+            Op::Fused(ref fused) => fused.effect(&mut effect),
             Op::Exit => {
                 effect.reads = 1;
                 effect.keep = true;
@@ -349,6 +361,11 @@ impl Op {
         if let Op::LocalCall { target, .. } = *self { Some(target) } else { None }
     }
 
+    /// The registers that it reads. Of a call of a function: those that may be arguments.
+    pub(crate) fn reads(&self) -> u16 {
+        if self.callee().is_some() { ARGUMENTS } else { self.effect().reads }
+    }
+
     /// The memory operand.
     pub(crate) fn at(&self) -> Option<At> {
         match *self {
@@ -356,7 +373,8 @@ impl Op {
             | Op::Load { at, .. }
             | Op::Store { at, .. }
             | Op::Atomic { at, .. }
-            | Op::Lookup { key: at, .. } => Some(at),
+            | Op::Lookup { key: at, .. }
+            | Op::Fused(Fused::LoadSwapped { at, .. }) => Some(at),
             _ => None,
         }
     }
@@ -365,7 +383,10 @@ impl Op {
     pub(crate) fn operands(&self) -> [Option<Operand>; 2] {
         match *self {
             Op::Alu { src, .. } | Op::Store { src, .. } | Op::Atomic { src, .. } => [Some(src), None],
-            Op::Branch { left, right, .. } => [Some(left), Some(right)],
+            Op::Branch { left, right, .. } | Op::Fused(Fused::Select { left, right, .. }) => {
+                [Some(left), Some(right)]
+            }
+            Op::Fused(Fused::Alu { right, .. }) => [Some(right), None],
             _ => [None, None],
         }
     }
@@ -373,15 +394,29 @@ impl Op {
 
 impl Effect {
     /// The registers that an address needs.
-    fn base(&mut self, at: At) {
-        if let Base::Reg { reg, .. } = at.base {
-            self.reads |= 1 << reg;
+    pub(crate) fn base(&mut self, at: At) {
+        self.reads |= at.base.reads();
+    }
+}
+
+impl Base {
+    /// The registers that the address is made of.
+    pub(crate) fn reads(self) -> u16 {
+        match self {
+            Base::Reg { reg, .. } => 1 << reg,
+            Base::Indexed { base, index, .. } => 1 << base | 1 << index,
+            Base::Stack | Base::Context => 0,
         }
+    }
+
+    /// Through a register that could point into the program's own stack.
+    pub(crate) fn may_be_stack(self) -> bool {
+        matches!(self, Base::Reg { may_be_stack: true, .. } | Base::Indexed { may_be_stack: true, .. })
     }
 }
 
 impl Operand {
-    fn reads(self) -> u16 {
+    pub(crate) fn reads(self) -> u16 {
         match self {
             Operand::Reg(reg) => 1 << reg,
             Operand::Imm(_) | Operand::FramePointer => 0,
@@ -391,11 +426,10 @@ impl Operand {
 
 impl At {
     /// The bytes of the stack that an access of this size may touch.
-    fn stack_range(self, size: Size) -> Option<StackRange> {
+    pub(crate) fn stack_range(self, size: Size) -> Option<StackRange> {
         match self.base {
             Base::Stack => Some(StackRange { from: self.offset, to: self.offset + size.bytes() }),
-            Base::Reg { may_be_stack: true, .. } => Some(WHOLE_STACK),
-            Base::Reg { may_be_stack: false, .. } | Base::Context => None,
+            base => base.may_be_stack().then_some(WHOLE_STACK),
         }
     }
 }

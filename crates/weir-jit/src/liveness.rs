@@ -11,7 +11,7 @@
 //! stay, loads from there may go (the verifier proved that they cannot fault).
 
 use crate::limits::STACK_BYTES_MAX;
-use crate::lir::{Effect, Op, StackRange};
+use crate::lir::{ARGUMENTS, Effect, Op, StackRange};
 
 /// What is read later: registers and bytes of the stack (bit 0 of word 0 is the deepest byte).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,9 +39,6 @@ pub(crate) fn drop_dead(ops: &mut [Op]) -> LiveRegs {
     }
     LiveRegs { at_entry: at_entry.regs, after: after.iter().map(|live| live.regs).collect() }
 }
-
-/// r1 to r5.
-const ARGUMENTS: u16 = 0x3e;
 
 /// What is live at entry and after each operation: the least fixed point, backward over the flow graph.
 fn live(ops: &[Op], effects: &[Effect]) -> (Live, Vec<Live>) {

@@ -122,6 +122,7 @@ pub(crate) enum Op {
     ShrImm,
     SarImm,
     RorImm,
+    RolImm,
     // reg, rm, imm
     ImulImm,
     // rm
@@ -215,6 +216,7 @@ impl Op {
             Op::ShrImm   => row(0xc1, Digit(5), Imm::Byte, Writes::Rm, true),
             Op::SarImm   => row(0xc1, Digit(7), Imm::Byte, Writes::Rm, true),
             Op::RorImm   => row(0xc1, Digit(1), Imm::Byte, Writes::Rm, true),
+            Op::RolImm   => row(0xc1, Digit(0), Imm::Byte, Writes::Rm, true),
             Op::ImulImm  => row(0x69, Reg, Imm::Short(0x6b), Writes::Reg, true),
             Op::Neg      => row(0xf7, Digit(3), Imm::None, Writes::Rm, true),
             Op::Div      => row(0xf7, Digit(6), Imm::None, Writes::RaxAndRdx, true),
@@ -434,10 +436,23 @@ pub(crate) fn encode_shiftx(out: &mut Vec<u8>, op: ShiftX, wide: bool, dst: Reg,
     out.extend_from_slice(&[0xf7, 0xc0 | (dst as u8 & 7) << 3 | src as u8 & 7]);
 }
 
-/// `rorx $count, src, dst` (BMI2, no flags), 64 bits.
-pub(crate) fn encode_rorx(out: &mut Vec<u8>, dst: Reg, src: Reg, count: u8) {
-    vex(out, 3, true, 3, dst, 0, src);
+/// `rorx $count, src, dst` (BMI2, no flags).
+pub(crate) fn encode_rorx(out: &mut Vec<u8>, wide: bool, dst: Reg, src: Reg, count: u8) {
+    vex(out, 3, wide, 3, dst, 0, src);
     out.extend_from_slice(&[0xf0, 0xc0 | (dst as u8 & 7) << 3 | src as u8 & 7, count]);
+}
+
+/// `mulx src, low, high` (BMI2, no flags): the 128 bits of rdx × src. `low` and `high` differ.
+pub(crate) fn encode_mulx(out: &mut Vec<u8>, high: Reg, low: Reg, src: Reg) {
+    vex(out, 2, true, 3, high, low as u8, src);
+    out.extend_from_slice(&[0xf6, 0xc0 | (high as u8 & 7) << 3 | src as u8 & 7]);
+}
+
+/// `cmovcc src, dst`. In 32 bits it clears the upper half of `dst` whether or not it moves, so this has 64.
+pub(crate) fn encode_cmov(out: &mut Vec<u8>, cond: Cond, dst: Reg, src: Reg) {
+    rex(out, true, dst as u8, Rm::Reg(src), false);
+    out.extend_from_slice(&[0x0f, 0x40 | cond as u8]);
+    modrm(out, dst as u8, Rm::Reg(src));
 }
 
 /// Three-byte VEX prefix, vector length 0; `map` 2 is 0F38, 3 is 0F3A.

@@ -5,7 +5,7 @@ use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
-use super::{Field, Imm, Mem, Op, Plain, Reg, Rm, ShiftX, Width};
+use super::{Cond, Field, Imm, Mem, Op, Plain, Reg, Rm, ShiftX, Width};
 
 const REGS: [Reg; 16] = [
     Reg::Rax,
@@ -68,6 +68,7 @@ const OPS: &[(Op, Mnemonic, &[Width])] = {
         (Op::ShrImm,   Mnemonic::Shr,     &WIDTHS),
         (Op::SarImm,   Mnemonic::Sar,     &WIDTHS),
         (Op::RorImm,   Mnemonic::Ror,     &WIDTHS),
+        (Op::RolImm,   Mnemonic::Rol,     &WIDTHS),
         (Op::ImulImm,  Mnemonic::Imul,    &[W16, W32, W64]),
         (Op::Neg,      Mnemonic::Neg,     &WIDTHS),
         (Op::Div,      Mnemonic::Div,     &[W32, W64]),
@@ -162,13 +163,42 @@ fn bmi2_forms_decode() {
                     }
                 }
             }
-            let mut bytes = Vec::new();
-            super::encode_rorx(&mut bytes, dst, src, 58);
-            let instruction = decode(&bytes);
-            assert_eq!((instruction.mnemonic(), instruction.immediate8()), (Mnemonic::Rorx, 58));
-            assert_eq!(instruction.op0_register(), iced(dst, Width::W64));
-            assert_eq!(instruction.op1_register(), iced(src, Width::W64));
-            assert!(!changes_flags(&instruction));
+            for (wide, width) in [(false, Width::W32), (true, Width::W64)] {
+                let mut bytes = Vec::new();
+                super::encode_rorx(&mut bytes, wide, dst, src, 28);
+                let instruction = decode(&bytes);
+                assert_eq!((instruction.mnemonic(), instruction.immediate8()), (Mnemonic::Rorx, 28));
+                assert_eq!(instruction.op0_register(), iced(dst, width));
+                assert_eq!(instruction.op1_register(), iced(src, width));
+                assert!(!changes_flags(&instruction));
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_128_bits_and_conditional_moves_decode() {
+    let conds = [(Cond::Below, Mnemonic::Cmovb), (Cond::Greater, Mnemonic::Cmovg)];
+    for dst in REGS {
+        for src in REGS {
+            for low in REGS {
+                let mut bytes = Vec::new();
+                super::encode_mulx(&mut bytes, dst, low, src);
+                let instruction = decode(&bytes);
+                assert_eq!(instruction.mnemonic(), Mnemonic::Mulx);
+                let registers = [0, 1, 2].map(|operand| instruction.op_register(operand));
+                assert_eq!(registers, [dst, low, src].map(|reg| iced(reg, Width::W64)));
+                assert!(!changes_flags(&instruction));
+            }
+            for (cond, mnemonic) in conds {
+                let mut bytes = Vec::new();
+                super::encode_cmov(&mut bytes, cond, dst, src);
+                let instruction = decode(&bytes);
+                assert_eq!(instruction.mnemonic(), mnemonic);
+                assert_eq!(instruction.op0_register(), iced(dst, Width::W64));
+                assert_eq!(instruction.op1_register(), iced(src, Width::W64));
+                assert!(!changes_flags(&instruction));
+            }
         }
     }
 }

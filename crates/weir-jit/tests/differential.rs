@@ -13,7 +13,7 @@ use random::{
 };
 use weir_ebpf::Insn;
 use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
-use weir_jit::Flags;
+use weir_jit::{Flags, Passes};
 use weir_rt::executable::{Frame, SiteAbi};
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::Segment;
@@ -55,7 +55,9 @@ impl Pair {
         let segment = empty_segment();
         let locals = abis
             .iter()
-            .flat_map(|abi| [(*abi, Flags::Change), (*abi, Flags::KeepEach)])
+            .flat_map(|abi| {
+                [Flags::Change, Flags::KeepEach, Flags::Only(Passes::NONE)].map(|flags| (*abi, flags))
+            })
             .map(|(abi, flags)| {
                 let executable = engines::compiled(&program, &abi, flags);
                 (abi, flags, LocalProgram::load(&executable, segment).expect("code fits"))
@@ -78,6 +80,12 @@ impl Pair {
         let object = weir_ebpf::Object { maps: Vec::new(), programs: vec![source] };
         weir_jit::disassemble(&engines::compiled(&self.program, abi, flags), &object)
     }
+}
+
+/// Every form of code: all passes, none, each alone, all but each, and without flags.
+fn forms() -> Vec<Flags> {
+    let each = Passes::each().flat_map(|pass| [pass, Passes::without(pass)]).map(Flags::Only);
+    each.chain([Flags::Change, Flags::Only(Passes::NONE), Flags::KeepEach]).collect()
 }
 
 /// Contexts without per-CPU code differ by BMI2 alone.
@@ -364,7 +372,7 @@ fn check_random_programs_with_maps(
         let frame = random_frame(random);
         let expected = engines::run_interpreter(&program, frame);
         let abi = random.pick(&abis);
-        let flags = random.pick(&[Flags::Change, Flags::KeepEach]);
+        let flags = random.pick(&forms());
         let got = engines::run_jit(&program, &abi, flags, frame);
         let text = || {
             let object = weir_ebpf::Object { maps: maps.clone(), programs: vec![source.clone()] };

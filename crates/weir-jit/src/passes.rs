@@ -1,0 +1,80 @@
+//! The passes over [`crate::lir`], in their order, for code that may change flags.
+//!
+//! In: operations without dead ones. Out: the same program in fewer or faster operations; slots of what is gone hold
+//! [`Op::Nothing`], so an operation's slot stays the instruction that it comes from (or the last of several).
+//!
+//! Each pass can be left out: tests run every program with all, with none, and with each alone. All are linear in
+//! the length of the program, but for bounded look-ahead ([`crate::limits`]).
+//!
+//! Not here: division by constants and forms of single operations, which the emitter chooses.
+
+use crate::lir::Op;
+use crate::liveness::{self, LiveRegs};
+use crate::{absorb, blocks, diamonds, gather, jumps, rotations, zero_upper};
+
+/// A set of passes.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Passes(u8);
+
+impl Passes {
+    pub const NONE: Passes = Passes(0);
+    /// [`crate::jumps`].
+    pub const JUMPS: Passes = Passes(1);
+    /// [`crate::zero_upper`].
+    pub const ZERO_UPPER: Passes = Passes(1 << 1);
+    /// [`crate::gather`].
+    pub const GATHER: Passes = Passes(1 << 2);
+    /// [`crate::rotations`].
+    pub const ROTATIONS: Passes = Passes(1 << 3);
+    /// [`crate::diamonds`].
+    pub const DIAMONDS: Passes = Passes(1 << 4);
+    /// [`crate::absorb`].
+    pub const ABSORB: Passes = Passes(1 << 5);
+    pub const ALL: Passes = Passes((1 << 6) - 1);
+
+    /// Each pass alone.
+    pub fn each() -> impl Iterator<Item = Passes> {
+        (0..6).map(|bit| Passes(1 << bit))
+    }
+
+    /// All but those of `other`.
+    pub fn without(other: Passes) -> Passes {
+        Passes(Passes::ALL.0 & !other.0)
+    }
+
+    fn has(self, pass: Passes) -> bool {
+        self.0 & pass.0 != 0
+    }
+}
+
+/// Runs `passes`; what is live is found anew.
+pub(crate) fn run(ops: &mut [Op], live: LiveRegs, starts: &[usize], passes: Passes) -> LiveRegs {
+    if passes == Passes::NONE {
+        return live;
+    }
+    // First, while branches still go to the end of what they skip.
+    if passes.has(Passes::DIAMONDS) {
+        diamonds::select(ops);
+    }
+    if passes.has(Passes::JUMPS) {
+        jumps::straighten(ops);
+    }
+    let leaders = blocks::leaders(ops, starts);
+    if passes.has(Passes::ZERO_UPPER) {
+        zero_upper::drop_extensions(ops, &leaders, starts);
+    }
+    if passes.has(Passes::GATHER) {
+        gather::gather(ops, &leaders);
+    }
+    let mut live = liveness::drop_dead(ops);
+    if passes.has(Passes::ROTATIONS) {
+        rotations::find(ops, &leaders, &live);
+        live = liveness::drop_dead(ops);
+    }
+    if passes.has(Passes::ABSORB) {
+        absorb::absorb(ops, &leaders, &mut live);
+        live = liveness::drop_dead(ops);
+    }
+    live
+}

@@ -1,0 +1,470 @@
+//! What each pass makes of bytecode, what it leaves alone, and that all of them together change no result.
+//!
+//! A case is bytecode and the machine code it becomes, without prologue and epilogue. Programs get memory at r1, the
+//! value of a map; the verifier knows nothing of its bytes.
+
+mod engines;
+
+use engines::{Random, only, verified};
+use weir_ebpf::MapSpec;
+use weir_jit::{Flags, Passes};
+use weir_rt::executable::{Frame, LanePolicy, SiteAbi, TidSource};
+
+/// A site that does not depend on the machine.
+fn abi(bmi2: bool) -> SiteAbi {
+    SiteAbi { pid: 42, tid: TidSource::Syscall, lanes: LanePolicy::Shared, cpus: 4, bmi2 }
+}
+
+/// `body` between a pointer to the map's value in r1 and the exit.
+fn text(body: &str) -> String {
+    let lines: String = body.split(';').map(|line| format!("{}\n", line.trim())).collect();
+    format!(
+        "map @m array key 4 value 64 entries 1\nprogram \"p\" probe\nr1 = map[@m][0] + 0x0 ll\n{lines}exit\n"
+    )
+}
+
+/// The instructions of the body, in AT&T syntax, a line each.
+fn code(body: &str, passes: Passes) -> Vec<String> {
+    let (object, program) = only(&text(body));
+    let executable = engines::compiled(&program, &abi(true), Flags::Only(passes));
+    let shown = weir_jit::disassemble(&executable, &object);
+    let instructions = shown.lines().filter(|line| line.starts_with("  ")).map(|line| line[40..].trim());
+    let kept =
+        |text: &&str| !["push", "pop", "ret", "movabsq $0, %rdi"].iter().any(|start| text.starts_with(start));
+    instructions.filter(kept).map(str::to_owned).collect()
+}
+
+/// With all passes `body` becomes `expected` (`;` between).
+fn becomes(body: &str, expected: &str) {
+    let expected: Vec<&str> = expected.split(';').map(str::trim).collect();
+    assert_eq!(code(body, Passes::ALL), expected, "{body}");
+    agrees(body);
+}
+
+/// `pass` changes nothing.
+fn is_left_alone(body: &str, pass: Passes) {
+    assert_eq!(code(body, pass), code(body, Passes::NONE), "{body}");
+    agrees(body);
+}
+
+/// `pass` changes something.
+fn is_changed(body: &str, pass: Passes) {
+    assert_ne!(code(body, pass), code(body, Passes::NONE), "{body}");
+    agrees(body);
+}
+
+/// Interpreter and every form of code give the same result and leave the same memory.
+fn agrees(body: &str) {
+    let (object, program) = only(&text(body));
+    agree(&object.maps, &program, &mut Random(1), body);
+}
+
+fn agree(maps: &[MapSpec], program: &weir_verifier::VerifiedProgram, random: &mut Random, what: &str) {
+    let each = Passes::each().flat_map(|pass| [pass, Passes::without(pass)]);
+    let forms: Vec<Passes> = each.chain([Passes::ALL, Passes::NONE]).collect();
+    for round in 0..3 {
+        let mut frame = Frame::default();
+        frame.regs.fill_with(|| random.value());
+        let memory: Vec<u8> = (0..64).map(|_| if round == 0 { 0x81 } else { random.next() as u8 }).collect();
+        let segment = || {
+            let segment = engines::segment(maps, engines::cpus());
+            segment.map(0).update(&0u32.to_le_bytes(), &memory, 0).expect("an element");
+            segment
+        };
+        let own = segment();
+        let environment = weir_interp::Environment { segment: &own };
+        let r0 = weir_interp::run(program, &environment, &mut frame.clone()).expect("verified");
+        let expected = (r0, engines::contents(&own));
+        for &passes in &forms {
+            for bmi2 in [false, engines::has_bmi2()] {
+                let abi = SiteAbi { cpus: engines::cpus(), ..abi(bmi2) };
+                let segment = segment();
+                let executable = engines::compiled(program, &abi, Flags::Only(passes));
+                let local = weir_rt::local::LocalProgram::load(&executable, &segment).expect("code fits");
+                let got = (local.run(&mut frame.clone()), engines::contents(&segment));
+                assert_eq!(got, expected, "{passes:?} {bmi2}\n{what}");
+            }
+        }
+    }
+}
+
+const HALF: &str = "r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); r2 <<= 8; r0 |= r2";
+const HALF_SWAPPED: &str = "r0 = *(u8 *)(r1 + 5); r2 = *(u8 *)(r1 + 4); r2 <<= 8; r0 |= r2";
+
+#[test]
+fn neighbouring_bytes_become_one_load() {
+    becomes(HALF, "movzwl 4(%rdi), %eax");
+    becomes(HALF_SWAPPED, "movzwl 4(%rdi), %eax; rorw $8, %ax; movzwl %ax, %eax");
+    becomes(&format!("{HALF}; r0 = be16 r0"), "movzwl 4(%rdi), %eax; rorw $8, %ax; movzwl %ax, %eax");
+    becomes(
+        "w0 = *(u8 *)(r1 + 1); w2 = *(u8 *)(r1 + 0); w0 <<= 8; w0 |= w2; r3 = *(u8 *)(r1 + 3); w3 <<= 8; \
+         r2 = *(u8 *)(r1 + 2); w3 |= w2; w3 <<= 16; w0 |= w3",
+        "movl (%rdi), %eax",
+    );
+    becomes(
+        "r0 = *(u32 *)(r1 + 0); r2 = *(u16 *)(r1 + 4); r3 = *(u16 *)(r1 + 6); r2 <<= 32; r3 <<= 48; r0 ^= r3; \
+         r0 += r2",
+        "movq (%rdi), %rax",
+    );
+}
+
+#[test]
+fn bytes_behind_a_pointer_that_moved_become_one_load() {
+    becomes(
+        "r0 = *(u8 *)(r1 + 4); r3 = r1; r1 += 2; r2 = *(u8 *)(r1 + 3); r2 <<= 8; r0 |= r2",
+        "movzwl 4(%rdi), %eax",
+    );
+}
+
+#[test]
+fn bytes_that_are_no_neighbours_stay() {
+    is_left_alone("r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 6); r2 <<= 8; r0 |= r2", Passes::GATHER);
+    is_left_alone("r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); r2 <<= 16; r0 |= r2", Passes::GATHER);
+    is_left_alone("r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); r2 <<= 7; r0 |= r2", Passes::GATHER);
+    is_left_alone("r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 4); r2 <<= 8; r0 |= r2", Passes::GATHER);
+}
+
+#[test]
+fn bytes_that_overlap_stay() {
+    is_left_alone("r0 = *(u16 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); r2 <<= 8; r0 |= r2", Passes::GATHER);
+    is_left_alone("r0 = *(u16 *)(r1 + 4); r2 = *(u16 *)(r1 + 5); r2 <<= 8; r0 += r2", Passes::GATHER);
+}
+
+#[test]
+fn signed_bytes_stay() {
+    is_left_alone("r0 = *(u8 *)(r1 + 4); r2 = *(s8 *)(r1 + 5); r2 <<= 8; r0 |= r2", Passes::GATHER);
+    is_left_alone("r0 = *(s8 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); r2 <<= 8; r0 |= r2", Passes::GATHER);
+}
+
+#[test]
+fn a_store_between_keeps_bytes_apart() {
+    let between = |store: &str| {
+        format!("r3 = r10; r0 = *(u8 *)(r1 + 4); {store}; r2 = *(u8 *)(r1 + 5); r2 <<= 8; r0 |= r2")
+    };
+    is_left_alone(&between("*(u8 *)(r1 + 4) = 7"), Passes::GATHER);
+    is_left_alone(&between("*(u64 *)(r1 + 0) = 7"), Passes::GATHER);
+    is_left_alone(
+        &between("lock *(u32 *)(r1 + 4) += r10; r3 = r10").replace("+= r10", "+= r0"),
+        Passes::GATHER,
+    );
+    // A store to the stack is none to the map.
+    is_changed(&between("*(u8 *)(r10 - 4) = 7"), Passes::GATHER);
+}
+
+#[test]
+fn a_store_after_the_last_byte_keeps_the_old_ones() {
+    is_left_alone(
+        "r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); *(u8 *)(r1 + 4) = 7; r2 <<= 8; r0 |= r2",
+        Passes::GATHER,
+    );
+}
+
+#[test]
+fn a_jump_into_a_chain_keeps_it() {
+    is_left_alone(
+        "r3 = *(u64 *)(r1 + 8); r0 = 1; if r3 == 0 goto middle; r0 = *(u8 *)(r1 + 4); middle:; \
+         r2 = *(u8 *)(r1 + 5); r2 <<= 8; r0 |= r2",
+        Passes::GATHER,
+    );
+}
+
+#[test]
+fn a_base_that_is_gone_keeps_its_bytes() {
+    is_left_alone(
+        "r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); r1 = r2; r2 <<= 8; r0 |= r2; r0 += r1",
+        Passes::GATHER,
+    );
+}
+
+#[test]
+fn opposite_shifts_become_a_rotation() {
+    let load = "r0 = *(u64 *)(r1 + 0)";
+    becomes(
+        &format!("{load}; r2 = r0; r2 <<= 13; r0 >>= 51; r2 |= r0; r0 = r2; r0 += r2"),
+        "movq (%rdi), %rax; rorxq $0x33, %rax, %rsi; leaq (%rsi,%rsi), %rax",
+    );
+    becomes(
+        &format!("{load}; w2 = w0; w2 >>= 17; w0 <<= 15; w0 |= w2"),
+        "movq (%rdi), %rax; roll $0xf, %eax",
+    );
+    becomes(
+        &format!("{load}; r2 = r0; r2 >>= 1; r0 <<= 63; r0 += r2"),
+        "movq (%rdi), %rax; rolq $0x3f, %rax",
+    );
+}
+
+#[test]
+fn shifts_that_do_not_turn_stay() {
+    let load = "r0 = *(u64 *)(r1 + 0)";
+    for body in [
+        "r2 = r0; r2 <<= 13; r0 >>= 50; r0 |= r2",
+        "r2 = r0; r2 <<= 13; r0 += 1; r0 >>= 51; r0 |= r2",
+        "r2 = r0; r2 <<= 13; r0 s>>= 51; r0 |= r2",
+        "w2 = w0; w2 <<= 13; r0 >>= 51; r0 |= r2",
+        "r2 = r0; r2 <<= 13; r0 >>= 51; r0 &= r2",
+        // One of the shifted values is needed itself.
+        "r2 = r0; r2 <<= 13; r0 >>= 51; r2 |= r0; r0 += r2",
+        "r2 = r0; r2 <<= 13; r0 >>= 51; r3 = r0; r0 |= r2; r0 += r3",
+    ] {
+        is_left_alone(&format!("{load}; {body}"), Passes::ROTATIONS);
+    }
+}
+
+#[test]
+fn addresses_take_in_their_arithmetic() {
+    let load = "r2 = *(u64 *)(r1 + 0); r2 &= 7";
+    let masked = "movq (%rdi), %rsi; andq $7, %rsi";
+    becomes(
+        &format!("{load}; r1 += r2; r0 = *(u8 *)(r1 + 9)"),
+        &format!("{masked}; movzbl 9(%rdi,%rsi), %eax"),
+    );
+    becomes(
+        &format!("{load}; r3 = r2; r3 <<= 2; r1 += r3; r0 = *(u32 *)(r1 + 4); r0 += r2"),
+        &format!("{masked}; movl 4(%rdi,%rsi,4), %eax; addq %rsi, %rax"),
+    );
+    becomes(
+        &format!("{load}; r2 += 3; r1 += r2; r1 += 2; *(u8 *)(r1 + 1) = 5; r0 = 0"),
+        &format!("{masked}; movb $5, 6(%rdi,%rsi); xorl %eax, %eax"),
+    );
+}
+
+#[test]
+fn an_address_that_is_used_otherwise_stays() {
+    let load = "r2 = *(u64 *)(r1 + 0); r2 &= 7; r0 = 0";
+    for body in [
+        // As a value.
+        "r2 += 5; r1 += r2; r3 = *(u8 *)(r1 + 9); r0 = r2",
+        // The index is another one by then.
+        "r1 += r2; r2 *= 3; r0 = *(u8 *)(r1 + 9); r0 += r2",
+        // Behind a jump.
+        "r1 += r2; if r2 == 5 goto over; r0 = *(u8 *)(r1 + 9); over:",
+    ] {
+        agrees(&format!("{load}; {body}"));
+    }
+    is_left_alone(&format!("{load}; r1 += r2; r2 *= 3; r0 = *(u8 *)(r1 + 9); r0 += r2"), Passes::ABSORB);
+    is_left_alone(
+        &format!("{load}; r1 += r2; if r2 == 5 goto over; r0 = *(u8 *)(r1 + 9); over:"),
+        Passes::ABSORB,
+    );
+}
+
+#[test]
+fn moves_become_third_operands() {
+    let load = "r2 = *(u64 *)(r1 + 0); r3 = *(u64 *)(r1 + 8); *(u64 *)(r1 + 0) = r3";
+    let loaded = "movq (%rdi), %rsi; movq 8(%rdi), %rdx; movq %rdx, (%rdi)";
+    for (body, expected) in [
+        ("r0 = r2; r0 += r3", "leaq (%rsi,%rdx), %rax"),
+        ("w0 = w2; w0 += 5", "leal 5(%rsi), %eax"),
+        ("r0 = r2; r0 -= 5", "leaq -5(%rsi), %rax"),
+        ("r0 = r2; r0 *= 7", "imulq $7, %rsi, %rax"),
+        ("r0 = r2; r0 *= 9", "leaq (%rsi,%rsi,8), %rax"),
+        ("r0 = r2; r0 >>= r3", "shrxq %rdx, %rsi, %rax"),
+        ("r0 = r2; r0 &= 255", "movzbl %sil, %eax"),
+        ("r0 = r2; r0 &= 65535", "movzwl %si, %eax"),
+        ("r0 = r3; r4 = r2; r4 -= r0; r0 = r4", "movq %rsi, %rcx; subq %rdx, %rcx; movq %rcx, %rax"),
+    ] {
+        becomes(&format!("{load}; {body}"), &format!("{loaded}; {expected}"));
+    }
+}
+
+#[test]
+fn extensions_of_what_is_extended_go() {
+    let cases = [
+        ("w0 = *(u32 *)(r1 + 0); r0 <<= 32; r0 >>= 32", "movl (%rdi), %eax"),
+        ("r0 = *(u64 *)(r1 + 0); r0 <<= 32; r0 >>= 32", "movq (%rdi), %rax; movl %eax, %eax"),
+        ("r0 = *(u64 *)(r1 + 0); r0 <<= 32; r0 >>= 35", "movq (%rdi), %rax; shrl $3, %eax"),
+        ("r0 = *(u64 *)(r1 + 0); r0 <<= 32; r0 s>>= 32", "movq (%rdi), %rax; movslq %eax, %rax"),
+        ("r2 = *(u32 *)(r1 + 0); w2 = w2; r0 = r2; r0 += r2", "movl (%rdi), %esi; leaq (%rsi,%rsi), %rax"),
+    ];
+    for (body, expected) in cases {
+        becomes(&body.replace("w0 = *", "r0 = *"), expected);
+    }
+}
+
+#[test]
+fn choices_between_constants_become_conditional_moves() {
+    becomes(
+        "r2 = *(u8 *)(r1 + 0); r0 = 48; if r2 > 9 goto over; r0 = 87; over:",
+        "movzbl (%rdi), %esi; movl $0x30, %eax; cmpq $9, %rsi; movl $0x57, %r11d; cmovbeq %r11, %rax",
+    );
+    is_left_alone("r2 = *(u8 *)(r1 + 0); r0 = r2; if r2 > 9 goto over; r0 = 87; over:", Passes::DIAMONDS);
+    is_left_alone("r2 = *(u8 *)(r1 + 0); r0 = 1; if r2 > 9 goto over; r0 += 87; over:", Passes::DIAMONDS);
+}
+
+#[test]
+fn a_branch_over_a_jump_becomes_the_opposite_branch() {
+    becomes(
+        "r0 = 0; r2 = 0; top:; r0 += r2; r2 += 1; if r2 == 9 goto out; goto top; out:",
+        "xorl %eax, %eax; xorl %esi, %esi; addq %rsi, %rax; addq $1, %rsi; cmpq $9, %rsi; jne 4",
+    );
+}
+
+#[test]
+fn division_by_a_constant_multiplies() {
+    let load = "r2 = *(u64 *)(r1 + 0)";
+    becomes(
+        &format!("{load}; w0 = w2; w0 /= 1000"),
+        "movq (%rdi), %rsi; movl %esi, %eax; imulq $0x10624dd3, %rax; shrq $0x26, %rax",
+    );
+    for divisor in [3, 5, 6, 7, 10, 11, 14, 28, 641, 1000, 0x7fff_ffff, 0x7fff_fffe] {
+        for (registers, reg) in [("r0 = r2; r3 = r2; r0", "r3"), ("w0 = w2; w3 = w2; w0", "w3")] {
+            let body =
+                |op: &str| format!("{load}; {registers} {op}= {divisor}; {reg} += 5; {reg} {op}= {divisor}");
+            for op in ["/", "%"] {
+                agrees(&format!("{}; r0 += r3", body(op)));
+                agrees(&format!("{load}; r3 = r2; r2 {op}= {divisor}; r0 = r2; r0 ^= r3"));
+            }
+        }
+    }
+}
+
+#[test]
+fn random_idioms_agree() {
+    let mut random = Random(0x1d10);
+    let mut changed = vec![0; Passes::each().count()];
+    for _ in 0..RANDOM_PROGRAMS {
+        let body = random_idioms(&mut random);
+        let object = weir_ebpf::asm::parse(&text(&body)).unwrap_or_else(|error| panic!("{error}\n{body}"));
+        let program = verified(&object.programs[0], &object.maps);
+        agree(&object.maps, &program, &mut random, &body.replace(';', "\n"));
+        let of = |passes| engines::compiled(&program, &abi(true), Flags::Only(passes)).code;
+        for (pass, changed) in Passes::each().zip(&mut changed) {
+            *changed += usize::from(of(pass) != of(Passes::NONE));
+        }
+    }
+    // Jumps to jumps are not among the idioms.
+    assert!(changed[1..].iter().all(|&count| count > RANDOM_PROGRAMS / 20), "{changed:?}");
+}
+
+const RANDOM_PROGRAMS: usize = 250;
+
+/// Straight code full of what passes look for, with mistakes in it; r1 stays the memory, r0 and r2 to r7 are numbers.
+fn random_idioms(random: &mut Random) -> String {
+    let mut lines = Vec::new();
+    for reg in [0, 2, 3, 4, 5, 6, 7] {
+        lines.push(format!("r{reg} = *(u{} *)(r1 + {})", random.pick(&[8, 16, 32, 64]), 8 * reg));
+    }
+    lines.push("*(u64 *)(r10 - 8) = r2; *(u64 *)(r10 - 16) = r3".into());
+    for number in 0..6 {
+        let idiom = random_idiom(random, number);
+        // A line that is lost, or another between, makes an idiom something else.
+        for line in idiom {
+            match random.below(12) {
+                0 => {}
+                1 => lines.extend([line, random_line(random)]),
+                _ => lines.push(line),
+            }
+        }
+    }
+    for reg in [2, 3, 4, 5, 6, 7] {
+        lines.push(format!("r0 *= 31; r0 ^= r{reg}"));
+    }
+    lines.push("r2 = *(u64 *)(r10 - 8); r0 ^= r2; r2 = *(u64 *)(r10 - 16); r0 += r2".into());
+    lines.join("; ")
+}
+
+fn number(random: &mut Random) -> u64 {
+    random.pick(&[0, 2, 3, 4, 5, 6, 7])
+}
+
+fn random_line(random: &mut Random) -> String {
+    let (a, b) = (number(random), number(random));
+    let offset = random.below(56);
+    match random.below(10) {
+        0 => format!("r{a} = r{b}"),
+        1 => format!("w{a} = w{b}"),
+        2 => format!("r{a} += r{b}"),
+        3 => format!("w{a} ^= w{b}"),
+        4 => format!("*(u8 *)(r1 + {offset}) = r{a}"),
+        5 => format!("*(u{} *)(r10 - 16) = r{a}", random.pick(&[8, 16, 32, 64])),
+        6 => format!("r{a} = *(u64 *)(r1 + {offset})")
+            .replace("u64", random.pick(&["u8", "u16", "s16", "u32"])),
+        7 => format!(
+            "r{a} {}= {}",
+            random.pick(&["+", "-", "&", "<<", ">>", "*", "/", "%"]),
+            1 + random.below(31)
+        ),
+        8 => format!(
+            "w{a} {}= {}",
+            random.pick(&["+", "-", "&", "<<", ">>", "*", "/", "%"]),
+            1 + random.below(31)
+        ),
+        _ => format!("r{a} = *(u32 *)(r10 - {})", random.pick(&[4, 8, 12, 16])),
+    }
+}
+
+fn random_idiom(random: &mut Random, number_of_label: usize) -> Vec<String> {
+    let (a, b, c) = (number(random), number(random), number(random));
+    let r = random.pick(&["r", "w"]);
+    let constant = random.below(100);
+    match random.below(8) {
+        0 => random_bytes(random, a, b),
+        1 => {
+            let bits = 1 + random.below(31);
+            let rest = if r == "r" { 64 } else { 32 } - bits;
+            let (one, other) = if random.below(2) == 0 { ("<<", ">>") } else { (">>", "<<") };
+            let (x, y) = if random.below(2) == 0 { (a, b) } else { (b, a) };
+            vec![
+                format!("{r}{b} = {r}{a}"),
+                format!("{r}{b} {one}= {bits}"),
+                format!("{r}{a} {other}= {rest}"),
+                format!("{r}{x} {}= {r}{y}", random.pick(&["|", "+", "^"])),
+            ]
+        }
+        2 => {
+            let scale = random.below(3);
+            let size = random.pick(&["u8", "u16", "u32", "s8", "u64"]);
+            let mut lines = vec![
+                format!("r{a} &= 3; r{b} = r{a}; r{b} <<= {scale}; r{b} &= 31; r8 = r1; r8 += r{b}"),
+                format!("r{c} = *({size} *)(r8 + {})", random.below(20)),
+            ];
+            if random.below(2) == 0 {
+                lines.push(format!("*(u16 *)(r8 + {}) = r{a}", random.below(20)));
+            }
+            // Not a number: it may not stay.
+            lines.push("r8 = 0".into());
+            vec![lines.join("; ")]
+        }
+        3 => vec![
+            format!("r{a} <<= 32"),
+            format!("r{a} {}= {}", random.pick(&[">>", "s>>"]), 32 + random.below(8)),
+        ],
+        4 => vec![
+            format!("{r}{a} = {constant}"),
+            format!(
+                "if {r}{b} {} {} goto l{number_of_label}; {r}{a} = {}; l{number_of_label}:",
+                random.pick(&[">", "==", "!=", "s<", "<=", "&"]),
+                random.pick(&["0", "77", "-1", "65536"]),
+                random.pick(&["0", "1", "-1", "77"]),
+            ),
+        ],
+        5 => vec![
+            format!("{r}{a} = {r}{b}"),
+            format!("{r}{a} {}= {r}{c}", random.pick(&["+", "-", "*", "&", "<<"])),
+        ],
+        6 => {
+            vec![format!("{r}{a} = {r}{b}"), format!("{r}{a} {}= {}", random.pick(&["/", "%"]), 3 + constant)]
+        }
+        _ => vec![random_line(random)],
+    }
+}
+
+/// Bytes put together in `a`, in either order, sometimes with a wrong one.
+fn random_bytes(random: &mut Random, a: u64, b: u64) -> Vec<String> {
+    let count = random.pick(&[2, 4, 8]);
+    let is_swapped = random.below(2) == 0;
+    let (base, lowest) = if random.below(3) == 0 { ("r10", -16) } else { ("r1", random.below(50) as i64) };
+    let mut lines = Vec::new();
+    for byte in 0..count {
+        let wrong = i64::from(random.below(30) == 0);
+        let at = lowest + wrong + if is_swapped { count - 1 - byte } else { byte };
+        let at = if at < 0 { format!("- {}", -at) } else { format!("+ {at}") };
+        let reg = if byte == 0 { a } else { b };
+        lines.push(format!("r{reg} = *(u8 *)({base} {at})"));
+        if byte > 0 {
+            lines.push(format!("r{b} <<= {}", 8 * byte));
+            lines.push(format!("r{a} |= r{b}"));
+        }
+    }
+    lines
+}
