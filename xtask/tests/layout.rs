@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-event", &[]),
@@ -24,6 +24,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("weir-jit", &["weir-ebpf", "weir-verifier", "weir-rt"]),
     ("weir-symbols", &[]),
     ("weir-probe", &["weir-symbols", "weir-rt", "weir-event"]),
+    ("weir-kernel", &["weir-ebpf"]),
     ("weir", ALL),
 ];
 const ALL: &[&str] = &[
@@ -39,6 +40,7 @@ const ALL: &[&str] = &[
     "weir-jit",
     "weir-symbols",
     "weir-probe",
+    "weir-kernel",
 ];
 const DEVELOPMENT: [&str; 3] = ["testkit", "vm-bench", "xtask"];
 
@@ -56,7 +58,7 @@ const NEVER: [(&str, &str); 8] = [
 ];
 
 /// Crates in which `unsafe` may be written.
-const MAY_BE_UNSAFE: [&str; 5] = ["weir-rt", "weir-jit", "weir-probe", "testkit", "vm-bench"];
+const MAY_BE_UNSAFE: [&str; 6] = ["weir-rt", "weir-jit", "weir-probe", "weir-kernel", "testkit", "vm-bench"];
 
 /// A dependency that one crate names.
 struct Edge {

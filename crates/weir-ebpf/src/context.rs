@@ -17,10 +17,24 @@ pub mod packet {
     pub const DATA_END: u32 = 8;
     /// First byte of the metadata, which ends where the packet begins.
     pub const DATA_META: u32 = 16;
-    /// First byte of the link header: what packet loads count from at −0x200000. At or before [`DATA`].
+    /// First byte of the link header, at or before [`DATA`].
     pub const LINK: u32 = 24;
-    /// First byte of the network header: what packet loads count from at −0x100000.
+    /// First byte of the network header.
     pub const NETWORK: u32 = 32;
+    /// Where the packet loads (RFC 9669, 5.5: `LD_ABS`, `LD_IND`) at an offset find their bytes: the slot that they count
+    /// from, and the distance from there. None: nowhere, they end the program. (The kernel's SKF_NET_OFF, SKF_LL_OFF.)
+    pub fn load_base(offset: i32) -> Option<(u32, i32)> {
+        match offset {
+            0.. => Some((DATA, offset)),
+            NETWORK_FROM.. => Some((NETWORK, offset - NETWORK_FROM)),
+            LINK_FROM.. => Some((LINK, offset - LINK_FROM)),
+            _ => None,
+        }
+    }
+    /// Offsets from here to −1 count from the network header, and those below, from [`LINK_FROM`] on, from the link
+    /// header.
+    pub const NETWORK_FROM: i32 = -0x10_0000;
+    pub const LINK_FROM: i32 = -0x20_0000;
     /// Where the 4-byte fields begin.
     pub const FIELDS: u32 = 40;
 }

@@ -1,8 +1,7 @@
 //! Runs eBPF programs one instruction at a time, checking everything: the reference that the JIT is compared with.
 //!
 //! In: a program, the segment with its maps, a context. Out: r0, and what the program did to maps and rings; or a
-//! [`Fault`] naming the instruction and what it did wrong. Instructions are those of RFC 9669 but for the packet
-//! group. A verified program never faults; [`run_unverified`] is for programs that nobody has checked (mutants).
+//! [`Fault`] naming the instruction and what it did wrong. Instructions are those of RFC 9669. A verified program never faults; [`run_unverified`] is for programs that nobody has checked (mutants).
 //!
 //! Runs BEGIN, END and interval programs where there is no JIT. Deliberately not fast.
 
@@ -37,6 +36,8 @@ pub enum Fault {
     Memory { pc: usize, violation: Violation },
     #[error("instruction {pc}: opcode {:#04x} with these fields means nothing", .insn.opcode)]
     Instruction { pc: usize, insn: Insn },
+    #[error("instruction {pc}: a packet load needs the context in r6, which is {r6:#x}")]
+    PacketLoad { pc: usize, r6: u64 },
     #[error("instruction {pc}: a jump to {target}, outside the program or into a wide load")]
     Jump { pc: usize, target: i64 },
     #[error("instruction {pc}: calls nested deeper than {}", limits::CALL_DEPTH_MAX)]

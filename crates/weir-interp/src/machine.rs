@@ -36,6 +36,7 @@ pub(crate) fn run(
 fn run_in(code: Code<'_>, memory: Space<'_>, steps: u64) -> Result<(u64, [u64; 21]), Fault> {
     check_maps(&memory, code.maps)?;
     let mut machine = Machine {
+        kind: code.kind,
         insns: code.insns,
         registers: [0; 11],
         pc: 0,
@@ -56,6 +57,7 @@ fn run_in(code: Code<'_>, memory: Space<'_>, steps: u64) -> Result<(u64, [u64; 2
 }
 
 struct Machine<'a> {
+    kind: ProgramKind,
     insns: &'a [Insn],
     registers: [u64; 11],
     pc: usize,
@@ -92,7 +94,8 @@ impl Machine<'_> {
         }
         match insn.class() {
             class::ALU | class::ALU64 => self.arithmetic(insn)?,
-            class::LD => self.wide_load(insn)?,
+            class::LD if insn.is_wide() => self.wide_load(insn)?,
+            class::LD => return self.packet_load(insn),
             class::LDX => self.load(insn)?,
             class::ST | class::STX => self.store(insn)?,
             _ => return self.jump(insn),
@@ -144,6 +147,28 @@ impl Machine<'_> {
         self.set(insn, insn.dst, value)?;
         self.pc += 1;
         Ok(())
+    }
+
+    /// Ends the program with 0 if the packet has no such bytes.
+    fn packet_load(&mut self, insn: Insn) -> Result<Option<u64>, Fault> {
+        let index = match insn.opcode & 0xe0 {
+            mode::ABS if insn.src == 0 => 0,
+            mode::IND => self.registers[insn.src as usize],
+            _ => return Err(self.bad(insn)),
+        };
+        let width = width(insn);
+        if self.kind != ProgramKind::SocketFilter || insn.dst != 0 || insn.off != 0 || width == Width::B8 {
+            return Err(self.bad(insn));
+        }
+        if self.registers[6] != self.memory.context() {
+            return Err(Fault::PacketLoad { pc: self.pc, r6: self.registers[6] });
+        }
+        let Some(value) = self.memory.packet_load((index as i32).wrapping_add(insn.imm), width) else {
+            return Ok(Some(0));
+        };
+        self.registers[0] = value;
+        self.pc += 1;
+        Ok(None)
     }
 
     fn load(&mut self, insn: Insn) -> Result<(), Fault> {

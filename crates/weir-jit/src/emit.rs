@@ -1,5 +1,6 @@
 //! [`crate::lir`] to x86-64: where registers live, the stack frame, moves, memory, calls and jumps.
-//! Arithmetic is in [`crate::arith`], atomics in [`crate::atomics`], per-CPU values in [`crate::lanes`].
+//! Arithmetic is in [`crate::arith`], atomics in [`crate::atomics`], per-CPU values in [`crate::lanes`], packet loads in
+//! [`crate::packets`].
 //!
 //! | eBPF | r0 | r1 | r2 | r3 | r4 | r5 | r6 | r7 | r8 | r9 | r10 |
 //! |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -189,6 +190,8 @@ pub(crate) enum ColdCode {
     Division(crate::arith::Special),
     /// The thread has no lane of its own: see [`crate::lanes`].
     SharedLane(crate::lanes::Change),
+    /// The offset of a packet load is negative: see [`crate::packets`].
+    BeforePacket,
     /// The abort handler of a section: starts it again at `back`; `entry` follows the signature.
     Abort { signature: u32 },
 }
@@ -208,6 +211,8 @@ pub(crate) struct Emitter<'a> {
     /// Some function counts rounds.
     has_rounds: bool,
     epilogue: Option<Label>,
+    /// Where packet loads that find nothing go.
+    pub(crate) no_packet: Option<Label>,
 }
 
 impl<'a> Emitter<'a> {
@@ -225,7 +230,18 @@ impl<'a> Emitter<'a> {
         }
         let has_rounds = input.ops.iter().any(|op| matches!(op, Op::MayGoto { .. }));
         let (cold, frame) = (Vec::new(), Frame::default());
-        Emitter { asm, input, cold, now: 0, frame, labels, callees, has_rounds, epilogue: None }
+        Emitter {
+            asm,
+            input,
+            cold,
+            now: 0,
+            frame,
+            labels,
+            callees,
+            has_rounds,
+            epilogue: None,
+            no_packet: None,
+        }
     }
 
     /// One function: prologue, operations, and what was put off.
@@ -252,6 +268,11 @@ impl<'a> Emitter<'a> {
             }
         }
         self.cold();
+        if let Some(label) = self.no_packet.take() {
+            self.asm.bind(label);
+            self.constant(Reg::Rax, 0);
+            self.leave();
+        }
         Ok(())
     }
 
@@ -288,6 +309,7 @@ impl<'a> Emitter<'a> {
             | Op::Atomic { fetch: true, lanes: Some(_), .. } => {
                 return Err(JitError::PerCpuAccess { index: self.now });
             }
+            Op::PacketLoad { size, index, offset } => self.packet_load(size, index, offset),
             Op::Lookup { map, key } => self.lookup(map, key)?,
             Op::PidTid { fs_offset } => self.pid_tid(fs_offset),
             Op::Cookie { context } => {
@@ -354,6 +376,10 @@ impl<'a> Emitter<'a> {
                 self.epilogue = Some(epilogue);
             }
         }
+        self.leave();
+    }
+
+    fn leave(&mut self) {
         if self.frame.lowered() != 0 {
             let above = Mem::base(Reg::Rsp, self.frame.lowered());
             self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsp, above);
@@ -377,6 +403,10 @@ impl<'a> Emitter<'a> {
                 ColdCode::Division(special) => {
                     self.asm.bind(entry);
                     self.special_division(special);
+                }
+                ColdCode::BeforePacket => {
+                    self.asm.bind(entry);
+                    self.before_packet(back);
                 }
                 ColdCode::SharedLane(change) => {
                     self.asm.bind(entry);

@@ -58,6 +58,8 @@ mod atomics;
 
 mod lanes;
 
+mod packets;
+
 mod assembler;
 
 mod x64;
@@ -185,6 +187,7 @@ fn context_reads(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs) -> u32 
     let mut slots = 0;
     for op in ops {
         match *op {
+            Op::PacketLoad { .. } => slots |= u32::MAX,
             // From here on the address may go anywhere.
             Op::Address { at, .. } if at.base == Base::Context => return program.context_reads(),
             Op::Load { at, .. } | Op::Lookup { key: at, .. } if at.base == Base::Context => {

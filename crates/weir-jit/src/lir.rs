@@ -173,6 +173,13 @@ pub(crate) enum Op {
         bits: u8,
         dst: Reg,
     },
+    /// r0 = the big-endian number in the packet at the register's lower half plus `offset`, as a signed number of 32
+    /// bits (see `weir_ebpf::context::packet`). Outside the packet the program ends with 0.
+    PacketLoad {
+        size: Size,
+        index: Option<Reg>,
+        offset: i32,
+    },
     /// `lanes`: through a pointer into a per-CPU map of this index.
     Load {
         dst: Reg,
@@ -288,6 +295,11 @@ impl Op {
                 effect.base(at);
                 effect.stack_reads.extend(at.stack_range(size));
                 effect.writes = 1 << dst;
+            }
+            Op::PacketLoad { index, .. } => {
+                effect.reads = index.map_or(0, |reg| 1 << reg);
+                effect.writes = CALL_WRITES;
+                effect.keep = true;
             }
             Op::Store { size, at, src, .. } => {
                 effect.base(at);

@@ -9,7 +9,7 @@
 //!
 //! A load that acquires and a store that releases are a plain load and store, which x86 keeps in that order.
 //!
-//! Refused: `LD_ABS` and `LD_IND`, helpers that weir does not have.
+//! Refused: helpers that weir does not have.
 
 use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
@@ -56,6 +56,7 @@ impl Context<'_> {
         let unsupported = || JitError::Instruction { index, opcode: insn.opcode };
         let op = match insn.class() {
             class::LD if insn.is_wide() => self.wide(index).ok_or_else(unsupported)?,
+            class::LD => packet_load(insn, state).ok_or_else(unsupported)?,
             class::LDX => load(insn, facts, state).ok_or_else(unsupported)?,
             class::ST => store(insn, facts, state).ok_or_else(unsupported)?,
             class::STX if insn.opcode & 0xe0 == mode::ATOMIC => {
@@ -176,6 +177,19 @@ fn register(reg: u8, state: &Values, wide: bool) -> Operand {
         _ if reg == 10 => Operand::FramePointer,
         _ => Operand::Reg(reg),
     }
+}
+
+fn packet_load(insn: Insn, state: &Values) -> Option<Op> {
+    let size = access_size(insn.opcode);
+    let (index, offset) = match insn.opcode & 0xe0 {
+        mode::ABS => (None, insn.imm),
+        mode::IND => match state[usize::from(insn.src)] {
+            Value::Const(value) => (None, (value as i32).wrapping_add(insn.imm)),
+            _ => (Some(insn.src), insn.imm),
+        },
+        _ => return None,
+    };
+    Some(Op::PacketLoad { size, index, offset }).filter(|_| size != Size::Dw)
 }
 
 fn load(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {

@@ -139,7 +139,9 @@ fn step(state: &mut Values, insns: &[Insn], index: usize, pid: u32, loads_may_be
             let high = insns[index + 1].imm as u32;
             state[dst] = Value::Const(u64::from(high) << 32 | u64::from(insn.imm as u32));
         }
-        class::LD => state[dst] = Value::Other,
+        class::LD if insn.is_wide() => state[dst] = Value::Other,
+        // A packet load, which clears r1 to r5.
+        class::LD => state[..6].fill(Value::Other),
         class::LDX => state[dst] = loaded,
         class::STX if insn.opcode & 0xe0 == mode::ATOMIC => {
             if insn.imm == atomic::CMPXCHG {

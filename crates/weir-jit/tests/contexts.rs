@@ -82,6 +82,89 @@ fn fields_of_the_context_have_their_places() {
     );
 }
 
+/// What a socket filter sees: 14 bytes of link header 0xf0, …, then `bytes`.
+fn socket(text: &str, bytes: &[u8], r0: u64) -> Context {
+    let link: Vec<u8> = (0xf0..0xfe).collect();
+    let context = || {
+        let mut context = Context::socket(&link, bytes);
+        context.set_field("protocol", 0x0008);
+        context.set_field("hash", 0x1234_5678);
+        context
+    };
+    let (got, context) = run("socket", text, &context);
+    assert_eq!((got, context.bytes()), (r0, bytes.to_vec()), "{text}");
+    context
+}
+
+#[test]
+fn packet_loads_read_big_endian_or_end_the_program() {
+    let bytes = [1, 2, 3, 4, 5];
+    for (load, r0) in [
+        ("*(u8 *)skb[0]", 0x01),
+        ("*(u8 *)skb[4]", 0x05),
+        ("*(u8 *)skb[5]", 0),
+        ("*(u16 *)skb[3]", 0x0405),
+        ("*(u16 *)skb[4]", 0),
+        ("*(u32 *)skb[1]", 0x0203_0405),
+        ("*(u32 *)skb[2]", 0),
+        ("*(u32 *)skb[0x7fffffff]", 0),
+        // From the network header and from the link header.
+        ("*(u32 *)skb[-0x100000]", 0x0102_0304),
+        ("*(u16 *)skb[-0xffffd]", 0x0405),
+        ("*(u16 *)skb[-0xffffc]", 0),
+        ("*(u16 *)skb[-0x200000]", 0xf0f1),
+        ("*(u32 *)skb[-0x1ffff4]", 0xfcfd_0102),
+        ("*(u8 *)skb[-0x1fffed]", 0),
+        ("*(u8 *)skb[-1]", 0),
+        ("*(u8 *)skb[-0x200001]", 0),
+        ("*(u8 *)skb[-0x80000000]", 0),
+    ] {
+        socket(&format!("r6 = r1; r0 = {load}; exit"), &bytes, r0);
+        // The same with the offset in registers that the optimiser knows, and does not know.
+        let offset = load.split(['[', ']']).nth(1).expect("an offset");
+        let indexed = |index: &str| load.replace(&format!("[{offset}]"), &format!("[{index}]"));
+        socket(&format!("r6 = r1; r7 = {offset}; r0 = {}; exit", indexed("r7")), &bytes, r0);
+        for (register, add) in [("r7", "5"), ("r1", "-1"), ("r0", "0x7fffffff")] {
+            let unknown = format!("r6 = r1; {register} = *(u32 *)(r6 + 48); w{} += {offset}", &register[1..]);
+            socket(&format!("{unknown}; r0 = {}; exit", indexed(register)), &bytes, r0);
+            // What is added wraps at 32 bits, and the upper half of a register says nothing.
+            let back = format!(
+                "{unknown}; r2 = {add}; w{} -= w2; r3 = 7; r3 <<= 32; {register} |= r3",
+                &register[1..]
+            );
+            socket(&format!("{back}; r0 = {}; exit", indexed(&format!("{register} + {add}"))), &bytes, r0);
+        }
+    }
+    // On the way on, r6 to r9 and the stack are as they were; what fails ends the program at once.
+    let text = "r6 = r1; r7 = 3; *(u64 *)(r10 - 8) = 4; r0 = *(u8 *)skb[2]; r1 = *(u64 *)(r10 - 8); r0 += r7; r0 += r1; exit";
+    socket(text, &bytes, 10);
+    socket(text, &[9, 9], 0);
+    socket(
+        "r6 = r1; *(u8 *)(r6 + 48) = 1; r0 = *(u8 *)skb[9]; *(u8 *)(r6 + 48) = 2; r0 = 3; exit",
+        &bytes,
+        0,
+    );
+    socket(
+        "r6 = r1; call f; r7 = r0; r0 = *(u8 *)skb[1]; r0 += r7; exit; f: r0 = *(u32 *)(r1 + 0); exit",
+        &bytes,
+        7,
+    );
+}
+
+#[test]
+fn socket_filters_read_their_fields_and_write_theirs() {
+    socket("r0 = *(u32 *)(r1 + 0); exit", &[0; 9], 9);
+    socket("r0 = *(u16 *)(r1 + 16); exit", &[], 8);
+    socket("r0 = *(u8 *)(r1 + 70); r2 = *(u16 *)(r1 + 68); r0 += r2; exit", &[], 0x34 + 0x5678);
+    let text =
+        "r2 = 0x1122334455667788 ll; *(u64 *)(r1 + 48) = r2; *(u16 *)(r1 + 58) = r2; *(u8 *)(r1 + 67) = 9
+        *(u32 *)(r1 + 60) = -2; r0 = *(u64 *)(r1 + 56); exit";
+    let context = socket(text, &[], 0xffff_fffe_7788_0000);
+    let cb = [48, 52, 56, 60, 64, 68].map(|offset| context.field(offset));
+    let words = [0x5566_7788, 0x1122_3344, 0x7788_0000, 0xffff_fffe, 0x0900_0000, 0x1234_5678];
+    assert_eq!(cb, words.map(Some));
+}
+
 #[test]
 fn metadata_ends_where_the_packet_begins() {
     let read = "r9 = *(u32 *)(r1 + 8); r2 = r9; r2 += 4; r0 = 0; if r2 > r7 goto +2; r0 = *(u32 *)(r9 + 0)

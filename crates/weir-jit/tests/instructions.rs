@@ -8,13 +8,15 @@ use std::fs;
 use std::path::Path;
 
 use engines::{abis, number};
-use weir_ebpf::form::{self, Form, Group};
+use weir_ebpf::form::{self, Form};
 use weir_ebpf::insn::{LD_IMM64, MAY_GOTO, alu, class, jmp, mode, pseudo, size, source};
-use weir_ebpf::{Insn, Object, asm};
+use weir_ebpf::{Insn, Object, Program, ProgramKind, asm};
 use weir_jit::Flags;
+use weir_kernel::{Input, KernelError, Maps};
 use weir_rt::executable::Frame;
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::Segment;
+use weir_rt::{Context, ContextMut};
 use weir_verifier::{Limits, RejectionKind, VerifiedProgram, verify};
 
 /// One line of a file.
@@ -25,6 +27,8 @@ struct Case {
     inputs: [u64; 2],
     result: u64,
     kernel_refuses: bool,
+    /// Of socket filters.
+    packet: Option<Vec<u8>>,
 }
 
 /// One file.
@@ -36,8 +40,13 @@ struct Cases {
 }
 
 /// Both maps are there in every case: inputs and result.
-const MAPS: &str = "map @in array key 4 value 16 entries 1\nmap @out array key 4 value 8 entries 1\nprogram \"case\" probe\n";
+const MAPS: &str = "map @in array key 4 value 16 entries 1\nmap @out array key 4 value 8 entries 1\n";
+const PROBE: &str = "program \"case\" probe\n";
+const FILTER: &str = "program \"case\" socket\n";
 const BEFORE: &str = "r1 = map[@in][0] ll\nr6 = *(u64 *)(r1 + 0)\nr7 = *(u64 *)(r1 + 8)\nr0 = r6\nr1 = r7\n";
+/// A packet load wants the context in r6.
+const BEFORE_PACKET: &str =
+    "r6 = r1\nr1 = map[@in][0] ll\nr7 = *(u64 *)(r1 + 0)\nr8 = *(u64 *)(r1 + 8)\nr0 = r7\nr1 = r8\n";
 const AFTER: &str = "r1 = map[@out][0] ll\n*(u64 *)(r1 + 0) = r0\nr0 = 0\nexit\n";
 
 fn files() -> Vec<Cases> {
@@ -52,27 +61,58 @@ fn files() -> Vec<Cases> {
 
 fn cases(name: String, text: &str) -> Cases {
     let mut file = Cases { name, kernel: (0, 0), cases: Vec::new() };
+    let mut packet = None;
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(bytes) = line.strip_prefix("packet ") {
+            packet = Some(bytes.split_whitespace().map(|byte| number(&format!("0x{byte}")) as u8).collect());
+            continue;
+        }
         match line.strip_prefix("kernel ").and_then(|version| version.split_once('.')) {
             Some((major, minor)) => file.kernel = (number(major) as u32, number(minor) as u32),
-            None => file.cases.push(case(line)),
+            None => file.cases.push(case(line, packet.clone())),
         }
     }
     file
 }
 
-fn case(line: &str) -> Case {
+fn case(line: &str, packet: Option<Vec<u8>>) -> Case {
     let kernel_refuses = line.starts_with('!');
     let (code, values) = line.trim_start_matches('!').split_once('?').unwrap_or_else(|| panic!("{line}"));
     let (code, functions) = code.split_once(";;").unwrap_or((code, ""));
     let lines = |code: &str| code.replace(';', "\n");
-    let text = format!("{MAPS}{BEFORE}{}\n{AFTER}{}\n", lines(code), lines(functions));
+    let (kind, before) = if packet.is_some() { (FILTER, BEFORE_PACKET) } else { (PROBE, BEFORE) };
+    let text = format!("{MAPS}{kind}{before}{}\n{AFTER}{}\n", lines(code), lines(functions));
     let object = asm::parse(&text).unwrap_or_else(|error| panic!("{line}: {error}\n{text}"));
     let values: Vec<&str> = values.split_whitespace().collect();
     let [a, b, "=>", result] = values[..] else { panic!("{line}") };
     let inputs = [number(a), number(b)];
-    Case { line: line.to_owned(), object, inputs, result: number(result), kernel_refuses }
+    Case { line: line.to_owned(), object, inputs, result: number(result), kernel_refuses, packet }
 }
+
+/// What the case is run with: a probe's registers, or its packet.
+enum Given {
+    Frame(Frame),
+    Packet(Context),
+}
+
+impl Given {
+    fn of(case: &Case) -> Given {
+        match case.packet.as_deref().and_then(|packet| packet.split_at_checked(LINK_BYTES)) {
+            Some((link, bytes)) => Given::Packet(Context::socket(link, bytes)),
+            None => Given::Frame(Frame::default()),
+        }
+    }
+
+    fn context(&mut self) -> ContextMut<'_> {
+        match self {
+            Given::Frame(frame) => frame.into(),
+            Given::Packet(context) => context.into(),
+        }
+    }
+}
+
+/// Bytes of a packet's link header.
+const LINK_BYTES: usize = 14;
 
 /// What the case leaves in `@out`, after `run` on fresh maps.
 fn result(case: &Case, run: impl FnOnce(&Segment) -> u64) -> u64 {
@@ -89,7 +129,7 @@ fn set(segment: &Segment, input: &[u8]) {
     let words: Vec<u64> =
         input.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect();
     let text = format!(
-        "{MAPS}r1 = map[@in][0] ll\nr2 = {:#x} ll\n*(u64 *)(r1 + 0) = r2\nr2 = {:#x} ll\n*(u64 *)(r1 + 8) = r2\nr0 = 0\nexit",
+        "{MAPS}{PROBE}r1 = map[@in][0] ll\nr2 = {:#x} ll\n*(u64 *)(r1 + 0) = r2\nr2 = {:#x} ll\n*(u64 *)(r1 + 8) = r2\nr0 = 0\nexit",
         words[0], words[1]
     );
     let object = asm::parse(&text).expect("is assembly text");
@@ -108,7 +148,7 @@ fn every_case_in_the_interpreter() {
         let program = verified(&case.object);
         let got = result(case, |segment| {
             let environment = weir_interp::Environment { segment };
-            weir_interp::run(&program, &environment, &mut Frame::default())
+            weir_interp::run(&program, &environment, Given::of(case).context())
                 .unwrap_or_else(|fault| panic!("{}: {fault}", case.line))
         });
         assert_eq!(got, case.result, "{}: {got:#x}", case.line);
@@ -127,7 +167,9 @@ fn every_case_in_the_jit() {
             for flags in [Flags::Change, Flags::KeepEach] {
                 let executable = engines::compiled(&program, abi, flags);
                 let got = result(case, |segment| {
-                    LocalProgram::load(&executable, segment).expect("code fits").run(&mut Frame::default())
+                    LocalProgram::load(&executable, segment)
+                        .expect("code fits")
+                        .run(Given::of(case).context())
                 });
                 let text = || weir_jit::disassemble(&executable, &case.object);
                 assert_eq!(got, case.result, "{}: {got:#x} {abi:?}\n{}", case.line, text());
@@ -152,11 +194,10 @@ fn every_case_in_the_kernel() {
             continue;
         }
         for case in &file.cases {
-            let input = case.inputs.iter().flat_map(|value| value.to_le_bytes()).collect();
-            match testkit::kernel::run(&case.object, &[input, vec![0; 8]]) {
-                Ok(run) if !case.kernel_refuses && run.values[1] == case.result.to_le_bytes() => {}
-                Err(testkit::kernel::RunError::Load(_)) if case.kernel_refuses => {}
-                Ok(run) => differ.push(format!("{}: {:x?}", case.line, run.values[1])),
+            match run_in_kernel(case) {
+                Ok(result) if !case.kernel_refuses && result == case.result.to_le_bytes() => {}
+                Err(KernelError::Refused { .. }) if case.kernel_refuses => {}
+                Ok(result) => differ.push(format!("{}: {result:x?}", case.line)),
                 Err(error) => differ.push(format!("{}: {error}", case.line)),
             }
         }
@@ -164,12 +205,22 @@ fn every_case_in_the_kernel() {
     assert!(differ.is_empty(), "{} differ\n{}", differ.len(), differ.join("\n"));
 }
 
-/// Instructions that weir does not run: packet loads, calls of kernel functions, and wide loads of the kernel's
-/// objects. `weir-verifier` refuses them as unsupported.
+/// What the case leaves in `@out`: as a socket filter, since the kernel runs no probes by hand.
+fn run_in_kernel(case: &Case) -> Result<Vec<u8>, KernelError> {
+    let maps = Maps::create(&case.object.maps)?;
+    let input: Vec<u8> = case.inputs.iter().flat_map(|value| value.to_le_bytes()).collect();
+    maps.update(0, &[0; 4], &input)?;
+    let program = Program { kind: ProgramKind::SocketFilter, ..case.object.programs[0].clone() };
+    let packet = case.packet.as_deref().unwrap_or(&[0; LINK_BYTES]);
+    weir_kernel::load(&program, &maps)?.run(Input { bytes: packet, context: &[] }, 1)?;
+    Ok(maps.lookup(1, &[0; 4])?.expect("an array has its elements"))
+}
+
+/// Instructions that weir does not run: calls of kernel functions, and wide loads of the kernel's objects. `weir-verifier` refuses them as unsupported.
 fn is_left_out(form: &Form) -> bool {
     let is_kernel_call = form.opcode == class::JMP | jmp::CALL && form.src == Some(pseudo::KERNEL);
     let is_kernel_object = form.opcode == LD_IMM64 && matches!(form.src, Some(1..=4));
-    form.group == Group::Packet || is_kernel_call || is_kernel_object
+    is_kernel_call || is_kernel_object
 }
 
 #[test]
@@ -220,7 +271,9 @@ fn reserved(form: &Form) -> &'static [&'static str] {
             _ if by_register => &["imm"],
             _ => &["src"],
         },
-        class::LD => &["off"],
+        class::LD if form.opcode == LD_IMM64 => &["off"],
+        class::LD if form.opcode & 0xe0 == mode::ABS => &["dst", "src", "off"],
+        class::LD => &["dst", "off"],
         class::ST => &["src"],
         class::LDX => &["imm"],
         _ if form.opcode & 0xe0 == mode::MEM => &["imm"],
@@ -264,7 +317,9 @@ const FIRST: usize = 3;
 /// Registers and the stack are ready for any instruction of `form_insns`.
 fn around(insns: Vec<Insn>) -> Object {
     let text = "map @in array key 4 value 16 entries 1\nprogram \"p\" probe\n*(u64 *)(r10 - 8) = 0\nr0 = 0\nr1 = 0\nr0 = 0\nexit";
-    let mut object = asm::parse(text).expect("is assembly text");
+    let is_packet_load = insns[0].class() == class::LD && !insns[0].is_wide();
+    let filter = text.replace("probe\n", "socket\n").replace("= 0\nr0 = 0\nr1", "= 0\nr6 = r1\nr1");
+    let mut object = asm::parse(if is_packet_load { &filter } else { text }).expect("is assembly text");
     object.programs[0].insns.splice(FIRST..FIRST, insns);
     object
 }
@@ -280,6 +335,7 @@ fn form_insns(form: &Form) -> Vec<Insn> {
         imm: form.imm.unwrap_or(0),
     };
     match form.opcode & 0x07 {
+        class::LD if form.opcode & 0xe0 == mode::IND => insn.src = 1,
         class::LDX => (insn.src, insn.off) = (10, -8),
         class::ST | class::STX => (insn.dst, insn.off) = (10, -8),
         _ => {}

@@ -232,6 +232,21 @@ impl<'a> Space<'a> {
         Ok(unsafe { access::atomic(at, width, op) })
     }
 
+    /// A packet load: the big-endian number at `offset` of a socket filter's packet. None: it is not all there.
+    pub fn packet_load(&self, offset: i32, width: Width) -> Option<u64> {
+        let (base, distance) = context::packet::load_base(offset)?;
+        let from = self.slot(base) + distance as u64;
+        if self.kind != Some(ProgramKind::SocketFilter)
+            || from + width.bytes() > self.slot(context::packet::DATA_END)
+        {
+            return None;
+        }
+        // SAFETY: the slots of a socket filter's context name bytes that it lends, and no program writes to them (see
+        // `in_context`): those from any base to the end are there.
+        let bytes = (0..width.bytes()).map(|n| unsafe { access::load(from + n, Width::B1) });
+        Some(bytes.fold(0, |value, byte| value << 8 | byte))
+    }
+
     /// Calls a helper with r1 to r5; the answer is r0.
     pub fn call(&mut self, id: HelperId, registers: [u64; 5]) -> Result<u64, Violation> {
         let proto = helper::by_id(id).ok_or(Violation::NoHelper { id })?;

@@ -1,0 +1,166 @@
+//! Programs in the kernel, and runs of them.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use weir_ebpf::insn::pseudo;
+use weir_ebpf::{Insn, Program, ProgramKind};
+
+use crate::syscall::{self, ProgLoad, TestRun};
+use crate::{KernelError, Maps, PACKET_BYTES_MIN, memory};
+
+/// A program that the kernel took.
+#[derive(Debug)]
+pub struct Loaded {
+    name: String,
+    kind: ProgramKind,
+    program: OwnedFd,
+    /// Of programs of memory: where r0 goes.
+    result: Option<Maps>,
+}
+
+/// What a run gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Input<'a> {
+    /// The packet from its link header on, or the memory.
+    pub bytes: &'a [u8],
+    /// The beginning of the structure that the program sees of a packet (`ctx_in`), or nothing.
+    pub context: &'a [u8],
+}
+
+/// What a run answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// Of programs of packets, its lower 32 bits.
+    pub r0: u64,
+    /// The packet or memory afterwards.
+    pub bytes: Vec<u8>,
+    /// The structure that the program saw, afterwards; as long as what was given.
+    pub context: Vec<u8>,
+    /// Of one run, on average.
+    pub nanoseconds: u32,
+}
+
+/// Bytes for the verifier's log; longer logs lose their beginning.
+const LOG_BYTES: usize = 1 << 20;
+
+/// Loads `program`, whose map indices refer to `maps`, under the licence GPL.
+pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
+    let loaded = |prog_type, program: &Program, result: Option<Maps>| {
+        let descriptor = |index: usize| match (maps.descriptor(index), &result) {
+            (None, Some(result)) => result.descriptor(0),
+            (descriptor, _) => descriptor,
+        };
+        let insns = with_descriptors(&program.insns, descriptor);
+        let name = program.name.clone();
+        let program = load_as(prog_type, &name, &insns)?;
+        Ok((name, program, result))
+    };
+    let (name, fd, result) = match program.kind {
+        ProgramKind::Probe | ProgramKind::Controller => {
+            return Err(KernelError::Kind { kind: program.kind });
+        }
+        ProgramKind::SocketFilter => loaded(syscall::PROG_TYPE_SOCKET_FILTER, program, None),
+        ProgramKind::Xdp => loaded(syscall::PROG_TYPE_XDP, program, None),
+        ProgramKind::Memory { bytes } => {
+            let result = Maps::create(&[memory::result_map()])?;
+            let wrapped = memory::wrapped(program, bytes, maps.count());
+            loaded(syscall::PROG_TYPE_XDP, &wrapped, Some(result))
+        }
+    }?;
+    Ok(Loaded { name, kind: program.kind, program: fd, result })
+}
+
+impl Loaded {
+    /// Runs the program `repeat` times, each time on what the run before left.
+    pub fn run(&self, input: Input<'_>, repeat: u32) -> Result<Ran, KernelError> {
+        let mut bytes = input.bytes.to_vec();
+        if let ProgramKind::Memory { .. } = self.kind {
+            bytes.resize(bytes.len().max(PACKET_BYTES_MIN), 0);
+        }
+        if bytes.len() < PACKET_BYTES_MIN {
+            return Err(KernelError::Short { bytes: bytes.len() });
+        }
+        let mut after = vec![0; bytes.len()];
+        let mut context = vec![0; input.context.len()];
+        let address = |bytes: &[u8]| if bytes.is_empty() { 0 } else { bytes.as_ptr() as u64 };
+        let mut attributes = TestRun {
+            prog_fd: self.program.as_raw_fd() as u32,
+            data_size_in: bytes.len() as u32,
+            data_size_out: after.len() as u32,
+            data_in: address(&bytes),
+            data_out: after.as_mut_ptr() as u64,
+            repeat,
+            ctx_size_in: input.context.len() as u32,
+            ctx_size_out: context.len() as u32,
+            ctx_in: address(input.context),
+            ctx_out: if context.is_empty() { 0 } else { context.as_mut_ptr() as u64 },
+            ..TestRun::default()
+        };
+        // SAFETY: the four buffers have the sizes that stand beside them, and outlive the call.
+        let done = unsafe { syscall::command(syscall::PROG_TEST_RUN, &mut attributes) };
+        done.map_err(|source| KernelError::Call {
+            call: "BPF_PROG_TEST_RUN",
+            name: self.name.clone(),
+            source,
+        })?;
+        after.truncate(input.bytes.len());
+        let r0 = match &self.result {
+            Some(result) => number(&result.lookup(0, &[0; 4])?.unwrap_or_default()),
+            None => attributes.retval.into(),
+        };
+        Ok(Ran { r0, bytes: after, context, nanoseconds: attributes.duration })
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, KernelError> {
+    let bytes: Vec<[u8; 8]> = insns.iter().map(|insn| insn.to_bytes()).collect();
+    let mut log = vec![0u8; LOG_BYTES];
+    let mut load = |log_level: u32| {
+        let has_log = log_level > 0;
+        let mut attributes = ProgLoad {
+            prog_type,
+            insn_cnt: bytes.len() as u32,
+            insns: bytes.as_ptr() as u64,
+            license: c"GPL".as_ptr() as u64,
+            log_level,
+            log_size: if has_log { LOG_BYTES as u32 } else { 0 },
+            log_buf: if has_log { log.as_mut_ptr() as u64 } else { 0 },
+            kern_version: 0,
+            prog_flags: 0,
+        };
+        // SAFETY: the instructions, the licence and the log live over the call, with the sizes stated; the answer is a
+        // descriptor.
+        unsafe { syscall::open(syscall::PROG_LOAD, &mut attributes) }
+    };
+    // Only a refusal is asked for its log: a log that is too long would refuse what is right.
+    load(0).or_else(|_| load(1)).map_err(|source| {
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+        let log = String::from_utf8_lossy(&log[..end]).into_owned();
+        KernelError::Refused { name: name.to_owned(), source, log }
+    })
+}
+
+/// The instructions with map indices replaced by descriptors. An index without a map stays, for the kernel to refuse.
+fn with_descriptors(insns: &[Insn], descriptor: impl Fn(usize) -> Option<i32>) -> Vec<Insn> {
+    let mut insns = insns.to_vec();
+    let mut at = 0;
+    while at < insns.len() {
+        let insn = &mut insns[at];
+        let wide = insn.is_wide();
+        let kind = match insn.src {
+            pseudo::MAP_INDEX if wide => Some(syscall::PSEUDO_MAP_FD),
+            pseudo::MAP_INDEX_VALUE if wide => Some(syscall::PSEUDO_MAP_VALUE),
+            _ => None,
+        };
+        let found = usize::try_from(insn.imm).ok().and_then(&descriptor);
+        if let (Some(kind), Some(found)) = (kind, found) {
+            (insn.src, insn.imm) = (kind, found);
+        }
+        at += 1 + usize::from(wide);
+    }
+    insns
+}

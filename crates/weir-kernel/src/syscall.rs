@@ -1,0 +1,92 @@
+//! bpf(2): commands and the beginnings of `union bpf_attr` that they take; the kernel takes the rest as zeros.
+
+use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+
+use nix::libc;
+
+pub(crate) const MAP_CREATE: libc::c_long = 0;
+pub(crate) const MAP_LOOKUP_ELEM: libc::c_long = 1;
+pub(crate) const MAP_UPDATE_ELEM: libc::c_long = 2;
+pub(crate) const MAP_GET_NEXT_KEY: libc::c_long = 4;
+pub(crate) const PROG_LOAD: libc::c_long = 5;
+pub(crate) const PROG_TEST_RUN: libc::c_long = 10;
+pub(crate) const MAP_FREEZE: libc::c_long = 22;
+
+pub(crate) const PROG_TYPE_SOCKET_FILTER: u32 = 1;
+pub(crate) const PROG_TYPE_XDP: u32 = 6;
+
+/// `src` of a wide load: a map, or the address of its first value, by descriptor.
+pub(crate) const PSEUDO_MAP_FD: u8 = 1;
+pub(crate) const PSEUDO_MAP_VALUE: u8 = 2;
+
+/// For MAP_CREATE.
+#[repr(C)]
+pub(crate) struct MapCreate {
+    pub(crate) map_type: u32,
+    pub(crate) key_size: u32,
+    pub(crate) value_size: u32,
+    pub(crate) max_entries: u32,
+    pub(crate) map_flags: u32,
+}
+
+/// For the commands on one element. Addresses are of buffers of the map's sizes, or 0.
+#[repr(C)]
+pub(crate) struct Element {
+    pub(crate) map_fd: u32,
+    pub(crate) padding: u32,
+    pub(crate) key: u64,
+    pub(crate) value: u64,
+    pub(crate) flags: u64,
+}
+
+/// For PROG_LOAD.
+#[repr(C)]
+pub(crate) struct ProgLoad {
+    pub(crate) prog_type: u32,
+    pub(crate) insn_cnt: u32,
+    pub(crate) insns: u64,
+    pub(crate) license: u64,
+    pub(crate) log_level: u32,
+    pub(crate) log_size: u32,
+    pub(crate) log_buf: u64,
+    pub(crate) kern_version: u32,
+    pub(crate) prog_flags: u32,
+}
+
+/// For PROG_TEST_RUN.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct TestRun {
+    pub(crate) prog_fd: u32,
+    pub(crate) retval: u32,
+    pub(crate) data_size_in: u32,
+    pub(crate) data_size_out: u32,
+    pub(crate) data_in: u64,
+    pub(crate) data_out: u64,
+    pub(crate) repeat: u32,
+    pub(crate) duration: u32,
+    pub(crate) ctx_size_in: u32,
+    pub(crate) ctx_size_out: u32,
+    pub(crate) ctx_in: u64,
+    pub(crate) ctx_out: u64,
+}
+
+/// A command that answers in its attributes or in buffers that they name.
+///
+/// # Safety
+/// The addresses in the attributes must be of live buffers of the sizes that they, or the map, state.
+pub(crate) unsafe fn command<T>(command: libc::c_long, attributes: &mut T) -> io::Result<RawFd> {
+    // SAFETY: the kernel reads and writes `size_of::<T>()` bytes of the attributes, and what the caller promises.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *mut T, size_of::<T>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
+}
+
+/// A command that answers with a new descriptor.
+///
+/// # Safety
+/// As for [`command`]; and it is one of those.
+pub(crate) unsafe fn open<T>(number: libc::c_long, attributes: &mut T) -> io::Result<OwnedFd> {
+    // SAFETY: the caller's promise; a new descriptor is nobody else's.
+    unsafe { Ok(OwnedFd::from_raw_fd(command(number, attributes)?)) }
+}

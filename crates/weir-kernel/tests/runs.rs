@@ -1,0 +1,87 @@
+//! What the kernel answers for programs of each kind.
+
+use testkit::{kernel, skip};
+use weir_ebpf::{Object, asm};
+use weir_kernel::{Input, KernelError, Maps, Ran, load};
+
+fn available() -> bool {
+    kernel::available().map_err(|reason| skip::skip("weir-kernel", reason)).is_ok()
+}
+
+fn object(kind: &str, text: &str) -> Object {
+    let text =
+        format!("map @a array key 4 value 8 entries 1\nprogram \"p\" {kind}\n{text}").replace(';', "\n");
+    asm::parse(&text).expect("is assembly text")
+}
+
+fn run(kind: &str, text: &str, input: Input<'_>) -> Result<Ran, KernelError> {
+    let object = object(kind, text);
+    let maps = Maps::create(&object.maps)?;
+    load(&object.programs[0], &maps)?.run(input, 1)
+}
+
+#[test]
+fn packets_are_changed_and_results_have_32_bits() {
+    if !available() {
+        return;
+    }
+    let text = "r2 = *(u32 *)(r1 + 0); r3 = *(u32 *)(r1 + 4); r4 = r2; r4 += 14; r0 = 0; if r4 > r3 goto +2
+        *(u8 *)(r2 + 1) = 7; r0 = -2; exit";
+    let ran = run("xdp", text, Input { bytes: &[0; 20], ..Input::default() }).unwrap();
+    assert_eq!((ran.r0, ran.bytes[..3].to_vec(), ran.bytes.len()), (0xffff_fffe, vec![0, 7, 0], 20));
+    let short = run("xdp", text, Input { bytes: &[0; 13], ..Input::default() }).unwrap_err();
+    assert!(matches!(short, KernelError::Short { bytes: 13 }) && !short.is_of_the_machine(), "{short}");
+}
+
+#[test]
+fn socket_filters_begin_behind_the_link_header() {
+    if !available() {
+        return;
+    }
+    let bytes: Vec<u8> = (0..20).collect();
+    let mut context = [0; 192];
+    context[48] = 5;
+    let text = "r6 = r1; r2 = *(u32 *)(r1 + 48); r2 += 1; *(u32 *)(r1 + 52) = r2; r0 = *(u16 *)skb[0]; exit";
+    let ran = run("socket", text, Input { bytes: &bytes, context: &context }).unwrap();
+    assert_eq!((ran.r0, ran.context[52]), (0x0e0f, 6));
+}
+
+#[test]
+fn memory_is_in_r1_and_its_size_in_r2() {
+    if !available() {
+        return;
+    }
+    let text = "*(u8 *)(r1 + 2) = 9; r0 = *(u16 *)(r1 + 0); r2 <<= 40; r0 |= r2; exit";
+    let ran = run("memory 3", text, Input { bytes: &[1, 2, 3], ..Input::default() }).unwrap();
+    assert_eq!((ran.r0, ran.bytes), (0x300_0000_0201, vec![1, 2, 9]));
+    let ran = run("memory 0", "r0 = r1; r0 |= r2; exit", Input::default()).unwrap();
+    assert_eq!((ran.r0, ran.bytes), (0, vec![]));
+    let refused = run("memory 3", "r0 = *(u8 *)(r1 + 3); exit", Input::default()).unwrap_err();
+    assert!(refused.to_string().contains("its verifier says"), "{refused}");
+}
+
+#[test]
+fn probes_are_for_their_places() {
+    let refused = run("probe", "r0 = 0; exit", Input::default());
+    if !available() {
+        return;
+    }
+    assert!(matches!(refused, Err(KernelError::Kind { .. })), "{refused:?}");
+}
+
+#[test]
+fn maps_hold_what_they_are_given_and_runs_add_up() {
+    if !available() {
+        return;
+    }
+    let text = "r1 = map[@a][0] ll; r0 = *(u64 *)(r1 + 0); r0 += 1; *(u64 *)(r1 + 0) = r0; exit";
+    let object = object("memory 0", text);
+    let maps = Maps::create(&object.maps).unwrap();
+    maps.update(0, &[0; 4], &40u64.to_le_bytes()).unwrap();
+    let ran = load(&object.programs[0], &maps).unwrap().run(Input::default(), 2).unwrap();
+    assert_eq!((ran.r0, maps.lookup(0, &[0; 4]).unwrap()), (42, Some(42u64.to_le_bytes().to_vec())));
+    assert_eq!((maps.lookup(0, &[1; 4]).unwrap(), maps.keys(0).unwrap()), (None, vec![vec![0; 4]]));
+    maps.freeze(0).unwrap();
+    let frozen = maps.update(0, &[0; 4], &[0; 8]).unwrap_err();
+    assert!(frozen.to_string().contains("BPF_MAP_UPDATE_ELEM") && frozen.is_of_the_machine(), "{frozen}");
+}
