@@ -9,6 +9,7 @@
 mod bench;
 mod demo;
 mod fuzz;
+mod library;
 mod packages;
 mod process;
 mod skips;
@@ -41,6 +42,8 @@ enum Command {
     Ci,
     /// Measure weir beside its peers; writes target/bench/NAME.json and NAME.svg
     Bench(bench::Options),
+    /// Install the C library libweir_bpf, its header and its pkg-config file
+    InstallLibrary(library::Options),
     /// Feed every reader of hostile bytes with inputs made by libFuzzer
     Fuzz(fuzz::Options),
     /// Repeat a cycle many times; resumes after the last seed in docs/soak/NAME.json
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Test { offline } => test::test(offline, None),
         Command::Ci => test::test(false, Some(test::CI_LIMIT)),
         Command::Bench(options) => bench::bench(&options),
+        Command::InstallLibrary(options) => library::install(&options),
         Command::Fuzz(options) => fuzz::fuzz(&options),
         Command::Soak(options) => soak::soak(&options),
     };

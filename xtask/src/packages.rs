@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 10] = [
+pub(crate) const PACKAGES: [Package; 11] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "libc6-dev", program: "/usr/include/stdio.h", used_for: "building anything" },
     Package { name: "sqlite3", program: "sqlite3", used_for: "the end-to-end test on sqlite3, and the demo" },
@@ -35,6 +35,11 @@ pub(crate) const PACKAGES: [Package; 10] = [
         name: "clang",
         program: "clang",
         used_for: "test programs built by a second compiler, and those for BPF",
+    },
+    Package {
+        name: "pkgconf",
+        program: "pkg-config",
+        used_for: "the test that a C program embeds the library as its users would",
     },
     Package { name: "llvm", program: "llvm-objdump", used_for: "comparing our disassembly with LLVM's" },
     Package {

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-event", &[]),
@@ -25,6 +25,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("weir-symbols", &[]),
     ("weir-probe", &["weir-symbols", "weir-rt", "weir-event"]),
     ("weir-kernel", &["weir-ebpf"]),
+    ("weir-capi", &["weir-ebpf", "weir-verifier", "weir-rt", "weir-interp", "weir-jit"]),
     ("weir", ALL),
 ];
 const ALL: &[&str] = &[
@@ -58,7 +59,8 @@ const NEVER: [(&str, &str); 8] = [
 ];
 
 /// Crates in which `unsafe` may be written.
-const MAY_BE_UNSAFE: [&str; 6] = ["weir-rt", "weir-jit", "weir-probe", "weir-kernel", "testkit", "vm-bench"];
+const MAY_BE_UNSAFE: [&str; 7] =
+    ["weir-rt", "weir-jit", "weir-probe", "weir-kernel", "weir-capi", "testkit", "vm-bench"];
 
 /// A dependency that one crate names.
 struct Edge {

@@ -137,6 +137,26 @@ impl Context {
     }
 }
 
+/// The frame of a program of packets or memory whose `bytes` bytes are at `address`. What is there is the business of
+/// whoever runs the program.
+pub fn frame(kind: ProgramKind, address: u64, bytes: usize) -> Frame {
+    let mut frame = Frame::default();
+    let mut set = |at: u32, value: u64| frame.regs[at as usize / 8] = value;
+    if kind.is_packet() {
+        for at in [packet::DATA, packet::DATA_META, packet::LINK, packet::NETWORK] {
+            set(at, address);
+        }
+        set(packet::DATA_END, address + bytes as u64);
+        if let Some(len) = context::field_named(kind, "len") {
+            set(len.at / 8 * 8, (bytes as u64 & 0xffff_ffff) << (8 * (len.at % 8)));
+        }
+    } else {
+        set(memory::ADDRESS, if bytes == 0 { 0 } else { address });
+        set(memory::BYTES, bytes as u64);
+    }
+    frame
+}
+
 impl ContextMut<'_> {
     /// A program of `kind` finds what it expects here.
     pub fn fits(&self, kind: ProgramKind) -> bool {

@@ -70,6 +70,16 @@ impl LocalProgram {
         unsafe { weir_rt_call_program(self.code.as_ptr(), context.frame) }
     }
 
+    /// The same with addresses of the caller's in the frame, as [`frame`](crate::context::frame) makes it.
+    ///
+    /// # Safety
+    /// The memory that the frame names, of the kind of this program, may be read and written until this returns, and
+    /// nobody who minds races uses it meanwhile.
+    pub unsafe fn run_frame(&self, frame: &mut Frame) -> u64 {
+        // SAFETY: as for `run`; that the addresses are alive is the caller's promise.
+        unsafe { weir_rt_call_program(self.code.as_ptr(), frame) }
+    }
+
     /// Address of the code in this process.
     pub fn address(&self) -> u64 {
         self.code.as_ptr() as u64

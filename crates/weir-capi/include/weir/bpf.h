@@ -1,0 +1,119 @@
+/*
+ * weir/bpf.h: verified eBPF programs inside your program.
+ *
+ * Objects (.bpf.o, as clang makes them) or bare instructions (RFC 9669) are opened, their programs verified, and run
+ * by machine code (x86-64) or by an interpreter that checks every access. Maps belong to the opened object and are
+ * shared by its programs; they are memory of this process.
+ *
+ *     object = weir_bpf_open_file("filter.bpf.o", NULL);
+ *     program = weir_bpf_load(object, "filter", WEIR_BPF_JIT, 0);
+ *     weir_bpf_run(program, packet, length, &verdict);
+ *
+ * Results: functions that return a pointer return NULL for an error; those that return int return 0 (or a number that
+ * is not negative) or a negative errno. weir_bpf_error() says what was wrong, in words, with the source line of the
+ * program where there is one.
+ *
+ * Threads: every function may be called by several threads at once, on the same object and program as well. An object
+ * may be closed while its programs are loaded: what they need stays.
+ *
+ * Link with `pkg-config --cflags --libs weir-bpf` (add --static for libweir_bpf.a).
+ */
+#ifndef WEIR_BPF_H
+#define WEIR_BPF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct weir_bpf_object;
+struct weir_bpf_program;
+
+/* What runs a program. */
+enum weir_bpf_engine {
+	WEIR_BPF_INTERPRETER = 0,
+	WEIR_BPF_JIT = 1,
+};
+
+/* How to open; all zeros is right for most. */
+struct weir_bpf_options {
+	size_t size;          /* of this struct: sizeof(struct weir_bpf_options) */
+	const void *btf;      /* the types that CO-RE relocations are answered from, as in /sys/kernel/btf/vmlinux */
+	size_t btf_size;
+};
+
+/* A map's definition; kind is the kernel's enum bpf_map_type. */
+struct weir_bpf_map_info {
+	const char *name;     /* lives as long as the object */
+	uint32_t kind;
+	uint32_t key_size;
+	uint32_t value_size;
+	uint32_t max_entries;
+	uint32_t flags;
+};
+
+/* The library's version, as "0.1.0". */
+const char *weir_bpf_version(void);
+
+/* What the last call of this thread that failed was about. Valid until the next one that fails. */
+const char *weir_bpf_error(void);
+
+/* ---- objects ---- */
+
+/* Opens the object file in `size` bytes. `options` may be NULL. */
+struct weir_bpf_object *weir_bpf_open(const void *bytes, size_t size, const struct weir_bpf_options *options);
+struct weir_bpf_object *weir_bpf_open_file(const char *path, const struct weir_bpf_options *options);
+
+/* `count` instructions of 8 bytes as the one program, called "program": r1 is its memory (or 0), r2 the memory's
+ * length. */
+struct weir_bpf_object *weir_bpf_open_instructions(const void *instructions, size_t count);
+
+void weir_bpf_close(struct weir_bpf_object *object);
+
+/* How many programs there are, and the name of each; NULL past the end. */
+size_t weir_bpf_programs(const struct weir_bpf_object *object);
+const char *weir_bpf_program_name(const struct weir_bpf_object *object, size_t index);
+
+/* ---- programs ---- */
+
+/* Verifies the program of that name (NULL: the only one): 0 if it is safe, -EACCES if it is not, -EOPNOTSUPP if it uses
+ * what weir does not run, -E2BIG if showing that it is safe takes too long, -ENOENT. `memory_size`: of the memory that
+ * a program of bare instructions will be given; programs of objects do not depend on it. */
+int weir_bpf_verify(const struct weir_bpf_object *object, const char *name, size_t memory_size);
+
+/* Verifies it and makes it ready. */
+struct weir_bpf_program *weir_bpf_load(const struct weir_bpf_object *object, const char *name,
+				       enum weir_bpf_engine engine, size_t memory_size);
+void weir_bpf_unload(struct weir_bpf_program *program);
+
+/* Runs it on `size` bytes at `data`, and puts r0 into *result (which may be NULL). What `data` is depends on the
+ * program's section:
+ *   xdp, socket      the packet; XDP programs may change it
+ *   uprobe, kprobe   a struct pt_regs of 168 bytes, or NULL for one of zeros; it is read
+ *   (instructions)   the memory: as many bytes as it was verified for, aligned to 8
+ * -EINVAL if the size or alignment is another one. */
+int weir_bpf_run(const struct weir_bpf_program *program, void *data, size_t size, uint64_t *result);
+
+/* ---- maps: as bpf(2) has them ---- */
+
+/* The number of the map of that name, or -ENOENT. */
+int weir_bpf_map(const struct weir_bpf_object *object, const char *name);
+int weir_bpf_map_info(const struct weir_bpf_object *object, int map, struct weir_bpf_map_info *info);
+
+/* Keys and values have the sizes of the definition. The value of a per-CPU map is the sum over CPUs, word by word. */
+int weir_bpf_map_lookup(const struct weir_bpf_object *object, int map, const void *key, void *value);
+int weir_bpf_map_update(const struct weir_bpf_object *object, int map, const void *key, const void *value, uint64_t flags);
+int weir_bpf_map_delete(const struct weir_bpf_object *object, int map, const void *key);
+/* The key behind `key` (NULL: the first) into `next`; -ENOENT at the end. */
+int weir_bpf_map_next_key(const struct weir_bpf_object *object, int map, const void *key, void *next);
+
+/* Takes the oldest record of a ring: its bytes, 0 if there is none. Of a record of more than `size` bytes the rest is
+ * cut off. */
+long weir_bpf_ring_read(const struct weir_bpf_object *object, int map, void *record, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,336 @@
+//! An open object, and programs that were loaded from it.
+//!
+//! In: bytes of a file, or instructions. Out: [`Object`]: its programs by name, and its maps in a segment of this
+//! process; [`Program`]: one that was verified and is ready to run. Programs hold on to the segment, so that the order
+//! in which things are closed does not matter.
+
+use std::ffi::{CString, c_int};
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_ebpf::btf::Btf;
+use weir_ebpf::btf::core::Target;
+use weir_ebpf::elf::{self, ObjectFile};
+use weir_ebpf::map::flag;
+use weir_ebpf::{Insn, MapKind, MapSpec, ProgramKind, pt_regs};
+use weir_interp::Environment;
+use weir_rt::context::{self, Context};
+use weir_rt::executable::Frame;
+use weir_rt::local::LocalProgram;
+use weir_rt::segment::{Identity, MapError, Segment, SegmentLayout};
+use weir_rt::{LanePolicy, SiteAbi, TidSource};
+use weir_verifier::{Limits, Rejection, RejectionKind, VerifiedProgram};
+
+use crate::MapInfo;
+use crate::error::{E2BIG, EACCES, EINVAL, EIO, ENOENT, EOPNOTSUPP, Error, Result};
+
+/// `struct weir_bpf_object`.
+#[derive(Debug)]
+pub struct Object {
+    file: ObjectFile,
+    segment: Arc<Segment>,
+    program_names: Vec<CString>,
+    map_names: Vec<CString>,
+    /// Its one program is given memory of any size.
+    is_bare: bool,
+}
+
+/// `struct weir_bpf_program`.
+#[derive(Debug)]
+pub struct Program {
+    segment: Arc<Segment>,
+    verified: VerifiedProgram,
+    /// Machine code; without it the interpreter runs.
+    code: Option<LocalProgram>,
+}
+
+/// A map by its place in the object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MapNumber(pub(crate) c_int);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Engine {
+    Interpreter,
+    Jit,
+}
+
+impl Engine {
+    pub(crate) fn of(number: c_int) -> Result<Engine> {
+        match number {
+            0 => Ok(Engine::Interpreter),
+            1 => Ok(Engine::Jit),
+            other => Err(Error::new(
+                EINVAL,
+                format!("there is no engine {other}; 0 is the interpreter, 1 the JIT"),
+            )),
+        }
+    }
+}
+
+impl Object {
+    pub(crate) fn open(bytes: &[u8], btf: Option<&[u8]>) -> Result<Object> {
+        let btf = btf.map(Btf::parse).transpose();
+        let btf = btf.map_err(|error| Error::new(EINVAL, format!("options.btf: {error}")))?;
+        let file = elf::read_for(bytes, btf.as_ref().map(Target::new).as_ref());
+        Object::of(file.map_err(|error| Error::new(EINVAL, error.to_string()))?, false)
+    }
+
+    pub(crate) fn open_file(path: &Path, btf: Option<&[u8]>) -> Result<Object> {
+        let bytes = std::fs::read(path).map_err(|error| {
+            let errno = error.raw_os_error().unwrap_or(EIO);
+            Error::new(errno, format!("{}: {error}", path.display()))
+        })?;
+        Object::open(&bytes, btf)
+    }
+
+    pub(crate) fn of_instructions(bytes: &[u8]) -> Result<Object> {
+        let insns = bytes.as_chunks::<8>().0.iter().map(|slot| Insn::from_bytes(*slot)).collect();
+        let kind = ProgramKind::Memory { bytes: 0 };
+        let program = weir_ebpf::Program { name: "program".into(), kind, insns };
+        Object::of(ObjectFile::of(weir_ebpf::Object { maps: Vec::new(), programs: vec![program] }), true)
+    }
+
+    fn of(file: ObjectFile, is_bare: bool) -> Result<Object> {
+        let names = |names: Vec<&str>| names.into_iter().map(c_string).collect();
+        let programs = file.object.programs.iter().map(|program| program.name.as_str());
+        let maps = file.object.maps.iter().map(|map| map.name.as_str());
+        let (program_names, map_names) = (names(programs.collect()), names(maps.collect()));
+        let segment = Arc::new(segment(&file)?);
+        Ok(Object { file, segment, program_names, map_names, is_bare })
+    }
+
+    pub(crate) fn program_names(&self) -> &[CString] {
+        &self.program_names
+    }
+
+    pub(crate) fn verify(&self, name: Option<&str>, memory_size: usize) -> Result<VerifiedProgram> {
+        let index = self.program_index(name)?;
+        let mut program = self.file.object.programs[index].clone();
+        if self.is_bare {
+            let bytes = u32::try_from(memory_size);
+            let bytes = bytes.map_err(|_| Error::new(E2BIG, format!("memory of {memory_size} bytes")))?;
+            program.kind = ProgramKind::Memory { bytes };
+        }
+        let verified = weir_verifier::verify(&program, &self.file.object.maps, &Limits::default());
+        verified.map_err(|rejection| self.of_rejection(&rejection, index))
+    }
+
+    pub(crate) fn load(&self, name: Option<&str>, engine: Engine, memory_size: usize) -> Result<Program> {
+        let verified = self.verify(name, memory_size)?;
+        let code = match engine {
+            Engine::Interpreter => None,
+            Engine::Jit => Some(machine_code(&verified, &self.segment)?),
+        };
+        Ok(Program { segment: Arc::clone(&self.segment), verified, code })
+    }
+
+    pub(crate) fn map_named(&self, name: &str) -> Result<u32> {
+        let found = self.file.object.maps.iter().position(|map| map.name == name);
+        let found = found.ok_or_else(|| Error::new(ENOENT, format!("no map is named `{name}`")))?;
+        Ok(found as u32)
+    }
+
+    pub(crate) fn map_spec(&self, map: MapNumber) -> Result<&MapSpec> {
+        self.index(map).map(|index| &self.file.object.maps[index])
+    }
+
+    pub(crate) fn map_info(&self, map: MapNumber) -> Result<MapInfo> {
+        let index = self.index(map)?;
+        let spec = &self.file.object.maps[index];
+        Ok(MapInfo {
+            name: self.map_names[index].as_ptr(),
+            kind: spec.kind as u32,
+            key_size: spec.key_bytes,
+            value_size: spec.value_bytes,
+            max_entries: spec.max_entries,
+            flags: spec.flags,
+        })
+    }
+
+    pub(crate) fn lookup(&self, map: MapNumber, key: &[u8]) -> Result<Vec<u8>> {
+        self.segment.user_map(self.index(map)?).lookup(key, 0).map_err(of_map)
+    }
+
+    pub(crate) fn update(&self, map: MapNumber, key: &[u8], value: &[u8], flags: u64) -> Result<()> {
+        self.segment.user_map(self.index(map)?).update(key, value, flags).map_err(of_map)
+    }
+
+    pub(crate) fn delete(&self, map: MapNumber, key: &[u8]) -> Result<()> {
+        self.segment.user_map(self.index(map)?).delete(key).map_err(of_map)
+    }
+
+    pub(crate) fn next_key(&self, map: MapNumber, key: Option<&[u8]>) -> Result<Vec<u8>> {
+        self.segment.user_map(self.index(map)?).next_key(key).map_err(of_map)
+    }
+
+    pub(crate) fn ring_record(&self, map: MapNumber) -> Result<Option<Vec<u8>>> {
+        let index = self.index(map)?;
+        if self.file.object.maps[index].kind != MapKind::RingBuf {
+            return Err(Error::new(EINVAL, format!("map {} is no ring", self.file.object.maps[index].name)));
+        }
+        Ok(self.segment.ring(index).next().map(|record| record.bytes))
+    }
+
+    fn index(&self, map: MapNumber) -> Result<usize> {
+        let index = usize::try_from(map.0).ok().filter(|index| *index < self.file.object.maps.len());
+        index.ok_or_else(|| Error::new(ENOENT, format!("there is no map {}", map.0)))
+    }
+
+    fn program_index(&self, name: Option<&str>) -> Result<usize> {
+        let programs = &self.file.object.programs;
+        match name {
+            None if programs.len() == 1 => Ok(0),
+            None => {
+                let message = format!("there are {} programs; one must be named", programs.len());
+                Err(Error::new(ENOENT, message))
+            }
+            Some(name) => programs
+                .iter()
+                .position(|program| program.name == name)
+                .ok_or_else(|| Error::new(ENOENT, format!("no program is named `{name}`"))),
+        }
+    }
+
+    /// With the source line, and what CO-RE did not find there.
+    fn of_rejection(&self, rejection: &Rejection, program: usize) -> Error {
+        let errno = match rejection.kind {
+            RejectionKind::Unsafe => EACCES,
+            RejectionKind::Unsupported => EOPNOTSUPP,
+            RejectionKind::TooBig => E2BIG,
+        };
+        let mut message = rejection.to_string();
+        let missing = self.file.programs.get(program).map_or(&[][..], |origin| &origin.missing);
+        if let Some((_, what)) = missing.iter().find(|(slot, _)| Some(*slot as usize) == rejection.at) {
+            message += &format!(" (in its place stood {what})");
+        }
+        if let Some(line) = rejection.at.and_then(|at| self.file.source_line(program, at)) {
+            message += &format!(" ({}:{}: {})", line.file, line.line, line.text.trim());
+        }
+        Error::new(errno, message)
+    }
+}
+
+impl Program {
+    /// # Safety
+    /// `data` is NULL or points to `size` bytes, which programs of packets and memory may write.
+    pub(crate) unsafe fn run(&self, data: *mut u8, size: usize) -> Result<u64> {
+        let kind = self.verified.kind();
+        if data.is_null() && size != 0 {
+            return Err(Error::new(EINVAL, format!("{size} bytes at NULL")));
+        }
+        if kind.is_probe() {
+            // SAFETY: the caller's promise.
+            return self.run_frame(unsafe { registers(data, size) }?);
+        }
+        if let ProgramKind::Memory { bytes } = kind
+            && (size != bytes as usize || !(data as usize).is_multiple_of(8))
+        {
+            let message =
+                format!("{size} bytes at {data:p}; the program was verified for {bytes}, aligned to 8");
+            return Err(Error::new(EINVAL, message));
+        }
+        if size > weir_rt::limits::LENT_BYTES_MAX as usize {
+            return Err(Error::new(E2BIG, format!("{size} bytes")));
+        }
+        if let Some(code) = &self.code {
+            let mut frame = context::frame(kind, data as u64, size);
+            // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
+            return Ok(unsafe { code.run_frame(&mut frame) });
+        }
+        // SAFETY: the caller's promise. The interpreter checks each access against a copy.
+        let bytes = if size == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(data, size) } };
+        let mut lent = match kind {
+            ProgramKind::Xdp => Context::xdp(&[], bytes),
+            ProgramKind::SocketFilter => Context::socket(&[], bytes),
+            _ => Context::memory(bytes),
+        };
+        let environment = Environment { segment: &self.segment };
+        let r0 = weir_interp::run(&self.verified, &environment, &mut lent).map_err(of_fault)?;
+        if size > 0 {
+            // SAFETY: as above, and the copy overlaps nothing of the caller's.
+            unsafe { std::ptr::copy_nonoverlapping(lent.bytes().as_ptr(), data, size) };
+        }
+        Ok(r0)
+    }
+
+    fn run_frame(&self, mut frame: Frame) -> Result<u64> {
+        match &self.code {
+            Some(code) => Ok(code.run(&mut frame)),
+            None => {
+                let environment = Environment { segment: &self.segment };
+                weir_interp::run(&self.verified, &environment, &mut frame).map_err(of_fault)
+            }
+        }
+    }
+}
+
+/// A frame with the caller's `pt_regs`, or one of zeros.
+///
+/// # Safety
+/// `data` is NULL or points to `size` bytes.
+unsafe fn registers(data: *const u8, size: usize) -> Result<Frame> {
+    let mut frame = Frame::default();
+    if data.is_null() {
+        return Ok(frame);
+    }
+    if size != pt_regs::BYTES as usize {
+        let message = format!("{size} bytes; a struct pt_regs has {}", pt_regs::BYTES);
+        return Err(Error::new(EINVAL, message));
+    }
+    for (index, slot) in frame.regs.iter_mut().enumerate() {
+        // SAFETY: 21 slots of 8 bytes are the 168 that were just asked for.
+        *slot = unsafe { data.cast::<u64>().add(index).read_unaligned() };
+    }
+    Ok(frame)
+}
+
+/// The maps, with the contents that the file gives them.
+fn segment(file: &ObjectFile) -> Result<Segment> {
+    let layout = SegmentLayout::plan(&file.object.maps, cpus(), 0);
+    let layout = layout.map_err(|error| Error::new(E2BIG, error.to_string()))?;
+    let segment = Segment::create_local(layout, &Identity::default());
+    let segment = segment.map_err(|error| {
+        Error::new(error.raw_os_error().unwrap_or(EIO), format!("making the maps: {error}"))
+    })?;
+    for (index, origin) in file.maps.iter().enumerate() {
+        if let Some(initial) = &origin.initial {
+            segment.map(index).update(&0u32.to_le_bytes(), initial, 0).map_err(of_map)?;
+        }
+        if file.object.maps[index].has(flag::RDONLY_PROG) {
+            segment.user_map(index).freeze().map_err(of_map)?;
+        }
+    }
+    Ok(segment)
+}
+
+fn machine_code(verified: &VerifiedProgram, segment: &Segment) -> Result<LocalProgram> {
+    let abi = SiteAbi {
+        pid: std::process::id(),
+        tid: TidSource::Syscall,
+        lanes: LanePolicy::Shared,
+        cpus: cpus(),
+        bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+    };
+    let executable = weir_jit::compile(verified, &abi);
+    let executable = executable.map_err(|error| Error::new(EOPNOTSUPP, error.to_string()))?;
+    LocalProgram::load(&executable, segment).map_err(|error| {
+        Error::new(error.raw_os_error().unwrap_or(EIO), format!("loading machine code: {error}"))
+    })
+}
+
+/// CPUs that may ever run this process's threads.
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
+fn of_map(error: MapError) -> Error {
+    Error::new(error.errno(), error.to_string())
+}
+
+fn of_fault(fault: weir_interp::Fault) -> Error {
+    Error::new(EIO, fault.to_string())
+}
+
+fn c_string(name: &str) -> CString {
+    CString::new(name.replace('\0', " ")).unwrap_or_default()
+}
