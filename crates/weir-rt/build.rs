@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// What stands in the target.
 const IMAGE_SOURCES: &[&str] =
-    &["map.c", "hash.c", "queue.c", "stack.c", "ring.c", "environment.c", "read.c", "island.c"];
+    &["map.c", "hash.c", "queue.c", "stack.c", "ring.c", "environment.c", "read.c", "text.c", "island.c"];
 /// What only the controller needs.
 const CONTROLLER_SOURCES: &[&str] = &["inspect.c"];
 const HEADERS: &[&str] = &["weir.h", "hash.h", "slots.h"];

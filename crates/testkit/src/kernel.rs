@@ -5,7 +5,8 @@
 //! under the licence GPL. Nothing is attached: what is loaded goes when the descriptors are closed.
 //!
 //! [`load_filter`] loads as BPF_PROG_TYPE_SOCKET_FILTER instead, which is the plainest type that BPF_PROG_TEST_RUN
-//! takes: such programs can be run ([`Loaded::repeat`]) on a packet of zeros. [`run`] does so once.
+//! takes: such programs can be run ([`Loaded::repeat`]) on a packet of zeros. [`run`] does so once; [`run_tracing`] runs
+//! as BPF_PROG_TYPE_RAW_TRACEPOINT, which may call what probes call, with a context of zeros, in this thread.
 //!
 //! Interface: bpf(2), Linux include/uapi/linux/bpf.h.
 
@@ -14,7 +15,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use nix::libc;
 use weir_ebpf::insn::{class, jmp, pseudo};
-use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
+use weir_ebpf::{Insn, MapKind, MapSpec, Object, Program, ProgramKind};
 
 /// What the kernel holds for us.
 #[derive(Debug)]
@@ -30,13 +31,10 @@ impl Loaded {
         let packet = [0u8; PACKET_BYTES];
         let mut attributes = TestRun {
             prog_fd: self.programs[program].as_raw_fd() as u32,
-            retval: 0,
             data_size_in: PACKET_BYTES as u32,
-            data_size_out: 0,
             data_in: packet.as_ptr() as u64,
-            data_out: 0,
             repeat: times,
-            duration: 0,
+            ..TestRun::default()
         };
         command(BPF_PROG_TEST_RUN, &mut attributes)?;
         Ok(Repeated { r0: attributes.retval, ns: attributes.duration })
@@ -133,15 +131,52 @@ pub struct Run {
 /// Runs the object's first program once, in the kernel. Those of its maps that are arrays have the first values `values`
 /// before; others are empty.
 pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
-    let loaded = load_filter(object).map_err(RunError::Load)?;
-    for (map, value) in loaded.maps.iter().zip(values) {
-        first_element(BPF_MAP_UPDATE_ELEM, map, &mut value.clone())
-            .map_err(|source| RunError::Run { what: "BPF_MAP_UPDATE_ELEM", source })?;
+    run_on_packet(BPF_PROG_TYPE_SOCKET_FILTER, object, values)
+}
+
+/// As [`run`], for a program of a kind that has more helpers: BPF_PROG_TYPE_SCHED_CLS.
+pub fn run_classifier(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
+    run_on_packet(BPF_PROG_TYPE_SCHED_CLS, object, values)
+}
+
+fn run_on_packet(prog_type: u32, object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
+    run_as(prog_type, object, values, |loaded| Ok(loaded.repeat(0, 1)?.r0))
+}
+
+/// Runs the object's first program once, in the kernel and in this thread, as [`run`] does. Maps that are no arrays have
+/// no values.
+pub fn run_tracing(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
+    run_as(BPF_PROG_TYPE_RAW_TRACEPOINT, object, values, |loaded| {
+        let context = [0u8; PACKET_BYTES];
+        let mut attributes = TestRun {
+            prog_fd: loaded.programs[0].as_raw_fd() as u32,
+            ctx_size_in: PACKET_BYTES as u32,
+            ctx_in: context.as_ptr() as u64,
+            ..TestRun::default()
+        };
+        command(BPF_PROG_TEST_RUN, &mut attributes)?;
+        Ok(attributes.retval)
+    })
+}
+
+fn run_as(
+    prog_type: u32,
+    object: &Object,
+    values: &[Vec<u8>],
+    once: impl FnOnce(&Loaded) -> io::Result<u32>,
+) -> Result<Run, RunError> {
+    let loaded = load_as(Some(prog_type), object).map_err(RunError::Load)?;
+    let has_values = |spec: &MapSpec| spec.kind == MapKind::Array;
+    for ((map, spec), value) in loaded.maps.iter().zip(&object.maps).zip(values) {
+        if has_values(spec) {
+            first_element(BPF_MAP_UPDATE_ELEM, map, &mut value.clone())
+                .map_err(|source| RunError::Run { what: "BPF_MAP_UPDATE_ELEM", source })?;
+        }
     }
-    let ran = loaded.repeat(0, 1).map_err(|source| RunError::Run { what: "BPF_PROG_TEST_RUN", source })?;
+    let r0 = once(&loaded).map_err(|source| RunError::Run { what: "BPF_PROG_TEST_RUN", source })?;
     let mut after = Vec::with_capacity(loaded.maps.len());
     for (map, spec) in loaded.maps.iter().zip(&object.maps) {
-        if !spec.kind.is_array() {
+        if !has_values(spec) {
             after.push(Vec::new());
             continue;
         }
@@ -150,7 +185,7 @@ pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
             .map_err(|source| RunError::Run { what: "BPF_MAP_LOOKUP_ELEM", source })?;
         after.push(value);
     }
-    Ok(Run { r0: ran.r0, values: after })
+    Ok(Run { r0, values: after })
 }
 
 /// One command on an element of a map: 0 or a negative errno. The addresses are of buffers of the map's sizes, or 0.
@@ -227,6 +262,8 @@ const BPF_PROG_TEST_RUN: libc::c_long = 10;
 const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 const BPF_PROG_TYPE_XDP: u32 = 6;
+const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const BPF_PSEUDO_MAP_FD: u8 = 1;
 const BPF_PSEUDO_MAP_VALUE: u8 = 2;
 
@@ -271,6 +308,7 @@ struct Element {
 }
 
 /// The start of `union bpf_attr` for BPF_PROG_TEST_RUN.
+#[derive(Default)]
 #[repr(C)]
 struct TestRun {
     prog_fd: u32,
@@ -281,6 +319,10 @@ struct TestRun {
     data_out: u64,
     repeat: u32,
     duration: u32,
+    ctx_size_in: u32,
+    ctx_size_out: u32,
+    ctx_in: u64,
+    ctx_out: u64,
 }
 
 /// Reads or writes the value of key 0.

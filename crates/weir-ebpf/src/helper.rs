@@ -8,26 +8,53 @@ pub type HelperId = i32;
 pub const MAP_LOOKUP_ELEM: HelperId = 1;
 pub const MAP_UPDATE_ELEM: HelperId = 2;
 pub const MAP_DELETE_ELEM: HelperId = 3;
+pub const PROBE_READ: HelperId = 4;
 pub const KTIME_GET_NS: HelperId = 5;
+pub const TRACE_PRINTK: HelperId = 6;
+pub const GET_PRANDOM_U32: HelperId = 7;
 pub const GET_SMP_PROCESSOR_ID: HelperId = 8;
 pub const GET_CURRENT_PID_TGID: HelperId = 14;
+pub const GET_CURRENT_UID_GID: HelperId = 15;
 pub const GET_CURRENT_COMM: HelperId = 16;
+pub const CSUM_DIFF: HelperId = 28;
+pub const PROBE_WRITE_USER: HelperId = 36;
+pub const GET_NUMA_NODE_ID: HelperId = 42;
+pub const PROBE_READ_STR: HelperId = 45;
 pub const MAP_PUSH_ELEM: HelperId = 87;
 pub const MAP_POP_ELEM: HelperId = 88;
 pub const MAP_PEEK_ELEM: HelperId = 89;
+pub const SEND_SIGNAL: HelperId = 109;
 pub const PROBE_READ_USER: HelperId = 112;
+pub const PROBE_READ_KERNEL: HelperId = 113;
 pub const PROBE_READ_USER_STR: HelperId = 114;
+pub const PROBE_READ_KERNEL_STR: HelperId = 115;
+pub const SEND_SIGNAL_THREAD: HelperId = 117;
+pub const JIFFIES64: HelperId = 118;
+pub const GET_NS_CURRENT_PID_TGID: HelperId = 120;
+pub const KTIME_GET_BOOT_NS: HelperId = 125;
 pub const RINGBUF_OUTPUT: HelperId = 130;
 pub const RINGBUF_RESERVE: HelperId = 131;
 pub const RINGBUF_SUBMIT: HelperId = 132;
 pub const RINGBUF_DISCARD: HelperId = 133;
+pub const RINGBUF_QUERY: HelperId = 134;
+pub const COPY_FROM_USER: HelperId = 148;
+pub const KTIME_GET_COARSE_NS: HelperId = 160;
+pub const SNPRINTF: HelperId = 165;
+pub const GET_FUNC_IP: HelperId = 173;
 pub const GET_ATTACH_COOKIE: HelperId = 174;
+pub const TRACE_VPRINTK: HelperId = 177;
+pub const STRNCMP: HelperId = 182;
+pub const KTIME_GET_TAI_NS: HelperId = 208;
 
 /// What a helper wants in one argument register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     /// Any initialised scalar (pointers are refused: they would leak).
     Scalar,
+    /// Anything, even nothing: read only where a format asks for it.
+    Any,
+    /// An address that the helper reads safely whatever it is: a number, or a pointer.
+    Address,
     /// A map from `LD_IMM64`, of a kind that has keys.
     Map,
     /// A map from `LD_IMM64` that is a ring.
@@ -44,9 +71,16 @@ pub enum Arg {
     MemRead,
     /// Writable memory whose size is the next argument; it need not be initialised.
     MemWrite,
+    /// As `MemWrite`, but of what it held, all behind the first byte may stay.
+    StringWrite,
+    /// As `MemRead`, but it may hold pointers, which the helper reads through safely.
+    Words,
+    /// A constant place in a value of an array. The helper reads up to a NUL or the end of the value, which the
+    /// engine passes as sixth argument: [`InsnFacts::string_bytes`] of weir-verifier.
+    ConstString,
     /// Size of the preceding memory argument: a scalar known to be within 1..=its size.
     Size,
-    /// As `Size`, but 0 is allowed.
+    /// As `Size`, but 0 is allowed, and then null as the memory.
     SizeOrZero,
     /// A scalar that must be a known constant (the record size of a reservation).
     ConstSize,
@@ -63,6 +97,8 @@ pub enum Ret {
     Scalar,
     /// 0 or a negative errno.
     Status,
+    /// Bytes written, at most the last size, or a negative errno.
+    Length,
     /// Null or a pointer to the map's value.
     MapValueOrNull,
     /// Null or a record of the constant size; must be submitted or discarded on every path.
@@ -88,24 +124,67 @@ const fn row(id: HelperId, name: &'static str, args: &'static [Arg], ret: Ret) -
 /// Every helper that weir knows.
 #[rustfmt::skip]
 pub const HELPERS: &[HelperProto] = &[
-    row(MAP_LOOKUP_ELEM,      "map_lookup_elem",      &[Arg::Map, Arg::MapKey],                             Ret::MapValueOrNull),
-    row(MAP_UPDATE_ELEM,      "map_update_elem",      &[Arg::Map, Arg::MapKey, Arg::MapValue, Arg::Scalar], Ret::Status),
-    row(MAP_DELETE_ELEM,      "map_delete_elem",      &[Arg::Map, Arg::MapKey],                             Ret::Status),
-    row(KTIME_GET_NS,         "ktime_get_ns",         &[],                                                  Ret::Scalar),
-    row(GET_SMP_PROCESSOR_ID, "get_smp_processor_id", &[],                                                  Ret::Scalar),
-    row(GET_CURRENT_PID_TGID, "get_current_pid_tgid", &[],                                                  Ret::Scalar),
-    row(GET_CURRENT_COMM,     "get_current_comm",     &[Arg::MemWrite, Arg::Size],                          Ret::Status),
+    row(MAP_LOOKUP_ELEM,       "map_lookup_elem",       &[Arg::Map, Arg::MapKey],                             Ret::MapValueOrNull),
+    row(MAP_UPDATE_ELEM,       "map_update_elem",       &[Arg::Map, Arg::MapKey, Arg::MapValue, Arg::Scalar], Ret::Status),
+    row(MAP_DELETE_ELEM,       "map_delete_elem",       &[Arg::Map, Arg::MapKey],                             Ret::Status),
+    row(PROBE_READ,            "probe_read",            &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
+    row(KTIME_GET_NS,          "ktime_get_ns",          &[],                                                  Ret::Scalar),
+    row(TRACE_PRINTK,          "trace_printk",          &[Arg::MemRead, Arg::Size, Arg::Any, Arg::Any, Arg::Any], Ret::Scalar),
+    row(GET_PRANDOM_U32,       "get_prandom_u32",       &[],                                                  Ret::Scalar),
+    row(GET_SMP_PROCESSOR_ID,  "get_smp_processor_id",  &[],                                                  Ret::Scalar),
+    row(GET_CURRENT_PID_TGID,  "get_current_pid_tgid",  &[],                                                  Ret::Scalar),
+    row(GET_CURRENT_UID_GID,   "get_current_uid_gid",   &[],                                                  Ret::Scalar),
+    row(GET_CURRENT_COMM,      "get_current_comm",      &[Arg::MemWrite, Arg::Size],                          Ret::Status),
+    row(CSUM_DIFF,             "csum_diff",             &[Arg::MemRead, Arg::SizeOrZero, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Scalar),
+    row(PROBE_WRITE_USER,      "probe_write_user",      &[Arg::Scalar, Arg::MemRead, Arg::Size],              Ret::Status),
+    row(GET_NUMA_NODE_ID,      "get_numa_node_id",      &[],                                                  Ret::Scalar),
+    row(PROBE_READ_STR,        "probe_read_str",        &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
     row(MAP_PUSH_ELEM,        "map_push_elem",        &[Arg::QueueMap, Arg::MapValue, Arg::Scalar],         Ret::Status),
     row(MAP_POP_ELEM,         "map_pop_elem",         &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
     row(MAP_PEEK_ELEM,        "map_peek_elem",        &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
-    row(PROBE_READ_USER,      "probe_read_user",      &[Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar],       Ret::Status),
-    row(PROBE_READ_USER_STR,  "probe_read_user_str",  &[Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar],       Ret::Scalar),
-    row(RINGBUF_OUTPUT,       "ringbuf_output",       &[Arg::RingMap, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Status),
-    row(RINGBUF_RESERVE,      "ringbuf_reserve",      &[Arg::RingMap, Arg::ConstSize, Arg::Scalar],         Ret::RingRecordOrNull),
-    row(RINGBUF_SUBMIT,       "ringbuf_submit",       &[Arg::RingRecord, Arg::Scalar],                      Ret::Void),
-    row(RINGBUF_DISCARD,      "ringbuf_discard",      &[Arg::RingRecord, Arg::Scalar],                      Ret::Void),
-    row(GET_ATTACH_COOKIE,    "get_attach_cookie",    &[Arg::Context],                                      Ret::Scalar),
+    row(SEND_SIGNAL,           "send_signal",           &[Arg::Scalar],                                       Ret::Status),
+    row(PROBE_READ_USER,       "probe_read_user",       &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
+    row(PROBE_READ_KERNEL,     "probe_read_kernel",     &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
+    row(PROBE_READ_USER_STR,   "probe_read_user_str",   &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
+    row(PROBE_READ_KERNEL_STR, "probe_read_kernel_str", &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
+    row(SEND_SIGNAL_THREAD,    "send_signal_thread",    &[Arg::Scalar],                                       Ret::Status),
+    row(JIFFIES64,             "jiffies64",             &[],                                                  Ret::Scalar),
+    row(GET_NS_CURRENT_PID_TGID, "get_ns_current_pid_tgid", &[Arg::Scalar, Arg::Scalar, Arg::MemWrite, Arg::Size], Ret::Status),
+    row(KTIME_GET_BOOT_NS,     "ktime_get_boot_ns",     &[],                                                  Ret::Scalar),
+    row(RINGBUF_OUTPUT,        "ringbuf_output",        &[Arg::RingMap, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Status),
+    row(RINGBUF_RESERVE,       "ringbuf_reserve",       &[Arg::RingMap, Arg::ConstSize, Arg::Scalar],         Ret::RingRecordOrNull),
+    row(RINGBUF_SUBMIT,        "ringbuf_submit",        &[Arg::RingRecord, Arg::Scalar],                      Ret::Void),
+    row(RINGBUF_DISCARD,       "ringbuf_discard",       &[Arg::RingRecord, Arg::Scalar],                      Ret::Void),
+    row(RINGBUF_QUERY,         "ringbuf_query",         &[Arg::RingMap, Arg::Scalar],                         Ret::Scalar),
+    row(COPY_FROM_USER,        "copy_from_user",        &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
+    row(KTIME_GET_COARSE_NS,   "ktime_get_coarse_ns",   &[],                                                  Ret::Scalar),
+    row(SNPRINTF,              "snprintf",              &[Arg::StringWrite, Arg::SizeOrZero, Arg::ConstString, Arg::Words, Arg::SizeOrZero], Ret::Scalar),
+    row(GET_FUNC_IP,           "get_func_ip",           &[Arg::Context],                                      Ret::Scalar),
+    row(GET_ATTACH_COOKIE,     "get_attach_cookie",     &[Arg::Context],                                      Ret::Scalar),
+    row(TRACE_VPRINTK,         "trace_vprintk",         &[Arg::MemRead, Arg::Size, Arg::Words, Arg::SizeOrZero], Ret::Scalar),
+    row(STRNCMP,               "strncmp",               &[Arg::MemRead, Arg::Size, Arg::ConstString],         Ret::Scalar),
+    row(KTIME_GET_TAI_NS,      "ktime_get_tai_ns",      &[],                                                  Ret::Scalar),
 ];
+
+/// Helpers that change the traced process itself. A verifier refuses them unless whoever runs it allows them.
+pub const CHANGES_PROCESS: &[HelperId] = &[PROBE_WRITE_USER, SEND_SIGNAL, SEND_SIGNAL_THREAD];
+
+/// Helpers of the kernel that weir does not have, by number and name, with the reason. For messages.
+#[rustfmt::skip]
+pub const UNSUPPORTED: &[(HelperId, &str, &str)] = &[
+    (35,  "get_current_task",      NO_TASK),
+    (55,  "perf_event_read_value", "hardware counters are the kernel's"),
+    (58,  "override_return",       "it needs a probe that skips the probed function, which weir's do not"),
+    (80,  "get_current_cgroup_id", "a process does not know the number of its control group"),
+    (123, "get_current_ancestor_cgroup_id", "a process does not know the numbers of its control groups"),
+    (153, "per_cpu_ptr",           NO_KSYM),
+    (154, "this_cpu_ptr",          NO_KSYM),
+    (158, "get_current_task_btf",  NO_TASK),
+    (175, "task_pt_regs",          NO_TASK),
+];
+
+const NO_TASK: &str = "the task_struct of a thread is in the kernel, which a process cannot read";
+const NO_KSYM: &str = "per-CPU variables of the kernel cannot be read in a process";
 
 /// The row of helper `id`.
 pub fn by_id(id: HelperId) -> Option<&'static HelperProto> {

@@ -59,7 +59,7 @@ pub fn run<'c>(
     environment: &Environment<'_>,
     context: impl Into<ContextMut<'c>>,
 ) -> Result<u64, Fault> {
-    let code = Code { kind: program.kind(), insns: program.insns(), maps: program.maps() };
+    let code = Code { kind: program.kind(), insns: program.insns(), maps: program.maps(), is_verified: true };
     machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX)
 }
 
@@ -71,6 +71,6 @@ pub fn run_unverified<'c>(
     context: impl Into<ContextMut<'c>>,
     steps: u64,
 ) -> Result<u64, Fault> {
-    let code = Code { kind: program.kind, insns: &program.insns, maps };
+    let code = Code { kind: program.kind, insns: &program.insns, maps, is_verified: false };
     machine::run(code, environment, &mut context.into(), steps)
 }

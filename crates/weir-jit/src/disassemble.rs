@@ -137,7 +137,21 @@ fn exception(id: weir_ebpf::HelperId) -> &'static str {
     match id {
         helper::GET_CURRENT_PID_TGID => " (exception: tid is a system call)",
         helper::GET_CURRENT_COMM => " (exception: comm is a system call)",
-        helper::PROBE_READ_USER | helper::PROBE_READ_USER_STR => " (exception: may be a slow read)",
+        helper::PROBE_READ
+        | helper::PROBE_READ_STR
+        | helper::PROBE_READ_USER
+        | helper::PROBE_READ_USER_STR
+        | helper::PROBE_READ_KERNEL
+        | helper::PROBE_READ_KERNEL_STR
+        | helper::COPY_FROM_USER => " (exception: may be a slow read)",
+        helper::SNPRINTF | helper::TRACE_PRINTK | helper::TRACE_VPRINTK => {
+            " (exception: a string is a slow read)"
+        }
+        helper::PROBE_WRITE_USER => " (exception: a slow write)",
+        helper::GET_CURRENT_UID_GID
+        | helper::GET_NS_CURRENT_PID_TGID
+        | helper::SEND_SIGNAL
+        | helper::SEND_SIGNAL_THREAD => " (exception: a system call)",
         _ => "",
     }
 }

@@ -316,7 +316,12 @@ impl<'a> Emitter<'a> {
                 let mem = self.mem(At { offset: context.offset + FRAME_COOKIE as i32, ..context });
                 self.asm.op(x64::Op::Load, Width::W64, Reg::Rax, mem);
             }
-            Op::Helper { id, .. } => self.asm.call_symbol(Symbol::Helper(id), CALLER_SAVED),
+            Op::Helper { id, string_bytes, .. } => {
+                if let Some(bytes) = string_bytes {
+                    self.asm.mov_value(Reg::R9, bytes.into());
+                }
+                self.asm.call_symbol(Symbol::Helper(id), CALLER_SAVED);
+            }
             Op::LocalCall { target, .. } => {
                 // SANITY: `new` made a label for every callee.
                 let entry = *self.callees.get(&target).expect("call without label");

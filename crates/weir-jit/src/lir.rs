@@ -216,9 +216,11 @@ pub(crate) enum Op {
         context: At,
     },
     /// `stack_reads`: what the helper may read of the program's stack. `args`: how many registers it takes.
+    /// `string_bytes`: what its sixth argument is, for one that takes a constant string.
     Helper {
         id: HelperId,
         args: u8,
+        string_bytes: Option<u32>,
         stack_reads: Vec<StackRange>,
     },
     /// A function of the program, which may read the caller's stack where it was given an address.
@@ -269,8 +271,17 @@ const CALL_WRITES: u16 = 0x3f;
 pub(crate) const ARGUMENTS: u16 = 0x3e;
 
 /// Helpers that only answer: without a reader they need not be called.
-const PURE_HELPERS: [HelperId; 3] =
-    [helper::KTIME_GET_NS, helper::GET_SMP_PROCESSOR_ID, helper::GET_CURRENT_PID_TGID];
+const PURE_HELPERS: [HelperId; 9] = [
+    helper::KTIME_GET_NS,
+    helper::KTIME_GET_BOOT_NS,
+    helper::KTIME_GET_COARSE_NS,
+    helper::KTIME_GET_TAI_NS,
+    helper::JIFFIES64,
+    helper::GET_PRANDOM_U32,
+    helper::GET_SMP_PROCESSOR_ID,
+    helper::GET_NUMA_NODE_ID,
+    helper::GET_CURRENT_PID_TGID,
+];
 
 impl Op {
     pub(crate) fn effect(&self) -> Effect {
@@ -338,7 +349,7 @@ impl Op {
                 effect.stack_reads.extend(stack_escapes.then_some(WHOLE_STACK));
                 effect.keep = true;
             }
-            Op::Helper { id, args, ref stack_reads } => {
+            Op::Helper { id, args, ref stack_reads, .. } => {
                 effect.reads = ((1 << args) - 1) << 1;
                 effect.writes = CALL_WRITES;
                 effect.stack_reads.clone_from(stack_reads);

@@ -112,7 +112,12 @@ impl Context<'_> {
         for (number, arg) in proto.args.iter().enumerate() {
             let bytes = match (arg, map) {
                 // What a helper only writes must be kept all the same if it is read later: not our business here.
-                (Arg::MemWrite | Arg::MapValueOut, _) => continue,
+                (Arg::MemWrite | Arg::StringWrite | Arg::MapValueOut, _) => continue,
+                // It may hold addresses in the stack, which the helper reads at.
+                (Arg::Words, _) => {
+                    stack_reads.push(WHOLE_STACK);
+                    continue;
+                }
                 (Arg::MapKey, Some(map)) => Some(map.key_bytes),
                 (Arg::MapValue, Some(map)) => Some(map.value_bytes),
                 (Arg::MemRead, _) => state.get(number + 2).and_then(|size| match size {
@@ -123,7 +128,7 @@ impl Context<'_> {
             };
             stack_reads.extend(stack_bytes(state[number + 1], bytes));
         }
-        Ok(Op::Helper { id, args: proto.args.len() as u8, stack_reads })
+        Ok(Op::Helper { id, args: proto.args.len() as u8, string_bytes: facts.string_bytes, stack_reads })
     }
 
     fn array_lookup(&self, map: u32, facts: &InsnFacts, state: &Values) -> Op {

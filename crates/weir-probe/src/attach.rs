@@ -278,6 +278,9 @@ impl Attachment {
             clock_gettime: if target.has_tsc { clock_function(target) } else { 0 },
             pid: target.pid as u32,
             flags: if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
+            pid_namespace: weir_rt::runtime::pid_namespace(target.pid as u32),
+            print: 0,
+            tick_ns: weir_rt::runtime::tick_ns(),
         };
         let images = places
             .iter()

@@ -1,29 +1,63 @@
 /*
- * What a program asks of the thread and the machine it runs on: time, CPU, ids, name.
+ * What a program asks of the thread and the machine it runs on, or does to it: time, CPU, ids, name, random numbers,
+ * signals. What needs a system call is counted, and refused where seccomp may forbid it.
  */
 #include "weir.h"
 
 struct timespec { s64 seconds; s64 nanoseconds; };
-enum { CLOCK_MONOTONIC = 1, PR_GET_NAME = 16, COMM_BYTES = 16 };
+enum { CLOCK_MONOTONIC = 1, CLOCK_MONOTONIC_COARSE = 6, CLOCK_BOOTTIME = 7, CLOCK_TAI = 11 };
+enum { PR_GET_NAME = 16, COMM_BYTES = 16, SIGNALS = 64 };
+#define SECOND 1000000000ul
 
-u64 weir_ktime_get_ns(void)
+/* The vDSO knows all of these clocks. */
+static __attribute__((noinline)) u64 clock(u32 which)
 {
     struct timespec now = { 0, 0 };
     u64 vdso = weir_island.clock_gettime;
     if (vdso)
-        ((int (*)(int, struct timespec *))vdso)(CLOCK_MONOTONIC, &now);
+        ((int (*)(int, struct timespec *))vdso)((int)which, &now);
     else if (!(weir_island.flags & ISLAND_NO_SYSTEM_CALLS))
-        syscall2(SYS_CLOCK_GETTIME, CLOCK_MONOTONIC, (u64)&now);
-    return (u64)now.seconds * 1000000000ul + (u64)now.nanoseconds;
+        syscall2(SYS_CLOCK_GETTIME, which, (u64)&now);
+    return (u64)now.seconds * SECOND + (u64)now.nanoseconds;
 }
 
-u64 weir_get_smp_processor_id(void)
+u64 weir_ktime_get_ns(void) { return clock(CLOCK_MONOTONIC); }
+u64 weir_ktime_get_boot_ns(void) { return clock(CLOCK_BOOTTIME); }
+u64 weir_ktime_get_coarse_ns(void) { return clock(CLOCK_MONOTONIC_COARSE); }
+u64 weir_ktime_get_tai_ns(void) { return clock(CLOCK_TAI); }
+
+/* Ticks since boot; the kernel counts from five minutes before the 32-bit counter wraps. */
+u64 weir_jiffies64(void)
 {
-    /* The limit of GDT entry 15 is node << 12 | cpu on every x86-64 kernel since 2.6.24: the vDSO's getcpu reads it
-     * the same way where RDPID is missing. */
+    u32 tick = weir_island.tick_ns;
+    if (!tick)
+        return 0;
+    u32 hertz = ((u32)SECOND + tick / 2) / tick;
+    return (u32)(-300 * (int)hertz) + clock(CLOCK_MONOTONIC_COARSE) / tick;
+}
+
+/* The limit of GDT entry 15 is node << 12 | cpu on every x86-64 kernel since 2.6.24: the vDSO's getcpu reads it the
+ * same way where RDPID is missing. */
+static u32 node_and_cpu(void)
+{
     u32 limit = 0;
     __asm__ volatile("lsl %1, %0" : "+r"(limit) : "r"(0x7bu) : "cc");
-    return limit & 0xfff;
+    return limit;
+}
+
+u64 weir_get_smp_processor_id(void) { return node_and_cpu() & 0xfff; }
+u64 weir_get_numa_node_id(void) { return node_and_cpu() >> 12; }
+
+/* A counter that all threads share, each value mixed (SplitMix64, public domain): no two callers get the same state. */
+u64 weir_get_prandom_u32(void)
+{
+    const u64 step = 0x9e3779b97f4a7c15ul;
+    u64 segment = weir_island.segment;
+    u64 x = step + (segment ? __atomic_fetch_add((u64_word *)(segment + HEADER_RANDOM), step, __ATOMIC_RELAXED)
+                            : clock(CLOCK_MONOTONIC) * step);
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ul;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebul;
+    return (x ^ x >> 31) >> 32;
 }
 
 u64 weir_get_current_pid_tgid(void)
@@ -54,3 +88,59 @@ s64 weir_get_current_comm(void *buffer, u64 size)
     }
     return result ? -EINVAL : 0;
 }
+
+/* Whether a system call may be made that has no counter of its own. */
+static int may_call(void)
+{
+    if (weir_island.flags & ISLAND_NO_SYSTEM_CALLS) {
+        count(COUNT_OTHER_DENIED);
+        return 0;
+    }
+    count(COUNT_OTHER_CALLS);
+    return 1;
+}
+
+/* As the process sees them itself: in its own user namespace. */
+u64 weir_get_current_uid_gid(void)
+{
+    if (!may_call())
+        return (u64)-EINVAL;
+    return (u64)syscall2(SYS_GETGID, 0, 0) << 32 | (u32)syscall2(SYS_GETUID, 0, 0);
+}
+
+s64 weir_get_ns_current_pid_tgid(u64 device, u64 inode, void *ids, u64 size)
+{
+    u32 answer[2] = { 0, 0 }; /* struct bpf_pidns_info: pid, tgid */
+    s64 result = -EINVAL;
+    if (size == sizeof answer && weir_island.pid_namespace_inode && device == weir_island.pid_namespace_device &&
+        inode == weir_island.pid_namespace_inode && may_call()) {
+        answer[0] = (u32)syscall2(SYS_GETTID, 0, 0);
+        answer[1] = (u32)syscall2(SYS_GETPID, 0, 0);
+        result = 0;
+    }
+    for (u64 i = 0; i < size; i++)
+        *(volatile u8 *)((u8 *)ids + i) = i < sizeof answer ? (u8)(answer[i / 4] >> (8 * (i % 4))) : 0;
+    return result;
+}
+
+/* The kernel takes the lower half of the number. */
+s64 weir_send_signal(u64 signal)
+{
+    if ((u32)signal > SIGNALS)
+        return -EINVAL;
+    if (!may_call())
+        return -EPERM;
+    return syscall2(SYS_KILL, (u64)syscall2(SYS_GETPID, 0, 0), (u32)signal);
+}
+
+s64 weir_send_signal_thread(u64 signal)
+{
+    if ((u32)signal > SIGNALS)
+        return -EINVAL;
+    if (!may_call())
+        return -EPERM;
+    return syscall3(SYS_TGKILL, (u64)syscall2(SYS_GETPID, 0, 0), (u64)syscall2(SYS_GETTID, 0, 0), (u32)signal);
+}
+
+/* Programs run at the first instruction of a function: its address is where the context stands. */
+u64 weir_get_func_ip(const void *context) { return ((const u64_word *)context)[CONTEXT_IP]; }

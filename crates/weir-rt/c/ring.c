@@ -110,3 +110,22 @@ s64 weir_ringbuf_output(const struct weir_map *map, const void *data, u64 size, 
     finish((void *)(header + 8), 0);
     return 0;
 }
+
+/* Any other number of a question is answered with 0. */
+u64 weir_ringbuf_query(const struct weir_map *map, u64 what)
+{
+    struct weir_control *control = control_of(map);
+    u64 consumed = load(&control->spare_or_consumer);
+    switch (what) {
+    case BPF_RB_AVAIL_DATA:
+        return load(&control->free_or_producer) - consumed;
+    case BPF_RB_RING_SIZE:
+        return map->max_entries;
+    case BPF_RB_CONS_POS:
+        return consumed;
+    case BPF_RB_PROD_POS:
+        return load(&control->free_or_producer);
+    default:
+        return 0;
+    }
+}

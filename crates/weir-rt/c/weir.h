@@ -32,9 +32,11 @@ enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 
 /* Update flags (linux/bpf.h). */
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1, BPF_RB_CONS_POS = 2, BPF_RB_PROD_POS = 3 };
 
 /* Errors (asm-generic/errno-base.h, errno.h). */
-enum { ENOENT = 2, EPERM = 1, E2BIG = 7, EAGAIN = 11, EFAULT = 14, EBUSY = 16, EEXIST = 17, EINVAL = 22, ENOSYS = 38 };
+enum { ENOENT = 2, EPERM = 1, E2BIG = 7, EAGAIN = 11, EFAULT = 14, EBUSY = 16, EEXIST = 17, EINVAL = 22, ENOSPC = 28,
+       ENOSYS = 38, EOPNOTSUPP = 95 };
 
 /* What a helper takes as a map. 128 bytes; addresses are of the process the descriptor is for. */
 struct weir_map {
@@ -92,7 +94,13 @@ struct weir_island {
     u64 clock_gettime; /* address of the vDSO's clock_gettime, or 0 for the system call */
     u32 pid;           /* what get_current_pid_tgid answers in its upper half */
     u32 flags;
+    u64 pid_namespace_device; /* of the process's pid namespace, as stat(2) says; 0: not known */
+    u64 pid_namespace_inode;
+    u64 print;         /* address of void (const u8 *text, u64 bytes), which takes what programs print; or 0 */
+    u32 tick_ns;       /* nanoseconds of a jiffy; 0: not known */
+    u32 reserved;
 };
+_Static_assert(sizeof(struct weir_island) == 56, "island.c and src/runtime.rs");
 /* process_vm_readv takes the thread's own id: `pid` is not this process as it sees itself. */
 #define ISLAND_READ_BY_TID 1u
 /* The target runs under seccomp, whose filter may kill for a call it does not know: none is made. */
@@ -102,7 +110,12 @@ extern const volatile struct weir_island weir_island;
 /* Offset of the counters in the segment header, and their order (src/abi.rs). */
 #define HEADER_COUNTERS 1024
 enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS, COUNT_COMM_DENIED,
-       COUNT_TID_DENIED };
+       COUNT_TID_DENIED, COUNT_OTHER_CALLS, COUNT_OTHER_DENIED, COUNT_PRINTS_DROPPED };
+/* The word that random numbers are made of. */
+#define HEADER_RANDOM 600
+
+/* Words of struct pt_regs. */
+enum { CONTEXT_BP = 4, CONTEXT_IP = 16, CONTEXT_SP = 19 };
 
 /* ---- helpers, callable from generated code (System V AMD64 ABI) ---- */
 u64 weir_map_lookup_elem(const struct weir_map *map, const void *key);
@@ -121,6 +134,24 @@ s64 weir_ringbuf_output(const struct weir_map *map, const void *data, u64 size, 
 u64 weir_ringbuf_reserve(const struct weir_map *map, u64 size, u64 flags);
 u64 weir_ringbuf_submit(void *record, u64 flags);
 u64 weir_ringbuf_discard(void *record, u64 flags);
+u64 weir_ringbuf_query(const struct weir_map *map, u64 what);
+u64 weir_ktime_get_boot_ns(void);
+u64 weir_ktime_get_coarse_ns(void);
+u64 weir_ktime_get_tai_ns(void);
+u64 weir_jiffies64(void);
+u64 weir_get_prandom_u32(void);
+u64 weir_get_current_uid_gid(void);
+u64 weir_get_numa_node_id(void);
+s64 weir_get_ns_current_pid_tgid(u64 device, u64 inode, void *ids, u64 size);
+s64 weir_send_signal(u64 signal);
+s64 weir_send_signal_thread(u64 signal);
+s64 weir_probe_write_user(u64 destination, const void *source, u64 size);
+u64 weir_get_func_ip(const void *context);
+s64 weir_strncmp(const u8 *text, u64 size, const u8 *string, u64, u64, u64 string_bytes);
+s64 weir_csum_diff(const u8 *from, u64 from_size, const u8 *to, u64 to_size, u64 seed);
+s64 weir_snprintf(u8 *text, u64 size, const u8 *format, const u64 *words, u64 bytes, u64 format_bytes);
+s64 weir_trace_printk(const u8 *format, u64 format_bytes, u64 a, u64 b, u64 c);
+s64 weir_trace_vprintk(const u8 *format, u64 format_bytes, const u64 *words, u64 bytes);
 
 /* ---- one implementation per kind ---- */
 u64 weir_hash_lookup(const struct weir_map *map, const void *key);
@@ -225,6 +256,13 @@ INLINE s64 syscall2(s64 number, u64 a, u64 b)
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
     return result;
 }
-enum { SYS_PRCTL = 157, SYS_GETTID = 186, SYS_CLOCK_GETTIME = 228, SYS_PROCESS_VM_READV = 310 };
+INLINE s64 syscall3(s64 number, u64 a, u64 b, u64 c)
+{
+    s64 result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    return result;
+}
+enum { SYS_GETPID = 39, SYS_KILL = 62, SYS_GETUID = 102, SYS_GETGID = 104, SYS_PRCTL = 157, SYS_GETTID = 186,
+       SYS_CLOCK_GETTIME = 228, SYS_TGKILL = 234, SYS_PROCESS_VM_READV = 310, SYS_PROCESS_VM_WRITEV = 311 };
 
 #endif

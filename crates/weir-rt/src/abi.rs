@@ -36,6 +36,7 @@ pub mod header {
     pub const PLACE_GATE: usize = 264;
     pub const PLACE_ISLAND_COUNT: usize = 272;
     pub const PLACE_ISLANDS: usize = 280;
+    pub const RANDOM: usize = 600;
     pub const COUNTERS: usize = 1024;
     pub const PROBE_WORDS: usize = 2048;
 }
@@ -48,7 +49,10 @@ pub mod counter {
     pub const COMM_CALLS: usize = 3;
     pub const COMM_DENIED: usize = 4;
     pub const TID_DENIED: usize = 5;
-    pub const COUNT: usize = 6;
+    pub const OTHER_CALLS: usize = 6;
+    pub const OTHER_DENIED: usize = 7;
+    pub const PRINTS_DROPPED: usize = 8;
+    pub const COUNT: usize = 9;
 }
 
 /// `struct weir_map` of `c/weir.h`: what a helper takes as a map.
@@ -157,6 +161,7 @@ pub mod journal {
 
 const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES as usize);
 const _: () = assert!(header::LABEL + LABEL_BYTES_MAX < header::PLACE_SEGMENT);
-const _: () = assert!(header::PLACE_ISLANDS + ISLANDS_MAX * 16 <= header::COUNTERS);
+const _: () = assert!(header::PLACE_ISLANDS + ISLANDS_MAX * 16 <= header::RANDOM);
+const _: () = assert!(header::RANDOM + 8 <= header::COUNTERS);
 const _: () = assert!(header::COUNTERS + counter::COUNT * 8 <= header::PROBE_WORDS);
 const _: () = assert!(header::PROBE_WORDS + PROBE_WORDS * 8 <= HEADER_BYTES);

@@ -29,7 +29,7 @@ pub const ISLANDS_MAX: usize = 16;
 /// Words in the header that weir-probe's trampolines count in.
 pub const PROBE_WORDS: usize = 256;
 /// Most bytes below its return address that any helper uses, the vDSO's clock included; a test measures it.
-pub const HELPER_STACK_BYTES: u32 = 1024;
+pub const HELPER_STACK_BYTES: u32 = 2048;
 
 const _: () = assert!(ENTRIES_MAX as u64 + (SPARE_NODES as u64) < (1 << 25), "an index must fit a link word");
 const _: () = assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MAX.is_power_of_two());

@@ -40,6 +40,8 @@ pub enum Violation {
     Misaligned { address: u64, bytes: u64 },
     #[error("helper {id} does not exist")]
     NoHelper { id: HelperId },
+    #[error("{helper} changes this process, which was not allowed")]
+    ChangesProcess { helper: &'static str },
     #[error("argument {number} of {helper}: {value:#x} is not {wanted}")]
     Argument { helper: &'static str, number: usize, value: u64, wanted: &'static str },
     #[error("there is no map {index}")]
@@ -63,6 +65,7 @@ pub struct Space<'a> {
     lent: Vec<Region>,
     cookie: u64,
     records: Vec<LiveRecord>,
+    may_change_process: bool,
 }
 
 /// `bytes` bytes at `start`.
@@ -115,6 +118,7 @@ impl<'a> Space<'a> {
             lent,
             cookie: frame.cookie,
             records: Vec::new(),
+            may_change_process: false,
         }
     }
 
@@ -135,6 +139,11 @@ impl<'a> Space<'a> {
 
     fn slot(&self, at: u32) -> u64 {
         self.context[at as usize / 8].load(Ordering::Relaxed)
+    }
+
+    /// Allows the helpers of [`helper::CHANGES_PROCESS`]: for a program that a verifier accepted, which asks its user.
+    pub fn allow_changes(&mut self) {
+        self.may_change_process = true;
     }
 
     /// What r10 is on entry; each further frame is [`STACK_FRAME_BYTES`] below (see [`Space::enter`]).
@@ -250,6 +259,9 @@ impl<'a> Space<'a> {
     /// Calls a helper with r1 to r5; the answer is r0.
     pub fn call(&mut self, id: HelperId, registers: [u64; 5]) -> Result<u64, Violation> {
         let proto = helper::by_id(id).ok_or(Violation::NoHelper { id })?;
+        if !self.may_change_process && helper::CHANGES_PROCESS.contains(&id) {
+            return Err(Violation::ChangesProcess { helper: proto.name });
+        }
         let mut values = Vec::with_capacity(proto.args.len());
         for number in 0..proto.args.len() {
             let value = self.argument(proto, number, &registers, &values)?;
@@ -285,15 +297,38 @@ impl<'a> Space<'a> {
             }
             (helper::MAP_POP_ELEM, [Map(map), Buffer(_, value)]) => linked::map_pop(map, value) as u64,
             (helper::MAP_PEEK_ELEM, [Map(map), Buffer(_, value)]) => linked::map_peek(map, value) as u64,
-            (helper::KTIME_GET_NS, _) => linked::ktime_get_ns(),
-            (helper::GET_SMP_PROCESSOR_ID, _) => linked::smp_processor_id(),
-            (helper::GET_CURRENT_PID_TGID, _) => linked::current_pid_tgid(),
             (helper::GET_CURRENT_COMM, [Buffer(_, bytes), _]) => linked::current_comm(bytes) as u64,
-            (helper::PROBE_READ_USER, [Buffer(_, bytes), _, Number(source)]) => {
-                linked::probe_read_user(bytes, *source) as u64
+            (
+                helper::PROBE_READ_USER
+                | helper::PROBE_READ
+                | helper::PROBE_READ_KERNEL
+                | helper::COPY_FROM_USER,
+                [Buffer(_, bytes), _, Number(source)],
+            ) => linked::probe_read_user(bytes, *source) as u64,
+            (
+                helper::PROBE_READ_USER_STR | helper::PROBE_READ_STR | helper::PROBE_READ_KERNEL_STR,
+                [Buffer(_, bytes), _, Number(source)],
+            ) => linked::probe_read_user_str(bytes, *source) as u64,
+            (helper::PROBE_WRITE_USER, [Number(destination), Bytes(source), _]) => {
+                linked::probe_write_user(*destination, source) as u64
             }
-            (helper::PROBE_READ_USER_STR, [Buffer(_, bytes), _, Number(source)]) => {
-                linked::probe_read_user_str(bytes, *source) as u64
+            (helper::GET_NS_CURRENT_PID_TGID, [Number(device), Number(inode), Buffer(_, ids), _]) => {
+                linked::ns_current_pid_tgid(*device, *inode, ids) as u64
+            }
+            (helper::SEND_SIGNAL, [Number(signal)]) => linked::send_signal(*signal, false) as u64,
+            (helper::SEND_SIGNAL_THREAD, [Number(signal)]) => linked::send_signal(*signal, true) as u64,
+            (helper::STRNCMP, [Bytes(text), _, Bytes(string)]) => linked::strncmp(text, string) as u64,
+            (helper::CSUM_DIFF, [Bytes(from), _, Bytes(to), _, Number(seed)]) => {
+                linked::csum_diff(from, to, *seed) as u64
+            }
+            (helper::SNPRINTF, [Buffer(_, text), _, Bytes(format), Bytes(words), _]) => {
+                linked::snprintf(text, format, words) as u64
+            }
+            (helper::TRACE_PRINTK, [Bytes(format), _, Number(a), Number(b), Number(c)]) => {
+                linked::trace_printk(format, [*a, *b, *c]) as u64
+            }
+            (helper::TRACE_VPRINTK, [Bytes(format), _, Bytes(words), _]) => {
+                linked::trace_vprintk(format, words) as u64
             }
             (helper::RINGBUF_OUTPUT, [Map(map), Bytes(data), _, Number(flags)]) => {
                 linked::ringbuf_output(map, data, *flags) as u64
@@ -303,8 +338,11 @@ impl<'a> Space<'a> {
             }
             (helper::RINGBUF_SUBMIT, [Record(record), _]) => self.finish_record(*record, false),
             (helper::RINGBUF_DISCARD, [Record(record), _]) => self.finish_record(*record, true),
+            (helper::RINGBUF_QUERY, [Map(map), Number(what)]) => linked::ringbuf_query(map, *what),
             (helper::GET_ATTACH_COOKIE, _) => self.cookie,
-            _ => unreachable!("the table of helpers and this match name the same helpers"),
+            (helper::GET_FUNC_IP, _) => self.context[pt_regs::IP as usize / 8].load(Ordering::Relaxed),
+            // SANITY: the table of helpers, this match and that of `answer` name the same helpers.
+            (id, _) => linked::answer(id).unwrap_or_else(|| unreachable!("helper {id} has no function")),
         }
     }
 
@@ -335,7 +373,7 @@ impl<'a> Space<'a> {
             _ => unreachable!("a key or value follows its map in the table of helpers"),
         };
         Ok(match proto.args[number] {
-            Arg::Scalar => Value::Number(value),
+            Arg::Scalar | Arg::Any | Arg::Address => Value::Number(value),
             Arg::Size => {
                 if value == 0 {
                     return Err(wrong("a size above 0"));
@@ -358,9 +396,13 @@ impl<'a> Space<'a> {
             }
             Arg::MapKey => Value::Bytes(self.read_bytes(value, map_before().key_bytes.into())?),
             Arg::MapValue => Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?),
-            Arg::MemRead => Value::Bytes(self.read_bytes(value, registers[number + 1])?),
             Arg::MapValueOut => self.buffer(value, map_before().value_bytes.into())?,
-            Arg::MemWrite => self.buffer(value, registers[number + 1])?,
+            Arg::MemWrite | Arg::StringWrite => self.buffer(value, registers[number + 1])?,
+            Arg::MemRead | Arg::Words => Value::Bytes(self.read_bytes(value, registers[number + 1])?),
+            Arg::ConstString => {
+                let bytes = self.rest_of_value(value).ok_or_else(|| wrong("inside a value of an array"))?;
+                Value::Bytes(self.read_bytes(value, bytes)?)
+            }
             Arg::RingRecord => {
                 let record = self.records.iter().find(|record| record.address == value);
                 Value::Record(*record.ok_or_else(|| wrong("a reserved record"))?)
@@ -457,6 +499,17 @@ impl<'a> Space<'a> {
     /// The slots of the context are memory to loads (a packet's were translated before), and to helpers of probes.
     fn reads_slots(&self) -> bool {
         !matches!(self.kind, Some(ProgramKind::Memory { .. }))
+    }
+
+    /// Bytes from `address` to the end of the value of an array that it is in.
+    fn rest_of_value(&self, address: u64) -> Option<u64> {
+        self.segment.layout().maps.iter().find_map(|map| {
+            let stride = u64::from(map.elem_stride);
+            let offset = address.wrapping_sub(self.segment.base() + map.data_offset);
+            let is_inside =
+                map.spec.kind == MapKind::Array && offset < u64::from(map.spec.max_entries) * stride;
+            is_inside.then(|| u64::from(map.spec.value_bytes).saturating_sub(offset % stride))
+        })
     }
 
     /// The same for values of maps; of per-CPU kinds, in the shared lane.

@@ -25,7 +25,6 @@ pub struct RuntimeImage {
 
 /// Words that the loader of an image fills in (`struct weir_island` of `c/weir.h`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
 pub struct Island {
     /// Address of the segment in the target; 0: slow reads and uses of `comm` are not counted.
     pub segment: u64,
@@ -35,10 +34,17 @@ pub struct Island {
     pub pid: u32,
     /// [`Island::READ_BY_TID`] or 0.
     pub flags: u32,
+    /// Device and inode of the process's pid namespace (stat(2) of /proc/PID/ns/pid); 0: `get_ns_current_pid_tgid`
+    /// knows none.
+    pub pid_namespace: (u64, u64),
+    /// Address of an `extern "C" fn(*const u8, u64)` that takes what programs print; 0: it is counted as dropped.
+    pub print: u64,
+    /// Nanoseconds of a jiffy; 0: `jiffies64` is 0.
+    pub tick_ns: u32,
 }
 
 impl Island {
-    pub const BYTES: u32 = 24;
+    pub const BYTES: u32 = 56;
     /// Slow reads name the thread's own id: for a target whose own pid namespace knows it by another number.
     pub const READ_BY_TID: u32 = 1;
     /// No system call is made: for a target under seccomp. Reads fail, `comm` is empty and `tid` 0, each counted.
@@ -47,10 +53,18 @@ impl Island {
     /// The bytes as they stand in the image.
     pub fn to_bytes(&self) -> [u8; Island::BYTES as usize] {
         let mut bytes = [0; Island::BYTES as usize];
-        bytes[..8].copy_from_slice(&self.segment.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.clock_gettime.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.pid.to_le_bytes());
-        bytes[20..].copy_from_slice(&self.flags.to_le_bytes());
+        let words = [
+            self.segment,
+            self.clock_gettime,
+            u64::from(self.pid) | u64::from(self.flags) << 32,
+            self.pid_namespace.0,
+            self.pid_namespace.1,
+            self.print,
+            self.tick_ns.into(),
+        ];
+        for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
         bytes
     }
 }
@@ -79,6 +93,22 @@ pub fn helper_address(id: HelperId) -> Option<u64> {
     linked::helper_address(id)
 }
 
+/// What an island says of the pid namespace of process `pid`.
+pub fn pid_namespace(pid: u32) -> (u64, u64) {
+    linked::pid_namespace(&pid.to_string())
+}
+
+/// Nanoseconds of this machine's jiffy, for an island.
+pub fn tick_ns() -> u32 {
+    linked::tick_ns()
+}
+
+/// From now on, what programs that run in this process print with `trace_printk` goes to `taker`; before, it is counted
+/// as dropped. The first caller's stays.
+pub fn print_to(taker: fn(&str)) {
+    linked::print_to(taker);
+}
+
 /// Slow reads, read faults, denied reads, uses of `comm` and denied ones, by programs that an interpreter ran in this
 /// process: they are no target's, and counted apart from any segment.
 pub fn own_counters() -> [u64; crate::abi::counter::COUNT] {
@@ -103,6 +133,30 @@ pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
     (helper::RINGBUF_RESERVE, "weir_ringbuf_reserve"),
     (helper::RINGBUF_SUBMIT, "weir_ringbuf_submit"),
     (helper::RINGBUF_DISCARD, "weir_ringbuf_discard"),
+    (helper::RINGBUF_QUERY, "weir_ringbuf_query"),
+    (helper::KTIME_GET_BOOT_NS, "weir_ktime_get_boot_ns"),
+    (helper::KTIME_GET_COARSE_NS, "weir_ktime_get_coarse_ns"),
+    (helper::KTIME_GET_TAI_NS, "weir_ktime_get_tai_ns"),
+    (helper::JIFFIES64, "weir_jiffies64"),
+    (helper::GET_PRANDOM_U32, "weir_get_prandom_u32"),
+    (helper::GET_CURRENT_UID_GID, "weir_get_current_uid_gid"),
+    (helper::GET_NUMA_NODE_ID, "weir_get_numa_node_id"),
+    (helper::GET_NS_CURRENT_PID_TGID, "weir_get_ns_current_pid_tgid"),
+    (helper::SEND_SIGNAL, "weir_send_signal"),
+    (helper::SEND_SIGNAL_THREAD, "weir_send_signal_thread"),
+    // In a process there is one kind of memory to read.
+    (helper::PROBE_READ, "weir_probe_read_user"),
+    (helper::PROBE_READ_KERNEL, "weir_probe_read_user"),
+    (helper::COPY_FROM_USER, "weir_probe_read_user"),
+    (helper::PROBE_READ_STR, "weir_probe_read_user_str"),
+    (helper::PROBE_READ_KERNEL_STR, "weir_probe_read_user_str"),
+    (helper::PROBE_WRITE_USER, "weir_probe_write_user"),
+    (helper::GET_FUNC_IP, "weir_get_func_ip"),
+    (helper::STRNCMP, "weir_strncmp"),
+    (helper::CSUM_DIFF, "weir_csum_diff"),
+    (helper::SNPRINTF, "weir_snprintf"),
+    (helper::TRACE_PRINTK, "weir_trace_printk"),
+    (helper::TRACE_VPRINTK, "weir_trace_vprintk"),
 ];
 
 /// The loadable part of the file: from the start of its code to the end of its island. The asserts name what our own

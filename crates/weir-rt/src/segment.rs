@@ -223,6 +223,7 @@ impl Segment {
         let layout = &self.layout;
         let label = label_bytes(&identity.label);
         self.put(header::SESSION, identity.session);
+        self.put(header::RANDOM, layout::seed(identity.session, header::RANDOM as u64));
         self.put(header::LAYOUT_HASH, layout.hash);
         self.put(header::SEGMENT_BYTES, layout.bytes);
         self.put(header::MAP_COUNT, pair(layout.maps.len() as u32, layout.cpus));

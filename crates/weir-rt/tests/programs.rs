@@ -175,6 +175,19 @@ extern "C" fn update_a_map() {
     assert_eq!(update(map, value, value, 0), 0);
 }
 
+extern "C" fn format_a_string() {
+    type Print = extern "C" fn(*mut u8, u64, *const u8, *const u64, u64, u64) -> i64;
+    let print: Print = helper_function(helper::SNPRINTF);
+    let (mut to, format) = ([0u8; 64], b"%s %d %pI6\0");
+    let words = [c"some string".as_ptr() as u64, 7, 0];
+    assert_eq!(print(to.as_mut_ptr(), 64, format.as_ptr(), words.as_ptr(), 24, format.len() as u64), 54);
+}
+
+extern "C" fn print_a_string() {
+    let print: extern "C" fn(*const u8, u64, u64, u64, u64) -> i64 = helper_function(helper::TRACE_PRINTK);
+    assert_eq!(print(c"%s".as_ptr().cast(), 3, c"some string".as_ptr() as u64, 0, 0), 11);
+}
+
 static MAP_AND_VALUE: std::sync::OnceLock<(u64, u64)> = std::sync::OnceLock::new();
 
 fn helper_function<F: std::marker::Copy>(id: weir_ebpf::HelperId) -> F {
@@ -190,9 +203,13 @@ fn helpers_stay_within_their_stack() {
     let descriptors = segment.descriptors(segment.base());
     let hash = descriptors.as_ptr() as u64 + 128;
     MAP_AND_VALUE.get_or_init(|| (hash, [0u64; 8].as_ptr() as u64));
-    for (name, body) in
-        [("str", read_a_string as extern "C" fn()), ("clock", read_the_clock), ("update", update_a_map)]
-    {
+    for (name, body) in [
+        ("str", read_a_string as extern "C" fn()),
+        ("clock", read_the_clock),
+        ("update", update_a_map),
+        ("snprintf", format_a_string),
+        ("trace_printk", print_a_string),
+    ] {
         // Each body's own frame is counted, too.
         let used = stack_used(body);
         assert!(used > 16 && used <= HELPER_STACK_BYTES as usize, "{name}: {used} bytes");

@@ -28,15 +28,23 @@ struct Arguments {
     released: Option<u32>,
     /// Most bytes of the last size argument.
     size_max: i64,
+    /// Bytes from a constant string to the end of its value.
+    string_bytes: Option<u32>,
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn call(&mut self, path: &mut Path, helper: &HelperProto) -> Result<(), Refusal> {
-        if helper.id == helper::GET_ATTACH_COOKIE && !self.kind.is_probe() {
+        if helper.args.contains(&Arg::Context) && !self.kind.is_probe() {
             return unsupported(format!(
                 "{} is for probes, not for programs of kind {}",
                 helper.name,
                 self.kind.name()
+            ));
+        }
+        if helper::CHANGES_PROCESS.contains(&helper.id) && !self.limits.allow_changes {
+            return refuse(format!(
+                "{} changes the process it runs in, which has to be allowed expressly",
+                helper.name
             ));
         }
         let mut found = Arguments::default();
@@ -105,9 +113,15 @@ impl<'a> Walk<'a> {
         register: u8,
         found: &mut Arguments,
     ) -> Result<(), Refusal> {
-        let value = self.value(path, register)?;
+        let value = match arg {
+            Arg::Any if path.state.registers[usize::from(register)] == Value::Uninit => return Ok(()),
+            _ => self.value(path, register)?,
+        };
         match arg {
             Arg::Scalar => self.number(path, register).map(drop),
+            Arg::Any => Ok(()),
+            Arg::Address => self.address(value),
+            Arg::ConstString => self.const_string(value, found),
             Arg::Context if value == Value::Context => Ok(()),
             Arg::Context => refuse(format!("the context is needed, not {}", self.describe(value))),
             Arg::Map | Arg::RingMap | Arg::QueueMap => {
@@ -134,11 +148,11 @@ impl<'a> Walk<'a> {
                 found.writes = Some((value, bytes, bytes));
                 self.helper_writes(&mut path.clone(), value, bytes, bytes)
             }
-            Arg::MemRead | Arg::MemWrite => {
+            Arg::MemRead | Arg::Words | Arg::MemWrite | Arg::StringWrite => {
                 found.memory = Some((value, arg));
                 Ok(())
             }
-            Arg::Size | Arg::SizeOrZero => self.size(path, helper, arg, register, found),
+            Arg::Size | Arg::SizeOrZero => self.size(path, arg, register, found),
             Arg::ConstSize => {
                 let size = self.number(path, register)?;
                 let ring = self.map_of(found)?;
@@ -168,14 +182,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A size in `register`, and the memory argument before it.
-    fn size(
-        &mut self,
-        path: &Path,
-        helper: &HelperProto,
-        arg: Arg,
-        register: u8,
-        found: &mut Arguments,
-    ) -> Result<(), Refusal> {
+    fn size(&mut self, path: &Path, arg: Arg, register: u8, found: &mut Arguments) -> Result<(), Refusal> {
         let size = self.number(path, register)?;
         let Some((pointer, access)) = found.memory.take() else {
             return refuse("the helper's table has a size without memory");
@@ -188,19 +195,61 @@ impl<'a> Walk<'a> {
         }
         let most = size.max as i64;
         // A string may end at its first byte; what lies behind it is as it was.
-        let least = if helper.id == helper::PROBE_READ_USER_STR { size.min.min(1) } else { size.min } as i64;
+        let least = if access == Arg::StringWrite { size.min.min(1) } else { size.min } as i64;
         found.size_max = most;
+        if most == 0 && pointer == Value::Scalar(Scalar::constant(0)) {
+            return Ok(());
+        }
         let naming = |refusal: Refusal| Refusal {
             message: format!("for the memory in r{}, {}", register - 1, refusal.message),
             ..refusal
         };
         match access {
             Arg::MemRead => self.helper_reads(path, pointer, most).map_err(naming),
+            Arg::Words => self.helper_reads_words(path, pointer, most).map_err(naming),
             _ => {
                 // The state changes when all arguments are checked; here only that the memory is there.
                 found.writes = Some((pointer, least, most));
                 self.helper_writes(&mut path.clone(), pointer, least, most).map_err(naming)
             }
+        }
+    }
+
+    /// An address that a helper reads safely. What it finds in the context is the context.
+    fn address(&mut self, value: Value) -> Result<(), Refusal> {
+        if value == Value::Context && !self.kind.is_probe() {
+            return unsupported("the context of this kind of program is no memory that a helper reads");
+        }
+        if value == Value::Context {
+            self.context_reads = u32::MAX >> (32 - weir_ebpf::pt_regs::SLOTS);
+        }
+        match self.per_cpu_map(value) {
+            None => Ok(()),
+            Some(_) => unsupported("memory of per-CPU lanes cannot be passed to a helper"),
+        }
+    }
+
+    /// A constant place in a value of an array, from which a helper reads up to a NUL or the value's end.
+    fn const_string(&mut self, value: Value, found: &mut Arguments) -> Result<(), Refusal> {
+        self.check_rights(value, true, false)?;
+        let (map, offset) = match value {
+            Value::Element { map, offset } if self.maps[map as usize].kind == MapKind::Array => {
+                (&self.maps[map as usize], offset.as_constant())
+            }
+            _ => {
+                return refuse(format!(
+                    "a constant string is needed, in the value of an array, not {}",
+                    self.describe(value)
+                ));
+            }
+        };
+        match offset.and_then(|offset| u32::try_from(offset).ok()).filter(|offset| *offset < map.value_bytes)
+        {
+            Some(offset) => {
+                found.string_bytes = Some(map.value_bytes - offset);
+                Ok(())
+            }
+            None => refuse(format!("{}: a constant place in its value is needed", self.describe(value))),
         }
     }
 
@@ -236,10 +285,12 @@ impl<'a> Walk<'a> {
                 Value::RecordOrNull { size: found.record_bytes.unwrap_or(0), id }
             }
             (Ret::Scalar, _) => Value::Scalar(match helper.id {
-                helper::PROBE_READ_USER_STR => Scalar::signed_range(-ERRNO_MAX, found.size_max),
-                helper::GET_SMP_PROCESSOR_ID => Scalar::UNKNOWN.low(32),
+                helper::GET_SMP_PROCESSOR_ID | helper::GET_NUMA_NODE_ID | helper::GET_PRANDOM_U32 => {
+                    Scalar::UNKNOWN.low(32)
+                }
                 _ => Scalar::UNKNOWN,
             }),
+            (Ret::Length, _) => Value::Scalar(Scalar::signed_range(-ERRNO_MAX, found.size_max)),
             (Ret::Status, _) => Value::Scalar(Scalar::UNKNOWN),
             (Ret::Void | Ret::MapValueOrNull, _) => Value::Uninit,
         }
@@ -252,6 +303,12 @@ impl<'a> Walk<'a> {
         }
         if helper.id == helper::MAP_LOOKUP_ELEM {
             seen.constant_key.visit(found.key);
+        }
+        if let Some(bytes) = found.string_bytes {
+            seen.string_bytes = Some(seen.string_bytes.map_or(bytes, |known| known.min(bytes)));
+        }
+        if helper.id == helper::GET_FUNC_IP {
+            self.context_reads |= 1 << (weir_ebpf::pt_regs::IP / 8);
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Seen {
     pub(crate) map_index: Same<u32>,
     pub(crate) per_cpu_map: Same<Option<u32>>,
     pub(crate) context_field: Same<Option<&'static Field>>,
+    /// The fewest of any visit.
+    pub(crate) string_bytes: Option<u32>,
 }
 
 /// A fact that is only worth something if it is the same on every visit.
@@ -176,7 +178,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) ops: &'a [Op],
     pub(crate) maps: &'a [MapSpec],
     functions: &'a Functions,
-    limits: &'a Limits,
+    pub(crate) limits: &'a Limits,
     precision: Precision,
     nodes: Vec<Node>,
     /// For jump targets and the like: the states remembered there, oldest first.

@@ -7,7 +7,9 @@
 //!   be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring records
 //!   it holds, inside their bounds, and reads nothing of the stack that it did not write;
 //! - calls helpers as their contracts say; returns every record exactly once;
-//! - gives no pointer away: not as a number, not to a map, a ring or the caller;
+//! - gives no pointer away: not as a number, not to a map, a ring or the caller (but to a helper that prints, and what
+//!   a helper reads of the process may be anything, this program's own stack among it);
+//! - calls what changes the process only where [`Limits::allow_changes`] says so;
 //! - changes per-CPU memory by non-fetching atomics alone (an engine does these on a CPU's own lane).
 //!
 //! Method: `decode` and `functions` check what needs no path; `explore` follows every path over abstract values, as the
@@ -103,5 +105,6 @@ fn facts(seen: &Seen) -> InsnFacts {
         map_index: seen.map_index.always(),
         per_cpu_map: seen.per_cpu_map.always().flatten(),
         context_field: seen.context_field.always().flatten(),
+        string_bytes: seen.string_bytes,
     }
 }

@@ -13,6 +13,8 @@ pub struct Limits {
     pub states_per_insn_max: usize,
     /// Most states remembered in all (some KiB each).
     pub states_max: usize,
+    /// Helpers that change the process they run in (`helper::CHANGES_PROCESS` of weir-ebpf) are accepted.
+    pub allow_changes: bool,
 }
 
 impl Default for Limits {
@@ -23,6 +25,7 @@ impl Default for Limits {
             pending_branches_max: 8_192,
             states_per_insn_max: 32,
             states_max: 16_384,
+            allow_changes: false,
         }
     }
 }

@@ -232,6 +232,27 @@ impl Walk<'_> {
         self.helper_object(pointer, bytes)
     }
 
+    /// A helper reads `bytes` bytes at `pointer`, which may be pointers: it does not give them away, and what they
+    /// point to it reads safely.
+    pub(crate) fn helper_reads_words(
+        &mut self,
+        path: &Path,
+        pointer: Value,
+        bytes: i64,
+    ) -> Result<(), Refusal> {
+        let Value::Stack(from) = pointer else { return self.helper_reads(path, pointer, bytes) };
+        self.stack_range(path, from, bytes)?;
+        self.read(path, from.frame.into(), stack_places(from.off, bytes));
+        match path.state.stack_unwritten(from, bytes) {
+            None => Ok(()),
+            Some(at) => refuse(format!(
+                "the helper reads {bytes} bytes at r10{}, but the byte at r10{} was never written",
+                signed(from.off),
+                signed(at)
+            )),
+        }
+    }
+
     /// A helper writes at least `least` and at most `most` bytes at `pointer`.
     pub(crate) fn helper_writes(
         &mut self,

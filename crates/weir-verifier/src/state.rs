@@ -261,6 +261,15 @@ impl State {
         (from.off..from.off + bytes).find(|at| slot(*at)[at.rem_euclid(8) as usize] == Byte::Uninit)
     }
 
+    /// The same for bytes that may be part of a pointer.
+    pub(crate) fn stack_unwritten(&self, from: StackAt, bytes: i64) -> Option<i64> {
+        let is_unwritten = |at: i64| match self.slot(from.frame.into(), slot_of(at)) {
+            Slot::Spilled(value) => value == Value::Uninit,
+            Slot::Bytes(all) => all[at.rem_euclid(8) as usize] == Byte::Uninit,
+        };
+        (from.off..from.off + bytes).find(|at| is_unwritten(*at))
+    }
+
     /// A number that is equal for states that differ in nothing but ids, and seldom for others.
     pub(crate) fn fingerprint(&self) -> u64 {
         let kept = self.callers.iter().flat_map(|caller| &caller.kept);

@@ -65,7 +65,7 @@ impl Walk<'_> {
             }
             Op::MayGoto { target } => return Ok(may_goto(path, target)),
             Op::Call { helper } => self.call(path, helper)?,
-            Op::CallUnknown { id } => return unsupported(format!("weir has no helper number {id}")),
+            Op::CallUnknown { id } => return unknown_helper(id),
             Op::CallLocal { target } => return Ok(self.enter(path, target)),
             Op::Exit => return self.leave(path),
             Op::Second => unreachable!("no jump goes there, and the first slot steps over it"),
@@ -386,6 +386,13 @@ impl Walk<'_> {
             }
             Value::RecordOrNull { size, .. } => format!("a pointer to a ring record of {size} bytes or null"),
         }
+    }
+}
+
+fn unknown_helper<T>(id: weir_ebpf::HelperId) -> Result<T, Refusal> {
+    match weir_ebpf::helper::UNSUPPORTED.iter().find(|(known, ..)| *known == id) {
+        Some((_, name, reason)) => unsupported(format!("{name} ({id}): {reason}")),
+        None => unsupported(format!("weir has no helper number {id}")),
     }
 }
 

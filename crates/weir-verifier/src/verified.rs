@@ -43,6 +43,8 @@ pub struct InsnFacts {
     pub per_cpu_map: Option<u32>,
     /// A load or store of this field of a packet's context: the engine does it where the field says.
     pub context_field: Option<&'static Field>,
+    /// A call that takes a constant string: so many bytes are there, on every path. The helper's sixth argument.
+    pub string_bytes: Option<u32>,
 }
 
 impl VerifiedProgram {

@@ -47,6 +47,21 @@ const SAFE: &[(&str, &str)] = &[
     ("", "r1 = r10; r1 += -16; r2 = 16; call get_current_comm; r0 = *(u8 *)(r10 - 16); exit"),
     (UNKNOWN, "r1 = r10; r1 += -64; r2 = 64; r3 = r6; call probe_read_user_str; r0 = *(u8 *)(r10 - 64); exit"),
     (UNKNOWN, "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read_user; r0 = *(u64 *)(r10 - 8); exit"),
+    ("r6 = r1", "call ktime_get_boot_ns; call ktime_get_tai_ns; call jiffies64; call get_prandom_u32
+        call get_current_uid_gid; call get_numa_node_id; r1 = r6; call get_func_ip; exit"),
+    (UNKNOWN, "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read_kernel; r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read
+        r0 = *(u64 *)(r10 - 8); exit"),
+    (UNKNOWN, "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read_str; if r0 s> 8 goto +1; r0 = *(u8 *)(r10 - 8); exit"),
+    // Its address may be a pointer: what the macros of libbpf read of a context.
+    ("r6 = r1", "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read_kernel; r0 = *(u64 *)(r10 - 8); exit"),
+    ("", "*(u64 *)(r10 - 16) = 7; r1 = r10; r1 += -8; r2 = 8; r3 = r10; r3 += -16; call probe_read_kernel_str; exit"),
+    ("", "r1 = 0xd6425 ll; *(u64 *)(r10 - 8) = r1; r1 = r10; r1 += -8; r2 = 8; r3 = 1; call trace_printk; exit"),
+    ("", "*(u64 *)(r10 - 8) = 0; r1 = r10; r1 += -8; r2 = 8; r3 = r10; r3 += -8; call trace_printk; exit"),
+    ("", "*(u64 *)(r10 - 8) = 0; *(u64 *)(r10 - 16) = r10; r1 = r10; r1 += -8; r2 = 8; r3 = r10; r3 += -16; r4 = 8
+        call trace_vprintk; exit"),
+    ("", "*(u64 *)(r10 - 8) = 0; r1 = r10; r1 += -8; r2 = 8; r3 = 0; r4 = 0; call trace_vprintk; exit"),
+    ("", "r1 = 3; r2 = 4; r3 = r10; r3 += -8; r4 = 8; call get_ns_current_pid_tgid; r0 = *(u32 *)(r10 - 4); exit"),
+    ("", "r1 = map[@ring] ll; r2 = 1; call ringbuf_query; exit"),
     // Lookups.
     (LOOKUP, "if r0 == 0 goto +1; r0 = *(u64 *)(r0 + 8); exit"),
     (LOOKUP, "if r0 != 0 goto +1; exit; r0 = *(u64 *)(r0 + 8); exit"),
@@ -124,6 +139,19 @@ const SAFE: &[(&str, &str)] = &[
 
 /// Programs that are safe, but that Linux 6.18 refuses: it knows no bounds of a remainder, and none below an offset.
 const SAFE_HERE: &[(&str, &str)] = &[
+    // Constant strings in maps that programs may write; helpers of other kinds of program.
+    ("*(u64 *)(r10 - 8) = 0", "r1 = r10; r1 += -8; r2 = 8; r3 = map[@one][0] ll; call strncmp; exit"),
+    (
+        "*(u64 *)(r10 - 8) = 0",
+        "r1 = r10; r1 += -32; r2 = 16; r3 = map[@one][0] + 0x8 ll; r4 = r10; r4 += -8; r5 = 8
+        call snprintf; r0 = *(u8 *)(r10 - 32); exit",
+    ),
+    ("", "r1 = 0; r2 = 0; r3 = map[@one][0] ll; r4 = 0; r5 = 0; call snprintf; exit"),
+    ("*(u64 *)(r10 - 8) = 0", "r1 = 0; r2 = 0; r3 = r10; r3 += -8; r4 = 8; r5 = 0; call csum_diff; exit"),
+    (
+        UNKNOWN,
+        "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call copy_from_user; call ktime_get_coarse_ns; r0 = *(u64 *)(r10 - 8); exit",
+    ),
     (UNKNOWN, "r1 = map[@one][0] ll; r6 %= 9; r1 += r6; r0 = *(u64 *)(r1 + 0); exit"),
     (UNKNOWN, "r1 = map[@one][0] + 0x8 ll; r6 &= 8; r1 -= r6; r0 = *(u64 *)(r1 + 0); exit"),
 ];

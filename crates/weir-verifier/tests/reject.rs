@@ -417,11 +417,6 @@ fn arguments_of_helpers() {
     );
     refuses(
         "",
-        "r1 = r10; r1 += -16; r2 = 8; r3 = r10; call probe_read_user; exit",
-        "where a number is needed",
-    );
-    refuses(
-        "",
         "r1 = r10; r1 += -16; r2 = r10; r3 = 0; call probe_read_user; exit",
         "where a number is needed",
     );
@@ -442,6 +437,77 @@ fn arguments_of_helpers() {
         "r1 = r10; r1 += -8; r2 = 8; r3 = 0; call probe_read_user_str; r0 = *(u64 *)(r10 - 8); exit",
         "never",
     );
+    // Every way to read writes what it is told to, and no further.
+    for read in
+        ["probe_read", "probe_read_kernel", "copy_from_user", "probe_read_str", "probe_read_kernel_str"]
+    {
+        refuses("", &format!("r1 = r10; r1 += -8; r2 = 9; r3 = 0; call {read}; exit"), "outside the stack");
+        refuses(
+            "",
+            &format!("r1 = r10; r1 += -8; r2 = 8; call {read}; exit"),
+            "r3 is read but holds nothing",
+        );
+        refuses("", &format!("r2 = 8; r3 = 0; call {read}; exit"), "not memory that a helper may reach");
+    }
+    refuses("", "r1 = r10; r1 += -8; r2 = 8; r3 = 0; call 45; r0 = *(u64 *)(r10 - 8); exit", "never written");
+    let lane = "r3 = r0; r1 = r10; r1 += -8; r2 = 8; call probe_read_kernel; exit";
+    does_not_run(LANE, lane, "cannot be passed to a helper");
+    // Formats and their words.
+    let word = "*(u64 *)(r10 - 8) = 0; r1 = r10; r1 += -8";
+    refuses(word, "r2 = 9; call trace_printk; exit", "outside the stack");
+    refuses(word, "r2 = 0; call trace_printk; exit", "0 is not allowed");
+    refuses("", "r1 = r10; r1 += -8; r2 = 8; call trace_printk; exit", "never written");
+    refuses(word, "r2 = 8; r3 = r10; r3 += -16; r4 = 8; call trace_vprintk; exit", "never written");
+    refuses(word, "r2 = 8; r3 = r10; r3 += -8; r4 = 16; call trace_vprintk; exit", "outside the stack");
+    refuses(word, "r2 = 8; r3 = 0; r4 = 8; call trace_vprintk; exit", "not memory that a helper may reach");
+    // Constant strings.
+    refuses(word, "r2 = 8; r3 = r10; r3 += -8; call strncmp; exit", "a constant string is needed");
+    refuses(word, "r2 = 8; r3 = 0; call strncmp; exit", "a constant string is needed");
+    refuses(word, "r2 = 8; r3 = map[@array][0] ll; r3 += 16; call strncmp; exit", "a constant place");
+    refuses(word, "r2 = 8; r3 = map[@array][0] ll; r3 += -1; call strncmp; exit", "a constant place");
+    refuses(word, "r2 = 8; r3 = map[@lanes][0] ll; call strncmp; exit", "a constant string is needed");
+    let unknown = format!("{UNKNOWN}; r6 &= 7; {word}");
+    refuses(&unknown, "r2 = 8; r3 = map[@array][0] ll; r3 += r6; call strncmp; exit", "a constant place");
+    refuses(FOUND, "r3 = r0; r1 = r10; r1 += -8; r2 = 8; call strncmp; exit", "a constant string is needed");
+    refuses(word, "r2 = 8; r3 = map[@array] ll; call strncmp; exit", "a constant string is needed");
+    refuses("", "r1 = 0; r2 = 1; r3 = map[@array][0] ll; r4 = 0; r5 = 0; call snprintf; exit", "not memory");
+    refuses(
+        "",
+        "r1 = r10; r1 += -8; r2 = 9; r3 = map[@array][0] ll; r4 = 0; r5 = 0; call snprintf; exit",
+        "outside",
+    );
+    refuses(
+        "",
+        "r1 = r10; r1 += -8; r2 = 8; r3 = map[@array][0] ll; r4 = 0; r5 = 0; call snprintf; r0 = *(u64 *)(r10 - 8); exit",
+        "never written",
+    );
+    refuses(word, "r2 = 16; r3 = 0; r4 = 0; r5 = 0; call csum_diff; exit", "outside the stack");
+    refuses(
+        word,
+        "r2 = 8; r3 = 0; r4 = 4; r5 = 0; call csum_diff; exit",
+        "not memory that a helper may reach",
+    );
+    // The rest.
+    refuses(
+        "",
+        "r1 = 1; r2 = 1; r3 = r10; r3 += -8; r4 = 16; call get_ns_current_pid_tgid; exit",
+        "outside the stack",
+    );
+    refuses("", "r1 = r10; call get_func_ip; exit", "the context is needed");
+    refuses("", "r1 = map[@hash] ll; r2 = 0; call ringbuf_query; exit", "which the helper does not take");
+    refuses("", "r1 = 9; call send_signal; exit", "has to be allowed expressly");
+    refuses("", "r1 = 9; call send_signal_thread; exit", "has to be allowed expressly");
+    refuses("", "call probe_write_user; exit", "has to be allowed expressly");
+    for (number, reason) in [
+        (35, "get_current_task (35): the task_struct"),
+        (58, "override_return (58)"),
+        (80, "get_current_cgroup_id (80)"),
+        (153, "per_cpu_ptr (153): per-CPU variables of the kernel"),
+        (154, "this_cpu_ptr (154)"),
+        (158, "get_current_task_btf (158)"),
+    ] {
+        does_not_run("", &format!("call {number}; exit"), reason);
+    }
     does_not_run("", "call 12; exit", "tail calls");
     does_not_run("", "call 0; exit", "no helper number 0");
     does_not_run("", "call 0x7fffffff; exit", "no helper number");
@@ -977,5 +1043,28 @@ fn hostile_programs_take_bounded_time() {
         let seconds = started.elapsed().as_secs_f64();
         eprintln!("{seconds:.2} s: {shown}");
         assert!(seconds < 30.0, "{seconds} s for: {shown}");
+    }
+}
+
+#[test]
+fn what_changes_the_process_is_allowed_on_demand() {
+    let limits = Limits { allow_changes: true, ..Limits::default() };
+    let allowed = |text: &str| {
+        let object = object("*(u64 *)(r10 - 8) = 0", text);
+        verify(&object.programs[0], &object.maps, &limits)
+    };
+    for text in [
+        "r1 = 10; call send_signal; exit",
+        "r1 = 10; call send_signal_thread; exit",
+        "r1 = 5; r2 = r10; r2 += -8; r3 = 8; call probe_write_user; exit",
+    ] {
+        assert!(allowed(text).is_ok(), "{text}");
+    }
+    for text in [
+        "r1 = r10; call send_signal; exit",
+        "r1 = 5; r2 = r10; r2 += -8; r3 = 9; call probe_write_user; exit",
+        "r1 = 5; r2 = r10; r2 += -8; r3 = 0; call probe_write_user; exit",
+    ] {
+        assert_eq!(allowed(text).expect_err("is no call of it").kind, RejectionKind::Unsafe, "{text}");
     }
 }

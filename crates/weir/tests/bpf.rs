@@ -82,6 +82,20 @@ fn repeated_runs_print_their_time() {
 }
 
 #[test]
+fn what_a_program_prints_is_on_standard_error() {
+    let word = u64::from_le_bytes(*b"<%d %x>\0");
+    let text = format!(
+        "program \"p\" probe\nr1 = {word:#x} ll\n*(u64 *)(r10 - 8) = r1\nr1 = r10\nr1 += -8\nr2 = 8\nr3 = 5\nr4 = 171
+         call trace_printk\nexit\n"
+    );
+    let source = file("prints.s", &text);
+    for engine in ["interp", "jit"] {
+        let output = weir(&["run", "--engine", engine, &source]);
+        assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"0x6\n"[..], &b"<5 ab>\n"[..]));
+    }
+}
+
+#[test]
 fn text_and_objects_are_each_other() {
     let text = "map m hash key 8 value 8 entries 4\n\nprogram \"p\" probe\n     0: r1 = map[m] ll\n     2: r0 = 0x7\n     3: exit\n";
     let (source, object) = (file("both.s", text), folder().join("both.o").display().to_string());

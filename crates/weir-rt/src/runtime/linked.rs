@@ -4,8 +4,9 @@
 //! descriptors come from a [`Segment`](crate::segment::Segment), which keeps their memory mapped while it lives.
 
 use std::ffi::c_void;
-use std::sync::Once;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Once, OnceLock};
 
 use weir_ebpf::{HelperId, helper};
 
@@ -29,6 +30,31 @@ unsafe extern "C" {
     fn weir_ringbuf_reserve(map: *const Descriptor, size: u64, flags: u64) -> u64;
     fn weir_ringbuf_submit(record: *mut u8, flags: u64) -> u64;
     fn weir_ringbuf_discard(record: *mut u8, flags: u64) -> u64;
+    fn weir_ringbuf_query(map: *const Descriptor, what: u64) -> u64;
+    fn weir_ktime_get_boot_ns() -> u64;
+    fn weir_ktime_get_coarse_ns() -> u64;
+    fn weir_ktime_get_tai_ns() -> u64;
+    fn weir_jiffies64() -> u64;
+    fn weir_get_prandom_u32() -> u64;
+    fn weir_get_current_uid_gid() -> u64;
+    fn weir_get_numa_node_id() -> u64;
+    fn weir_get_ns_current_pid_tgid(device: u64, inode: u64, ids: *mut u8, size: u64) -> i64;
+    fn weir_send_signal(signal: u64) -> i64;
+    fn weir_send_signal_thread(signal: u64) -> i64;
+    fn weir_probe_write_user(destination: u64, source: *const u8, size: u64) -> i64;
+    fn weir_get_func_ip(context: *const u64) -> u64;
+    fn weir_strncmp(a: *const u8, size: u64, b: *const u8, unused4: u64, unused5: u64, b_bytes: u64) -> i64;
+    fn weir_csum_diff(from: *const u8, from_size: u64, to: *const u8, to_size: u64, seed: u64) -> i64;
+    fn weir_snprintf(
+        text: *mut u8,
+        size: u64,
+        format: *const u8,
+        words: *const u8,
+        bytes: u64,
+        format_bytes: u64,
+    ) -> i64;
+    fn weir_trace_printk(format: *const u8, bytes: u64, a: u64, b: u64, c: u64) -> i64;
+    fn weir_trace_vprintk(format: *const u8, format_bytes: u64, words: *const u8, bytes: u64) -> i64;
     fn weir_hash_dump(
         map: *const Descriptor,
         bucket: u64,
@@ -48,10 +74,14 @@ struct LinkedIsland {
     clock_gettime: AtomicU64,
     pid: AtomicU32,
     flags: AtomicU32,
+    pid_namespace_device: AtomicU64,
+    pid_namespace_inode: AtomicU64,
+    print: AtomicU64,
+    tick_ns: AtomicU32,
+    reserved: AtomicU32,
 }
 
 const _: () = assert!(size_of::<LinkedIsland>() == Island::BYTES as usize);
-const _: () = assert!(size_of::<Island>() == Island::BYTES as usize);
 
 /// A header that the linked copy counts in: what BEGIN, END and interval programs read slowly is not a target's.
 static PRIVATE_HEADER: [AtomicU64; HEADER_BYTES / 8] = [const { AtomicU64::new(0) }; HEADER_BYTES / 8];
@@ -68,6 +98,38 @@ pub(crate) fn local_island(segment: u64) -> Island {
         clock_gettime: nix::libc::clock_gettime as *const () as u64,
         pid: std::process::id(),
         flags: Island::READ_BY_TID,
+        pid_namespace: pid_namespace("self"),
+        print: PRINT_TO.get().map_or(0, |_| take_print as *const () as u64),
+        tick_ns: tick_ns(),
+    }
+}
+
+/// Device and inode of the pid namespace of `process` (a number, or `self`); zeros where nobody says.
+pub(crate) fn pid_namespace(process: &str) -> (u64, u64) {
+    std::fs::metadata(format!("/proc/{process}/ns/pid")).map_or((0, 0), |file| (file.dev(), file.ino()))
+}
+
+/// Nanoseconds of a jiffy: the coarse clock ticks with it.
+pub(crate) fn tick_ns() -> u32 {
+    let tick = nix::time::clock_getres(nix::time::ClockId::CLOCK_MONOTONIC_COARSE);
+    tick.ok().and_then(|tick| u32::try_from(tick.tv_nsec()).ok()).unwrap_or(0)
+}
+
+static PRINT_TO: OnceLock<fn(&str)> = OnceLock::new();
+
+pub(crate) fn print_to(taker: fn(&str)) {
+    let _ = PRINT_TO.set(taker);
+    prepare();
+    // SAFETY: as in `prepare`.
+    unsafe { &weir_island }.print.store(take_print as *const () as u64, Ordering::Relaxed);
+}
+
+/// What the runtime calls with the text of `trace_printk`, in this process alone.
+unsafe extern "C" fn take_print(text: *const u8, bytes: u64) {
+    // SAFETY: the C half passes a buffer of its own, of which so many bytes are written.
+    let text = unsafe { std::slice::from_raw_parts(text, bytes as usize) };
+    if let Some(taker) = PRINT_TO.get() {
+        taker(&String::from_utf8_lossy(text));
     }
 }
 
@@ -82,6 +144,12 @@ pub(crate) fn prepare() {
         island.segment.store(words.segment, Ordering::Relaxed);
         island.clock_gettime.store(words.clock_gettime, Ordering::Relaxed);
         island.flags.store(words.flags, Ordering::Relaxed);
+        island.pid_namespace_device.store(words.pid_namespace.0, Ordering::Relaxed);
+        island.pid_namespace_inode.store(words.pid_namespace.1, Ordering::Relaxed);
+        island.print.store(words.print, Ordering::Relaxed);
+        island.tick_ns.store(words.tick_ns, Ordering::Relaxed);
+        let seed = std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
+        PRIVATE_HEADER[header::RANDOM / 8].store(seed, Ordering::Relaxed);
     });
     island.pid.store(std::process::id(), Ordering::Relaxed);
 }
@@ -105,6 +173,26 @@ pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
         helper::RINGBUF_RESERVE => weir_ringbuf_reserve as _,
         helper::RINGBUF_SUBMIT => weir_ringbuf_submit as _,
         helper::RINGBUF_DISCARD => weir_ringbuf_discard as _,
+        helper::RINGBUF_QUERY => weir_ringbuf_query as _,
+        helper::KTIME_GET_BOOT_NS => weir_ktime_get_boot_ns as _,
+        helper::KTIME_GET_COARSE_NS => weir_ktime_get_coarse_ns as _,
+        helper::KTIME_GET_TAI_NS => weir_ktime_get_tai_ns as _,
+        helper::JIFFIES64 => weir_jiffies64 as _,
+        helper::GET_PRANDOM_U32 => weir_get_prandom_u32 as _,
+        helper::GET_CURRENT_UID_GID => weir_get_current_uid_gid as _,
+        helper::GET_NUMA_NODE_ID => weir_get_numa_node_id as _,
+        helper::GET_NS_CURRENT_PID_TGID => weir_get_ns_current_pid_tgid as _,
+        helper::SEND_SIGNAL => weir_send_signal as _,
+        helper::SEND_SIGNAL_THREAD => weir_send_signal_thread as _,
+        helper::PROBE_READ | helper::PROBE_READ_KERNEL | helper::COPY_FROM_USER => weir_probe_read_user as _,
+        helper::PROBE_READ_STR | helper::PROBE_READ_KERNEL_STR => weir_probe_read_user_str as _,
+        helper::PROBE_WRITE_USER => weir_probe_write_user as _,
+        helper::GET_FUNC_IP => weir_get_func_ip as _,
+        helper::STRNCMP => weir_strncmp as _,
+        helper::CSUM_DIFF => weir_csum_diff as _,
+        helper::SNPRINTF => weir_snprintf as _,
+        helper::TRACE_PRINTK => weir_trace_printk as _,
+        helper::TRACE_VPRINTK => weir_trace_vprintk as _,
         _ => return None,
     };
     Some(address as u64)
@@ -193,21 +281,6 @@ pub(crate) fn hash_dump(map: &Descriptor, bucket: u32, entry_words: usize) -> Op
     }
 }
 
-pub(crate) fn ktime_get_ns() -> u64 {
-    // SAFETY: takes nothing.
-    unsafe { weir_ktime_get_ns() }
-}
-
-pub(crate) fn smp_processor_id() -> u64 {
-    // SAFETY: takes nothing.
-    unsafe { weir_get_smp_processor_id() }
-}
-
-pub(crate) fn current_pid_tgid() -> u64 {
-    // SAFETY: takes nothing.
-    unsafe { weir_get_current_pid_tgid() }
-}
-
 pub(crate) fn current_comm(buffer: &mut [u8]) -> i64 {
     // SAFETY: the buffer has the size given.
     unsafe { weir_get_current_comm(buffer.as_mut_ptr(), buffer.len() as u64) }
@@ -227,6 +300,84 @@ pub(crate) fn probe_read_user_str(destination: &mut [u8], source: u64) -> i64 {
 pub(crate) fn ringbuf_output(map: &Descriptor, data: &[u8], flags: u64) -> i64 {
     // SAFETY: the data has the size given; the map's memory is mapped.
     unsafe { weir_ringbuf_output(map, data.as_ptr(), data.len() as u64, flags) }
+}
+
+/// Helpers that only answer a question of the thread and the machine.
+pub(crate) fn answer(id: HelperId) -> Option<u64> {
+    // SAFETY: none of them takes anything.
+    Some(unsafe {
+        match id {
+            helper::KTIME_GET_NS => weir_ktime_get_ns(),
+            helper::KTIME_GET_BOOT_NS => weir_ktime_get_boot_ns(),
+            helper::KTIME_GET_COARSE_NS => weir_ktime_get_coarse_ns(),
+            helper::KTIME_GET_TAI_NS => weir_ktime_get_tai_ns(),
+            helper::JIFFIES64 => weir_jiffies64(),
+            helper::GET_PRANDOM_U32 => weir_get_prandom_u32(),
+            helper::GET_SMP_PROCESSOR_ID => weir_get_smp_processor_id(),
+            helper::GET_NUMA_NODE_ID => weir_get_numa_node_id(),
+            helper::GET_CURRENT_PID_TGID => weir_get_current_pid_tgid(),
+            helper::GET_CURRENT_UID_GID => weir_get_current_uid_gid(),
+            _ => return None,
+        }
+    })
+}
+
+pub(crate) fn ns_current_pid_tgid(device: u64, inode: u64, ids: &mut [u8]) -> i64 {
+    // SAFETY: the buffer has the size given.
+    unsafe { weir_get_ns_current_pid_tgid(device, inode, ids.as_mut_ptr(), ids.len() as u64) }
+}
+
+/// Sends a signal to this process, or to this thread of it.
+pub(crate) fn send_signal(signal: u64, to_thread: bool) -> i64 {
+    // SAFETY: takes a number.
+    unsafe { if to_thread { weir_send_signal_thread(signal) } else { weir_send_signal(signal) } }
+}
+
+/// Writes into this process's memory, as a program that was allowed to asks for; a bad address is an error.
+pub(crate) fn probe_write_user(destination: u64, source: &[u8]) -> i64 {
+    // SAFETY: the source has the size given; the kernel writes. Where to is the program's answer for: it runs only
+    // where the verifier was told to allow it.
+    unsafe { weir_probe_write_user(destination, source.as_ptr(), source.len() as u64) }
+}
+
+pub(crate) fn strncmp(text: &[u8], string: &[u8]) -> i64 {
+    // SAFETY: both have the sizes given.
+    unsafe { weir_strncmp(text.as_ptr(), text.len() as u64, string.as_ptr(), 0, 0, string.len() as u64) }
+}
+
+pub(crate) fn csum_diff(from: &[u8], to: &[u8], seed: u64) -> i64 {
+    // SAFETY: both have the sizes given.
+    unsafe { weir_csum_diff(from.as_ptr(), from.len() as u64, to.as_ptr(), to.len() as u64, seed) }
+}
+
+pub(crate) fn snprintf(text: &mut [u8], format: &[u8], words: &[u8]) -> i64 {
+    let (size, format_bytes) = (text.len() as u64, format.len() as u64);
+    // SAFETY: all have the sizes given; words are read at any alignment, and what they point to by the kernel.
+    unsafe {
+        weir_snprintf(
+            text.as_mut_ptr(),
+            size,
+            format.as_ptr(),
+            words.as_ptr(),
+            words.len() as u64,
+            format_bytes,
+        )
+    }
+}
+
+pub(crate) fn trace_printk(format: &[u8], [a, b, c]: [u64; 3]) -> i64 {
+    // SAFETY: the format has the size given; what numbers point to is read by the kernel.
+    unsafe { weir_trace_printk(format.as_ptr(), format.len() as u64, a, b, c) }
+}
+
+pub(crate) fn trace_vprintk(format: &[u8], words: &[u8]) -> i64 {
+    // SAFETY: as for `snprintf`.
+    unsafe { weir_trace_vprintk(format.as_ptr(), format.len() as u64, words.as_ptr(), words.len() as u64) }
+}
+
+pub(crate) fn ringbuf_query(map: &Descriptor, what: u64) -> u64 {
+    // SAFETY: the map's memory is mapped.
+    unsafe { weir_ringbuf_query(map, what) }
 }
 
 /// Address of a record's payload of `size` bytes.

@@ -20,6 +20,11 @@ pub struct Counters {
     pub comm_denied: u64,
     /// Uses of `tid` that seccomp would have refused; they gave 0.
     pub tid_denied: u64,
+    /// System calls that other helpers made (ids of users, signals), and those that seccomp would have refused.
+    pub other_calls: u64,
+    pub other_denied: u64,
+    /// Texts of `trace_printk` that nobody took.
+    pub prints_dropped: u64,
     /// In map order.
     pub maps: Vec<MapCounters>,
 }
@@ -50,6 +55,9 @@ impl Counters {
             comm_calls: word(counter::COMM_CALLS),
             comm_denied: word(counter::COMM_DENIED),
             tid_denied: word(counter::TID_DENIED),
+            other_calls: word(counter::OTHER_CALLS),
+            other_denied: word(counter::OTHER_DENIED),
+            prints_dropped: word(counter::PRINTS_DROPPED),
             maps: (0..segment.layout().maps.len()).map(|index| MapCounters::read(segment, index)).collect(),
         }
     }
@@ -73,5 +81,5 @@ impl MapCounters {
     }
 }
 
-const _: () = assert!(counter::COUNT == 6, "a new counter needs a field here");
+const _: () = assert!(counter::COUNT == 9, "a new counter needs a field here");
 const _: () = assert!(control::CORRUPT + 8 <= abi::CONTROL_BYTES);

@@ -15,7 +15,7 @@ use weir_interp::Environment;
 use weir_rt::executable::Frame;
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
-use weir_rt::{LanePolicy, SiteAbi, TidSource};
+use weir_rt::{LanePolicy, SiteAbi, TidSource, runtime};
 use weir_verifier::VerifiedProgram;
 
 use crate::args::bpf::{Run, Vm};
@@ -44,6 +44,7 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
         return Err(refused(&format!("{name}: running programs of kind {kind} is not in this version")));
     }
     let segment = segment(&file)?;
+    runtime::print_to(print);
     let mut once = engine(args.engine, &verified, &segment)?;
     let r0 = once()?;
     println!("{r0:#x}");
@@ -56,6 +57,11 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
         println!("{:.1} ns per run", start.elapsed().as_nanos() as f64 / count as f64);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the program prints with `trace_printk`: a line on standard error, without what could move a terminal's cursor.
+fn print(text: &str) {
+    eprintln!("{}", text.trim_end_matches('\n').replace(|char: char| char.is_control() && char != '\n', " "));
 }
 
 /// The program of that name; the only one if no name is given.
