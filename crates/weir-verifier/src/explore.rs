@@ -15,6 +15,7 @@
 use crate::decode::{At, Op};
 use crate::functions::Functions;
 use crate::limits::{Limits, STACK_BYTES};
+use crate::observe::Observer;
 use crate::places::{FramePlaces, Places, WHOLE_FRAME};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
 use crate::state::{Join, State, covers};
@@ -78,6 +79,7 @@ pub(crate) struct Input<'a> {
     pub(crate) functions: &'a Functions,
     pub(crate) maps: &'a [MapSpec],
     pub(crate) limits: &'a Limits,
+    pub(crate) observer: Option<&'a Observer>,
 }
 
 /// How far exploring goes to tell paths apart.
@@ -179,6 +181,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) maps: &'a [MapSpec],
     functions: &'a Functions,
     pub(crate) limits: &'a Limits,
+    observer: Option<&'a Observer>,
     precision: Precision,
     nodes: Vec<Node>,
     /// For jump targets and the like: the states remembered there, oldest first.
@@ -196,7 +199,10 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(input: Input<'a>, precision: Precision) -> Walk<'a> {
-        let Input { kind, ops, functions, maps, limits } = input;
+        let Input { kind, ops, functions, maps, limits, observer } = input;
+        if let Some(observer) = observer {
+            observer.begin(ops.len());
+        }
         // Memory and its size are in registers before the first instruction.
         let at_entry = match kind {
             ProgramKind::Memory { .. } => Field::slots(memory::ADDRESS, 8) | Field::slots(memory::BYTES, 8),
@@ -221,6 +227,7 @@ impl<'a> Walk<'a> {
             maps,
             functions,
             limits,
+            observer,
             precision,
             nodes: Vec::new(),
             remembered,
@@ -237,6 +244,9 @@ impl<'a> Walk<'a> {
     /// Follows `path` to its end, or to where it was seen before.
     fn follow(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<(), Refusal> {
         loop {
+            if let Some(observer) = self.observer {
+                observer.visit(path.at, &path.state, |value| self.describe(value));
+            }
             if self.remembered[path.at].is_some() && self.arrive(path, work)? {
                 return Ok(());
             }

@@ -29,6 +29,7 @@ mod explore;
 mod functions;
 mod limits;
 mod memory;
+mod observe;
 mod packet;
 mod places;
 mod rejection;
@@ -41,16 +42,38 @@ mod verified;
 use weir_ebpf::{MapSpec, Program, asm};
 
 pub use crate::limits::Limits;
+pub use crate::observe::{InsnStates, Place, States};
 pub use crate::rejection::{Rejection, RejectionKind};
 pub use crate::verified::{Function, InsnFacts, VerifiedProgram};
 
 use crate::decode::{At, Op, decode};
 use crate::explore::{Findings, Input, Precision, Seen, explore};
 use crate::functions::Functions;
+use crate::observe::Observer;
 
 /// Verifies `program`, whose map indices refer to `maps`.
 pub fn verify(program: &Program, maps: &[MapSpec], limits: &Limits) -> Result<VerifiedProgram, Rejection> {
-    let findings = findings(program, maps, limits).map_err(|(at, refusal)| Rejection {
+    verify_with(program, maps, limits, None)
+}
+
+/// The same, and what was known at each instruction; of a program that is refused, up to there.
+pub fn verify_observed(
+    program: &Program,
+    maps: &[MapSpec],
+    limits: &Limits,
+) -> (Result<VerifiedProgram, Rejection>, States) {
+    let observer = Observer::default();
+    let verdict = verify_with(program, maps, limits, Some(&observer));
+    (verdict, observer.finish())
+}
+
+fn verify_with(
+    program: &Program,
+    maps: &[MapSpec],
+    limits: &Limits,
+    observer: Option<&Observer>,
+) -> Result<VerifiedProgram, Rejection> {
+    let findings = findings(program, maps, limits, observer).map_err(|(at, refusal)| Rejection {
         program: program.name.clone(),
         at,
         text: at.map(|at| asm::insn_text(&program.insns, at, maps)).unwrap_or_default(),
@@ -68,10 +91,15 @@ pub fn verify(program: &Program, maps: &[MapSpec], limits: &Limits) -> Result<Ve
     })
 }
 
-fn findings(program: &Program, maps: &[MapSpec], limits: &Limits) -> At<Findings> {
+fn findings(
+    program: &Program,
+    maps: &[MapSpec],
+    limits: &Limits,
+    observer: Option<&Observer>,
+) -> At<Findings> {
     let ops = decode(program.kind, &program.insns, maps, limits)?;
     let functions = Functions::of(&ops)?;
-    let input = Input { kind: program.kind, ops: &ops, functions: &functions, maps, limits };
+    let input = Input { kind: program.kind, ops: &ops, functions: &functions, maps, limits, observer };
     let is_too_big = |result: &At<Findings>| {
         result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
     };

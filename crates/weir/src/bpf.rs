@@ -5,6 +5,7 @@
 //! as ELF files do, else assembly text.
 
 mod input;
+mod listing;
 mod run;
 
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ use weir_ebpf::asm;
 use weir_ebpf::elf::{self, ObjectFile, SourceLine};
 use weir_ir::{SiteSpec, Trigger};
 use weir_source::SourceFile;
-use weir_verifier::{Limits, Rejection, VerifiedProgram};
+use weir_verifier::{Limits, Rejection, States, VerifiedProgram};
 
 use crate::args::bpf::{Bpf, BpfCommand, Build};
 use crate::failure::Failure;
@@ -46,13 +47,15 @@ fn disassemble(file: &ObjectFile) -> Result<ExitCode, Failure> {
 fn verify(file: &ObjectFile, path: &Path, verbose: bool) -> Result<ExitCode, Failure> {
     let mut refused = false;
     for (index, program) in file.object.programs.iter().enumerate() {
-        match verify_one(file, index) {
+        let (verdict, states) = judge(file, index);
+        if verbose {
+            println!("{}:", program.name);
+            print!("{}", listing::listing(file, index, verdict.as_ref().ok(), &states));
+        }
+        match verdict {
             Ok(verified) => {
                 let (slots, stack) = (program.insns.len(), verified.stack_bytes());
                 println!("{}: accepted: {slots} instructions, {stack} bytes of stack", program.name);
-                if verbose {
-                    print!("{}", facts(&verified));
-                }
             }
             Err(failure) => {
                 refused = true;
@@ -99,17 +102,24 @@ fn write(file: &ObjectFile, output: &Path) -> Result<ExitCode, Failure> {
 
 /// Verifies one program of a file. The message of a refusal ends in the source line.
 fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failure> {
+    judge(file, index).0
+}
+
+/// The verdict, and what was known at each instruction.
+fn judge(file: &ObjectFile, index: usize) -> (Result<VerifiedProgram, Failure>, States) {
     let program = &file.object.programs[index];
     let section = file.programs.get(index).map_or("", |origin| origin.section.as_str());
     if ObjectFile::kind_of(section).is_none() {
-        return Err(Failure::Refused(anyhow!(
+        let refusal = Failure::Refused(anyhow!(
             "{}: unsupported: programs of section `{section}`; this version runs those of probes (uprobe, kprobe) and of \
              packets (xdp, socket)",
             program.name
-        )));
+        ));
+        return (Err(refusal), States::default());
     }
-    let verified = weir_verifier::verify(program, &file.object.maps, &Limits::default());
-    verified.map_err(|rejection| Failure::Refused(anyhow!(with_source(&rejection, file, index))))
+    let (verdict, states) = weir_verifier::verify_observed(program, &file.object.maps, &Limits::default());
+    let refused = |rejection: Rejection| Failure::Refused(anyhow!(with_source(&rejection, file, index)));
+    (verdict.map_err(refused), states)
 }
 
 fn with_source(rejection: &Rejection, file: &ObjectFile, index: usize) -> String {
@@ -164,30 +174,6 @@ fn text(file: &ObjectFile) -> String {
         }
         text.push_str(line);
         text.push('\n');
-    }
-    text
-}
-
-/// What the verifier learned of each instruction, one a line.
-fn facts(verified: &VerifiedProgram) -> String {
-    let mut text = String::new();
-    let mut slot = 0;
-    while slot < verified.insns().len() {
-        let (insn, facts) = (verified.insns()[slot], verified.facts()[slot]);
-        let mut known: Vec<String> = Vec::new();
-        if !facts.reachable {
-            known.push("never reached".into());
-        }
-        known.extend(facts.branch.map(|taken| if taken { "always jumps" } else { "never jumps" }.into()));
-        known.extend(facts.constant_key.map(|key| format!("element {key}")));
-        known.extend(
-            facts.map_index.and_then(|map| Some(format!("map {}", verified.maps().get(map as usize)?.name))),
-        );
-        known.extend(facts.per_cpu_map.map(|map| format!("a CPU's own value of map {map}")));
-        let code = asm::insn_text(verified.insns(), slot, verified.maps());
-        let known = if known.is_empty() { String::new() } else { format!(" ; {}", known.join(", ")) };
-        let _ = writeln!(text, "{slot:6}: {code}{known}");
-        slot += if insn.is_wide() { 2 } else { 1 };
     }
     text
 }

@@ -132,6 +132,40 @@ fn verifying_prints_a_line_for_each_program() {
     assert_eq!(prints(&["verify", &object]), "sum: accepted: 24 instructions, 8 bytes of stack\n");
     let text = prints(&["verify", "-v", &object]);
     assert!(text.contains("call 0x1 ; map_lookup_elem ; element 2, map sums\n"), "{text}");
+    assert!(text.contains("array_sum.c:"), "{text}");
+    // What is known before an instruction stands above it, each change once.
+    let path = file(
+        "states.s",
+        "program \"p\" probe\nr6 = *(u64 *)(r1 + 112)\nr6 &= 255\nif r6 > 9 goto +1\nr6 = 300\n\
+                                 *(u64 *)(r10 - 8) = r6\nr0 = *(u64 *)(r10 - 8)\nexit\n",
+    );
+    let text = prints(&["verify", "-v", &path]);
+    let wanted = "p:
+        r1 = the context pointer, r10 = a stack pointer (r10)
+     0: r6 = *(u64 *)(r1 + 0x70)
+        r6 = any number
+     1: r6 &= 0xff
+        r6 = 0x0..=0xff
+     2: if r6 > 0x9 goto +0x1
+        r6 = 0x0..=0x9
+     3: r6 = 0x12c
+        r6 = 0x12c | 0xa..=0xff
+     4: *(u64 *)(r10 - 0x8) = r6 ; 2 times
+        fp-0x8 = 0x12c | 0xa..=0xff
+     5: r0 = *(u64 *)(r10 - 0x8) ; 2 times
+        r0 = 0x12c | 0xa..=0xff
+     6: exit ; 2 times
+p: accepted: 7 instructions, 8 bytes of stack
+";
+    assert_eq!(text, wanted);
+    let path = file("refused.s", "program \"p\" probe\nr0 = *(u64 *)(r10 - 8)\nexit\n");
+    let output = weir(&["verify", "-v", &path]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("r10 = a stack pointer (r10)") && text.contains("1: exit ; never reached"),
+        "{text}"
+    );
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! What was known at each instruction, in words, for people: `weir bpf verify -v`.
+//!
+//! In: the states that exploring steps through. Out: [`States`]: for each instruction how often it was visited, and for
+//! each register and stack slot that held something the different things that it held. A place that differs more often
+//! than [`VALUES_MAX`] times says so; proofs are not made of this.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use crate::state::{Byte, Slot, State, Value};
+
+/// Different values of a place that are told apart.
+const VALUES_MAX: usize = 4;
+/// Visits of one instruction that are looked at: a long loop shows what it does long before.
+const VISITS_MAX: u32 = 256;
+
+/// The states of a program's instructions, by slot.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct States {
+    pub insns: Vec<InsnStates>,
+}
+
+/// What held before one instruction, over all visits.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct InsnStates {
+    pub visits: u32,
+    /// Most local calls under way.
+    pub depth: u32,
+    /// Values of each place that held any, in words; one more than [`VALUES_MAX`] if there were more.
+    pub places: BTreeMap<Place, Vec<String>>,
+}
+
+/// A register, or 8 bytes of the stack of the function that runs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    Register(u8),
+    /// Bytes below r10 of the lowest of the 8.
+    Stack(u32),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Register(register) => write!(out, "r{register}"),
+            Place::Stack(below) => write!(out, "fp-{below:#x}"),
+        }
+    }
+}
+
+/// Collects while exploring; each exploration begins anew.
+#[derive(Debug, Default)]
+pub(crate) struct Observer(RefCell<States>);
+
+impl Observer {
+    pub(crate) fn begin(&self, insns: usize) {
+        self.0.borrow_mut().insns = vec![InsnStates::default(); insns];
+    }
+
+    pub(crate) fn visit(&self, at: usize, state: &State, describe: impl Fn(Value) -> String) {
+        let describe = |value: Value| match value {
+            Value::Scalar(number) => number.to_string(),
+            other => describe(other),
+        };
+        let mut states = self.0.borrow_mut();
+        let seen = &mut states.insns[at];
+        seen.visits = seen.visits.saturating_add(1);
+        seen.depth = seen.depth.max(state.depth() as u32);
+        if seen.visits > VISITS_MAX {
+            return;
+        }
+        let mut add = |place: Place, words: String| {
+            let values = seen.places.entry(place).or_default();
+            if values.len() <= VALUES_MAX && !values.contains(&words) {
+                values.push(if values.len() == VALUES_MAX { "and others".to_owned() } else { words });
+            }
+        };
+        for (register, value) in
+            state.registers.iter().enumerate().filter(|(_, value)| **value != Value::Uninit)
+        {
+            add(Place::Register(register as u8), describe(*value));
+        }
+        for slot in 0..64 {
+            if let Some(words) = slot_words(state.slot(state.depth(), slot), describe) {
+                add(Place::Stack(8 * (slot as u32 + 1)), words);
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> States {
+        self.0.into_inner()
+    }
+}
+
+/// None for a slot that was never written.
+fn slot_words(slot: Slot, describe: impl Fn(Value) -> String) -> Option<String> {
+    match slot {
+        Slot::Spilled(value) => Some(describe(value)),
+        Slot::Bytes(bytes) if bytes == [Byte::Uninit; 8] => None,
+        Slot::Bytes(bytes) => {
+            let word = |byte: &Byte| match byte {
+                Byte::Uninit => "--".to_owned(),
+                Byte::Unknown => "??".to_owned(),
+                Byte::Known(byte) => format!("{byte:02x}"),
+            };
+            Some(format!("bytes {}", bytes.iter().map(word).collect::<Vec<_>>().join(" ")))
+        }
+    }
+}
