@@ -7,8 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What stands in the target.
-const IMAGE_SOURCES: &[&str] =
-    &["map.c", "hash.c", "queue.c", "stack.c", "ring.c", "environment.c", "read.c", "text.c", "island.c"];
+const IMAGE_SOURCES: &[&str] = &[
+    "map.c",
+    "hash.c",
+    "lanes.c",
+    "queue.c",
+    "stack.c",
+    "ring.c",
+    "environment.c",
+    "read.c",
+    "text.c",
+    "island.c",
+];
 /// What only the controller needs.
 const CONTROLLER_SOURCES: &[&str] = &["inspect.c"];
 const HEADERS: &[&str] = &["weir.h", "hash.h", "slots.h"];

@@ -124,7 +124,8 @@ impl std::error::Error for RunError {
 pub struct Run {
     /// The lower half of r0: the kernel gives no more. What is wider goes through a map.
     pub r0: u32,
-    /// The first value of each array; nothing of other maps.
+    /// The first value of each array (of a per-CPU one, of every possible CPU, each rounded up to 8 bytes); nothing of
+    /// other maps.
     pub values: Vec<Vec<u8>>,
 }
 
@@ -180,7 +181,11 @@ fn run_as(
             after.push(Vec::new());
             continue;
         }
-        let mut value = vec![0; spec.value_bytes as usize];
+        let bytes = match spec.kind.is_per_cpu() {
+            true => spec.value_bytes.next_multiple_of(8) as usize * possible_cpus(),
+            false => spec.value_bytes as usize,
+        };
+        let mut value = vec![0; bytes];
         first_element(BPF_MAP_LOOKUP_ELEM, map, &mut value)
             .map_err(|source| RunError::Run { what: "BPF_MAP_LOOKUP_ELEM", source })?;
         after.push(value);
@@ -323,6 +328,13 @@ struct TestRun {
     ctx_size_out: u32,
     ctx_in: u64,
     ctx_out: u64,
+}
+
+/// CPUs that the kernel has values for.
+fn possible_cpus() -> usize {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = list.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<usize>().ok());
+    last.map_or(1, |last| last + 1)
 }
 
 /// Reads or writes the value of key 0.

@@ -44,6 +44,7 @@ pub const GET_FUNC_IP: HelperId = 173;
 pub const GET_ATTACH_COOKIE: HelperId = 174;
 pub const TRACE_VPRINTK: HelperId = 177;
 pub const STRNCMP: HelperId = 182;
+pub const MAP_LOOKUP_PERCPU_ELEM: HelperId = 195;
 pub const KTIME_GET_TAI_NS: HelperId = 208;
 
 /// What a helper wants in one argument register.
@@ -163,6 +164,7 @@ pub const HELPERS: &[HelperProto] = &[
     row(GET_ATTACH_COOKIE,     "get_attach_cookie",     &[Arg::Context],                                      Ret::Scalar),
     row(TRACE_VPRINTK,         "trace_vprintk",         &[Arg::MemRead, Arg::Size, Arg::Words, Arg::SizeOrZero], Ret::Scalar),
     row(STRNCMP,               "strncmp",               &[Arg::MemRead, Arg::Size, Arg::ConstString],         Ret::Scalar),
+    row(MAP_LOOKUP_PERCPU_ELEM, "map_lookup_percpu_elem", &[Arg::Map, Arg::MapKey, Arg::Scalar],             Ret::MapValueOrNull),
     row(KTIME_GET_TAI_NS,      "ktime_get_tai_ns",      &[],                                                  Ret::Scalar),
 ];
 

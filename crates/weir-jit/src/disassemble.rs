@@ -128,6 +128,8 @@ fn comment(executable: &Executable, start: usize, len: usize, object: &Object) -
             let name = helper::by_id(id).map_or_else(|| id.to_string(), |proto| proto.name.to_owned());
             format!("helper {name}{}", exception(id))
         }
+        Symbol::Runtime(function) => format!("runtime {}", function.name()),
+        Symbol::Claims => "claims of lanes".to_owned(),
         Symbol::Code(offset) => format!("code {offset:#x}"),
     })
 }

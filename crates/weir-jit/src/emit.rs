@@ -1,13 +1,14 @@
 //! [`crate::lir`] to x86-64: where registers live, the stack frame, moves, memory, calls and jumps.
-//! Arithmetic is in [`crate::arith`], atomics in [`crate::atomics`], per-CPU values in [`crate::lanes`], packet loads in
-//! [`crate::packets`].
+//! Arithmetic is in [`crate::arith`], atomics in [`crate::atomics`], per-CPU values in [`crate::lanes`] and
+//! [`crate::claim`], packet loads in [`crate::packets`].
 //!
 //! | eBPF | r0 | r1 | r2 | r3 | r4 | r5 | r6 | r7 | r8 | r9 | r10 |
 //! |---|---|---|---|---|---|---|---|---|---|---|---|
 //! | x86 | rax | rdi | rsi | rdx | rcx | r8 | rbx | r13 | r14 | r15 | rsp + constant |
 //!
 //! (The kernel's assignment: a helper's arguments are where the C ABI wants them.) r9, r10 and r11 are scratch
-//! within one operation; rbp is never touched; r12 counts the rounds left for `may_goto`, where there is one.
+//! within one operation; rbp is never touched; r12 holds the state of the run, where it has one: in its lower half the
+//! rounds left for `may_goto`, in its upper half the lane that it has claimed.
 //!
 //! The frame, downwards: context (`Frame`), return address, saved rbx/r13/r14/r15 as far as used (and r12), the
 //! program's stack as deep as it is used. Without calls and up to 128 bytes that stack is the red zone and rsp stays.
@@ -26,7 +27,7 @@ use weir_verifier::Function;
 use crate::JitError;
 use crate::assembler::{Assembled, Assembler, Label};
 use crate::limits::{HELPER_STACK_BYTES, RED_ZONE_BYTES};
-use crate::lir::{At, Base, Extend, Op, Operand, Size, Test};
+use crate::lir::{At, Base, Extend, InLane, Op, Operand, Size, Test};
 use crate::liveness::LiveRegs;
 use crate::places::MapPlace;
 use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
@@ -49,6 +50,8 @@ pub(crate) struct Input<'a> {
     pub(crate) kind: ProgramKind,
     /// Where they begin, and the deepest byte of their frames that is touched, from the verifier.
     pub(crate) functions: &'a [Function],
+    /// A run claims a lane at entry.
+    pub(crate) claims: bool,
     /// Choose forms that change no flag.
     pub(crate) neutral: bool,
 }
@@ -104,18 +107,20 @@ struct Frame {
     stack: u32,
     /// The stack lies in the red zone.
     red_zone: bool,
+    /// It claims a lane, and gives it back.
+    claims: bool,
     calls_helpers: bool,
     /// First slots of the functions it calls.
     callees: Vec<usize>,
 }
 
 impl Frame {
-    /// `keeps_rounds`: it saves the counter of rounds.
-    fn new(ops: &[Op], stack_bytes: u32, keeps_rounds: bool) -> Frame {
+    /// `keeps_run`: it saves the register of the run's state. `claims`: it claims a lane.
+    fn new(ops: &[Op], stack_bytes: u32, keeps_run: bool, claims: bool) -> Frame {
         let written = ops.iter().fold(0, |mask, op| mask | op.effect().writes);
         let mut saved: Vec<Reg> = (6..10).filter(|reg| written >> reg & 1 != 0).map(phys).collect();
-        saved.extend(keeps_rounds.then_some(ROUNDS));
-        let calls_helpers = ops.iter().any(|op| matches!(op, Op::Helper { .. }));
+        saved.extend(keeps_run.then_some(RUN));
+        let calls_helpers = claims || ops.iter().any(|op| matches!(op, Op::Helper { .. }));
         let mut callees: Vec<usize> = ops.iter().filter_map(Op::callee).collect();
         callees.sort_unstable();
         callees.dedup();
@@ -126,7 +131,7 @@ impl Frame {
             stack += 8;
         }
         let red_zone = !calls && stack <= RED_ZONE_BYTES;
-        Frame { saved, stack, red_zone, calls_helpers, callees }
+        Frame { saved, stack, red_zone, claims, calls_helpers, callees }
     }
 
     /// Bytes that rsp is lowered by after the pushes.
@@ -152,8 +157,8 @@ struct Below {
     helpers: u32,
 }
 
-/// The register that counts rounds: the program saves it for its caller; functions and helpers leave it alone.
-const ROUNDS: Reg = Reg::R12;
+/// The register of the run's state: the program saves it for its caller; functions and helpers leave it alone.
+pub(crate) const RUN: Reg = Reg::R12;
 
 /// How deep the operations that are left reach.
 fn used_stack(ops: &[Op], most: u32) -> u32 {
@@ -194,6 +199,8 @@ pub(crate) enum ColdCode {
     BeforePacket,
     /// The abort handler of a section: starts it again at `back`; `entry` follows the signature.
     Abort { signature: u32 },
+    /// The lane of the run's CPU is taken: see [`crate::claim`].
+    Claim,
 }
 
 #[derive(Debug)]
@@ -248,7 +255,8 @@ impl<'a> Emitter<'a> {
     fn function(&mut self, function: &Function, end: usize) -> Result<(), JitError> {
         let ops = &self.input.ops[function.start..end];
         let is_program = function.start == 0;
-        self.frame = Frame::new(ops, function.stack_bytes, is_program && self.has_rounds);
+        let claims = is_program && self.input.claims;
+        self.frame = Frame::new(ops, function.stack_bytes, claims || is_program && self.has_rounds, claims);
         self.epilogue = None;
         if let Some(entry) = self.callees.get(&function.start) {
             self.asm.bind(*entry);
@@ -307,21 +315,23 @@ impl<'a> Emitter<'a> {
             Op::Load { lanes: Some(_), .. }
             | Op::Store { lanes: Some(_), .. }
             | Op::Atomic { fetch: true, lanes: Some(_), .. } => {
-                return Err(JitError::PerCpuAccess { index: self.now });
+                unreachable!("a program with such an access claims a lane")
             }
             Op::PacketLoad { size, index, offset } => self.packet_load(size, index, offset),
-            Op::Lookup { map, key } => self.lookup(map, key)?,
+            Op::InLane { dst, map, addend } => self.in_lane(phys(dst), map, addend)?,
+            Op::Lookup { map, key, in_lane } => self.lookup(map, key, in_lane)?,
             Op::PidTid { fs_offset } => self.pid_tid(fs_offset),
             Op::Cookie { context } => {
                 let mem = self.mem(At { offset: context.offset + FRAME_COOKIE as i32, ..context });
                 self.asm.op(x64::Op::Load, Width::W64, Reg::Rax, mem);
             }
-            Op::Helper { id, string_bytes, .. } => {
+            Op::Helper { id, string_bytes, in_lane: InLane::No, .. } => {
                 if let Some(bytes) = string_bytes {
                     self.asm.mov_value(Reg::R9, bytes.into());
                 }
-                self.asm.call_symbol(Symbol::Helper(id), CALLER_SAVED);
+                self.helper(id);
             }
+            Op::Helper { id, in_lane, .. } => self.helper_in_lane(id, in_lane)?,
             Op::LocalCall { target, .. } => {
                 // SANITY: `new` made a label for every callee.
                 let entry = *self.callees.get(&target).expect("call without label");
@@ -345,8 +355,11 @@ impl<'a> Emitter<'a> {
             let below = Mem::base(Reg::Rsp, -self.frame.lowered());
             self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsp, below);
         }
+        if is_program && self.input.claims {
+            self.claim();
+        }
         if is_program && self.has_rounds {
-            self.asm.mov_value(ROUNDS, MAY_GOTO_ROUNDS_MAX.into());
+            self.rounds();
         }
         if is_program {
             self.arguments();
@@ -384,7 +397,16 @@ impl<'a> Emitter<'a> {
         self.leave();
     }
 
+    /// The end of the function; of the run, if it is the program.
     fn leave(&mut self) {
+        if self.frame.claims {
+            self.release();
+        }
+        self.unwind();
+    }
+
+    /// The end of a frame.
+    pub(crate) fn unwind(&mut self) {
         if self.frame.lowered() != 0 {
             let above = Mem::base(Reg::Rsp, self.frame.lowered());
             self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsp, above);
@@ -412,6 +434,10 @@ impl<'a> Emitter<'a> {
                 ColdCode::BeforePacket => {
                     self.asm.bind(entry);
                     self.before_packet(back);
+                }
+                ColdCode::Claim => {
+                    self.asm.bind(entry);
+                    self.claim_another();
                 }
                 ColdCode::SharedLane(change) => {
                     self.asm.bind(entry);
@@ -502,8 +528,12 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    pub(crate) fn helper(&mut self, id: weir_ebpf::HelperId) {
+        self.asm.call_symbol(Symbol::Helper(id), CALLER_SAVED);
+    }
+
     /// `rax = data + key × stride`, or 0 if the key is out of range.
-    fn lookup(&mut self, map: u32, key: At) -> Result<(), JitError> {
+    fn lookup(&mut self, map: u32, key: At, in_lane: bool) -> Result<(), JitError> {
         let stride = i32::try_from(self.input.places[map as usize].elem_stride)
             .map_err(|_| JitError::MapTooLarge { index: map })?;
         let entries = self.input.maps[map as usize].max_entries;
@@ -526,6 +556,9 @@ impl<'a> Emitter<'a> {
             }
         };
         self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::indexed(Reg::Rax, Reg::R11, scale, 0));
+        if in_lane {
+            self.add_lane(Reg::Rax, map)?;
+        }
         self.asm.bind(done);
         Ok(())
     }
@@ -537,12 +570,22 @@ impl<'a> Emitter<'a> {
         self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::indexed(Reg::Rax, Reg::R11, 0, 0));
     }
 
+    /// The lane, if there is one, is in the upper half already.
+    fn rounds(&mut self) {
+        let rounds = MAY_GOTO_ROUNDS_MAX as i32;
+        if self.input.claims {
+            self.asm.op_imm(x64::Op::OrImm, Width::W64, RUN, rounds);
+        } else {
+            self.asm.mov_value(RUN, rounds as u64);
+        }
+    }
+
     /// The counter stays 0 once it is: every later `may_goto` jumps as well.
     fn may_goto(&mut self, target: usize) {
-        self.asm.op(x64::Op::Test, Width::W64, ROUNDS, ROUNDS);
+        self.asm.op(x64::Op::Test, Width::W32, RUN, RUN);
         let target = self.target(target);
         self.asm.jump_if(Cond::Equal, target);
-        self.asm.op(x64::Op::Lea, Width::W64, ROUNDS, Mem::base(ROUNDS, -1));
+        self.asm.op(x64::Op::Lea, Width::W64, RUN, Mem::base(RUN, -1));
     }
 
     fn branch(&mut self, test: Test, wide: bool, left: Operand, right: Operand, target: usize) {

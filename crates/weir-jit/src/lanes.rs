@@ -1,5 +1,5 @@
-//! Values of per-CPU maps: a pointer into one is the element's address in lane 0, and each access adds its lane.
-//! They are changed by atomic operations without result; the verifier lets nothing else pass.
+//! Values of per-CPU maps, where runs claim no lane (see [`crate::claim`]): a pointer into one is the element's address
+//! in lane 0, and each access adds its lane. They are changed by atomic operations without result, and nothing else.
 //!
 //! With rseq (Linux, include/uapi/linux/rseq.h) a change goes to the CPU's own lane, without `lock`:
 //!
@@ -67,6 +67,7 @@ impl Emitter<'_> {
                 let neutral = self.can_be_neutral(change);
                 self.section(Change { neutral, ..change }, offset, signature);
             }
+            LanePolicy::Claimed { .. } => unreachable!("a claimed lane is in the pointer"),
         }
         Ok(())
     }

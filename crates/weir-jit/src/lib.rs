@@ -58,6 +58,8 @@ mod atomics;
 
 mod lanes;
 
+mod claim;
+
 mod packets;
 
 mod assembler;
@@ -72,7 +74,7 @@ pub use passes::Passes;
 
 use weir_ebpf::ProgramKind;
 use weir_ebpf::context::{Field, memory};
-use weir_rt::executable::{Executable, SiteAbi};
+use weir_rt::executable::{Executable, LanePolicy, SiteAbi};
 use weir_verifier::VerifiedProgram;
 
 use crate::emit::{CALLER_SAVED, Emitted, Input};
@@ -86,8 +88,8 @@ pub enum JitError {
     Instruction { index: usize, opcode: u8 },
     #[error("instruction {index}: there is no helper {id}")]
     Helper { index: usize, id: i32 },
-    #[error("instruction {index}: a per-CPU value is used by other than an atomic operation without fetch")]
-    PerCpuAccess { index: usize },
+    #[error("the program reads or stores per-CPU values, for which the site has no lanes that runs claim")]
+    NeedsLane,
     #[error("there is no map {index}")]
     Map { index: u32 },
     #[error("map {index} is too large: its elements or lanes are more than 2 GiB apart")]
@@ -130,15 +132,19 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     if insns > limits::INSNS_MAX {
         return Err(JitError::TooLong { insns, limit: limits::INSNS_MAX });
     }
-    let places = places::places(program.maps(), abi.cpus)?;
+    if program.needs_lane() && !matches!(abi.lanes, LanePolicy::Claimed { .. }) {
+        return Err(JitError::NeedsLane);
+    }
+    let places = places::places(program.maps(), abi)?;
     let mut ops = lower::lower(program, abi, &places)?;
     let live = liveness::drop_dead(&mut ops);
     // What passes make of the operations reads no other slots.
     let context_reads = context_reads(program, &ops, &live);
     let functions = program.functions();
+    let claims = claim::claims(program, abi);
     let emit = |ops: &[Op], live: &LiveRegs, neutral| {
         let (maps, kind) = (program.maps(), program.kind());
-        emit::emit(Input { ops, live, abi, places: &places, maps, kind, functions, neutral })
+        emit::emit(Input { ops, live, abi, places: &places, maps, kind, functions, claims, neutral })
     };
     let passes = match flags {
         Flags::Only(passes) => passes,
@@ -148,15 +154,21 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
         && let Ok(emitted) = emit(&ops, &live, true)
         && (flags == Flags::KeepEach || !emitted.assembled.clobbers_flags)
     {
-        return Ok(executable(program, &ops, context_reads, emitted));
+        return Ok(executable(program, abi, &ops, context_reads, emitted));
     }
     let starts: Vec<usize> = functions.iter().map(|function| function.start).collect();
     let live = passes::run(&mut ops, live, &starts, passes);
     let emitted = emit(&ops, &live, false)?;
-    Ok(executable(program, &ops, context_reads, emitted))
+    Ok(executable(program, abi, &ops, context_reads, emitted))
 }
 
-fn executable(program: &VerifiedProgram, ops: &[Op], context_reads: u32, emitted: Emitted) -> Executable {
+fn executable(
+    program: &VerifiedProgram,
+    abi: &SiteAbi,
+    ops: &[Op],
+    context_reads: u32,
+    emitted: Emitted,
+) -> Executable {
     let Emitted { assembled, stack_bytes } = emitted;
     Executable {
         name: program.name().to_owned(),
@@ -169,6 +181,7 @@ fn executable(program: &VerifiedProgram, ops: &[Op], context_reads: u32, emitted
         clobbers_flags: assembled.clobbers_flags,
         context_reads,
         reads_cookie: ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
+        lanes: claim::lane_use(program, abi),
         stack_bytes,
         origins: assembled.origins,
     }

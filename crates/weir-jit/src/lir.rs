@@ -153,6 +153,12 @@ pub(crate) enum Op {
         symbol: Symbol,
         addend: i64,
     },
+    /// `Symbol` for data of a per-CPU map, in the lane that the run has claimed.
+    InLane {
+        dst: Reg,
+        map: u32,
+        addend: i64,
+    },
     Mov {
         dst: Reg,
         src: Reg,
@@ -180,7 +186,8 @@ pub(crate) enum Op {
         index: Option<Reg>,
         offset: i32,
     },
-    /// `lanes`: through a pointer into a per-CPU map of this index.
+    /// `lanes`: through a pointer into a per-CPU map of this index, in lane 0. None where the pointer is in the lane
+    /// that the run has claimed.
     Load {
         dst: Reg,
         size: Size,
@@ -202,10 +209,12 @@ pub(crate) enum Op {
         src: Operand,
         lanes: Option<u32>,
     },
-    /// r0 = address of the element (of lane 0) whose index stands at `key`, or null.
+    /// r0 = address of the element whose index stands at `key`, or null; in lane 0, or (`in_lane`) in the one that the
+    /// run has claimed.
     Lookup {
         map: u32,
         key: At,
+        in_lane: bool,
     },
     /// r0 = pid and tid, from the thread control block.
     PidTid {
@@ -217,11 +226,13 @@ pub(crate) enum Op {
     },
     /// `stack_reads`: what the helper may read of the program's stack. `args`: how many registers it takes.
     /// `string_bytes`: what its sixth argument is, for one that takes a constant string.
+    /// `in_lane`: it concerns the lane that the run has claimed.
     Helper {
         id: HelperId,
         args: u8,
         string_bytes: Option<u32>,
         stack_reads: Vec<StackRange>,
+        in_lane: InLane,
     },
     /// A function of the program, which may read the caller's stack where it was given an address.
     LocalCall {
@@ -245,6 +256,18 @@ pub(crate) enum Op {
     /// Several operations in one.
     Fused(Fused),
     Exit,
+}
+
+/// What a helper's call has to do with the lane that the run has claimed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InLane {
+    No,
+    /// A look-up in, or an update of, this per-CPU map.
+    Map(u32),
+    /// A look-up or update whose map differs by path.
+    SomeMap,
+    /// The CPU that the lane is of.
+    Cpu,
 }
 
 /// What an operation reads and writes.
@@ -288,7 +311,9 @@ impl Op {
         let mut effect = Effect::default();
         match *self {
             Op::Nothing => {}
-            Op::Const { dst, .. } | Op::Symbol { dst, .. } => effect.writes = 1 << dst,
+            Op::Const { dst, .. } | Op::Symbol { dst, .. } | Op::InLane { dst, .. } => {
+                effect.writes = 1 << dst;
+            }
             Op::Address { dst, .. } => effect.writes = 1 << dst,
             Op::Mov { dst, src, .. } => {
                 effect.reads = 1 << src;

@@ -19,7 +19,7 @@ use weir_verifier::{InsnFacts, VerifiedProgram};
 
 use crate::JitError;
 use crate::lir::{
-    AluOp, At, AtomicOp, Base, Bytes, Extend, Op, Operand, Size, StackRange, Test, WHOLE_STACK,
+    AluOp, At, AtomicOp, Base, Bytes, Extend, InLane, Op, Operand, Size, StackRange, Test, WHOLE_STACK,
 };
 use crate::places::MapPlace;
 use crate::values::{self, Value, Values};
@@ -31,7 +31,8 @@ pub(crate) fn lower(
     places: &[MapPlace],
 ) -> Result<Vec<Op>, JitError> {
     let states = values::values(program, abi.pid);
-    let context = Context { program, abi, places };
+    let claims = crate::claim::claims(program, abi);
+    let context = Context { program, abi, places, claims };
     states
         .iter()
         .enumerate()
@@ -47,6 +48,8 @@ struct Context<'a> {
     program: &'a VerifiedProgram,
     abi: &'a SiteAbi,
     places: &'a [MapPlace],
+    /// Runs claim a lane.
+    claims: bool,
 }
 
 impl Context<'_> {
@@ -57,12 +60,12 @@ impl Context<'_> {
         let op = match insn.class() {
             class::LD if insn.is_wide() => self.wide(index).ok_or_else(unsupported)?,
             class::LD => packet_load(insn, state).ok_or_else(unsupported)?,
-            class::LDX => load(insn, facts, state).ok_or_else(unsupported)?,
-            class::ST => store(insn, facts, state).ok_or_else(unsupported)?,
+            class::LDX => load(insn, facts, self.lanes(facts), state).ok_or_else(unsupported)?,
+            class::ST => store(insn, facts, self.lanes(facts), state).ok_or_else(unsupported)?,
             class::STX if insn.opcode & 0xe0 == mode::ATOMIC => {
-                atomic(insn, facts, state).ok_or_else(unsupported)?
+                atomic(insn, self.lanes(facts), state).ok_or_else(unsupported)?
             }
-            class::STX => store(insn, facts, state).ok_or_else(unsupported)?,
+            class::STX => store(insn, facts, self.lanes(facts), state).ok_or_else(unsupported)?,
             class::ALU | class::ALU64 => arithmetic(insn, state, self.abi.pid).ok_or_else(unsupported)?,
             class::JMP if insn.opcode & 0xf0 == jmp::EXIT => Op::Exit,
             class::JMP if insn.opcode & 0xf0 == jmp::CALL => match insn.src {
@@ -85,6 +88,9 @@ impl Context<'_> {
                 Op::Const { dst, value }
             }
             pseudo::MAP_INDEX => Op::Symbol { dst, symbol: Symbol::Map(low.imm as u32), addend: 0 },
+            pseudo::MAP_INDEX_VALUE if self.is_in_lane(low.imm as u32) => {
+                Op::InLane { dst, map: low.imm as u32, addend: i64::from(high.imm) }
+            }
             pseudo::MAP_INDEX_VALUE => {
                 Op::Symbol { dst, symbol: Symbol::MapData(low.imm as u32), addend: i64::from(high.imm) }
             }
@@ -128,16 +134,43 @@ impl Context<'_> {
             };
             stack_reads.extend(stack_bytes(state[number + 1], bytes));
         }
-        Ok(Op::Helper { id, args: proto.args.len() as u8, string_bytes: facts.string_bytes, stack_reads })
+        let in_lane = self.helper_lane(id, facts.map_index);
+        let (args, string_bytes) = (proto.args.len() as u8, facts.string_bytes);
+        Ok(Op::Helper { id, args, string_bytes, stack_reads, in_lane })
+    }
+
+    /// Whether the run has claimed a lane, and the map's values are in it.
+    fn is_in_lane(&self, map: u32) -> bool {
+        self.claims && self.program.maps().get(map as usize).is_some_and(|map| map.kind.is_per_cpu())
+    }
+
+    fn helper_lane(&self, id: HelperId, map: Option<u32>) -> InLane {
+        match (id, map) {
+            _ if !self.claims => InLane::No,
+            (helper::GET_SMP_PROCESSOR_ID, _) => InLane::Cpu,
+            (helper::MAP_LOOKUP_ELEM | helper::MAP_UPDATE_ELEM, None) => InLane::SomeMap,
+            (helper::MAP_LOOKUP_ELEM | helper::MAP_UPDATE_ELEM, Some(map)) if self.is_in_lane(map) => {
+                InLane::Map(map)
+            }
+            _ => InLane::No,
+        }
+    }
+
+    /// The per-CPU map whose lane the access adds to its address.
+    fn lanes(&self, facts: &InsnFacts) -> Option<u32> {
+        if self.claims { None } else { facts.per_cpu_map }
     }
 
     fn array_lookup(&self, map: u32, facts: &InsnFacts, state: &Values) -> Op {
         match facts.constant_key {
             Some(key) => {
                 let addend = i64::from(key) * self.places[map as usize].elem_stride as i64;
+                if self.is_in_lane(map) {
+                    return Op::InLane { dst: 0, map, addend };
+                }
                 Op::Symbol { dst: 0, symbol: Symbol::MapData(map), addend }
             }
-            None => Op::Lookup { map, key: place(state, 2, 0) },
+            None => Op::Lookup { map, key: place(state, 2, 0), in_lane: self.is_in_lane(map) },
         }
     }
 
@@ -197,7 +230,7 @@ fn packet_load(insn: Insn, state: &Values) -> Option<Op> {
     Some(Op::PacketLoad { size, index, offset }).filter(|_| size != Size::Dw)
 }
 
-fn load(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
+fn load(insn: Insn, facts: &InsnFacts, lanes: Option<u32>, state: &Values) -> Option<Op> {
     let signed = match insn.opcode & 0xe0 {
         mode::MEM => false,
         mode::MEMSX => true,
@@ -209,7 +242,7 @@ fn load(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
     }
     let (offset, size) = field_place(insn, facts, size, false)?;
     let at = place(state, insn.src, offset);
-    Some(Op::Load { dst: insn.dst, size, signed, at, lanes: facts.per_cpu_map })
+    Some(Op::Load { dst: insn.dst, size, signed, at, lanes })
 }
 
 /// Offset and size of an access: in the slots of the context, if it is to a field of a packet's.
@@ -220,7 +253,7 @@ fn field_place(insn: Insn, facts: &InsnFacts, size: Size, is_write: bool) -> Opt
     Some((i16::try_from(at).ok()?, if bytes == 8 { Size::Dw } else { size }))
 }
 
-fn store(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
+fn store(insn: Insn, facts: &InsnFacts, lanes: Option<u32>, state: &Values) -> Option<Op> {
     if insn.opcode & 0xe0 != mode::MEM {
         return None;
     }
@@ -230,7 +263,7 @@ fn store(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
         _ => register(insn.src, state, size == Size::Dw),
     };
     let (offset, size) = field_place(insn, facts, size, true)?;
-    Some(Op::Store { size, at: place(state, insn.dst, offset), src, lanes: facts.per_cpu_map })
+    Some(Op::Store { size, at: place(state, insn.dst, offset), src, lanes })
 }
 
 /// What is read of the stack by the function is not known here.
@@ -240,8 +273,8 @@ fn local_call(insn: Insn, index: usize, state: &Values) -> Option<Op> {
     Some(Op::LocalCall { target, stack_escapes })
 }
 
-fn atomic(insn: Insn, facts: &InsnFacts, state: &Values) -> Option<Op> {
-    let (size, lanes) = (access_size(insn.opcode), facts.per_cpu_map);
+fn atomic(insn: Insn, lanes: Option<u32>, state: &Values) -> Option<Op> {
+    let size = access_size(insn.opcode);
     match insn.imm {
         atomic::LOAD_ACQUIRE => {
             let at = place(state, insn.src, insn.off);

@@ -1,6 +1,7 @@
 //! Where the elements of array and per-CPU maps lie: from weir-rt's layout of the segment, the only authority.
 
 use weir_ebpf::MapSpec;
+use weir_rt::executable::{LanePolicy, SiteAbi};
 use weir_rt::segment::SegmentLayout;
 
 use crate::JitError;
@@ -15,8 +16,11 @@ pub(crate) struct MapPlace {
 }
 
 /// One per map. The journal stands before the maps and changes no stride, so its size does not matter here.
-pub(crate) fn places(maps: &[MapSpec], cpus: u32) -> Result<Vec<MapPlace>, JitError> {
-    let layout = SegmentLayout::plan(maps, cpus, 0)?;
+pub(crate) fn places(maps: &[MapSpec], abi: &SiteAbi) -> Result<Vec<MapPlace>, JitError> {
+    let layout = match abi.lanes {
+        LanePolicy::Claimed { .. } => SegmentLayout::plan_claimable(maps, abi.cpus, 0)?,
+        LanePolicy::Rseq { .. } | LanePolicy::Shared => SegmentLayout::plan(maps, abi.cpus, 0)?,
+    };
     let place = |map: &weir_rt::segment::MapLayout| MapPlace {
         elem_stride: map.elem_stride,
         lane_stride: map.lane_stride,

@@ -6,7 +6,7 @@ mod engines;
 use std::fs;
 use std::path::Path;
 
-use engines::{abis, number, run_interpreter, run_jit, slot, verified};
+use engines::{abis_for, number, run_interpreter, run_jit, slot, verified};
 use weir_ebpf::Object;
 use weir_jit::Flags;
 use weir_rt::executable::{Frame, TidSource};
@@ -51,7 +51,7 @@ fn check(object: &Object, index: usize, case: &Case) {
     let program = verified(source, &object.maps);
     let interpreted = run_interpreter(&program, case.frame);
     assert_eq!(interpreted.r0, expected, "{}: interpreter", case.name);
-    for abi in abis() {
+    for abi in abis_for(&program) {
         for flags in [Flags::KeepIfPossible, Flags::Change] {
             let executed = run_jit(&program, &abi, flags, case.frame);
             let text = || {

@@ -6,7 +6,7 @@
 mod engines;
 mod random;
 
-use engines::{EDGES, Random, abis, cpus, program};
+use engines::{EDGES, Random, abis, abis_for, cpus, program};
 use random::{
     ALU, ATOMICS, EXTENDS, JUMPS, PLAYGROUND, SIZES, around, insn, maps, random_body, random_frame,
     random_with_functions,
@@ -14,7 +14,7 @@ use random::{
 use weir_ebpf::Insn;
 use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_jit::{Flags, Passes};
-use weir_rt::executable::{Frame, SiteAbi};
+use weir_rt::executable::{Frame, LanePolicy, SiteAbi};
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::Segment;
 use weir_verifier::{Limits, VerifiedProgram, verify};
@@ -365,13 +365,15 @@ fn check_random_programs_with_maps(
 ) {
     engines::stay_on_this_cpu();
     let maps = maps();
-    let abis = abis();
+    let (mut need_lanes, mut claim) = (0, 0);
     let refused = random_programs(random, count, make, |random, insns| {
         let source = program(insns);
         let program = verify(&source, &maps, &limits()).map_err(|rejection| rejection.to_string())?;
         let frame = random_frame(random);
         let expected = engines::run_interpreter(&program, frame);
-        let abi = random.pick(&abis);
+        let abi = random.pick(&abis_for(&program));
+        need_lanes += usize::from(program.needs_lane());
+        claim += usize::from(matches!(abi.lanes, LanePolicy::Claimed { .. }));
         let flags = random.pick(&forms());
         let got = engines::run_jit(&program, &abi, flags, frame);
         let text = || {
@@ -381,7 +383,11 @@ fn check_random_programs_with_maps(
         assert_eq!(got, expected, "{abi:?} {frame:x?}\n{}", text());
         Ok(())
     });
-    println!("{count} random programs with maps agree, {refused} more were refused");
+    println!(
+        "{count} random programs with maps agree, {refused} more were refused; {claim} ran on sites that claim lanes, \
+         {need_lanes} had to"
+    );
+    assert!(need_lanes > count / 20, "{need_lanes} programs need a lane");
 }
 
 /// Gives programs to `check` until it has taken so many; returns how many it refused.

@@ -2,6 +2,7 @@
 //! threads, migration or signals. One process of its own: it takes SIGALRM.
 
 mod engines;
+mod signals;
 
 use std::arch::asm;
 use std::cell::UnsafeCell;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use engines::{SIGNATURE, cpus, has_bmi2, only, rseq_abi, shared_abi};
 use nix::libc;
+use signals::{Alarm, call, take_alarms};
 use weir_jit::Flags;
 use weir_rt::executable::{Executable, LanePolicy, SiteAbi, Symbol};
 use weir_rt::local::LocalProgram;
@@ -74,12 +76,6 @@ impl Counter {
         let Symbol::Code(offset) = last.symbol else { panic!("{last:?}") };
         self.program.address() + u64::from(offset)
     }
-}
-
-/// Calls code that needs no context and clobbers what a C function may.
-fn call(code: u64) {
-    // SAFETY: the code is a program without context that keeps callee-saved registers.
-    unsafe { asm!("call {code}", code = in(reg) code, clobber_abi("C")) }
 }
 
 /// As `call`, with these arithmetic flags set before; returns them after.
@@ -189,47 +185,6 @@ extern "C" fn on_alarm(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut li
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Sends SIGALRM to the thread that made it, for as long as it lives.
-struct Alarm(libc::timer_t);
-
-impl Alarm {
-    /// A process-wide timer would find the idle main thread; every busy thread has its own.
-    fn every(interval: Duration) -> Alarm {
-        let mut timer = std::ptr::null_mut();
-        let interval = libc::timespec { tv_sec: 0, tv_nsec: i64::from(interval.subsec_nanos()) };
-        let times = libc::itimerspec { it_interval: interval, it_value: interval };
-        // SAFETY: all zeros is a sigevent; the pointers are to values that outlive the calls.
-        let result = unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = libc::SIGALRM;
-            event.sigev_notify_thread_id = libc::gettid();
-            libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer)
-                | libc::timer_settime(timer, 0, &times, std::ptr::null_mut())
-        };
-        assert_eq!(result, 0, "timer");
-        Alarm(timer)
-    }
-}
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        // SAFETY: the timer was made by `every` and is deleted once.
-        unsafe { libc::timer_delete(self.0) };
-    }
-}
-
-fn take_alarms() {
-    // SAFETY: all zeros is a sigaction without flags; the handler only calls code that a signal may interrupt.
-    let result = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_alarm as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut())
-    };
-    assert_eq!(result, 0, "sigaction");
-}
-
 /// 8 threads for `time`, each under 2,000 signals a second while it runs; returns calls made and signals taken.
 fn hammer(counter: &Counter, time: Duration) -> (u64, u64) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -239,7 +194,7 @@ fn hammer(counter: &Counter, time: Duration) -> (u64, u64) {
     ABORT.store(counter.abort_address(), Ordering::Relaxed);
     SIGNALS.store(0, Ordering::Relaxed);
     ABORTS.store(0, Ordering::Relaxed);
-    take_alarms();
+    take_alarms(on_alarm);
     let end = Instant::now() + time;
     let calls = std::thread::scope(|scope| {
         let thread = || {

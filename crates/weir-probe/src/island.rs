@@ -175,6 +175,7 @@ pub(crate) fn generate_image(
     bytes.extend_from_slice(&segment.descriptors(words.segment));
     let resolve = |symbol: Symbol| match symbol {
         Symbol::Helper(id) => image.helper(id).map(|offset| place.address + u64::from(offset)),
+        Symbol::Runtime(function) => Some(place.address + u64::from(image.function(function))),
         other => segment.resolve(words.segment, descriptors, other),
     };
     let mut addresses = vec![None; executables.len()];
@@ -182,6 +183,11 @@ pub(crate) fn generate_image(
         if addresses[*index].is_none() {
             align(&mut bytes, 64);
             let address = place.address + bytes.len() as u64;
+            if !segment.suits(&executables[*index]) {
+                let detail =
+                    format!("{} is for lanes that the segment does not have", executables[*index].name);
+                return Err(Error::Link { pid, detail });
+            }
             let code = weir_rt::link(&executables[*index], address, &resolve)
                 .map_err(|error| Error::Link { pid, detail: error.to_string() })?;
             bytes.extend_from_slice(&code);

@@ -117,15 +117,12 @@ void weir_hash_release(const struct weir_map *map, struct node *node, u64 word)
     count_at((u64)&control->contended);
 }
 
-/* Fills a node that nobody else can see. A per-CPU value goes to the shared lane, the others start at zero. */
-static void fill(const struct weir_map *map, struct node *node, const u8 *key, u64 hash, const u8 *value)
+/* Fills a node that nobody else can see. */
+static void fill(const struct weir_map *map, struct node *node, const u8 *key, u64 hash, const u8 *value, u64 lane)
 {
     store_relaxed(&node->hash, hash);
     copy_in((u64)node->key, key, map->key_bytes);
-    u64 at = value_of(map, node);
-    for (u32 lane = 0; lane + 1 < map->lanes; lane++)
-        zero_words(at + lane * map->lane_stride, map->value_bytes);
-    copy_in(at + (map->lanes - 1) * map->lane_stride, value, map->value_bytes);
+    set_value(map, value_of(map, node), value, lane, 1);
 }
 
 /* One change of a node's link and small value together, from what `low` and `high` hold; they say what was there. */
@@ -179,11 +176,11 @@ u64 weir_hash_lookup(const struct weir_map *map, const void *key)
 }
 
 /* One try to change the value of a key that is there: 1 done, 0 the chain changed, or -EBUSY. */
-static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 *value, struct found *at)
+static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 *value, u64 lane, struct found *at)
 {
     struct node *old = at->node;
     if (map->kind == KIND_PERCPU_HASH) {
-        copy_in(value_of(map, old) + (map->lanes - 1) * map->lane_stride, value, map->value_bytes);
+        set_value(map, value_of(map, old), value, lane, 0);
         return 1;
     }
     if (map->value_bytes <= 8)
@@ -191,7 +188,7 @@ static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 
     struct node *node = take_spare(map);
     if (!node)
         return -EBUSY;
-    fill(map, node, key, hash, value);
+    fill(map, node, key, hash, value, lane);
     store(&node->next, link_to(load(&node->next), at->node_word));
     u64 marked = link_to(at->node_word, node_index(map, node) + 1) | LINK_REPLACED;
     if (!cas(&old->next, at->node_word, marked)) {
@@ -202,7 +199,7 @@ static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 
     return 1;
 }
 
-s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags)
+s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane)
 {
     if (flags > BPF_EXIST)
         return -EINVAL;
@@ -218,7 +215,7 @@ s64 weir_hash_update(const struct weir_map *map, const void *key, const void *va
             break;
         }
         if (end == FOUND) {
-            result = flags == BPF_NOEXIST ? -EEXIST : change(map, key, hash, value, &at);
+            result = flags == BPF_NOEXIST ? -EEXIST : change(map, key, hash, value, lane, &at);
             if (result == 0)
                 continue;
             break;
@@ -233,7 +230,7 @@ s64 weir_hash_update(const struct weir_map *map, const void *key, const void *va
                 count_at((u64)&control_of(map)->full);
                 return -E2BIG;
             }
-            fill(map, node, key, hash, value);
+            fill(map, node, key, hash, value, lane);
         }
         store(&node->next, link_to(load(&node->next), at.head_word));
         if (cas(bucket_of(map, hash), at.head_word, link_to(at.head_word, node_index(map, node) + 1)))

@@ -3,11 +3,17 @@
  */
 #include "hash.h"
 
-/* The value as its reader sees it: words summed over lanes. */
-static void copy_out(const struct weir_map *map, const struct node *node, u64 *to)
+/* The value as its reader sees it: words summed over lanes, or each lane's one after the other. */
+static void copy_out(const struct weir_map *map, const struct node *node, u64 *to, u64 each_lane)
 {
     u64 at = value_of(map, node);
-    for (u32 n = 0; n < words(map->value_bytes); n++) {
+    u32 count = words(map->value_bytes);
+    for (u32 lane = 0; each_lane && lane < map->lanes; lane++)
+        for (u32 n = 0; n < count; n++)
+            to[lane * count + n] = load_relaxed((void *)(at + lane * map->lane_stride + 8ul * n));
+    if (each_lane)
+        return;
+    for (u32 n = 0; n < count; n++) {
         u64 sum = 0;
         for (u32 lane = 0; lane < map->lanes; lane++)
             sum += load_relaxed((void *)(at + lane * map->lane_stride + 8ul * n));
@@ -19,7 +25,8 @@ static void copy_out(const struct weir_map *map, const struct node *node, u64 *t
  * Copies the entries of one bucket: for each, `entry_words` words in `out`: node index, key words, value words.
  * Returns their number, or -EBUSY; entries beyond `capacity` are counted, not written.
  */
-s64 weir_hash_dump(const struct weir_map *map, u64 bucket, u64 *out, u64 capacity, u64 entry_words)
+s64 weir_hash_dump(const struct weir_map *map, u64 bucket, u64 *out, u64 capacity, u64 entry_words,
+                   u64 each_lane)
 {
     u32 steps = STEPS_MAX;
     u32 key_words = words(map->key_bytes);
@@ -57,7 +64,7 @@ restart:;
             entry[0] = node_index(map, node);
             for (u32 n = 0; n < key_words; n++)
                 entry[1 + n] = load_relaxed(&node->key[n]);
-            copy_out(map, node, entry + 1 + key_words);
+            copy_out(map, node, entry + 1 + key_words, each_lane);
             read_fence();
             if (load(&node->next) != word)
                 goto restart;
@@ -78,7 +85,7 @@ s64 weir_hash_take(const struct weir_map *map, const void *key, u64 *out)
         s64 found = weir_hash_find(map, key, &at);
         if (found != 1)
             return found ? found : -ENOENT;
-        copy_out(map, at.node, out);
+        copy_out(map, at.node, out, 0);
         if (weir_hash_delete_found(map, key, &at, out))
             return 0;
     }

@@ -4,6 +4,7 @@
  *
  * A lookup in a per-CPU map answers the address in lane 0; the engine adds its lane. An update of a per-CPU map
  * writes the shared lane: the CPUs' own lanes are changed by rseq code alone, so that a store here could be lost.
+ * Where lanes are claimed, a run names the one it has, and both look-up and update are in that.
  */
 #include "weir.h"
 
@@ -13,7 +14,7 @@ INLINE int is_array(const struct weir_map *map) { return map->kind == KIND_ARRAY
 
 INLINE u32 index_of(const void *key) { return *(const u32_any *)key; }
 
-static s64 array_update(const struct weir_map *map, u32 index, const u8 *value, u64 flags)
+static s64 array_update(const struct weir_map *map, u32 index, const u8 *value, u64 flags, u64 lane)
 {
     if ((flags & ~(u64)BPF_F_LOCK) > BPF_EXIST)
         return -EINVAL;
@@ -23,7 +24,7 @@ static s64 array_update(const struct weir_map *map, u32 index, const u8 *value, 
         return -EEXIST;
     if (flags & BPF_F_LOCK)
         return -EINVAL;
-    copy_in(map->data + (map->lanes - 1) * map->lane_stride + (u64)index * map->elem_stride, value, map->value_bytes);
+    set_value(map, map->data + (u64)index * map->elem_stride, value, lane, 0);
     return 0;
 }
 
@@ -37,13 +38,33 @@ u64 weir_map_lookup_elem(const struct weir_map *map, const void *key)
     return index < map->max_entries ? map->data + (u64)index * map->elem_stride : 0;
 }
 
+u64 weir_map_lookup_lane(const struct weir_map *map, const void *key, u64 lane)
+{
+    u64 at = weir_map_lookup_elem(map, key);
+    return at && lane < map->lanes ? at + lane * map->lane_stride : at;
+}
+
+u64 weir_map_lookup_percpu_elem(const struct weir_map *map, const void *key, u64 cpu)
+{
+    /* The kernel takes a u32. */
+    cpu &= 0xffffffff;
+    return cpu < map->cpus ? weir_map_lookup_lane(map, key, cpu) : 0;
+}
+
 s64 weir_map_update_elem(const struct weir_map *map, const void *key, const void *value, u64 flags)
 {
+    return weir_map_update_lane(map, key, value, flags, map->lanes - 1);
+}
+
+s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane)
+{
+    if (map->lanes == 1)
+        lane = 0;
     if (is_hash(map))
-        return weir_hash_update(map, key, value, flags);
+        return weir_hash_update(map, key, value, flags, lane);
     if (!is_array(map))
         return -EINVAL;
-    return array_update(map, index_of(key), value, flags);
+    return array_update(map, index_of(key), value, flags, lane);
 }
 
 s64 weir_map_delete_elem(const struct weir_map *map, const void *key)

@@ -45,7 +45,7 @@ struct weir_map {
     u32 value_bytes;
     u32 max_entries;
     u32 elem_stride;  /* bytes from one element's value to the next, in one lane */
-    u32 lanes;        /* 1, or CPUs + 1 for per-CPU kinds; the last lane is the shared one */
+    u32 lanes;        /* 1, or for per-CPU kinds CPUs (or claimable lanes) + 1; the last lane is the shared one */
     u64 lane_stride;  /* bytes from a value in one lane to the same value in the next */
     u64 control;      /* address of struct weir_control */
     u64 data;         /* address of the first value (lane 0), or of a ring's data */
@@ -56,12 +56,15 @@ struct weir_map {
     u32 node_count;   /* max_entries + spare nodes */
     u32 key_stride;   /* hash: key_bytes rounded up to 8 */
     u64 seed;         /* hash: of the hash function; ring: of the words that mark free space (even) */
-    u64 reserved[5];
+    u32 cpus;         /* CPUs: with claimed lanes, lanes below this are named after one */
+    u32 claim_lanes;  /* lanes that a run claims; 0: lanes are changed by rseq code alone */
+    u64 reserved[4];
 };
 _Static_assert(sizeof(struct weir_map) == 128, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_map, lane_stride) == 24, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_map, nodes) == 56, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_map, seed) == 80, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_map, cpus) == 88, "src/abi.rs");
 
 /* The first 256 bytes of a map's area. Written by everybody. */
 struct weir_control {
@@ -110,7 +113,8 @@ extern const volatile struct weir_island weir_island;
 /* Offset of the counters in the segment header, and their order (src/abi.rs). */
 #define HEADER_COUNTERS 1024
 enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS, COUNT_COMM_DENIED,
-       COUNT_TID_DENIED, COUNT_OTHER_CALLS, COUNT_OTHER_DENIED, COUNT_PRINTS_DROPPED };
+       COUNT_TID_DENIED, COUNT_OTHER_CALLS, COUNT_OTHER_DENIED, COUNT_PRINTS_DROPPED,
+       COUNT_LANES_EXHAUSTED };
 /* The word that random numbers are made of. */
 #define HEADER_RANDOM 600
 
@@ -124,6 +128,7 @@ s64 weir_map_delete_elem(const struct weir_map *map, const void *key);
 s64 weir_map_push_elem(const struct weir_map *map, const void *value, u64 flags);
 s64 weir_map_pop_elem(const struct weir_map *map, void *value);
 s64 weir_map_peek_elem(const struct weir_map *map, void *value);
+u64 weir_map_lookup_percpu_elem(const struct weir_map *map, const void *key, u64 cpu);
 u64 weir_ktime_get_ns(void);
 u64 weir_get_smp_processor_id(void);
 u64 weir_get_current_pid_tgid(void);
@@ -153,9 +158,21 @@ s64 weir_snprintf(u8 *text, u64 size, const u8 *format, const u64 *words, u64 by
 s64 weir_trace_printk(const u8 *format, u64 format_bytes, u64 a, u64 b, u64 c);
 s64 weir_trace_vprintk(const u8 *format, u64 format_bytes, const u64 *words, u64 bytes);
 
+/* ---- what generated code calls without an instruction of its own that says so ---- */
+/* A lane for one run: its number, or -1 (counted). `claims`: a word a lane, CLAIM_STRIDE apart. */
+s64 weir_lane_claim(u64 claims, u32 cpus, u32 lanes, u64 owner);
+/* The map helpers of a run that has claimed `lane`. */
+u64 weir_map_lookup_lane(const struct weir_map *map, const void *key, u64 lane);
+s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane);
+
+/* Bytes from one claim to the next: a cache line, so that CPUs do not share one. */
+#define CLAIM_STRIDE 64u
+/* As `lane` of an update: `value` holds one for each lane, each rounded up to words. */
+#define EVERY_LANE 0xfffffffful
+
 /* ---- one implementation per kind ---- */
 u64 weir_hash_lookup(const struct weir_map *map, const void *key);
-s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags);
+s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane);
 s64 weir_hash_delete(const struct weir_map *map, const void *key);
 s64 weir_queue_push(const struct weir_map *map, const u8 *value, u64 flags);
 s64 weir_queue_pop(const struct weir_map *map, u8 *value);
@@ -235,6 +252,21 @@ INLINE void zero_words(u64 to, u32 bytes)
 {
     for (u32 n = 0; n < words(bytes); n++)
         store_relaxed((void *)(to + 8ul * n), 0);
+}
+
+/* Sets the value whose lane 0 is at `at`: of one lane, those of the others being zero where the element is new; or
+ * of every lane. Maps without lanes have lane 0 alone. */
+INLINE void set_value(const struct weir_map *map, u64 at, const u8 *value, u64 lane, int is_new)
+{
+    if (lane == EVERY_LANE) {
+        for (u32 n = 0; n < map->lanes; n++)
+            copy_in(at + n * map->lane_stride, value + 8ul * n * words(map->value_bytes), map->value_bytes);
+        return;
+    }
+    for (u32 n = 0; is_new && n < map->lanes; n++)
+        if (n != lane)
+            zero_words(at + n * map->lane_stride, map->value_bytes);
+    copy_in(at + lane * map->lane_stride, value, map->value_bytes);
 }
 
 /* ---- raw system calls: rcx and r11 are lost, errors come back as -errno ---- */

@@ -32,6 +32,8 @@ pub mod header {
     pub const TARGET_PID: usize = 88;
     pub const LABEL_BYTES: usize = 92;
     pub const LABEL: usize = 96;
+    pub const CLAIMS_OFFSET: usize = 192;
+    pub const CLAIM_LANES: usize = 200;
     pub const PLACE_SEGMENT: usize = 256;
     pub const PLACE_GATE: usize = 264;
     pub const PLACE_ISLAND_COUNT: usize = 272;
@@ -52,7 +54,8 @@ pub mod counter {
     pub const OTHER_CALLS: usize = 6;
     pub const OTHER_DENIED: usize = 7;
     pub const PRINTS_DROPPED: usize = 8;
-    pub const COUNT: usize = 9;
+    pub const LANES_EXHAUSTED: usize = 9;
+    pub const COUNT: usize = 10;
 }
 
 /// `struct weir_map` of `c/weir.h`: what a helper takes as a map.
@@ -75,7 +78,9 @@ pub struct Descriptor {
     pub node_count: u32,
     pub key_stride: u32,
     pub seed: u64,
-    pub reserved: [u64; 5],
+    pub cpus: u32,
+    pub claim_lanes: u32,
+    pub reserved: [u64; 4],
 }
 
 /// Bytes of a [`Descriptor`].
@@ -98,6 +103,7 @@ impl Descriptor {
             words32(self.bucket_mask, self.node_stride),
             words32(self.node_count, self.key_stride),
             self.seed,
+            words32(self.cpus, self.claim_lanes),
         ];
         for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
@@ -122,6 +128,12 @@ pub mod control {
     pub const DROPPED: u64 = 208;
     pub const CORRUPT: u64 = 216;
 }
+
+/// Bytes from the claim of one lane to the next one's.
+pub const CLAIM_STRIDE: u64 = 64;
+/// What a claim holds: this bit, and in the bits below the thread's id, or 0 where it is not known without a system
+/// call. 0: the lane is free.
+pub const CLAIM_TAKEN: u32 = 1 << 31;
 
 /// Bytes before the key in a hash node: link, small value, hash.
 pub const NODE_HEADER_BYTES: u32 = 24;
@@ -160,7 +172,7 @@ pub mod journal {
 }
 
 const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES as usize);
-const _: () = assert!(header::LABEL + LABEL_BYTES_MAX < header::PLACE_SEGMENT);
+const _: () = assert!(header::LABEL + LABEL_BYTES_MAX < header::CLAIMS_OFFSET);
 const _: () = assert!(header::PLACE_ISLANDS + ISLANDS_MAX * 16 <= header::RANDOM);
 const _: () = assert!(header::RANDOM + 8 <= header::COUNTERS);
 const _: () = assert!(header::COUNTERS + counter::COUNT * 8 <= header::PROBE_WORDS);

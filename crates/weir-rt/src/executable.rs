@@ -33,7 +33,8 @@ pub struct SiteAbi {
     pub pid: u32,
     pub tid: TidSource,
     pub lanes: LanePolicy,
-    /// CPUs that have a lane of their own: lanes 0..cpus are theirs, lane `cpus` is the shared one.
+    /// CPUs that have a lane of their own: lanes 0..cpus are theirs, lane `cpus` is the shared one, or the first that
+    /// any run may claim.
     pub cpus: u32,
     /// The CPU has BMI2 (shlx, shrx, sarx).
     pub bmi2: bool,
@@ -56,6 +57,33 @@ pub enum LanePolicy {
     Rseq { offset: i32, signature: u32 },
     /// On the shared lane, with `lock`.
     Shared,
+    /// In any way, on a lane that the run has claimed for itself: its CPU's if that is free. A run that finds none
+    /// is skipped and counted. `rseq`: offset of `struct rseq` from fs, to learn the CPU from. For a segment of
+    /// [`plan_claimable`](crate::segment::SegmentLayout::plan_claimable), and all programs on its maps.
+    Claimed { rseq: Option<i32> },
+}
+
+impl LanePolicy {
+    /// The same place, for programs of which some need a lane of their own.
+    pub fn claimed(self) -> LanePolicy {
+        match self {
+            LanePolicy::Rseq { offset, .. } => LanePolicy::Claimed { rseq: Some(offset) },
+            LanePolicy::Shared => LanePolicy::Claimed { rseq: None },
+            LanePolicy::Claimed { .. } => self,
+        }
+    }
+}
+
+/// How an executable reaches per-CPU values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LaneUse {
+    /// It does not.
+    #[default]
+    None,
+    /// By restartable sections, or on the shared lane.
+    Sections,
+    /// On a lane that it claims.
+    Claimed,
 }
 
 /// Machine code of one program. Position independent but for `relocations`.
@@ -76,6 +104,7 @@ pub struct Executable {
     /// Bit n: slot n of `Frame::regs` may be read.
     pub context_reads: u32,
     pub reads_cookie: bool,
+    pub lanes: LaneUse,
     /// Most bytes below the return address that the code and the helpers it calls may use.
     pub stack_bytes: u32,
     /// Offset in `code` and bpf instruction index, ascending: which instruction each piece of code came from.
@@ -109,6 +138,31 @@ pub enum Symbol {
     MapData(u32),
     /// The runtime's function for this helper number.
     Helper(weir_ebpf::HelperId),
+    /// A function of the runtime that is no helper.
+    Runtime(RuntimeFunction),
+    /// The claims of lanes, `abi::CLAIM_STRIDE` bytes each.
+    Claims,
     /// An offset in this `code`.
     Code(u32),
+}
+
+/// What code calls of the runtime besides helpers (`c/weir.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RuntimeFunction {
+    /// Claims, CPUs, lanes, owner → a lane, or −1.
+    LaneClaim,
+    /// `map_lookup_elem` and `map_update_elem` of a run, with its lane as one argument more.
+    MapLookupLane,
+    MapUpdateLane,
+}
+
+impl RuntimeFunction {
+    /// For `--emit asm`.
+    pub fn name(self) -> &'static str {
+        match self {
+            RuntimeFunction::LaneClaim => "lane_claim",
+            RuntimeFunction::MapLookupLane => "map_lookup_lane",
+            RuntimeFunction::MapUpdateLane => "map_update_lane",
+        }
+    }
 }

@@ -31,5 +31,8 @@ pub mod local;
 pub mod memory;
 
 pub use context::{Context, ContextMut};
-pub use executable::{Executable, Frame, LanePolicy, RelocKind, Relocation, SiteAbi, Symbol, TidSource};
+pub use executable::{
+    Executable, Frame, LanePolicy, LaneUse, RelocKind, Relocation, RuntimeFunction, SiteAbi, Symbol,
+    TidSource,
+};
 pub use link::{LinkError, link};

@@ -16,6 +16,9 @@ pub const RING_BYTES_MIN: u32 = 4096;
 pub const RING_BYTES_MAX: u32 = 1 << 30;
 /// CPUs with a lane of their own: what the CPU number's 12 bits can say.
 pub const CPUS_MAX: u32 = 4096;
+/// Lanes that runs may claim beyond one a CPU: for runs that interrupt, or preempt, one that has its CPU's lane. Each
+/// costs every per-CPU map one value an entry.
+pub const CLAIM_SPARE_LANES: u32 = 16;
 /// Bytes of a whole segment.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 36;
 /// Entries of the undo journal.

@@ -30,8 +30,13 @@ impl LocalProgram {
     /// Links `executable` against `segment` and the runtime.
     ///
     /// # Errors
-    /// Of mmap or mprotect; `InvalidInput` with the [`LinkError`](crate::LinkError) as its source.
+    /// Of mmap or mprotect; `InvalidInput` with the [`LinkError`](crate::LinkError) as its source, or if the program
+    /// was compiled for other lanes than the segment has.
     pub fn load(executable: &Executable, segment: &Segment) -> io::Result<Self> {
+        if !segment.suits(executable) {
+            let message = format!("{}: compiled for lanes that the segment does not have", executable.name);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let image = image();
         let image_offset = executable.code.len().next_multiple_of(RuntimeImage::ALIGN as usize);
         let descriptors_offset = (image_offset + image.bytes.len()).next_multiple_of(64);
@@ -40,6 +45,9 @@ impl LocalProgram {
         let base = mapping.as_ptr() as u64;
         let resolve = |symbol| match symbol {
             Symbol::Helper(id) => Some(base + image_offset as u64 + u64::from(image.helper(id)?)),
+            Symbol::Runtime(function) => {
+                Some(base + image_offset as u64 + u64::from(image.function(function)))
+            }
             symbol => segment.resolve(segment.base(), base + descriptors_offset as u64, symbol),
         };
         let code = link(executable, base, &resolve)

@@ -8,7 +8,8 @@
 //! `weir_ebpf::context` says, and it is no memory for helpers.
 //!
 //! Values of per-CPU maps: a program holds their address in lane 0, and each access goes to the shared lane, which
-//! is the only one that code without a CPU of its own may change.
+//! is the only one that code without a CPU of its own may change. Where lanes are claimed, a run claims one as machine
+//! code does, and holds addresses in it (if none is free: in the shared one, which nobody claims).
 //!
 //! Not checked: whether memory was written before it is read (the stack starts as zeros), and whether a hash's value
 //! still belongs to the key that led to it (the kernel reuses elements at once, too).
@@ -46,6 +47,8 @@ pub enum Violation {
     Argument { helper: &'static str, number: usize, value: u64, wanted: &'static str },
     #[error("there is no map {index}")]
     NoMap { index: u32 },
+    #[error("map_lookup_percpu_elem on a segment whose lanes are not claimed")]
+    NoLanes,
     #[error("{count} ring records were neither submitted nor discarded")]
     LeakedRecords { count: usize },
 }
@@ -66,6 +69,18 @@ pub struct Space<'a> {
     cookie: u64,
     records: Vec<LiveRecord>,
     may_change_process: bool,
+    lane: Lane,
+}
+
+/// The lane that the run's per-CPU values are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lane {
+    /// The shared one, added to each address when it is used.
+    Shared,
+    /// This one: addresses are in it already.
+    Claimed(u32),
+    /// The same, with the shared one.
+    Unclaimed(u32),
 }
 
 /// `bytes` bytes at `start`.
@@ -119,6 +134,7 @@ impl<'a> Space<'a> {
             cookie: frame.cookie,
             records: Vec::new(),
             may_change_process: false,
+            lane: claim(segment),
         }
     }
 
@@ -187,7 +203,8 @@ impl<'a> Space<'a> {
         self.check_map(index)?;
         let map = &self.segment.layout().maps[index as usize];
         if map.spec.kind.is_array() {
-            Ok(self.segment.base() + map.data_offset)
+            let lane = self.lane_of(map.lanes).map_or(0, |lane| u64::from(lane) * map.lane_stride);
+            Ok(self.segment.base() + map.data_offset + lane)
         } else {
             Err(Violation::NoMap { index })
         }
@@ -267,6 +284,9 @@ impl<'a> Space<'a> {
             let value = self.argument(proto, number, &registers, &values)?;
             values.push(value);
         }
+        if id == helper::MAP_LOOKUP_PERCPU_ELEM && self.lane == Lane::Shared {
+            return Err(Violation::NoLanes);
+        }
         let result = self.dispatch(id, &mut values);
         for value in values {
             if let Value::Buffer(address, bytes) = value {
@@ -287,9 +307,20 @@ impl<'a> Space<'a> {
     fn dispatch(&mut self, id: HelperId, values: &mut [Value<'a>]) -> u64 {
         use Value::{Buffer, Bytes, Map, Number, Record};
         match (id, values) {
-            (helper::MAP_LOOKUP_ELEM, [Map(map), Bytes(key)]) => linked::map_lookup(map, key).unwrap_or(0),
+            (helper::MAP_LOOKUP_ELEM, [Map(map), Bytes(key)]) => match self.lane_of(map.lanes) {
+                Some(lane) => linked::map_lookup_lane(map, key, lane),
+                None => linked::map_lookup(map, key),
+            }
+            .unwrap_or(0),
+            (helper::MAP_LOOKUP_PERCPU_ELEM, [Map(map), Bytes(key), Number(cpu)]) => {
+                linked::map_lookup_percpu(map, key, *cpu).unwrap_or(0)
+            }
             (helper::MAP_UPDATE_ELEM, [Map(map), Bytes(key), Bytes(value), Number(flags)]) => {
-                linked::map_update(map, key, value, *flags) as u64
+                let status = match self.lane_of(map.lanes) {
+                    Some(lane) => linked::map_update_lane(map, key, value, *flags, lane),
+                    None => linked::map_update(map, key, value, *flags),
+                };
+                status as u64
             }
             (helper::MAP_DELETE_ELEM, [Map(map), Bytes(key)]) => linked::map_delete(map, key) as u64,
             (helper::MAP_PUSH_ELEM, [Map(map), Bytes(value), Number(flags)]) => {
@@ -342,6 +373,9 @@ impl<'a> Space<'a> {
             (helper::GET_ATTACH_COOKIE, _) => self.cookie,
             (helper::GET_FUNC_IP, _) => self.context[pt_regs::IP as usize / 8].load(Ordering::Relaxed),
             // SANITY: the table of helpers, this match and that of `answer` name the same helpers.
+            (helper::GET_SMP_PROCESSOR_ID, _) if self.cpu_of_lane().is_some() => {
+                self.cpu_of_lane().map_or(0, u64::from)
+            }
             (id, _) => linked::answer(id).unwrap_or_else(|| unreachable!("helper {id} has no function")),
         }
     }
@@ -512,7 +546,24 @@ impl<'a> Space<'a> {
         })
     }
 
-    /// The same for values of maps; of per-CPU kinds, in the shared lane.
+    /// The CPU whose lane the run has claimed, which it keeps as in the kernel.
+    fn cpu_of_lane(&self) -> Option<u32> {
+        match self.lane {
+            Lane::Claimed(lane) if lane < self.segment.layout().cpus => Some(lane),
+            _ => None,
+        }
+    }
+
+    /// The lane that addresses of a map with so many lanes are in; `None`: lane 0, or no lanes.
+    fn lane_of(&self, lanes: u32) -> Option<u32> {
+        match self.lane {
+            _ if lanes == 1 => None,
+            Lane::Shared => None,
+            Lane::Claimed(lane) | Lane::Unclaimed(lane) => Some(lane),
+        }
+    }
+
+    /// The same for values of maps; of per-CPU kinds, in the shared lane unless lanes are claimed.
     fn locate_value(&self, address: u64, bytes: u64) -> Option<u64> {
         self.segment.layout().maps.iter().find_map(|map| {
             let elements = match map.spec.kind {
@@ -522,10 +573,17 @@ impl<'a> Space<'a> {
                 MapKind::Hash | MapKind::PerCpuHash => map.node_count,
             };
             let stride = u64::from(map.elem_stride);
-            let offset = address.wrapping_sub(self.segment.base() + map.data_offset);
+            let mut offset = address.wrapping_sub(self.segment.base() + map.data_offset);
+            let mut distance = u64::from(map.shared_lane()) * map.lane_stride;
+            if map.claim_lanes > 0 {
+                // The run's own lane, or that of the CPU it asked for.
+                distance = 0;
+                let lane = offset / map.lane_stride;
+                offset = if lane < map.lanes.into() { offset % map.lane_stride } else { u64::MAX };
+            }
             let is_inside = offset < u64::from(elements) * stride
                 && (offset % stride).checked_add(bytes)? <= map.spec.value_bytes.into();
-            is_inside.then(|| address + u64::from(map.shared_lane()) * map.lane_stride)
+            is_inside.then(|| address + distance)
         })
     }
 }
@@ -548,11 +606,24 @@ fn lent(context: &ContextMut<'_>) -> Vec<Region> {
 }
 
 impl Drop for Space<'_> {
-    /// A record left open would stop its ring's reader: it is discarded.
+    /// A record left open would stop its ring's reader: it is discarded. The lane is given back.
     fn drop(&mut self) {
         for record in std::mem::take(&mut self.records) {
             self.finish_record(record, true);
         }
+        if let Lane::Claimed(lane) = self.lane {
+            self.segment.release_lane(lane);
+        }
+    }
+}
+
+/// A lane for one run, where lanes are claimed.
+fn claim(segment: &Segment) -> Lane {
+    let layout = segment.layout();
+    match segment.claim_lane() {
+        _ if layout.claim_lanes == 0 => Lane::Shared,
+        Some(lane) => Lane::Claimed(lane),
+        None => Lane::Unclaimed(layout.claim_lanes),
     }
 }
 

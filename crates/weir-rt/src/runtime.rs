@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 use object::{Object, ObjectSection, ObjectSymbol};
 use weir_ebpf::{HelperId, helper};
 
+use crate::executable::RuntimeFunction;
+
 /// The image and where things are in it.
 #[derive(Debug)]
 pub struct RuntimeImage {
@@ -21,6 +23,7 @@ pub struct RuntimeImage {
     /// Where the loader writes an [`Island`].
     pub island_offset: u32,
     helpers: Vec<(HelperId, u32)>,
+    functions: Vec<(RuntimeFunction, u32)>,
 }
 
 /// Words that the loader of an image fills in (`struct weir_island` of `c/weir.h`).
@@ -77,7 +80,20 @@ impl RuntimeImage {
     pub fn helper(&self, id: HelperId) -> Option<u32> {
         self.helpers.iter().find(|(known, _)| *known == id).map(|(_, offset)| *offset)
     }
+
+    /// Offset of another function in the image.
+    pub fn function(&self, function: RuntimeFunction) -> u32 {
+        let found = self.functions.iter().find(|(known, _)| *known == function);
+        found.expect("OTHER_FUNCTIONS has a row for each").1
+    }
 }
+
+/// Functions of the C half that are no helpers.
+const OTHER_FUNCTIONS: &[(RuntimeFunction, &str)] = &[
+    (RuntimeFunction::LaneClaim, "weir_lane_claim"),
+    (RuntimeFunction::MapLookupLane, "weir_map_lookup_lane"),
+    (RuntimeFunction::MapUpdateLane, "weir_map_update_lane"),
+];
 
 /// The linked image as an ELF file, for the tests that check what it may contain.
 pub static IMAGE_FILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir-runtime.so"));
@@ -120,6 +136,7 @@ pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
     (helper::MAP_LOOKUP_ELEM, "weir_map_lookup_elem"),
     (helper::MAP_UPDATE_ELEM, "weir_map_update_elem"),
     (helper::MAP_DELETE_ELEM, "weir_map_delete_elem"),
+    (helper::MAP_LOOKUP_PERCPU_ELEM, "weir_map_lookup_percpu_elem"),
     (helper::KTIME_GET_NS, "weir_ktime_get_ns"),
     (helper::GET_SMP_PROCESSOR_ID, "weir_get_smp_processor_id"),
     (helper::GET_CURRENT_PID_TGID, "weir_get_current_pid_tgid"),
@@ -188,5 +205,6 @@ fn take_apart(file: &'static [u8]) -> RuntimeImage {
         text_bytes: text_bytes as u32,
         island_offset: (island - text) as u32,
         helpers: FUNCTIONS.iter().map(|(id, symbol)| (*id, offset_of(symbol))).collect(),
+        functions: OTHER_FUNCTIONS.iter().map(|(function, symbol)| (*function, offset_of(symbol))).collect(),
     }
 }

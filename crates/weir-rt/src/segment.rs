@@ -14,6 +14,7 @@ mod mapping;
 mod counters;
 mod elements;
 mod journal;
+mod lanes;
 mod map_view;
 mod ring;
 mod user_map;
@@ -141,7 +142,8 @@ impl Segment {
                 Some(descriptors + u64::from(index) * DESCRIPTOR_BYTES)
             }
             Symbol::MapData(index) => Some(base + self.layout.maps.get(index as usize)?.data_offset),
-            Symbol::Helper(_) | Symbol::Code(_) => None,
+            Symbol::Claims if self.layout.claim_lanes > 0 => Some(base + self.layout.claims_offset),
+            Symbol::Claims | Symbol::Helper(_) | Symbol::Runtime(_) | Symbol::Code(_) => None,
         }
     }
 
@@ -222,6 +224,8 @@ impl Segment {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let layout = &self.layout;
         let label = label_bytes(&identity.label);
+        self.put(header::CLAIMS_OFFSET, layout.claims_offset);
+        self.put(header::CLAIM_LANES, layout.claim_lanes.into());
         self.put(header::SESSION, identity.session);
         self.put(header::RANDOM, layout::seed(identity.session, header::RANDOM as u64));
         self.put(header::LAYOUT_HASH, layout.hash);

@@ -89,6 +89,28 @@ fn areas_follow_one_another_and_hold_their_parts() {
 }
 
 #[test]
+fn claimable_lanes_cost_what_is_said_and_only_where_asked_for() {
+    let maps = [
+        spec(MapKind::PerCpuArray, 4, 8, 100),
+        spec(MapKind::PerCpuHash, 4, 8, 100),
+        spec(MapKind::Hash, 4, 8, 100),
+    ];
+    let plain = SegmentLayout::plan(&maps, 2, 3).expect("within bounds");
+    let claimable = SegmentLayout::plan_claimable(&maps, 2, 3).expect("within bounds");
+    assert_eq!((plain.claim_lanes, claimable.claim_lanes), (0, 18));
+    assert!(claimable.claims_offset >= claimable.journal_offset + 3 * 64);
+    assert!(claimable.claims_offset + 18 * 64 <= claimable.maps[0].offset);
+    assert_ne!(plain.hash, claimable.hash);
+    for (plain, claimable) in plain.maps.iter().zip(&claimable.maps) {
+        let lanes = if plain.spec.kind.is_per_cpu() { [3, 19] } else { [1, 1] };
+        assert_eq!([plain.lanes, claimable.lanes], lanes);
+        assert_eq!(plain.lane_stride, claimable.lane_stride);
+        let more = u64::from(claimable.lanes - plain.lanes) * plain.lane_stride;
+        assert_eq!(claimable.bytes, plain.bytes + more);
+    }
+}
+
+#[test]
 fn the_hash_tells_layouts_apart() {
     let hash = |maps: &[MapSpec], cpus| SegmentLayout::plan(maps, cpus, 4).expect("within bounds").hash;
     let base = spec(MapKind::Hash, 8, 8, 16);

@@ -3,7 +3,7 @@
 use std::arch::asm;
 
 use weir_ebpf::{MapKind, MapSpec, helper};
-use weir_rt::executable::{Executable, Frame, RelocKind, Relocation, Symbol};
+use weir_rt::executable::{Executable, Frame, LaneUse, RelocKind, Relocation, Symbol};
 use weir_rt::limits::{HELPER_STACK_BYTES, STACK_FRAME_BYTES};
 use weir_rt::local::LocalProgram;
 use weir_rt::memory::{AtomicOp, Space, Violation, Width};
@@ -35,6 +35,7 @@ fn executable(code: &[u8], relocations: &[Relocation]) -> Executable {
         clobbers_flags: true,
         context_reads: 0,
         reads_cookie: true,
+        lanes: LaneUse::None,
         stack_bytes: 8,
         origins: Vec::new(),
     }

@@ -30,7 +30,12 @@ struct Arguments {
     size_max: i64,
     /// Bytes from a constant string to the end of its value.
     string_bytes: Option<u32>,
+    /// The last plain number, if it is a constant: an update's flags.
+    flags: Option<u64>,
 }
+
+/// BPF_NOEXIST, of an update's flags.
+const NOEXIST: u64 = 1;
 
 impl<'a> Walk<'a> {
     pub(crate) fn call(&mut self, path: &mut Path, helper: &HelperProto) -> Result<(), Refusal> {
@@ -118,7 +123,10 @@ impl<'a> Walk<'a> {
             _ => self.value(path, register)?,
         };
         match arg {
-            Arg::Scalar => self.number(path, register).map(drop),
+            Arg::Scalar => {
+                found.flags = self.number(path, register)?.as_constant();
+                Ok(())
+            }
             Arg::Any => Ok(()),
             Arg::Address => self.address(value),
             Arg::ConstString => self.const_string(value, found),
@@ -223,10 +231,8 @@ impl<'a> Walk<'a> {
         if value == Value::Context {
             self.context_reads = u32::MAX >> (32 - weir_ebpf::pt_regs::SLOTS);
         }
-        match self.per_cpu_map(value) {
-            None => Ok(()),
-            Some(_) => unsupported("memory of per-CPU lanes cannot be passed to a helper"),
-        }
+        self.needs_lane |= self.per_cpu_map(value).is_some();
+        Ok(())
     }
 
     /// A constant place in a value of an array, from which a helper reads up to a NUL or the value's end.
@@ -276,8 +282,11 @@ impl<'a> Walk<'a> {
     fn result(&mut self, path: &mut Path, helper: &HelperProto, found: &Arguments) -> Value {
         match (helper.ret, found.map) {
             (Ret::MapValueOrNull, Some(map)) => match found.key {
-                Some(_) => Value::Element { map, offset: Scalar::constant(0) },
-                None => Value::ElementOrNull { map, id: self.new_id() },
+                // Another CPU's may not be there, whatever the key.
+                Some(_) if helper.id != helper::MAP_LOOKUP_PERCPU_ELEM => {
+                    Value::Element { map, offset: Scalar::constant(0) }
+                }
+                _ => Value::ElementOrNull { map, id: self.new_id() },
             },
             (Ret::RingRecordOrNull, _) => {
                 let id = self.new_id();
@@ -297,6 +306,10 @@ impl<'a> Walk<'a> {
     }
 
     fn note(&mut self, at: usize, helper: &HelperProto, found: &Arguments) {
+        let is_per_cpu = found.map.is_some_and(|map| self.maps[map as usize].kind.is_per_cpu());
+        // A new element's value counts the same in whatever lane it stands; that of an old one does not.
+        let sets_value = helper.id == helper::MAP_UPDATE_ELEM && found.flags != Some(NOEXIST);
+        self.needs_lane |= is_per_cpu && (sets_value || helper.id == helper::MAP_LOOKUP_PERCPU_ELEM);
         let seen = &mut self.seen[at];
         if let Some(map) = found.map {
             seen.map_index.visit(map);
@@ -329,6 +342,9 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
             map.name,
             map.kind.name()
         ));
+    }
+    if helper.id == helper::MAP_LOOKUP_PERCPU_ELEM && !map.kind.is_per_cpu() {
+        return refuse(format!("{} has no value of each CPU: it is of kind {}", map.name, map.kind.name()));
     }
     if helper.id == helper::MAP_DELETE_ELEM && map.kind.is_array() {
         return refuse(format!("{} is an array; its elements cannot be deleted", map.name));

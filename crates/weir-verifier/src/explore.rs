@@ -69,6 +69,7 @@ pub(crate) struct Findings {
     pub(crate) seen: Vec<Seen>,
     pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
+    pub(crate) needs_lane: bool,
 }
 
 /// What is explored.
@@ -113,7 +114,8 @@ pub(crate) fn explore(input: Input<'_>, precision: Precision) -> At<Findings> {
         stack_bytes: (*deepest as u32).next_multiple_of(8),
     };
     let functions = input.functions.starts().iter().zip(&walk.stack_deepest).map(function).collect();
-    Ok(Findings { seen: walk.seen, functions, context_reads: walk.context_reads })
+    let Walk { seen, context_reads, needs_lane, .. } = walk;
+    Ok(Findings { seen, functions, context_reads, needs_lane })
 }
 
 /// Joining begins when this many states of an instruction are remembered; they are joined to nothing known
@@ -195,6 +197,8 @@ pub(crate) struct Walk<'a> {
     /// By function.
     stack_deepest: Vec<i64>,
     pub(crate) context_reads: u32,
+    /// Some access to a per-CPU value is more than an addition to it.
+    pub(crate) needs_lane: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -238,6 +242,7 @@ impl<'a> Walk<'a> {
             seen: vec![Seen::default(); ops.len()],
             stack_deepest: vec![0; functions.count()],
             context_reads: at_entry,
+            needs_lane: false,
         }
     }
 
@@ -398,12 +403,10 @@ impl<'a> Walk<'a> {
         *deepest = (*deepest).max(-off);
     }
 
-    /// Notes which per-CPU map, if any, the access at `at` reaches; engines need one answer for all paths.
-    pub(crate) fn touch_per_cpu(&mut self, at: usize, map: Option<u32>) -> Result<(), Refusal> {
-        if self.seen[at].per_cpu_map.visit(map) {
-            return Ok(());
-        }
-        unsupported("this access is into a per-CPU map on one path and elsewhere on another")
+    /// Notes which per-CPU map, if any, the access at `at` reaches. Where that differs by path, an engine cannot add
+    /// the lane to the access: the pointer must be in it already.
+    pub(crate) fn touch_per_cpu(&mut self, at: usize, map: Option<u32>) {
+        self.needs_lane |= !self.seen[at].per_cpu_map.visit(map);
     }
 
     /// The same for the field of a packet's context that the access is to, if any.

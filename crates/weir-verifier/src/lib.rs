@@ -10,7 +10,8 @@
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller (but to a helper that prints, and what
 //!   a helper reads of the process may be anything, this program's own stack among it);
 //! - calls what changes the process only where [`Limits::allow_changes`] says so;
-//! - changes per-CPU memory by non-fetching atomics alone (an engine does these on a CPU's own lane).
+//! - is known to change per-CPU values by non-fetching atomics alone (an engine does these on the CPU's own lane, in a
+//!   restartable section), or says that it needs a lane to itself ([`VerifiedProgram::needs_lane`]).
 //!
 //! Method: `decode` and `functions` check what needs no path; `explore` follows every path over abstract values, as the
 //! kernel's verifier does; a local call goes into its function with a frame of its own. Where that takes too long, a
@@ -88,6 +89,7 @@ fn verify_with(
         facts: findings.seen.iter().map(facts).collect(),
         functions: findings.functions,
         context_reads: findings.context_reads,
+        needs_lane: findings.needs_lane,
     })
 }
 

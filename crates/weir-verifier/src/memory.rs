@@ -6,7 +6,7 @@ use weir_ebpf::map::flag;
 use crate::explore::{Path, Walk};
 use crate::limits::STACK_BYTES;
 use crate::places::{FramePlaces, stack_places};
-use crate::rejection::{Refusal, refuse, unsupported};
+use crate::rejection::{Refusal, refuse};
 use crate::scalar::Scalar;
 use crate::state::{StackAt, Value};
 use crate::step::signed;
@@ -58,13 +58,9 @@ impl Walk<'_> {
     ) -> Result<Place, Refusal> {
         let pointer = self.value(path, base)?;
         let per_cpu = self.per_cpu_map(pointer);
-        if per_cpu.is_some() && access != (Access::Atomic { fetch: false }) {
-            return unsupported(
-                "per-CPU lanes are changed by non-fetching atomic add, or, and, xor alone: a plain load or store \
-                 could meet another thread's",
-            );
-        }
-        self.touch_per_cpu(path.at, per_cpu)?;
+        self.touch_per_cpu(path.at, per_cpu);
+        // All else could meet another thread's, unless the run has the lane alone.
+        self.needs_lane |= per_cpu.is_some() && access != (Access::Atomic { fetch: false });
         let (off, size) = (i64::from(off), i64::from(bytes));
         let is_field = pointer == Value::Context && self.kind.is_packet();
         let found = u32::try_from(off).ok().filter(|_| is_field).and_then(|off| field(self.kind, off));
@@ -273,10 +269,8 @@ impl Walk<'_> {
     }
 
     /// A helper reaches `bytes` bytes of a map's value, a ring's record, a packet or memory.
-    fn helper_object(&self, pointer: Value, bytes: i64) -> Result<(), Refusal> {
-        if self.per_cpu_map(pointer).is_some() {
-            return unsupported("memory of per-CPU lanes cannot be passed to a helper");
-        }
+    fn helper_object(&mut self, pointer: Value, bytes: i64) -> Result<(), Refusal> {
+        self.needs_lane |= self.per_cpu_map(pointer).is_some();
         match pointer {
             Value::Element { .. } | Value::Record { .. } | Value::Packet(_) | Value::Memory { .. } => {
                 self.object_range(pointer, 0, bytes)

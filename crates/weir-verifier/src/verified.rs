@@ -15,6 +15,7 @@ pub struct VerifiedProgram {
     pub(crate) facts: Vec<InsnFacts>,
     pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
+    pub(crate) needs_lane: bool,
 }
 
 /// A function of the program: itself, or what local calls enter.
@@ -38,8 +39,9 @@ pub struct InsnFacts {
     pub constant_key: Option<u32>,
     /// A call that takes a map: the map's index in the object.
     pub map_index: Option<u32>,
-    /// A load, store or atomic through a pointer into a per-CPU map's value: that map's index. The pointer's
-    /// value is the element's address in lane 0; the engine adds the lane (see weir-rt).
+    /// A load, store or atomic through a pointer into a per-CPU map's value: that map's index. Unless the run has
+    /// claimed a lane, the pointer's value is the element's address in lane 0, and the engine adds the lane (see
+    /// weir-rt).
     pub per_cpu_map: Option<u32>,
     /// A load or store of this field of a packet's context: the engine does it where the field says.
     pub context_field: Option<&'static Field>,
@@ -79,6 +81,13 @@ impl VerifiedProgram {
     /// Deepest byte below r10 that the program's own frame has touched, 0..=512, a multiple of 8.
     pub fn stack_bytes(&self) -> u32 {
         self.functions[0].stack_bytes
+    }
+
+    /// The program does more with per-CPU values than to add to them by atomic operations without result: it reads or
+    /// stores them, passes them to helpers, sets them to what it will, or asks for another CPU's. Then each run needs
+    /// a lane that it has alone, and so does every other program on the same maps.
+    pub fn needs_lane(&self) -> bool {
+        self.needs_lane
     }
 
     /// Bit n set: the 8-byte slot n of the context (byte offset 8 n of `weir_rt::executable::Frame`) may be read.

@@ -19,6 +19,8 @@ const UNKNOWN: &str = "r6 = *(u64 *)(r1 + 0x70)";
 const LOOKUP: &str = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@hash] ll; call map_lookup_elem";
 const FOUND: &str = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@hash] ll; call map_lookup_elem
     if r0 != 0 goto +1; exit";
+const LANE: &str = "r6 = *(u64 *)(r1 + 0x70); *(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@percpu] ll; call map_lookup_elem
+    if r0 != 0 goto +1; exit";
 const RESERVE: &str = "r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve";
 
 /// Programs (what comes before, the rest) that are safe, and that the kernel takes too.
@@ -87,6 +89,15 @@ const SAFE: &[(&str, &str)] = &[
         lock *(u64 *)(r0 + 0) += r1; r0 = 0; exit"),
     ("r7 = 1", "*(u32 *)(r10 - 4) = 1; r2 = r10; r2 += -4; r1 = map[@lanes] ll; call 1; if r0 == 0 goto +4
         lock *(u64 *)(r0 + 504) |= r7; lock *(u32 *)(r0 + 508) &= w7; lock *(u64 *)(r0 + 8) ^= r7; r0 = 0; r0 = 0; exit"),
+    (LANE, "r1 = *(u64 *)(r0 + 0); r1 += 1; *(u64 *)(r0 + 0) = r1; r0 = 0; exit"),
+    (LANE, "r1 = 1; r1 = atomic_fetch_add((u64 *)(r0 + 0), r1); r0 = r1; exit"),
+    (LANE, "r6 = r0; r0 = 0; r1 = 1; r0 = cmpxchg_64(r6 + 0, r0, r1); exit"),
+    (LANE, "r1 = r0; r2 = 8; r3 = 0; call probe_read_user; exit"),
+    (LANE, "r2 = r0; r3 = r0; r4 = 0; r1 = map[@percpu] ll; call map_update_elem; exit"),
+    (LANE, "r2 = r0; r1 = map[@percpu] ll; r3 = 1; call map_lookup_percpu_elem; if r0 == 0 goto +1; r0 = *(u64 *)(r0 + 0)
+        exit"),
+    // The same instruction reaches a per-CPU value and others.
+    (LANE, "r7 = r0; if r6 == 0 goto +2; r7 = r10; r7 += -8; r0 = *(u64 *)(r7 + 0); exit"),
     // Rings.
     (RESERVE, "if r0 == 0 goto +4; *(u64 *)(r0 + 24) = 5; r1 = r0; r2 = 0; call ringbuf_submit; r0 = 0; exit"),
     (RESERVE, "if r0 == 0 goto +3; r1 = r0; r2 = 0; call ringbuf_discard; r0 = 0; exit"),
@@ -283,6 +294,39 @@ fn per_cpu_accesses_name_their_map() {
     assert_eq!(fact(text, 3).per_cpu_map, Some(3));
     assert_eq!(fact(text, 6).per_cpu_map, None);
     assert_eq!(fact(text, 7).per_cpu_map, None);
+}
+
+#[test]
+fn a_lane_is_needed_for_more_than_additions() {
+    let needs = |needed: bool, text: &str| {
+        assert_eq!(accepted(&format!("{LANE}\n{text}")).needs_lane(), needed, "{text}");
+    };
+    needs(false, "r0 = 0; exit");
+    needs(false, "r1 = 1; lock *(u64 *)(r0 + 0) += r1; r0 = 0; exit");
+    needs(false, "r1 = 1; lock *(u32 *)(r0 + 4) |= w1; r0 = 0; exit");
+    needs(false, "r2 = r10; r2 += -8; r1 = map[@percpu] ll; call map_delete_elem; exit");
+    needs(false, "r2 = r10; r2 += -8; r3 = r2; r4 = 1; r1 = map[@percpu] ll; call map_update_elem; exit");
+    needs(false, "r1 = map[@one][0] ll; r0 = *(u64 *)(r1 + 0); exit");
+    needs(true, "r2 = r10; r2 += -8; r3 = r2; r4 = 0; r1 = map[@percpu] ll; call map_update_elem; exit");
+    needs(true, "r2 = r10; r2 += -8; r3 = r2; r4 = r6; r1 = map[@percpu] ll; call map_update_elem; exit");
+    needs(true, "r0 = *(u8 *)(r0 + 7); exit");
+    needs(true, "*(u16 *)(r0 + 2) = 5; r0 = 0; exit");
+    needs(true, "r1 = 1; r1 = atomic_fetch_add((u64 *)(r0 + 0), r1); r0 = 0; exit");
+    needs(true, "r1 = 1; r1 = xchg_64(r0 + 0, r1); r0 = 0; exit");
+    needs(true, "r0 = load_acquire((u64 *)(r0 + 0)); exit");
+    needs(true, "r1 = 0; store_release((u64 *)(r0 + 0), r1); r0 = 0; exit");
+    needs(true, "r1 = r0; r2 = 8; r3 = 0; call probe_read_user; exit");
+    needs(true, "r2 = r0; r1 = map[@hash] ll; call map_lookup_elem; r0 = 0; exit");
+    needs(
+        true,
+        "r2 = r10; r2 += -8; r1 = map[@percpu] ll; r3 = 0; call map_lookup_percpu_elem; r0 = 0; exit",
+    );
+    needs(
+        true,
+        "r7 = r0; r1 = 1; if r6 == 0 goto +2; r7 = map[@array][0] ll; lock *(u64 *)(r7 + 0) += r1; r0 = 0; exit",
+    );
+    // What no path reaches needs nothing.
+    needs(false, "r1 = 0; if r1 == 0 goto +1; *(u64 *)(r0 + 0) = 5; r0 = 0; exit");
 }
 
 #[test]

@@ -26,6 +26,7 @@ fn compiled_scripts_are_accepted_and_stay_inside() {
             let text = || format!("{script}\n{}", asm::print(&object));
             let verified = verify(program, &object.maps, &Limits::default())
                 .unwrap_or_else(|rejection| panic!("{rejection}\n{}", text()));
+            assert!(!verified.needs_lane(), "counts are additions: no run claims a lane\n{}", text());
             for _ in 0..RUNS {
                 worlds.run(&verified, &random.frame(), &text);
             }

@@ -44,7 +44,25 @@ pub(crate) fn rseq_abi(bmi2: bool) -> SiteAbi {
     SiteAbi { lanes, ..shared_abi(bmi2) }
 }
 
-/// The sites that code differs for.
+/// A site in this process whose runs claim lanes.
+pub(crate) fn claimed_abi(bmi2: bool) -> SiteAbi {
+    SiteAbi { lanes: rseq_abi(bmi2).lanes.claimed(), ..shared_abi(bmi2) }
+}
+
+/// The sites that can run the program: if it needs a lane, those where runs claim one.
+pub(crate) fn abis_for(program: &VerifiedProgram) -> Vec<SiteAbi> {
+    let by_selector = SiteAbi { lanes: LanePolicy::Claimed { rseq: None }, ..shared_abi(false) };
+    let mut abis = vec![claimed_abi(false), by_selector];
+    if has_bmi2() {
+        abis.push(claimed_abi(true));
+    }
+    if !program.needs_lane() {
+        abis.extend(self::abis());
+    }
+    abis
+}
+
+/// The sites that code differs for, but for claimed lanes.
 pub(crate) fn abis() -> Vec<SiteAbi> {
     let mut abis = vec![shared_abi(false), rseq_abi(false)];
     if has_bmi2() {
@@ -71,6 +89,15 @@ pub(crate) fn cpus() -> u32 {
 
 pub(crate) fn segment(maps: &[MapSpec], cpus: u32) -> Segment {
     let layout = SegmentLayout::plan(maps, cpus, 0).expect("maps fit");
+    Segment::create_local(layout, &Identity::default()).expect("memfd")
+}
+
+/// A segment with the lanes that such a site is for.
+pub(crate) fn segment_for(maps: &[MapSpec], abi: &SiteAbi) -> Segment {
+    if !matches!(abi.lanes, LanePolicy::Claimed { .. }) {
+        return segment(maps, abi.cpus);
+    }
+    let layout = SegmentLayout::plan_claimable(maps, abi.cpus, 0).expect("maps fit");
     Segment::create_local(layout, &Identity::default()).expect("memfd")
 }
 
@@ -104,15 +131,17 @@ pub(crate) fn stay_on_this_cpu() {
 }
 
 pub(crate) fn run_jit(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags, frame: Frame) -> Outcome {
-    let segment = segment(program.maps(), abi.cpus);
+    let segment = segment_for(program.maps(), abi);
     let executable = compiled(program, abi, flags);
     let local = LocalProgram::load(&executable, &segment).expect("code fits");
     let r0 = local.run(&mut frame.clone());
+    assert_eq!(segment.claimed_lanes(), 0, "{}: a lane was not given back", program.name());
     Outcome { r0, maps: contents(&segment) }
 }
 
 pub(crate) fn run_interpreter(program: &VerifiedProgram, frame: Frame) -> Outcome {
-    let segment = segment(program.maps(), cpus());
+    let abi = if program.needs_lane() { claimed_abi(false) } else { shared_abi(false) };
+    let segment = segment_for(program.maps(), &abi);
     let environment = weir_interp::Environment { segment: &segment };
     let r0 = weir_interp::run(program, &environment, &mut frame.clone())
         .unwrap_or_else(|fault| panic!("{}: {fault}", program.name()));

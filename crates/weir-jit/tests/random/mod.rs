@@ -226,24 +226,47 @@ pub(crate) fn random_map_use(random: &mut Random) -> Vec<Insn> {
         ]);
     } else {
         insns.push(insn(class::JMP | jmp::CALL, 0, 0, 0, helper::MAP_LOOKUP_ELEM));
-        let operation = random.pick(&[atomic::ADD, atomic::OR, atomic::XOR]);
-        insns.extend([
-            insn(class::JMP | jmp::JEQ | source::K, 0, 0, 1, 0),
-            insn(class::STX | mode::ATOMIC | random.pick(&[size::W, size::DW]), 0, saved, 0, operation),
-        ]);
+        let body = random_value_use(random, saved);
+        insns.push(insn(class::JMP | jmp::JEQ | source::K, 0, 0, body.len() as i16, 0));
+        insns.extend(body);
     }
     // What the call left without a value, and r0, which may be a pointer.
     insns.extend((0..6).map(|reg| copy(reg, 6 + reg % 4)));
     insns
 }
 
-/// An array, a per-CPU array, a hash.
+/// A change of the value that r0 points to, its first 8 bytes.
+fn random_value_use(random: &mut Random, saved: u8) -> Vec<Insn> {
+    let (size, bytes) = random.pick(SIZES);
+    let offset = bytes * random.below(8 / bytes as u64) as i16;
+    match random.below(8) {
+        0 => vec![insn(class::LDX | mode::MEM | size, saved, 0, offset, 0)],
+        1 => vec![insn(class::STX | mode::MEM | size, 0, saved, offset, 0)],
+        2 => vec![
+            insn(class::LDX | mode::MEM | size, 1, 0, offset, 0),
+            insn(class::ALU64 | alu::ADD | source::K, 1, 0, 0, 1),
+            insn(class::STX | mode::MEM | size, 0, 1, offset, 0),
+        ],
+        3 => {
+            let operation =
+                random.pick(&[atomic::ADD | atomic::FETCH, atomic::XCHG, atomic::OR | atomic::FETCH]);
+            vec![insn(class::STX | mode::ATOMIC | random.pick(&[size::W, size::DW]), 0, saved, 0, operation)]
+        }
+        _ => {
+            let operation = random.pick(&[atomic::ADD, atomic::OR, atomic::XOR]);
+            vec![insn(class::STX | mode::ATOMIC | random.pick(&[size::W, size::DW]), 0, saved, 0, operation)]
+        }
+    }
+}
+
+/// An array, a per-CPU array, a hash, a per-CPU hash.
 pub(crate) fn maps() -> Vec<MapSpec> {
     let map = |name: &str, kind, key_bytes, value_bytes| MapSpec::new(name, kind, key_bytes, value_bytes, 3);
     vec![
         map("array", MapKind::Array, 4, 24),
         map("lanes", MapKind::PerCpuArray, 4, 8),
         map("hash", MapKind::Hash, 8, 8),
+        map("percpu", MapKind::PerCpuHash, 8, 8),
     ]
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use weir_ebpf::{MapKind, MapSpec};
 use weir_probe::{Attachment, Error, SiteRequest, Target, plan_sites, prepare};
 use weir_rt::segment::{Identity, SegmentLayout};
-use weir_rt::{Executable, RelocKind, Relocation, Symbol};
+use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
 use weir_symbols::Binary;
 
 /// Attaches the counter to functions of the binary at `path`.
@@ -62,6 +62,7 @@ fn counting() -> Executable {
         clobbers_flags: true,
         context_reads: 0,
         reads_cookie: false,
+        lanes: LaneUse::Sections,
         stack_bytes: 8,
         origins: Vec::new(),
     }

@@ -20,6 +20,16 @@ unsafe extern "C" {
     fn weir_map_push_elem(map: *const Descriptor, value: *const u8, flags: u64) -> i64;
     fn weir_map_pop_elem(map: *const Descriptor, value: *mut u8) -> i64;
     fn weir_map_peek_elem(map: *const Descriptor, value: *mut u8) -> i64;
+    fn weir_map_lookup_percpu_elem(map: *const Descriptor, key: *const u8, cpu: u64) -> u64;
+    fn weir_lane_claim(claims: u64, cpus: u32, lanes: u32, owner: u64) -> i64;
+    fn weir_map_lookup_lane(map: *const Descriptor, key: *const u8, lane: u64) -> u64;
+    fn weir_map_update_lane(
+        map: *const Descriptor,
+        key: *const u8,
+        value: *const u8,
+        flags: u64,
+        lane: u64,
+    ) -> i64;
     fn weir_ktime_get_ns() -> u64;
     fn weir_get_smp_processor_id() -> u64;
     fn weir_get_current_pid_tgid() -> u64;
@@ -61,6 +71,7 @@ unsafe extern "C" {
         out: *mut u64,
         capacity: u64,
         entry_words: u64,
+        each_lane: u64,
     ) -> i64;
     fn weir_hash_take(map: *const Descriptor, key: *const u8, out: *mut u64) -> i64;
     fn weir_hash_bucket(map: *const Descriptor, key: *const u8) -> u64;
@@ -82,6 +93,9 @@ struct LinkedIsland {
 }
 
 const _: () = assert!(size_of::<LinkedIsland>() == Island::BYTES as usize);
+
+/// `EVERY_LANE` of `c/weir.h`.
+const EVERY_LANE: u64 = 0xffff_ffff;
 
 /// A header that the linked copy counts in: what BEGIN, END and interval programs read slowly is not a target's.
 static PRIVATE_HEADER: [AtomicU64; HEADER_BYTES / 8] = [const { AtomicU64::new(0) }; HEADER_BYTES / 8];
@@ -160,6 +174,7 @@ pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
         helper::MAP_LOOKUP_ELEM => weir_map_lookup_elem as _,
         helper::MAP_UPDATE_ELEM => weir_map_update_elem as _,
         helper::MAP_DELETE_ELEM => weir_map_delete_elem as _,
+        helper::MAP_LOOKUP_PERCPU_ELEM => weir_map_lookup_percpu_elem as _,
         helper::KTIME_GET_NS => weir_ktime_get_ns as _,
         helper::GET_SMP_PROCESSOR_ID => weir_get_smp_processor_id as _,
         helper::GET_CURRENT_PID_TGID => weir_get_current_pid_tgid as _,
@@ -213,6 +228,49 @@ pub(crate) fn map_update(map: &Descriptor, key: &[u8], value: &[u8], flags: u64)
     unsafe { weir_map_update_elem(map, key.as_ptr(), value.as_ptr(), flags) }
 }
 
+/// Address of the value of `key` in `lane`.
+pub(crate) fn map_lookup_lane(map: &Descriptor, key: &[u8], lane: u32) -> Option<u64> {
+    check_key(map, key);
+    // SAFETY: as for `map_lookup`.
+    let address = unsafe { weir_map_lookup_lane(map, key.as_ptr(), lane.into()) };
+    (address != 0).then_some(address)
+}
+
+/// Address of the value of `key` in the lane of `cpu`.
+pub(crate) fn map_lookup_percpu(map: &Descriptor, key: &[u8], cpu: u64) -> Option<u64> {
+    check_key(map, key);
+    // SAFETY: as for `map_lookup`.
+    let address = unsafe { weir_map_lookup_percpu_elem(map, key.as_ptr(), cpu) };
+    (address != 0).then_some(address)
+}
+
+/// An update of one lane of the value.
+pub(crate) fn map_update_lane(map: &Descriptor, key: &[u8], value: &[u8], flags: u64, lane: u32) -> i64 {
+    check_key(map, key);
+    assert_eq!(value.len(), map.value_bytes as usize, "bytes of a value");
+    assert!(map.lanes == 1 || lane < map.lanes, "lane {lane} of {}", map.lanes);
+    // SAFETY: as for `map_update`; the lane is one of the map's.
+    unsafe { weir_map_update_lane(map, key.as_ptr(), value.as_ptr(), flags, lane.into()) }
+}
+
+/// An update of every lane: `values` holds one value for each, each rounded up to words.
+pub(crate) fn map_update_lanes(map: &Descriptor, key: &[u8], values: &[u8], flags: u64) -> i64 {
+    check_key(map, key);
+    let expected = map.value_bytes.next_multiple_of(8) as usize * map.lanes as usize;
+    assert_eq!(values.len(), expected, "bytes of the values of all lanes");
+    // SAFETY: as for `map_update`; the values have the size of all lanes.
+    unsafe { weir_map_update_lane(map, key.as_ptr(), values.as_ptr(), flags, EVERY_LANE) }
+}
+
+/// A lane for a run of this process; -1 is `None`, and counted.
+///
+/// # Safety
+/// `claims` must be the address of `lanes` claims that stay mapped.
+pub(crate) unsafe fn lane_claim(claims: u64, cpus: u32, lanes: u32, owner: u64) -> Option<u32> {
+    // SAFETY: the caller's promise.
+    u32::try_from(unsafe { weir_lane_claim(claims, cpus, lanes, owner) }).ok()
+}
+
 pub(crate) fn map_delete(map: &Descriptor, key: &[u8]) -> i64 {
     check_key(map, key);
     // SAFETY: as for `map_lookup`.
@@ -259,17 +317,30 @@ pub(crate) fn hash_bucket(map: &Descriptor, key: &[u8]) -> u32 {
     unsafe { weir_hash_bucket(map, key.as_ptr()) as u32 }
 }
 
-/// The entries of one bucket, `entry_words` words each: node index, key, value summed over lanes. `None` where the
+/// The entries of one bucket, `entry_words` words each: node index, key, value summed over lanes or that of each lane. `None` where the
 /// bucket never held still, or is no chain (counted as contended or corrupt).
-pub(crate) fn hash_dump(map: &Descriptor, bucket: u32, entry_words: usize) -> Option<Vec<u64>> {
-    let expected = 1 + (map.key_stride as usize + map.value_bytes.next_multiple_of(8) as usize) / 8;
+pub(crate) fn hash_dump(
+    map: &Descriptor,
+    bucket: u32,
+    entry_words: usize,
+    each_lane: bool,
+) -> Option<Vec<u64>> {
+    let values = if each_lane { map.lanes as usize } else { 1 };
+    let expected = 1 + (map.key_stride as usize + map.value_bytes.next_multiple_of(8) as usize * values) / 8;
     assert_eq!(entry_words, expected, "words of an entry");
     let mut capacity = 4;
     loop {
         let mut out = vec![0; capacity * entry_words];
         // SAFETY: `out` holds `capacity` entries of the size asserted above; the map's memory is mapped.
         let found = unsafe {
-            weir_hash_dump(map, bucket.into(), out.as_mut_ptr(), capacity as u64, entry_words as u64)
+            weir_hash_dump(
+                map,
+                bucket.into(),
+                out.as_mut_ptr(),
+                capacity as u64,
+                entry_words as u64,
+                each_lane.into(),
+            )
         };
         let found = usize::try_from(found).ok()?;
         if found <= capacity {

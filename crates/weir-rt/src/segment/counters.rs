@@ -25,6 +25,8 @@ pub struct Counters {
     pub other_denied: u64,
     /// Texts of `trace_printk` that nobody took.
     pub prints_dropped: u64,
+    /// Runs that were skipped because every lane was claimed.
+    pub lanes_exhausted: u64,
     /// In map order.
     pub maps: Vec<MapCounters>,
 }
@@ -58,6 +60,7 @@ impl Counters {
             other_calls: word(counter::OTHER_CALLS),
             other_denied: word(counter::OTHER_DENIED),
             prints_dropped: word(counter::PRINTS_DROPPED),
+            lanes_exhausted: word(counter::LANES_EXHAUSTED),
             maps: (0..segment.layout().maps.len()).map(|index| MapCounters::read(segment, index)).collect(),
         }
     }
@@ -81,5 +84,5 @@ impl MapCounters {
     }
 }
 
-const _: () = assert!(counter::COUNT == 9, "a new counter needs a field here");
+const _: () = assert!(counter::COUNT == 10, "a new counter needs a field here");
 const _: () = assert!(control::CORRUPT + 8 <= abi::CONTROL_BYTES);

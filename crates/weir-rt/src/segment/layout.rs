@@ -18,6 +18,10 @@ pub struct SegmentLayout {
     pub maps: Vec<MapLayout>,
     /// CPUs that have a lane; per-CPU maps have one more, the shared one.
     pub cpus: u32,
+    /// Lanes that runs claim, one a CPU and [`limits::CLAIM_SPARE_LANES`]; 0 if lanes are changed by rseq code.
+    pub claim_lanes: u32,
+    /// Where the claims are, [`abi::CLAIM_STRIDE`] bytes each.
+    pub claims_offset: u64,
     pub journal_offset: u64,
     pub journal_capacity: u32,
     /// A multiple of the page size.
@@ -39,8 +43,11 @@ pub struct MapLayout {
     pub elem_stride: u32,
     /// Bytes from a value in one lane to the same value in the next; a multiple of 64 for per-CPU kinds.
     pub lane_stride: u64,
-    /// CPUs + 1 for per-CPU kinds, else 1.
+    /// Claimable lanes (or CPUs) + 1 for per-CPU kinds, else 1.
     pub lanes: u32,
+    /// Per-CPU kinds: as in [`SegmentLayout`]; else 0.
+    pub cpus: u32,
+    pub claim_lanes: u32,
     /// Hash kinds: where the bucket heads are, and how many (a power of two). Queues and stacks: the slots, one for
     /// each entry.
     pub buckets_offset: u64,
@@ -72,6 +79,23 @@ const PAGE: u64 = 4096;
 impl SegmentLayout {
     /// Places `maps` for `cpus` CPUs and a journal of `journal_capacity` entries.
     pub fn plan(maps: &[MapSpec], cpus: u32, journal_capacity: u32) -> Result<Self, LayoutError> {
+        SegmentLayout::plan_lanes(maps, cpus, journal_capacity, 0)
+    }
+
+    /// The same with lanes that runs claim, for programs that read and write per-CPU values
+    /// ([`LanePolicy::Claimed`](crate::LanePolicy::Claimed)): a lane for each CPU and
+    /// [`limits::CLAIM_SPARE_LANES`] more, so every per-CPU value takes so many places, and not CPUs + 1.
+    pub fn plan_claimable(maps: &[MapSpec], cpus: u32, journal_capacity: u32) -> Result<Self, LayoutError> {
+        let claim_lanes = cpus.saturating_add(limits::CLAIM_SPARE_LANES);
+        SegmentLayout::plan_lanes(maps, cpus, journal_capacity, claim_lanes)
+    }
+
+    fn plan_lanes(
+        maps: &[MapSpec],
+        cpus: u32,
+        journal_capacity: u32,
+        claim_lanes: u32,
+    ) -> Result<Self, LayoutError> {
         if maps.len() > limits::MAPS_MAX {
             return Err(LayoutError::TooManyMaps { count: maps.len() });
         }
@@ -84,25 +108,35 @@ impl SegmentLayout {
         let journal_offset = HEADER_BYTES as u64;
         let mut end =
             round_up(journal_offset + u64::from(journal_capacity) * JOURNAL_ENTRY_BYTES as u64, PAGE);
+        let claims_offset = end;
+        end = round_up(end + u64::from(claim_lanes) * abi::CLAIM_STRIDE, PAGE);
         let mut placed = Vec::with_capacity(maps.len());
         for spec in maps {
             check(spec)?;
-            let map = place(spec, end, cpus);
+            let map = place(spec, end, cpus, claim_lanes);
             end = round_up(end + map.bytes, PAGE);
             if end > limits::SEGMENT_BYTES_MAX {
                 return Err(LayoutError::TooLarge { bytes: end });
             }
             placed.push(map);
         }
-        let mut layout =
-            SegmentLayout { maps: placed, cpus, journal_offset, journal_capacity, bytes: end, hash: 0 };
+        let mut layout = SegmentLayout {
+            maps: placed,
+            cpus,
+            claim_lanes,
+            claims_offset,
+            journal_offset,
+            journal_capacity,
+            bytes: end,
+            hash: 0,
+        };
         layout.hash = hash(&layout);
         Ok(layout)
     }
 }
 
 impl MapLayout {
-    /// The lane that code without a CPU of its own changes, with `lock`.
+    /// The lane that code without a CPU of its own changes, with `lock`. Where lanes are claimed: of nobody.
     pub fn shared_lane(&self) -> u32 {
         self.lanes - 1
     }
@@ -132,7 +166,9 @@ impl MapLayout {
             node_count: self.node_count,
             key_stride: self.key_stride,
             seed: seed(session, self.offset),
-            reserved: [0; 5],
+            cpus: self.cpus,
+            claim_lanes: self.claim_lanes,
+            reserved: [0; 4],
         }
     }
 }
@@ -194,9 +230,13 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
     within("max_entries", spec.max_entries, 1, limits::ENTRIES_MAX)
 }
 
-fn place(spec: &MapSpec, offset: u64, cpus: u32) -> MapLayout {
+fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout {
     let value_stride = spec.value_bytes.next_multiple_of(8);
-    let lanes = if spec.kind.is_per_cpu() { cpus + 1 } else { 1 };
+    let (lanes, cpus, claim_lanes) = match (spec.kind.is_per_cpu(), claim_lanes) {
+        (false, _) => (1, 0, 0),
+        (true, 0) => (cpus + 1, cpus, 0),
+        (true, claim_lanes) => (claim_lanes + 1, cpus, claim_lanes),
+    };
     let mut map = MapLayout {
         spec: spec.clone(),
         offset,
@@ -205,6 +245,8 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32) -> MapLayout {
         elem_stride: value_stride,
         lane_stride: 0,
         lanes,
+        cpus,
+        claim_lanes,
         buckets_offset: 0,
         buckets: 0,
         nodes_offset: 0,
@@ -287,6 +329,7 @@ fn hash(layout: &SegmentLayout) -> u64 {
     let mut hash = Fnv::default();
     hash.number(abi::ABI_VERSION.into());
     hash.number(layout.cpus.into());
+    hash.number(layout.claim_lanes.into());
     hash.number(layout.journal_capacity.into());
     hash.number(layout.bytes);
     for map in &layout.maps {

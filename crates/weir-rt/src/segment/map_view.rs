@@ -7,6 +7,11 @@
 //! `clear` and `zero` of per-CPU values lose no count of a running target: the sum just read is subtracted from the
 //! shared lane; no CPU's lane is ever stored to. Two narrow exceptions, both counted as `contended`: a hash key
 //! deleted while it is zeroed, and a bucket that never held still long enough to be read.
+//!
+//! Where lanes are claimed ([`SegmentLayout::plan_claimable`](super::SegmentLayout::plan_claimable)), programs read what
+//! they find in theirs, so values are stored there, in every lane, as the kernel does for bpf(2): a run that is changing
+//! the same value at that moment may store over it, or over part of it. [`MapView::lookup_lanes`] and
+//! [`MapView::update_lanes`] are the kernel's view of such maps: a value a lane, the CPUs' first.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -134,7 +139,8 @@ impl<'a> MapView<'a> {
         }
     }
 
-    /// As the kernel's BPF_MAP_UPDATE_ELEM. For per-CPU kinds the sum over lanes becomes `value`.
+    /// As the kernel's BPF_MAP_UPDATE_ELEM. For per-CPU kinds the sum over lanes becomes `value`; see also
+    /// [`MapView::update_lanes`].
     pub fn update(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), MapError> {
         let spec = &self.layout().spec;
         if key.len() != spec.key_bytes as usize || value.len() != spec.value_bytes as usize {
@@ -152,7 +158,49 @@ impl<'a> MapView<'a> {
                 flags,
             ));
         }
+        if self.layout().claim_lanes > 0 {
+            return self.update_lanes(key, &[value.to_vec()], flags);
+        }
         self.update_per_cpu(key, value, flags)
+    }
+
+    /// The values of `key` in each claimable lane; those of CPUs come first. `None` where lanes are not claimed.
+    pub fn lookup_lanes(&self, key: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let map = self.layout();
+        if map.claim_lanes == 0 || key.len() != map.spec.key_bytes as usize {
+            return None;
+        }
+        let words = if map.spec.kind.is_array() {
+            let index = u32::from_le_bytes(key.try_into().ok()?);
+            (index < map.spec.max_entries).then(|| self.array_lanes(index))?
+        } else {
+            let bucket = linked::hash_bucket(self.segment.descriptor(self.index), key);
+            let entries = self.try_bucket_words(bucket, map.lanes as usize)?;
+            let key_words = (map.key_stride / 8) as usize;
+            let entry =
+                entries.iter().find(|entry| bytes(&entry[1..1 + key_words], map.spec.key_bytes) == key);
+            entry?[1 + key_words..].to_vec()
+        };
+        let values = words.chunks_exact(map.value_words() as usize).take(map.claim_lanes as usize);
+        Some(values.map(|value| bytes(value, map.spec.value_bytes)).collect())
+    }
+
+    /// As the kernel's BPF_MAP_UPDATE_ELEM of a per-CPU map: `values` become those of the first lanes, the CPUs' first;
+    /// the lanes behind them become zero.
+    pub fn update_lanes(&self, key: &[u8], values: &[Vec<u8>], flags: u64) -> Result<(), MapError> {
+        let map = self.layout();
+        let fits = key.len() == map.spec.key_bytes as usize
+            && values.len() <= map.claim_lanes as usize
+            && values.iter().all(|value| value.len() == map.spec.value_bytes as usize);
+        if map.claim_lanes == 0 || !fits {
+            return Err(MapError::Invalid);
+        }
+        let stride = map.value_words() as usize * 8;
+        let mut all = vec![0; stride * map.lanes as usize];
+        for (lane, value) in all.chunks_exact_mut(stride).zip(values) {
+            lane[..value.len()].copy_from_slice(value);
+        }
+        MapError::from_status(linked::map_update_lanes(self.segment.descriptor(self.index), key, &all, flags))
     }
 
     pub fn delete(&self, key: &[u8]) -> Result<(), MapError> {
@@ -247,9 +295,16 @@ impl<'a> MapView<'a> {
         }
     }
 
-    /// Makes each word of an element's sum zero by what the shared lane holds.
+    /// Makes each word of an element's sum zero by what the shared lane holds; where lanes are claimed, in each.
     fn subtract_sums(&self, element: u64) {
         let map = self.layout();
+        if map.claim_lanes > 0 {
+            return self.each_word(element, |view, at| {
+                for lane in 0..u64::from(map.lanes) {
+                    view.segment.mapping().word(at + lane * map.lane_stride).store(0, Ordering::Relaxed);
+                }
+            });
+        }
         let shared = u64::from(map.shared_lane()) * map.lane_stride;
         self.each_word(element, |view, at| {
             let sum = view.sum(at);
@@ -270,6 +325,19 @@ impl<'a> MapView<'a> {
         self.each_word(index.into(), |view, at| value.extend_from_slice(&view.sum(at).to_le_bytes()));
         value.truncate(self.layout().spec.value_bytes as usize);
         value
+    }
+
+    /// The words of an element in each lane, one lane after the other.
+    fn array_lanes(&self, index: u32) -> Vec<u64> {
+        let map = self.layout();
+        let mut words = Vec::new();
+        for lane in 0..u64::from(map.lanes) {
+            self.each_word(index.into(), |view, at| {
+                let word = view.segment.mapping().word(at + lane * map.lane_stride);
+                words.push(word.load(Ordering::Relaxed));
+            });
+        }
+        words
     }
 
     /// The word at `at` in lane 0, summed over lanes.
@@ -335,14 +403,20 @@ impl<'a> MapView<'a> {
     fn try_bucket(&self, bucket: u32) -> Option<Vec<BucketEntry>> {
         let map = self.layout();
         let key_words = (map.key_stride / 8) as usize;
-        let entry_words = 1 + key_words + map.value_words() as usize;
-        let words = linked::hash_dump(self.segment.descriptor(self.index), bucket, entry_words)?;
-        let entries = words.chunks_exact(entry_words).map(|entry| BucketEntry {
+        let entries = self.try_bucket_words(bucket, 1)?.into_iter().map(|entry| BucketEntry {
             node: entry[0],
             key: bytes(&entry[1..1 + key_words], map.spec.key_bytes),
             value: bytes(&entry[1 + key_words..], map.spec.value_bytes),
         });
         Some(entries.collect())
+    }
+
+    /// Each entry's node, words of the key, and of `values` values: the sum over lanes, or all lanes.
+    fn try_bucket_words(&self, bucket: u32, values: usize) -> Option<Vec<Vec<u64>>> {
+        let map = self.layout();
+        let entry_words = 1 + (map.key_stride / 8) as usize + map.value_words() as usize * values;
+        let words = linked::hash_dump(self.segment.descriptor(self.index), bucket, entry_words, values > 1)?;
+        Some(words.chunks_exact(entry_words).map(<[u64]>::to_vec).collect())
     }
 }
 

@@ -6,6 +6,7 @@ mod denied;
 mod interrupted;
 mod killed;
 mod kinds;
+mod lanes;
 mod model;
 mod oracle;
 mod queue;
@@ -26,6 +27,13 @@ fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> Ma
 fn segment(maps: &[MapSpec]) -> Segment {
     crate::runtime::linked::prepare();
     let layout = SegmentLayout::plan(maps, CPUS, 8).expect("the layout is within bounds");
+    Segment::create_local(layout, &Identity { session: 0x5eed, ..Identity::default() }).expect("a memfd")
+}
+
+/// The same with lanes that runs claim.
+fn claimable(maps: &[MapSpec]) -> Segment {
+    crate::runtime::linked::prepare();
+    let layout = SegmentLayout::plan_claimable(maps, CPUS, 8).expect("the layout is within bounds");
     Segment::create_local(layout, &Identity { session: 0x5eed, ..Identity::default() }).expect("a memfd")
 }
 

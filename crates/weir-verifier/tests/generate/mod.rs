@@ -371,8 +371,14 @@ impl Writer<'_> {
             let value = self.random.below(5);
             self.line(&format!("*(u64 *)(r10 - 8) = {value}"));
         }
-        self.line(&format!("r2 = r10\nr2 += -8\nr1 = map[{map}] ll\ncall map_lookup_elem"));
         let kind = if matches!(map, "@percpu" | "@lanes") { Kind::Lane } else { Kind::Element };
+        let call = match kind {
+            Kind::Lane if self.random.one_in(8) => {
+                format!("r3 = {}\ncall map_lookup_percpu_elem", self.random.below(3))
+            }
+            _ => "call map_lookup_elem".to_owned(),
+        };
+        self.line(&format!("r2 = r10\nr2 += -8\nr1 = map[{map}] ll\n{call}"));
         self.called(kind);
         if self.random.one_in(12) {
             return;
@@ -401,7 +407,7 @@ impl Writer<'_> {
             let src = self.number();
             return self.line(&format!("lock *(u64 *)(r{lane} + {off}) += r{src}"));
         }
-        let Some(base) = self.one_of(&[Kind::Element, Kind::Record]) else { return };
+        let Some(base) = self.one_of(&[Kind::Element, Kind::Lane, Kind::Record]) else { return };
         match self.random.below(4) {
             0 => {
                 let dst = self.fresh();

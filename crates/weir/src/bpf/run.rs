@@ -43,7 +43,7 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
         let (name, kind) = (verified.name(), verified.kind().name());
         return Err(refused(&format!("{name}: running programs of kind {kind} is not in this version")));
     }
-    let segment = segment(&file)?;
+    let segment = segment(&file, verified.needs_lane())?;
     runtime::print_to(print);
     let mut once = engine(args.engine, &verified, &segment)?;
     let r0 = once()?;
@@ -80,8 +80,9 @@ fn choose(file: &ObjectFile, name: Option<&str>) -> Result<usize, Failure> {
 }
 
 /// The maps, with the contents that the file gives them.
-fn segment(file: &ObjectFile) -> Result<Segment, Failure> {
-    let layout = SegmentLayout::plan(&file.object.maps, session::possible_cpus(), 0);
+fn segment(file: &ObjectFile, needs_lane: bool) -> Result<Segment, Failure> {
+    let plan = if needs_lane { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
+    let layout = plan(&file.object.maps, session::possible_cpus(), 0);
     let layout = layout.map_err(|error| Failure::Refused(anyhow!(error)))?;
     let segment = Segment::create_local(layout, &Identity::default()).context("creating the maps' segment");
     let segment = segment.map_err(Failure::Machine)?;
@@ -112,10 +113,11 @@ fn engine<'a>(
             result.map_err(|fault| Failure::Refused(anyhow!("{}: {fault}", verified.name())))
         }));
     }
+    let shared = LanePolicy::Shared;
     let abi = SiteAbi {
         pid: std::process::id(),
         tid: TidSource::Syscall,
-        lanes: LanePolicy::Shared,
+        lanes: if verified.needs_lane() { shared.claimed() } else { shared },
         cpus: session::possible_cpus(),
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
     };
