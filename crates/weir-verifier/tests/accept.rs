@@ -317,6 +317,7 @@ fn a_lane_is_needed_for_more_than_additions() {
     needs(true, "r1 = 0; store_release((u64 *)(r0 + 0), r1); r0 = 0; exit");
     needs(true, "r1 = r0; r2 = 8; r3 = 0; call probe_read_user; exit");
     needs(true, "r2 = r0; r1 = map[@hash] ll; call map_lookup_elem; r0 = 0; exit");
+    needs(true, "r3 = r0; r1 = r10; r1 += -8; r2 = 8; call probe_read_kernel; r0 = 0; exit");
     needs(
         true,
         "r2 = r10; r2 += -8; r1 = map[@percpu] ll; r3 = 0; call map_lookup_percpu_elem; r0 = 0; exit",
