@@ -7,6 +7,7 @@
 //! | `d += s` | addresses | base and index |
 //! | `d += constant` | addresses | offset |
 //! | `d <<= 1..3` | indices of addresses | scale |
+//! | `d &= mask` | counts of shifts that look at no bit outside of it | the unmasked |
 //!
 //! Backward through each stretch: a definition goes if every use of its result up to the next value of d takes it in,
 //! and what it reads keeps its value up to the last of them. So `r2 = i; r2 <<= 3; r1 += r2; r0 = *(r1)` folds from the
@@ -47,12 +48,14 @@ enum Value {
     Offset(Reg, i32),
     /// Shifted left by 1, 2 or 3.
     Scaled(Reg, u8),
+    Masked(Reg, i32),
 }
 
 impl Value {
     fn reads(self) -> u16 {
         match self {
-            Value::Copy(reg) | Value::Low(reg) | Value::Offset(reg, _) | Value::Scaled(reg, _) => 1 << reg,
+            Value::Copy(reg) | Value::Low(reg) => 1 << reg,
+            Value::Offset(reg, _) | Value::Scaled(reg, _) | Value::Masked(reg, _) => 1 << reg,
             Value::Sum(left, right) => 1 << left | 1 << right,
         }
     }
@@ -62,6 +65,9 @@ fn definition(op: &Op) -> Option<(Reg, Value)> {
     let (dst, op, left, right) = match *op {
         Op::Mov { dst, src, extend: Extend::None } if dst != src => return Some((dst, Value::Copy(src))),
         Op::Mov { dst, src, extend: Extend::Zero32 } => return Some((dst, Value::Low(src))),
+        Op::Alu { op: AluOp::And, dst, src: Operand::Imm(mask), .. } => {
+            return Some((dst, Value::Masked(dst, mask)));
+        }
         Op::Alu { op, wide: true, dst, src } => (dst, op, dst, src),
         Op::Fused(Fused::Alu { op, wide: true, dst, left, right }) => (dst, op, left, right),
         _ => return None,
@@ -123,6 +129,10 @@ fn taken_in(op: &Op, dst: Reg, value: Value) -> Option<Op> {
         Op::Fused(Fused::LoadSwapped { dst: to, size, at }) => {
             Some(Op::Fused(Fused::LoadSwapped { dst: to, size, at: address(at, dst, value)? }))
         }
+        Op::Fused(Fused::Update { op, size, at, src }) => {
+            let src = operand(src, dst, value, size == Size::Dw)?;
+            Some(Op::Fused(Fused::Update { op, size, at: address(at, dst, value)?, src }))
+        }
         Op::Store { size, at, src, lanes: None } => {
             let src = operand(src, dst, value, size == Size::Dw)?;
             Some(Op::Store { size, at: address(at, dst, value)?, src, lanes: None })
@@ -139,11 +149,11 @@ fn taken_in_by_registers(op: &Op, dst: Reg, value: Value) -> Option<Op> {
         }
         Op::Alu { op, wide, dst: to, src } => {
             let left = register(to, dst, value, wide)?;
-            arithmetic(op, wide, to, left, operand(src, dst, value, wide)?)
+            arithmetic(op, wide, to, left, right_operand(op, src, dst, value, wide)?)
         }
         Op::Fused(Fused::Alu { op, wide, dst: to, left, right }) => {
             let left = register(left, dst, value, wide)?;
-            arithmetic(op, wide, to, left, operand(right, dst, value, wide)?)
+            arithmetic(op, wide, to, left, right_operand(op, right, dst, value, wide)?)
         }
         Op::Fused(Fused::Rotate { wide, dst: to, src, left }) => {
             let src = register(src, dst, value, wide)?;
@@ -169,6 +179,19 @@ fn arithmetic(op: AluOp, wide: bool, dst: Reg, left: Reg, right: Operand) -> Opt
         return Some(Op::Alu { op, wide, dst, src: right });
     }
     is_encodable(op, dst, left, right).then_some(Op::Fused(Fused::Alu { op, wide, dst, left, right }))
+}
+
+/// Shifts look at the lower 5 or 6 bits of their count.
+fn right_operand(op: AluOp, right: Operand, dst: Reg, value: Value, wide: bool) -> Option<Operand> {
+    let bits = if wide { 63 } else { 31 };
+    match (op, value) {
+        (AluOp::Lsh | AluOp::Rsh | AluOp::Arsh, Value::Masked(src, mask))
+            if right == Operand::Reg(dst) && mask & bits == bits =>
+        {
+            Some(Operand::Reg(src))
+        }
+        _ => operand(right, dst, value, wide),
+    }
 }
 
 fn both(left: Operand, right: Operand, dst: Reg, value: Value, wide: bool) -> Option<[Operand; 2]> {
@@ -202,7 +225,7 @@ fn address(at: At, dst: Reg, value: Value) -> Option<At> {
             Value::Copy(reg) => (Base::Reg { reg, may_be_stack }, 0),
             Value::Sum(base, index) => (Base::Indexed { base, index, scale: 0, may_be_stack }, 0),
             Value::Offset(reg, by) => (Base::Reg { reg, may_be_stack }, by),
-            Value::Low(_) | Value::Scaled(..) => return None,
+            Value::Low(_) | Value::Scaled(..) | Value::Masked(..) => return None,
         },
         (Base::Indexed { base, index, scale, may_be_stack }, value) => {
             let (base, index, scale, by) = indexed(base, index, scale, dst, value)?;

@@ -7,8 +7,9 @@
 //! | x86 | rax | rdi | rsi | rdx | rcx | r8 | rbx | r13 | r14 | r15 | rsp + constant |
 //!
 //! (The kernel's assignment: a helper's arguments are where the C ABI wants them.) r9, r10 and r11 are scratch
-//! within one operation; rbp is never touched; r12 holds the state of the run, where it has one: in its lower half the
-//! rounds left for `may_goto`, in its upper half the lane that it has claimed.
+//! within one operation, unless a place on the stack got r9 or r10 (see [`crate::promote`]); rbp is never touched; r12
+//! holds the state of the run, where it has one: in its lower half the rounds left for `may_goto`, in its upper half the
+//! lane that it has claimed. Else it may be such a place.
 //!
 //! The frame, downwards: context (`Frame`), return address, saved rbx/r13/r14/r15 as far as used (and r12), the
 //! program's stack as deep as it is used. Without calls and up to 128 bytes that stack is the red zone and rsp stays.
@@ -27,7 +28,7 @@ use weir_verifier::Function;
 use crate::JitError;
 use crate::assembler::{Assembled, Assembler, Label};
 use crate::limits::{HELPER_STACK_BYTES, RED_ZONE_BYTES};
-use crate::lir::{At, Base, Extend, InLane, Op, Operand, Size, Test};
+use crate::lir::{At, Base, Extend, IN_R12, InLane, Op, Operand, REGISTERS, Size, Test};
 use crate::liveness::LiveRegs;
 use crate::places::MapPlace;
 use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
@@ -90,11 +91,13 @@ pub(crate) const CALLER_SAVED: u16 = 1 << Reg::Rax as u16
     | 1 << Reg::R10 as u16
     | 1 << Reg::R11 as u16;
 
-/// Where r0..r9 live.
-const ASSIGNMENT: [Reg; 10] =
-    [Reg::Rax, Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::Rcx, Reg::R8, Reg::Rbx, Reg::R13, Reg::R14, Reg::R15];
+/// Where r0..r9 live, and the registers of places on the stack.
+const ASSIGNMENT: [Reg; REGISTERS] = {
+    use Reg::{R8, R9, R10, R12, R13, R14, R15, Rax, Rbx, Rcx, Rdi, Rdx, Rsi};
+    [Rax, Rdi, Rsi, Rdx, Rcx, R8, Rbx, R13, R14, R15, R12, R9, R10]
+};
 
-/// The x86 register of an eBPF register other than r10.
+/// The x86 register of a register of [`crate::lir`].
 pub(crate) fn phys(reg: u8) -> Reg {
     ASSIGNMENT[usize::from(reg)]
 }
@@ -118,7 +121,7 @@ impl Frame {
     /// `keeps_run`: it saves the register of the run's state. `claims`: it claims a lane.
     fn new(ops: &[Op], stack_bytes: u32, keeps_run: bool, claims: bool) -> Frame {
         let written = ops.iter().fold(0, |mask, op| mask | op.effect().writes);
-        let mut saved: Vec<Reg> = (6..10).filter(|reg| written >> reg & 1 != 0).map(phys).collect();
+        let mut saved: Vec<Reg> = (6..=IN_R12).filter(|reg| written >> reg & 1 != 0).map(phys).collect();
         saved.extend(keeps_run.then_some(RUN));
         let calls_helpers = claims || ops.iter().any(|op| matches!(op, Op::Helper { .. }));
         let mut callees: Vec<usize> = ops.iter().filter_map(Op::callee).collect();
@@ -478,7 +481,7 @@ impl<'a> Emitter<'a> {
 
     /// Whether the value that `reg` has now is read after the current operation (which may write it).
     pub(crate) fn is_live_after(&self, reg: Reg) -> bool {
-        (0..10).any(|bpf| phys(bpf) == reg && self.input.live.after[self.now] >> bpf & 1 != 0)
+        (0..REGISTERS as u8).any(|bpf| phys(bpf) == reg && self.input.live.after[self.now] >> bpf & 1 != 0)
     }
 
     fn constant(&mut self, dst: Reg, value: u64) {
@@ -639,7 +642,7 @@ pub(crate) fn width(wide: bool) -> Width {
     if wide { Width::W64 } else { Width::W32 }
 }
 
-fn size_width(size: Size) -> Width {
+pub(crate) fn size_width(size: Size) -> Width {
     match size {
         Size::B => Width::W8,
         Size::H => Width::W16,

@@ -6,7 +6,7 @@
 //! Not here: when to make them (see [`crate::passes`]).
 
 use crate::arith::shift_by_any;
-use crate::emit::{Emitter, condition, phys, width};
+use crate::emit::{Emitter, condition, phys, size_width, width};
 use crate::lir::{AluOp, At, Bytes, Effect, Operand, Reg, Size, Test};
 use crate::x64::{self, Mem, Width};
 
@@ -18,6 +18,8 @@ pub(crate) enum Fused {
     Rotate { wide: bool, dst: Reg, src: Reg, left: u8 },
     /// A load of 2, 4 or 8 bytes in the other byte order, zero-extended.
     LoadSwapped { dst: Reg, size: Size, at: At },
+    /// Memory `op=` src, for operations that x86 has on memory.
+    Update { op: AluOp, size: Size, at: At, src: Operand },
     /// If the test holds, every move happens, else none.
     Select { test: Test, wide: bool, left: Operand, right: Operand, moves: [Option<Move>; 2] },
 }
@@ -44,6 +46,12 @@ impl Fused {
                 effect.base(at);
                 effect.stack_reads.extend(at.stack_range(size));
                 effect.writes = 1 << dst;
+            }
+            Fused::Update { size, at, src, .. } => {
+                effect.base(at);
+                effect.stack_reads.extend(at.stack_range(size));
+                effect.reads |= src.reads();
+                effect.keep = true;
             }
             Fused::Select { left, right, moves, .. } => {
                 effect.reads = left.reads() | right.reads();
@@ -75,11 +83,30 @@ impl Emitter<'_> {
                 self.load(phys(dst), size, false, mem);
                 self.bytes(Bytes::Swap, 8 * size.bytes() as u8, phys(dst));
             }
+            Fused::Update { op, size, at, src } => self.update(op, size, at, src),
             Fused::Select { test, wide, left, right, moves } => {
                 self.compare(test, wide, left, right);
                 for one in moves.into_iter().flatten() {
                     self.select(condition(test), one);
                 }
+            }
+        }
+    }
+
+    fn update(&mut self, op: AluOp, size: Size, at: At, src: Operand) {
+        let (op, op_imm) = match op {
+            AluOp::Add => (x64::Op::Add, x64::Op::AddImm),
+            AluOp::Sub => (x64::Op::Sub, x64::Op::SubImm),
+            AluOp::Or => (x64::Op::Or, x64::Op::OrImm),
+            AluOp::And => (x64::Op::And, x64::Op::AndImm),
+            _ => (x64::Op::Xor, x64::Op::XorImm),
+        };
+        let (width, mem) = (size_width(size), self.mem(at));
+        match src {
+            Operand::Imm(imm) => self.asm.op_imm(op_imm, width, mem, imm),
+            _ => {
+                let src = self.in_register(src, x64::Reg::R11);
+                self.asm.op(op, width, src, mem);
             }
         }
     }

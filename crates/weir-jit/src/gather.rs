@@ -14,7 +14,7 @@
 //! Not here: stores, chains that cross a jump.
 
 use crate::fused::Fused;
-use crate::lir::{AluOp, At, Base, Bytes, Extend, Op, Operand, Reg, Size};
+use crate::lir::{AluOp, At, Base, Bytes, Extend, Op, Operand, REGISTERS, Reg, Size};
 
 pub(crate) fn gather(ops: &mut [Op], leaders: &[bool]) {
     let mut state = State::default();
@@ -70,8 +70,8 @@ struct Parts {
 
 #[derive(Debug, Default)]
 struct State {
-    roots: [Root; 10],
-    parts: [Option<Parts>; 10],
+    roots: [Root; REGISTERS],
+    parts: [Option<Parts>; REGISTERS],
     last_id: u32,
     stack_stores: u32,
     other_stores: u32,
@@ -79,7 +79,7 @@ struct State {
 
 impl State {
     fn forget(&mut self) {
-        for reg in 0..10 {
+        for reg in 0..REGISTERS as Reg {
             self.set(reg, None);
         }
     }
@@ -119,7 +119,7 @@ impl State {
             }
             _ => {
                 let writes = op.effect().writes;
-                for reg in (0..10).filter(|reg| writes >> reg & 1 != 0) {
+                for reg in (0..REGISTERS as Reg).filter(|reg| writes >> reg & 1 != 0) {
                     self.set(reg, None);
                 }
             }
@@ -128,7 +128,7 @@ impl State {
 
     fn count_stores(&mut self, op: &Op) {
         let (stack, other) = match *op {
-            Op::Store { at, .. } => {
+            Op::Store { at, .. } | Op::Fused(Fused::Update { at, .. }) => {
                 (at.base == Base::Stack || at.base.may_be_stack(), at.base != Base::Stack)
             }
             Op::Atomic { .. } | Op::Helper { .. } | Op::LocalCall { .. } => (true, true),

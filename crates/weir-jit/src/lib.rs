@@ -38,9 +38,13 @@ mod diamonds;
 
 mod jumps;
 
+mod promote;
+
 mod zero_upper;
 
 mod gather;
+
+mod updates;
 
 mod rotations;
 
@@ -157,7 +161,8 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
         return Ok(executable(program, abi, &ops, context_reads, emitted));
     }
     let starts: Vec<usize> = functions.iter().map(|function| function.start).collect();
-    let live = passes::run(&mut ops, live, &starts, passes);
+    let site = passes::Site { bmi2: abi.bmi2, claims };
+    let live = passes::run(&mut ops, live, &starts, site, passes);
     let emitted = emit(&ops, &live, false)?;
     Ok(executable(program, abi, &ops, context_reads, emitted))
 }

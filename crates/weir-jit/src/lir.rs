@@ -14,8 +14,16 @@ use weir_rt::executable::Symbol;
 
 use crate::fused::Fused;
 
-/// An eBPF register, 0..=9.
+/// An eBPF register, 0..=9, or one that [`crate::promote`] gave to a place on the stack.
 pub(crate) type Reg = u8;
+
+/// How many there are.
+pub(crate) const REGISTERS: usize = 13;
+
+/// Named for where they live: no bytecode has them, and no call takes or changes the first.
+pub(crate) const IN_R12: Reg = 10;
+pub(crate) const IN_R9: Reg = 11;
+pub(crate) const IN_R10: Reg = 12;
 
 /// Where an access starts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -422,7 +430,7 @@ impl Op {
             | Op::Store { at, .. }
             | Op::Atomic { at, .. }
             | Op::Lookup { key: at, .. }
-            | Op::Fused(Fused::LoadSwapped { at, .. }) => Some(at),
+            | Op::Fused(Fused::LoadSwapped { at, .. } | Fused::Update { at, .. }) => Some(at),
             _ => None,
         }
     }
@@ -435,6 +443,7 @@ impl Op {
                 [Some(left), Some(right)]
             }
             Op::Fused(Fused::Alu { right, .. }) => [Some(right), None],
+            Op::Fused(Fused::Update { src, .. }) => [Some(src), None],
             _ => [None, None],
         }
     }

@@ -118,6 +118,12 @@ impl Context<'_> {
         for (number, arg) in proto.args.iter().enumerate() {
             let bytes = match (arg, map) {
                 // What a helper only writes must be kept all the same if it is read later: not our business here.
+                // Where in the stack it writes is not known: all of it counts as touched.
+                (Arg::MemWrite | Arg::StringWrite | Arg::MapValueOut, _)
+                    if state[number + 1] == Value::MaybeStack =>
+                {
+                    None
+                }
                 (Arg::MemWrite | Arg::StringWrite | Arg::MapValueOut, _) => continue,
                 // It may hold addresses in the stack, which the helper reads at.
                 (Arg::Words, _) => {

@@ -10,7 +10,7 @@
 
 use crate::lir::Op;
 use crate::liveness::{self, LiveRegs};
-use crate::{absorb, blocks, diamonds, gather, jumps, rotations, zero_upper};
+use crate::{absorb, blocks, diamonds, gather, jumps, promote, rotations, updates, zero_upper};
 
 /// A set of passes.
 #[doc(hidden)]
@@ -31,11 +31,15 @@ impl Passes {
     pub const DIAMONDS: Passes = Passes(1 << 4);
     /// [`crate::absorb`].
     pub const ABSORB: Passes = Passes(1 << 5);
-    pub const ALL: Passes = Passes((1 << 6) - 1);
+    /// [`crate::promote`].
+    pub const PROMOTE: Passes = Passes(1 << 6);
+    /// [`crate::updates`].
+    pub const UPDATES: Passes = Passes(1 << 7);
+    pub const ALL: Passes = Passes(u8::MAX);
 
     /// Each pass alone.
     pub fn each() -> impl Iterator<Item = Passes> {
-        (0..6).map(|bit| Passes(1 << bit))
+        (0..8).map(|bit| Passes(1 << bit))
     }
 
     /// All but those of `other`.
@@ -48,8 +52,16 @@ impl Passes {
     }
 }
 
+/// What passes must know of the place that the code is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site {
+    pub(crate) bmi2: bool,
+    /// A run claims a lane at entry.
+    pub(crate) claims: bool,
+}
+
 /// Runs `passes`; what is live is found anew.
-pub(crate) fn run(ops: &mut [Op], live: LiveRegs, starts: &[usize], passes: Passes) -> LiveRegs {
+pub(crate) fn run(ops: &mut [Op], live: LiveRegs, starts: &[usize], site: Site, passes: Passes) -> LiveRegs {
     if passes == Passes::NONE {
         return live;
     }
@@ -61,6 +73,9 @@ pub(crate) fn run(ops: &mut [Op], live: LiveRegs, starts: &[usize], passes: Pass
         jumps::straighten(ops);
     }
     let leaders = blocks::leaders(ops, starts);
+    if passes.has(Passes::PROMOTE) {
+        promote::promote(ops, starts, site.bmi2, site.claims);
+    }
     if passes.has(Passes::ZERO_UPPER) {
         zero_upper::drop_extensions(ops, &leaders, starts);
     }
@@ -68,6 +83,9 @@ pub(crate) fn run(ops: &mut [Op], live: LiveRegs, starts: &[usize], passes: Pass
         gather::gather(ops, &leaders);
     }
     let mut live = liveness::drop_dead(ops);
+    if passes.has(Passes::UPDATES) {
+        updates::update(ops, &leaders, &live);
+    }
     if passes.has(Passes::ROTATIONS) {
         rotations::find(ops, &leaders, &live);
         live = liveness::drop_dead(ops);

@@ -16,14 +16,14 @@
 
 use crate::fused::Fused;
 use crate::limits::LOOK_AHEAD_SLOTS;
-use crate::lir::{AluOp, Extend, Op, Operand, Reg};
+use crate::lir::{AluOp, Extend, Op, Operand, REGISTERS, Reg};
 use crate::liveness::LiveRegs;
 
 pub(crate) fn find(ops: &mut [Op], leaders: &[bool], live: &LiveRegs) {
     let mut state = State::default();
     for index in 0..ops.len() {
         if leaders[index] {
-            (0..10).for_each(|reg| state.set(reg));
+            (0..REGISTERS as Reg).for_each(|reg| state.set(reg));
         }
         if let Some(rotation) = state.rotation(ops, index, live) {
             let Rotation { at, dst, later, rotate } = rotation;
@@ -59,9 +59,9 @@ struct Rotation {
 /// Numbers stand for values: the same number, the same value.
 #[derive(Debug, Default)]
 struct State {
-    whole: [u32; 10],
-    low: [u32; 10],
-    shifts: [Option<Shift>; 10],
+    whole: [u32; REGISTERS],
+    low: [u32; REGISTERS],
+    shifts: [Option<Shift>; REGISTERS],
     last: u32,
 }
 
@@ -97,7 +97,7 @@ impl State {
             }
             _ => {
                 let writes = op.effect().writes;
-                (0..10).filter(|reg| writes >> reg & 1 != 0).for_each(|reg| self.set(reg));
+                (0..REGISTERS as Reg).filter(|reg| writes >> reg & 1 != 0).for_each(|reg| self.set(reg));
             }
         }
     }

@@ -319,6 +319,109 @@ fn division_by_a_constant_multiplies() {
 }
 
 #[test]
+fn counts_of_shifts_need_no_mask() {
+    let load = "r2 = *(u64 *)(r1 + 0); r0 = *(u64 *)(r1 + 8)";
+    let loaded = "movq (%rdi), %rsi; movq 8(%rdi), %rax";
+    becomes(&format!("{load}; r2 &= 63; r0 <<= r2"), &format!("{loaded}; shlxq %rsi, %rax, %rax"));
+    becomes(&format!("{load}; w2 &= 127; w0 >>= w2"), &format!("{loaded}; shrxl %esi, %eax, %eax"));
+    is_left_alone(&format!("{load}; r2 &= 31; r0 <<= r2"), Passes::ABSORB);
+    is_left_alone(&format!("{load}; r2 &= 63; r0 <<= r2; r0 += r2"), Passes::ABSORB);
+}
+
+#[test]
+fn load_change_and_store_are_one_update() {
+    let load = "r2 = *(u64 *)(r1 + 0)";
+    for (body, expected) in [
+        (
+            "r3 = *(u64 *)(r1 + 8); r3 += 1; *(u64 *)(r1 + 8) = r3; r0 = r2",
+            "addq $1, 8(%rdi); movq %rsi, %rax",
+        ),
+        (
+            "r3 = *(u8 *)(r1 + 8); r3 ^= r2; *(u8 *)(r1 + 8) = r3; r0 = r2",
+            "xorb %sil, 8(%rdi); movq %rsi, %rax",
+        ),
+        (
+            "r3 = *(u16 *)(r1 + 8); w3 &= 4095; *(u16 *)(r1 + 8) = r3; r0 = r2",
+            "andw $0xfff, 8(%rdi); movq %rsi, %rax",
+        ),
+        (
+            "r2 &= 7; r1 += r2; r3 = *(u32 *)(r1 + 8); r3 -= r2; *(u32 *)(r1 + 8) = r3; r0 = r2",
+            "andq $7, %rsi; subl %esi, 8(%rdi,%rsi); movq %rsi, %rax",
+        ),
+    ] {
+        becomes(&format!("{load}; {body}"), &format!("movq (%rdi), %rsi; {expected}"));
+    }
+}
+
+#[test]
+fn what_is_no_update_stays() {
+    let load = "r2 = *(u64 *)(r1 + 0); r4 = 0";
+    for body in [
+        "r3 = *(u64 *)(r1 + 8); r3 += 1; *(u64 *)(r1 + 16) = r3; r0 = r2",
+        "r3 = *(u32 *)(r1 + 8); r3 += 1; *(u64 *)(r1 + 8) = r3; r0 = r2",
+        "r3 = *(u64 *)(r1 + 8); w3 += 1; *(u64 *)(r1 + 8) = r3; r0 = r2",
+        "r3 = *(u64 *)(r1 + 8); r3 += r3; *(u64 *)(r1 + 8) = r3; r0 = r2",
+        "r3 = *(u64 *)(r1 + 8); r3 += 1; *(u64 *)(r1 + 8) = r2; r0 = r3",
+        "r3 = *(u64 *)(r1 + 8); r3 += 1; *(u64 *)(r1 + 8) = r3; r0 = r3",
+        "r3 = *(u64 *)(r1 + 8); r3 <<= 1; *(u64 *)(r1 + 8) = r3; r0 = r2",
+        "r3 = *(u64 *)(r1 + 8); if r2 == 5 goto over; r3 += 1; over:; *(u64 *)(r1 + 8) = r3; r0 = r2",
+        "r3 = *(u64 *)(r1 + 8); r3 += 1; if r2 == 5 goto over; *(u64 *)(r1 + 8) = r3; over:; r0 = r2",
+    ] {
+        is_left_alone(&format!("{load}; {body}"), Passes::UPDATES);
+    }
+}
+
+#[test]
+fn places_on_the_stack_become_registers() {
+    let load = "r2 = *(u64 *)(r1 + 0)";
+    for (body, expected) in [
+        (
+            "*(u64 *)(r10 - 8) = r2; r2 += 1; r0 = *(u64 *)(r10 - 8); r0 *= r2",
+            "movq %rsi, %r9; addq $1, %rsi; movq %rsi, %rax; imulq %r9, %rax",
+        ),
+        (
+            "*(u32 *)(r10 - 8) = r2; r2 += 1; r0 = *(s32 *)(r10 - 8); r0 ^= r2",
+            "movl %esi, %r9d; addq $1, %rsi; movslq %r9d, %rax; xorq %rsi, %rax",
+        ),
+        (
+            "*(u64 *)(r10 - 8) = -7; r0 = *(u32 *)(r10 - 8); r0 ^= r2",
+            "movq $-7, %r9; movl %r9d, %eax; xorq %rsi, %rax",
+        ),
+    ] {
+        let got = code(&format!("{load}; {body}"), Passes::ALL);
+        assert!(!got.join(";").contains("rsp"), "{got:?} {expected}");
+        agrees(&format!("{load}; {body}"));
+    }
+}
+
+#[test]
+fn places_that_something_else_reaches_stay() {
+    let load = "r2 = *(u64 *)(r1 + 0); *(u64 *)(r10 - 16) = r2";
+    for body in [
+        // Another place overlaps.
+        "*(u32 *)(r10 - 12) = 5; r0 = *(u64 *)(r10 - 16)",
+        "*(u8 *)(r10 - 16) = 5; r0 = *(u64 *)(r10 - 16)",
+        "*(u32 *)(r10 - 16) = 5; r0 = *(u64 *)(r10 - 16)",
+        "r0 = *(u16 *)(r10 - 16)",
+        "r0 = *(u64 *)(r10 - 16); lock *(u64 *)(r10 - 16) += r2; r2 = *(u64 *)(r10 - 16); r0 += r2",
+        // A pointer that moved by what is not known.
+        "*(u64 *)(r10 - 8) = 7; r3 = r10; r3 += -16; if r2 == 5 goto over; r3 += 8; over:; *(u64 *)(r3 + 0) = 3; \
+         r0 = *(u64 *)(r10 - 16)",
+    ] {
+        is_left_alone(&format!("{load}; {body}"), Passes::PROMOTE);
+    }
+}
+
+#[test]
+fn a_register_for_a_place_outlives_calls() {
+    let body = "r2 = *(u64 *)(r1 + 0); r3 = *(u64 *)(r1 + 8); *(u64 *)(r10 - 8) = r2; *(u64 *)(r10 - 16) = r3; \
+                r1 = r3; call f; r2 = *(u64 *)(r10 - 8); r0 += r2; r0 ^= r2; r2 = *(u64 *)(r10 - 8); r0 *= r2; r2 = *(u64 *)(r10 - 16); r0 -= r2; exit; \
+                f:; *(u64 *)(r10 - 8) = r1; r1 *= r1; r0 = *(u64 *)(r10 - 8); r0 += r1; r1 = *(u64 *)(r10 - 8); r0 *= r1";
+    is_changed(body, Passes::PROMOTE);
+    assert!(code(body, Passes::ALL).join(";").contains("%r12"));
+}
+
+#[test]
 fn random_idioms_agree() {
     let mut random = Random(0x1d10);
     let mut changed = vec![0; Passes::each().count()];
@@ -397,7 +500,18 @@ fn random_idiom(random: &mut Random, number_of_label: usize) -> Vec<String> {
     let (a, b, c) = (number(random), number(random), number(random));
     let r = random.pick(&["r", "w"]);
     let constant = random.below(100);
-    match random.below(8) {
+    match random.below(10) {
+        8 => vec![
+            format!("r{a} = *(u32 *)(r1 + {constant})")
+                .replace(&constant.to_string(), &(constant % 60).to_string()),
+            format!("{r}{a} {}= r{c}", random.pick(&["+", "-", "|", "&", "^"]))
+                .replace("= r", &format!("= {r}")),
+            format!("*(u32 *)(r1 + {}) = r{a}; r{a} = 1", constant % 60),
+        ],
+        9 => vec![
+            format!("{r}{b} &= {}", random.pick(&[31, 63, 127, 15])),
+            format!("{}{a} {}= {}{b}", "r", random.pick(&["<<", ">>", "s>>"]), "r"),
+        ],
         0 => random_bytes(random, a, b),
         1 => {
             let bits = 1 + random.below(31);
