@@ -59,8 +59,8 @@ const NEVER: [(&str, &str); 8] = [
 ];
 
 /// Crates in which `unsafe` may be written.
-const MAY_BE_UNSAFE: [&str; 7] =
-    ["weir-rt", "weir-jit", "weir-probe", "weir-kernel", "weir-capi", "testkit", "vm-bench"];
+const MAY_BE_UNSAFE: [&str; 8] =
+    ["weir-interp", "weir-rt", "weir-jit", "weir-probe", "weir-kernel", "weir-capi", "testkit", "vm-bench"];
 
 /// A dependency that one crate names.
 struct Edge {

@@ -1,17 +1,19 @@
 //! Runs eBPF programs one instruction at a time, checking everything: the reference that the JIT is compared with.
 //!
 //! In: a program, the segment with its maps, a context. Out: r0, and what the program did to maps and rings; or a
-//! [`Fault`] naming the instruction and what it did wrong. Instructions are those of RFC 9669. A verified program never faults; [`run_unverified`] is for programs that nobody has checked (mutants).
+//! [`Fault`] naming the instruction and what it did wrong. Instructions are those of RFC 9669. A verified program never
+//! faults; [`run_unverified`] is for programs that nobody has checked (mutants).
 //!
-//! Runs BEGIN, END and interval programs where there is no JIT. Deliberately not fast.
-
-#![forbid(unsafe_code)]
+//! Runs BEGIN, END and interval programs where there is no JIT. Deliberately not fast: [`threaded`] is, for verified
+//! programs.
 
 mod limits;
 
 mod machine;
 
 mod alu;
+
+pub mod threaded;
 
 use thiserror::Error;
 use weir_ebpf::{Insn, MapSpec, Program, ProgramKind};

@@ -155,6 +155,33 @@ fn every_case_in_the_interpreter() {
     }
 }
 
+/// Packet loads are left to the checking interpreter.
+#[test]
+fn every_case_in_the_threaded_interpreter() {
+    let (mut run, mut left) = (0, 0);
+    for case in files().iter().flat_map(|file| &file.cases) {
+        let program = verified(&case.object);
+        let got = result(case, |segment| match weir_interp::threaded::Threaded::of(&program, segment) {
+            Some(threaded) => {
+                run += 1;
+                threaded.run(Given::of(case).context())
+            }
+            None => {
+                left += 1;
+                assert!(
+                    program.insns().iter().any(|insn| insn.class() == 0 && !insn.is_wide()),
+                    "{}",
+                    case.line
+                );
+                let environment = weir_interp::Environment { segment };
+                weir_interp::run(&program, &environment, Given::of(case).context()).expect("verified")
+            }
+        });
+        assert_eq!(got, case.result, "{}: {got:#x}", case.line);
+    }
+    assert!(run > 1500 && left < 200, "{run} cases run, {left} left out");
+}
+
 #[test]
 fn every_case_in_the_jit() {
     engines::stay_on_this_cpu();

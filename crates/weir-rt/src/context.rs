@@ -163,6 +163,11 @@ impl ContextMut<'_> {
         self.kind.map_or(kind.is_probe(), |own| own == kind)
     }
 
+    /// Where the slots are. Writing to them is for engines alone: a packet's addresses are believed.
+    pub fn frame_pointer(&mut self) -> *mut Frame {
+        self.frame
+    }
+
     /// Takes over what a program left in the slots of its context.
     pub fn set_slots(&mut self, slots: [u64; pt_regs::SLOTS as usize]) {
         // Addresses stay what the owner of the bytes made them.

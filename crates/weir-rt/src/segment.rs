@@ -251,6 +251,11 @@ impl Segment {
         self.mapping.word(offset as u64).store(word, Ordering::Release);
     }
 
+    /// Address of the descriptor of map `index` in this process: what helpers take as a map.
+    pub fn descriptor_address(&self, index: usize) -> u64 {
+        std::ptr::from_ref(self.descriptor(index)) as u64
+    }
+
     pub(crate) fn descriptor(&self, index: usize) -> &Descriptor {
         &self.descriptors[index]
     }

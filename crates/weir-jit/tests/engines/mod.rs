@@ -145,7 +145,18 @@ pub(crate) fn run_interpreter(program: &VerifiedProgram, frame: Frame) -> Outcom
     let environment = weir_interp::Environment { segment: &segment };
     let r0 = weir_interp::run(program, &environment, &mut frame.clone())
         .unwrap_or_else(|fault| panic!("{}: {fault}", program.name()));
-    Outcome { r0, maps: contents(&segment) }
+    let outcome = Outcome { r0, maps: contents(&segment) };
+    if let Some(threaded) = run_threaded(program, frame) {
+        assert_eq!(threaded, outcome, "{}: the threaded interpreter and the checking one", program.name());
+    }
+    outcome
+}
+
+/// None if the threaded interpreter has not all of the program's instructions.
+pub(crate) fn run_threaded(program: &VerifiedProgram, frame: Frame) -> Option<Outcome> {
+    let segment = segment(program.maps(), cpus());
+    let r0 = weir_interp::threaded::Threaded::of(program, &segment)?.run(&mut frame.clone());
+    Some(Outcome { r0, maps: contents(&segment) })
 }
 
 /// Rings are left out: their records hold times and places.

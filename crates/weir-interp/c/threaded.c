@@ -1,0 +1,230 @@
+/*
+ * The threaded interpreter: each operation ends in the jump to the next one's code, whose address it carries.
+ *
+ * In: operations that src/threaded/decode.rs made of a verified program: addresses resolved, jumps in operations,
+ * immediates widened. Out: r0. It checks nothing: that every access is inside is the verifier's proof, as for machine
+ * code. Standard C has no such jumps; gcc's and clang's labels as values do what a tail call per instruction would do in
+ * Rust, if stable Rust promised one.
+ *
+ * An operation's `imm` is its constant, the offset of its memory operand, or the function that it calls; `jump` is the
+ * distance of its target in operations, or the constant of a store.
+ */
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+typedef signed char s8;
+typedef short s16;
+typedef int s32;
+typedef long s64;
+
+struct op {
+    const void *go;
+    u64 imm;
+    s32 jump;
+    u8 dst, src;
+    u16 zero;
+};
+_Static_assert(sizeof(struct op) == 24, "Op of src/threaded.rs");
+
+/* Frames of nested local calls, and bytes of each (src/limits.rs). */
+enum { CALL_DEPTH_MAX = 8, FRAME_BYTES = 512 };
+
+struct caller {
+    const struct op *back;
+    u64 kept[5]; /* r6 to r10 */
+};
+
+/* Memory at any alignment, as any type. */
+#define UNALIGNED(type) type##_any
+typedef u8 UNALIGNED(u8);
+typedef u16 __attribute__((aligned(1), may_alias)) UNALIGNED(u16);
+typedef u32 __attribute__((aligned(1), may_alias)) UNALIGNED(u32);
+typedef u64 __attribute__((aligned(1), may_alias)) UNALIGNED(u64);
+typedef u32 __attribute__((may_alias)) u32_word;
+typedef u64 __attribute__((may_alias)) u64_word;
+
+typedef u64 function(u64, u64, u64, u64, u64, u64);
+
+/* Every operation with a register and with a constant as its second operand, on 64 and on 32 bits. */
+#define BINARY(X) \
+    X(add, a + b) X(sub, a - b) X(mul, a * b) X(or, a | b) X(and, a & b) X(xor, a ^ b) X(mov, ((void)a, b)) \
+    X(div, b ? a / b : 0) X(mod, b ? a % b : a)
+#define SHIFTS(X) X(lsh, a << b) X(rsh, a >> b)
+/* The least number divided by -1 is itself, which C leaves open and x86 traps. */
+#define SIGNED(X) \
+    X(sdiv, b == 0 ? 0 : b == -1 ? -(u64)a : (u64)(a / b)) X(smod, b == 0 ? (u64)a : b == -1 ? 0 : (u64)(a % b))
+#define COMPARE(X) \
+    X(eq, a == b) X(ne, a != b) X(gt, a > b) X(ge, a >= b) X(lt, a < b) X(le, a <= b) X(set, (a & b) != 0)
+#define COMPARE_SIGNED(X) X(sgt, a > b) X(sge, a >= b) X(slt, a < b) X(sle, a <= b)
+#define LOADS(X) X(ldb, u8) X(ldh, u16) X(ldw, u32) X(lddw, u64)
+#define LOADS_SIGNED(X) X(ldsb, u8, s8) X(ldsh, u16, s16) X(ldsw, u32, s32)
+#define STORES(X) X(b, u8) X(h, u16) X(w, u32) X(dw, u64)
+#define ATOMICS(X) X(add, add) X(or, or) X(and, and) X(xor, xor)
+#define EXTENSIONS(X) X(8, s8) X(16, s16) X(32, s32)
+/* Those with a shape of their own. */
+#define OTHERS(X) \
+    X(arsh64_reg) X(arsh64_imm) X(arsh32_reg) X(arsh32_imm) X(neg64) X(neg32) X(movsx32_8) X(movsx32_16) X(low16) \
+    X(low32) X(swap16) X(swap32) X(swap64) X(ja) X(call) X(call_local) X(exit) X(may_goto) X(xchg64) X(xchg32) \
+    X(cmpxchg64) X(cmpxchg32) X(nothing)
+
+#define NAMES_4(name, ...) #name "64_reg", #name "64_imm", #name "32_reg", #name "32_imm",
+#define NAMES_J(name, ...) "j" #name "64_reg", "j" #name "64_imm", "j" #name "32_reg", "j" #name "32_imm",
+#define NAMES_1(name, ...) #name,
+#define NAMES_S(name, ...) "st" #name "_imm", "st" #name "_reg",
+#define NAMES_A(name, ...) \
+    "atomic_" #name "64", "atomic_" #name "32", "fetch_" #name "64", "fetch_" #name "32",
+#define NAMES_X(bits, ...) "movsx64_" #bits,
+#define GO_4(name, ...) &&name##64_reg, &&name##64_imm, &&name##32_reg, &&name##32_imm,
+#define GO_J(name, ...) &&j##name##64_reg, &&j##name##64_imm, &&j##name##32_reg, &&j##name##32_imm,
+#define GO_1(name, ...) &&name,
+#define GO_S(name, ...) &&st##name##_imm, &&st##name##_reg,
+#define GO_A(name, ...) &&atomic_##name##64, &&atomic_##name##32, &&fetch_##name##64, &&fetch_##name##32,
+#define GO_X(bits, ...) &&movsx64_##bits,
+#define ALL(FOUR, JUMPS, ONE, STORE, ATOMIC, EXTENSION) \
+    BINARY(FOUR) SHIFTS(FOUR) SIGNED(FOUR) COMPARE(JUMPS) COMPARE_SIGNED(JUMPS) LOADS(ONE) LOADS_SIGNED(ONE) \
+    STORES(STORE) ATOMICS(ATOMIC) EXTENSIONS(EXTENSION) OTHERS(ONE)
+
+/* Names of the operations, in the order of the addresses that weir_interp_threaded(0, …) gives; the last is 0. */
+const char *const weir_interp_names[] = {ALL(NAMES_4, NAMES_J, NAMES_1, NAMES_S, NAMES_A, NAMES_X) 0};
+
+#define NEXT goto *(++op)->go
+#define D r[op->dst]
+#define S r[op->src]
+
+/* Runs operations from `op` on with r1 and r2; rounds: how often may_goto may go on in all. With op 0: *addresses
+ * becomes the table of the operations' addresses. */
+u64 weir_interp_threaded(const struct op *op, u64 r1, u64 r2, u32 rounds, const void *const **addresses)
+{
+    static const void *const go[] = {ALL(GO_4, GO_J, GO_1, GO_S, GO_A, GO_X)};
+    if (!op) {
+        *addresses = go;
+        return sizeof(go) / sizeof(go[0]);
+    }
+    struct caller callers[CALL_DEPTH_MAX];
+    struct caller *caller = callers;
+    /* Not cleared: what a verified program reads of it, it has written. */
+    u64 stack[CALL_DEPTH_MAX * FRAME_BYTES / 8];
+    u64 r[11];
+    r[1] = r1;
+    r[2] = r2;
+    r[10] = (u64)(stack + CALL_DEPTH_MAX * FRAME_BYTES / 8);
+    goto *op->go;
+
+#define DO_4(name, result) \
+    name##64_reg: { u64 a = D, b = S; D = result; NEXT; } \
+    name##64_imm: { u64 a = D, b = op->imm; D = result; NEXT; } \
+    name##32_reg: { u32 a = (u32)D, b = (u32)S; D = (u32)(result); NEXT; } \
+    name##32_imm: { u32 a = (u32)D, b = (u32)op->imm; D = (u32)(result); NEXT; }
+#define DO_SHIFT(name, result) \
+    name##64_reg: { u64 a = D, b = S & 63; D = result; NEXT; } \
+    name##64_imm: { u64 a = D, b = op->imm & 63; D = result; NEXT; } \
+    name##32_reg: { u32 a = (u32)D, b = (u32)S & 31; D = (u32)(result); NEXT; } \
+    name##32_imm: { u32 a = (u32)D, b = (u32)op->imm & 31; D = (u32)(result); NEXT; }
+#define DO_SIGNED(name, result) \
+    name##64_reg: { s64 a = (s64)D, b = (s64)S; D = result; NEXT; } \
+    name##64_imm: { s64 a = (s64)D, b = (s64)op->imm; D = result; NEXT; } \
+    name##32_reg: { s32 a = (s32)D, b = (s32)S; D = (u32)(result); NEXT; } \
+    name##32_imm: { s32 a = (s32)D, b = (s32)op->imm; D = (u32)(result); NEXT; }
+#define JUMP_IF(holds) \
+    { \
+        op += (holds) ? op->jump : 1; \
+        goto *op->go; \
+    }
+#define DO_J(name, holds) \
+    j##name##64_reg: { u64 a = D, b = S; JUMP_IF(holds) } \
+    j##name##64_imm: { u64 a = D, b = op->imm; JUMP_IF(holds) } \
+    j##name##32_reg: { u32 a = (u32)D, b = (u32)S; JUMP_IF(holds) } \
+    j##name##32_imm: { u32 a = (u32)D, b = (u32)op->imm; JUMP_IF(holds) }
+#define DO_J_SIGNED(name, holds) \
+    j##name##64_reg: { s64 a = (s64)D, b = (s64)S; JUMP_IF(holds) } \
+    j##name##64_imm: { s64 a = (s64)D, b = (s64)op->imm; JUMP_IF(holds) } \
+    j##name##32_reg: { s32 a = (s32)D, b = (s32)S; JUMP_IF(holds) } \
+    j##name##32_imm: { s32 a = (s32)D, b = (s32)op->imm; JUMP_IF(holds) }
+#define DO_LOAD(name, type) name: { D = *(const UNALIGNED(type) *)(S + op->imm); NEXT; }
+#define DO_LOAD_SIGNED(name, type, extended) \
+    name: { D = (u64)(extended)*(const UNALIGNED(type) *)(S + op->imm); NEXT; }
+#define DO_STORE(name, type) \
+    st##name##_imm: { *(UNALIGNED(type) *)(D + op->imm) = (type)op->jump; NEXT; } \
+    st##name##_reg: { *(UNALIGNED(type) *)(D + op->imm) = (type)S; NEXT; }
+#define WORD(type) ((type##_word *)(D + op->imm))
+#define DO_ATOMIC(name, function) \
+    atomic_##name##64: { __atomic_fetch_##function(WORD(u64), S, __ATOMIC_SEQ_CST); NEXT; } \
+    atomic_##name##32: { __atomic_fetch_##function(WORD(u32), (u32)S, __ATOMIC_SEQ_CST); NEXT; } \
+    fetch_##name##64: { S = __atomic_fetch_##function(WORD(u64), S, __ATOMIC_SEQ_CST); NEXT; } \
+    fetch_##name##32: { S = __atomic_fetch_##function(WORD(u32), (u32)S, __ATOMIC_SEQ_CST); NEXT; }
+#define DO_EXTEND(bits, type) movsx64_##bits: { D = (u64)(type)S; NEXT; }
+
+    BINARY(DO_4)
+    SHIFTS(DO_SHIFT)
+    SIGNED(DO_SIGNED)
+    COMPARE(DO_J)
+    COMPARE_SIGNED(DO_J_SIGNED)
+    LOADS(DO_LOAD)
+    LOADS_SIGNED(DO_LOAD_SIGNED)
+    STORES(DO_STORE)
+    ATOMICS(DO_ATOMIC)
+    EXTENSIONS(DO_EXTEND)
+
+arsh64_reg: { D = (u64)((s64)D >> (S & 63)); NEXT; }
+arsh64_imm: { D = (u64)((s64)D >> (op->imm & 63)); NEXT; }
+arsh32_reg: { D = (u32)((s32)D >> (S & 31)); NEXT; }
+arsh32_imm: { D = (u32)((s32)D >> (op->imm & 31)); NEXT; }
+neg64: { D = -D; NEXT; }
+neg32: { D = (u32)-D; NEXT; }
+movsx32_8: { D = (u32)(s8)S; NEXT; }
+movsx32_16: { D = (u32)(s16)S; NEXT; }
+low16: { D = (u16)D; NEXT; }
+low32: { D = (u32)D; NEXT; }
+swap16: { D = __builtin_bswap16((u16)D); NEXT; }
+swap32: { D = __builtin_bswap32((u32)D); NEXT; }
+swap64: { D = __builtin_bswap64(D); NEXT; }
+nothing: { NEXT; }
+ja: { op += op->jump; goto *op->go; }
+may_goto: {
+    /* On while rounds are left; then away. */
+    if (rounds) {
+        rounds--;
+        NEXT;
+    }
+    op += op->jump;
+    goto *op->go;
+}
+xchg64: { S = __atomic_exchange_n(WORD(u64), S, __ATOMIC_SEQ_CST); NEXT; }
+xchg32: { S = __atomic_exchange_n(WORD(u32), (u32)S, __ATOMIC_SEQ_CST); NEXT; }
+cmpxchg64: {
+    u64 expected = r[0];
+    __atomic_compare_exchange_n(WORD(u64), &expected, S, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    r[0] = expected;
+    NEXT;
+}
+cmpxchg32: {
+    u32 expected = (u32)r[0];
+    __atomic_compare_exchange_n(WORD(u32), &expected, (u32)S, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    r[0] = expected;
+    NEXT;
+}
+call: {
+    /* `jump` is what helpers with a constant string take in a sixth register: its bytes. */
+    r[0] = ((function *)op->imm)(r[1], r[2], r[3], r[4], r[5], (u64)op->jump);
+    NEXT;
+}
+call_local: {
+    caller->back = op + 1;
+    for (int n = 0; n < 5; n++)
+        caller->kept[n] = r[6 + n];
+    caller++;
+    r[10] -= FRAME_BYTES;
+    op += op->jump;
+    goto *op->go;
+}
+exit: {
+    if (caller == callers)
+        return r[0];
+    caller--;
+    for (int n = 0; n < 5; n++)
+        r[6 + n] = caller->kept[n];
+    op = caller->back;
+    goto *op->go;
+}
+}
