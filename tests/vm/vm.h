@@ -22,7 +22,9 @@ typedef long long s64;
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
 
+#if defined(VM_MAP) || !defined(VM_NEEDS_MAPS)
 INLINE u64 run(u8 *memory);
+#endif
 
 /* All of an answer in the 32 bits that the kernel hands out. */
 INLINE u64 folded(u64 x)
@@ -51,10 +53,12 @@ INLINE void random_fill(u8 *bytes, u32 count, u64 seed)
 		bytes[i] = random_next(&seed) >> 56;
 }
 
+#ifndef VM_NEEDS_MAPS
 __attribute__((noinline)) u64 program(u8 *memory)
 {
 	return run(memory);
 }
+#endif
 
 #elif defined(VM_MAP)
 

@@ -3,7 +3,7 @@
 //! Depth first: at a branch that can go both ways, one way waits. A local call is followed into its function and out
 //! of it again, with the frames of its callers in the state. At every jump target, and where functions begin and calls
 //! return, the state is compared with the states seen there: a path is dropped where a finished one covers it. Covering looks only at the
-//! registers and stack slots that the finished path went on to read: each remembered state is a [`Node`] of a
+//! registers and stack slots that the finished path went on to read, and only at numbers that matter (`numbers`): each remembered state is a [`Node`] of a
 //! tree, and a read marks the places on all nodes above it, up to the write that made the value.
 //!
 //! A loop is followed round by round; it ends because a state leaves it, or is refused when a round begins
@@ -12,9 +12,12 @@
 //! only paths with as many passes or more. So a run that is not on the way to an end passes `may_goto` ever again,
 //! until its rounds are used up; what is accepted ends.
 
+use std::cell::Cell;
+
 use crate::decode::{At, Op};
 use crate::functions::Functions;
 use crate::limits::{Limits, STACK_BYTES};
+use crate::numbers::Numbers;
 use crate::observe::Observer;
 use crate::places::{FramePlaces, Places, WHOLE_FRAME};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
@@ -78,6 +81,7 @@ pub(crate) struct Input<'a> {
     pub(crate) kind: ProgramKind,
     pub(crate) ops: &'a [Op],
     pub(crate) functions: &'a Functions,
+    pub(crate) numbers: &'a Numbers,
     pub(crate) maps: &'a [MapSpec],
     pub(crate) limits: &'a Limits,
     pub(crate) observer: Option<&'a Observer>,
@@ -161,9 +165,24 @@ struct Node {
 struct Remembered {
     node: usize,
     passes: u32,
-    state: State,
+    state: Box<State>,
     fingerprint: u64,
+    /// Paths that it covered, and paths that it was compared with in vain, once finished.
+    hits: Cell<u32>,
+    misses: Cell<u32>,
 }
+
+impl Remembered {
+    /// Not worth comparing any more: paths come to it from where they differ.
+    fn is_stale(&self) -> bool {
+        self.misses.get() > MISSES_MAX + MISSES_PER_HIT * self.hits.get()
+    }
+}
+
+/// How often a state is compared in vain before it is forgotten. Paths wait last in, first out, so that states deep in
+/// a loop are of use first, and never again when paths of earlier rounds come.
+const MISSES_MAX: u32 = 32;
+const MISSES_PER_HIT: u32 = 4;
 
 /// Where a path goes after an instruction.
 pub(crate) enum Next {
@@ -182,6 +201,7 @@ pub(crate) struct Walk<'a> {
     pub(crate) ops: &'a [Op],
     pub(crate) maps: &'a [MapSpec],
     functions: &'a Functions,
+    numbers: &'a Numbers,
     pub(crate) limits: &'a Limits,
     observer: Option<&'a Observer>,
     precision: Precision,
@@ -203,7 +223,7 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(input: Input<'a>, precision: Precision) -> Walk<'a> {
-        let Input { kind, ops, functions, maps, limits, observer } = input;
+        let Input { kind, ops, functions, numbers, maps, limits, observer } = input;
         if let Some(observer) = observer {
             observer.begin(ops.len());
         }
@@ -230,6 +250,7 @@ impl<'a> Walk<'a> {
             ops,
             maps,
             functions,
+            numbers,
             limits,
             observer,
             precision,
@@ -299,6 +320,9 @@ impl<'a> Walk<'a> {
         path.node = Some(node);
         work.push(Work::Finish(node));
         let Some(here) = &mut self.remembered[path.at] else { return Ok(false) };
+        let count = here.len();
+        here.retain(|old| !old.is_stale());
+        self.remembered_count -= count - here.len();
         if here.len() >= self.limits.states_per_insn_max {
             here.remove(0);
         } else if self.remembered_count < self.limits.states_max {
@@ -308,7 +332,15 @@ impl<'a> Walk<'a> {
             return Ok(false);
         }
         let fingerprint = path.state.fingerprint();
-        here.push(Remembered { node, passes: path.passes, state: path.state.clone(), fingerprint });
+        let state = Box::new(path.state.clone());
+        here.push(Remembered {
+            node,
+            passes: path.passes,
+            state,
+            fingerprint,
+            hits: Cell::default(),
+            misses: Cell::default(),
+        });
         Ok(false)
     }
 
@@ -317,23 +349,28 @@ impl<'a> Walk<'a> {
         let Some(here) = &self.remembered[path.at] else { return Ok(false) };
         let fingerprint = path.state.fingerprint();
         let everywhere = |_| WHOLE_FRAME;
+        let numbers = self.numbers.at(path.at);
         for old in here.iter().rev() {
             if self.nodes[old.node].finished {
                 let read = &self.nodes[old.node].read;
-                if old.passes <= path.passes && covers(&old.state, &path.state, |frame| read.of(frame)) {
+                if old.passes <= path.passes
+                    && covers(&old.state, &path.state, |frame| read.of(frame), numbers)
+                {
+                    old.hits.set(old.hits.get() + 1);
                     let read = read.clone();
                     self.read_all(path, |frame| read.of(frame));
                     return Ok(true);
                 }
+                old.misses.set(old.misses.get() + 1);
             } else if old.passes < path.passes {
-                if covers(&old.state, &path.state, everywhere) {
+                if covers(&old.state, &path.state, everywhere, WHOLE_FRAME) {
                     // What the unfinished path will go on to read is not known yet.
                     self.read_all(path, everywhere);
                     return Ok(true);
                 }
             } else if old.fingerprint == fingerprint
-                && covers(&old.state, &path.state, everywhere)
-                && covers(&path.state, &old.state, everywhere)
+                && covers(&old.state, &path.state, everywhere, WHOLE_FRAME)
+                && covers(&path.state, &old.state, everywhere, WHOLE_FRAME)
             {
                 return refuse(
                     "the loop may not end: a round begins with exactly what an earlier one began with",

@@ -30,6 +30,7 @@ mod explore;
 mod functions;
 mod limits;
 mod memory;
+mod numbers;
 mod observe;
 mod packet;
 mod places;
@@ -50,6 +51,7 @@ pub use crate::verified::{Function, InsnFacts, VerifiedProgram};
 use crate::decode::{At, Op, decode};
 use crate::explore::{Findings, Input, Precision, Seen, explore};
 use crate::functions::Functions;
+use crate::numbers::Numbers;
 use crate::observe::Observer;
 
 /// Verifies `program`, whose map indices refer to `maps`.
@@ -101,7 +103,16 @@ fn findings(
 ) -> At<Findings> {
     let ops = decode(program.kind, &program.insns, maps, limits)?;
     let functions = Functions::of(&ops)?;
-    let input = Input { kind: program.kind, ops: &ops, functions: &functions, maps, limits, observer };
+    let numbers = Numbers::of(program.kind, &ops, &functions);
+    let input = Input {
+        kind: program.kind,
+        ops: &ops,
+        functions: &functions,
+        numbers: &numbers,
+        maps,
+        limits,
+        observer,
+    };
     let is_too_big = |result: &At<Findings>| {
         result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
     };

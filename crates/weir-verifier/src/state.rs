@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use crate::limits::STACK_BYTES;
-use crate::places::{FramePlaces, register_place, slot_of};
+use crate::places::{FramePlaces, WHOLE_FRAME, register_place, slot_of};
 use crate::scalar::Scalar;
 use crate::tnum::Tnum;
 use weir_ebpf::ProgramKind;
@@ -410,16 +410,25 @@ fn bits_of(bytes: &[Byte]) -> Option<Tnum> {
     })
 }
 
-/// Everything in `new` is in `old`, looking only at the `places` of each frame.
-pub(crate) fn covers(old: &State, new: &State, places: impl Fn(usize) -> FramePlaces) -> bool {
+/// Everything in `new` is in `old`, looking only at the `places` of each frame, and in the innermost one only at the
+/// `numbers` that matter: others may be any.
+pub(crate) fn covers(
+    old: &State,
+    new: &State,
+    places: impl Fn(usize) -> FramePlaces,
+    numbers: FramePlaces,
+) -> bool {
     let mut ids = Ids::default();
     if old.records.len() != new.records.len() || !old.same_callers(new) {
         return false;
     }
     let innermost = places(old.depth());
     let registers = (0..11u8).filter(|register| innermost & register_place(*register) != 0).map(usize::from);
-    let mut pairs = registers.map(|at| (old.registers[at], new.registers[at]));
-    if !pairs.all(|(old, new)| covers_value(old, new, &mut ids)) {
+    let mut pairs = registers.map(|at| (at, old.registers[at], new.registers[at]));
+    if !pairs.all(|(at, old, new)| {
+        let matters = numbers & register_place(at as u8) != 0;
+        !matters && both_numbers(old, new) || covers_value(old, new, &mut ids)
+    }) {
         return false;
     }
     for (frame, (old, new)) in old.callers.iter().zip(&new.callers).enumerate() {
@@ -429,15 +438,38 @@ pub(crate) fn covers(old: &State, new: &State, places: impl Fn(usize) -> FramePl
             return false;
         }
     }
-    (0..=old.depth()).all(|frame| covers_stack(old, new, frame, places(frame), &mut ids))
+    let numbers_of = |frame| if frame == old.depth() { numbers } else { WHOLE_FRAME };
+    (0..=old.depth()).all(|frame| covers_stack(old, new, frame, places(frame), numbers_of(frame), &mut ids))
 }
 
-fn covers_stack(old: &State, new: &State, frame: usize, places: FramePlaces, ids: &mut Ids) -> bool {
+fn both_numbers(old: Value, new: Value) -> bool {
+    matches!((old, new), (Value::Scalar(_), Value::Scalar(_)))
+}
+
+fn covers_stack(
+    old: &State,
+    new: &State,
+    frame: usize,
+    places: FramePlaces,
+    numbers: FramePlaces,
+    ids: &mut Ids,
+) -> bool {
     let slots = (0..(STACK_BYTES / 8) as usize).filter(|slot| places >> slot & 1 != 0);
     let deepest = old.stack_of(frame).len().max(new.stack_of(frame).len());
-    slots
-        .take_while(|slot| *slot < deepest)
-        .all(|slot| covers_slot(old.slot(frame, slot), new.slot(frame, slot), ids))
+    slots.take_while(|slot| *slot < deepest).all(|slot| {
+        let (old, new) = (old.slot(frame, slot), new.slot(frame, slot));
+        numbers >> slot & 1 == 0 && covers_bytes(old, new) || covers_slot(old, new, ids)
+    })
+}
+
+/// What may be read as numbers in `old` may be in `new`.
+fn covers_bytes(old: Slot, new: Slot) -> bool {
+    let is_pointer = |slot: Slot| matches!(slot, Slot::Spilled(value) if !matches!(value, Value::Scalar(_)));
+    if is_pointer(old) || is_pointer(new) {
+        return false;
+    }
+    let readable = |byte: Byte| byte != Byte::Uninit;
+    bytes_of(old).into_iter().zip(bytes_of(new)).all(|(old, new)| !readable(old) || readable(new))
 }
 
 fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {

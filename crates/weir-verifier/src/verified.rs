@@ -28,7 +28,9 @@ pub struct Function {
     pub stack_bytes: u32,
 }
 
-/// What holds at one instruction on every path that reaches it. An engine may rely on each of these.
+/// What holds at one instruction on every path that reaches it. An engine may rely on each of these. (A number that
+/// decides no branch, address, size or key may have other values than those that were followed: no fact here is about
+/// such a number.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InsnFacts {
     /// Some path reaches this instruction (the second slot of a wide load is never reached).

@@ -359,6 +359,37 @@ fn long_loops_with_branches_inside_are_followed() {
     accepted("r0 = 0; here: r1 = r0; r1 &= 1; if r1 == 0 goto +0; r0 += 1; if r0 != 100000 goto here; exit");
 }
 
+/// Each would have as many paths as its rounds have outcomes, were all numbers to be told apart.
+#[test]
+fn sums_and_counts_do_not_make_rounds_differ() {
+    let rounds = |round: &str| {
+        format!(
+            "{UNKNOWN}; r7 = 0; r8 = 0; here: r6 ^= r8; {round}; r8 += 1; if r8 != 300 goto here; r0 = r7; exit"
+        )
+    };
+    accepted(&rounds("if r6 & 1 goto +1; r7 += 1"));
+    accepted(&rounds("if r6 & 1 goto +1; r7 += r8"));
+    accepted(&rounds("if r6 & 1 goto +2; w7 *= 31; w7 ^= w8"));
+    accepted(&rounds(
+        "*(u64 *)(r10 - 8) = r7; if r6 & 1 goto +0; r7 = *(u64 *)(r10 - 8); if r6 & 2 goto +1; r7 -= 5",
+    ));
+    accepted(&format!(
+        "{}\nf: r0 = r1; r0 &= 1; exit",
+        rounds("r1 = r6; call f; r7 += r0; if r0 == 0 goto +1; r7 += 2")
+    ));
+}
+
+/// As in an insertion: each of 48 rounds looks for its place among the earlier ones.
+#[test]
+fn searches_inside_long_loops_are_followed() {
+    accepted(&format!(
+        "{UNKNOWN}; r1 = map[@lanes][0] ll; r7 = 0; outer: r8 = r7
+        inner: if r8 == 0 goto done; r8 += -1; r6 *= 3; if r6 & 4 goto inner
+        done: r2 = r1; r8 <<= 3; r2 += r8; r3 = 1; lock *(u64 *)(r2 + 0) += r3; r7 += 1; if r7 != 48 goto outer
+        r0 = 0; exit"
+    ));
+}
+
 #[test]
 fn the_largest_program_is_verified() {
     let object = {

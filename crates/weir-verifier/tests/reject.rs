@@ -850,6 +850,69 @@ fn what_only_one_of_many_paths_does() {
     );
 }
 
+/// Ways from a number in r7 to one in r8; r0 is kept.
+const FLOWS: &[&str] = &[
+    "r8 = r7",
+    "w8 = w7",
+    "r8 = (s8)r7",
+    "r8 = r7; r8 = be64 r8; r8 = be64 r8",
+    "r8 = 7; r8 += r7; r8 -= 7",
+    "r8 = 0; r8 |= r7; r8 <<= 3; r8 >>= 3",
+    "r8 = 8; if r7 == 8 goto +1; r8 = 9",
+    "r8 = 8; w1 = w7; if w1 s<= 8 goto +1; r8 = 9",
+    "*(u64 *)(r10 - 16) = r7; r8 = *(u64 *)(r10 - 16)",
+    "*(u64 *)(r10 - 16) = 0; *(u8 *)(r10 - 16) = r7; r8 = *(u64 *)(r10 - 16)",
+    "*(u64 *)(r10 - 16) = r7; r8 = *(u8 *)(r10 - 16)",
+    "r1 = r10; r1 += -16; *(u64 *)(r1 + 0) = r7; r8 = *(u64 *)(r10 - 16)",
+    "r1 = r10; r1 += -16; *(u64 *)(r10 - 24) = r1; r2 = *(u64 *)(r10 - 24); *(u64 *)(r2 + 0) = r7
+        r8 = *(u64 *)(r10 - 16)",
+    "*(u64 *)(r10 - 16) = r7; r1 = r10; r1 += -24; r8 = *(u64 *)(r1 + 8)",
+    "r9 = r0; r1 = r7; call same; r8 = r0; r0 = r9",
+    "r9 = r0; r1 = 0; r5 = r7; call fifth; r8 = r0; r0 = r9",
+    "r9 = r0; *(u64 *)(r10 - 16) = r7; r1 = r10; r1 += -16; call loaded; r8 = r0; r0 = r9",
+    "r9 = r0; r1 = r10; r1 += -16; r2 = r7; call stored; r8 = *(u64 *)(r10 - 16); r0 = r9",
+];
+const FUNCTIONS: &str = "same: r0 = r1; exit
+    fifth: r6 = r5; r0 = r6; exit
+    loaded: r0 = *(u64 *)(r1 + 0); exit
+    stored: *(u64 *)(r1 + 0) = r2; r0 = 0; exit";
+
+/// On one path the number is one too many; that it matters shows only where it has got to.
+#[test]
+fn numbers_that_matter_later() {
+    let before = format!("{UNKNOWN}; {FOUND}");
+    let used = "r0 += r8; r0 = *(u64 *)(r0 + 0); r0 = 0; exit";
+    for flow in FLOWS {
+        for (first, second) in [(8, 9), (9, 8)] {
+            let paths =
+                format!("r7 = {first}; if r6 == 0 goto +1; r7 = {second}; {flow}; {used}\n{FUNCTIONS}");
+            refuses(&before, &paths, "not known to be inside");
+        }
+        let object =
+            object(&before, &format!("r7 = 8; if r6 == 0 goto +1; r7 = 8; {flow}; {used}\n{FUNCTIONS}"));
+        let verdict = verify(&object.programs[0], &object.maps, &Limits::default());
+        assert!(verdict.is_ok(), "{flow}: {verdict:?}");
+    }
+    // A size, and one that comes from a slot.
+    let read = "r1 = r10; r1 += -16; r3 = 0; call 112; r0 = 0; exit";
+    for (first, second) in [(8, 24), (24, 8)] {
+        let size = format!("r7 = {first}; if r6 == 0 goto +1; r7 = {second}");
+        refuses(UNKNOWN, &format!("{size}; r2 = r7; {read}"), "r2 of probe_read_user");
+        refuses(
+            UNKNOWN,
+            &format!("{size}; *(u64 *)(r10 - 24) = r7; goto +0; r2 = *(u64 *)(r10 - 24); {read}"),
+            "r2 of probe_read_user",
+        );
+    }
+    // How often a loop goes round.
+    refuses(
+        &before,
+        "r7 = 2; if r6 == 0 goto +1; r7 = 3; here: *(u64 *)(r0 + 0) = 1; r0 += 8; r7 += -1; if r7 != 0 goto here
+        r0 = 0; exit",
+        "not known to be inside",
+    );
+}
+
 #[test]
 fn queues_and_stacks_have_helpers_of_their_own() {
     let (queue, stack) = ("r1 = map[@queue] ll", "r1 = map[@stack] ll");

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use weir_interp::Environment;
-use weir_rt::executable::Frame;
+use weir_rt::context::Context as ProgramContext;
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{Executable, LanePolicy, SiteAbi, TidSource};
@@ -37,10 +37,10 @@ impl Jit {
 
 impl Side for Jit {
     fn run(&mut self, times: u32) -> Result<u32> {
-        let mut frame = Frame::default();
+        let mut context = packet();
         let mut answer = 0;
         for _ in 0..times {
-            answer = self.local.run(&mut frame);
+            answer = self.local.run(&mut context);
         }
         Ok(answer as u32)
     }
@@ -62,13 +62,18 @@ impl Interpreter {
 impl Side for Interpreter {
     fn run(&mut self, times: u32) -> Result<u32> {
         let environment = Environment { segment: &self.segment };
-        let mut frame = Frame::default();
+        let mut context = packet();
         let mut answer = 0;
         for _ in 0..times {
-            answer = weir_interp::run(&self.program, &environment, &mut frame)?;
+            answer = weir_interp::run(&self.program, &environment, &mut context)?;
         }
         Ok(answer as u32)
     }
+}
+
+/// What a socket filter is run on, as in the kernel: a packet that none of the programs looks at.
+fn packet() -> ProgramContext {
+    ProgramContext::socket(&[0; 14], &[0; 50])
 }
 
 /// What code depends on of this process.
