@@ -3,8 +3,8 @@
 //! In: the maps and a program of an object. Out: descriptors ([`Maps`], [`Loaded`]) that live as long as their values,
 //! and what a run by BPF_PROG_TEST_RUN answers ([`Ran`]); or the kernel's refusal, with its verifier's log.
 //!
-//! - XDP programs and socket filters are loaded as what they are. A packet has 14 bytes or more, which of a socket
-//!   filter's are the link header; interface and queue are those of the loopback device.
+//! - XDP programs and socket filters are loaded as what they are. What a packet must have at least says
+//!   [`bytes_min`]; a socket filter's begins behind its link header; interface and queue are those of the loopback device.
 //! - A program of memory is called by an XDP program that weir puts before it, which checks that the packet has the bytes
 //!   and passes their address and number; its instructions stay as they are. Its result leaves in a map, since the kernel
 //!   gives back 32 bits.
@@ -31,12 +31,12 @@ use weir_ebpf::ProgramKind;
 pub enum KernelError {
     #[error("the kernel runs programs of kind {} only where they are attached", .kind.name())]
     Kind { kind: ProgramKind },
-    #[error("the kernel tests programs of packets with {PACKET_BYTES_MIN} bytes or more, not with {bytes}")]
-    Short { bytes: usize },
+    #[error("the kernel tests programs of kind {} with such packets of {least} bytes or more, not of {bytes}", .kind.name())]
+    Short { kind: ProgramKind, least: usize, bytes: usize },
     #[error("bpf({call}) for {name}")]
     Call { call: &'static str, name: String, source: io::Error },
-    #[error("bpf(BPF_PROG_LOAD) for {name}: {}", refusal(.source, .log))]
-    Refused { name: String, source: io::Error, log: String },
+    #[error("bpf(BPF_PROG_LOAD) for {name}: {}", refusal(.error, .log))]
+    Refused { name: String, error: io::Error, log: String },
 }
 
 impl KernelError {
@@ -45,22 +45,34 @@ impl KernelError {
         match self {
             KernelError::Kind { .. } | KernelError::Short { .. } => false,
             KernelError::Call { .. } => true,
-            KernelError::Refused { source, log, .. } => {
-                log.is_empty() && source.raw_os_error() == Some(nix::libc::EPERM)
+            KernelError::Refused { error, log, .. } => {
+                log.is_empty() && error.raw_os_error() == Some(nix::libc::EPERM)
             }
         }
     }
 }
 
-/// Bytes of an Ethernet header, which the kernel wants of every packet in a test.
-pub const PACKET_BYTES_MIN: usize = 14;
+/// Bytes of an Ethernet header.
+const LINK_BYTES: usize = 14;
 
-fn refusal(source: &io::Error, log: &str) -> String {
+/// Bytes that the kernel wants of a packet like this in a test (tried on Linux 6.18): its Ethernet header; of a socket
+/// filter's also one byte behind it, or the IPv4 or IPv6 header that it names.
+pub fn bytes_min(kind: ProgramKind, packet: &[u8]) -> usize {
+    let behind = match (kind, packet.get(12..LINK_BYTES)) {
+        (ProgramKind::SocketFilter, Some([0x08, 0x00])) => 20,
+        (ProgramKind::SocketFilter, Some([0x86, 0xdd])) => 40,
+        (ProgramKind::SocketFilter, _) => 1,
+        _ => 0,
+    };
+    LINK_BYTES + behind
+}
+
+fn refusal(error: &io::Error, log: &str) -> String {
     match log.trim_end() {
-        "" if source.raw_os_error() == Some(nix::libc::EPERM) => {
-            format!("{source} (needs root, or CAP_BPF with CAP_NET_ADMIN or CAP_PERFMON)")
+        "" if error.raw_os_error() == Some(nix::libc::EPERM) => {
+            format!("{error} (needs root, or CAP_BPF with CAP_NET_ADMIN or CAP_PERFMON)")
         }
-        "" => source.to_string(),
-        log => format!("{source}; its verifier says:\n{log}"),
+        "" => error.to_string(),
+        log => format!("{error}; its verifier says:\n{log}"),
     }
 }

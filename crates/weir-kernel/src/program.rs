@@ -6,7 +6,7 @@ use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, Program, ProgramKind};
 
 use crate::syscall::{self, ProgLoad, TestRun};
-use crate::{KernelError, Maps, PACKET_BYTES_MIN, memory};
+use crate::{KernelError, LINK_BYTES, Maps, bytes_min, memory};
 
 /// A program that the kernel took.
 #[derive(Debug)]
@@ -75,10 +75,11 @@ impl Loaded {
     pub fn run(&self, input: Input<'_>, repeat: u32) -> Result<Ran, KernelError> {
         let mut bytes = input.bytes.to_vec();
         if let ProgramKind::Memory { .. } = self.kind {
-            bytes.resize(bytes.len().max(PACKET_BYTES_MIN), 0);
+            bytes.resize(bytes.len().max(bytes_min(self.kind, &bytes)), 0);
         }
-        if bytes.len() < PACKET_BYTES_MIN {
-            return Err(KernelError::Short { bytes: bytes.len() });
+        let least = bytes_min(self.kind, &bytes);
+        if bytes.len() < least {
+            return Err(KernelError::Short { kind: self.kind, least, bytes: bytes.len() });
         }
         let mut after = vec![0; bytes.len()];
         let mut context = vec![0; input.context.len()];
@@ -104,6 +105,10 @@ impl Loaded {
             source,
         })?;
         after.truncate(input.bytes.len());
+        if self.kind == ProgramKind::SocketFilter {
+            // The kernel has put zeros where the link header was, which the program cannot write to.
+            after[..LINK_BYTES].copy_from_slice(&bytes[..LINK_BYTES]);
+        }
         let r0 = match &self.result {
             Some(result) => number(&result.lookup(0, &[0; 4])?.unwrap_or_default()),
             None => attributes.retval.into(),
@@ -137,10 +142,10 @@ fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, Kernel
         unsafe { syscall::open(syscall::PROG_LOAD, &mut attributes) }
     };
     // Only a refusal is asked for its log: a log that is too long would refuse what is right.
-    load(0).or_else(|_| load(1)).map_err(|source| {
+    load(0).or_else(|_| load(1)).map_err(|error| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
         let log = String::from_utf8_lossy(&log[..end]).into_owned();
-        KernelError::Refused { name: name.to_owned(), source, log }
+        KernelError::Refused { name: name.to_owned(), error, log }
     })
 }
 

@@ -30,7 +30,10 @@ fn packets_are_changed_and_results_have_32_bits() {
     let ran = run("xdp", text, Input { bytes: &[0; 20], ..Input::default() }).unwrap();
     assert_eq!((ran.r0, ran.bytes[..3].to_vec(), ran.bytes.len()), (0xffff_fffe, vec![0, 7, 0], 20));
     let short = run("xdp", text, Input { bytes: &[0; 13], ..Input::default() }).unwrap_err();
-    assert!(matches!(short, KernelError::Short { bytes: 13 }) && !short.is_of_the_machine(), "{short}");
+    assert!(
+        matches!(short, KernelError::Short { least: 14, bytes: 13, .. }) && !short.is_of_the_machine(),
+        "{short}"
+    );
 }
 
 #[test]
@@ -38,6 +41,8 @@ fn socket_filters_begin_behind_the_link_header() {
     if !available() {
         return;
     }
+    let short = run("socket", "r0 = 0; exit", Input { bytes: &[0; 14], ..Input::default() }).unwrap_err();
+    assert!(matches!(short, KernelError::Short { least: 15, bytes: 14, .. }), "{short}");
     let bytes: Vec<u8> = (0..20).collect();
     let mut context = [0; 192];
     context[48] = 5;

@@ -60,6 +60,29 @@ impl Context {
         context
     }
 
+    /// A packet as BPF_PROG_TEST_RUN of the kernel gives it to a program of this kind: received by the loopback device,
+    /// Ethernet header first, which a socket filter does not see. None for other kinds.
+    pub fn received(kind: ProgramKind, bytes: &[u8]) -> Option<Context> {
+        let mut context = match kind {
+            ProgramKind::Xdp => Context::xdp(&[], bytes),
+            ProgramKind::SocketFilter => {
+                let (link, rest) = bytes.split_at(bytes.len().min(ETHERNET_BYTES));
+                let mut context = Context::socket(link, rest);
+                context.set_field("protocol", protocol(link, rest));
+                context.set_field("pkt_type", packet_type(link));
+                context
+            }
+            _ => return None,
+        };
+        for field in ["ingress_ifindex", "ifindex"] {
+            // A socket filter's packet has come in by no interface, but stands at one.
+            if (kind, field) != (ProgramKind::SocketFilter, "ingress_ifindex") {
+                context.set_field(field, LOOPBACK);
+            }
+        }
+        Some(context)
+    }
+
     /// Memory that the program may read and write.
     pub fn memory(bytes: &[u8]) -> Context {
         let kind = ProgramKind::Memory { bytes: bytes.len() as u32 };
@@ -155,6 +178,33 @@ pub fn frame(kind: ProgramKind, address: u64, bytes: usize) -> Frame {
         set(memory::BYTES, bytes as u64);
     }
     frame
+}
+
+/// Bytes of an Ethernet header, and the number of the loopback device.
+const ETHERNET_BYTES: usize = 14;
+const LOOPBACK: u32 = 1;
+
+/// What stands in an Ethernet header as the protocol, in the order of the wire; where it is a length, what the kernel
+/// says instead (ETH_P_802_3 before 0xffff, else ETH_P_802_2).
+fn protocol(link: &[u8], rest: &[u8]) -> u32 {
+    let Some(&[high, low]) = link.get(12..14) else { return 0 };
+    let number = u16::from_be_bytes([high, low]);
+    let number = match number {
+        0x600.. => number,
+        _ if rest.starts_with(&[0xff, 0xff]) => 1,
+        _ => 4,
+    };
+    number.to_be().into()
+}
+
+/// Who an Ethernet header is addressed to: the loopback device, which has no address (0), a group (2; all are one, since
+/// the device has no broadcast address either), another (3).
+fn packet_type(link: &[u8]) -> u32 {
+    match link.get(..6) {
+        Some([0, 0, 0, 0, 0, 0]) | None => 0,
+        Some(to) if to[0] & 1 != 0 => 2,
+        Some(_) => 3,
+    }
 }
 
 impl ContextMut<'_> {

@@ -8,6 +8,10 @@ mod input;
 mod listing;
 mod run;
 
+mod given;
+
+mod kernel;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -108,18 +112,29 @@ fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failur
 /// The verdict, and what was known at each instruction.
 fn judge(file: &ObjectFile, index: usize) -> (Result<VerifiedProgram, Failure>, States) {
     let program = &file.object.programs[index];
-    let section = file.programs.get(index).map_or("", |origin| origin.section.as_str());
-    if ObjectFile::kind_of(section).is_none() {
-        let refusal = Failure::Refused(anyhow!(
-            "{}: unsupported: programs of section `{section}`; this version runs those of probes (uprobe, kprobe) and of \
-             packets (xdp, socket)",
-            program.name
-        ));
+    if let Err(refusal) = check_section(file, index) {
         return (Err(refusal), States::default());
     }
     let (verdict, states) = weir_verifier::verify_observed(program, &file.object.maps, &Limits::default());
     let refused = |rejection: Rejection| Failure::Refused(anyhow!(with_source(&rejection, file, index)));
     (verdict.map_err(refused), states)
+}
+
+/// What the section of a program says that it is run for is something that weir has.
+fn check_section(file: &ObjectFile, index: usize) -> Result<(), Failure> {
+    let section = file.programs.get(index).map_or("", |origin| origin.section.as_str());
+    if ObjectFile::kind_of(section).is_none() {
+        return Err(refused(&format!(
+            "{}: unsupported: programs of section `{section}`; this version runs those of probes (uprobe, kprobe) and of \
+             packets (xdp, socket)",
+            file.object.programs[index].name
+        )));
+    }
+    Ok(())
+}
+
+fn refused(message: &str) -> Failure {
+    Failure::Refused(anyhow!("{message}"))
 }
 
 fn with_source(rejection: &Rejection, file: &ObjectFile, index: usize) -> String {

@@ -5,7 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use testkit::{bpf, paths};
+use testkit::{bpf, kernel, paths, skip};
+use weir_ebpf::asm;
 
 const REFUSED: i32 = 1;
 
@@ -50,7 +51,7 @@ fn compiled(name: &str) -> Option<String> {
 }
 
 fn compile(source: &Path, name: &str) -> Option<String> {
-    let object = folder().join(format!("{name}.o"));
+    let object = folder().join(format!("{}.o", name.replace('/', "-")));
     bpf::compile(source, &object).then(|| object.display().to_string())
 }
 
@@ -184,13 +185,165 @@ fn rejections_name_the_source_line() {
     refuses(&["verify", &object], &["f: unsupported: programs of section `tp/sched/f`"]);
 }
 
+/// Instructions of assembly text as digits.
+fn digits(text: &str) -> String {
+    let object = asm::parse(&format!("program \"p\" probe\n{}\n", text.replace(';', "\n"))).unwrap();
+    let bytes = object.programs[0].insns.iter().flat_map(|insn| insn.to_bytes());
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The engines that there are here: the kernel is one for root alone.
+fn engines() -> Vec<&'static str> {
+    match kernel::available() {
+        Ok(()) => vec!["interp", "jit", "kernel"],
+        Err(reason) => {
+            skip::skip("weir-kernel", reason);
+            vec!["interp", "jit"]
+        }
+    }
+}
+
 #[test]
-fn what_is_not_there_yet_is_said() {
-    refuses(&["run", "--mem-hex", "00", "--program-hex", FORTY_TWO], &["--mem-hex is not in this version"]);
+fn memory_is_in_r1_and_its_length_in_r2() {
+    let sum = digits("r0 = *(u16 *)(r1 + 1); r2 <<= 40; r0 += r2; *(u8 *)(r1 + 0) = 9; exit");
+    for engine in engines() {
+        let run = |program: &str, memory: &[&str]| {
+            let args = [&["run", "--engine", engine, "--program-hex", program][..], memory].concat();
+            prints(&args)
+        };
+        assert_eq!(run(&sum, &["--mem-hex", "010203"]), "0x30000000302\n", "{engine}");
+        assert_eq!(run(&digits("r0 = r1; r0 |= r2; exit"), &[]), "0x0\n", "{engine}");
+        assert_eq!(run(&digits("r0 = r1; r0 |= r2; exit"), &["--mem-hex", ""]), "0x0\n", "{engine}");
+        assert_eq!(run(&digits("r0 = -1; exit"), &[]), "0xffffffffffffffff\n", "{engine}");
+        let text = run(&sum, &["--mem-hex", "01 02 03", "--repeat", "100"]);
+        assert!(text.starts_with("0x30000000302\n") && text.ends_with(" ns per run\n"), "{text}");
+        let beyond = digits("r0 = *(u8 *)(r1 + 3); exit");
+        refuses(&["run", "--engine", engine, "--program-hex", &beyond, "--mem-hex", "010203"], &["program"]);
+    }
+    refuses(&["run", "--mem-hex", "0", "--program-hex", FORTY_TWO], &["1 hexadecimal digits"]);
+}
+
+/// As those do who test conformance: the program from standard input, memory as digits.
+#[test]
+fn what_is_not_verified_is_checked_as_it_runs() {
+    let run = |text: &str, memory: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .args(["bpf", "run", "--unverified-checked", "--program-hex", "-", "--mem-hex", memory])
+            .args(more);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(digits(text).as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let answer = |text: &str, memory: &str| {
+        let output = run(text, memory, &["--engine", "interp"]);
+        assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let fault = |text: &str, part: &str| {
+        let output = run(text, "0102030405060708", &[]);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(REFUSED), 0), "{message}");
+        assert!(message.contains(part), "{message}");
+    };
+    // A distance that the verifier cannot know.
+    let distance = "r3 = *(u8 *)(r1 + 0); r1 += r3; r0 = *(u8 *)(r1 + 0); exit";
+    assert_eq!(answer(distance, "0302010f"), "0xf\n");
+    refuses(&["run", "--program-hex", &digits(distance), "--mem-hex", "0302010f"], &["unsafe"]);
+    // What nobody wrote is 0, and numbers may be pointers.
+    assert_eq!(answer("r0 = *(u64 *)(r10 - 8); r0 += r5; exit", ""), "0x0\n");
+    fault("r0 = *(u8 *)(r1 + 8); exit", "instruction 0: a read of 1 bytes");
+    fault("*(u64 *)(r1 + 1) = 0; exit", "a write of 8 bytes");
+    fault("*(u64 *)(r10 + 0) = 0; exit", "in no live region");
+    fault("here: goto here; exit", "still running after 100000000 steps");
+    fault("call f; exit; f: call f; exit", "calls nested deeper than 8");
+    fault("goto +5; exit", "a jump to 6, outside the program");
     refuses(
-        &["run", "--engine", "kernel", "--program-hex", FORTY_TWO],
-        &["--engine kernel is not in this version"],
+        &["run", "--unverified-checked", "--engine", "jit", "--program-hex", FORTY_TWO],
+        &["of the interpreter alone"],
     );
+}
+
+#[test]
+fn packets_are_given_to_programs_of_packets() {
+    let Some(layers) = compiled("packets/layers") else { return };
+    let Some(loads) = compiled("packets/loads") else { return };
+    let tcp = "020000000001 040000000002 0800  45000028000000004006abcd0a0000010a000002
+        3039005000000001000000025012010007070000";
+    for engine in engines() {
+        let run =
+            |object: &str, packet: &str| prints(&["run", "--engine", engine, object, "--mem-hex", packet]);
+        assert_eq!(run(&layers, tcp), "0x2\n", "{engine}");
+        assert_eq!(run(&layers, &tcp[..40]), "0x1\n", "{engine}");
+        assert_eq!(run(&loads, tcp), "0x1\n", "{engine}");
+        // A result of 32 bits, whoever runs it.
+        let text = "program \"p\" xdp\nr0 = -2\nexit\n";
+        assert_eq!(run(&file("minus.s", text), tcp), "0xfffffffe\n", "{engine}");
+    }
+    if kernel::available().is_ok() {
+        let short = ["run", "--engine", "kernel", &loads, "--mem-hex", &tcp[..40]];
+        refuses(
+            &short,
+            &["the kernel tests programs of kind socket with such packets of 34 bytes or more, not of 18"],
+        );
+    }
+}
+
+#[test]
+fn registers_are_given_to_programs_of_probes() {
+    let source = file("registers.s", "program \"p\" probe\nr0 = *(u64 *)(r1 + 0x70)\nexit\n");
+    let registers = format!("{}8877665544332211", "00".repeat(0x70));
+    for engine in ["interp", "jit"] {
+        assert_eq!(prints(&["run", "--engine", engine, &source]), "0x0\n");
+        assert_eq!(
+            prints(&["run", "--engine", engine, &source, "--mem-hex", &registers]),
+            "0x1122334455667788\n"
+        );
+    }
+    refuses(
+        &["run", &source, "--mem-hex", &"00".repeat(169)],
+        &["169 bytes are more than the 168 of a pt_regs"],
+    );
+    if kernel::available().is_ok() {
+        refuses(
+            &["run", "--engine", "kernel", &source],
+            &["the kernel runs programs of kind probe only where they are attached"],
+        );
+    }
+    let memory = file("memory.s", "program \"p\" memory 8\nr0 = *(u64 *)(r1 + 0)\nexit\n");
+    assert_eq!(prints(&["run", &memory]), "0x0\n");
+    assert_eq!(prints(&["run", &memory, "--mem-hex", "0100000000000080"]), "0x8000000000000001\n");
+    refuses(&["run", &memory, "--mem-hex", "01"], &["written for 8 bytes of memory, and gets 1"]);
+}
+
+#[test]
+fn variables_and_maps_have_their_contents_in_every_engine() {
+    let Some(firewall) = compiled("packets/firewall") else { return };
+    let telnet =
+        format!("020000000001 040000000002 86dd 6000000000081140 {} 3039001700080000", "11".repeat(32));
+    for engine in engines() {
+        let blocked = ["run", "--engine", engine, &firewall, "--mem-hex", &telnet];
+        assert_eq!(prints(&blocked), "0x1\n", "{engine}: a port of .rodata");
+        // To another port; an address that was not seen passes.
+        let again = telnet.replace("0017", "0018");
+        let text = prints(&["run", "--engine", engine, &firewall, "--mem-hex", &again, "--repeat", "1"]);
+        assert!(text.starts_with("0x2\n"), "{engine}: {text}");
+    }
+}
+
+#[test]
+fn kinds_survive_objects_and_text() {
+    let text = "program \"a\" xdp\n     0: r0 = *(u32 *)(r1 + 0xc)\n     1: exit\n\nprogram \"b\" socket
+     0: r0 = *(u32 *)(r1 + 0x0)\n     1: exit\n\nprogram \"c\" memory 8\n     0: r0 = r2\n     1: exit\n";
+    let (source, object) = (file("kinds.s", text), folder().join("kinds.o").display().to_string());
+    assert_eq!(prints(&["asm", &source, "-o", &object]), "");
+    let again = prints(&["dis", &object]);
+    let without: String =
+        again.lines().filter(|line| !line.starts_with(';')).map(|line| format!("{line}\n")).collect();
+    assert_eq!(without, text);
+    assert!(prints(&["verify", "-v", &object]).contains("r0 = *(u32 *)(r1 + 0xc) ; field ingress_ifindex\n"));
+    assert_eq!(prints(&["run", &object, "--program", "c"]), "0x8\n");
 }
 
 /// What a program of a field of `task` finds depends on the types that `--btf` names.

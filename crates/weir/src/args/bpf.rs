@@ -57,17 +57,22 @@ pub(crate) struct Run {
     #[arg(long, value_name = "HEX|-")]
     pub(crate) program_hex: Option<String>,
 
-    /// Memory that r1 points to, as hexadecimal digits (not in this version)
+    /// Memory that r1 points to (r2 has its length), as hexadecimal digits; for xdp and socket programs the packet, for
+    /// those of probes the registers (pt_regs)
     #[arg(long, value_name = "HEX")]
     pub(crate) mem_hex: Option<String>,
 
-    /// What runs the program
-    #[arg(long, value_enum, default_value_t = Vm::Jit)]
-    pub(crate) engine: Vm,
+    /// What runs the program; jit if nothing is said
+    #[arg(long, value_enum)]
+    pub(crate) engine: Option<Vm>,
 
     /// Run it so many times, and print the time of one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) repeat: Option<u64>,
+
+    /// Run it without verification, in the interpreter that checks every access, for 100 million instructions at most
+    #[arg(long)]
+    pub(crate) unverified_checked: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -92,6 +97,6 @@ pub(crate) enum Vm {
     Interp,
     /// Machine code
     Jit,
-    /// The kernel, through bpf(2) (not in this version)
+    /// The kernel, through bpf(2) (BPF_PROG_TEST_RUN)
     Kernel,
 }

@@ -9,6 +9,7 @@ use weir_ebpf::btf::core::Target;
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ebpf::{Insn, Object, Program, ProgramKind, asm};
 
+use crate::bpf::refused;
 use crate::failure::Failure;
 
 /// How an ELF file begins.
@@ -49,8 +50,8 @@ fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
     read(open().map_err(Failure::Refused)?, &path.display().to_string())
 }
 
-/// The program whose instructions `text` writes down; `-`: that standard input does.
-pub(super) fn hex(text: &str) -> Result<ObjectFile, Failure> {
+/// The program whose instructions `text` writes down (`-`: that standard input does), for so many bytes of memory.
+pub(super) fn hex(text: &str, memory_bytes: usize) -> Result<ObjectFile, Failure> {
     let from_input;
     let digits = if text == "-" {
         from_input = read(std::io::stdin().lock(), "standard input")?;
@@ -65,7 +66,8 @@ pub(super) fn hex(text: &str) -> Result<ObjectFile, Failure> {
     let insns = bytes.chunks_exact(8).map(|slot| {
         Insn::from_bytes([slot[0], slot[1], slot[2], slot[3], slot[4], slot[5], slot[6], slot[7]])
     });
-    let program = Program { name: "program".into(), kind: ProgramKind::Probe, insns: insns.collect() };
+    let kind = ProgramKind::Memory { bytes: memory_bytes as u32 };
+    let program = Program { name: "program".into(), kind, insns: insns.collect() };
     Ok(ObjectFile::of(Object { maps: Vec::new(), programs: vec![program] }))
 }
 
@@ -88,7 +90,10 @@ fn read(input: impl std::io::Read, name: &str) -> Result<Vec<u8>, Failure> {
 }
 
 /// Pairs of digits, with blanks wherever.
-fn bytes(text: &str) -> Result<Vec<u8>, Failure> {
+pub(super) fn bytes(text: &str) -> Result<Vec<u8>, Failure> {
+    if text.len() as u64 > INPUT_BYTES_MAX {
+        return Err(refused(&format!("more than {INPUT_BYTES_MAX} hexadecimal digits")));
+    }
     let mut digits = Vec::new();
     for char in text.chars().filter(|char| !char.is_whitespace()) {
         let digit = char.to_digit(16);
@@ -98,10 +103,6 @@ fn bytes(text: &str) -> Result<Vec<u8>, Failure> {
         return Err(refused(&format!("{} hexadecimal digits are no whole number of bytes", digits.len())));
     }
     Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-}
-
-fn refused(message: &str) -> Failure {
-    Failure::Refused(anyhow!("{message}"))
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ fn notes(facts: Option<&InsnFacts>, seen: &InsnStates, maps: &[weir_ebpf::MapSpe
         notes.extend(facts.constant_key.map(|key| format!("element {key}")));
         let map = |map: u32| maps.get(map as usize).map(|spec| spec.name.as_str());
         notes.extend(facts.map_index.and_then(map).map(|name| format!("map {name}")));
+        notes.extend(facts.context_field.map(|field| format!("field {}", field.name)));
         notes.extend(facts.per_cpu_map.and_then(map).map(|name| format!("a CPU's own value of map {name}")));
     }
     if notes.is_empty() { String::new() } else { format!(" ; {}", notes.join(", ")) }

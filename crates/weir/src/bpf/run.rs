@@ -1,7 +1,10 @@
-//! `weir bpf run`: one program, verified, on maps of its own, in this process.
+//! `weir bpf run`: one program on maps of its own, verified and in this process, or in the kernel.
 //!
-//! The context is a probe's: r1 points to a `pt_regs` of zeros. Deliberately not done: memory of the user's choice as
-//! context (the verifier knows no such kind of program), and running what the verifier refuses.
+//! What a program is given depends on its kind (see [`given`](super::given)): memory, a packet, the registers of a probe.
+//! The results of programs of packets have 32 bits, as in the kernel.
+//!
+//! With `--unverified-checked` nothing is verified: the interpreter, which checks every access, runs whatever it is given
+//! for a bounded number of instructions.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -9,44 +12,74 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
+use weir_ebpf::ProgramKind;
 use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::map::flag;
-use weir_interp::Environment;
-use weir_rt::executable::Frame;
+use weir_interp::{Environment, Fault};
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{LanePolicy, SiteAbi, TidSource, runtime};
 use weir_verifier::VerifiedProgram;
 
 use crate::args::bpf::{Run, Vm};
-use crate::bpf::{input, verify_one};
+use crate::bpf::given::Given;
+use crate::bpf::kernel::InKernel;
+use crate::bpf::{check_section, input, refused, verify_one};
 use crate::failure::Failure;
 use crate::session;
 
+/// Instructions that a program runs for which nobody verified (`--help` names it).
+const UNVERIFIED_STEPS_MAX: u64 = 100_000_000;
+
 pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
-    if args.mem_hex.is_some() {
-        return Err(refused(
-            "--mem-hex is not in this version: programs run with the context of a probe, a pt_regs",
-        ));
-    }
-    if args.engine == Vm::Kernel {
-        return Err(refused("--engine kernel is not in this version; use interp or jit"));
-    }
+    runtime::print_to(print);
+    let memory = args.mem_hex.as_deref().map(input::bytes).transpose()?;
     let file = match (&args.program_hex, &args.file) {
-        (Some(digits), _) => input::hex(digits)?,
+        (Some(digits), _) => input::hex(digits, memory.as_ref().map_or(0, Vec::len))?,
         (None, Some(path)) => input::file(path, btf)?,
         // SANITY: clap requires one of them.
         (None, None) => unreachable!("clap requires a file or --program-hex"),
     };
-    let verified = verify_one(&file, choose(&file, args.program.as_deref())?)?;
-    if !verified.kind().is_probe() {
-        let (name, kind) = (verified.name(), verified.kind().name());
-        return Err(refused(&format!("{name}: running programs of kind {kind} is not in this version")));
+    let index = choose(&file, args.program.as_deref())?;
+    let kind = kind(&file, index)?;
+    let memory = memory.as_deref();
+    match (args.unverified_checked, args.engine) {
+        (true, Some(Vm::Jit | Vm::Kernel)) => {
+            Err(refused("--unverified-checked is of the interpreter alone"))
+        }
+        (true, None | Some(Vm::Interp)) => {
+            let (segment, mut given) = (segment(&file, false)?, Given::of(kind, memory)?);
+            repeat(args, kind, || unverified(&file, index, &segment, &mut given))
+        }
+        (false, Some(Vm::Kernel)) => in_kernel(args, &InKernel::load(&file, index, memory)?),
+        (false, Some(Vm::Interp)) => {
+            let verified = verify_one(&file, index)?;
+            let (segment, mut given) = (segment(&file, verified.needs_lane())?, Given::of(kind, memory)?);
+            let environment = Environment { segment: &segment };
+            repeat(args, kind, || {
+                let result = weir_interp::run(&verified, &environment, given.context());
+                result.map_err(|fault| faulted(verified.name(), &fault))
+            })
+        }
+        (false, None | Some(Vm::Jit)) => {
+            let verified = verify_one(&file, index)?;
+            let (segment, mut given) = (segment(&file, verified.needs_lane())?, Given::of(kind, memory)?);
+            let program = machine_code(&verified, &segment)?;
+            repeat(args, kind, || Ok(program.run(given.context())))
+        }
     }
-    let segment = segment(&file, verified.needs_lane())?;
-    runtime::print_to(print);
-    let mut once = engine(args.engine, &verified, &segment)?;
+}
+
+/// Runs the program once and prints r0; then as often as asked for, and prints the time of one run. Maps and memory keep
+/// what earlier runs wrote.
+fn repeat(
+    args: &Run,
+    kind: ProgramKind,
+    mut once: impl FnMut() -> Result<u64, Failure>,
+) -> Result<ExitCode, Failure> {
     let r0 = once()?;
+    // What the kernel takes of a packet's program.
+    let r0 = if kind.is_packet() { r0 & 0xffff_ffff } else { r0 };
     println!("{r0:#x}");
     if let Some(count) = args.repeat {
         // The first run above is not timed: it warms caches, and is the one whose answer is printed.
@@ -62,6 +95,25 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
 /// What the program prints with `trace_printk`: a line on standard error, without what could move a terminal's cursor.
 fn print(text: &str) {
     eprintln!("{}", text.trim_end_matches('\n').replace(|char: char| char.is_control() && char != '\n', " "));
+}
+
+/// The same in the kernel, which measures by itself.
+fn in_kernel(args: &Run, program: &InKernel) -> Result<ExitCode, Failure> {
+    let (r0, _) = program.run(1)?;
+    println!("{r0:#x}");
+    if let Some(count) = args.repeat {
+        let count = u32::try_from(count);
+        let count = count.map_err(|_| refused(&format!("the kernel repeats at most {} times", u32::MAX)))?;
+        let (_, nanoseconds) = program.run(count)?;
+        println!("{:.1} ns per run", f64::from(nanoseconds));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the program is run for. Memory of programs as digits is theirs already.
+fn kind(file: &ObjectFile, index: usize) -> Result<ProgramKind, Failure> {
+    check_section(file, index)?;
+    Ok(file.object.programs[index].kind)
 }
 
 /// The program of that name; the only one if no name is given.
@@ -100,19 +152,17 @@ fn segment(file: &ObjectFile, needs_lane: bool) -> Result<Segment, Failure> {
     Ok(segment)
 }
 
-/// One run of the program, to be called as often as needed; maps keep what earlier runs wrote.
-fn engine<'a>(
-    engine: Vm,
-    verified: &'a VerifiedProgram,
-    segment: &'a Segment,
-) -> Result<Box<dyn FnMut() -> Result<u64, Failure> + 'a>, Failure> {
-    if engine != Vm::Jit {
-        return Ok(Box::new(move || {
-            let mut frame = Frame::default();
-            let result = weir_interp::run(verified, &Environment { segment }, &mut frame);
-            result.map_err(|fault| Failure::Refused(anyhow!("{}: {fault}", verified.name())))
-        }));
-    }
+/// One run without verification, each access checked.
+fn unverified(file: &ObjectFile, index: usize, segment: &Segment, given: &mut Given) -> Result<u64, Failure> {
+    let (program, maps) = (&file.object.programs[index], &file.object.maps);
+    let environment = Environment { segment };
+    let result =
+        weir_interp::run_unverified(program, maps, &environment, given.context(), UNVERIFIED_STEPS_MAX);
+    result.map_err(|fault| faulted(&program.name, &fault))
+}
+
+/// The program as machine code of this process.
+fn machine_code(verified: &VerifiedProgram, segment: &Segment) -> Result<LocalProgram, Failure> {
     let shared = LanePolicy::Shared;
     let abi = SiteAbi {
         pid: std::process::id(),
@@ -123,11 +173,9 @@ fn engine<'a>(
     };
     let executable = weir_jit::compile(verified, &abi);
     let executable = executable.map_err(|error| refused(&format!("{}: {error}", verified.name())))?;
-    let program = LocalProgram::load(&executable, segment).context("loading machine code");
-    let program = program.map_err(Failure::Machine)?;
-    Ok(Box::new(move || Ok(program.run(&mut Frame::default()))))
+    LocalProgram::load(&executable, segment).context("loading machine code").map_err(Failure::Machine)
 }
 
-fn refused(message: &str) -> Failure {
-    Failure::Refused(anyhow!("{message}"))
+fn faulted(name: &str, fault: &Fault) -> Failure {
+    Failure::Refused(anyhow!("{name}: {fault}"))
 }

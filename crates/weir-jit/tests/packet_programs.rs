@@ -1,0 +1,283 @@
+//! The C programs of `tests/bpf/packets`: the same result, packet, context and maps from the interpreter, from the JIT for
+//! every kind of site, and from the kernel, on packets that are short, exact, long, and random.
+
+mod engines;
+
+use std::path::PathBuf;
+
+use engines::Random;
+use testkit::{bpf, paths};
+use weir_ebpf::elf::{self, ObjectFile};
+use weir_ebpf::{MapKind, ProgramKind, context};
+use weir_interp::Environment;
+use weir_jit::Flags;
+use weir_kernel::{Input, Maps};
+use weir_rt::Context;
+use weir_rt::local::LocalProgram;
+use weir_rt::segment::Segment;
+use weir_verifier::VerifiedProgram;
+
+/// Bytes of the Ethernet header that a socket filter does not see.
+const LINK: usize = 14;
+
+/// An engine with maps of its own, which hold from packet to packet.
+trait Engine {
+    fn name(&self) -> String;
+    fn run(&mut self, packet: &[u8]) -> Outcome;
+    fn maps(&self) -> Vec<Vec<(Vec<u8>, Vec<u8>)>>;
+}
+
+/// What a run left: the lower half of r0, the packet, the words of a socket filter's `cb`.
+#[derive(PartialEq, Eq, Debug)]
+struct Outcome {
+    r0: u32,
+    packet: Vec<u8>,
+    words: Vec<u32>,
+}
+
+struct InProcess {
+    program: VerifiedProgram,
+    segment: Segment,
+    /// None: the interpreter.
+    code: Option<(String, LocalProgram)>,
+}
+
+impl Engine for InProcess {
+    fn name(&self) -> String {
+        self.code.as_ref().map_or_else(|| "interpreter".to_owned(), |(name, _)| name.clone())
+    }
+
+    fn run(&mut self, packet: &[u8]) -> Outcome {
+        let mut context = Context::received(self.program.kind(), packet).expect("a kind of packets");
+        let r0 = match &self.code {
+            Some((_, code)) => code.run(&mut context),
+            None => weir_interp::run(&self.program, &Environment { segment: &self.segment }, &mut context)
+                .expect("verified"),
+        };
+        let before = if self.program.kind() == ProgramKind::SocketFilter { LINK } else { 0 };
+        let packet = [context.bytes_before(before), context.bytes()].concat();
+        let words =
+            words(self.program.kind()).map(|offset| context.field(offset).expect("a field")).collect();
+        Outcome { r0: r0 as u32, packet, words }
+    }
+
+    fn maps(&self) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut maps = engines::contents(&self.segment);
+        maps.iter_mut().for_each(|map| map.sort());
+        maps
+    }
+}
+
+struct InKernel {
+    kind: ProgramKind,
+    program: weir_kernel::Loaded,
+    maps: Maps,
+    count: usize,
+}
+
+impl Engine for InKernel {
+    fn name(&self) -> String {
+        "kernel".into()
+    }
+
+    fn run(&mut self, packet: &[u8]) -> Outcome {
+        // A context of zeros, which is what there is without one, so that one comes back.
+        let context = match self.kind {
+            ProgramKind::SocketFilter => vec![0; context::SOCKET_BYTES as usize],
+            _ => Vec::new(),
+        };
+        let ran = self.program.run(Input { bytes: packet, context: &context }, 1).expect("runs");
+        let word = |at: usize| u32::from_le_bytes(ran.context[at..at + 4].try_into().expect("4 bytes"));
+        let words = words(self.kind).map(|offset| word(offset as usize)).collect();
+        Outcome { r0: ran.r0 as u32, packet: ran.bytes, words }
+    }
+
+    fn maps(&self) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+        let entries = |map| {
+            let mut keys = self.maps.keys(map).expect("keys");
+            keys.sort();
+            let value =
+                |key: &[u8]| self.maps.lookup(map, key).expect("a look-up").expect("its key is there");
+            keys.into_iter().map(|key| (key.clone(), value(&key))).collect()
+        };
+        (0..self.count).map(entries).collect()
+    }
+}
+
+/// The offsets of `cb`.
+fn words(kind: ProgramKind) -> impl Iterator<Item = u32> {
+    let count = if kind == ProgramKind::SocketFilter { 5 } else { 0 };
+    (0..count).map(|word| 48 + 4 * word)
+}
+
+fn engines_of(file: &ObjectFile, index: usize, in_kernel: bool) -> Vec<Box<dyn Engine>> {
+    let (program, maps) = (&file.object.programs[index], &file.object.maps);
+    assert!(maps.iter().all(|map| matches!(map.kind, MapKind::Array | MapKind::Hash)), "kinds compared here");
+    let verified = engines::verified(program, maps);
+    let segment = || {
+        let segment = engines::segment(maps, engines::cpus());
+        for (map, origin) in file.maps.iter().enumerate() {
+            if let Some(initial) = &origin.initial {
+                segment.map(map).update(&[0; 4], initial, 0).expect("an array");
+            }
+        }
+        segment
+    };
+    let mut all: Vec<Box<dyn Engine>> =
+        vec![Box::new(InProcess { program: verified.clone(), segment: segment(), code: None })];
+    for abi in engines::abis() {
+        for flags in [Flags::Change, Flags::KeepEach] {
+            let segment = segment();
+            let code = engines::compiled(&verified, &abi, flags);
+            let local = LocalProgram::load(&code, &segment).expect("code fits");
+            let code = Some((format!("{abi:?} {flags:?}"), local));
+            all.push(Box::new(InProcess { program: verified.clone(), segment, code }));
+        }
+    }
+    if in_kernel {
+        let kernel_maps = Maps::create(maps).expect("maps");
+        for (map, origin) in file.maps.iter().enumerate() {
+            if let Some(initial) = &origin.initial {
+                kernel_maps.update(map, &[0; 4], initial).expect("an array");
+            }
+        }
+        let loaded = weir_kernel::load(program, &kernel_maps).unwrap_or_else(|error| panic!("{error}"));
+        let kind = program.kind;
+        all.push(Box::new(InKernel { kind, program: loaded, maps: kernel_maps, count: maps.len() }));
+    }
+    all
+}
+
+/// Bytes of an Ethernet header with this protocol.
+fn ethernet(protocol: u16) -> Vec<u8> {
+    [&[2, 0, 0, 0, 0, 1, 4, 0, 0, 0, 0, 2][..], &protocol.to_be_bytes()].concat()
+}
+
+fn ipv4(protocol: u8, words: u8) -> Vec<u8> {
+    let mut header = vec![0; usize::from(words) * 4];
+    let start = [0x40 | words, 0, 0, 60, 1, 2, 0x40, 0, 64, protocol, 0xab, 0xcd, 10, 0, 0, 1, 10, 0, 0, 2];
+    let shared = header.len().min(start.len());
+    header[..shared].copy_from_slice(&start[..shared]);
+    header
+}
+
+fn ipv6(next: u8) -> Vec<u8> {
+    let mut header = vec![0x60, 0, 0, 0, 0, 20, next, 64];
+    header.extend((0..32).map(|byte| byte * 3));
+    header
+}
+
+const TCP: [u8; 20] = [0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x12, 1, 0, 7, 7, 0, 0];
+const UDP: [u8; 8] = [0x30, 0x39, 0, 53, 0, 12, 0, 0];
+const TELNET: [u8; 8] = [0x30, 0x39, 0, 23, 0, 8, 0, 0];
+
+/// Whole packets of each kind.
+fn whole() -> Vec<Vec<u8>> {
+    let payload: Vec<u8> = (1..=80).collect();
+    let packet = |parts: &[&[u8]]| parts.concat();
+    vec![
+        packet(&[&ethernet(0x0800), &ipv4(6, 5), &TCP, &payload]),
+        packet(&[&ethernet(0x0800), &ipv4(17, 5), &UDP, &payload]),
+        packet(&[&ethernet(0x0800), &ipv4(17, 15), &UDP, &payload]),
+        packet(&[&ethernet(0x0800), &ipv4(1, 5), &payload]),
+        packet(&[&ethernet(0x0800), &ipv4(6, 4), &TCP]),
+        packet(&[&ethernet(0x86dd), &ipv6(17), &TELNET, &payload]),
+        packet(&[&ethernet(0x86dd), &ipv6(17), &UDP, &payload]),
+        packet(&[&ethernet(0x86dd), &ipv6(6), &TCP]),
+        packet(&[&ethernet(0x8100), &[0, 5, 0x08, 0x00], &ipv4(6, 5), &TCP, &payload]),
+        packet(&[&ethernet(0x88a8), &[0, 5, 0x81, 0x00, 0, 6, 0x86, 0xdd], &ipv6(17), &UDP]),
+        packet(&[&ethernet(0x88a8), &[0, 5, 0x88, 0xa8, 0, 6, 0x81, 0x00], &payload]),
+        packet(&[&ethernet(0x0806), &payload]),
+        // A length instead of a protocol, with and without what follows it on old networks.
+        packet(&[&ethernet(60), &[0xff, 0xff], &payload]),
+        packet(&[&ethernet(60), &payload]),
+        // To nobody, to all, to a group.
+        packet(&[&[0; 12], &[8, 0], &ipv4(17, 5), &UDP]),
+        packet(&[&[0xff; 12], &[8, 0], &ipv4(17, 5), &UDP]),
+        packet(&[&[0x33; 12], &[0x86, 0xdd], &ipv6(17), &UDP]),
+    ]
+}
+
+/// Every whole packet, cut at every length that the kernel tests; and random changes of them.
+fn packets() -> Vec<Vec<u8>> {
+    let whole = whole();
+    let mut packets = Vec::new();
+    for packet in &whole {
+        packets.extend((LINK..packet.len().min(LINK + 70)).map(|bytes| packet[..bytes].to_vec()));
+        packets.push(packet.clone());
+    }
+    let mut random = Random(11);
+    for _ in 0..2_000 {
+        let mut packet = whole[random.below(whole.len() as u64) as usize].clone();
+        for _ in 0..random.below(6) {
+            let at = random.below(packet.len() as u64) as usize;
+            packet[at] = random.next() as u8;
+        }
+        packet.truncate(LINK + random.below(packet.len() as u64) as usize);
+        packets.push(packet);
+    }
+    packets
+}
+
+fn objects() -> Vec<(String, ObjectFile)> {
+    let mut sources: Vec<PathBuf> = std::fs::read_dir(paths::root().join("tests/bpf/packets"))
+        .expect("the programs")
+        .map(|entry| entry.expect("the programs").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    sources.sort();
+    assert!(sources.len() >= 10, "only {} programs", sources.len());
+    let folder = paths::target().join("packet-programs");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let mut objects = Vec::new();
+    for source in sources {
+        let name = source.file_stem().expect("a name").to_string_lossy().into_owned();
+        let object = folder.join(format!("{name}.o"));
+        if !bpf::compile(&source, &object) {
+            return Vec::new();
+        }
+        let file = elf::read(&std::fs::read(&object).expect("an object"));
+        objects.push((name, file.expect("an object of clang")));
+    }
+    objects
+}
+
+#[test]
+fn programs_of_packets_do_the_same_everywhere() {
+    engines::stay_on_this_cpu();
+    let kernel = testkit::kernel::available();
+    if let Err(reason) = &kernel {
+        testkit::skip::skip("weir-kernel", reason);
+    }
+    let packets = packets();
+    for (name, file) in objects() {
+        let mut answers = std::collections::BTreeSet::new();
+        for index in 0..file.object.programs.len() {
+            // Once without the kernel, on packets that are too short for it as well.
+            for in_kernel in [false, true].into_iter().filter(|in_kernel| !in_kernel || kernel.is_ok()) {
+                let kind = file.object.programs[index].kind;
+                let fits =
+                    |packet: &&Vec<u8>| !in_kernel || packet.len() >= weir_kernel::bytes_min(kind, packet);
+                let mut engines = engines_of(&file, index, in_kernel);
+                for packet in packets.iter().filter(fits) {
+                    answers.insert(check(&name, &mut engines, packet));
+                }
+                let expected = engines[0].maps();
+                for engine in &engines[1..] {
+                    assert_eq!(engine.maps(), expected, "{name} in {}", engine.name());
+                }
+            }
+        }
+        assert!(answers.len() > 1, "{name} always says {answers:?}");
+    }
+}
+
+/// All engines do the same; r0.
+fn check(name: &str, engines: &mut [Box<dyn Engine>], packet: &[u8]) -> u32 {
+    let mut outcomes = engines.iter_mut().map(|engine| (engine.run(packet), engine.name()));
+    let (expected, _) = outcomes.next().expect("the interpreter");
+    for (outcome, engine) in outcomes {
+        assert_eq!(outcome, expected, "{name} in {engine}: {packet:02x?}");
+    }
+    expected.r0
+}

@@ -1,0 +1,58 @@
+//! `weir bpf run --engine kernel`: the object's maps with their first contents, and one program, in the kernel. Its own
+//! verifier judges the program; weir's does not.
+
+use anyhow::anyhow;
+use weir_ebpf::ProgramKind;
+use weir_ebpf::elf::ObjectFile;
+use weir_ebpf::map::flag;
+use weir_kernel::{Input, KernelError, Loaded, Maps};
+
+use crate::failure::Failure;
+
+/// A program in the kernel, and what it gets.
+#[derive(Debug)]
+pub(super) struct InKernel {
+    program: Loaded,
+    /// Held as long as the program.
+    _maps: Maps,
+    bytes: Vec<u8>,
+}
+
+impl InKernel {
+    pub(super) fn load(file: &ObjectFile, index: usize, bytes: Option<&[u8]>) -> Result<InKernel, Failure> {
+        let maps = maps(file).map_err(failure)?;
+        let program = &file.object.programs[index];
+        let loaded = weir_kernel::load(program, &maps).map_err(failure)?;
+        let bytes = match (program.kind, bytes) {
+            (ProgramKind::Memory { bytes: wanted }, None) => vec![0; wanted as usize],
+            (_, bytes) => bytes.unwrap_or_default().to_vec(),
+        };
+        Ok(InKernel { program: loaded, _maps: maps, bytes })
+    }
+
+    /// r0 of the last of `repeat` runs, and the nanoseconds of one.
+    pub(super) fn run(&self, repeat: u32) -> Result<(u64, u32), Failure> {
+        let input = Input { bytes: &self.bytes, context: &[] };
+        let ran = self.program.run(input, repeat).map_err(failure)?;
+        Ok((ran.r0, ran.nanoseconds))
+    }
+}
+
+fn maps(file: &ObjectFile) -> Result<Maps, KernelError> {
+    let maps = Maps::create(&file.object.maps)?;
+    for (index, origin) in file.maps.iter().enumerate() {
+        if let Some(initial) = &origin.initial {
+            maps.update(index, &[0; 4], initial)?;
+        }
+        if file.object.maps[index].has(flag::RDONLY_PROG) {
+            maps.freeze(index)?;
+        }
+    }
+    Ok(maps)
+}
+
+fn failure(error: KernelError) -> Failure {
+    let of_the_machine = error.is_of_the_machine();
+    let error = anyhow!(error);
+    if of_the_machine { Failure::Machine(error) } else { Failure::Refused(error) }
+}
