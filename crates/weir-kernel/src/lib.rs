@@ -56,12 +56,11 @@ impl KernelError {
 const LINK_BYTES: usize = 14;
 
 /// Bytes that the kernel wants of a packet like this in a test (tried on Linux 6.18): its Ethernet header; of a socket
-/// filter's also one byte behind it, or the IPv4 or IPv6 header that it names.
+/// filter's also the IPv4 or IPv6 header that it names.
 pub fn bytes_min(kind: ProgramKind, packet: &[u8]) -> usize {
     let behind = match (kind, packet.get(12..LINK_BYTES)) {
         (ProgramKind::SocketFilter, Some([0x08, 0x00])) => 20,
         (ProgramKind::SocketFilter, Some([0x86, 0xdd])) => 40,
-        (ProgramKind::SocketFilter, _) => 1,
         _ => 0,
     };
     LINK_BYTES + behind

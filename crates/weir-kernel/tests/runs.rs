@@ -41,8 +41,19 @@ fn socket_filters_begin_behind_the_link_header() {
     if !available() {
         return;
     }
-    let short = run("socket", "r0 = 0; exit", Input { bytes: &[0; 14], ..Input::default() }).unwrap_err();
-    assert!(matches!(short, KernelError::Short { least: 15, bytes: 14, .. }), "{short}");
+    let of_link = |protocol: u16, rest: usize, context| {
+        let link = [&[2; 12][..], &protocol.to_be_bytes(), &vec![1; rest]].concat();
+        run("socket", "r0 = *(u32 *)(r1 + 0); exit", Input { bytes: &link, context })
+    };
+    for (protocol, least) in [(0x0806, 14), (0x0800, 34), (0x86dd, 54), (60, 14)] {
+        for context in [&[][..], &[0; 192]] {
+            if least > 14 {
+                let short = of_link(protocol, least - 15, context).unwrap_err();
+                assert!(matches!(short, KernelError::Short { bytes, .. } if bytes + 1 == least), "{short}");
+            }
+            assert_eq!(of_link(protocol, least - 14, context).unwrap().r0, least as u64 - 14);
+        }
+    }
     let bytes: Vec<u8> = (0..20).collect();
     let mut context = [0; 192];
     context[48] = 5;
