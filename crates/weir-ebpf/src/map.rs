@@ -8,6 +8,8 @@ pub enum MapKind {
     Array = 2,
     PerCpuHash = 5,
     PerCpuArray = 6,
+    LruHash = 9,
+    LruPerCpuHash = 10,
     Queue = 22,
     Stack = 23,
     RingBuf = 27,
@@ -21,6 +23,8 @@ impl MapKind {
             MapKind::Array => "array",
             MapKind::PerCpuHash => "percpu_hash",
             MapKind::PerCpuArray => "percpu_array",
+            MapKind::LruHash => "lru_hash",
+            MapKind::LruPerCpuHash => "lru_percpu_hash",
             MapKind::Queue => "queue",
             MapKind::Stack => "stack",
             MapKind::RingBuf => "ringbuf",
@@ -31,18 +35,30 @@ impl MapKind {
         MapKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub const ALL: [MapKind; 7] = [
+    pub const ALL: [MapKind; 9] = [
         MapKind::Hash,
         MapKind::Array,
         MapKind::PerCpuHash,
         MapKind::PerCpuArray,
+        MapKind::LruHash,
+        MapKind::LruPerCpuHash,
         MapKind::Queue,
         MapKind::Stack,
         MapKind::RingBuf,
     ];
 
     pub fn is_per_cpu(self) -> bool {
-        matches!(self, MapKind::PerCpuHash | MapKind::PerCpuArray)
+        matches!(self, MapKind::PerCpuHash | MapKind::PerCpuArray | MapKind::LruPerCpuHash)
+    }
+
+    /// Keys of any size that come and go: chains of nodes.
+    pub fn is_hash(self) -> bool {
+        matches!(self, MapKind::Hash | MapKind::PerCpuHash) || self.is_lru()
+    }
+
+    /// Hashes that make room for a new key by giving up one that was not used lately.
+    pub fn is_lru(self) -> bool {
+        matches!(self, MapKind::LruHash | MapKind::LruPerCpuHash)
     }
 
     /// Elements are pushed, popped and peeked at; they have no key.
@@ -137,9 +153,10 @@ pub mod flag {
 
 /// Flags that the kernel takes for maps of a kind, of those that are known here.
 pub fn taken(kind: MapKind) -> u32 {
-    use flag::{ACCESS, MMAPABLE, NO_PREALLOC, ZERO_SEED};
+    use flag::{ACCESS, MMAPABLE, NO_COMMON_LRU, NO_PREALLOC, ZERO_SEED};
     match kind {
         MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOC | ZERO_SEED | ACCESS,
+        MapKind::LruHash | MapKind::LruPerCpuHash => NO_COMMON_LRU | ZERO_SEED | ACCESS,
         MapKind::Array => MMAPABLE | ACCESS,
         MapKind::PerCpuArray | MapKind::Queue | MapKind::Stack => ACCESS,
         MapKind::RingBuf => 0,

@@ -63,9 +63,9 @@ fn kinds_and_flags_of_maps_that_are_missing_are_named() {
     let rest = "__uint(max_entries, 1); __type(key, u64); __type(value, u64);";
     let with = |more: &str| format!("{more} {rest}");
     refuse(
-        "lru",
-        &with("__uint(type, 9);"),
-        &["section `.maps`: `m`: unsupported: maps of kind lru_hash (9)"],
+        "devmap",
+        &with("__uint(type, 14);"),
+        &["section `.maps`: `m`: unsupported: maps of kind devmap (14)"],
     );
     refuse("no_kind", &with("__uint(type, 999);"), &["there is no kind of map with number 999"]);
     refuse(

@@ -8,7 +8,8 @@ use weir_rt::segment::{Identity, Segment, SegmentLayout};
 
 const MAPS: &str = "map @a array key 4 value 16 entries 4\nmap @h hash key 8 value 8 entries 2\n\
                     map @p percpu_hash key 8 value 8 entries 2\nmap @q percpu_array key 4 value 8 entries 2\n\
-                    map @r ringbuf key 0 value 0 entries 4096\n";
+                    map @r ringbuf key 0 value 0 entries 4096\n\
+                    map @l lru_hash key 8 value 8 entries 2\nmap @m lru_percpu_hash key 8 value 8 entries 2\n";
 
 fn object(lines: &str) -> Object {
     let text = format!("{MAPS}program \"test\" probe\n{}\n", lines.replace(";;", "\n"));
@@ -40,7 +41,7 @@ fn with_key(map: &str, key: i32) -> String {
 fn update_lookup_delete() {
     let update = "*(u64 *)(r10 - 0x10) = 0x2a;;r3 = r10;;r3 += -0x10;;r4 = 0x0;;call map_update_elem;;";
     let lookup = "call map_lookup_elem;;if r0 == 0x0 goto +0x1;;r0 = *(u64 *)(r0 + 0x0);;exit";
-    for map in ["@h", "@p"] {
+    for map in ["@h", "@p", "@l", "@m"] {
         let key = with_key(map, 5);
         assert_eq!(run(&format!("{key}{update}exit")), Ok(0), "{map}");
         assert_eq!(run(&format!("{key}{update}{key}{lookup}")), Ok(42), "{map}");

@@ -1,5 +1,5 @@
 /*
- * HASH and PERCPU_HASH: chains of nodes from a fixed pool, without locks.
+ * HASH, PERCPU_HASH, LRU_HASH and LRU_PERCPU_HASH: chains of nodes from a fixed pool, without locks.
  *
  * Guarantees, with any number of threads, signal handlers that interrupt any of them, and threads that die anywhere:
  * - A key is at most once in its chain. Inserts go to the head by a CAS from the head that the search began with, so
@@ -15,13 +15,23 @@
  * still be updated and exactly max_entries keys fit. A thread that dies between taking a node and publishing it
  * loses that node.
  *
+ * An LRU whose pool is empty gives up a key that no program used lately: a clock's hand goes round the nodes, takes
+ * away the mark that a use has left, and stops at a node without one (evict below).
+ *
  * All-zero memory is an empty map.
  */
 #include "hash.h"
 
 enum search { FOUND, ABSENT, GAVE_UP };
 
-static enum search search(const struct weir_map *map, const u8 *key, u64 hash, struct found *at, u32 *steps)
+INLINE int is_lru(const struct weir_map *map)
+{
+    return map->kind == KIND_LRU_HASH || map->kind == KIND_LRU_PERCPU_HASH;
+}
+
+/* Walks a bucket to the node `wanted`, or, if that is 0, to the node of a key. */
+INLINE enum search walk(const struct weir_map *map, const u8 *key, u64 hash, const struct node *wanted,
+                        struct found *at, u32 *steps)
 {
     void *bucket = bucket_of(map, hash);
 restart:
@@ -56,7 +66,9 @@ restart:
             at->link_word = past;
             continue;
         }
-        if (load_relaxed(&node->hash) == hash && same_key(map, node, key)) {
+        int is_found = wanted ? node == wanted
+                              : (load_relaxed(&node->hash) & ~NODE_USED) == hash && same_key(map, node, key);
+        if (is_found) {
             read_fence();
             if (load(&node->next) != word)
                 goto restart;
@@ -66,6 +78,16 @@ restart:
         at->link_word = word;
     }
     return GAVE_UP;
+}
+
+static enum search search(const struct weir_map *map, const u8 *key, u64 hash, struct found *at, u32 *steps)
+{
+    return walk(map, key, hash, 0, at, steps);
+}
+static enum search search_node(const struct weir_map *map, const struct node *node, u64 hash, struct found *at,
+                               u32 *steps)
+{
+    return walk(map, 0, hash, node, at, steps);
 }
 
 struct node *weir_node_take(const struct weir_map *map, u64 *list, u64 *fresh, u64 first, u64 nodes)
@@ -101,6 +123,61 @@ static struct node *take_spare(const struct weir_map *map)
     struct weir_control *control = control_of(map);
     u64 spares = map->node_count - map->max_entries;
     return weir_node_take(map, &control->spare_or_consumer, &control->fresh_spare, map->max_entries, spares);
+}
+
+/*
+ * Takes the node of a key that no program used since the hand last passed it, and its key out of the map. Where that
+ * takes STEPS_MAX nodes, as when all were used, the next one goes whether it was used or not: no hit may go round a
+ * map of millions. 0: every node is in other hands.
+ *
+ * The hand is one counter for all threads, so that no two look at the same node. What it finds may change at any time:
+ * only the CAS that marks a node that is still in its chain decides, and what a reused node then held was given up
+ * instead, which is as good.
+ */
+static struct node *evict(const struct weir_map *map)
+{
+    struct weir_control *control = control_of(map);
+    u32 steps = 4 * STEPS_MAX;
+    for (u32 passed = 0; steps; passed++) {
+        --steps;
+        u64 hand = __atomic_fetch_add(&control->hand, 1, __ATOMIC_RELAXED);
+        struct node *node = node_at(map, 1 + hand % map->node_count);
+        u64 hash = load_relaxed(&node->hash);
+        if (hash & NODE_USED && passed < STEPS_MAX) {
+            __atomic_fetch_and(&node->hash, ~NODE_USED, __ATOMIC_RELAXED);
+            continue;
+        }
+        struct found at;
+        hash &= ~NODE_USED;
+        if (search_node(map, node, hash, &at, &steps) != FOUND)
+            continue;
+        u64 marked = link_to(at.node_word, at.node_word) | LINK_DELETED;
+        if (!cas(&node->next, at.node_word, marked))
+            continue;
+        count_at((u64)&control->evicted);
+        if (cas(at.link, at.link_word, link_to(at.link_word, marked)))
+            return node;
+        /* The chain has changed: whoever passes the node, at the latest this search, gives it back to the pool. */
+        search_node(map, node, hash, &at, &steps);
+        node = take_free(map);
+        if (node)
+            return node;
+    }
+    return 0;
+}
+
+/* A node for a new key; 0: none to be had. */
+static struct node *take_new(const struct weir_map *map)
+{
+    struct node *node = take_free(map);
+    return node || !is_lru(map) ? node : evict(map);
+}
+
+/* A program has used the node's key. */
+INLINE void mark_used(const struct weir_map *map, struct node *node)
+{
+    if (is_lru(map) && !(load_relaxed(&node->hash) & NODE_USED))
+        __atomic_fetch_or(&node->hash, NODE_USED, __ATOMIC_RELAXED);
 }
 
 void weir_hash_release(const struct weir_map *map, struct node *node, u64 word)
@@ -166,6 +243,7 @@ u64 weir_hash_lookup(const struct weir_map *map, const void *key)
     u32 steps = STEPS_MAX;
     switch (search(map, key, hash_of(map, key), &at, &steps)) {
     case FOUND:
+        mark_used(map, at.node);
         return value_of(map, at.node);
     case ABSENT:
         return 0;
@@ -179,7 +257,8 @@ u64 weir_hash_lookup(const struct weir_map *map, const void *key)
 static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 *value, u64 lane, struct found *at)
 {
     struct node *old = at->node;
-    if (map->kind == KIND_PERCPU_HASH) {
+    mark_used(map, old);
+    if (map->lanes > 1) {
         set_value(map, value_of(map, old), value, lane, 0);
         return 1;
     }
@@ -188,7 +267,7 @@ static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 
     struct node *node = take_spare(map);
     if (!node)
         return -EBUSY;
-    fill(map, node, key, hash, value, lane);
+    fill(map, node, key, is_lru(map) ? hash | NODE_USED : hash, value, lane);
     store(&node->next, link_to(load(&node->next), at->node_word));
     u64 marked = link_to(at->node_word, node_index(map, node) + 1) | LINK_REPLACED;
     if (!cas(&old->next, at->node_word, marked)) {
@@ -225,10 +304,10 @@ s64 weir_hash_update(const struct weir_map *map, const void *key, const void *va
             break;
         }
         if (!node) {
-            node = take_free(map);
+            node = take_new(map);
             if (!node) {
-                count_at((u64)&control_of(map)->full);
-                return -E2BIG;
+                count_at(is_lru(map) ? (u64)&control_of(map)->contended : (u64)&control_of(map)->full);
+                return is_lru(map) ? -ENOMEM : -E2BIG;
             }
             fill(map, node, key, hash, value, lane);
         }

@@ -15,6 +15,9 @@
 #define LINK_MARKS (LINK_DELETED | LINK_REPLACED)
 #define LINK_VERSION (1ul << 27)
 
+/* In a node's `hash`: a program used an LRU's key since the hand passed it (see evict in hash.c). */
+#define NODE_USED (1ul << 63)
+
 /* Steps that one operation may take, restarts included. Buckets are at least as many as entries, so a chain of this
  * length means a corrupted segment, and so many restarts a starved thread. */
 #define STEPS_MAX 8192u
@@ -22,7 +25,7 @@
 struct node {
     u64 next;
     u64 small_value; /* a HASH's value of at most 8 bytes: changed together with `next` by cmpxchg16b */
-    u64 hash;
+    u64 hash;        /* of the key, and NODE_USED */
     u64 key[];
 };
 
@@ -83,7 +86,7 @@ INLINE u64 hash_of(const struct weir_map *map, const u8 *key)
         hash ^= hash >> 32;
     }
     hash *= 0xd6e8feb86659fd93ul;
-    return hash ^ hash >> 32;
+    return (hash ^ hash >> 32) & ~NODE_USED;
 }
 INLINE int same_key(const struct weir_map *map, const struct node *node, const u8 *key)
 {

@@ -8,7 +8,11 @@
  */
 #include "weir.h"
 
-INLINE int is_hash(const struct weir_map *map) { return map->kind == KIND_HASH || map->kind == KIND_PERCPU_HASH; }
+INLINE int is_hash(const struct weir_map *map)
+{
+    return map->kind == KIND_HASH || map->kind == KIND_PERCPU_HASH || map->kind == KIND_LRU_HASH ||
+           map->kind == KIND_LRU_PERCPU_HASH;
+}
 
 INLINE int is_array(const struct weir_map *map) { return map->kind == KIND_ARRAY || map->kind == KIND_PERCPU_ARRAY; }
 

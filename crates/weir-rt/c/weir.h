@@ -26,8 +26,8 @@ typedef u64 __attribute__((may_alias)) u64_word;
 #define INLINE static inline __attribute__((always_inline))
 
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
-enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6, KIND_QUEUE = 22, KIND_STACK = 23,
-       KIND_RINGBUF = 27 };
+enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6, KIND_LRU_HASH = 9,
+       KIND_LRU_PERCPU_HASH = 10, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27 };
 
 /* Update flags (linux/bpf.h). */
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
@@ -35,8 +35,8 @@ enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1, BPF_RB_CONS_POS = 2, BPF_RB_PROD_POS = 3 };
 
 /* Errors (asm-generic/errno-base.h, errno.h). */
-enum { ENOENT = 2, EPERM = 1, E2BIG = 7, EAGAIN = 11, EFAULT = 14, EBUSY = 16, EEXIST = 17, EINVAL = 22, ENOSPC = 28,
-       ENOSYS = 38, EOPNOTSUPP = 95 };
+enum { ENOENT = 2, EPERM = 1, E2BIG = 7, EAGAIN = 11, ENOMEM = 12, EFAULT = 14, EBUSY = 16, EEXIST = 17, EINVAL = 22,
+       ENOSPC = 28, ENOSYS = 38, EOPNOTSUPP = 95 };
 
 /* What a helper takes as a map. 128 bytes; addresses are of the process the descriptor is for. */
 struct weir_map {
@@ -77,19 +77,21 @@ struct weir_control {
     u64 fresh;             /* 128: hash, queue, stack: nodes below this were taken at least once */
     u64 fresh_spare;       /* 136: the same for spare nodes */
     u64 tail;              /* 144: queue: position of its tail */
-    u64 pad2[5];
+    u64 hand;              /* 152: LRU: nodes passed in looking for one to give up */
+    u64 pad2[4];
     u64 full;              /* 192: updates and pushes refused with E2BIG */
     u64 contended;         /* 200: operations given up after their budget of steps */
     u64 dropped;           /* 208: ring records refused because the ring was full */
     u64 corrupt;           /* 216: impossible values seen in shared memory */
-    u64 pad3[4];
+    u64 evicted;           /* 224: LRU: keys given up to make room */
+    u64 pad3[3];
 };
 _Static_assert(sizeof(struct weir_control) == 256, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_control, spare_or_consumer) == 64, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, fresh) == 128, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, tail) == 144, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, full) == 192, "src/abi.rs");
-_Static_assert(__builtin_offsetof(struct weir_control, corrupt) == 216, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_control, evicted) == 224, "src/abi.rs");
 
 /* Words that whoever loads the runtime fills in, once, before anything runs. */
 struct weir_island {

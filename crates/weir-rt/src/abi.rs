@@ -123,10 +123,12 @@ pub mod control {
     pub const FRESH: u64 = 128;
     pub const FRESH_SPARE: u64 = 136;
     pub const TAIL: u64 = 144;
+    pub const HAND: u64 = 152;
     pub const FULL: u64 = 192;
     pub const CONTENDED: u64 = 200;
     pub const DROPPED: u64 = 208;
     pub const CORRUPT: u64 = 216;
+    pub const EVICTED: u64 = 224;
 }
 
 /// Bytes from the claim of one lane to the next one's.

@@ -68,7 +68,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
                 assert!(map.node_stride % 16 == 0 && map.node_stride >= map.spec.value_bytes + 8);
                 map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride)
             }
-            MapKind::Hash => {
+            MapKind::Hash | MapKind::LruHash => {
                 assert!(map.buckets.is_power_of_two() && map.buckets >= map.spec.max_entries);
                 assert!(map.buckets_offset + u64::from(map.buckets) * 8 <= map.nodes_offset);
                 assert!(map.node_stride % 16 == 0 && map.nodes_offset % 16 == 0);

@@ -334,7 +334,12 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
     let wanted = match map.kind {
         MapKind::RingBuf => Arg::RingMap,
         MapKind::Queue | MapKind::Stack => Arg::QueueMap,
-        MapKind::Hash | MapKind::Array | MapKind::PerCpuHash | MapKind::PerCpuArray => Arg::Map,
+        MapKind::Hash
+        | MapKind::Array
+        | MapKind::PerCpuHash
+        | MapKind::PerCpuArray
+        | MapKind::LruHash
+        | MapKind::LruPerCpuHash => Arg::Map,
     };
     if arg != wanted {
         return refuse(format!(

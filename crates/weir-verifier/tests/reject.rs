@@ -997,6 +997,21 @@ fn maps_that_cannot_be() {
 }
 
 #[test]
+fn lru_maps_are_hashes_to_the_verifier() {
+    let check = |before: &str, text: &str, part: &str| {
+        let mut object = object(before, text);
+        object.maps[0].kind = MapKind::LruHash;
+        object.maps[2].kind = MapKind::LruPerCpuHash;
+        let shown = rejection(&object).to_string();
+        assert!(shown.contains(part), "{shown}");
+    };
+    check(LOOKUP, "r0 = *(u64 *)(r0 + 0); exit", "must be compared with 0 first");
+    check(FOUND, "r0 = *(u64 *)(r0 + 16); exit", "inside its 16 bytes");
+    check(LANE, "r1 = 1; lock *(u64 *)(r0 + 8) += r1; exit", "inside its 8 bytes");
+    check("r0 = map[@hash][0] + 0x0 ll", "r0 = 0; exit", "no fixed address");
+}
+
+#[test]
 fn read_only_maps_are_not_written_and_write_only_ones_not_read() {
     let with = |flags: u32, before: &str, text: &str| {
         let mut object = object(before, text);

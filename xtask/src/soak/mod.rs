@@ -5,6 +5,7 @@
 //! in the record with its seed, which `--seed` repeats.
 
 mod kill;
+mod maps;
 mod record;
 mod redis;
 mod target;
@@ -41,12 +42,16 @@ enum Name {
     Kill,
     /// Feed every reader of hostile bytes; a cycle is 100,000 inputs for each
     Fuzz,
+    /// Kill processes that change maps of every kind; the maps are whole
+    Maps,
 }
 
 /// What a cycle is about.
 enum Subject {
     Weir(PathBuf),
     Fuzzers(Fuzzers),
+    /// weir-rt's own tests.
+    Maps(maps::Maps),
 }
 
 /// How many cycles the project promises.
@@ -55,16 +60,19 @@ const KILL_CYCLES: u64 = 500;
 /// Of [`FUZZ_RUNS`] inputs each: 10⁷ for each reader.
 const FUZZ_CYCLES: u64 = 100;
 const FUZZ_RUNS: u64 = 100_000;
+const MAPS_CYCLES: u64 = 1000;
 
 pub(crate) fn soak(options: &Options) -> Result<()> {
     let subject = match options.name {
         Name::Fuzz => Subject::Fuzzers(Fuzzers::build()?),
-        _ => Subject::Weir(workspace::weir(options.weir.as_deref())?),
+        Name::Maps => Subject::Maps(maps::Maps::build()?),
+        Name::Redis | Name::Kill => Subject::Weir(workspace::weir(options.weir.as_deref())?),
     };
     let (name, full): (&str, u64) = match options.name {
         Name::Redis => ("redis", REDIS_CYCLES),
         Name::Kill => ("kill", KILL_CYCLES),
         Name::Fuzz => ("fuzz", FUZZ_CYCLES),
+        Name::Maps => ("maps", MAPS_CYCLES),
     };
     let cycle = |seed: u64| match &subject {
         Subject::Weir(weir) if matches!(options.name, Name::Redis) => redis::cycle(weir, seed),
@@ -72,6 +80,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Subject::Fuzzers(fuzzers) => {
             fuzz::TARGETS.iter().try_for_each(|target| fuzzers.run(target, seed, FUZZ_RUNS).map(drop))
         }
+        Subject::Maps(maps) => maps.cycle(seed),
     };
     if let Some(seed) = options.seed {
         return cycle(seed).with_context(|| format!("seed {seed}"));

@@ -42,6 +42,8 @@ pub struct MapCounters {
     pub corrupt: u64,
     /// Ring: records refused because the ring was full.
     pub dropped: u64,
+    /// LRU: keys given up to make room for others.
+    pub evicted: u64,
     /// Ring: records that a dead target reserved and never submitted.
     pub uncommitted: u64,
 }
@@ -79,10 +81,11 @@ impl MapCounters {
             contended: word(control::CONTENDED),
             corrupt: word(control::CORRUPT) + ring.corrupt,
             dropped: word(control::DROPPED),
+            evicted: word(control::EVICTED),
             uncommitted: ring.uncommitted,
         }
     }
 }
 
 const _: () = assert!(counter::COUNT == 10, "a new counter needs a field here");
-const _: () = assert!(control::CORRUPT + 8 <= abi::CONTROL_BYTES);
+const _: () = assert!(control::EVICTED + 8 <= abi::CONTROL_BYTES);

@@ -221,7 +221,7 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             return Ok(());
         }
         MapKind::Array | MapKind::PerCpuArray => within("the key size", spec.key_bytes, 4, 4)?,
-        MapKind::Hash | MapKind::PerCpuHash => {
+        MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
             within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?
         }
         MapKind::Queue | MapKind::Stack => within("the key size", spec.key_bytes, 0, 0)?,
@@ -269,11 +269,11 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
             place_elements(&mut map, end);
             return map;
         }
-        MapKind::Hash | MapKind::PerCpuHash => {
+        MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
             place_nodes(&mut map, end);
             end = map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride);
             elements = u64::from(map.node_count);
-            if spec.kind == MapKind::Hash {
+            if !spec.kind.is_per_cpu() {
                 map.bytes = end - offset;
                 map.lane_stride = round_up(map.bytes, 64);
                 return map;
@@ -290,7 +290,7 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
 fn place_nodes(map: &mut MapLayout, at: u64) {
     let spec = &map.spec;
     let value_stride = map.elem_stride;
-    let in_node = spec.kind == MapKind::Hash;
+    let in_node = !spec.kind.is_per_cpu();
     let is_large = in_node && spec.value_bytes > 8;
     map.buckets = spec.max_entries.next_power_of_two();
     map.buckets_offset = at;

@@ -44,6 +44,8 @@ pub enum MapError {
     Invalid,
     #[error("given up after too many conflicts (EBUSY)")]
     Busy,
+    #[error("no room could be made for a new key (ENOMEM)")]
+    NoMemory,
     #[error("the map is frozen, or its flags do not allow this (EPERM)")]
     NotPermitted,
     #[error("maps of this kind have no such operation (ENOTSUPP)")]
@@ -59,6 +61,7 @@ impl MapError {
             MapError::TooBig => 7,
             MapError::Invalid => 22,
             MapError::Busy => 16,
+            MapError::NoMemory => 12,
             MapError::NotPermitted => 1,
             MapError::NotSupported => 524,
         }
@@ -71,6 +74,7 @@ impl MapError {
             -17 => Err(MapError::Exists),
             -7 => Err(MapError::TooBig),
             -16 => Err(MapError::Busy),
+            -12 => Err(MapError::NoMemory),
             _ => Err(MapError::Invalid),
         }
     }
@@ -106,7 +110,7 @@ impl<'a> MapView<'a> {
                 let index = u32::from_le_bytes(key.try_into().ok()?);
                 (index < map.spec.max_entries).then(|| self.array_value(index))
             }
-            MapKind::Hash | MapKind::PerCpuHash => {
+            MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
                 let bucket = linked::hash_bucket(self.segment.descriptor(self.index), key);
                 self.bucket(bucket).into_iter().find(|entry| entry.key == key).map(|entry| entry.value)
             }
@@ -130,7 +134,7 @@ impl<'a> MapView<'a> {
             MapKind::Array | MapKind::PerCpuArray => (0..map.spec.max_entries)
                 .map(|index| (index.to_le_bytes().to_vec(), self.array_value(index)))
                 .collect(),
-            MapKind::Hash | MapKind::PerCpuHash => {
+            MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
                 let mut entries: Vec<_> =
                     self.hash_entries().into_iter().map(|entry| (entry.key, entry.value)).collect();
                 entries.sort();
@@ -213,7 +217,7 @@ impl<'a> MapView<'a> {
     /// Deletes every key of a hash, takes every element of a queue or stack out; zeroes an array.
     pub fn clear(&self) {
         match self.layout().spec.kind {
-            MapKind::Hash | MapKind::PerCpuHash => {
+            MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
                 for entry in self.hash_entries() {
                     // Someone else may have deleted it: that is what was asked for.
                     let _ = self.delete(&entry.key);
@@ -242,13 +246,13 @@ impl<'a> MapView<'a> {
             MapKind::PerCpuArray => {
                 (0..map.spec.max_entries).for_each(|index| self.subtract_sums(index.into()))
             }
-            MapKind::Hash => {
+            MapKind::Hash | MapKind::LruHash => {
                 let zeros = vec![0; map.spec.value_bytes as usize];
                 for entry in self.hash_entries() {
                     let _ = self.update(&entry.key, &zeros, 2);
                 }
             }
-            MapKind::PerCpuHash => self.zero_per_cpu_hash(),
+            MapKind::PerCpuHash | MapKind::LruPerCpuHash => self.zero_per_cpu_hash(),
         }
     }
 
@@ -262,7 +266,7 @@ impl<'a> MapView<'a> {
     fn update_per_cpu(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), MapError> {
         let descriptor = self.segment.descriptor(self.index);
         let map = self.layout();
-        if map.spec.kind == MapKind::PerCpuHash {
+        if map.spec.kind.is_hash() {
             // A new key starts with `value` in the shared lane and zeros elsewhere.
             match MapError::from_status(linked::map_update(descriptor, key, value, flags.max(1))) {
                 Err(MapError::Exists) if flags == 0 => {}

@@ -90,7 +90,9 @@ impl<'a> UserMap<'a> {
                     _ => Ok(0u32.to_le_bytes().to_vec()),
                 }
             }
-            MapKind::Hash | MapKind::PerCpuHash => self.view().next_hash_key(key).ok_or(MapError::NotFound),
+            MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
+                self.view().next_hash_key(key).ok_or(MapError::NotFound)
+            }
         }
     }
 

@@ -125,6 +125,13 @@ fn spoiled_queue_and_stack_stay_inside() {
 }
 
 #[test]
+fn spoiled_lrus_stay_inside() {
+    check(spec(MapKind::LruHash, 8, 8, 20));
+    check(spec(MapKind::LruHash, 16, 40, 20));
+    check(spec(MapKind::LruPerCpuHash, 8, 16, 20));
+}
+
+#[test]
 fn spoiled_ring_stays_inside() {
     check(spec(MapKind::RingBuf, 0, 0, 4096));
 }

@@ -439,10 +439,72 @@ fn a_death_before_any_instruction_leaves_queues_and_stacks_whole() {
     }
 }
 
+/// A full LRU: what is left depends on where the interruption came, but it is never more than fits, each key once, and
+/// no node is lost.
+fn check_nested_full(kind: MapKind, value_bytes: u32) {
+    let copy = Copy::new();
+    let full = || {
+        let segment = prepared(hash(kind, value_bytes));
+        let spare = CHAINED.len() as u64;
+        for n in spare..spare + 2 {
+            segment.map(0).update(&key(1_000_000 + n, 8), &value(9, value_bytes), 1).expect("room");
+        }
+        segment
+    };
+    for passes in PASSES {
+        let lookup = INNER.iter().position(|inner| *inner == Lookup(2)).expect("in the list");
+        let is_reached = |offset: &usize| copy.run(&full(), Insert(2), *offset, passes, lookup).1.is_some();
+        let places: Vec<usize> = copy.instructions.iter().copied().filter(is_reached).collect();
+        assert!(passes > 0 || places.len() > 100, "giving up a key runs {} instructions", places.len());
+        for (number, inner) in INNER.into_iter().enumerate().filter(|(_, inner)| !ELEMENTS.contains(inner)) {
+            for offset in &places {
+                let segment = full();
+                let (result, _) = copy.run(&segment, Insert(2), *offset, passes, number);
+                let context = format!("Insert(2) interrupted by {inner:?} at {offset:#x}, pass {passes}");
+                assert!(result == 0 || result == -17, "{context}: {result}");
+                let view = segment.map(0);
+                let entries = view.entries();
+                assert!((3..=4).contains(&entries.len()), "{context}: {entries:?}");
+                assert!(view.lookup(&chained(2)).is_some() || inner != Lookup(2), "{context}");
+                let counters = segment.counters().maps[0];
+                assert_eq!((counters.contended, counters.corrupt), (0, 0), "{context}");
+                super::assert_no_node_lost(&segment, 0);
+            }
+        }
+        for offset in &places {
+            let segment = full();
+            let pid = child(|| {
+                copy.run(&segment, Insert(2), *offset, passes, DIE);
+            });
+            let context = format!("giving up a key, dead at {offset:#x}, pass {passes}");
+            assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
+            let view = segment.map(0);
+            assert!((3..=4).contains(&view.entries().len()), "{context}");
+            for n in 10..20 {
+                assert_eq!(view.update(&key(n, 8), &value(1, value_bytes), 1), Ok(()), "{context}");
+            }
+            assert!((3..=4).contains(&view.entries().len()), "{context}");
+        }
+    }
+}
+
+#[test]
+fn an_interruption_while_a_key_is_given_up_keeps_the_rules() {
+    check_nested_full(MapKind::LruHash, 8);
+    check_nested_full(MapKind::LruHash, 40);
+}
+
+#[test]
+fn an_interruption_before_any_instruction_is_a_sequence_lru() {
+    check_nested(hash(MapKind::LruHash, 8));
+}
+
 #[test]
 fn a_death_before_any_instruction_leaves_all_usable() {
     let copy = Copy::new();
-    for (kind, value_bytes) in [(MapKind::Hash, 8), (MapKind::Hash, 40), (MapKind::PerCpuHash, 8)] {
+    for (kind, value_bytes) in
+        [(MapKind::Hash, 8), (MapKind::Hash, 40), (MapKind::PerCpuHash, 8), (MapKind::LruHash, 8)]
+    {
         for outer in OUTER {
             let start = hash(kind, value_bytes);
             let before = state(&prepared(start));
@@ -461,9 +523,12 @@ fn a_death_before_any_instruction_leaves_all_usable() {
                 // Whatever was left half-way, all goes on and at most one node is gone.
                 let view = segment.map(0);
                 view.clear();
-                let fits =
+                // An LRU takes all ten, one in the place of the other.
+                let taken =
                     (10..20).filter(|n| view.update(&key(*n, 8), &value(1, value_bytes), 1).is_ok()).count();
+                let fits = view.entries().len();
                 assert!(fits == 4 || fits == 3, "{context}: {fits} of 4 keys fit");
+                assert_eq!(taken, if kind.is_lru() { 10 } else { fits }, "{context}");
                 assert_eq!(linked::ringbuf_output(segment.descriptor(1), &[1], 0), 0);
                 assert_eq!(segment.ring(1).drain_dead().len(), 1);
             }

@@ -31,6 +31,8 @@ pub(super) enum Law {
     Exact,
     /// What comes out is the model's; there are no keys to walk.
     InOrder,
+    /// A new key may push out others. weir's map gives up one, when it is full; the kernel's may do so earlier.
+    Evicts,
     /// Nothing but what user space refuses: the kind is a ring, whose own tests are in `ring.rs`.
     NoElements,
 }
@@ -96,6 +98,8 @@ pub(super) const KINDS: &[Row] = &[
     Row { kind: MapKind::PerCpuHash,  shapes: &[(8, 8, 20), (3, 16, 1), (24, 528, 9)],             operations: EVERYTHING,      law: Law::Exact },
     Row { kind: MapKind::Queue,       shapes: ELEMENT_SHAPES,                                      operations: ELEMENTS,        law: Law::InOrder },
     Row { kind: MapKind::Stack,       shapes: ELEMENT_SHAPES,                                      operations: ELEMENTS,        law: Law::InOrder },
+    Row { kind: MapKind::LruHash,     shapes: &[(4, 4, 1), (8, 8, 64), (13, 40, 33)],              operations: EVERYTHING,      law: Law::Evicts },
+    Row { kind: MapKind::LruPerCpuHash, shapes: &[(8, 8, 20), (3, 16, 1), (24, 528, 9)],           operations: EVERYTHING,      law: Law::Evicts },
     Row { kind: MapKind::RingBuf,     shapes: &[(0, 0, 4096)],                                     operations: FROM_USER_SPACE, law: Law::NoElements },
 ];
 

@@ -96,12 +96,38 @@ impl Model {
                 (3.., _) => return EINVAL,
                 (1, true) => return EEXIST,
                 (2, false) => return ENOENT,
-                (_, false) if self.entries.len() == self.spec.max_entries as usize => return E2BIG,
+                (_, false) if self.is_full() && !self.spec.kind.is_lru() => return E2BIG,
                 _ => {}
             }
         }
         self.entries.insert(key.to_vec(), value.to_vec());
         0
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() >= self.spec.max_entries as usize
+    }
+
+    /// The kernel makes room before it looks whether the key is there, and may give up that very key.
+    pub(super) fn may_have_given_up(&mut self, key: &[u8], flags: u64, status: i64) {
+        if self.is_full() && matches!((flags, status), (1, 0) | (2, ENOENT)) {
+            self.entries.remove(key);
+        }
+    }
+
+    /// After an operation on an LRU: what it gave up is taken from what is expected. `is_exact`: that was one key where
+    /// there was no room for another, and else none.
+    pub(super) fn give_up(&mut self, key: &[u8], present: &BTreeSet<Vec<u8>>, is_exact: bool, context: &str) {
+        let before = self.entries.len();
+        let added = self.keys();
+        assert!(present.is_subset(&added), "{context}: keys that nobody added");
+        assert!(present.len() <= self.spec.max_entries as usize, "{context}: {} keys", present.len());
+        assert_eq!(added.contains(key), present.contains(key), "{context}: the key itself");
+        if is_exact {
+            let fits = before.min(self.spec.max_entries as usize);
+            assert_eq!(present.len(), fits, "{context}: {before} keys with the new one");
+        }
+        self.entries.retain(|key, _| present.contains(key));
     }
 
     fn delete(&mut self, key: &[u8]) -> i64 {
@@ -197,7 +223,7 @@ fn ring(op: Op, flags: u64) -> Answer {
 
 #[test]
 fn values_of_lanes_are_summed_and_zeroed() {
-    for kind in [MapKind::PerCpuArray, MapKind::PerCpuHash] {
+    for kind in [MapKind::PerCpuArray, MapKind::PerCpuHash, MapKind::LruPerCpuHash] {
         let key_bytes = if kind.is_array() { 4 } else { 8 };
         let segment = segment(&[spec(kind, key_bytes, 24, 4)]);
         let (view, descriptor) = (segment.map(0), segment.descriptor(0));

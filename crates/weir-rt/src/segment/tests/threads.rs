@@ -106,12 +106,23 @@ fn per_cpu_hash_under_eight_threads() {
     check(MapKind::PerCpuHash, 8);
 }
 
+#[test]
+fn lru_hash_with_room_under_eight_threads() {
+    check(MapKind::LruHash, 8);
+    check(MapKind::LruHash, 40);
+}
+
+#[test]
+fn lru_per_cpu_hash_with_room_under_eight_threads() {
+    check(MapKind::LruPerCpuHash, 8);
+}
+
 /// `zero` while others count: a CPU's own lane, which its thread changes without `lock`, is never stored to, and what
 /// was counted since the sum was read stays.
 #[test]
 fn zero_loses_no_count() {
     const COUNTS: u64 = 300_000;
-    for kind in [MapKind::PerCpuArray, MapKind::PerCpuHash] {
+    for kind in [MapKind::PerCpuArray, MapKind::PerCpuHash, MapKind::LruPerCpuHash] {
         let key_bytes = if kind.is_array() { 4 } else { 8 };
         let segment = segment(&[spec(kind, key_bytes, 8, 4)]);
         let (view, key) = (segment.map(0), key(1, key_bytes));
