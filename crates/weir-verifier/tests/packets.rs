@@ -1,8 +1,15 @@
 //! Programs of packets and memory: what must be accepted and what refused. The kernel is asked about the same programs
 //! of packets; memory is weir's own.
 
-use weir_ebpf::{Object, asm};
+#[allow(dead_code, reason = "only its generator of numbers is used here")]
+mod worlds;
+
+use weir_ebpf::{Insn, Object, ProgramKind, asm};
+use weir_interp::{Environment, Fault, run_unverified};
+use weir_rt::Context;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Limits, Rejection, RejectionKind, verify};
+use worlds::Random;
 
 const MAPS: &str = "map @hash hash key 8 value 16 entries 64\nmap @array array key 4 value 16 entries 4
 map @ring ringbuf key 0 value 0 entries 4096\n";
@@ -333,4 +340,77 @@ fn the_kernel_judges_programs_of_packets_alike() {
         }
     }
     assert!(differ.is_empty(), "{} differ\n{}", differ.len(), differ.join("\n"));
+}
+
+/// The accepted programs with a few fields changed: what is accepted again never leaves its packet, whatever that is.
+#[test]
+fn accepted_mutants_keep_inside_what_they_were_lent() {
+    let mut random = Random(17);
+    let lists = [("xdp", XDP), ("xdp", XDP_HERE), ("socket", SOCKET), ("memory 16", MEMORY)];
+    let programs: Vec<Object> = lists
+        .iter()
+        .flat_map(|(kind, list)| list.iter().map(|(before, text)| object(kind, before, text)))
+        .collect();
+    let layout = SegmentLayout::plan(&programs[0].maps, 2, 4).expect("the maps have a layout");
+    let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
+    // A mutant may loop for long; what it does in a shorter proof is the same.
+    let limits = Limits { explored_insns_max: 20_000, ..Limits::default() };
+    let (mut accepted, mut ran) = (0, 0);
+    while accepted < MUTANTS {
+        let mut mutant = programs[random.below(programs.len())].clone();
+        for _ in 0..1 + random.below(3) {
+            let insns = &mut mutant.programs[0].insns;
+            let at = random.below(insns.len());
+            insns[at] = changed(insns[at], &mut random);
+        }
+        if verify(&mutant.programs[0], &mutant.maps, &limits).is_err() {
+            continue;
+        }
+        accepted += 1;
+        for _ in 0..RUNS_OF_A_MUTANT {
+            check_run(&mutant, &segment, &mut random);
+            ran += 1;
+        }
+    }
+    println!("{accepted} mutants, {ran} runs");
+}
+
+/// Accepted mutants, and runs of each.
+const MUTANTS: usize = 3_000;
+const RUNS_OF_A_MUTANT: usize = 12;
+/// Steps of a run: more than the verifier follows.
+const STEPS_MAX: u64 = 4_000_000;
+
+/// The instruction with one field that is another, often one near it.
+fn changed(insn: Insn, random: &mut Random) -> Insn {
+    let register = random.below(11) as u8;
+    match random.below(6) {
+        0 => Insn { dst: register, ..insn },
+        1 => Insn { src: register, ..insn },
+        2 => Insn { off: insn.off.wrapping_add(random.below(9) as i16 - 4), ..insn },
+        3 => Insn { imm: insn.imm.wrapping_add(random.number() as i32), ..insn },
+        // Other comparisons, operations and widths of the same class.
+        4 => Insn { opcode: insn.opcode & 0x0f | (random.below(16) as u8) << 4, ..insn },
+        _ => Insn { opcode: insn.opcode ^ [0x08, 0x10, 0x18, 0x01, 0x03][random.below(5)], ..insn },
+    }
+}
+
+fn check_run(object: &Object, segment: &Segment, random: &mut Random) {
+    let program = &object.programs[0];
+    let bytes: Vec<u8> = (0..random.below(72)).map(|_| random.number() as u8).collect();
+    let mut context = match program.kind {
+        ProgramKind::Xdp => Context::xdp(&bytes[..bytes.len().min(4 * random.below(4))], &bytes),
+        ProgramKind::SocketFilter => Context::socket(&bytes[..bytes.len().min(14)], &bytes),
+        _ => Context::memory(&[7; 16]),
+    };
+    let result = run_unverified(program, &object.maps, &Environment { segment }, &mut context, STEPS_MAX);
+    if let Err(fault) = result {
+        // Rounds of `may_goto` may go on for longer.
+        let has_rounds = program.insns.iter().any(|insn| insn.opcode == weir_ebpf::insn::MAY_GOTO);
+        assert!(
+            has_rounds && matches!(fault, Fault::Steps { .. }),
+            "accepted, but {fault}\n{}",
+            asm::print(object)
+        );
+    }
 }
