@@ -13,6 +13,7 @@ const IMAGE_SOURCES: &[&str] = &[
     "lanes.c",
     "queue.c",
     "stack.c",
+    "bloom.c",
     "ring.c",
     "environment.c",
     "read.c",

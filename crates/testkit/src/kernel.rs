@@ -286,6 +286,12 @@ struct MapCreate {
     value_size: u32,
     max_entries: u32,
     map_flags: u32,
+    inner_map_fd: u32,
+    numa_node: u32,
+    map_name: [u8; 16],
+    /// Interface, BTF and types: none.
+    other: [u32; 5],
+    map_extra: u64,
 }
 
 /// The start of `union bpf_attr` for BPF_PROG_LOAD.
@@ -357,6 +363,11 @@ pub(crate) fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
         value_size: map.value_bytes,
         max_entries: map.max_entries,
         map_flags: map.flags,
+        inner_map_fd: 0,
+        numa_node: 0,
+        map_name: [0; 16],
+        other: [0; 5],
+        map_extra: map.extra,
     };
     bpf(BPF_MAP_CREATE, &attributes).map_err(|source| LoadError::Map { name: map.name.clone(), source })
 }

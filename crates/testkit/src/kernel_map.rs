@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
-use weir_ebpf::{HelperId, MapSpec, asm, helper};
+use weir_ebpf::{HelperId, MapKind, MapSpec, asm, helper};
 
 use crate::kernel::{self, LoadError, Loaded};
 
@@ -68,6 +68,8 @@ impl KernelMap {
     /// for [`Command::NextKey`].
     pub fn user(&self, command: Command, key: &[u8], value: &[u8], flags: u64) -> (i64, Option<Vec<u8>>) {
         let mut buffer = match command {
+            // A Bloom filter reads what it is asked for.
+            Command::Lookup if self.spec.kind == MapKind::BloomFilter => value.to_vec(),
             Command::Update => self.spread(value),
             Command::NextKey => vec![0; key.len().max(self.spec.key_bytes as usize)],
             _ => self.spread(&vec![0; self.spec.value_bytes as usize]),
@@ -79,6 +81,7 @@ impl KernelMap {
         let answer = match command {
             _ if status != 0 => None,
             Command::Update | Command::Delete => None,
+            Command::Lookup if self.spec.kind == MapKind::BloomFilter => None,
             Command::NextKey => Some(buffer),
             Command::Lookup | Command::LookupAndDelete => Some(self.sum(&buffer)),
         };
@@ -213,8 +216,6 @@ fn possible_cpus() -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use weir_ebpf::MapKind;
-
     use super::*;
     use crate::skip;
 

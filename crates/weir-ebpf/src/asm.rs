@@ -21,7 +21,8 @@
 //! ```
 //!
 //! What llvm-objdump has no word for, because a relocation says it there, is written so:
-//! - `map NAME KIND key N value N entries N` defines a map; `program "NAME" KIND` begins a program
+//! - `map NAME KIND key N value N entries N` defines a map, with `flags N` and `extra N` behind it where they are not 0;
+//!   `program "NAME" KIND` begins a program
 //!   (kinds: `probe`, `controller`, `socket`, `xdp`, `memory BYTES`);
 //! - `map[NAME] ll` is a map, `map[NAME][0] + 0x8 ll` the address 8 bytes into its first value; `map[#3]` names
 //!   a map by index, where its name is not unique or no such map exists;

@@ -60,13 +60,14 @@ pub enum Arg {
     Map,
     /// A map from `LD_IMM64` that is a ring.
     RingMap,
-    /// A map from `LD_IMM64` that is a queue or a stack.
+    /// A map from `LD_IMM64` that is a queue, a stack or a Bloom filter (from which nothing is popped).
     QueueMap,
     /// Readable memory of the map's key size.
     MapKey,
     /// Readable memory of the map's value size.
     MapValue,
-    /// Writable memory of the map's value size; it need not be initialised, and is afterwards, whatever the answer.
+    /// Writable memory of the map's value size; it need not be initialised, and is afterwards, whatever the answer. A
+    /// Bloom filter reads there what it is asked for: then as `MapValue`.
     MapValueOut,
     /// Readable, initialised memory whose size is the next argument.
     MemRead,

@@ -12,6 +12,7 @@ pub enum MapKind {
     LruPerCpuHash = 10,
     Queue = 22,
     Stack = 23,
+    BloomFilter = 30,
     RingBuf = 27,
 }
 
@@ -28,6 +29,7 @@ impl MapKind {
             MapKind::Queue => "queue",
             MapKind::Stack => "stack",
             MapKind::RingBuf => "ringbuf",
+            MapKind::BloomFilter => "bloom_filter",
         }
     }
 
@@ -35,7 +37,7 @@ impl MapKind {
         MapKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub const ALL: [MapKind; 9] = [
+    pub const ALL: [MapKind; 10] = [
         MapKind::Hash,
         MapKind::Array,
         MapKind::PerCpuHash,
@@ -45,6 +47,7 @@ impl MapKind {
         MapKind::Queue,
         MapKind::Stack,
         MapKind::RingBuf,
+        MapKind::BloomFilter,
     ];
 
     pub fn is_per_cpu(self) -> bool {
@@ -61,7 +64,12 @@ impl MapKind {
         matches!(self, MapKind::LruHash | MapKind::LruPerCpuHash)
     }
 
-    /// Elements are pushed, popped and peeked at; they have no key.
+    /// Elements have keys.
+    pub fn has_keys(self) -> bool {
+        !matches!(self, MapKind::Queue | MapKind::Stack | MapKind::BloomFilter | MapKind::RingBuf)
+    }
+
+    /// Elements are pushed, popped and peeked at.
     pub fn is_queue(self) -> bool {
         matches!(self, MapKind::Queue | MapKind::Stack)
     }
@@ -76,7 +84,7 @@ impl MapKind {
 pub struct MapSpec {
     pub name: String,
     pub kind: MapKind,
-    /// Bytes of a key; 4 for arrays, 0 for rings, queues and stacks.
+    /// Bytes of a key; 4 for arrays, 0 for kinds without keys.
     pub key_bytes: u32,
     /// Bytes of a value (of one CPU's value for per-CPU kinds); 0 for rings.
     pub value_bytes: u32,
@@ -84,10 +92,12 @@ pub struct MapSpec {
     pub max_entries: u32,
     /// The kernel's `map_flags`, of [`flag`].
     pub flags: u32,
+    /// The kernel's `map_extra`: of a Bloom filter how many hash functions, at most 15 (0: 5); 0 for other kinds.
+    pub extra: u64,
 }
 
 impl MapSpec {
-    /// A map without flags.
+    /// A map without flags and extra.
     pub fn new(
         name: impl Into<String>,
         kind: MapKind,
@@ -95,7 +105,7 @@ impl MapSpec {
         value_bytes: u32,
         max_entries: u32,
     ) -> MapSpec {
-        MapSpec { name: name.into(), kind, key_bytes, value_bytes, max_entries, flags: 0 }
+        MapSpec { name: name.into(), kind, key_bytes, value_bytes, max_entries, flags: 0, extra: 0 }
     }
 
     /// True if one of `flags` is set.
@@ -107,7 +117,21 @@ impl MapSpec {
     pub fn foreign_flags(&self) -> u32 {
         self.flags & !taken(self.kind)
     }
+
+    /// Most that [`extra`](MapSpec::extra) can be for this kind.
+    pub fn extra_max(&self) -> u64 {
+        if self.kind == MapKind::BloomFilter { BLOOM_HASHES_MAX } else { 0 }
+    }
+
+    /// Hash functions of a Bloom filter.
+    pub fn bloom_hashes(&self) -> u32 {
+        if self.extra == 0 { BLOOM_HASHES_DEFAULT } else { self.extra as u32 }
+    }
 }
+
+/// Hash functions of a Bloom filter (Documentation/bpf/map_bloom_filter.rst).
+const BLOOM_HASHES_MAX: u64 = 15;
+const BLOOM_HASHES_DEFAULT: u32 = 5;
 
 /// Flags of map definitions, as in linux/bpf.h.
 pub mod flag {
@@ -158,6 +182,7 @@ pub fn taken(kind: MapKind) -> u32 {
         MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOC | ZERO_SEED | ACCESS,
         MapKind::LruHash | MapKind::LruPerCpuHash => NO_COMMON_LRU | ZERO_SEED | ACCESS,
         MapKind::Array => MMAPABLE | ACCESS,
+        MapKind::BloomFilter => ZERO_SEED | ACCESS,
         MapKind::PerCpuArray | MapKind::Queue | MapKind::Stack => ACCESS,
         MapKind::RingBuf => 0,
     }

@@ -19,6 +19,7 @@ use weir_verifier::Limits;
 const RUNS: &[(&str, &str, [u64; 3], u64)] = &[
     ("array_sum",      "sum",     [3, 4, 0],      71),
     ("array_sum",      "sum",     [1, 1, 0],      92),
+    ("bloom",          "filter",  [0, 0, 0],      8022),
     ("bounded_loop",   "digits",  [321, 0, 0],    14),
     ("bounded_loop",   "digits",  [u64::MAX, 0, 0], 240),
     ("globals",        "work",    [2, 0, 0],      16_041),
@@ -182,6 +183,7 @@ fn maps_are_as_their_definitions_say() {
     check("string_key.opened", (MapKind::Hash, 32, 8, 128));
     check("ring_record.events", (MapKind::RingBuf, 0, 0, 65536));
     check("histogram.hists", (MapKind::Array, 4, 108, 1));
+    check("bloom.seen", (MapKind::BloomFilter, 0, 8, 1000));
     check("queue.jobs", (MapKind::Queue, 0, 8, 3));
     check("queue.frames", (MapKind::Stack, 0, 16, 3));
     check("legacy_map.counts", (MapKind::Hash, 8, 8, 16));

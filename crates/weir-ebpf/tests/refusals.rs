@@ -73,6 +73,11 @@ fn kinds_and_flags_of_maps_that_are_missing_are_named() {
         &with("__uint(type, 1); __uint(map_flags, 4);"),
         &["map_flags 0x4 (possible for hash: BPF_F_NO_PREALLOC, BPF_F_RDONLY,"],
     );
+    refuse(
+        "extra",
+        &with("__uint(type, 1); __uint(map_extra, 3);"),
+        &["map_extra 3 (possible for hash: 0 to 0)"],
+    );
     refuse("pinned", &with("__uint(type, 1); __uint(pinning, 2);"), &["`pinning` 2"]);
     refuse("field", &with("__uint(type, 1); __uint(colour, 1);"), &["`colour`"]);
     refuse("twice", &with("__uint(type, 1); __uint(key_size, 4);"), &["the key has 4 bytes, and 8"]);

@@ -11,8 +11,8 @@ use weir_ebpf::insn::pseudo;
 use weir_ebpf::{MapSpec, Object, asm};
 
 /// A map, but for its name, which becomes an identifier.
-fn shape(map: &MapSpec) -> [u32; 5] {
-    [map.kind as u32, map.key_bytes, map.value_bytes, map.max_entries, map.flags]
+fn shape(map: &MapSpec) -> [u32; 6] {
+    [map.kind as u32, map.key_bytes, map.value_bytes, map.max_entries, map.flags, map.extra as u32]
 }
 
 /// Instructions are the same, and name the same maps by whatever index.
@@ -119,7 +119,7 @@ fn bpftool_reads_what_is_written() {
     let Some(tool) = bpf::tool() else { return };
     let path = written("bpftool-reads");
     let types = run(&tool, &["btf", "dump", "file", &path]).unwrap();
-    assert!(types.contains("DATASEC '.maps' size=200 vlen=5"), "{types}");
+    assert!(types.contains("DATASEC '.maps' size=240 vlen=5"), "{types}");
     // libbpf's linker checks sections, symbols, relocations and BTF more strictly than its loader.
     let linked = format!("{path}.linked.o");
     run(&tool, &["gen", "object", &linked, &path]).unwrap();

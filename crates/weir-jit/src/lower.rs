@@ -13,7 +13,7 @@
 
 use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
-use weir_ebpf::{HelperId, Insn};
+use weir_ebpf::{HelperId, Insn, MapKind};
 use weir_rt::executable::{SiteAbi, Symbol, TidSource};
 use weir_verifier::{InsnFacts, VerifiedProgram};
 
@@ -117,6 +117,7 @@ impl Context<'_> {
         let mut stack_reads = Vec::new();
         for (number, arg) in proto.args.iter().enumerate() {
             let bytes = match (arg, map) {
+                (Arg::MapValueOut, Some(map)) if map.kind == MapKind::BloomFilter => Some(map.value_bytes),
                 // What a helper only writes must be kept all the same if it is read later: not our business here.
                 // Where in the stack it writes is not known: all of it counts as touched.
                 (Arg::MemWrite | Arg::StringWrite | Arg::MapValueOut, _)

@@ -10,7 +10,7 @@ use weir_jit::Flags;
 use weir_rt::executable::Frame;
 
 /// File, and its programs.
-const FILES: &[(&str, &[&str])] = &[("queue", &["fifo", "lifo"])];
+const FILES: &[(&str, &[&str])] = &[("bloom", &["filter"]), ("queue", &["fifo", "lifo"])];
 
 fn object(name: &str) -> Option<Object> {
     let folder = paths::target().join("bpf-corpus/jit");

@@ -78,7 +78,9 @@ impl Maps {
     fn element(&self, command: libc::c_long, map: usize, key: &[u8], value: &mut [u8]) -> io::Result<()> {
         let spec = &self.maps[map].0;
         assert_eq!(key.len(), spec.key_bytes as usize, "bytes of a key of {}", spec.name);
-        self.raw(command, map, key.as_ptr() as u64, value.as_mut_ptr() as u64)
+        // A key of no bytes is no address.
+        let key = if key.is_empty() { 0 } else { key.as_ptr() as u64 };
+        self.raw(command, map, key, value.as_mut_ptr() as u64)
     }
 
     fn raw(&self, command: libc::c_long, map: usize, key: u64, value: u64) -> io::Result<()> {
@@ -100,6 +102,11 @@ fn create(spec: &MapSpec) -> Result<OwnedFd, KernelError> {
         value_size: spec.value_bytes,
         max_entries: spec.max_entries,
         map_flags: spec.flags,
+        inner_map_fd: 0,
+        numa_node: 0,
+        map_name: [0; 16],
+        other: [0; 5],
+        map_extra: spec.extra,
     };
     // SAFETY: the attributes hold no addresses, and the answer is a descriptor.
     let opened = unsafe { syscall::open(syscall::MAP_CREATE, &mut attributes) };

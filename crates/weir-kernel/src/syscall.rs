@@ -28,6 +28,12 @@ pub(crate) struct MapCreate {
     pub(crate) value_size: u32,
     pub(crate) max_entries: u32,
     pub(crate) map_flags: u32,
+    pub(crate) inner_map_fd: u32,
+    pub(crate) numa_node: u32,
+    pub(crate) map_name: [u8; 16],
+    /// Interface, BTF and types: none.
+    pub(crate) other: [u32; 5],
+    pub(crate) map_extra: u64,
 }
 
 /// For the commands on one element. Addresses are of buffers of the map's sizes, or 0.

@@ -64,16 +64,16 @@ INLINE void *bucket_of(const struct weir_map *map, u64 hash)
 }
 
 /* Four words at a time, each on a chain of its own: a multiplication takes four cycles, and a string is 128 words. */
-INLINE u64 hash_of(const struct weir_map *map, const u8 *key)
+INLINE u64 hash_bytes(u64 seed, const u8 *key, u32 key_bytes)
 {
     const u64 odd = 0x9e3779b97f4a7c15ul;
-    u64 hash = map->seed ^ map->key_bytes, a = hash + 1, b = hash + 2, c = hash + 3;
-    u32 count = words(map->key_bytes), n = 0;
+    u64 hash = seed ^ key_bytes, a = hash + 1, b = hash + 2, c = hash + 3;
+    u32 count = words(key_bytes), n = 0;
     for (; n + 4 <= count; n += 4) {
-        hash = (hash ^ word_of(key, map->key_bytes, n)) * odd;
-        a = (a ^ word_of(key, map->key_bytes, n + 1)) * odd;
-        b = (b ^ word_of(key, map->key_bytes, n + 2)) * odd;
-        c = (c ^ word_of(key, map->key_bytes, n + 3)) * odd;
+        hash = (hash ^ word_of(key, key_bytes, n)) * odd;
+        a = (a ^ word_of(key, key_bytes, n + 1)) * odd;
+        b = (b ^ word_of(key, key_bytes, n + 2)) * odd;
+        c = (c ^ word_of(key, key_bytes, n + 3)) * odd;
         hash ^= hash >> 32;
         a ^= a >> 32;
         b ^= b >> 32;
@@ -82,12 +82,13 @@ INLINE u64 hash_of(const struct weir_map *map, const u8 *key)
     if (n)
         hash ^= (a * 3) ^ (b * 5) ^ (c * 7);
     for (; n < count; n++) {
-        hash = (hash ^ word_of(key, map->key_bytes, n)) * odd;
+        hash = (hash ^ word_of(key, key_bytes, n)) * odd;
         hash ^= hash >> 32;
     }
     hash *= 0xd6e8feb86659fd93ul;
     return (hash ^ hash >> 32) & ~NODE_USED;
 }
+INLINE u64 hash_of(const struct weir_map *map, const u8 *key) { return hash_bytes(map->seed, key, map->key_bytes); }
 INLINE int same_key(const struct weir_map *map, const struct node *node, const u8 *key)
 {
     for (u32 n = 0; n < words(map->key_bytes); n++)

@@ -83,6 +83,8 @@ s64 weir_map_push_elem(const struct weir_map *map, const void *value, u64 flags)
         return weir_queue_push(map, value, flags);
     case KIND_STACK:
         return weir_stack_push(map, value, flags);
+    case KIND_BLOOM_FILTER:
+        return weir_bloom_push(map, value, flags);
     default:
         return -EINVAL;
     }
@@ -107,6 +109,8 @@ s64 weir_map_peek_elem(const struct weir_map *map, void *value)
         return weir_queue_peek(map, value);
     case KIND_STACK:
         return weir_stack_peek(map, value);
+    case KIND_BLOOM_FILTER:
+        return weir_bloom_peek(map, value);
     default:
         return -EINVAL;
     }

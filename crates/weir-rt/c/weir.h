@@ -27,7 +27,8 @@ typedef u64 __attribute__((may_alias)) u64_word;
 
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
 enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6, KIND_LRU_HASH = 9,
-       KIND_LRU_PERCPU_HASH = 10, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27 };
+       KIND_LRU_PERCPU_HASH = 10, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27,
+       KIND_BLOOM_FILTER = 30 };
 
 /* Update flags (linux/bpf.h). */
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
@@ -51,14 +52,15 @@ struct weir_map {
     u64 data;         /* address of the first value (lane 0), or of a ring's data */
     u64 buckets;      /* hash: address of the bucket heads; queue, stack: of the slots */
     u64 nodes;        /* hash, queue, stack: address of the first node */
-    u32 bucket_mask;  /* hash: buckets - 1 */
+    u32 bucket_mask;  /* hash: buckets - 1; bloom: bits - 1 */
     u32 node_stride;  /* bytes from one node to the next, a multiple of 16 */
     u32 node_count;   /* max_entries + spare nodes */
     u32 key_stride;   /* hash: key_bytes rounded up to 8 */
     u64 seed;         /* hash: of the hash function; ring: of the words that mark free space (even) */
     u32 cpus;         /* CPUs: with claimed lanes, lanes below this are named after one */
     u32 claim_lanes;  /* lanes that a run claims; 0: lanes are changed by rseq code alone */
-    u64 reserved[4];
+    u64 hashes;       /* bloom: hash functions, 1 to 15 */
+    u64 reserved[3];
 };
 _Static_assert(sizeof(struct weir_map) == 128, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_map, lane_stride) == 24, "src/abi.rs");
@@ -181,6 +183,8 @@ s64 weir_queue_pop(const struct weir_map *map, u8 *value);
 s64 weir_queue_peek(const struct weir_map *map, u8 *value);
 s64 weir_stack_push(const struct weir_map *map, const u8 *value, u64 flags);
 s64 weir_stack_pop(const struct weir_map *map, u8 *value);
+s64 weir_bloom_push(const struct weir_map *map, const u8 *value, u64 flags);
+s64 weir_bloom_peek(const struct weir_map *map, const u8 *value);
 s64 weir_stack_peek(const struct weir_map *map, u8 *value);
 
 /* ---- atomics ---- */
@@ -204,6 +208,7 @@ INLINE int cas_pair(void *at, u64 low, u64 high, u64 new_low, u64 new_high)
                      : "memory");
     return done;
 }
+INLINE void set_bits(void *at, u64 bits) { __atomic_fetch_or((u64_word *)at, bits, __ATOMIC_RELEASE); }
 INLINE void count_at(u64 address) { __atomic_fetch_add((u64_word *)address, 1, __ATOMIC_RELAXED); }
 INLINE void count(u32 which)
 {

@@ -80,7 +80,8 @@ pub struct Descriptor {
     pub seed: u64,
     pub cpus: u32,
     pub claim_lanes: u32,
-    pub reserved: [u64; 4],
+    pub hashes: u64,
+    pub reserved: [u64; 3],
 }
 
 /// Bytes of a [`Descriptor`].
@@ -104,6 +105,7 @@ impl Descriptor {
             words32(self.node_count, self.key_stride),
             self.seed,
             words32(self.cpus, self.claim_lanes),
+            self.hashes,
         ];
         for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());

@@ -327,7 +327,9 @@ impl<'a> Space<'a> {
                 linked::map_push(map, value, *flags) as u64
             }
             (helper::MAP_POP_ELEM, [Map(map), Buffer(_, value)]) => linked::map_pop(map, value) as u64,
-            (helper::MAP_PEEK_ELEM, [Map(map), Buffer(_, value)]) => linked::map_peek(map, value) as u64,
+            (helper::MAP_PEEK_ELEM, [Map(map), Buffer(_, value) | Bytes(value)]) => {
+                linked::map_peek(map, value) as u64
+            }
             (helper::GET_CURRENT_COMM, [Buffer(_, bytes), _]) => linked::current_comm(bytes) as u64,
             (
                 helper::PROBE_READ_USER
@@ -420,9 +422,13 @@ impl<'a> Space<'a> {
                 Value::Map(map.ok_or_else(|| wrong("a map with keys"))?)
             }
             Arg::QueueMap => {
-                let kinds = [MapKind::Queue as u32, MapKind::Stack as u32];
-                let map = self.map_of(value).filter(|map| kinds.contains(&map.kind));
-                Value::Map(map.ok_or_else(|| wrong("a queue or stack"))?)
+                let is_popped = proto.id == helper::MAP_POP_ELEM;
+                let takes = |map: &&Descriptor| match map.kind {
+                    kind if kind == MapKind::BloomFilter as u32 => !is_popped,
+                    kind => kind == MapKind::Queue as u32 || kind == MapKind::Stack as u32,
+                };
+                let map = self.map_of(value).filter(takes);
+                Value::Map(map.ok_or_else(|| wrong("a map with this operation"))?)
             }
             Arg::RingMap => {
                 let map = self.map_of(value).filter(|map| map.kind == MapKind::RingBuf as u32);
@@ -430,6 +436,9 @@ impl<'a> Space<'a> {
             }
             Arg::MapKey => Value::Bytes(self.read_bytes(value, map_before().key_bytes.into())?),
             Arg::MapValue => Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?),
+            Arg::MapValueOut if map_before().kind == MapKind::BloomFilter as u32 => {
+                Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?)
+            }
             Arg::MapValueOut => self.buffer(value, map_before().value_bytes.into())?,
             Arg::MemWrite | Arg::StringWrite => self.buffer(value, registers[number + 1])?,
             Arg::MemRead | Arg::Words => Value::Bytes(self.read_bytes(value, registers[number + 1])?),
@@ -567,8 +576,8 @@ impl<'a> Space<'a> {
     fn locate_value(&self, address: u64, bytes: u64) -> Option<u64> {
         self.segment.layout().maps.iter().find_map(|map| {
             let elements = match map.spec.kind {
-                // A program never sees where a queue's elements are.
-                MapKind::RingBuf | MapKind::Queue | MapKind::Stack => return None,
+                // A program never sees where elements without keys are.
+                MapKind::RingBuf | MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => return None,
                 MapKind::Array | MapKind::PerCpuArray => map.spec.max_entries,
                 MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
                     map.node_count

@@ -50,7 +50,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
         .flat_map(|kind| {
             [(4, 1, 1), (4, 9, 1000), (4, 528, 33)].map(|(key, value, entries)| match kind {
                 MapKind::RingBuf => spec(kind, 0, 0, 8192),
-                MapKind::Queue | MapKind::Stack => spec(kind, 0, value, entries),
+                MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => spec(kind, 0, value, entries),
                 _ => spec(kind, key, value, entries),
             })
         })
@@ -62,6 +62,10 @@ fn areas_follow_one_another_and_hold_their_parts() {
         end = map.offset + map.bytes;
         let value_end = match map.spec.kind {
             MapKind::RingBuf => map.data_offset + 8192,
+            MapKind::BloomFilter => {
+                assert!(map.buckets.is_power_of_two() && map.buckets >= 7 * map.spec.max_entries);
+                map.data_offset + u64::from(map.buckets) / 8
+            }
             MapKind::Queue | MapKind::Stack => {
                 assert_eq!(map.buckets, map.spec.max_entries);
                 assert!(map.buckets_offset + u64::from(map.buckets) * 8 <= map.nodes_offset);

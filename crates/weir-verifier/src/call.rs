@@ -151,7 +151,11 @@ impl<'a> Walk<'a> {
                 self.helper_reads(path, value, map.value_bytes.into())
             }
             Arg::MapValueOut => {
-                let bytes = i64::from(self.map_of(found)?.value_bytes);
+                let map = self.map_of(found)?;
+                let bytes = i64::from(map.value_bytes);
+                if map.kind == MapKind::BloomFilter {
+                    return self.helper_reads(path, value, bytes);
+                }
                 // As for memory with a size: the state changes when all arguments are checked.
                 found.writes = Some((value, bytes, bytes));
                 self.helper_writes(&mut path.clone(), value, bytes, bytes)
@@ -333,7 +337,7 @@ const WRITERS: [HelperId; 4] =
 fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refusal> {
     let wanted = match map.kind {
         MapKind::RingBuf => Arg::RingMap,
-        MapKind::Queue | MapKind::Stack => Arg::QueueMap,
+        MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => Arg::QueueMap,
         MapKind::Hash
         | MapKind::Array
         | MapKind::PerCpuHash
@@ -341,7 +345,8 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
         | MapKind::LruHash
         | MapKind::LruPerCpuHash => Arg::Map,
     };
-    if arg != wanted {
+    let is_popped = helper.id == helper::MAP_POP_ELEM && map.kind == MapKind::BloomFilter;
+    if arg != wanted || is_popped {
         return refuse(format!(
             "{} is a map of kind {}, which the helper does not take",
             map.name,

@@ -181,7 +181,7 @@ fn check_size(insns: &[Insn], limits: &Limits) -> Result<(), Refusal> {
 }
 
 fn check_map(map: &MapSpec) -> Result<(), Refusal> {
-    let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags } = map;
+    let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra } = map;
     let bad = |what: String| refuse(format!("map {name}: {what}"));
     if map.foreign_flags() != 0 {
         return bad(format!("flags {flags:#x}, which maps of kind {} do not take", kind.name()));
@@ -191,6 +191,9 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
         .any(|both| flags & both == both)
     {
         return bad(format!("flags {flags:#x}: read-only and write-only at once"));
+    }
+    if *extra > map.extra_max() {
+        return bad(format!("an extra of {extra}; at most {} is possible for this kind", map.extra_max()));
     }
     match kind {
         MapKind::RingBuf => {
@@ -210,12 +213,12 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
         MapKind::Array | MapKind::PerCpuArray if *key_bytes != 4 => {
             return bad(format!("the key of an array is 4 bytes, not {key_bytes}"));
         }
-        MapKind::Queue | MapKind::Stack if *key_bytes != 0 => {
+        MapKind::Queue | MapKind::Stack | MapKind::BloomFilter if *key_bytes != 0 => {
             return bad(format!("a {} has no key, not one of {key_bytes} bytes", kind.name()));
         }
         _ => {}
     }
-    if (*key_bytes == 0 && !kind.is_queue()) || *key_bytes > KEY_BYTES_MAX {
+    if (*key_bytes == 0 && kind.has_keys()) || *key_bytes > KEY_BYTES_MAX {
         return bad(format!("a key of {key_bytes} bytes; the limits are 1 and {KEY_BYTES_MAX}"));
     }
     if *value_bytes == 0 || *value_bytes > VALUE_BYTES_MAX {

@@ -12,6 +12,7 @@ map @ring ringbuf key 0 value 0 entries 4096
 map @one array key 4 value 16 entries 1
 map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
+map @filter bloom_filter key 0 value 12 entries 100 extra 3
 program \"p\" probe
 ";
 
@@ -110,6 +111,9 @@ const SAFE: &[(&str, &str)] = &[
     ("r1 = map[@stack] ll", "*(u64 *)(r10 - 8) = 1; r2 = r10; r2 += -8; r3 = 2; call map_push_elem; exit"),
     (UNKNOWN, "r1 = map[@queue] ll; r2 = map[@one][0] ll; r3 = r6; call map_push_elem; exit"),
     (FOUND, "r1 = map[@queue] ll; r2 = r0; call map_pop_elem; exit"),
+    ("r1 = map[@filter] ll", "*(u64 *)(r10 - 8) = 1; *(u32 *)(r10 - 12) = 1; r2 = r10; r2 += -12; call map_peek_elem; exit"),
+    ("r1 = map[@filter] ll", "r2 = map[@one][0] ll; r3 = 0; call map_push_elem; r2 = map[@one][0] + 0x4 ll
+        r1 = map[@filter] ll; call map_peek_elem; exit"),
     // Loops that end.
     ("", "r0 = 0; here: r0 += 1; if r0 != 100 goto here; exit"),
     (UNKNOWN, "r6 &= 63; r0 = 0; here: if r0 >= r6 goto +2; r0 += 1; goto here; exit"),

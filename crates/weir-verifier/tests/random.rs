@@ -106,6 +106,7 @@ fn hostile_maps(random: &mut Random, object: &Object) -> Vec<MapSpec> {
             value_bytes: number(random),
             max_entries: number(random),
             flags: if random.below(4) == 0 { number(random) } else { 0 },
+            extra: random.below(8).saturating_sub(5) as u64 * 8,
         }
     };
     object.maps[..count].iter().map(hostile).collect()

@@ -12,6 +12,7 @@ map @lanes percpu_array key 4 value 16 entries 2
 map @ring ringbuf key 0 value 0 entries 4096
 map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
+map @filter bloom_filter key 0 value 8 entries 4
 program \"p\" probe
 ";
 
@@ -146,7 +147,7 @@ fn wide_loads_that_are_not_whole() {
     does_not_run("", ".insn 0x1018; .insn 0; exit", "map indices");
     does_not_run("", ".insn 0x4018; .insn 0; exit", "map indices");
     refuses("", ".insn 0x5118; .insn 0x100000000; exit", "unused upper half");
-    refuses("", "r1 = map[#7] ll; r0 = 0; exit", "map number 7 of 7");
+    refuses("", "r1 = map[#8] ll; r0 = 0; exit", "map number 8 of 8");
     refuses("", ".insn 0xffffffff00005118; .insn 0; r0 = 0; exit", "map number -1");
     refuses("", "r1 = map[@hash][0] ll; r0 = 0; exit", "no fixed address");
     refuses("", "r1 = map[@ring][0] ll; r0 = 0; exit", "no fixed address");
@@ -931,6 +932,18 @@ fn queues_and_stacks_have_helpers_of_their_own() {
         }
     }
     refuses(eight, "r1 = 5; r3 = 0; call map_push_elem; exit", "a map is needed");
+    // A Bloom filter is pushed to and asked, and reads what it is asked for.
+    let filter = "r1 = map[@filter] ll";
+    for call in ["map_pop_elem", "map_lookup_elem", "map_delete_elem"] {
+        let part = "kind bloom_filter, which the helper does not take";
+        refuses(filter, &format!("{eight}; call {call}; r0 = 0; exit"), part);
+    }
+    refuses(filter, "r2 = r10; r2 += -8; call map_peek_elem; exit", "never written");
+    refuses(
+        filter,
+        "*(u32 *)(r10 - 4) = 1; r2 = r10; r2 += -4; call map_peek_elem; exit",
+        "r2 of map_peek_elem",
+    );
     // What is pushed is the whole value, and was written.
     refuses(queue, &format!("{eight}; r3 = 0; call map_push_elem; exit"), "r2 of map_push_elem");
     refuses(stack, "r2 = r10; r2 += -8; r3 = 0; call map_push_elem; exit", "never written");
@@ -972,6 +985,8 @@ fn maps_that_cannot_be() {
     check(MapKind::Queue, 4, 8, 1, "a queue has no key");
     check(MapKind::Stack, 0, 0, 1, "a value of 0 bytes");
     check(MapKind::Stack, 0, 8, 0, "no entries");
+    check(MapKind::BloomFilter, 4, 8, 1, "a bloom_filter has no key");
+    check(MapKind::BloomFilter, 0, 0, 1, "a value of 0 bytes");
     check(MapKind::RingBuf, 4, 0, 4096, "no key and no value");
     check(MapKind::RingBuf, 0, 0, 4095, "power of two");
     check(MapKind::RingBuf, 0, 0, 12288, "power of two");
@@ -983,6 +998,11 @@ fn maps_that_cannot_be() {
         let rejection = rejection(&object);
         assert!(rejection.at.is_none() && rejection.to_string().contains(part), "{rejection}");
     };
+    for (kind, extra) in [(MapKind::BloomFilter, 16), (MapKind::Queue, 1), (MapKind::Queue, 1 << 40)] {
+        let mut object = object("r0 = 0", "exit");
+        object.maps = vec![MapSpec { extra, ..MapSpec::new("@m", kind, 0, 8, 1) }];
+        assert!(rejection(&object).to_string().contains("an extra of"));
+    }
     let queue_flags = |flags, part: &str| {
         let mut object = object("r0 = 0", "exit");
         object.maps = vec![MapSpec { flags, ..MapSpec::new("@m", MapKind::Queue, 0, 8, 1) }];

@@ -100,7 +100,8 @@ impl Reader {
         let value_bytes = line.field("value")?;
         let max_entries = line.field("entries")?;
         let flags = if line.is_word("flags") { line.field("flags")? } else { 0 };
-        self.object.maps.push(MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags });
+        let extra = if line.is_word("extra") { line.field("extra")?.into() } else { 0 };
+        self.object.maps.push(MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra });
         Ok(())
     }
 

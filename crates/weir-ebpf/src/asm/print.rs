@@ -10,12 +10,18 @@ use crate::{Insn, MapSpec, Object, helper};
 pub fn print(object: &Object) -> String {
     let mut text = String::new();
     for map in &object.maps {
-        let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags } = map;
+        let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra } = map;
         let name = quoted_unless_word(name);
         let kind = kind.name();
         // Writing to a String cannot fail; the result is dropped for that reason here and below.
         let _ = write!(text, "map {name} {kind} key {key_bytes} value {value_bytes} entries {max_entries}");
-        let _ = if *flags == 0 { writeln!(text) } else { writeln!(text, " flags {flags:#x}") };
+        if *flags != 0 {
+            let _ = write!(text, " flags {flags:#x}");
+        }
+        if *extra != 0 {
+            let _ = write!(text, " extra {extra}");
+        }
+        text.push('\n');
     }
     for program in &object.programs {
         if !text.is_empty() {

@@ -197,7 +197,11 @@ fn bad_text_is_refused_with_its_line() {
 
 #[test]
 fn odd_names_survive() {
-    let map = |name: &str| MapSpec { flags: 0x480, ..MapSpec::new(name, MapKind::Array, 4, u32::MAX, 0) };
+    let map = |name: &str| MapSpec {
+        flags: 0x480,
+        extra: name.len() as u64,
+        ..MapSpec::new(name, MapKind::Array, 4, u32::MAX, 0)
+    };
     let insns = parse("program \"\" probe\nr1 = map[#0] ll\nr1 = map[#4] ll\nr2 = map[#1] ll")
         .expect("parses")
         .programs;

@@ -32,6 +32,7 @@ struct Definition {
     value_bytes: u32,
     max_entries: u32,
     flags: u32,
+    extra: u32,
 }
 
 /// The kernel's kinds of map, by number from 1; for messages about those that weir does not have.
@@ -92,7 +93,7 @@ impl Maps {
             }
             let word = |at| crate::btf::word(definition, at).unwrap_or(0);
             let [kind, key_bytes, value_bytes, max_entries, flags] = [0, 4, 8, 12, 16].map(word);
-            let definition = Definition { kind, key_bytes, value_bytes, max_entries, flags };
+            let definition = Definition { kind, key_bytes, value_bytes, max_entries, flags, extra: 0 };
             self.define(&symbol.name, definition, (index, symbol.offset))
                 .map_err(|error| error.in_symbol(&symbol.name))?;
         }
@@ -155,8 +156,9 @@ impl Maps {
                 None => ElfError::malformed(format!("there is no kind of map with number {number}")),
             }
         })?;
-        let Definition { key_bytes, value_bytes, max_entries, flags, .. } = definition;
-        let spec = MapSpec { flags, ..MapSpec::new(name, kind, key_bytes, value_bytes, max_entries) };
+        let Definition { key_bytes, value_bytes, max_entries, flags, extra, .. } = definition;
+        let extra = u64::from(extra);
+        let spec = MapSpec { flags, extra, ..MapSpec::new(name, kind, key_bytes, value_bytes, max_entries) };
         if spec.foreign_flags() != 0 {
             let known = match flag::names(map::taken(kind)) {
                 none if none.is_empty() => "none".to_owned(),
@@ -165,6 +167,12 @@ impl Maps {
             let kind = kind.name();
             return Err(ElfError::unsupported(format!(
                 "map_flags {flags:#x} (possible for {kind}: {known})"
+            )));
+        }
+        if spec.extra > spec.extra_max() {
+            let (kind, most) = (kind.name(), spec.extra_max());
+            return Err(ElfError::unsupported(format!(
+                "map_extra {extra} (possible for {kind}: 0 to {most})"
             )));
         }
         let map = self.push(spec, MapOrigin { initial: None })?;
@@ -218,6 +226,7 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
             "type" => definition.kind = number()?,
             "max_entries" => definition.max_entries = number()?,
             "map_flags" => definition.flags = number()?,
+            "map_extra" => definition.extra = number()?,
             "key_size" | "key" => {
                 let bytes = if name == "key" { size()? } else { number()? };
                 same(&mut definition.key_bytes, bytes, "key")?;
@@ -230,7 +239,7 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
             // Pinned by name: other loaders would find the same map. Here a map belongs to its run.
             "pinning" if number()? == PIN_BY_NAME => {}
             // 0 is what an absent one means.
-            "pinning" | "map_extra" | "numa_node" => match number()? {
+            "pinning" | "numa_node" => match number()? {
                 0 => {}
                 number => return Err(ElfError::unsupported(format!("`{name}` {number}"))),
             },

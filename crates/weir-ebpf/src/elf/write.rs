@@ -76,8 +76,8 @@ impl Map<'_> {
 /// The section whose functions are no programs, if there are others.
 const SUBPROGRAMS: &str = ".text";
 
-/// Bytes of a variable that describes a map: one pointer each for kind, entries, key, value and flags.
-const MAP_VARIABLE_BYTES: u32 = 40;
+/// Bytes of a variable that describes a map: one pointer each for kind, entries, key, value, flags and extra.
+const MAP_VARIABLE_BYTES: u32 = 48;
 
 fn maps(file: &ObjectFile) -> Result<Vec<Map<'_>>, WriteError> {
     let mut names = BTreeSet::new();
@@ -152,9 +152,12 @@ fn btf(maps: &[Map], functions: &[String]) -> crate::btf::Btf {
             ("key_size", map.spec.key_bytes),
             ("value_size", map.spec.value_bytes),
             ("map_flags", map.spec.flags),
+            ("map_extra", map.spec.extra as u32),
         ];
+        // What older libbpf does not know is written where it says something.
+        let fields = fields.into_iter().filter(|(name, value)| *name != "map_extra" || *value != 0);
         let mut members = Vec::new();
-        for (index, (name, value)) in fields.into_iter().enumerate() {
+        for (index, (name, value)) in fields.enumerate() {
             let array = builder.add("", Kind::Array, 0, &[int, int, value]);
             let pointer = builder.add("", Kind::Pointer, array, &[]);
             members.extend([builder.string(name), pointer, index as u32 * 64]);

@@ -49,7 +49,7 @@ pub struct MapLayout {
     pub cpus: u32,
     pub claim_lanes: u32,
     /// Hash kinds: where the bucket heads are, and how many (a power of two). Queues and stacks: the slots, one for
-    /// each entry.
+    /// each entry. Bloom filters: the bits.
     pub buckets_offset: u64,
     pub buckets: u32,
     /// Hash kinds, queues and stacks: where the nodes are, how many and how far apart.
@@ -168,7 +168,8 @@ impl MapLayout {
             seed: seed(session, self.offset),
             cpus: self.cpus,
             claim_lanes: self.claim_lanes,
-            reserved: [0; 4],
+            hashes: if self.spec.kind == MapKind::BloomFilter { self.spec.bloom_hashes().into() } else { 0 },
+            reserved: [0; 3],
         }
     }
 }
@@ -205,6 +206,10 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             rule,
         });
     }
+    if spec.extra > spec.extra_max() {
+        let rule = format!("at most {}", spec.extra_max());
+        return Err(LayoutError::Map { name: spec.name.clone(), what: "map_extra", value: spec.extra, rule });
+    }
     match spec.kind {
         MapKind::RingBuf => {
             within("the key size", spec.key_bytes, 0, 0)?;
@@ -224,7 +229,9 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
         MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
             within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?
         }
-        MapKind::Queue | MapKind::Stack => within("the key size", spec.key_bytes, 0, 0)?,
+        MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => {
+            within("the key size", spec.key_bytes, 0, 0)?
+        }
     }
     within("the value size", spec.value_bytes, 1, limits::VALUE_BYTES_MAX)?;
     within("max_entries", spec.max_entries, 1, limits::ENTRIES_MAX)
@@ -269,6 +276,14 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
             place_elements(&mut map, end);
             return map;
         }
+        MapKind::BloomFilter => {
+            map.buckets = bloom_bits(spec);
+            map.buckets_offset = round_up(end, 64);
+            map.data_offset = map.buckets_offset;
+            map.elem_stride = 0;
+            map.bytes = map.data_offset + u64::from(map.buckets) / 8 - offset;
+            return map;
+        }
         MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
             place_nodes(&mut map, end);
             end = map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride);
@@ -307,6 +322,14 @@ fn place_nodes(map: &mut MapLayout, at: u64) {
     }
 }
 
+/// Bits of a Bloom filter: entries × hashes / ln 2, with 7/5 for 1/ln 2, rounded up to a power of two of at least 64, as in
+/// the kernel, so that false positives are as many.
+fn bloom_bits(spec: &MapSpec) -> u32 {
+    let bits = u64::from(spec.max_entries) * u64::from(spec.bloom_hashes()) / 5 * 7;
+    // LIMIT: ENTRIES_MAX and 15 hashes make 2^29.
+    bits.max(64).next_power_of_two() as u32
+}
+
 /// Slots and nodes of a queue or stack.
 fn place_elements(map: &mut MapLayout, at: u64) {
     map.buckets = map.spec.max_entries;
@@ -338,6 +361,7 @@ fn hash(layout: &SegmentLayout) -> u64 {
         hash.number(map.spec.key_bytes.into());
         hash.number(map.spec.value_bytes.into());
         hash.number(map.spec.max_entries.into());
+        hash.number(map.spec.extra);
         hash.number(map.spec.flags.into());
         hash.number(map.offset);
         hash.number(map.data_offset);

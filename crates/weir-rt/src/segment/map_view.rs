@@ -1,5 +1,5 @@
-//! One map as the controller sees it: read, change, dump. Queues and stacks have keys of no bytes: a look-up peeks, an
-//! update pushes.
+//! One map as the controller sees it: read, change, dump. Queues, stacks and Bloom filters have keys of no bytes: a look-up
+//! peeks, an update pushes. What a Bloom filter holds cannot be listed.
 //!
 //! Arrays and sums over lanes are read here; hashes by the C half, which is also what a target runs. Values of
 //! per-CPU maps are words, and a reader sees each word summed over lanes, wrapping.
@@ -50,6 +50,8 @@ pub enum MapError {
     NotPermitted,
     #[error("maps of this kind have no such operation (ENOTSUPP)")]
     NotSupported,
+    #[error("maps of this kind have no such operation (EOPNOTSUPP)")]
+    NoSuchOperation,
 }
 
 impl MapError {
@@ -64,6 +66,7 @@ impl MapError {
             MapError::NoMemory => 12,
             MapError::NotPermitted => 1,
             MapError::NotSupported => 524,
+            MapError::NoSuchOperation => 95,
         }
     }
 
@@ -104,7 +107,7 @@ impl<'a> MapView<'a> {
             return None;
         }
         match map.spec.kind {
-            MapKind::RingBuf => None,
+            MapKind::RingBuf | MapKind::BloomFilter => None,
             MapKind::Queue | MapKind::Stack => self.taken(linked::map_peek).ok(),
             MapKind::Array | MapKind::PerCpuArray => {
                 let index = u32::from_le_bytes(key.try_into().ok()?);
@@ -122,12 +125,19 @@ impl<'a> MapView<'a> {
         self.taken(linked::map_pop)
     }
 
+    /// Whether a Bloom filter may hold `value`: never false for what was pushed.
+    pub fn contains(&self, value: &[u8]) -> bool {
+        let map = self.layout();
+        let is_filter = map.spec.kind == MapKind::BloomFilter && value.len() == map.spec.value_bytes as usize;
+        is_filter && linked::map_peek(self.segment.descriptor(self.index), &mut value.to_vec()) == 0
+    }
+
     /// Every key and value; arrays by index, hashes sorted by key, queues and stacks in the order of pops. At most `max_entries` of them, however the segment
     /// looks.
     pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let map = self.layout();
         match map.spec.kind {
-            MapKind::RingBuf => Vec::new(),
+            MapKind::RingBuf | MapKind::BloomFilter => Vec::new(),
             MapKind::Queue | MapKind::Stack => {
                 elements::elements(self.segment, map).into_iter().map(|value| (Vec::new(), value)).collect()
             }
@@ -150,7 +160,7 @@ impl<'a> MapView<'a> {
         if key.len() != spec.key_bytes as usize || value.len() != spec.value_bytes as usize {
             return Err(MapError::Invalid);
         }
-        if spec.kind.is_queue() {
+        if spec.kind.is_queue() || spec.kind == MapKind::BloomFilter {
             let status = linked::map_push(self.segment.descriptor(self.index), value, flags);
             return MapError::from_status(status);
         }
@@ -214,7 +224,7 @@ impl<'a> MapView<'a> {
         MapError::from_status(linked::map_delete(self.segment.descriptor(self.index), key))
     }
 
-    /// Deletes every key of a hash, takes every element of a queue or stack out; zeroes an array.
+    /// Deletes every key of a hash, takes every element of a queue or stack out, empties a Bloom filter; zeroes an array.
     pub fn clear(&self) {
         match self.layout().spec.kind {
             MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
@@ -227,15 +237,21 @@ impl<'a> MapView<'a> {
                 // Not until it is empty: someone else may go on pushing.
                 (0..self.layout().spec.max_entries).take_while(|_| self.pop().is_ok()).for_each(drop);
             }
+            MapKind::BloomFilter => {
+                let map = self.layout();
+                for at in (0..u64::from(map.buckets) / 8).step_by(8) {
+                    self.segment.mapping().word(map.data_offset + at).store(0, Ordering::Relaxed);
+                }
+            }
             _ => self.zero(),
         }
     }
 
-    /// Sets every value to zero; keys stay. Nothing for queues and stacks, whose elements are not changed in place.
+    /// Sets every value to zero; keys stay. Nothing for kinds without keys, whose elements are not changed in place.
     pub fn zero(&self) {
         let map = self.layout();
         match map.spec.kind {
-            MapKind::RingBuf | MapKind::Queue | MapKind::Stack => {}
+            MapKind::RingBuf | MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => {}
             MapKind::Array => {
                 for index in 0..map.spec.max_entries {
                     self.each_word(index.into(), |view, at| {

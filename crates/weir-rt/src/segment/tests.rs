@@ -1,6 +1,7 @@
 //! What maps and rings promise, tried on a real segment: against models and the kernel, under threads, signals at
 //! every instruction, deaths at every instruction, and on memory that somebody else scribbles over.
 
+mod bloom;
 mod corrupt;
 mod denied;
 mod interrupted;
@@ -12,6 +13,7 @@ mod model;
 mod oracle;
 mod queue;
 mod ring;
+mod signals;
 mod stress;
 mod threads;
 

@@ -33,13 +33,27 @@ impl<'a> UserMap<'a> {
         &self.segment.layout().maps[self.index].spec
     }
 
-    /// BPF_MAP_LOOKUP_ELEM. Of a queue or stack, the next element for a key of no bytes.
+    /// BPF_MAP_LOOKUP_ELEM. Of a queue or stack, the next element for a key of no bytes; a Bloom
+    /// filter is asked by [`contains`](UserMap::contains).
     pub fn lookup(&self, key: &[u8], flags: u64) -> Result<Vec<u8>, MapError> {
         self.check_lookup(key, flags)?;
+        if self.spec().kind == MapKind::BloomFilter {
+            return Err(MapError::Invalid);
+        }
         self.view().lookup(key).ok_or(MapError::NotFound)
     }
 
-    /// BPF_MAP_UPDATE_ELEM. A queue or stack gets one more element.
+    /// BPF_MAP_LOOKUP_ELEM of a Bloom filter, which reads the value: `NotFound` if it was not pushed.
+    pub fn contains(&self, value: &[u8], flags: u64) -> Result<(), MapError> {
+        self.check_lookup(&[], flags)?;
+        let spec = self.spec();
+        if spec.kind != MapKind::BloomFilter || value.len() != spec.value_bytes as usize {
+            return Err(MapError::Invalid);
+        }
+        if self.view().contains(value) { Ok(()) } else { Err(MapError::NotFound) }
+    }
+
+    /// BPF_MAP_UPDATE_ELEM. A queue, stack or Bloom filter gets one more element.
     pub fn update(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), MapError> {
         self.check_write()?;
         // No value has a lock in it that BPF_F_LOCK could take.
@@ -54,6 +68,9 @@ impl<'a> UserMap<'a> {
     pub fn delete(&self, key: &[u8]) -> Result<(), MapError> {
         self.check_write()?;
         self.check_key(key)?;
+        if self.spec().kind == MapKind::BloomFilter {
+            return Err(MapError::NoSuchOperation);
+        }
         self.view().delete(key)
     }
 
@@ -62,7 +79,7 @@ impl<'a> UserMap<'a> {
     pub fn lookup_and_delete(&self, key: &[u8], flags: u64) -> Result<Vec<u8>, MapError> {
         self.check_write()?;
         self.check_lookup(key, flags)?;
-        if self.spec().kind.is_array() {
+        if self.spec().kind.is_array() || self.spec().kind == MapKind::BloomFilter {
             return Err(MapError::NotSupported);
         }
         if self.spec().kind.is_queue() {
@@ -82,6 +99,7 @@ impl<'a> UserMap<'a> {
         match spec.kind {
             MapKind::RingBuf => Err(MapError::NotSupported),
             MapKind::Queue | MapKind::Stack => Err(MapError::Invalid),
+            MapKind::BloomFilter => Err(MapError::NoSuchOperation),
             MapKind::Array | MapKind::PerCpuArray => {
                 let index = key.and_then(|key| key.try_into().ok()).map(u32::from_le_bytes);
                 match index {

@@ -25,6 +25,15 @@ fn use_map(segment: &Segment, random: &mut Random) {
         let _ = segment.ring(1).drain_dead();
         return;
     }
+    if spec.kind == MapKind::BloomFilter {
+        let pushed = value(random.next(), spec.value_bytes);
+        let _ = view.update(&[], &pushed, 0);
+        let _ = view.contains(&pushed);
+        if random.below(40) == 0 {
+            view.clear();
+        }
+        return;
+    }
     if spec.kind.is_queue() {
         let _ = view.update(&[], &value(random.next(), spec.value_bytes), random.below(2) * 2);
         let _ = view.lookup(&[]);
@@ -129,6 +138,11 @@ fn spoiled_lrus_stay_inside() {
     check(spec(MapKind::LruHash, 8, 8, 20));
     check(spec(MapKind::LruHash, 16, 40, 20));
     check(spec(MapKind::LruPerCpuHash, 8, 16, 20));
+}
+
+#[test]
+fn spoiled_bloom_filter_stays_inside() {
+    check(spec(MapKind::BloomFilter, 0, 8, 1000));
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(super) enum Law {
     InOrder,
     /// A new key may push out others. weir's map gives up one, when it is full; the kernel's may do so earlier.
     Evicts,
+    /// What was pushed is found.
+    NoFalseNegatives,
     /// Nothing but what user space refuses: the kind is a ring, whose own tests are in `ring.rs`.
     NoElements,
 }
@@ -88,6 +90,16 @@ const ELEMENTS: &[(Via, Op)] = &[
     (Via::Program, Op::Peek),
 ];
 
+const FILTER: &[(Via, Op)] = &[
+    (Via::User, Op::Lookup),
+    (Via::User, Op::Update),
+    (Via::User, Op::Delete),
+    (Via::User, Op::NextKey),
+    (Via::User, Op::LookupAndDelete),
+    (Via::Program, Op::Push),
+    (Via::Program, Op::Peek),
+];
+
 /// Values of at most 8 bytes are changed in place, larger ones replaced: both are here, and sizes that are no words.
 #[rustfmt::skip]
 pub(super) const KINDS: &[Row] = &[
@@ -100,6 +112,7 @@ pub(super) const KINDS: &[Row] = &[
     Row { kind: MapKind::Stack,       shapes: ELEMENT_SHAPES,                                      operations: ELEMENTS,        law: Law::InOrder },
     Row { kind: MapKind::LruHash,     shapes: &[(4, 4, 1), (8, 8, 64), (13, 40, 33)],              operations: EVERYTHING,      law: Law::Evicts },
     Row { kind: MapKind::LruPerCpuHash, shapes: &[(8, 8, 20), (3, 16, 1), (24, 528, 9)],           operations: EVERYTHING,      law: Law::Evicts },
+    Row { kind: MapKind::BloomFilter, shapes: &[(0, 1, 1), (0, 4, 100), (0, 8, 1000), (0, 29, 64)], operations: FILTER,         law: Law::NoFalseNegatives },
     Row { kind: MapKind::RingBuf,     shapes: &[(0, 0, 4096)],                                     operations: FROM_USER_SPACE, law: Law::NoElements },
 ];
 

@@ -14,6 +14,7 @@ const E2BIG: i64 = -7;
 const EEXIST: i64 = -17;
 const EINVAL: i64 = -22;
 const ENOTSUPP: i64 = -524;
+const EOPNOTSUPP: i64 = -95;
 
 /// 0 or a negative errno, and the value or key that came back.
 pub(super) type Answer = (i64, Option<Vec<u8>>);
@@ -21,7 +22,7 @@ pub(super) type Answer = (i64, Option<Vec<u8>>);
 pub(super) struct Model {
     spec: MapSpec,
     pub(super) entries: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Of a queue or stack, oldest first.
+    /// Of a queue or stack, oldest first; of a Bloom filter, each once.
     elements: VecDeque<Vec<u8>>,
 }
 
@@ -55,6 +56,9 @@ impl Model {
         let expected = match op {
             _ if self.spec.kind == MapKind::RingBuf => ring(op, flags),
             _ if self.spec.kind.is_queue() => self.queue(via, op, value, flags),
+            _ if self.spec.kind == MapKind::BloomFilter => {
+                return self.check_filter(op, value, flags, answer, context);
+            }
             Op::Lookup => self.lookup(via, key, flags),
             Op::Update => (self.update(via, key, value, flags), None),
             Op::Delete => (self.delete(key), None),
@@ -192,6 +196,26 @@ impl Model {
             // A program's memory is zeroed where there is nothing.
             (None, Via::Program) => (ENOENT, Some(vec![0; value.len()])),
             (None, Via::User) => (ENOENT, None),
+        }
+    }
+
+    /// A filter may say that it holds what it does not; how often is measured elsewhere.
+    fn check_filter(&mut self, op: Op, value: &[u8], flags: u64, (status, out): &Answer, context: &str) {
+        let may_be_there = [0, ENOENT];
+        let is_there = self.elements.iter().any(|pushed| pushed == value);
+        let expected: &[i64] = match op {
+            Op::Update | Op::Push | Op::Lookup | Op::LookupAndDelete if flags != 0 => &[EINVAL],
+            Op::Update | Op::Push => &[0],
+            Op::Lookup | Op::Peek if is_there => &[0],
+            Op::Lookup | Op::Peek => &may_be_there,
+            Op::Delete | Op::NextKey => &[EOPNOTSUPP],
+            Op::LookupAndDelete => &[ENOTSUPP],
+            Op::Pop => unreachable!("the verifier lets no program pop"),
+        };
+        assert!(expected.contains(status), "{context}: {status}, not of {expected:?}");
+        assert_eq!(out.as_deref(), (op == Op::Peek).then_some(value), "{context}: the value is as it was");
+        if matches!(op, Op::Update | Op::Push) && flags == 0 && !is_there {
+            self.elements.push_back(value.to_vec());
         }
     }
 

@@ -49,6 +49,9 @@ impl Side for Segment {
             Err(error) => (-i64::from(error.errno()), None),
         };
         match (via, op) {
+            (Via::User, Op::Lookup) if map.spec().kind == MapKind::BloomFilter => {
+                status(map.contains(value, flags))
+            }
             (Via::User, Op::Lookup) => found(map.lookup(key, flags)),
             (Via::User, Op::Update) => status(map.update(key, value, flags)),
             (Via::User, Op::Delete) => status(map.delete(key)),
@@ -212,6 +215,11 @@ fn lru_per_cpu_hash_is_the_kernels() {
 }
 
 #[test]
+fn bloom_filter_is_the_kernels() {
+    sequences(MapKind::BloomFilter);
+}
+
+#[test]
 fn ring_refuses_what_the_kernels_does() {
     sequences(MapKind::RingBuf);
 }
@@ -222,7 +230,7 @@ fn rights_of_user_space_are_the_kernels() {
     for row in KINDS.iter().filter(|row| row.law != Law::NoElements) {
         for flags in [0, flag::RDONLY, flag::WRONLY, flag::RDONLY_PROG, flag::WRONLY_PROG] {
             for is_frozen in [false, true] {
-                let key = if row.law == Law::InOrder { &[][..] } else { &[1, 0, 0, 0] };
+                let key = if row.kind.has_keys() { &[1, 0, 0, 0] } else { &[][..] };
                 let spec = MapSpec { flags, ..spec(row.kind, key.len() as u32, 8, 4) };
                 let segment = segment(std::slice::from_ref(&spec));
                 let Ok(kernel) = KernelMap::create(&spec) else { return };
@@ -278,7 +286,7 @@ fn bad_definitions_are_the_kernels() {
     for row in KINDS {
         let good = match row.law {
             Law::NoElements => MapSpec::new("m", row.kind, 0, 0, 4096),
-            Law::InOrder => MapSpec::new("m", row.kind, 0, 8, 4),
+            Law::InOrder | Law::NoFalseNegatives => MapSpec::new("m", row.kind, 0, 8, 4),
             _ => MapSpec::new("m", row.kind, 4, 8, 4),
         };
         let keys = [0, 1, 3, 4, 5, 8, 512, 4096, 8192, 8193, 1 << 26, u32::MAX]
@@ -290,7 +298,9 @@ fn bad_definitions_are_the_kernels() {
             .map(|max_entries| MapSpec { max_entries, ..good.clone() });
         let flags = (0..32).map(|bit| 1 << bit).chain([0x18, 0x180, 0x88, 0x110, 0x1f8]);
         let flags: Vec<MapSpec> = flags.map(|flags| MapSpec { flags, ..good.clone() }).collect();
-        for spec in keys.iter().chain(&values).chain(&entries).chain(&flags) {
+        let extras: Vec<MapSpec> =
+            [1, 5, 15, 16, 17, 255].map(|extra| MapSpec { extra, ..good.clone() }).into();
+        for spec in keys.iter().chain(&extras).chain(&values).chain(&entries).chain(&flags) {
             let Some((ours, kernels)) = verdicts(spec) else {
                 return testkit::skip::skip(
                     "maps against the kernel's",

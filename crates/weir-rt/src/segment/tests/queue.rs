@@ -6,14 +6,13 @@
 //! order of their pushes (queue); no value is torn; a full map refuses, and nothing is given up.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use nix::libc;
 use weir_ebpf::MapKind;
 
-use super::{Random, segment, spec, value};
+use super::{Random, segment, signals, spec, value};
 use crate::abi::Descriptor;
 use crate::runtime::linked;
 
@@ -114,14 +113,6 @@ fn check_threads(kind: MapKind, max_entries: u32) {
     for total in PUSHED.iter().chain(&POPPED).chain([&HANDLED]) {
         total.store(0, Ordering::Relaxed);
     }
-    // SAFETY: the handler touches atomics and the C half alone.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_signal as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
-    }
-    let is_over = AtomicBool::new(false);
     // Pushed and popped by the threads themselves; the popped ones in the order in which one thread saw them.
     let work = |producer: u64| {
         let mut random = Random(producer + 1);
@@ -155,46 +146,18 @@ fn check_threads(kind: MapKind, max_entries: u32) {
         (pushed, popped)
     };
     let (mut pushed, mut popped) = (Vec::new(), Vec::new());
-    thread::scope(|scope| {
-        let (sender, ids) = std::sync::mpsc::channel();
-        let running: Vec<_> = (0..THREADS)
-            .map(|n| {
-                let (work, sender) = (&work, sender.clone());
-                scope.spawn(move || {
-                    sender.send(nix::unistd::gettid().as_raw()).expect("the receiver waits");
-                    work(n)
-                })
-            })
-            .collect();
-        let ids: Vec<i32> = ids.iter().take(THREADS as usize).collect();
-        let is_over = &is_over;
-        let pest = scope.spawn(move || {
-            while !is_over.load(Ordering::Relaxed) {
-                for id in &ids {
-                    // SAFETY: a signal to a thread of this process, or an error if it has ended.
-                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), *id, libc::SIGUSR1) };
-                }
-                thread::sleep(Duration::from_micros(50));
+    for (thread, (mine, seen)) in
+        signals::interrupted(THREADS, libc::SIGUSR1, on_signal, work).into_iter().enumerate()
+    {
+        if kind == MapKind::Queue {
+            for producer in 0..THREADS {
+                let numbers = seen.iter().filter(|(from, _)| *from == producer).map(|(_, number)| *number);
+                assert!(numbers.is_sorted(), "thread {thread}: producer {producer}");
             }
-        });
-        for (thread, running) in running.into_iter().enumerate() {
-            let (mine, seen) = running.join().expect("no panic");
-            if kind == MapKind::Queue {
-                for producer in (0..THREADS).chain([HANDLER]) {
-                    let numbers =
-                        seen.iter().filter(|(from, _)| *from == producer).map(|(_, number)| *number);
-                    assert!(
-                        producer == HANDLER || numbers.is_sorted(),
-                        "thread {thread}: producer {producer}"
-                    );
-                }
-            }
-            pushed.extend(mine);
-            popped.extend(seen);
         }
-        is_over.store(true, Ordering::Relaxed);
-        pest.join().expect("no panic");
-    });
+        pushed.extend(mine);
+        popped.extend(seen);
+    }
 
     let counters = segment.counters().maps[0];
     assert_eq!((counters.contended, counters.corrupt), (0, 0));
