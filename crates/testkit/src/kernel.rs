@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use nix::libc;
+use weir_ebpf::btf::Described;
 use weir_ebpf::insn::{class, jmp, pseudo};
 use weir_ebpf::{Insn, MapKind, MapSpec, Object, Program, ProgramKind};
 
@@ -264,6 +265,7 @@ const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
+const BPF_BTF_LOAD: libc::c_long = 18;
 const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -306,6 +308,26 @@ struct ProgLoad {
     log_buf: u64,
     kern_version: u32,
     prog_flags: u32,
+    prog_name: [u8; 16],
+    prog_ifindex: u32,
+    expected_attach_type: u32,
+    prog_btf_fd: u32,
+    func_info_rec_size: u32,
+    func_info: u64,
+    func_info_cnt: u32,
+    line_info_rec_size: u32,
+}
+
+/// The start of `union bpf_attr` for BPF_BTF_LOAD.
+#[repr(C)]
+#[derive(Default)]
+struct BtfLoad {
+    btf: u64,
+    btf_log_buf: u64,
+    btf_size: u32,
+    btf_log_size: u32,
+    btf_log_level: u32,
+    btf_flags: u32,
 }
 
 /// The start of `union bpf_attr` for the commands on one element.
@@ -375,6 +397,7 @@ pub(crate) fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
 fn load_program(prog_type: u32, program: &Program, maps: &[OwnedFd]) -> Result<OwnedFd, LoadError> {
     let bytes: Vec<[u8; 8]> =
         with_descriptors(&program.insns, maps).into_iter().map(Insn::to_bytes).collect();
+    let described = described(program)?;
     let mut log = vec![0u8; LOG_BYTES];
     let mut load = |log_level: u32| {
         let has_log = log_level > 0;
@@ -388,6 +411,14 @@ fn load_program(prog_type: u32, program: &Program, maps: &[OwnedFd]) -> Result<O
             log_buf: if has_log { log.as_mut_ptr() as u64 } else { 0 },
             kern_version: 0,
             prog_flags: 0,
+            prog_name: [0; 16],
+            prog_ifindex: 0,
+            expected_attach_type: 0,
+            prog_btf_fd: described.as_ref().map_or(0, |(btf, _)| btf.as_raw_fd() as u32),
+            func_info_rec_size: Described::FUNCTION_BYTES,
+            func_info: described.as_ref().map_or(0, |(_, described)| described.functions.as_ptr() as u64),
+            func_info_cnt: described.as_ref().map_or(0, |(_, described)| described.functions.len() as u32),
+            line_info_rec_size: 0,
         };
         bpf(BPF_PROG_LOAD, &attributes)
     };
@@ -397,6 +428,19 @@ fn load_program(prog_type: u32, program: &Program, maps: &[OwnedFd]) -> Result<O
         let log = String::from_utf8_lossy(&log[..end]).into_owned();
         LoadError::Program { name: program.name.clone(), source, log }
     })
+}
+
+/// What the kernel wants to know of a program that has callbacks, with its types loaded.
+fn described(program: &Program) -> Result<Option<(OwnedFd, Described)>, LoadError> {
+    let Some(described) = Described::of(&program.insns) else { return Ok(None) };
+    let attributes = BtfLoad {
+        btf: described.btf.as_ptr() as u64,
+        btf_size: described.btf.len() as u32,
+        ..BtfLoad::default()
+    };
+    let refused = |source| LoadError::Program { name: program.name.clone(), source, log: "BTF".into() };
+    let btf = bpf(BPF_BTF_LOAD, &attributes).map_err(refused)?;
+    Ok(Some((btf, described)))
 }
 
 /// The instructions with map indices replaced by descriptors. An index without a map stays, for the kernel to refuse.

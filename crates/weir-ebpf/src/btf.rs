@@ -14,8 +14,10 @@
 
 pub mod core;
 pub mod ext;
+mod functions;
 mod write;
 
+pub use functions::Described;
 pub use write::Builder;
 
 /// Index of a type; 0 is `void`.

@@ -43,9 +43,13 @@ pub const SNPRINTF: HelperId = 165;
 pub const GET_FUNC_IP: HelperId = 173;
 pub const GET_ATTACH_COOKIE: HelperId = 174;
 pub const TRACE_VPRINTK: HelperId = 177;
+pub const LOOP: HelperId = 181;
 pub const STRNCMP: HelperId = 182;
 pub const MAP_LOOKUP_PERCPU_ELEM: HelperId = 195;
 pub const KTIME_GET_TAI_NS: HelperId = 208;
+
+/// Rounds that one `loop` may ask for (Linux: BPF_MAX_LOOPS).
+pub const LOOP_ROUNDS_MAX: u32 = 8 * 1024 * 1024;
 
 /// What a helper wants in one argument register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +94,10 @@ pub enum Arg {
     RingRecord,
     /// The context.
     Context,
+    /// A function of the program, from `LD_IMM64`. The helper's own row decides what it is called with.
+    Callback,
+    /// Passed on to the callback: a pointer into a stack, or 0.
+    StackOrNull,
 }
 
 /// What a helper leaves in r0.
@@ -164,6 +172,7 @@ pub const HELPERS: &[HelperProto] = &[
     row(GET_FUNC_IP,           "get_func_ip",           &[Arg::Context],                                      Ret::Scalar),
     row(GET_ATTACH_COOKIE,     "get_attach_cookie",     &[Arg::Context],                                      Ret::Scalar),
     row(TRACE_VPRINTK,         "trace_vprintk",         &[Arg::MemRead, Arg::Size, Arg::Words, Arg::SizeOrZero], Ret::Scalar),
+    row(LOOP,                  "loop",                  &[Arg::Scalar, Arg::Callback, Arg::StackOrNull, Arg::Scalar], Ret::Scalar),
     row(STRNCMP,               "strncmp",               &[Arg::MemRead, Arg::Size, Arg::ConstString],         Ret::Scalar),
     row(MAP_LOOKUP_PERCPU_ELEM, "map_lookup_percpu_elem", &[Arg::Map, Arg::MapKey, Arg::Scalar],             Ret::MapValueOrNull),
     row(KTIME_GET_TAI_NS,      "ktime_get_tai_ns",      &[],                                                  Ret::Scalar),
@@ -188,6 +197,14 @@ pub const UNSUPPORTED: &[(HelperId, &str, &str)] = &[
 
 const NO_TASK: &str = "the task_struct of a thread is in the kernel, which a process cannot read";
 const NO_KSYM: &str = "per-CPU variables of the kernel cannot be read in a process";
+
+impl HelperProto {
+    /// It calls a function of the program, given in this register.
+    pub fn callback(&self) -> Option<u8> {
+        let at = self.args.iter().position(|arg| *arg == Arg::Callback)?;
+        Some(at as u8 + 1)
+    }
+}
 
 /// The row of helper `id`.
 pub fn by_id(id: HelperId) -> Option<&'static HelperProto> {

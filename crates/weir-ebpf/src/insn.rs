@@ -112,6 +112,15 @@ pub mod atomic {
 pub mod pseudo {
     /// `LD_IMM64`: a plain 64-bit constant.
     pub const NONE: u8 = 0;
+    /// `LD_IMM64`: the map behind descriptor `imm` of the loading process (Linux: BPF_PSEUDO_MAP_FD).
+    pub const MAP_FD: u8 = 1;
+    /// `LD_IMM64`: address of the first value of the map behind descriptor `imm`, plus the second slot's `imm` bytes.
+    pub const MAP_FD_VALUE: u8 = 2;
+    /// `LD_IMM64`: address of the kernel's variable with BTF id `imm`.
+    pub const VARIABLE: u8 = 3;
+    /// `LD_IMM64`: the program's function at `imm` instructions from the next one, to be called back by a helper
+    /// (Linux: BPF_PSEUDO_FUNC).
+    pub const FUNCTION: u8 = 4;
     /// `LD_IMM64`: the map whose index in the object is `imm` (Linux: BPF_PSEUDO_MAP_IDX).
     pub const MAP_INDEX: u8 = 5;
     /// `LD_IMM64`: address of the first value of the map at index `imm`, plus the second slot's `imm` bytes.

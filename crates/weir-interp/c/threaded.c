@@ -33,7 +33,13 @@ enum { CALL_DEPTH_MAX = 8, FRAME_BYTES = 512 };
 struct caller {
     const struct op *back;
     u64 kept[5]; /* r6 to r10 */
+    /* Of the helper `loop`: its own operation, the round, how many there are, what each is given. */
+    const struct op *loop;
+    u64 index, count, context;
 };
+
+/* The helper `loop`: most rounds (BPF_MAX_LOOPS), and errors. */
+enum { LOOP_ROUNDS_MAX = 8 * 1024 * 1024, E2BIG = 7, EINVAL = 22 };
 
 /* Memory at any alignment, as any type. */
 #define UNALIGNED(type) type##_any
@@ -65,7 +71,7 @@ typedef u64 function(u64, u64, u64, u64, u64, u64);
 /* Those with a shape of their own. */
 #define OTHERS(X) \
     X(arsh64_reg) X(arsh64_imm) X(arsh32_reg) X(arsh32_imm) X(neg64) X(neg32) X(movsx32_8) X(movsx32_16) X(low16) \
-    X(low32) X(swap16) X(swap32) X(swap64) X(ja) X(call) X(call_local) X(exit) X(may_goto) X(xchg64) X(xchg32) \
+    X(low32) X(swap16) X(swap32) X(swap64) X(ja) X(call) X(call_local) X(loop) X(loop_round) X(exit) X(may_goto) X(xchg64) X(xchg32) \
     X(cmpxchg64) X(cmpxchg32) X(nothing)
 
 #define NAMES_4(name, ...) #name "64_reg", #name "64_imm", #name "32_reg", #name "32_imm",
@@ -101,6 +107,7 @@ u64 weir_interp_threaded(const struct op *op, u64 r1, u64 r2, u32 rounds, const 
         *addresses = go;
         return sizeof(go) / sizeof(go[0]);
     }
+    static const struct op round = {.go = &&loop_round};
     struct caller callers[CALL_DEPTH_MAX];
     struct caller *caller = callers;
     /* Not cleared: what a verified program reads of it, it has written. */
@@ -213,6 +220,35 @@ call_local: {
     caller->back = op + 1;
     for (int n = 0; n < 5; n++)
         caller->kept[n] = r[6 + n];
+    caller++;
+    r[10] -= FRAME_BYTES;
+    op += op->jump;
+    goto *op->go;
+}
+loop: {
+    r[0] = r[4] ? -(u64)EINVAL : r[1] > LOOP_ROUNDS_MAX ? -(u64)E2BIG : 0;
+    if (r[0] || r[1] == 0)
+        NEXT;
+    caller->loop = op;
+    caller->index = 0;
+    caller->count = r[1];
+    caller->context = r[3];
+    goto call_back;
+}
+loop_round: {
+    /* The callback has returned, so that its caller is the one beyond the last. */
+    op = caller->loop;
+    if (++caller->index == caller->count || r[0]) {
+        r[0] = caller->index;
+        NEXT;
+    }
+}
+call_back: {
+    caller->back = &round;
+    for (int n = 0; n < 5; n++)
+        caller->kept[n] = r[6 + n];
+    r[1] = caller->index;
+    r[2] = caller->context;
     caller++;
     r[10] -= FRAME_BYTES;
     op += op->jump;

@@ -11,6 +11,8 @@ mod limits;
 
 mod machine;
 
+mod callback;
+
 mod alu;
 
 pub mod threaded;
@@ -44,6 +46,10 @@ pub enum Fault {
     Jump { pc: usize, target: i64 },
     #[error("instruction {pc}: calls nested deeper than {}", limits::CALL_DEPTH_MAX)]
     CallDepth { pc: usize },
+    #[error("instruction {pc}: {value:#x} is no function of the program")]
+    Callback { pc: usize, value: u64 },
+    #[error("instruction {pc}: a callback answers {value:#x}, not 0 or 1")]
+    Answer { pc: usize, value: u64 },
     #[error("still running after {steps} steps")]
     Steps { steps: u64 },
     #[error("a program of kind {kind} needs a context of that kind")]

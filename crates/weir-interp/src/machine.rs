@@ -1,11 +1,12 @@
 //! The machine: eleven registers, a program counter, call frames, and the checked memory of `weir_rt::memory`.
 
 use weir_ebpf::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
-use weir_ebpf::{Insn, MapSpec, ProgramKind};
+use weir_ebpf::{Insn, MapSpec, ProgramKind, helper};
 use weir_rt::ContextMut;
 use weir_rt::memory::{AtomicOp, Space, Violation, Width};
 
 use crate::alu::{Swap, alu32, alu64, holds32, holds64, swap};
+use crate::callback::{self, Rounds};
 use crate::limits::MAY_GOTO_ROUNDS_MAX;
 use crate::{Environment, Fault};
 
@@ -61,11 +62,11 @@ fn run_in(code: Code<'_>, mut memory: Space<'_>, steps: u64) -> Result<(u64, [u6
     Err(Fault::Steps { steps })
 }
 
-struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     kind: ProgramKind,
     insns: &'a [Insn],
-    registers: [u64; 11],
-    pc: usize,
+    pub(crate) registers: [u64; 11],
+    pub(crate) pc: usize,
     callers: Vec<Caller>,
     /// Times that `may_goto` goes on, in all.
     rounds_left: u32,
@@ -77,6 +78,8 @@ struct Caller {
     return_to: usize,
     /// r6 to r10.
     kept: [u64; 5],
+    /// The caller is a helper, which goes on when the function returns.
+    rounds: Option<Rounds>,
 }
 
 fn check_maps(memory: &Space<'_>, maps: &[MapSpec]) -> Result<(), Fault> {
@@ -91,6 +94,10 @@ fn check_maps(memory: &Space<'_>, maps: &[MapSpec]) -> Result<(), Fault> {
 }
 
 impl Machine<'_> {
+    pub(crate) fn slots(&self) -> usize {
+        self.insns.len()
+    }
+
     /// One instruction; r0 if it ended the program.
     fn step(&mut self) -> Result<Option<u64>, Fault> {
         let insn = *self.insns.get(self.pc).ok_or(Fault::Jump { pc: self.pc, target: self.pc as i64 })?;
@@ -147,6 +154,7 @@ impl Machine<'_> {
             pseudo::MAP_INDEX_VALUE => {
                 self.checked(self.memory.map_value(index))?.wrapping_add(u64::from(second.imm as u32))
             }
+            pseudo::FUNCTION if second.imm == 0 => callback::handle(self.target(insn.imm.into())?),
             _ => return Err(self.bad(insn)),
         };
         self.set(insn, insn.dst, value)?;
@@ -252,7 +260,7 @@ impl Machine<'_> {
             jmp::JA if is_register => Err(self.bad(insn)),
             jmp::JA => self.go(if is_64 { insn.off.into() } else { insn.imm.into() }),
             jmp::CALL if is_64 && !is_register => self.call(insn),
-            jmp::EXIT if is_64 && !is_register => Ok(self.exit()),
+            jmp::EXIT if is_64 && !is_register => self.exit(),
             _ if insn.opcode == MAY_GOTO => self.may_goto(insn),
             _ => {
                 let dst = self.registers[insn.dst as usize];
@@ -275,6 +283,7 @@ impl Machine<'_> {
 
     fn call(&mut self, insn: Insn) -> Result<Option<u64>, Fault> {
         match insn.src {
+            pseudo::HELPER if insn.imm == helper::LOOP => self.begin_loop(),
             pseudo::HELPER => {
                 let [_, r1, r2, r3, r4, r5, ..] = self.registers;
                 let done = self.memory.call(insn.imm, [r1, r2, r3, r4, r5]);
@@ -283,31 +292,54 @@ impl Machine<'_> {
                 Ok(None)
             }
             pseudo::LOCAL => {
-                let frame = self.memory.enter().ok_or(Fault::CallDepth { pc: self.pc })?;
-                let [.., r6, r7, r8, r9, r10] = self.registers;
-                self.callers.push(Caller { return_to: self.pc + 1, kept: [r6, r7, r8, r9, r10] });
-                self.registers[10] = frame;
-                self.go(insn.imm.into())
+                let target = self.target(insn.imm.into())?;
+                self.enter(target, None)
             }
             _ => Err(self.bad(insn)),
         }
     }
 
-    fn exit(&mut self) -> Option<u64> {
-        let Some(caller) = self.callers.pop() else { return Some(self.registers[0]) };
+    /// Into a function; it returns behind the instruction at hand, or to the helper that is called there.
+    pub(crate) fn enter(&mut self, target: usize, rounds: Option<Rounds>) -> Result<Option<u64>, Fault> {
+        let frame = self.memory.enter().ok_or(Fault::CallDepth { pc: self.pc })?;
+        let [.., r6, r7, r8, r9, r10] = self.registers;
+        self.callers.push(Caller { return_to: self.pc + 1, kept: [r6, r7, r8, r9, r10], rounds });
+        self.registers[10] = frame;
+        self.pc = target;
+        Ok(None)
+    }
+
+    fn exit(&mut self) -> Result<Option<u64>, Fault> {
+        let Some(caller) = self.callers.pop() else { return Ok(Some(self.registers[0])) };
         self.memory.leave();
         self.registers[6..].copy_from_slice(&caller.kept);
-        self.pc = caller.return_to;
-        None
+        match caller.rounds {
+            Some(rounds) => {
+                let answer = self.registers[0];
+                if answer > 1 {
+                    return Err(Fault::Answer { pc: self.pc, value: answer });
+                }
+                self.pc = caller.return_to - 1;
+                self.end_round(rounds, answer == 1)
+            }
+            None => {
+                self.pc = caller.return_to;
+                Ok(None)
+            }
+        }
     }
 
     /// Goes on `offset` instructions behind the next one.
     fn go(&mut self, offset: i64) -> Result<Option<u64>, Fault> {
+        self.pc = self.target(offset)?;
+        Ok(None)
+    }
+
+    /// The instruction `offset` behind the next one.
+    fn target(&self, offset: i64) -> Result<usize, Fault> {
         let target = self.pc as i64 + 1 + offset;
         let index = usize::try_from(target).ok().filter(|index| *index < self.insns.len());
-        let index = index.ok_or(Fault::Jump { pc: self.pc, target })?;
-        self.pc = index;
-        Ok(None)
+        index.ok_or(Fault::Jump { pc: self.pc, target })
     }
 
     fn operand(&self, insn: Insn) -> u64 {

@@ -12,7 +12,7 @@
 //! lane that it has claimed. Else it may be such a place.
 //!
 //! The frame, downwards: context (`Frame`), return address, saved rbx/r13/r14/r15 as far as used (and r12), the
-//! program's stack as deep as it is used. Without calls and up to 128 bytes that stack is the red zone and rsp stays.
+//! program's stack as deep as it is used, and below it what a helper's rounds need (see [`crate::rounds`]). Without calls and up to 128 bytes that stack is the red zone and rsp stays.
 //! A local function has the same frame without a context: what it keeps for its caller, it saves itself.
 //!
 //! Every operation has a form; some have a second one that changes no flag, chosen in `neutral` mode. Whether
@@ -129,6 +129,9 @@ impl Frame {
         callees.dedup();
         let calls = calls_helpers || !callees.is_empty();
         let mut stack = used_stack(ops, stack_bytes).next_multiple_of(8);
+        if ops.iter().any(|op| matches!(op, Op::Loop { .. })) {
+            stack += crate::rounds::FRAME_BYTES;
+        }
         // Callees expect rsp to be a multiple of 16 at a call if it was one before the call to us.
         if calls && !(8 + 8 * saved.len() as u32 + stack).is_multiple_of(16) {
             stack += 8;
@@ -173,7 +176,7 @@ fn used_stack(ops: &[Op], most: u32) -> u32 {
             _ => {}
         }
         // A function may go anywhere in a stack that it was given an address in.
-        if matches!(op, Op::LocalCall { stack_escapes: true, .. }) {
+        if matches!(op, Op::LocalCall { stack_escapes: true, .. } | Op::Loop { stack_escapes: true, .. }) {
             return most;
         }
         if op.operands().contains(&Some(Operand::FramePointer)) {
@@ -336,10 +339,10 @@ impl<'a> Emitter<'a> {
             }
             Op::Helper { id, in_lane, .. } => self.helper_in_lane(id, in_lane)?,
             Op::LocalCall { target, .. } => {
-                // SANITY: `new` made a label for every callee.
-                let entry = *self.callees.get(&target).expect("call without label");
+                let entry = self.entry(target);
                 self.asm.call(entry);
             }
+            Op::Loop { callback, checks_flags, .. } => self.helper_loop(callback, checks_flags),
             Op::MayGoto { target } => self.may_goto(target),
             Op::Jump { target } => self.asm.jump(self.target(target)),
             Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),
@@ -615,6 +618,12 @@ impl<'a> Emitter<'a> {
                 self.asm.op(x64::Op::Cmp, width, right, left);
             }
         }
+    }
+
+    /// Where a function begins.
+    pub(crate) fn entry(&self, start: usize) -> Label {
+        // SANITY: `new` made a label for every callee.
+        *self.callees.get(&start).expect("call without label")
     }
 
     fn target(&self, index: usize) -> Label {

@@ -131,7 +131,7 @@ impl State {
             Op::Store { at, .. } | Op::Fused(Fused::Update { at, .. }) => {
                 (at.base == Base::Stack || at.base.may_be_stack(), at.base != Base::Stack)
             }
-            Op::Atomic { .. } | Op::Helper { .. } | Op::LocalCall { .. } => (true, true),
+            Op::Atomic { .. } | Op::Helper { .. } | Op::LocalCall { .. } | Op::Loop { .. } => (true, true),
             _ => (false, false),
         };
         self.stack_stores += u32::from(stack);

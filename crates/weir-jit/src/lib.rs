@@ -66,6 +66,8 @@ mod claim;
 
 mod packets;
 
+mod rounds;
+
 mod assembler;
 
 mod x64;

@@ -247,6 +247,13 @@ pub(crate) enum Op {
         target: usize,
         stack_escapes: bool,
     },
+    /// The helper `loop`: r1 rounds of a function of the program, with the round's number and r3. `checks_flags`: r4 may
+    /// be other than 0.
+    Loop {
+        callback: usize,
+        checks_flags: bool,
+        stack_escapes: bool,
+    },
     /// Jumps when the run's rounds are used up; else takes one.
     MayGoto {
         target: usize,
@@ -382,6 +389,12 @@ impl Op {
                 effect.stack_reads.extend(stack_escapes.then_some(WHOLE_STACK));
                 effect.keep = true;
             }
+            Op::Loop { checks_flags, stack_escapes, .. } => {
+                effect.reads = 1 << 1 | 1 << 3 | u16::from(checks_flags) << 4;
+                effect.writes = CALL_WRITES;
+                effect.stack_reads.extend(stack_escapes.then_some(WHOLE_STACK));
+                effect.keep = true;
+            }
             Op::Helper { id, args, ref stack_reads, .. } => {
                 effect.reads = ((1 << args) - 1) << 1;
                 effect.writes = CALL_WRITES;
@@ -412,14 +425,22 @@ impl Op {
         }
     }
 
-    /// The function that is called.
-    pub(crate) fn callee(&self) -> Option<usize> {
+    /// The function that is called, if it gets this function's r1 to r5.
+    pub(crate) fn local_callee(&self) -> Option<usize> {
         if let Op::LocalCall { target, .. } = *self { Some(target) } else { None }
+    }
+
+    /// The function that is called, by whatever.
+    pub(crate) fn callee(&self) -> Option<usize> {
+        match *self {
+            Op::LocalCall { target, .. } | Op::Loop { callback: target, .. } => Some(target),
+            _ => None,
+        }
     }
 
     /// The registers that it reads. Of a call of a function: those that may be arguments.
     pub(crate) fn reads(&self) -> u16 {
-        if self.callee().is_some() { ARGUMENTS } else { self.effect().reads }
+        if self.local_callee().is_some() { ARGUMENTS } else { self.effect().reads }
     }
 
     /// The memory operand.

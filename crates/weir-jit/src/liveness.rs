@@ -49,7 +49,7 @@ fn live(ops: &[Op], effects: &[Effect]) -> (Live, Vec<Live>) {
         for next in op.successors(index).into_iter().flatten().filter(|&next| next < ops.len()) {
             predecessors[next].push(index as u32);
         }
-        if let Some(callee) = op.callee() {
+        if let Some(callee) = op.local_callee() {
             predecessors[callee].push(index as u32);
         }
     }
@@ -65,7 +65,7 @@ fn live(ops: &[Op], effects: &[Effect]) -> (Live, Vec<Live>) {
         }
         after[index] = live;
         transfer(&effects[index], &mut live);
-        if let Some(callee) = ops[index].callee() {
+        if let Some(callee) = ops[index].local_callee() {
             live.regs |= before[callee].regs & ARGUMENTS;
         }
         if live != before[index] {

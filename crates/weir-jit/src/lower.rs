@@ -5,7 +5,7 @@
 //! - loads and stores through a known stack or context address name the place; known constants become
 //!   immediates; fields of a packet's context are accessed where weir's slots have them;
 //! - lookups in arrays become an address (constant key) or a bounds check; `get_current_pid_tgid` with a known
-//!   place of the thread id, and `get_attach_cookie`, become loads; every other helper is a call.
+//!   place of the thread id, and `get_attach_cookie`, become loads; `loop` is a loop; every other helper is a call.
 //!
 //! A load that acquires and a store that releases are a plain load and store, which x86 keeps in that order.
 //!
@@ -94,6 +94,9 @@ impl Context<'_> {
             pseudo::MAP_INDEX_VALUE => {
                 Op::Symbol { dst, symbol: Symbol::MapData(low.imm as u32), addend: i64::from(high.imm) }
             }
+            // Only the helper that calls back gets it, which knows its callback from the verifier: the number stands
+            // for an address that no program can see, and is not 0.
+            pseudo::FUNCTION => Op::Const { dst, value: 1 },
             _ => return None,
         })
     }
@@ -103,6 +106,11 @@ impl Context<'_> {
         match (id, facts.map_index) {
             (helper::MAP_LOOKUP_ELEM, Some(map)) if self.map(map)?.kind.is_array() => {
                 return Ok(self.array_lookup(map, facts, state));
+            }
+            (helper::LOOP, _) => {
+                let callback = facts.callback.ok_or(JitError::Helper { index, id })?;
+                let checks_flags = state[4] != Value::Const(0);
+                return Ok(Op::Loop { callback, checks_flags, stack_escapes: stack_escapes(state) });
             }
             (helper::GET_ATTACH_COOKIE, _) => return Ok(Op::Cookie { context: place(state, 1, 0) }),
             (helper::GET_CURRENT_PID_TGID, _) => {
@@ -276,8 +284,12 @@ fn store(insn: Insn, facts: &InsnFacts, lanes: Option<u32>, state: &Values) -> O
 /// What is read of the stack by the function is not known here.
 fn local_call(insn: Insn, index: usize, state: &Values) -> Option<Op> {
     let target = values::jump_target(insn, index)?;
-    let stack_escapes = state[..10].iter().any(|value| matches!(value, Value::Stack(_) | Value::MaybeStack));
-    Some(Op::LocalCall { target, stack_escapes })
+    Some(Op::LocalCall { target, stack_escapes: stack_escapes(state) })
+}
+
+/// A function that is called may have an address in the stack.
+fn stack_escapes(state: &Values) -> bool {
+    state[..10].iter().any(|value| matches!(value, Value::Stack(_) | Value::MaybeStack))
 }
 
 fn atomic(insn: Insn, lanes: Option<u32>, state: &Values) -> Option<Op> {

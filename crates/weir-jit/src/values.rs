@@ -124,9 +124,13 @@ fn may_be_stack(value: Value) -> bool {
     matches!(value, Value::Stack(_) | Value::MaybeStack)
 }
 
-/// Stores a stack address somewhere, or passes it to a function of the program.
+/// Stores a stack address somewhere, or passes it to a function of the program, be it through a helper.
 fn escapes(insn: Insn, state: Values) -> bool {
-    let is_passed = is_local_call(insn) && state[1..6].iter().any(|value| may_be_stack(*value));
+    let is_call_back = insn.opcode == class::JMP | jmp::CALL
+        && insn.src == pseudo::HELPER
+        && helper::by_id(insn.imm).is_some_and(|proto| proto.callback().is_some());
+    let is_passed =
+        (is_local_call(insn) || is_call_back) && state[1..6].iter().any(|value| may_be_stack(*value));
     is_passed || insn.class() == class::STX && may_be_stack(state[usize::from(insn.src)])
 }
 

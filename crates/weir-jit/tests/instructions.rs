@@ -246,7 +246,7 @@ fn run_in_kernel(case: &Case) -> Result<Vec<u8>, KernelError> {
 /// Instructions that weir does not run: calls of kernel functions, and wide loads of the kernel's objects. `weir-verifier` refuses them as unsupported.
 fn is_left_out(form: &Form) -> bool {
     let is_kernel_call = form.opcode == class::JMP | jmp::CALL && form.src == Some(pseudo::KERNEL);
-    let is_kernel_object = form.opcode == LD_IMM64 && matches!(form.src, Some(1..=4));
+    let is_kernel_object = form.opcode == LD_IMM64 && matches!(form.src, Some(1..=3));
     is_kernel_call || is_kernel_object
 }
 

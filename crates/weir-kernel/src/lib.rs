@@ -9,8 +9,9 @@
 //!   and passes their address and number; its instructions stay as they are. Its result leaves in a map, since the kernel
 //!   gives back 32 bits.
 //! - Programs of probes are refused: the kernel runs those where they are attached, and nowhere else.
+//! - The functions of a program that has callbacks are described in BTF; others go without.
 //!
-//! Deliberately not here: attaching, pinning, BTF, and any opinion on a program.
+//! Deliberately not here: attaching, pinning, and any opinion on a program.
 //!
 //! Interface: bpf(2), Linux include/uapi/linux/bpf.h.
 

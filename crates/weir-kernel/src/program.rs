@@ -2,10 +2,11 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use weir_ebpf::btf::Described;
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, Program, ProgramKind};
 
-use crate::syscall::{self, ProgLoad, TestRun};
+use crate::syscall::{self, BtfLoad, ProgLoad, TestRun};
 use crate::{KernelError, LINK_BYTES, Maps, bytes_min, memory};
 
 /// A program that the kernel took.
@@ -123,6 +124,9 @@ fn number(bytes: &[u8]) -> u64 {
 
 fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, KernelError> {
     let bytes: Vec<[u8; 8]> = insns.iter().map(|insn| insn.to_bytes()).collect();
+    let described = Described::of(insns);
+    let btf = described.as_ref().map(|described| load_btf(name, &described.btf)).transpose()?;
+    let functions = described.as_ref().map_or(&[][..], |described| &described.functions);
     let mut log = vec![0u8; LOG_BYTES];
     let mut load = |log_level: u32| {
         let has_log = log_level > 0;
@@ -134,10 +138,13 @@ fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, Kernel
             log_level,
             log_size: if has_log { LOG_BYTES as u32 } else { 0 },
             log_buf: if has_log { log.as_mut_ptr() as u64 } else { 0 },
-            kern_version: 0,
-            prog_flags: 0,
+            prog_btf_fd: btf.as_ref().map_or(0, |btf| btf.as_raw_fd() as u32),
+            func_info_rec_size: if functions.is_empty() { 0 } else { Described::FUNCTION_BYTES },
+            func_info: if functions.is_empty() { 0 } else { functions.as_ptr() as u64 },
+            func_info_cnt: functions.len() as u32,
+            ..ProgLoad::default()
         };
-        // SAFETY: the instructions, the licence and the log live over the call, with the sizes stated; the answer is a
+        // SAFETY: the instructions, the licence, the functions and the log live over the call, with the sizes stated; the answer is a
         // descriptor.
         unsafe { syscall::open(syscall::PROG_LOAD, &mut attributes) }
     };
@@ -147,6 +154,14 @@ fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, Kernel
         let log = String::from_utf8_lossy(&log[..end]).into_owned();
         KernelError::Refused { name: name.to_owned(), error, log }
     })
+}
+
+fn load_btf(name: &str, bytes: &[u8]) -> Result<OwnedFd, KernelError> {
+    let mut attributes =
+        BtfLoad { btf: bytes.as_ptr() as u64, btf_size: bytes.len() as u32, ..BtfLoad::default() };
+    // SAFETY: the bytes live over the call, with the size stated; the answer is a descriptor.
+    let loaded = unsafe { syscall::open(syscall::BTF_LOAD, &mut attributes) };
+    loaded.map_err(|source| KernelError::Call { call: "BPF_BTF_LOAD", name: name.to_owned(), source })
 }
 
 /// The instructions with map indices replaced by descriptors. An index without a map stays, for the kernel to refuse.

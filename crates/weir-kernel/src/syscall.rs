@@ -11,6 +11,7 @@ pub(crate) const MAP_UPDATE_ELEM: libc::c_long = 2;
 pub(crate) const MAP_GET_NEXT_KEY: libc::c_long = 4;
 pub(crate) const PROG_LOAD: libc::c_long = 5;
 pub(crate) const PROG_TEST_RUN: libc::c_long = 10;
+pub(crate) const BTF_LOAD: libc::c_long = 18;
 pub(crate) const MAP_FREEZE: libc::c_long = 22;
 
 pub(crate) const PROG_TYPE_SOCKET_FILTER: u32 = 1;
@@ -48,6 +49,7 @@ pub(crate) struct Element {
 
 /// For PROG_LOAD.
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct ProgLoad {
     pub(crate) prog_type: u32,
     pub(crate) insn_cnt: u32,
@@ -58,6 +60,26 @@ pub(crate) struct ProgLoad {
     pub(crate) log_buf: u64,
     pub(crate) kern_version: u32,
     pub(crate) prog_flags: u32,
+    pub(crate) prog_name: [u8; 16],
+    pub(crate) prog_ifindex: u32,
+    pub(crate) expected_attach_type: u32,
+    pub(crate) prog_btf_fd: u32,
+    pub(crate) func_info_rec_size: u32,
+    pub(crate) func_info: u64,
+    pub(crate) func_info_cnt: u32,
+    pub(crate) line_info_rec_size: u32,
+}
+
+/// For BTF_LOAD.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct BtfLoad {
+    pub(crate) btf: u64,
+    pub(crate) btf_log_buf: u64,
+    pub(crate) btf_size: u32,
+    pub(crate) btf_log_size: u32,
+    pub(crate) btf_log_level: u32,
+    pub(crate) btf_flags: u32,
 }
 
 /// For PROG_TEST_RUN.

@@ -273,9 +273,11 @@ impl<'a> Space<'a> {
         Some(bytes.fold(0, |value, byte| value << 8 | byte))
     }
 
-    /// Calls a helper with r1 to r5; the answer is r0.
+    /// Calls a helper that calls nothing back with r1 to r5; the answer is r0.
     pub fn call(&mut self, id: HelperId, registers: [u64; 5]) -> Result<u64, Violation> {
-        let proto = helper::by_id(id).ok_or(Violation::NoHelper { id })?;
+        // What calls back is the engine's own: only it can run the callback.
+        let proto = helper::by_id(id).filter(|proto| proto.callback().is_none());
+        let proto = proto.ok_or(Violation::NoHelper { id })?;
         if !self.may_change_process && helper::CHANGES_PROCESS.contains(&id) {
             return Err(Violation::ChangesProcess { helper: proto.name });
         }
@@ -450,6 +452,7 @@ impl<'a> Space<'a> {
                 let record = self.records.iter().find(|record| record.address == value);
                 Value::Record(*record.ok_or_else(|| wrong("a reserved record"))?)
             }
+            Arg::Callback | Arg::StackOrNull => unreachable!("a helper that calls back is not called here"),
             Arg::Context => {
                 if value != self.context() {
                     return Err(wrong("the context"));

@@ -6,17 +6,17 @@ use weir_ebpf::map::flag;
 use weir_ebpf::{HelperId, MapKind, MapSpec};
 
 use crate::explore::{Next, Path, Walk};
-use crate::limits::{ERRNO_MAX, RING_HEADER_BYTES};
+use crate::limits::{CALL_DEPTH_MAX, ERRNO_MAX, RING_HEADER_BYTES};
 use crate::places::{WHOLE_FRAME, register_place, register_places};
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
-use crate::state::Value;
+use crate::state::{Return, Value};
 use crate::step::{has_id, write};
 
 /// What the arguments of one call showed.
 #[derive(Default)]
-struct Arguments {
-    map: Option<u32>,
+pub(crate) struct Arguments {
+    pub(crate) map: Option<u32>,
     /// The constant in the key's memory, for an array.
     key: Option<u32>,
     /// The last memory argument, which the next size is about.
@@ -32,6 +32,8 @@ struct Arguments {
     string_bytes: Option<u32>,
     /// The last plain number, if it is a constant: an update's flags.
     flags: Option<u64>,
+    /// The slot where the callback begins.
+    pub(crate) callback: Option<usize>,
 }
 
 /// BPF_NOEXIST, of an update's flags.
@@ -52,14 +54,7 @@ impl<'a> Walk<'a> {
                 helper.name
             ));
         }
-        let mut found = Arguments::default();
-        for (index, arg) in helper.args.iter().enumerate() {
-            let register = index as u8 + 1;
-            self.argument(path, helper, *arg, register, &mut found).map_err(|refusal| Refusal {
-                message: format!("r{register} of {}: {}", helper.name, refusal.message),
-                ..refusal
-            })?;
-        }
+        let found = self.arguments(path, helper)?;
         if let Some((pointer, least, most)) = found.writes {
             self.helper_writes(path, pointer, least, most)?;
         }
@@ -76,16 +71,27 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Into a function of the program. Its frame is new; its arguments are what the caller has in r1 to r5.
-    pub(crate) fn enter(&mut self, path: &mut Path, target: usize) -> Next {
-        let depth = path.state.depth();
+    /// Checks every argument by its contract.
+    pub(crate) fn arguments(&mut self, path: &Path, helper: &HelperProto) -> Result<Arguments, Refusal> {
+        let mut found = Arguments::default();
+        for (index, arg) in helper.args.iter().enumerate() {
+            let register = index as u8 + 1;
+            self.argument(path, helper, *arg, register, &mut found).map_err(|refusal| Refusal {
+                message: format!("r{register} of {}: {}", helper.name, refusal.message),
+                ..refusal
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Into a function of the program. Its arguments are what the caller has in r1 to r5.
+    pub(crate) fn call_local(&mut self, path: &mut Path, target: usize) -> Result<Next, Refusal> {
         let given = (1..=5u8).filter(|at| path.state.registers[usize::from(*at)] != Value::Uninit);
         let given = given.fold(0, |places, at| places | register_place(at));
-        self.read(path, depth, given);
-        path.state.enter(path.at + 1);
-        // Nothing that an earlier call left in this frame is read.
-        path.written.add(depth + 1, WHOLE_FRAME);
-        Next::To(target)
+        self.read(path, path.state.depth(), given);
+        let [_, r1, r2, r3, r4, r5, ..] = path.state.registers;
+        enter(path, [r1, r2, r3, r4, r5])?;
+        Ok(Next::To(target))
     }
 
     /// Out of a function of the program, back to its caller, or the end.
@@ -101,13 +107,10 @@ impl<'a> Walk<'a> {
         {
             return refuse("r0 points into the stack of the function that ends here");
         }
-        match path.state.leave() {
-            Some(return_to) => {
-                path.written.add(depth - 1, register_places(0, 5));
-                Ok(Next::To(return_to))
-            }
-            None => Ok(Next::End),
-        }
+        self.check_round(path)?;
+        let Some(Return { to, is_round }) = path.state.leave() else { return Ok(Next::End) };
+        path.written.add(depth - 1, if is_round { register_place(0) } else { register_places(0, 5) });
+        Ok(Next::To(to))
     }
 
     fn argument(
@@ -130,6 +133,21 @@ impl<'a> Walk<'a> {
             Arg::Any => Ok(()),
             Arg::Address => self.address(value),
             Arg::ConstString => self.const_string(value, found),
+            Arg::Callback => {
+                let Value::Function(slot) = value else {
+                    return refuse(format!(
+                        "a function of the program is needed, not {}",
+                        self.describe(value)
+                    ));
+                };
+                found.callback = Some(slot as usize);
+                Ok(())
+            }
+            Arg::StackOrNull => match value {
+                Value::Stack(_) => Ok(()),
+                Value::Scalar(number) if number.as_constant() == Some(0) => Ok(()),
+                other => refuse(format!("a stack pointer or 0 is needed, not {}", self.describe(other))),
+            },
             Arg::Context if value == Value::Context => Ok(()),
             Arg::Context => refuse(format!("the context is needed, not {}", self.describe(value))),
             Arg::Map | Arg::RingMap | Arg::QueueMap => {
@@ -309,7 +327,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn note(&mut self, at: usize, helper: &HelperProto, found: &Arguments) {
+    pub(crate) fn note(&mut self, at: usize, helper: &HelperProto, found: &Arguments) {
         let is_per_cpu = found.map.is_some_and(|map| self.maps[map as usize].kind.is_per_cpu());
         // A new element's value counts the same in whatever lane it stands; that of an old one does not.
         let sets_value = helper.id == helper::MAP_UPDATE_ELEM && found.flags != Some(NOEXIST);
@@ -333,6 +351,17 @@ impl<'a> Walk<'a> {
 /// Helpers that change which elements a map has, or their values.
 const WRITERS: [HelperId; 4] =
     [helper::MAP_UPDATE_ELEM, helper::MAP_DELETE_ELEM, helper::MAP_PUSH_ELEM, helper::MAP_POP_ELEM];
+
+/// Into a frame of its own. Local calls were counted before; callbacks show only now.
+pub(crate) fn enter(path: &mut Path, arguments: [Value; 5]) -> Result<(), Refusal> {
+    if path.state.depth() + 1 == CALL_DEPTH_MAX {
+        return refuse(format!("calls and callbacks nest deeper than {CALL_DEPTH_MAX} here"));
+    }
+    path.state.enter(path.at, arguments);
+    // Nothing that an earlier call left in this frame is read.
+    path.written.add(path.state.depth(), WHOLE_FRAME);
+    Ok(())
+}
 
 fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refusal> {
     let wanted = match map.kind {

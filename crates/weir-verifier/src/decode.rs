@@ -83,6 +83,11 @@ pub(crate) enum Op {
         index: u32,
         offset: u32,
     },
+    /// The address of a function of the program.
+    Function {
+        dst: u8,
+        target: usize,
+    },
     Jump {
         target: usize,
     },
@@ -147,7 +152,8 @@ pub(crate) fn decode(kind: ProgramKind, insns: &[Insn], maps: &[MapSpec], limits
         if let Op::Jump { target }
         | Op::Branch { target, .. }
         | Op::MayGoto { target }
-        | Op::CallLocal { target } = op
+        | Op::CallLocal { target }
+        | Op::Function { target, .. } = op
         {
             check_target(&ops, *target).map_err(|refusal| (Some(at), refusal))?;
         }
@@ -245,7 +251,7 @@ fn decode_one(kind: ProgramKind, insns: &[Insn], at: usize, maps: &[MapSpec]) ->
         class::JMP | class::JMP32 => jump(insn, at),
         class::LDX => load(insn),
         class::ST | class::STX => store(insn),
-        _ if insn.is_wide() => wide(insn, insns.get(at + 1), maps),
+        _ if insn.is_wide() => wide(insn, insns.get(at + 1), at, maps),
         _ => match insn.opcode & 0xe0 {
             mode::ABS | mode::IND if kind != ProgramKind::SocketFilter => unsupported(format!(
                 "packet loads are for socket filters, not for programs of kind {}",
@@ -459,7 +465,7 @@ fn bytes(insn: Insn) -> u32 {
     }
 }
 
-fn wide(insn: Insn, second: Option<&Insn>, maps: &[MapSpec]) -> Result<Op, Refusal> {
+fn wide(insn: Insn, second: Option<&Insn>, at: usize, maps: &[MapSpec]) -> Result<Op, Refusal> {
     let Some(second) = second else { return refuse("the wide load has no second slot") };
     if second.opcode != 0 || second.dst != 0 || second.src != 0 || second.off != 0 {
         return refuse("the second slot of the wide load holds more than the upper half of the value");
@@ -487,9 +493,14 @@ fn wide(insn: Insn, second: Option<&Insn>, maps: &[MapSpec]) -> Result<Op, Refus
             }
             Ok(Op::MapValue { dst, index, offset: upper })
         }
-        1..=4 => unsupported(
-            "this kind of wide load names an object of the kernel; weir has map indices (5 and 6)",
+        pseudo::FUNCTION => {
+            zero("upper half of the value", upper)?;
+            Ok(Op::Function { dst, target: target(at, insn.imm.into())? })
+        }
+        pseudo::MAP_FD | pseudo::MAP_FD_VALUE => unsupported(
+            "it names a map by a descriptor of the process that wrote it; here maps are named by index (5 and 6)",
         ),
+        pseudo::VARIABLE => unsupported("it names a variable of the kernel by BTF id"),
         other => refuse(format!("source register field {other} has no meaning in a wide load")),
     }
 }

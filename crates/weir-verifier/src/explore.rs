@@ -9,10 +9,14 @@
 //! A loop is followed round by round; it ends because a state leaves it, or is refused when a round begins
 //! exactly as an unfinished one, or when a limit is reached. A round that passed a `may_goto` need not end: a path is
 //! dropped too where an unfinished one with fewer such passes ([`Path::passes`]) covers it wholly. Finished paths cover
-//! only paths with as many passes or more. So a run that is not on the way to an end passes `may_goto` ever again,
-//! until its rounds are used up; what is accepted ends.
+//! only paths with as many passes or more. The rounds of a helper's callback are the same, but that each call of the
+//! helper has its own, and that one path's rounds say something of another's only inside the same call or after its
+//! whole ([`Walk::progress`]): else a loop around the call could go on for ever. So a run that is not on the way to an
+//! end passes `may_goto` ever again, until its rounds are used up, or goes on in a call of a helper until that one's are;
+//! what is accepted ends.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 
 use crate::decode::{At, Op};
 use crate::functions::Functions;
@@ -21,7 +25,7 @@ use crate::numbers::Numbers;
 use crate::observe::Observer;
 use crate::places::{FramePlaces, Places, WHOLE_FRAME};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
-use crate::state::{Join, State, covers};
+use crate::state::{Join, Rounds, State, covers};
 use crate::verified::Function;
 use weir_ebpf::context::{Field, memory};
 use weir_ebpf::{MapSpec, ProgramKind};
@@ -33,6 +37,7 @@ pub(crate) struct Seen {
     /// A branch went to the next instruction; to its target.
     pub(crate) fell_through: bool,
     pub(crate) jumped: bool,
+    pub(crate) callback: Same<usize>,
     pub(crate) constant_key: Same<Option<u32>>,
     pub(crate) map_index: Same<u32>,
     pub(crate) per_cpu_map: Same<Option<u32>>,
@@ -112,7 +117,8 @@ pub(crate) fn explore(input: Input<'_>, precision: Precision) -> At<Findings> {
             }
         }
     }
-    input.functions.check_stack(&walk.stack_deepest)?;
+    let callbacks = walk.seen.iter().enumerate().filter_map(|(at, seen)| Some((at, seen.callback.always()?)));
+    input.functions.with_callbacks(callbacks)?.check_stack(&walk.stack_deepest)?;
     let function = |(start, deepest): (&usize, &i64)| Function {
         start: *start,
         stack_bytes: (*deepest as u32).next_multiple_of(8),
@@ -184,6 +190,16 @@ impl Remembered {
 const MISSES_MAX: u32 = 32;
 const MISSES_PER_HIT: u32 = 4;
 
+/// How far one path's rounds are beyond another's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    /// Fewer are left, of `may_goto` or of a helper that is under way in both.
+    Some,
+    Equal,
+    /// More are left, or nothing can be said.
+    None,
+}
+
 /// Where a path goes after an instruction.
 pub(crate) enum Next {
     To(usize),
@@ -209,6 +225,8 @@ pub(crate) struct Walk<'a> {
     /// For jump targets and the like: the states remembered there, oldest first.
     remembered: Vec<Option<Vec<Remembered>>>,
     remembered_count: usize,
+    /// By number of [`Rounds`]: the node where they began, if it is remembered.
+    rounds_entries: Vec<Option<usize>>,
     explored: u32,
     /// Branches that wait.
     pending: usize,
@@ -239,6 +257,8 @@ impl<'a> Walk<'a> {
                 Op::MayGoto { target } => (Some(at), Some(target)),
                 // No call is the last instruction of its function.
                 Op::CallLocal { target } => (Some(at + 1), Some(target)),
+                Op::Call { helper } if helper.callback().is_some() => (Some(at), None),
+                Op::Function { target, .. } => (None, Some(target)),
                 _ => (None, None),
             };
             for target in [here, there].into_iter().flatten() {
@@ -257,6 +277,7 @@ impl<'a> Walk<'a> {
             nodes: Vec::new(),
             remembered,
             remembered_count: 0,
+            rounds_entries: Vec::new(),
             explored: 0,
             pending: 0,
             last_id: 0,
@@ -303,6 +324,12 @@ impl<'a> Walk<'a> {
 
     /// At a jump target: true if the path needs not be followed further; else remembers its state.
     fn arrive(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<bool, Refusal> {
+        let begins_rounds = path.state.rounds.is_none() && self.calls_back(path.at);
+        if begins_rounds {
+            // The entry is known when the state is remembered.
+            path.state.rounds = Some(Rounds { id: self.rounds_entries.len(), passes: 0, done: 0 });
+            self.rounds_entries.push(None);
+        }
         if self.covered(path)? {
             return Ok(true);
         }
@@ -319,6 +346,9 @@ impl<'a> Walk<'a> {
         self.nodes.push(Node { parent: path.node, written, read: Places::default(), finished: false });
         path.node = Some(node);
         work.push(Work::Finish(node));
+        if let (true, Some(rounds)) = (begins_rounds, path.state.rounds) {
+            self.rounds_entries[rounds.id] = Some(node);
+        }
         let Some(here) = &mut self.remembered[path.at] else { return Ok(false) };
         let count = here.len();
         here.retain(|old| !old.is_stale());
@@ -351,9 +381,10 @@ impl<'a> Walk<'a> {
         let everywhere = |_| WHOLE_FRAME;
         let numbers = self.numbers.at(path.at);
         for old in here.iter().rev() {
+            let progress = self.progress(old, path);
             if self.nodes[old.node].finished {
                 let read = &self.nodes[old.node].read;
-                if old.passes <= path.passes
+                if progress != Progress::None
                     && covers(&old.state, &path.state, |frame| read.of(frame), numbers)
                 {
                     old.hits.set(old.hits.get() + 1);
@@ -362,7 +393,7 @@ impl<'a> Walk<'a> {
                     return Ok(true);
                 }
                 old.misses.set(old.misses.get() + 1);
-            } else if old.passes < path.passes {
+            } else if progress == Progress::Some {
                 if covers(&old.state, &path.state, everywhere, WHOLE_FRAME) {
                     // What the unfinished path will go on to read is not known yet.
                     self.read_all(path, everywhere);
@@ -380,6 +411,37 @@ impl<'a> Walk<'a> {
         Ok(false)
     }
 
+    /// How much nearer to the end of its rounds `path` is than the earlier one.
+    fn progress(&self, earlier: &Remembered, path: &Path) -> Progress {
+        match earlier.passes.cmp(&path.passes) {
+            Ordering::Less => return Progress::Some,
+            Ordering::Greater => return Progress::None,
+            Ordering::Equal => {}
+        }
+        for rounds in earlier.state.rounds().zip(path.state.rounds()) {
+            let (Some(earlier), Some(now)) = rounds else { continue };
+            if earlier.id != now.id {
+                // Whatever was dropped in that call's rounds led into them; that is well if they are done with.
+                let entry = self.rounds_entries[earlier.id];
+                if !entry.is_some_and(|entry| self.nodes[entry].finished) {
+                    return Progress::None;
+                }
+                continue;
+            }
+            match earlier.passes.cmp(&now.passes) {
+                Ordering::Less => return Progress::Some,
+                Ordering::Greater => return Progress::None,
+                Ordering::Equal => {}
+            }
+        }
+        Progress::Equal
+    }
+
+    /// A helper is called at `at` that calls back.
+    fn calls_back(&self, at: usize) -> bool {
+        matches!(self.ops[at], Op::Call { helper } if helper.callback().is_some())
+    }
+
     /// Makes the path's state one that also holds an earlier one's, where many differ in numbers alone.
     fn join(&self, path: &mut Path) -> bool {
         let Some(here) = &self.remembered[path.at] else { return false };
@@ -393,12 +455,15 @@ impl<'a> Walk<'a> {
         joined.map(|joined| path.state = joined).is_some()
     }
 
-    /// Makes the path's state at a `may_goto` one that also holds an earlier round's: then a few rounds stand for all.
+    /// Makes the path's state where a round begins one that also holds an earlier round's: then a few rounds stand for
+    /// all.
     fn join_rounds(&self, path: &mut Path) -> bool {
-        let (Op::MayGoto { .. }, Some(here)) = (self.ops[path.at], &self.remembered[path.at]) else {
+        let begins_round = matches!(self.ops[path.at], Op::MayGoto { .. }) || self.calls_back(path.at);
+        let (true, Some(here)) = (begins_round, &self.remembered[path.at]) else {
             return false;
         };
-        let earlier = |old: &&Remembered| !self.nodes[old.node].finished && old.passes < path.passes;
+        let earlier =
+            |old: &&Remembered| !self.nodes[old.node].finished && self.progress(old, path) == Progress::Some;
         let joined =
             here.iter().rev().filter(earlier).find_map(|old| old.state.join(&path.state, Join::Round));
         joined.map(|joined| path.state = joined).is_some()

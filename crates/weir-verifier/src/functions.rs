@@ -1,10 +1,11 @@
 //! The functions of a program: where each begins, and who calls whom.
 //!
-//! In: decoded instructions. A function begins at slot 0 and at every target of a local call, and ends where the next
-//! begins. Checked here, as Linux does before it follows any path:
+//! In: decoded instructions. A function begins at slot 0, at every target of a local call and at every address that is
+//! taken of one, and ends where the next begins. Checked here, as Linux does before it follows any path:
 //! - a function ends in an exit or an unconditional jump, and no jump leaves it;
 //! - nothing is recursive, and calls nest at most [`CALL_DEPTH_MAX`] deep;
-//! - after exploring ([`Functions::check_stack`]): the frames of nested calls take at most [`STACK_BYTES`] together.
+//! - after exploring: the same for callbacks ([`Functions::with_callbacks`]), and the frames of nested calls take at most
+//!   [`STACK_BYTES`] together ([`Functions::check_stack`]).
 
 use crate::decode::{At, Op};
 use crate::limits::{CALL_DEPTH_MAX, FRAME_BYTES_UNIT, STACK_BYTES};
@@ -22,7 +23,7 @@ pub(crate) struct Functions {
 
 impl Functions {
     pub(crate) fn of(ops: &[Op]) -> At<Functions> {
-        let mut starts: Vec<usize> = ops.iter().filter_map(callee).chain([0]).collect();
+        let mut starts: Vec<usize> = ops.iter().filter_map(begun).chain([0]).collect();
         starts.sort_unstable();
         starts.dedup();
         let calls = vec![Vec::new(); starts.len()];
@@ -34,6 +35,18 @@ impl Functions {
                 functions.calls[caller].push((slot, callee));
             }
         }
+        functions.check_nesting()?;
+        Ok(functions)
+    }
+
+    /// With the callbacks of helpers as calls: slot of the helper's call, slot of the callback.
+    pub(crate) fn with_callbacks(&self, callbacks: impl Iterator<Item = (usize, usize)>) -> At<Functions> {
+        let mut functions = self.clone();
+        for (slot, target) in callbacks {
+            let (caller, callee) = (functions.at(slot), functions.at(target));
+            functions.calls[caller].push((slot, callee));
+        }
+        functions.callees_first.clear();
         functions.check_nesting()?;
         Ok(functions)
     }
@@ -133,4 +146,9 @@ impl Functions {
 
 fn callee(op: &Op) -> Option<usize> {
     if let Op::CallLocal { target } = *op { Some(target) } else { None }
+}
+
+/// Where the function begins that an instruction calls, or takes the address of.
+fn begun(op: &Op) -> Option<usize> {
+    if let Op::CallLocal { target } | Op::Function { target, .. } = *op { Some(target) } else { None }
 }

@@ -2,7 +2,8 @@
 //!
 //! In: a program from anywhere (our compiler's or a file's: nobody is trusted) and the maps of its object.
 //! Out: the proof, with [facts](InsnFacts) for the engines; or a [`Rejection`]. What is accepted:
-//! - ends: loops are followed to their end, or pass a `may_goto` in every round;
+//! - ends: loops are followed to their end, or pass a `may_goto` in every round; a helper calls its callback back no more
+//!   than 8,388,608 times;
 //! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads, and fields that may
 //!   be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring records
 //!   it holds, inside their bounds, and reads nothing of the stack that it did not write;
@@ -16,9 +17,9 @@
 //! Method: `decode` and `functions` check what needs no path; `explore` follows every path over abstract values, as the
 //! kernel's verifier does; a local call goes into its function with a frame of its own. Where that takes too long, a
 //! second run joins the numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
-//! joined, since such loops have no end of their own.
+//! joined, since such loops have no end of their own; so are programs with callbacks (see `rounds`).
 //!
-//! Deliberately not here: callbacks, tail calls, kernel functions: each is refused as unsupported.
+//! Deliberately not here: tail calls, kernel functions: each is refused as unsupported.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,7 @@ mod observe;
 mod packet;
 mod places;
 mod rejection;
+mod rounds;
 mod scalar;
 mod state;
 mod step;
@@ -116,7 +118,7 @@ fn findings(
     let is_too_big = |result: &At<Findings>| {
         result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
     };
-    if ops.iter().any(|op| matches!(op, Op::MayGoto { .. })) {
+    if ops.iter().any(has_rounds) {
         let by_rounds = explore(input, Precision::Rounds);
         if by_rounds.is_ok() {
             return by_rounds;
@@ -133,6 +135,15 @@ fn findings(
     exact
 }
 
+/// It begins rounds that need not be followed one by one.
+fn has_rounds(op: &Op) -> bool {
+    match op {
+        Op::MayGoto { .. } => true,
+        Op::Call { helper } => helper.callback().is_some(),
+        _ => false,
+    }
+}
+
 fn facts(seen: &Seen) -> InsnFacts {
     let branch = match (seen.jumped, seen.fell_through) {
         (true, false) => Some(true),
@@ -144,6 +155,7 @@ fn facts(seen: &Seen) -> InsnFacts {
         branch,
         constant_key: seen.constant_key.always().flatten(),
         map_index: seen.map_index.always(),
+        callback: seen.callback.always(),
         per_cpu_map: seen.per_cpu_map.always().flatten(),
         context_field: seen.context_field.always().flatten(),
         string_bytes: seen.string_bytes,

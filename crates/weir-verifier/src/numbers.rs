@@ -8,7 +8,7 @@
 //!
 //! Method, without following paths: forwards over the instructions, which places may hold pointers (so as to know a
 //! pointer's move from a sum); then backwards, which numbers matter. Both join where ways meet, go through local calls,
-//! and err on the side of "may be a pointer" and "matters". Numbers of the frames that wait for a call always matter.
+//! into callbacks with anything in their arguments, and err on the side of "may be a pointer" and "matters". Numbers of the frames that wait for a call always matter.
 //!
 //! Deliberately not here: numbers that are read, but matter to nobody, are checked to be there by `explore`.
 
@@ -191,8 +191,19 @@ impl<'a> Forwards<'a> {
                 }
             }
             Op::Map { dst, .. } | Op::MapValue { dst, .. } => now.set(register_place(dst), Held::POINTER),
+            Op::Function { dst, target } => {
+                // Whatever helper calls it back gives it what it was itself given.
+                let mut entry = frame_entry();
+                entry.add(register_places(1, 5), Held::ANYTHING);
+                self.flow(target, entry);
+                now.set(register_place(dst), Held::POINTER);
+            }
             Op::PacketLoad { .. } => now.set(R0_TO_R5, Held::NUMBER),
             Op::Call { helper } => {
+                if helper.callback().is_some() && now.stack & register_places(1, 5) != 0 {
+                    // The callback may leave anything in this frame.
+                    now.add(SLOTS, Held::ANYTHING);
+                }
                 now.set(R0_TO_R5, Held::NUMBER);
                 let result = match helper.ret {
                     Ret::Scalar | Ret::Status | Ret::Void => Held::NUMBER,
@@ -307,12 +318,16 @@ impl<'a> Backwards<'a> {
     fn new(ops: &'a [Op], functions: &'a Functions, pointers: &'a [Pointers]) -> Backwards<'a> {
         let mut earlier = vec![Vec::new(); ops.len()];
         let mut calls = vec![Vec::new(); functions.count()];
+        let mut results = vec![false; functions.count()];
         for (at, op) in ops.iter().enumerate() {
             for next in successors(ops, at).into_iter().flatten() {
                 earlier[next].push(at);
             }
-            if let Op::CallLocal { target } = op {
-                calls[functions.at(*target)].push(at);
+            match op {
+                Op::CallLocal { target } => calls[functions.at(*target)].push(at),
+                // What a callback answers is checked.
+                Op::Function { target, .. } => results[functions.at(*target)] = true,
+                _ => {}
             }
         }
         Backwards {
@@ -321,7 +336,7 @@ impl<'a> Backwards<'a> {
             pointers,
             before: vec![0; ops.len()],
             earlier,
-            results: vec![false; functions.count()],
+            results,
             calls,
             // From the end: most is then seen after what comes behind it.
             work: (0..ops.len()).collect(),
@@ -411,9 +426,10 @@ impl<'a> Backwards<'a> {
                 Some(result) => after & !register_place(result),
                 None => after,
             },
-            Op::Constant { dst, .. } | Op::Map { dst, .. } | Op::MapValue { dst, .. } => {
-                after & !register_place(dst)
-            }
+            Op::Constant { dst, .. }
+            | Op::Map { dst, .. }
+            | Op::MapValue { dst, .. }
+            | Op::Function { dst, .. } => after & !register_place(dst),
             Op::Branch { dst, src, .. } => after | register_place(dst) | places_of(src),
             // Where in the packet it reads is checked when it runs.
             Op::PacketLoad { .. } => after & !R0_TO_R5,

@@ -30,6 +30,8 @@ pub(crate) enum Value {
     },
     /// A map of the object, as helpers take it.
     Map(u32),
+    /// The function that begins at this slot, as helpers take it.
+    Function(u32),
     /// Into a value of this map, at this offset.
     Element {
         map: u32,
@@ -102,13 +104,37 @@ pub(crate) enum Join {
     Round,
 }
 
+/// A call of a helper that calls back: which one, and the rounds behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rounds {
+    /// A number that no other time of coming to such a call has.
+    pub(crate) id: usize,
+    /// Times that the path came back from the callback.
+    pub(crate) passes: u32,
+    /// Times that the callback has returned at least, in every run that the state stands for.
+    pub(crate) done: u32,
+}
+
 /// A function that waits for the one it called.
 #[derive(Clone, Debug)]
 struct Caller {
-    /// r6 to r9, which a call keeps.
-    kept: [Value; 4],
+    /// r1 to r9. A call keeps the last four alone; after a round the helper is as it was called.
+    kept: [Value; 9],
     stack: Rc<Vec<Slot>>,
-    return_to: usize,
+    /// The slot of the call.
+    at: usize,
+    /// A helper calls back.
+    rounds: Option<Rounds>,
+    /// Then: the records that were held before the round.
+    records: Vec<u32>,
+}
+
+/// Where a function returns to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Return {
+    pub(crate) to: usize,
+    /// It was called back, and the helper may do so again.
+    pub(crate) is_round: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -120,6 +146,8 @@ pub(crate) struct State {
     callers: Vec<Caller>,
     /// Ids of records reserved and neither submitted nor discarded, ascending.
     pub(crate) records: Vec<u32>,
+    /// At the call of a helper that calls back.
+    pub(crate) rounds: Option<Rounds>,
 }
 
 impl State {
@@ -135,7 +163,7 @@ impl State {
             _ => (Value::Context, Value::Uninit),
         };
         registers[10] = Value::Stack(StackAt { frame: 0, off: 0 });
-        State { registers, stack: Rc::default(), callers: Vec::new(), records: Vec::new() }
+        State { registers, stack: Rc::default(), callers: Vec::new(), records: Vec::new(), rounds: None }
     }
 
     /// Local calls under way: the number of the innermost frame.
@@ -145,27 +173,55 @@ impl State {
 
     /// The slot of the call that `frame` was entered by.
     pub(crate) fn called_from(&self, frame: usize) -> Option<usize> {
-        Some(self.callers.get(frame.checked_sub(1)?)?.return_to - 1)
+        Some(self.callers.get(frame.checked_sub(1)?)?.at)
     }
 
-    /// A local call: the arguments stay, everything else is new.
-    pub(crate) fn enter(&mut self, return_to: usize) {
-        let [.., r6, r7, r8, r9, _] = self.registers;
+    /// A call at slot `at`: r1 to r5 are `arguments`, everything else is new.
+    pub(crate) fn enter(&mut self, at: usize, arguments: [Value; 5]) {
+        let [_, kept @ .., _] = self.registers;
         let stack = std::mem::take(&mut self.stack);
-        self.callers.push(Caller { kept: [r6, r7, r8, r9], stack, return_to });
-        self.registers[0] = Value::Uninit;
-        self.registers[6..10].fill(Value::Uninit);
+        let rounds = self.rounds.take();
+        let records = if rounds.is_some() { self.records.clone() } else { Vec::new() };
+        self.callers.push(Caller { kept, stack, at, rounds, records });
+        self.registers = [Value::Uninit; 11];
+        self.registers[1..6].copy_from_slice(&arguments);
         self.registers[10] = Value::Stack(StackAt { frame: self.callers.len() as u8, off: 0 });
     }
 
-    /// The end of a function: r0 stays, and the caller goes on where this says. None where nobody waits.
-    pub(crate) fn leave(&mut self) -> Option<usize> {
-        let Caller { kept, stack, return_to } = self.callers.pop()?;
-        self.registers[1..6].fill(Value::Uninit);
-        self.registers[6..10].copy_from_slice(&kept);
+    /// The records held when the function at hand was called back. None where a plain call entered it.
+    pub(crate) fn records_before_round(&self) -> Option<&[u32]> {
+        let caller = self.callers.last()?;
+        caller.rounds.is_some().then_some(&caller.records)
+    }
+
+    /// The end of a function: r0 stays but after a round, and the caller goes on where this says. None where nobody
+    /// waits.
+    pub(crate) fn leave(&mut self) -> Option<Return> {
+        let Caller { kept, stack, at, rounds, .. } = self.callers.pop()?;
+        self.registers[1..10].copy_from_slice(&kept);
         self.registers[10] = Value::Stack(StackAt { frame: self.callers.len() as u8, off: 0 });
         self.stack = stack;
-        Some(return_to)
+        self.rounds = rounds.map(|rounds| Rounds {
+            passes: rounds.passes.saturating_add(1),
+            done: rounds.done.saturating_add(1),
+            ..rounds
+        });
+        let is_round = rounds.is_some();
+        self.registers[if is_round { 0..1 } else { 1..6 }].fill(Value::Uninit);
+        Some(Return { to: if is_round { at } else { at + 1 }, is_round })
+    }
+
+    /// The rounds of each frame, outermost first.
+    pub(crate) fn rounds(&self) -> impl Iterator<Item = Option<Rounds>> + '_ {
+        self.callers.iter().map(|caller| caller.rounds).chain([self.rounds])
+    }
+
+    /// There is no such record: the reservation gave null.
+    pub(crate) fn forget_record(&mut self, id: u32) {
+        let before = self.callers.iter_mut().map(|caller| &mut caller.records);
+        for records in before.chain([&mut self.records]) {
+            records.retain(|held| *held != id);
+        }
     }
 
     fn stack_of(&self, frame: usize) -> &Rc<Vec<Slot>> {
@@ -273,8 +329,8 @@ impl State {
     /// A number that is equal for states that differ in nothing but ids, and seldom for others.
     pub(crate) fn fingerprint(&self) -> u64 {
         let kept = self.callers.iter().flat_map(|caller| &caller.kept);
-        let returns = self.callers.iter().map(|caller| caller.return_to as u64);
-        let registers = self.registers.iter().chain(kept).map(|value| fingerprint(*value)).chain(returns);
+        let calls = self.callers.iter().map(|caller| caller.at as u64);
+        let registers = self.registers.iter().chain(kept).map(|value| fingerprint(*value)).chain(calls);
         let slots = (0..=self.depth()).flat_map(|frame| self.stack_of(frame).iter()).map(|slot| match slot {
             Slot::Spilled(value) => fingerprint(*value),
             Slot::Bytes(all) => all.iter().fold(1, |sum, byte| match byte {
@@ -288,12 +344,16 @@ impl State {
         registers.chain(slots.filter(|slot| *slot != never_written)).fold(0, mixed)
     }
 
-    /// A state that holds both. None where the two differ in more than `how` can join.
+    /// A state that holds both, in the rounds of the other. None where the two differ in more than `how` can join.
     pub(crate) fn join(&self, other: &State, how: Join) -> Option<State> {
-        if self.records != other.records || !self.same_callers(other) {
+        let mut callers = self.callers.iter().zip(&other.callers);
+        let same_records =
+            self.records == other.records && callers.all(|(mine, theirs)| mine.records == theirs.records);
+        if !self.same_callers(other) || !same_records {
             return None;
         }
         let mut joined = self.clone();
+        joined.join_rounds(other);
         let mine = joined.callers.iter_mut().flat_map(|caller| &mut caller.kept);
         let theirs = other.callers.iter().flat_map(|caller| &caller.kept);
         let registers = joined.registers.iter_mut().zip(&other.registers);
@@ -312,9 +372,25 @@ impl State {
         Some(joined)
     }
 
+    /// The other's rounds, of which no more are done than in either.
+    fn join_rounds(&mut self, other: &State) {
+        let mine = self.callers.iter_mut().map(|caller| &mut caller.rounds).chain([&mut self.rounds]);
+        for (mine, theirs) in mine.zip(other.rounds()) {
+            if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                *mine = Rounds { done: mine.done.min(theirs.done), ..theirs };
+            }
+        }
+    }
+
+    /// No more rounds are done, in any frame.
+    fn has_no_more_rounds(&self, other: &State) -> bool {
+        let done = |rounds: Option<Rounds>| rounds.map(|rounds| rounds.done);
+        self.rounds().zip(other.rounds()).all(|(mine, theirs)| done(mine) <= done(theirs))
+    }
+
     fn same_callers(&self, other: &State) -> bool {
-        let returns = |state: &State| state.callers.iter().map(|caller| caller.return_to).collect::<Vec<_>>();
-        self.depth() == other.depth() && (self.depth() == 0 || returns(self) == returns(other))
+        let calls = |state: &State| state.callers.iter().map(|caller| caller.at).collect::<Vec<_>>();
+        self.depth() == other.depth() && (self.depth() == 0 || calls(self) == calls(other))
     }
 }
 
@@ -329,6 +405,7 @@ fn fingerprint(value: Value) -> u64 {
         Value::Stack(at) => mixed(mixed(4, at.off as u64), at.frame.into()),
         Value::Context => 5,
         Value::Map(index) => mixed(6, index.into()),
+        Value::Function(slot) => mixed(11, slot.into()),
         Value::Element { map, offset } => number(mixed(7, map.into()), offset),
         Value::ElementOrNull { map, .. } => mixed(8, map.into()),
         Value::Record { size, offset, .. } => number(mixed(9, size.into()), offset),
@@ -419,7 +496,7 @@ pub(crate) fn covers(
     numbers: FramePlaces,
 ) -> bool {
     let mut ids = Ids::default();
-    if old.records.len() != new.records.len() || !old.same_callers(new) {
+    if old.records.len() != new.records.len() || !old.same_callers(new) || !old.has_no_more_rounds(new) {
         return false;
     }
     let innermost = places(old.depth());
@@ -432,7 +509,7 @@ pub(crate) fn covers(
         return false;
     }
     for (frame, (old, new)) in old.callers.iter().zip(&new.callers).enumerate() {
-        let kept = (6..10u8).zip(old.kept.into_iter().zip(new.kept));
+        let kept = (1..10u8).zip(old.kept.into_iter().zip(new.kept));
         let mut pairs = kept.filter(|(register, _)| places(frame) & register_place(*register) != 0);
         if !pairs.all(|(_, (old, new))| covers_value(old, new, &mut ids)) {
             return false;
@@ -440,6 +517,17 @@ pub(crate) fn covers(
     }
     let numbers_of = |frame| if frame == old.depth() { numbers } else { WHOLE_FRAME };
     (0..=old.depth()).all(|frame| covers_stack(old, new, frame, places(frame), numbers_of(frame), &mut ids))
+        && old.callers.iter().zip(&new.callers).all(|pair| covers_records(old, new, pair, &ids))
+}
+
+/// What a round began with is held as far as in the old state, and each record known to both was there in both or in
+/// neither: a round must leave the records that it found.
+fn covers_records(old: &State, new: &State, callers: (&Caller, &Caller), ids: &Ids) -> bool {
+    let (old_before, new_before) = (&callers.0.records, &callers.1.records);
+    let kept = |state: &State, before: &[u32]| state.records.iter().filter(|id| before.contains(id)).count();
+    old_before.len() == new_before.len()
+        && kept(old, old_before) == kept(new, new_before)
+        && ids.0.iter().all(|(old, new)| old_before.contains(old) == new_before.contains(new))
 }
 
 fn both_numbers(old: Value, new: Value) -> bool {
@@ -500,7 +588,9 @@ fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
         (Value::Memory { size, offset }, Value::Memory { size: new_size, offset: new_offset }) => {
             size == new_size && offset.contains(new_offset)
         }
-        (Value::Stack(_) | Value::Context | Value::PacketEnd | Value::Map(_), _) => old == new,
+        (Value::Stack(_) | Value::Context | Value::PacketEnd | Value::Map(_) | Value::Function(_), _) => {
+            old == new
+        }
         _ => false,
     }
 }

@@ -59,18 +59,22 @@ impl Walk<'_> {
                 let offset = Scalar::constant(offset.into());
                 write(path, dst, Value::Element { map: index, offset });
             }
+            Op::Function { dst, target } => write(path, dst, Value::Function(target as u32)),
             Op::Jump { target } => return Ok(Next::To(target)),
             Op::Branch { operation, wide, dst, src, target } => {
                 return self.branch(path, operation, wide, dst, src, target);
             }
             Op::MayGoto { target } => return Ok(may_goto(path, target)),
+            Op::Call { helper } if helper.callback().is_some() => {
+                return self.call_with_callback(path, helper);
+            }
             Op::Call { helper } => self.call(path, helper)?,
             Op::CallUnknown { id } => return unknown_helper(id),
-            Op::CallLocal { target } => return Ok(self.enter(path, target)),
+            Op::CallLocal { target } => return self.call_local(path, target),
             Op::Exit => return self.leave(path),
             Op::Second => unreachable!("no jump goes there, and the first slot steps over it"),
         }
-        let wide = matches!(self.ops[path.at], Op::Constant { .. } | Op::Map { .. } | Op::MapValue { .. });
+        let wide = matches!(self.ops.get(next), Some(Op::Second));
         Ok(Next::To(next + usize::from(wide)))
     }
 
@@ -322,8 +326,7 @@ impl Walk<'_> {
                 state
             };
             let mut null = with(Value::Scalar(Scalar::constant(0)));
-            // There is no record where the reservation gave null.
-            null.records.retain(|held| *held != id);
+            null.forget_record(id);
             Ok((Some(null), Some(with(not_null))))
         };
         let start = Scalar::constant(0);
@@ -331,7 +334,9 @@ impl Walk<'_> {
         match pointer {
             Value::ElementOrNull { map, id } => split(id, Value::Element { map, offset: start }),
             Value::RecordOrNull { size, id } => split(id, Value::Record { size, offset: start, id }),
-            Value::Stack(_) | Value::Context | Value::Map(_) => Ok((None, Some(state.clone()))),
+            Value::Stack(_) | Value::Context | Value::Map(_) | Value::Function(_) => {
+                Ok((None, Some(state.clone())))
+            }
             Value::Element { map, offset } if inside(offset, self.maps[map as usize].value_bytes) => {
                 Ok((None, Some(state.clone())))
             }
@@ -375,6 +380,7 @@ impl Walk<'_> {
                 format!("a pointer {offset} bytes into the {size} bytes of memory")
             }
             Value::Map(index) => format!("the map {}", map(index)),
+            Value::Function(slot) => format!("the function at instruction {slot}"),
             Value::Element { map: index, offset } => {
                 format!("a pointer {offset} bytes into a value of {}", map(index))
             }

@@ -39,6 +39,8 @@ pub struct InsnFacts {
     pub branch: Option<bool>,
     /// A `map_lookup_elem` on an array kind whose key is this constant, below max_entries: never null.
     pub constant_key: Option<u32>,
+    /// A call of a helper that calls back: the slot where the callback begins.
+    pub callback: Option<usize>,
     /// A call that takes a map: the map's index in the object.
     pub map_index: Option<u32>,
     /// A load, store or atomic through a pointer into a per-CPU map's value: that map's index. Unless the run has
@@ -74,8 +76,8 @@ impl VerifiedProgram {
         &self.facts
     }
 
-    /// The functions in the order of their slots; the first is the program itself. Calls among them are not
-    /// recursive, and nest 8 deep at most.
+    /// The functions in the order of their slots; the first is the program itself. Calls among them, callbacks with
+    /// them, are not recursive, and nest 8 deep at most.
     pub fn functions(&self) -> &[Function] {
         &self.functions
     }

@@ -4,7 +4,8 @@
 mod generate;
 mod worlds;
 
-use weir_ebpf::insn::pseudo::LOCAL;
+use weir_ebpf::helper::LOOP;
+use weir_ebpf::insn::pseudo::{HELPER, LOCAL};
 use weir_ebpf::insn::{MAY_GOTO, class, jmp};
 use weir_ebpf::{Insn, MapKind, MapSpec, Object, asm};
 use weir_verifier::{Limits, VerifiedProgram, verify};
@@ -20,6 +21,8 @@ const RUNS: usize = 4;
 const ACCEPTED_MIN: usize = PROGRAMS / 6;
 /// The same for accepted programs with local calls, and with `may_goto`.
 const WITH_CALLS_MIN: usize = PROGRAMS / 40;
+/// The same for callbacks.
+const WITH_CALLBACKS_MIN: usize = PROGRAMS / 100;
 
 #[test]
 fn accepted_programs_stay_inside() {
@@ -28,7 +31,7 @@ fn accepted_programs_stay_inside() {
     // Some rejections would take the whole budget; the result does not depend on it.
     let limits = Limits { explored_insns_max: 20_000, ..Limits::default() };
     let mut random = Random(2026);
-    let (mut accepted, mut with_calls, mut with_rounds) = (0, 0, 0);
+    let (mut accepted, mut with_calls, mut with_rounds, mut with_callbacks) = (0, 0, 0, 0);
     for _ in 0..PROGRAMS {
         let snippets = 2 + random.below(14);
         let object = program(&mut random, snippets);
@@ -37,6 +40,9 @@ fn accepted_programs_stay_inside() {
         with_calls +=
             usize::from(does(&verified, |insn| insn.opcode == class::JMP | jmp::CALL && insn.src == LOCAL));
         with_rounds += usize::from(does(&verified, |insn| insn.opcode == MAY_GOTO));
+        with_callbacks += usize::from(does(&verified, |insn| {
+            insn.opcode == class::JMP | jmp::CALL && insn.src == HELPER && insn.imm == LOOP
+        }));
         for _ in 0..RUNS {
             let frame = random.frame();
             let text = || asm::print(&object);
@@ -46,10 +52,12 @@ fn accepted_programs_stay_inside() {
         }
     }
     eprintln!(
-        "{accepted} of {PROGRAMS} accepted, {with_calls} with local calls, {with_rounds} with may_goto"
+        "{accepted} of {PROGRAMS} accepted, {with_calls} with local calls, {with_rounds} with may_goto, \
+         {with_callbacks} with callbacks"
     );
     assert!(accepted >= ACCEPTED_MIN, "only {accepted} of {PROGRAMS} random programs were accepted");
     assert!(with_calls >= WITH_CALLS_MIN && with_rounds >= WITH_CALLS_MIN, "{with_calls}, {with_rounds}");
+    assert!(with_callbacks >= WITH_CALLBACKS_MIN, "{with_callbacks}");
 }
 
 /// Some path of the program comes to an instruction that is `wanted`.

@@ -144,8 +144,10 @@ fn wide_loads_that_are_not_whole() {
     refuses("", "r10 = 1 ll; exit", "r10 is the frame pointer");
     refuses("", ".insn 0xb18; .insn 0; exit", "no register r11");
     refuses("", ".insn 0x7018; .insn 0; exit", "no meaning in a wide load");
-    does_not_run("", ".insn 0x1018; .insn 0; exit", "map indices");
-    does_not_run("", ".insn 0x4018; .insn 0; exit", "map indices");
+    does_not_run("", "r0 = map_fd[0] ll; exit", "a descriptor of the process");
+    does_not_run("", "r0 = map_fd[0][0] ll; exit", "a descriptor of the process");
+    does_not_run("", "r0 = btf 0 ll; exit", "a variable of the kernel");
+    refuses("", ".insn 0x4018; .insn 0x100000000; exit", "unused upper half");
     refuses("", ".insn 0x5118; .insn 0x100000000; exit", "unused upper half");
     refuses("", "r1 = map[#8] ll; r0 = 0; exit", "map number 8 of 8");
     refuses("", ".insn 0xffffffff00005118; .insn 0; r0 = 0; exit", "map number -1");
@@ -1096,6 +1098,131 @@ fn messages_name_program_instruction_and_reason() {
         "p: instruction 8: `r0 = *(u64 *)(r0 + 0xc)`: unsafe: 8 bytes at a pointer 0x0 bytes into a value of \
          @hash+0xc are not known to be inside its 16 bytes"
     );
+}
+
+/// The callback is the function `f` for each of the rounds.
+#[test]
+fn callbacks() {
+    let call = |arguments: &str, after: &str, f: &str| {
+        format!("{arguments}; r4 = 0; call loop; {after}; r0 = 0; exit; f: {f}")
+    };
+    let plain = "r1 = 9; r2 = f ll; r3 = 0";
+    let with_slot = "*(u64 *)(r10 - 8) = 0; r1 = 9; r2 = f ll; r3 = r10; r3 += -8";
+    let check =
+        |arguments: &str, after: &str, f: &str, part: &str| refuses("", &call(arguments, after, f), part);
+    // What the callback answers.
+    check(plain, "", "r0 = 2; exit", "a callback answers 0, to go on, or 1, to stop");
+    check(plain, "", "r0 = -1; exit", "a callback answers 0");
+    check(plain, "", "r0 = r1; exit", "a callback answers 0");
+    check(plain, "", "r0 = r10; exit", "stack of the function that ends here");
+    check(plain, "", "r0 = f ll; exit", "where a number is needed");
+    check(plain, "", "exit", "r0 is read but holds nothing");
+    // What it is given.
+    check(plain, "", "r0 = r3; exit", "r3 is read but holds nothing");
+    check(plain, "", "r0 = r6; exit", "r6 is read but was never written");
+    check(plain, "", "r0 = *(u64 *)(r2 + 0); exit", "not a pointer to memory");
+    check(with_slot, "", "*(u64 *)(r2 + 8) = 1; r0 = 0; exit", "outside the stack");
+    // The arguments of the helper.
+    check("r1 = 9; r2 = 0; r3 = 0", "", "r0 = 0; exit", "a function of the program is needed, not a number");
+    check(
+        "r1 = 9; r2 = r10; r3 = 0",
+        "",
+        "r0 = 0; exit",
+        "a function of the program is needed, not a stack pointer",
+    );
+    check(
+        "r3 = r1; r1 = 9; r2 = f ll",
+        "",
+        "r0 = 0; exit",
+        "a stack pointer or 0 is needed, not the context",
+    );
+    check("r1 = 9; r2 = f ll; r3 = 5", "", "r0 = 0; exit", "a stack pointer or 0 is needed");
+    check("r1 = r10; r2 = f ll; r3 = 0", "", "r0 = 0; exit", "where a number is needed");
+    check("r2 = f ll; r3 = 0", "r1 = 9", "r0 = 0; exit", "r1 of loop");
+    // The address of a function goes nowhere else.
+    let leak = |text: &str, part: &str| refuses("", &format!("{text}; r0 = 0; exit; f: r0 = 0; exit"), part);
+    leak("r0 = f ll; exit", "where it would leak");
+    leak("r2 = f ll; r1 = map[@array][0] ll; *(u64 *)(r1 + 0) = r2", "stored outside the stack");
+    leak("r2 = f ll; r2 += 8", "arithmetic on the function");
+    leak("r2 = f ll; w3 = w2", "a part of the function");
+    leak("r2 = f ll; r0 = *(u64 *)(r2 + 0)", "not a pointer to memory");
+    leak("r2 = f ll; *(u64 *)(r2 + 0) = 0", "not a pointer to memory");
+    leak("r2 = f ll; if r2 == 5 goto +0", "compared with something else than 0");
+    leak("r2 = f ll; r3 = *(u64 *)(r1 + 0); r3 += r2", "arithmetic on the function");
+    leak("r1 = f ll; *(u64 *)(r10 - 8) = r1; r0 = *(u32 *)(r10 - 8)", "part of a pointer");
+    leak(
+        "r1 = f ll; *(u64 *)(r10 - 8) = r1; r2 = r10; r2 += -8; r1 = map[@hash] ll; call 1",
+        "part of a pointer",
+    );
+    refuses_slot(Insn { opcode: 0x18, dst: 1, src: 4, off: 0, imm: 1 }, "");
+    leak("r1 = pc+0x7000 ll", "outside the program");
+    leak("r1 = pc+0x0 ll", "middle of a wide load");
+    // What it leaves: the caller's stack is as some number of rounds made it.
+    let bounded = "*(u64 *)(r10 - 8) = 8; r1 = 9; r2 = f ll; r3 = r10; r3 += -8";
+    let index = "r1 = *(u64 *)(r10 - 8); r2 = map[@array][0] ll; r2 += r1; r0 = *(u64 *)(r2 + 0)";
+    check(bounded, index, "*(u64 *)(r2 + 0) = 9; r0 = 0; exit", "not known to be inside");
+    check(
+        bounded,
+        index,
+        "r3 = *(u64 *)(r2 + 0); r3 += 1; *(u64 *)(r2 + 0) = r3; r0 = 0; exit",
+        "not known to be inside",
+    );
+    check(
+        bounded,
+        "r1 = *(u64 *)(r10 - 8)",
+        "r3 = *(u64 *)(r2 + 0); *(u64 *)(r2 + 0) = r10; r0 = 0; exit",
+        "outlive it",
+    );
+    let unwritten = "r1 = 9; r2 = f ll; r3 = r10; r3 += -8";
+    check(unwritten, "r1 = *(u64 *)(r10 - 8)", "*(u64 *)(r2 + 0) = 1; r0 = 0; exit", "never written");
+    let pointer = "*(u64 *)(r10 - 8) = r10; r1 = 9; r2 = f ll; r3 = r10; r3 += -8";
+    check(pointer, "r1 = *(u64 *)(r10 - 8); r0 = *(u64 *)(r1 - 8)", "*(u64 *)(r2 + 0) = 1; r0 = 0; exit", "");
+    // A round that is right only as the first.
+    check(
+        pointer,
+        "",
+        "r3 = *(u64 *)(r2 + 0); r3 = *(u64 *)(r3 - 8); *(u64 *)(r2 + 0) = 1; r0 = 0; exit",
+        "",
+    );
+    // Records.
+    let reserve = "r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve; if r0 == 0 goto +0";
+    check(plain, "", &format!("{reserve}; r0 = 0; exit"), "neither submitted nor discarded at its end");
+    check(plain, "", &format!("{reserve}; r0 = 1; exit"), "neither submitted nor discarded at its end");
+    let record =
+        "*(u64 *)(r10 - 8) = r6; r1 = 9; r2 = f ll; r3 = r10; r3 += -8; r4 = 0; call loop; r0 = 0; exit
+        f: r1 = *(u64 *)(r2 + 0); r2 = 0; call ringbuf_submit; r0 = 1; exit";
+    refuses(RECORD, record, "gives back a ring record that it did not reserve");
+    // Ends.
+    let endless = "here: r1 = 1; r2 = f ll; r3 = 0; r4 = 0; call loop; goto here; f: r0 = 0; exit";
+    refuses("", endless, "the loop may not end");
+    check(plain, "", "here: goto here; r0 = 0; exit", "the loop may not end");
+    let restarted = "*(u64 *)(r10 - 8) = 0; here: r1 = 1; r2 = f ll; r3 = r10; r3 += -8; r4 = 0; call loop; r1 = *(u64 *)(r10 - 8)
+        if r1 == 5 goto out; *(u64 *)(r10 - 8) = 5; goto here; out: r0 = 0; exit
+        f: r6 = r2; call ktime_get_ns; *(u64 *)(r6 + 0) = r0; r0 = 0; exit";
+    refuses("", restarted, "the loop may not end");
+    // Nesting.
+    check(plain, "", "r1 = 9; r2 = f ll; r3 = 0; r4 = 0; call loop; r0 = 0; exit", "");
+    check(plain, "", "call f; r0 = 0; exit", "recursive");
+    check(
+        plain,
+        "",
+        "call g; r0 = 0; exit; g: r1 = 9; r2 = f ll; r3 = 0; r4 = 0; call loop; exit",
+        "nest deeper than 8",
+    );
+    let deep: String = (1..=8)
+        .map(|n| format!("f{n}: r1 = 9; r2 = f{} ll; r3 = 0; r4 = 0; call loop; r0 = 0; exit\n", n + 1))
+        .collect();
+    let deep = format!("r1 = 9; r2 = f1 ll; r3 = 0; r4 = 0; call loop; r0 = 0; exit\n{deep}f9: r0 = 0; exit");
+    refuses("", &deep, "calls and callbacks nest deeper than 8");
+    check(
+        "*(u64 *)(r10 - 264) = 0; r1 = 9; r2 = f ll; r3 = 0",
+        "",
+        "*(u64 *)(r10 - 256) = 0; r0 = 0; exit",
+        "take 528 bytes",
+    );
+    let varied = "r2 = f ll; r3 = *(u64 *)(r1 + 0); if r3 == 0 goto +2; r2 = g ll; r1 = 9; r3 = 0; r4 = 0; call loop; r0 = 0; exit
+        f: r0 = 0; exit; g: r0 = 0; exit";
+    does_not_run("", varied, "the callback differs from path to path");
 }
 
 /// Programs made to take long: judged within the limits, in a time that a user would wait.

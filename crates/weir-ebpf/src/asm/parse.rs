@@ -184,6 +184,22 @@ impl Reader {
             (Some(Token::Word(word)), Some(Token::Punct("["))) if word == "map" => {
                 Ok((self.map_load(line, dst)?.to_vec(), None))
             }
+            (Some(Token::Word(word)), Some(Token::Punct("["))) if word == "map_fd" => {
+                Ok((map_descriptor_load(line, dst)?.to_vec(), None))
+            }
+            (Some(Token::Word(word)), Some(Token::Word(ll))) if ll == "ll" => {
+                line.next += 2;
+                dst.wide()?;
+                Ok((wide(dst, pseudo::FUNCTION, 0).to_vec(), Some(word)))
+            }
+            (Some(Token::Word(word)), Some(_)) if word == "pc" || word == "btf" => {
+                line.next += 1;
+                dst.wide()?;
+                let pseudo = if word == "pc" { pseudo::FUNCTION } else { pseudo::VARIABLE };
+                let imm = as_i32(line.signed("a distance or a BTF id")?)?;
+                line.word("ll")?;
+                Ok((wide(dst, pseudo, u64::from(imm as u32)).to_vec(), None))
+            }
             (Some(Token::Word(word)), Some(Token::Punct("("))) => one(fetch(line, dst, &word)?),
             (Some(Token::Word(word)), _) if as_register(&word).is_none() => one(swap(line, dst, &word)?),
             (Some(Token::Punct("*")), _) => one(load(line, dst)?),
@@ -223,19 +239,33 @@ impl Reader {
             let index = self.object.maps.iter().position(|map| map.name == name);
             index.ok_or_else(|| format!("no map `{name}` is defined above"))? as i32
         };
-        line.punct("]")?;
-        let (pseudo, upper) = if line.take_punct("[") {
-            line.unsigned("0")
-                .and_then(|zero| if zero == 0 { Ok(()) } else { Err("only [0] can be loaded".into()) })?;
-            line.punct("]")?;
-            let offset = if line.is_word("ll") { 0 } else { as_i32(line.signed("an offset")?)? };
-            (pseudo::MAP_INDEX_VALUE, offset)
-        } else {
-            (pseudo::MAP_INDEX, 0)
-        };
-        line.word("ll")?;
-        Ok(wide(dst, pseudo, u64::from(upper as u32) << 32 | u64::from(index as u32)))
+        map_load(line, dst, index, [pseudo::MAP_INDEX, pseudo::MAP_INDEX_VALUE])
     }
+}
+
+/// `map_fd[3] ll` and `map_fd[3][0] + 0x8 ll`.
+fn map_descriptor_load(line: &mut Line, dst: Register) -> Result<[Insn; 2]> {
+    dst.wide()?;
+    line.word("map_fd")?;
+    line.punct("[")?;
+    let descriptor = as_i32(line.unsigned("a descriptor")?.into())?;
+    map_load(line, dst, descriptor, [pseudo::MAP_FD, pseudo::MAP_FD_VALUE])
+}
+
+/// `] ll` or `][0] + 0x8 ll`, after the map's number; `kinds` are those of the two.
+fn map_load(line: &mut Line, dst: Register, number: i32, kinds: [u8; 2]) -> Result<[Insn; 2]> {
+    line.punct("]")?;
+    let [kind, upper] = if line.take_punct("[") {
+        line.unsigned("0")
+            .and_then(|zero| if zero == 0 { Ok(()) } else { Err("only [0] can be loaded".into()) })?;
+        line.punct("]")?;
+        let offset = if line.is_word("ll") { 0 } else { as_i32(line.signed("an offset")?)? };
+        [kinds[1].into(), offset as u32]
+    } else {
+        [kinds[0].into(), 0]
+    };
+    line.word("ll")?;
+    Ok(wide(dst, kind as u8, u64::from(upper) << 32 | u64::from(number as u32)))
 }
 
 fn wide(dst: Register, src: u8, bits: u64) -> [Insn; 2] {
@@ -529,9 +559,10 @@ fn is_call(insn: Insn) -> bool {
     insn.opcode == class::JMP | jmp::CALL
 }
 
-/// Only the long jump and a call have a 32-bit distance, in `imm`.
+/// Only the long jump, a call and the address of a function have a 32-bit distance, in `imm`.
 fn set_distance(insn: &mut Insn, distance: i64) -> Result<()> {
-    if insn.opcode == class::JMP32 | jmp::JA || is_call(*insn) {
+    let is_function = insn.opcode == LD_IMM64;
+    if insn.opcode == class::JMP32 | jmp::JA || is_call(*insn) || is_function {
         insn.imm = as_i32(distance.into())?;
     } else {
         insn.off =

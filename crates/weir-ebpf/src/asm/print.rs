@@ -73,6 +73,14 @@ fn wide(first: Insn, second: Insn, maps: &[MapSpec]) -> Option<String> {
         pseudo::MAP_INDEX_VALUE => {
             Some(format!("{dst} = map[{}][0] {} ll", map_name(first.imm, maps)?, signed(second.imm.into())))
         }
+        pseudo::MAP_FD if second.imm == 0 && first.imm >= 0 => {
+            Some(format!("{dst} = map_fd[{}] ll", first.imm))
+        }
+        pseudo::MAP_FD_VALUE if first.imm >= 0 => {
+            Some(format!("{dst} = map_fd[{}][0] {} ll", first.imm, signed(second.imm.into())))
+        }
+        pseudo::VARIABLE if second.imm == 0 => Some(format!("{dst} = btf {} ll", hex(first.imm.into()))),
+        pseudo::FUNCTION if second.imm == 0 => Some(format!("{dst} = pc{} ll", distance(first.imm.into()))),
         _ => None,
     }
 }

@@ -90,6 +90,11 @@ fn instructions_print_as_they_parse() {
         "r1 = map[@m][0] + 0x8 ll",
         "r1 = map[@m][0] - 0x1 ll",
         "r1 = map[#7] ll",
+        "r1 = map_fd[3] ll",
+        "r1 = map_fd[3][0] - 0x8 ll",
+        "r1 = btf 0x5 ll",
+        "r1 = pc+0x5 ll",
+        "r1 = pc-0x5 ll",
         "goto +0x5",
         "goto -0x1",
         "gotol +0x7fffffff",
@@ -147,6 +152,7 @@ fn input_may_be_freer_than_output() {
     means("here: goto here", "goto -0x1");
     means("r1 = 0xffffffffffffffff ll", "r1 = -0x1 ll");
     means("call next\nexit\nnext: exit", "call pc+0x1");
+    means("r2 = next ll\nexit\nnext: exit", "r2 = pc+0x2 ll");
     means("call map_update_elem", "call 0x2 ; map_update_elem");
     means("w1 = *(u32 *)(r2 + 0)", "r1 = *(u32 *)(r2 + 0x0)");
     means("lock *(u32 *)(r2 + 0) += r1", "lock *(u32 *)(r2 + 0x0) += w1");
@@ -163,6 +169,10 @@ fn bad_text_is_refused_with_its_line() {
     refused("r1 = w2", 2, "differ in width");
     refused("w1 = 0 ll", 2, "must be an r register");
     refused("goto nowhere\nexit", 2, "not defined");
+    refused("r1 = nowhere ll\nexit", 2, "not defined");
+    refused("w1 = here ll", 2, "must be an r register");
+    refused("r1 = map_fd[-1] ll", 2, "should be");
+    refused("r1 = pc + ll", 2, "should be");
     refused("a: exit\na: exit", 3, "twice");
     refused("if r1 === 2 goto +1", 2, "should be");
     refused("*(u65 *)(r1) = 0", 2, "no width");

@@ -62,6 +62,23 @@ pub const CORE_TYPE_ID_LOCAL: u32 = 6;
 /// Bytes of the header with and without the CO-RE part.
 const HEADER_BYTES_WITH_CORE: usize = 32;
 
+/// Bytes of the header up to the lists of functions and of lines.
+const WRITTEN_HEADER_BYTES: u32 = 24;
+
+/// The bytes of a section that says of functions what `records` does (the size of a record, then the lists by section),
+/// and nothing of lines.
+pub fn section_of_functions(records: &[u8]) -> Vec<u8> {
+    let mut bytes = crate::btf::MAGIC.to_le_bytes().to_vec();
+    // Version 1, no flags.
+    bytes.extend([1, 0]);
+    let count = records.len() as u32;
+    for field in [WRITTEN_HEADER_BYTES, 0, count, count, 0] {
+        bytes.extend(field.to_le_bytes());
+    }
+    bytes.extend(records);
+    bytes
+}
+
 impl Ext {
     /// Reads a `.BTF.ext` section.
     pub fn parse(bytes: &[u8]) -> Result<Ext, BtfError> {

@@ -50,6 +50,12 @@ impl Builder {
         self.push(name, Kind::Function, 1, prototype, &[])
     }
 
+    /// The same for a function that only its own file sees. The kernel follows calls of such a one, and lets helpers
+    /// call it back; one that others see is verified by itself.
+    pub fn add_static_function(&mut self, name: &str, prototype: TypeId) -> TypeId {
+        self.push(name, Kind::Function, 0, prototype, &[])
+    }
+
     fn push(&mut self, name: &str, kind: Kind, low: u32, size_or_type: u32, extra: &[u32]) -> TypeId {
         let name = self.string(name);
         self.btf.starts.push(self.btf.words.len() as u32);

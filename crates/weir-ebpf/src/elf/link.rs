@@ -22,10 +22,6 @@ use crate::{Insn, Object, Program, ProgramKind};
 const R_BPF_64_64: u32 = 1;
 /// Relocation of a call (LLVM: R_BPF_64_32).
 const R_BPF_64_32: u32 = 10;
-/// `src` of a wide load: address of the function at `imm` instructions from the next one (Linux: BPF_PSEUDO_FUNC).
-const PSEUDO_FUNCTION: u8 = 4;
-/// `src` of a wide load that a compiler of the older kind marked as a map (Linux: BPF_PSEUDO_MAP_FD).
-const PSEUDO_MAP_FD: u8 = 1;
 
 const CALL: u8 = class::JMP | jmp::CALL;
 const EXIT: u8 = class::JMP | jmp::EXIT;
@@ -323,7 +319,8 @@ impl<'a> Linker<'a> {
                 describe()
             )));
         }
-        if first.src != pseudo::NONE && first.src != PSEUDO_MAP_FD {
+        // A compiler of the older kind marked maps.
+        if first.src != pseudo::NONE && first.src != pseudo::MAP_FD {
             let src = first.src;
             return Err(ElfError::malformed(format!("a relocation of a wide load whose src is {src}")));
         }
@@ -358,7 +355,7 @@ impl<'a> Linker<'a> {
         } else if self.sections.code.contains_key(&section) {
             let callee = self.function_at(section, (offset / 8) as i64)?;
             self.references.push((self.insns.len(), callee));
-            first.src = PSEUDO_FUNCTION;
+            first.src = pseudo::FUNCTION;
             second.imm = 0;
         } else {
             return Err(ElfError::unsupported(format!("the address of {}, which is no map", describe())));

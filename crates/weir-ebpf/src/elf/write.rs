@@ -10,7 +10,9 @@
 //! Names become C identifiers, as the kernel wants them: what is no letter, digit or underscore is left out at the
 //! ends and an underscore elsewhere; a number tells equal ones apart.
 //!
-//! Deliberately not here: line information, and addresses of functions (refused).
+//! `.BTF.ext` is there if a program has callbacks, and says then of every function whether it is a program's.
+//!
+//! Deliberately not here: line information.
 
 mod code;
 
@@ -18,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use object::elf;
 
-use crate::btf::{Builder, Kind, TypeId};
+use crate::btf::{Builder, Kind, TypeId, ext};
 use crate::elf::ObjectFile;
 use crate::insn::pseudo;
 use crate::map::flag;
@@ -47,7 +49,18 @@ pub fn write(file: &ObjectFile) -> Result<Vec<u8>, WriteError> {
     let index = out.section("license", elf::SHT_PROGBITS, elf::SHF_ALLOC.0 | elf::SHF_WRITE.0, 1);
     out.sections[index].bytes = [license.as_bytes(), b"\0"].concat();
     let index = out.section(".BTF", elf::SHT_PROGBITS, 0, 4);
-    out.sections[index].bytes = btf(&maps, &out.functions).to_bytes();
+    let mut builder = Builder::default();
+    // Bits 0..8 of the word: how many bits; from 24: signed.
+    let int = builder.add("int", Kind::Int, 4, &[1 << 24 | 32]);
+    describe_maps(&mut builder, int, &maps);
+    let functions = describe_functions(&mut builder, int, &out.functions);
+    let calls_back = file.object.programs.iter().flat_map(|program| &program.insns).any(code::is_address);
+    let ext = calls_back.then(|| out.function_information(&mut builder, &functions));
+    out.sections[index].bytes = builder.finish().to_bytes();
+    if let Some(ext) = ext {
+        let index = out.section(".BTF.ext", elf::SHT_PROGBITS, 0, 4);
+        out.sections[index].bytes = ext;
+    }
     Ok(out.finish())
 }
 
@@ -140,10 +153,7 @@ fn identifier(name: &str, taken: &mut BTreeSet<String>) -> String {
 
 /// The types of what has a symbol, which libbpf's linker looks up: `struct { int (*type)[1]; … } NAME` in the section
 /// `.maps`, `char NAME[24]` in `.data.NAME`, and `int NAME(void *ctx)` of each program.
-fn btf(maps: &[Map], functions: &[String]) -> crate::btf::Btf {
-    let mut builder = Builder::default();
-    // Bits 0..8 of the word: how many bits; from 24: signed.
-    let int = builder.add("int", Kind::Int, 4, &[1 << 24 | 32]);
+fn describe_maps(builder: &mut Builder, int: TypeId, maps: &[Map]) {
     let mut variables = Vec::new();
     for (position, map) in maps.iter().filter(|map| !map.is_data).enumerate() {
         let fields = [
@@ -178,13 +188,18 @@ fn btf(maps: &[Map], functions: &[String]) -> crate::btf::Btf {
         let variable = builder.add(&map.name, Kind::Variable, array, &[1]);
         builder.add(&map.section(), Kind::Section, bytes, &[variable, 0, bytes]);
     }
+}
+
+/// The types of the functions, in their order.
+fn describe_functions(builder: &mut Builder, int: TypeId, functions: &[Function]) -> Vec<TypeId> {
     let context = builder.add("", Kind::Pointer, 0, &[]);
     let parameter = builder.string("ctx");
     let prototype = builder.add("", Kind::Prototype, int, &[parameter, context]);
-    for function in functions {
-        builder.add_function(function, prototype);
-    }
-    builder.finish()
+    let add = |function: &Function| match function.is_program {
+        true => builder.add_function(&function.name, prototype),
+        false => builder.add_static_function(&function.name, prototype),
+    };
+    functions.iter().map(add).collect()
 }
 
 /// Sections and symbols as they come.
@@ -192,8 +207,7 @@ fn btf(maps: &[Map], functions: &[String]) -> crate::btf::Btf {
 struct Writer {
     sections: Vec<Section>,
     symbols: Vec<Symbol>,
-    /// Names of the programs' symbols.
-    functions: Vec<String>,
+    functions: Vec<Function>,
     /// Of symbols, so that none is there twice.
     names: BTreeSet<String>,
 }
@@ -208,6 +222,15 @@ struct Section {
     bytes: Vec<u8>,
     /// As they stand in the table of relocations for this section.
     relocations: Vec<u8>,
+}
+
+/// A program, or a function of one.
+struct Function {
+    name: String,
+    /// Index in `sections`, and bytes from its start.
+    section: usize,
+    offset: u64,
+    is_program: bool,
 }
 
 struct Symbol {
@@ -297,7 +320,7 @@ impl Writer {
                 let bytes = range.len() as u64 * 8;
                 // Room now, contents below.
                 self.sections[section].bytes.resize((offset + bytes) as usize, 0);
-                self.functions.push(name.clone());
+                self.functions.push(Function { name: name.clone(), section, offset, is_program: index == 0 });
                 let symbol = self.symbol(Symbol { name, section, offset, bytes, kind: elf::STT_FUNC });
                 functions.insert(range.start, symbol);
                 places.push((section, offset));
@@ -311,6 +334,25 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// `.BTF.ext` with the type of each function: the kernel lets helpers call back what it knows to be static.
+    fn function_information(&self, builder: &mut Builder, types: &[TypeId]) -> Vec<u8> {
+        let mut records = FUNCTION_RECORD_BYTES.to_le_bytes().to_vec();
+        for (index, section) in self.sections.iter().enumerate() {
+            let functions = self.functions.iter().zip(types);
+            let of_section: Vec<_> = functions.filter(|(function, _)| function.section == index).collect();
+            if of_section.is_empty() {
+                continue;
+            }
+            records.extend(builder.string(&section.name).to_le_bytes());
+            records.extend((of_section.len() as u32).to_le_bytes());
+            for (function, ty) in of_section {
+                records.extend((function.offset as u32).to_le_bytes());
+                records.extend(ty.to_le_bytes());
+            }
+        }
+        ext::section_of_functions(&records)
     }
 
     /// The section of code with that name; made if it is not there.
@@ -388,6 +430,9 @@ impl Writer {
         bytes
     }
 }
+
+/// Bytes of a function's offset and type in `.BTF.ext`.
+const FUNCTION_RECORD_BYTES: u32 = 8;
 
 /// Sizes of what an ELF64 file is made of.
 const HEADER_BYTES: usize = 64;

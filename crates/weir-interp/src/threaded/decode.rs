@@ -52,6 +52,8 @@ impl Decoder<'_> {
         let index = low.imm as usize;
         let imm = match low.src {
             pseudo::NONE => u64::from(high.imm as u32) << 32 | u64::from(low.imm as u32),
+            // An address that no program can see: the helper knows its callback from the verifier.
+            pseudo::FUNCTION => 1,
             pseudo::MAP_INDEX => self.segment.descriptor_address(index),
             pseudo::MAP_INDEX_VALUE => {
                 let map = &self.segment.layout().maps[index];
@@ -167,6 +169,10 @@ impl Decoder<'_> {
     fn call(&self, insn: Insn, at: usize) -> Option<Op> {
         if insn.imm == helper::GET_ATTACH_COOKIE {
             return Some(Op { imm: FRAME_COOKIE.into(), src: 1, ..op("lddw") });
+        }
+        if insn.imm == helper::LOOP {
+            let jump = self.program.facts()[at].callback? as i32 - at as i32;
+            return Some(Op { jump, ..op("loop") });
         }
         let imm = runtime::helper_address(insn.imm)?;
         let jump = self.program.facts()[at].string_bytes.unwrap_or(0) as i32;

@@ -380,8 +380,19 @@ pub(crate) fn random_with_functions(random: &mut Random, with_maps: bool) -> Vec
         starts.push(insns.len());
         insns.extend(random_function(random, function + 1, with_maps));
     }
+    for function in 0..FUNCTIONS {
+        starts.push(insns.len());
+        // One that nothing names would be the end of the function before it.
+        let names_it = |insn: &Insn| {
+            insn.is_wide() && insn.src == pseudo::FUNCTION && insn.imm as usize == FUNCTIONS + function
+        };
+        if insns.iter().any(names_it) {
+            insns.extend(callback(function));
+        }
+    }
     for at in 0..insns.len() {
-        if insns[at].opcode == class::JMP | jmp::CALL && insns[at].src == pseudo::LOCAL {
+        let is_call = insns[at].opcode == class::JMP | jmp::CALL && insns[at].src == pseudo::LOCAL;
+        if is_call || insns[at].is_wide() && insns[at].src == pseudo::FUNCTION {
             // So far it holds the number of the function.
             insns[at].imm = starts[insns[at].imm as usize] as i32 - at as i32 - 1;
         }
@@ -394,11 +405,15 @@ fn body_with_calls(random: &mut Random, first: usize, with_maps: bool) -> Vec<In
     let mut insns = short_body(random, with_maps);
     while first < FUNCTIONS && random.below(3) > 0 && insns.len() < 100 {
         let callee = first + random.below((FUNCTIONS - first) as u64) as usize;
-        insns.extend([
-            copy(2, 10),
-            insn(class::ALU64 | alu::ADD | source::K, 2, 0, 0, -24),
-            insn(class::JMP | jmp::CALL, 0, pseudo::LOCAL, 0, callee as i32),
-        ]);
+        insns.extend(if random.below(3) == 0 {
+            rounds_of(random, FUNCTIONS + callee)
+        } else {
+            vec![
+                copy(2, 10),
+                insn(class::ALU64 | alu::ADD | source::K, 2, 0, 0, -24),
+                insn(class::JMP | jmp::CALL, 0, pseudo::LOCAL, 0, callee as i32),
+            ]
+        });
         insns.extend((1..6).map(|reg| copy(reg, 5 + (reg + random.below(4) as u8) % 5)).map(|insn| {
             match insn.src {
                 // r5 was clobbered like the rest.
@@ -408,6 +423,31 @@ fn body_with_calls(random: &mut Random, first: usize, with_maps: bool) -> Vec<In
         }));
         insns.extend(short_body(random, with_maps));
     }
+    insns
+}
+
+/// A few rounds of a callback.
+fn rounds_of(random: &mut Random, callback: usize) -> Vec<Insn> {
+    let mut insns = vec![copy(3, 10), insn(class::ALU64 | alu::ADD | source::K, 3, 0, 0, -24)];
+    insns.push(match random.below(2) {
+        0 => constant(1, random.below(4) as i32),
+        _ => insn(class::ALU64 | alu::AND | source::K, 1, 0, 0, random.pick(&[1, 3, 7])),
+    });
+    insns.push(match random.below(4) {
+        0 => insn(class::ALU64 | alu::AND | source::K, 4, 0, 0, 1),
+        _ => constant(4, 0),
+    });
+    insns.extend(wide(2, pseudo::FUNCTION, callback as u64));
+    insns.push(insn(class::JMP | jmp::CALL, 0, pseudo::HELPER, 0, helper::LOOP));
+    insns
+}
+
+/// A callback that makes all of a function's arguments, and an answer of its result.
+fn callback(function: usize) -> Vec<Insn> {
+    let mut insns: Vec<Insn> = [3, 4, 5].map(|reg| copy(reg, 1)).to_vec();
+    insns.push(insn(class::JMP | jmp::CALL, 0, pseudo::LOCAL, 0, function as i32));
+    insns.push(insn(class::ALU64 | alu::AND | source::K, 0, 0, 0, 1));
+    insns.push(insn(class::JMP | jmp::EXIT, 0, 0, 0, 0));
     insns
 }
 

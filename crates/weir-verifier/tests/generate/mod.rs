@@ -43,6 +43,8 @@ struct Writer<'a> {
     function: Option<usize>,
     /// Bit n: something calls function n.
     called_functions: u32,
+    /// Bit n: a helper calls function n, through a callback of its own.
+    called_back: u32,
 }
 
 /// Functions that a program may have.
@@ -60,6 +62,7 @@ pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
         open_labels: Vec::new(),
         function: None,
         called_functions: 0,
+        called_back: 0,
     };
     writer.line("r6 = r1");
     writer.kinds[6] = Kind::Context;
@@ -71,6 +74,11 @@ pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
         let function = (writer.called_functions & !written).trailing_zeros();
         written |= 1 << function;
         writer.function(function as usize);
+    }
+    let called_back = writer.called_back;
+    for function in (0..FUNCTIONS).filter(|function| called_back >> function & 1 != 0) {
+        let answer = if writer.random.one_in(20) { "r0 &= 2" } else { "r0 &= 1" };
+        writer.line(&format!("c{function}:\ncall f{function}\n{answer}\nexit"));
     }
     let text = format!("{MAPS}program \"random\" probe\n{}\n", writer.lines.join("\n"));
     asm::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -148,7 +156,16 @@ impl Writer<'_> {
         self.called_functions |= 1 << callee;
         let number = self.number();
         let base = if self.random.one_in(20) { 0 } else { 24 };
-        self.line(&format!("r1 = r{number}\nr2 = r10\nr2 += -{base}\ncall f{callee}"));
+        if self.random.one_in(3) {
+            self.called_back |= 1 << callee;
+            let mask = self.random.pick(&[0usize, 1, 3, 7]);
+            self.line(&format!("r1 = r{number}\nr1 &= {mask}\nr2 = c{callee} ll\nr3 = r10\nr3 += -{base}"));
+            let flags = if self.random.one_in(10) { number } else { 10 };
+            self.line(&if flags == 10 { "r4 = 0".to_owned() } else { format!("r4 = r{flags}") });
+            self.line("call loop");
+        } else {
+            self.line(&format!("r1 = r{number}\nr2 = r10\nr2 += -{base}\ncall f{callee}"));
+        }
         self.called(Kind::Number);
     }
 

@@ -29,7 +29,7 @@ pub(super) fn functions(program: &Program) -> Result<Vec<Range<usize>>, WriteErr
         return Err(refusal(program, 0, "the program is empty"));
     }
     let mut starts = BTreeSet::from([0]);
-    for (at, insn) in slots(program).filter(|(_, insn)| is_local_call(*insn)) {
+    for (at, insn) in slots(program).filter(|(_, insn)| is_local_call(*insn) || is_address(insn)) {
         let target = at as i64 + 1 + i64::from(insn.imm);
         let start = usize::try_from(target).ok().filter(|start| *start < count);
         starts.insert(start.ok_or_else(|| refusal(program, at, "a call of what is not in the program"))?);
@@ -84,6 +84,12 @@ pub(super) fn function(
                 let offset = if insn.src == pseudo::MAP_INDEX { 0 } else { second.imm };
                 [Insn { src: 0, imm: offset, ..insn }, Insn { imm: 0, ..second }]
             }
+            // Such a load names its function by the symbol alone.
+            pseudo::FUNCTION => {
+                let callee = (at as i64 + 1 + i64::from(insn.imm)) as usize;
+                relocate(&bytes, symbols.functions[&callee], R_BPF_64_64);
+                [Insn { src: 0, imm: 0, ..insn }, second]
+            }
             _ => {
                 return Err(refusal(program, at, "writing a wide load of this kind is not in this version"));
             }
@@ -104,6 +110,11 @@ fn slots(program: &Program) -> impl Iterator<Item = (usize, Insn)> + '_ {
         }
         is_first
     })
+}
+
+/// Loads the address of a function.
+pub(super) fn is_address(insn: &Insn) -> bool {
+    insn.is_wide() && insn.src == pseudo::FUNCTION
 }
 
 fn is_local_call(insn: Insn) -> bool {
