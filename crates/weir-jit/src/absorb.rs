@@ -163,6 +163,10 @@ fn taken_in_by_registers(op: &Op, dst: Reg, value: Value) -> Option<Op> {
             let [left, right] = both(left, right, dst, value, wide)?;
             Some(Op::Branch { test, wide, left, right, target })
         }
+        Op::Fused(Fused::SetIf { test, wide, dst: to, left, right }) => {
+            let [left, right] = both(left, right, dst, value, wide)?;
+            Some(Op::Fused(Fused::SetIf { test, wide, dst: to, left, right }))
+        }
         Op::Fused(Fused::Select { test, wide, left, right, moves })
             // Where nothing is moved the old value stays.
             if moves.iter().flatten().all(|one| one.dst != dst) =>

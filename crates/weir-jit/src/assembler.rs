@@ -12,6 +12,7 @@
 
 use weir_rt::executable::{RelocKind, Relocation, Symbol};
 
+use crate::limits::LOOP_ALIGNMENT;
 use crate::x64::{self, Cond, Mem, Op, Plain, Reg, Rm, ShiftX, Width};
 
 /// A place that jumps and addresses may refer to before it is known.
@@ -33,6 +34,8 @@ enum JumpKind {
     IfRcxZero,
     /// It has a long form only.
     Call,
+    /// No jump: padding up to the next multiple of [`LOOP_ALIGNMENT`]. Its target means nothing.
+    Align,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +121,13 @@ impl Assembler {
 
     pub(crate) fn jump_if_rcx_zero(&mut self, target: Label) {
         self.push_jump(JumpKind::IfRcxZero, target);
+    }
+
+    /// Pads with instructions that do nothing, so that what follows begins a line of the decoder.
+    pub(crate) fn align(&mut self) {
+        let here = self.label();
+        self.bind(here);
+        self.push_jump(JumpKind::Align, here);
     }
 
     /// Calls code of this assembler, which adds to the same clobbers.
@@ -235,6 +245,12 @@ impl Assembler {
         x64::encode_mulx(&mut self.bytes, high, low, src);
     }
 
+    /// The lowest byte of `dst` = whether `cond` holds.
+    pub(crate) fn setcc(&mut self, cond: Cond, dst: Reg) {
+        self.clobbers |= x64::bit(dst);
+        x64::encode_setcc(&mut self.bytes, cond, dst);
+    }
+
     /// `if cond { dst = src }`, all 64 bits.
     pub(crate) fn cmov(&mut self, cond: Cond, dst: Reg, src: Reg) {
         self.clobbers |= x64::bit(dst);
@@ -258,7 +274,7 @@ impl Assembler {
     }
 
     pub(crate) fn finish(self) -> Result<Assembled, OutOfReach> {
-        let sizes = self.relax()?;
+        let sizes = self.padded(self.relax()?);
         let starts = prefix_sums(&sizes);
         let offset = |point: Point| point.bytes + starts[point.jumps];
         let label = |label: Label| offset(self.bound(label));
@@ -325,11 +341,12 @@ impl Assembler {
                 let end = jump.at.bytes + starts[index] + sizes[index];
                 let target = self.bound(jump.target);
                 let distance = (target.bytes + starts[target.jumps]) as i64 - end as i64;
-                if sizes[index] == 2 && i8::try_from(distance).is_err() {
+                if jump.kind != JumpKind::Align && sizes[index] == 2 && i8::try_from(distance).is_err() {
                     sizes[index] = match jump.kind {
                         JumpKind::Always | JumpKind::Call => 5,
                         JumpKind::If(_) => 6,
                         JumpKind::IfRcxZero => return Err(OutOfReach),
+                        JumpKind::Align => unreachable!("padding has no distance"),
                     };
                     grown = true;
                 }
@@ -340,10 +357,24 @@ impl Assembler {
         }
     }
 
-    /// 2, or 0 for a jump to what follows it anyway; 5 for a call.
+    /// The sizes with what padding really needs, which is no more: every jump still reaches.
+    fn padded(&self, mut sizes: Vec<usize>) -> Vec<usize> {
+        let mut before = 0;
+        for (jump, size) in self.jumps.iter().zip(&mut sizes) {
+            if jump.kind == JumpKind::Align {
+                *size = (jump.at.bytes + before).wrapping_neg() % LOOP_ALIGNMENT;
+            }
+            before += *size;
+        }
+        sizes
+    }
+
+    /// 2, or 0 for a jump to what follows it anyway; 5 for a call; the most for padding.
     fn initial_size(&self, index: usize, jump: &Jump) -> usize {
-        if jump.kind == JumpKind::Call {
-            return 5;
+        match jump.kind {
+            JumpKind::Call => return 5,
+            JumpKind::Align => return LOOP_ALIGNMENT - 1,
+            _ => {}
         }
         let after = Point { bytes: jump.at.bytes, jumps: index + 1 };
         if self.bound(jump.target) == after { 0 } else { 2 }
@@ -400,7 +431,30 @@ fn without_empty(origins: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
     kept
 }
 
+/// `nop` of 1 to 8 bytes, as AMD's and Intel's optimisation manuals have them.
+const NOPS: [&[u8]; 8] = [
+    &[0x90],
+    &[0x66, 0x90],
+    &[0x0f, 0x1f, 0x00],
+    &[0x0f, 0x1f, 0x40, 0x00],
+    &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+    &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+    &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+    &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+];
+
+fn encode_padding(code: &mut Vec<u8>, mut size: usize) {
+    while size > 0 {
+        let nop = NOPS[size.min(NOPS.len()) - 1];
+        code.extend_from_slice(nop);
+        size -= nop.len();
+    }
+}
+
 fn encode_jump(code: &mut Vec<u8>, kind: JumpKind, size: usize, distance: i64) {
+    if kind == JumpKind::Align {
+        return encode_padding(code, size);
+    }
     match (kind, size) {
         (_, 0) => return,
         (JumpKind::Always, 2) => code.push(0xeb),
@@ -409,6 +463,7 @@ fn encode_jump(code: &mut Vec<u8>, kind: JumpKind, size: usize, distance: i64) {
         (JumpKind::Call, _) => code.push(0xe8),
         (JumpKind::Always, _) => code.push(0xe9),
         (JumpKind::If(cond), _) => code.extend_from_slice(&[0x0f, 0x80 | cond as u8]),
+        (JumpKind::Align, _) => unreachable!("padding is no jump"),
     }
     if size == 2 {
         code.push(distance as i8 as u8);
@@ -419,7 +474,7 @@ fn encode_jump(code: &mut Vec<u8>, kind: JumpKind, size: usize, distance: i64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Assembler, Cond, OutOfReach, Plain};
+    use super::{Assembler, Cond, LOOP_ALIGNMENT, OutOfReach, Plain};
 
     /// Offsets and sizes of a jump forward over `gap` one-byte instructions.
     fn jump_over(gap: usize, conditional: bool) -> usize {
@@ -477,6 +532,41 @@ mod tests {
         }
         assembler.bind(target);
         assert_eq!(assembler.finish().unwrap_err(), OutOfReach);
+    }
+
+    #[test]
+    fn padding_ends_at_a_multiple_and_does_nothing() {
+        for before in 0..2 * LOOP_ALIGNMENT {
+            let mut assembler = Assembler::new();
+            let top = assembler.label();
+            (0..before).for_each(|_| assembler.plain(Plain::Ret));
+            assembler.align();
+            assembler.bind(top);
+            assembler.jump(top);
+            let code = assembler.finish().unwrap().code;
+            let loop_at = before.next_multiple_of(LOOP_ALIGNMENT);
+            assert_eq!(code[loop_at..], [0xeb, 0xfe], "{code:x?}");
+            let padding = iced_x86::Decoder::new(64, &code[before..loop_at], 0);
+            assert!(padding.into_iter().all(|one| one.mnemonic() == iced_x86::Mnemonic::Nop), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn jumps_over_padding_reach() {
+        for gap in 80..140 {
+            let mut assembler = Assembler::new();
+            let end = assembler.label();
+            assembler.jump(end);
+            assembler.align();
+            (0..gap).for_each(|_| assembler.plain(Plain::Ret));
+            assembler.bind(end);
+            let code = assembler.finish().unwrap().code;
+            let reached = match code[0] {
+                0xeb => 2 + code[1] as usize,
+                _ => 5 + u32::from_le_bytes(code[1..5].try_into().unwrap()) as usize,
+            };
+            assert_eq!(reached, code.len());
+        }
     }
 
     #[test]

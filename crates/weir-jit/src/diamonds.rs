@@ -1,4 +1,4 @@
-//! A choice between two constants becomes a conditional move.
+//! A choice between two constants becomes a conditional move; between 0 and 1, the comparison's own answer.
 //!
 //! ```text
 //!     r3 = 48                       r3 = 48
@@ -30,31 +30,46 @@ pub(crate) fn select(ops: &mut [Op]) {
     let is_target = targets(ops);
     for index in 0..ops.len() {
         let Op::Branch { test, wide, left, right, target } = ops[index] else { continue };
-        let Some(test) = opposite(test) else { continue };
         let is_near = target > index + 1 && target - index <= SELECT_SLOTS_MAX;
         if !is_near || is_target[index + 1..target].contains(&true) {
             continue;
         }
-        if let Some(moves) = moves(&ops[index + 1..target])
-            && moves.into_iter().flatten().all(|one| is_constant_before(ops, &is_target, index, one.dst))
-        {
-            ops[index] = Op::Fused(Fused::Select { test, wide, left, right, moves });
-            ops[index + 1..target].fill(Op::Nothing);
-        }
+        let Some(moves) = moves(&ops[index + 1..target]) else { continue };
+        let before = moves.map(|one| constant_before(ops, &is_target, index, one?.dst));
+        let choice = match (moves, before) {
+            ([Some(Move { dst, value: 0 }), None], [Some(1), None]) => {
+                Fused::SetIf { test, wide, dst, left, right }
+            }
+            (_, [None, _]) => continue,
+            ([_, Some(_)], [_, None]) => continue,
+            _ => {
+                let Some(test) = opposite(test) else { continue };
+                match (moves, before) {
+                    ([Some(Move { dst, value: 1 }), None], [Some(0), None]) => {
+                        Fused::SetIf { test, wide, dst, left, right }
+                    }
+                    _ => Fused::Select { test, wide, left, right, moves },
+                }
+            }
+        };
+        ops[index] = Op::Fused(choice);
+        ops[index + 1..target].fill(Op::Nothing);
     }
 }
 
-/// Whether `reg` holds a constant that was set shortly before the branch at `index`.
-fn is_constant_before(ops: &[Op], is_target: &[bool], index: usize, reg: Reg) -> bool {
+/// The constant that `reg` holds, if it was set shortly before the branch at `index`.
+fn constant_before(ops: &[Op], is_target: &[bool], index: usize, reg: Reg) -> Option<u64> {
     for at in (index.saturating_sub(CONSTANT_SLOTS_MAX)..index).rev() {
         if is_target[at + 1] || blocks::ends(&ops[at]) {
-            return false;
+            return None;
         }
-        if ops[at].effect().writes >> reg & 1 != 0 {
-            return matches!(ops[at], Op::Const { .. });
+        match ops[at] {
+            Op::Const { dst, value } if dst == reg => return Some(value),
+            _ if ops[at].effect().writes >> reg & 1 != 0 => return None,
+            _ => {}
         }
     }
-    false
+    None
 }
 
 /// The arm, if it is one constant or two.

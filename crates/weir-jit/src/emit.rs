@@ -55,6 +55,8 @@ pub(crate) struct Input<'a> {
     pub(crate) claims: bool,
     /// Choose forms that change no flag.
     pub(crate) neutral: bool,
+    /// Loops begin at multiples of [`crate::limits::LOOP_ALIGNMENT`].
+    pub(crate) aligns_loops: bool,
 }
 
 pub(crate) fn emit(input: Input<'_>) -> Result<Emitted, JitError> {
@@ -219,6 +221,8 @@ pub(crate) struct Emitter<'a> {
     frame: Frame,
     /// Of the operations that something jumps to.
     labels: Vec<Option<Label>>,
+    /// Something behind them jumps there.
+    begins_loop: Vec<bool>,
     /// By first slot: of the functions that something calls, before their frame is made.
     callees: BTreeMap<usize, Label>,
     /// Some function counts rounds.
@@ -232,9 +236,11 @@ impl<'a> Emitter<'a> {
     fn new(input: Input<'a>) -> Emitter<'a> {
         let mut asm = Assembler::new();
         let mut labels = vec![None; input.ops.len()];
-        for op in input.ops {
+        let mut begins_loop = vec![false; input.ops.len()];
+        for (index, op) in input.ops.iter().enumerate() {
             if let Op::Jump { target } | Op::Branch { target, .. } | Op::MayGoto { target } = *op {
                 labels[target].get_or_insert_with(|| asm.label());
+                begins_loop[target] |= target <= index;
             }
         }
         let mut callees = BTreeMap::new();
@@ -250,6 +256,7 @@ impl<'a> Emitter<'a> {
             now: 0,
             frame,
             labels,
+            begins_loop,
             callees,
             has_rounds,
             epilogue: None,
@@ -271,6 +278,9 @@ impl<'a> Emitter<'a> {
         self.prologue(is_program);
         for (index, op) in (function.start..).zip(ops) {
             if let Some(label) = self.labels[index] {
+                if self.begins_loop[index] && self.input.aligns_loops {
+                    self.asm.align();
+                }
                 self.asm.bind(label);
             }
             if *op != Op::Nothing {

@@ -20,6 +20,8 @@ pub(crate) enum Fused {
     LoadSwapped { dst: Reg, size: Size, at: At },
     /// Memory `op=` src, for operations that x86 has on memory.
     Update { op: AluOp, size: Size, at: At, src: Operand },
+    /// `dst` = 1 if the test holds, else 0.
+    SetIf { test: Test, wide: bool, dst: Reg, left: Operand, right: Operand },
     /// If the test holds, every move happens, else none.
     Select { test: Test, wide: bool, left: Operand, right: Operand, moves: [Option<Move>; 2] },
 }
@@ -53,6 +55,10 @@ impl Fused {
                 effect.reads |= src.reads();
                 effect.keep = true;
             }
+            Fused::SetIf { dst, left, right, .. } => {
+                effect.reads = left.reads() | right.reads();
+                effect.writes = 1 << dst;
+            }
             Fused::Select { left, right, moves, .. } => {
                 effect.reads = left.reads() | right.reads();
                 for Move { dst, .. } in moves.into_iter().flatten() {
@@ -84,6 +90,7 @@ impl Emitter<'_> {
                 self.bytes(Bytes::Swap, 8 * size.bytes() as u8, phys(dst));
             }
             Fused::Update { op, size, at, src } => self.update(op, size, at, src),
+            Fused::SetIf { test, wide, dst, left, right } => self.set_if(test, wide, dst, left, right),
             Fused::Select { test, wide, left, right, moves } => {
                 self.compare(test, wide, left, right);
                 for one in moves.into_iter().flatten() {
@@ -108,6 +115,20 @@ impl Emitter<'_> {
                 let src = self.in_register(src, x64::Reg::R11);
                 self.asm.op(op, width, src, mem);
             }
+        }
+    }
+
+    /// May use r10 and r11.
+    fn set_if(&mut self, test: Test, wide: bool, dst: Reg, left: Operand, right: Operand) {
+        let is_compared = (left.reads() | right.reads()) >> dst & 1 != 0;
+        let set = if is_compared { x64::Reg::R11 } else { phys(dst) };
+        if !is_compared {
+            self.asm.op(x64::Op::Xor, Width::W32, set, set);
+        }
+        self.compare(test, wide, left, right);
+        self.asm.setcc(condition(test), set);
+        if is_compared {
+            self.asm.op(x64::Op::Movzx8, Width::W32, phys(dst), set);
         }
     }
 

@@ -148,13 +148,14 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     let context_reads = context_reads(program, &ops, &live);
     let functions = program.functions();
     let claims = claim::claims(program, abi);
-    let emit = |ops: &[Op], live: &LiveRegs, neutral| {
-        let (maps, kind) = (program.maps(), program.kind());
-        emit::emit(Input { ops, live, abi, places: &places, maps, kind, functions, claims, neutral })
-    };
     let passes = match flags {
         Flags::Only(passes) => passes,
         Flags::KeepIfPossible | Flags::Change | Flags::KeepEach => Passes::ALL,
+    };
+    let emit = |ops: &[Op], live: &LiveRegs, neutral: bool| {
+        let (maps, kind, places) = (program.maps(), program.kind(), &places[..]);
+        let aligns_loops = !neutral && passes.has(Passes::ALIGN);
+        emit::emit(Input { ops, live, abi, places, maps, kind, functions, claims, neutral, aligns_loops })
     };
     if matches!(flags, Flags::KeepIfPossible | Flags::KeepEach)
         && let Ok(emitted) = emit(&ops, &live, true)

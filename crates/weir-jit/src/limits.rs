@@ -25,3 +25,6 @@ pub(crate) const CONSTANT_SLOTS_MAX: usize = 8;
 /// How many slots a pass looks ahead from one operation: with it, passes stay linear in the program's length. In
 /// clang's code 9 of 10 uses stand within 8.
 pub(crate) const LOOK_AHEAD_SLOTS: usize = 48;
+
+/// Loops begin at multiples of so many bytes.
+pub(crate) const LOOP_ALIGNMENT: usize = 32;

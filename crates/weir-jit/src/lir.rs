@@ -460,7 +460,8 @@ impl Op {
     pub(crate) fn operands(&self) -> [Option<Operand>; 2] {
         match *self {
             Op::Alu { src, .. } | Op::Store { src, .. } | Op::Atomic { src, .. } => [Some(src), None],
-            Op::Branch { left, right, .. } | Op::Fused(Fused::Select { left, right, .. }) => {
+            Op::Branch { left, right, .. }
+            | Op::Fused(Fused::Select { left, right, .. } | Fused::SetIf { left, right, .. }) => {
                 [Some(left), Some(right)]
             }
             Op::Fused(Fused::Alu { right, .. }) => [Some(right), None],

@@ -15,7 +15,7 @@ use crate::{absorb, blocks, diamonds, gather, jumps, promote, rotations, updates
 /// A set of passes.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Passes(u8);
+pub struct Passes(u16);
 
 impl Passes {
     pub const NONE: Passes = Passes(0);
@@ -35,11 +35,13 @@ impl Passes {
     pub const PROMOTE: Passes = Passes(1 << 6);
     /// [`crate::updates`].
     pub const UPDATES: Passes = Passes(1 << 7);
-    pub const ALL: Passes = Passes(u8::MAX);
+    /// Loops begin at round addresses: done by the emitter.
+    pub const ALIGN: Passes = Passes(1 << 8);
+    pub const ALL: Passes = Passes((1 << 9) - 1);
 
     /// Each pass alone.
     pub fn each() -> impl Iterator<Item = Passes> {
-        (0..8).map(|bit| Passes(1 << bit))
+        (0..9).map(|bit| Passes(1 << bit))
     }
 
     /// All but those of `other`.
@@ -47,7 +49,7 @@ impl Passes {
         Passes(Passes::ALL.0 & !other.0)
     }
 
-    fn has(self, pass: Passes) -> bool {
+    pub(crate) fn has(self, pass: Passes) -> bool {
         self.0 & pass.0 != 0
     }
 }

@@ -74,7 +74,9 @@ fn needs_no_scratch(op: &Op, bmi2: bool) -> bool {
     match *op {
         Op::Alu { op, src, .. } => alu(op, src),
         Op::Fused(Fused::Alu { op, right, .. }) => alu(op, right),
-        Op::Branch { left, .. } | Op::Fused(Fused::Select { left, .. }) => matches!(left, Operand::Reg(_)),
+        Op::Branch { left, .. } | Op::Fused(Fused::Select { left, .. } | Fused::SetIf { left, .. }) => {
+            matches!(left, Operand::Reg(_))
+        }
         Op::Load { lanes, .. } | Op::Store { lanes, .. } => lanes.is_none(),
         Op::Fused(Fused::Rotate { .. } | Fused::LoadSwapped { .. } | Fused::Update { .. }) => true,
         Op::Nothing | Op::Const { .. } | Op::Address { .. } | Op::Symbol { .. } | Op::Mov { .. } => true,

@@ -458,6 +458,13 @@ pub(crate) fn encode_cmov(out: &mut Vec<u8>, cond: Cond, dst: Reg, src: Reg) {
     modrm(out, dst as u8, Rm::Reg(src));
 }
 
+/// `setcc dst`: its lowest byte alone.
+pub(crate) fn encode_setcc(out: &mut Vec<u8>, cond: Cond, dst: Reg) {
+    rex(out, false, 0, Rm::Reg(dst), is_high_byte_name(dst));
+    out.extend_from_slice(&[0x0f, 0x90 | cond as u8]);
+    modrm(out, 0, Rm::Reg(dst));
+}
+
 /// Three-byte VEX prefix, vector length 0; `map` 2 is 0F38, 3 is 0F3A.
 fn vex(out: &mut Vec<u8>, map: u8, wide: bool, prefix: u8, reg: Reg, second: u8, rm: Reg) {
     let not_r = !(reg as u8 >> 3) & 1;

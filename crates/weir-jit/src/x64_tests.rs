@@ -181,6 +181,15 @@ fn bmi2_forms_decode() {
 fn products_of_128_bits_and_conditional_moves_decode() {
     let conds = [(Cond::Below, Mnemonic::Cmovb), (Cond::Greater, Mnemonic::Cmovg)];
     for dst in REGS {
+        for (cond, mnemonic) in [(Cond::Below, Mnemonic::Setb), (Cond::Greater, Mnemonic::Setg)] {
+            let mut bytes = Vec::new();
+            super::encode_setcc(&mut bytes, cond, dst);
+            let instruction = decode(&bytes);
+            assert_eq!(
+                (instruction.mnemonic(), instruction.op0_register()),
+                (mnemonic, iced(dst, Width::W8))
+            );
+        }
         for src in REGS {
             for low in REGS {
                 let mut bytes = Vec::new();

@@ -91,6 +91,7 @@ fn transfer(op: &Op, known: Known) -> Known {
         Op::Bytes { op: Bytes::Swap | Bytes::Truncate, bits, .. } => bits < 64,
         Op::Load { size, signed, .. } => size != Size::Dw && !signed,
         Op::Atomic { op: AtomicOp::Add | AtomicOp::Xchg | AtomicOp::Cmpxchg, wide, .. } => !wide,
+        Op::Fused(Fused::SetIf { .. }) => true,
         Op::Fused(Fused::Select { moves, .. }) => {
             return moves.into_iter().flatten().fold(known, |known, one| {
                 if one.value >> 32 == 0 { known } else { known & !(1 << one.dst) }

@@ -287,16 +287,31 @@ fn choices_between_constants_become_conditional_moves() {
         "r2 = *(u8 *)(r1 + 0); r0 = 48; if r2 > 9 goto over; r0 = 87; over:",
         "movzbl (%rdi), %esi; movl $0x30, %eax; cmpq $9, %rsi; movl $0x57, %r11d; cmovbeq %r11, %rax",
     );
+    let both = [("r0 = 1", "r0 = 0", "setab %al"), ("r0 = 0", "r0 = 1", "setbeb %al")];
+    for (before, arm, set) in both {
+        becomes(
+            &format!("r2 = *(u8 *)(r1 + 0); {before}; if r2 > 9 goto over; {arm}; over:"),
+            &format!("movzbl (%rdi), %esi; xorl %eax, %eax; cmpq $9, %rsi; {set}"),
+        );
+    }
     is_left_alone("r2 = *(u8 *)(r1 + 0); r0 = r2; if r2 > 9 goto over; r0 = 87; over:", Passes::DIAMONDS);
     is_left_alone("r2 = *(u8 *)(r1 + 0); r0 = 1; if r2 > 9 goto over; r0 += 87; over:", Passes::DIAMONDS);
 }
 
 #[test]
 fn a_branch_over_a_jump_becomes_the_opposite_branch() {
-    becomes(
-        "r0 = 0; r2 = 0; top:; r0 += r2; r2 += 1; if r2 == 9 goto out; goto top; out:",
-        "xorl %eax, %eax; xorl %esi, %esi; addq %rsi, %rax; addq $1, %rsi; cmpq $9, %rsi; jne 4",
-    );
+    let body = "r0 = 0; r2 = 0; top:; r0 += r2; r2 += 1; if r2 == 9 goto out; goto top; out:";
+    let expected =
+        ["xorl %eax, %eax", "xorl %esi, %esi", "addq %rsi, %rax", "addq $1, %rsi", "cmpq $9, %rsi", "jne 4"];
+    assert_eq!(code(body, Passes::JUMPS), expected);
+    agrees(body);
+}
+
+#[test]
+fn loops_begin_at_round_addresses() {
+    let body = "r0 = 0; r2 = 0; top:; r0 += r2; r2 += 1; if r2 != 9 goto top";
+    assert_eq!(code(body, Passes::ALIGN).last().unwrap(), "jne 0x20");
+    agrees(body);
 }
 
 #[test]
@@ -435,8 +450,8 @@ fn random_idioms_agree() {
             *changed += usize::from(of(pass) != of(Passes::NONE));
         }
     }
-    // Jumps to jumps are not among the idioms.
-    assert!(changed[1..].iter().all(|&count| count > RANDOM_PROGRAMS / 20), "{changed:?}");
+    // Jumps to jumps and loops are not among the idioms.
+    assert!(changed[1..8].iter().all(|&count| count > RANDOM_PROGRAMS / 20), "{changed:?}");
 }
 
 const RANDOM_PROGRAMS: usize = 250;
