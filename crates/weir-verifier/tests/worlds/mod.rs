@@ -1,5 +1,7 @@
 //! Where accepted programs are run: memory in which every access is checked, at several addresses.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use weir_ebpf::insn::{MAY_GOTO, class, jmp};
 use weir_ebpf::{Insn, MapSpec, Program};
 use weir_interp::{Environment, Fault, run, run_unverified};
