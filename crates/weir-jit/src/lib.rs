@@ -157,7 +157,13 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
         let aligns_loops = !neutral && passes.has(Passes::ALIGN);
         emit::emit(Input { ops, live, abi, places, maps, kind, functions, claims, neutral, aligns_loops })
     };
-    if matches!(flags, Flags::KeepIfPossible | Flags::KeepEach)
+    // Most programs compare, which needs flags, so that trying would be in vain.
+    let tries_neutral = match flags {
+        Flags::KeepIfPossible => !ops.iter().any(|op| matches!(op, Op::Branch { .. } | Op::Helper { .. })),
+        Flags::KeepEach => true,
+        Flags::Change | Flags::Only(_) => false,
+    };
+    if tries_neutral
         && let Ok(emitted) = emit(&ops, &live, true)
         && (flags == Flags::KeepEach || !emitted.assembled.clobbers_flags)
     {

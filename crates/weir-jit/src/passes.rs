@@ -85,11 +85,10 @@ pub(crate) fn run(ops: &mut [Op], live: LiveRegs, starts: &[usize], site: Site, 
         gather::gather(ops, &leaders);
     }
     let mut live = liveness::drop_dead(ops);
-    if passes.has(Passes::UPDATES) {
-        updates::update(ops, &leaders, &live);
-    }
-    if passes.has(Passes::ROTATIONS) {
-        rotations::find(ops, &leaders, &live);
+    // Finding what is live costs most, so it is done again only for changes.
+    let updated = passes.has(Passes::UPDATES) && updates::update(ops, &leaders, &live);
+    let rotated = passes.has(Passes::ROTATIONS) && rotations::find(ops, &leaders, &live);
+    if updated || rotated {
         live = liveness::drop_dead(ops);
     }
     if passes.has(Passes::ABSORB) {

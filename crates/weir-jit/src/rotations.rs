@@ -19,8 +19,10 @@ use crate::limits::LOOK_AHEAD_SLOTS;
 use crate::lir::{AluOp, Extend, Op, Operand, REGISTERS, Reg};
 use crate::liveness::LiveRegs;
 
-pub(crate) fn find(ops: &mut [Op], leaders: &[bool], live: &LiveRegs) {
+/// True if there were any.
+pub(crate) fn find(ops: &mut [Op], leaders: &[bool], live: &LiveRegs) -> bool {
     let mut state = State::default();
+    let mut found = false;
     for index in 0..ops.len() {
         if leaders[index] {
             (0..REGISTERS as Reg).for_each(|reg| state.set(reg));
@@ -29,12 +31,14 @@ pub(crate) fn find(ops: &mut [Op], leaders: &[bool], live: &LiveRegs) {
             let Rotation { at, dst, later, rotate } = rotation;
             ops[at] = Op::Fused(rotate);
             ops[index] = Op::Nothing;
+            found = true;
             state.set(dst);
             state.set(later);
         } else {
             state.step(&ops[index], index);
         }
     }
+    found
 }
 
 /// A shift by a constant that made a register's value.

@@ -11,12 +11,16 @@ use crate::fused::Fused;
 use crate::lir::{AluOp, Op, Operand, Size};
 use crate::liveness::LiveRegs;
 
-pub(crate) fn update(ops: &mut [Op], leaders: &[bool], live: &LiveRegs) {
+/// True if there were any.
+pub(crate) fn update(ops: &mut [Op], leaders: &[bool], live: &LiveRegs) -> bool {
+    let mut found = false;
     for first in 0..ops.len() {
         let Some((last, update)) = find(ops, leaders, live, first) else { continue };
         ops[first..last].fill(Op::Nothing);
         ops[last] = Op::Fused(update);
+        found = true;
     }
+    found
 }
 
 /// The slot of the store, and what the three become.
