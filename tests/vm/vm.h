@@ -8,7 +8,10 @@
  * A file says MEMORY_BYTES, includes this header, and has `run`, which must give the same answer however often it is
  * called: what it changes lies in memory that it writes before it reads. What it needs of constant tables, `prepare`
  * puts into memory, since not every machine has data sections. Files that need maps of their own say VM_NEEDS_MAPS;
- * they have `run` only in the first build. Numbers and names of kinds and helpers are the kernel's.
+ * they have `run` only in the first build.
+ *
+ * Files called large_* are other files with their loops unrolled, to measure what it takes to verify and to compile;
+ * those called op_* do a thousand operations on a map, op_loop the loop without one. Numbers and names of kinds and helpers are the kernel's.
  */
 #ifndef WEIR_VM_H
 #define WEIR_VM_H
@@ -25,6 +28,9 @@ typedef long long s64;
 #if defined(VM_MAP) || !defined(VM_NEEDS_MAPS)
 INLINE u64 run(u8 *memory);
 #endif
+
+/* Nobody knows what x is from here on: keeps the compiler from making branches of masks. */
+#define OPAQUE(x) __asm__ volatile("" : "+r"(x))
 
 /* All of an answer in the 32 bits that the kernel hands out. */
 INLINE u64 folded(u64 x)

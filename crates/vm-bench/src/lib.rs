@@ -2,7 +2,8 @@
 //! `peers`, other virtual machines.
 //!
 //! In: C files. Out: what each engine answers, and how long it takes. [`program`] compiles a file for each kind of
-//! engine; [`sides`] makes an engine ready to run it; [`measure`] times several sides in turn; [`report`] says it in
+//! engine; [`sides`] makes an engine ready to run it; [`measure`] times several sides in turn; [`translate`]
+//! times the verifier and the JIT themselves; [`report`] says it in
 //! lines that `cargo xtask bench vm` makes tables of. The tests of this crate compare the answers.
 //!
 //! Development only: no crate that is shipped depends on it. Deliberately not here: statistics and bars (xtask).
@@ -16,5 +17,7 @@ pub mod native;
 pub mod sides;
 
 pub mod measure;
+
+pub mod translate;
 
 pub mod report;

@@ -13,9 +13,10 @@ use nix::unistd::Pid;
 
 use vm_bench::limits::{BATCH, BATCH_QUICK};
 use vm_bench::measure::{Case, Lane, measure};
-use vm_bench::program::{self, EMPTY, Program};
+use vm_bench::program::{self, EMPTY, Group, LOOP, OPERATIONS, Program};
 use vm_bench::report;
 use vm_bench::sides::{self, Jit, KINDS, Kind};
+use vm_bench::translate;
 
 #[derive(Parser, Debug)]
 #[command(name = "vm-bench", disable_help_subcommand = true)]
@@ -64,27 +65,70 @@ fn run(args: &Args) -> Result<()> {
         false => args.subject.iter().map(|name| sides::kind(name)).collect::<Result<_>>()?,
     };
     let names = if args.only.is_empty() { program::names()? } else { args.only.clone() };
-    let mut programs = vec![program::compile(EMPTY)?];
-    for name in names.iter().filter(|name| *name != EMPTY) {
-        programs.push(program::compile(name)?);
+    let of = |group: Group| names.iter().filter(move |name| Group::of(name) == group);
+    runs(args, "program", EMPTY, of(Group::Program), &kinds, 1)?;
+    let with_maps: Vec<&Kind> = kinds.iter().copied().filter(|kind| kind.has_maps).collect();
+    runs(args, "operation", LOOP, of(Group::Operation), &with_maps, OPERATIONS)?;
+    let translated = of(Group::Program).chain(of(Group::Large));
+    if kinds[0].name == KINDS[0].name { translations(args, translated) } else { Ok(()) }
+}
+
+/// Times programs on each engine; `empty` is subtracted, and a run does `count` of what is reported.
+fn runs<'n>(
+    args: &Args,
+    group: &str,
+    empty: &str,
+    names: impl Iterator<Item = &'n String>,
+    kinds: &[&Kind],
+    count: u32,
+) -> Result<()> {
+    let names: Vec<&str> = names.map(String::as_str).filter(|name| *name != empty).collect();
+    if names.is_empty() {
+        return Ok(());
     }
+    let programs: Vec<Program> =
+        std::iter::once(empty).chain(names).map(program::compile).collect::<Result<_>>()?;
     let batch = if args.quick { BATCH_QUICK } else { BATCH };
-    let mut cases =
-        programs.iter().map(|program| case(program, &kinds, batch)).collect::<Result<Vec<Case<'_>>>>()?;
+    let mut cases = programs
+        .iter()
+        .map(|program| case(program, empty, kinds, batch))
+        .collect::<Result<Vec<Case<'_>>>>()?;
     let mut empty = cases.remove(0);
-    let progress = &mut |round: usize| eprintln!("round {} of {}", round + 1, args.rounds);
-    report::print(&measure(&mut empty, &mut cases, args.rounds, progress)?);
+    let progress = &mut |round: usize| eprintln!("{group}s: round {} of {}", round + 1, args.rounds);
+    report::print(group, &measure(&mut empty, &mut cases, args.rounds, progress)?, count);
+    Ok(())
+}
+
+/// Times what it takes to verify and to compile programs.
+fn translations<'n>(args: &Args, names: impl Iterator<Item = &'n String>) -> Result<()> {
+    for name in names.filter(|name| *name != EMPTY) {
+        let program = program::compile(name)?;
+        let insns = program.object.object.programs[0].insns.len();
+        let mut samples = (0..args.rounds).map(|_| translate::sample(&program));
+        let samples: Vec<(f64, f64)> = match samples.next() {
+            Some(Err(error)) => {
+                report::missing("weir", &format!("translate {name}"), &format!("{error:#}"));
+                continue;
+            }
+            first => first.into_iter().chain(samples).collect::<Result<_>>()?,
+        };
+        let both: Vec<f64> = samples.iter().map(|(verify, compile)| verify + compile).collect();
+        let to_compile: Vec<f64> = samples.iter().map(|(_, compile)| *compile).collect();
+        let case = |what: &str| format!("{what} {name}, {insns} instructions");
+        report::figure("translation", "weir", &case("translate"), "ms/1,000", &both);
+        report::figure("translation", "weir", &case("compile"), "ms/1,000", &to_compile);
+    }
     Ok(())
 }
 
 /// The lanes of a program on each engine that can run it, after a comparison of what they answer.
-fn case<'p>(program: &'p Program, kinds: &[&Kind], batch: Duration) -> Result<Case<'p>> {
+fn case<'p>(program: &'p Program, empty: &str, kinds: &[&Kind], batch: Duration) -> Result<Case<'p>> {
     let mut lanes = Vec::new();
     let mut expected: Option<(&str, u32)> = None;
     for kind in kinds {
         let mut side = match (kind.make)(program) {
             Ok(side) => side,
-            Err(error) if program.name != EMPTY => {
+            Err(error) if program.name != empty => {
                 report::missing(kind.name, &program.name, &format!("{error:#}"));
                 continue;
             }

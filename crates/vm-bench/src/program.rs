@@ -14,6 +14,32 @@ use crate::native::Native;
 
 /// The program whose time is taken off that of the others.
 pub const EMPTY: &str = "empty";
+/// The same for operations on maps.
+pub const LOOP: &str = "op_loop";
+/// Operations that a program of the group does.
+pub const OPERATIONS: u32 = 1000;
+
+/// What a program is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// To be run.
+    Program,
+    /// To be verified and compiled.
+    Large,
+    /// For what an operation on a map takes.
+    Operation,
+}
+
+impl Group {
+    /// The group that a file belongs to by its name.
+    pub fn of(name: &str) -> Group {
+        match name.split_once('_') {
+            Some(("large", _)) => Group::Large,
+            Some(("op", _)) => Group::Operation,
+            _ => Group::Program,
+        }
+    }
+}
 
 /// Instructions without maps, for virtual machines that lend a program its memory in r1.
 pub const RAW_CPU: &str = "v3";
@@ -44,7 +70,7 @@ pub fn folder() -> PathBuf {
     testkit::paths::root().join("tests/vm")
 }
 
-/// Every program by name, in order; `empty` is first.
+/// Every program by name, in order.
 pub fn names() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder()).with_context(|| format!("reading {}", folder().display()))? {
@@ -53,7 +79,7 @@ pub fn names() -> Result<Vec<String>> {
             names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
         }
     }
-    names.sort_by_key(|name| (name != EMPTY, name.clone()));
+    names.sort();
     Ok(names)
 }
 
@@ -119,7 +145,7 @@ impl Build<'_> {
             done.status.success(),
             "clang {}: {}",
             self.source.display(),
-            String::from_utf8_lossy(&done.stderr)
+            String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or_default()
         );
         Ok(())
     }

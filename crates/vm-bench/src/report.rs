@@ -1,24 +1,33 @@
 //! What `cargo xtask bench vm` reads: a line of JSON for each figure's samples, for what cannot run, and for facts.
 //!
-//! `{"subject", "case", "unit", "samples": [number]}`, `{"missing": "SUBJECT: CASE: reason"}`.
+//! `{"group", "subject", "case", "unit", "samples": [number]}`, `{"missing": "SUBJECT: CASE: reason"}`. Groups are
+//! `program` (ns of a run), `operation` (ns of one), `translation` (ms to verify and to compile 1,000 instructions).
 
 use serde_json::json;
 
 use crate::measure::Samples;
 
-/// The lines of samples in nanoseconds.
-pub fn print(samples: &Samples) {
+/// The lines of samples in nanoseconds, of which each is for `count` of what the figure is of.
+pub fn print(group: &str, samples: &Samples, count: u32) {
     for ((case, subject), values) in samples {
-        figure(subject, case, "ns", values);
+        let each: Vec<f64> = values.iter().map(|ns| ns / f64::from(count)).collect();
+        figure(group, subject, case, "ns", &each);
     }
 }
 
 /// One figure.
-pub fn figure(subject: &str, case: &str, unit: &str, samples: &[f64]) {
-    println!("{}", json!({ "subject": subject, "case": case, "unit": unit, "samples": samples }));
+pub fn figure(group: &str, subject: &str, case: &str, unit: &str, samples: &[f64]) {
+    let line = json!({ "group": group, "subject": subject, "case": case, "unit": unit, "samples": samples });
+    println!("{line}");
 }
 
 /// What a subject cannot do, and why.
 pub fn missing(subject: &str, case: &str, reason: &str) {
-    println!("{}", json!({ "missing": format!("{subject}: {case}: {reason}") }));
+    // A verifier's log has its verdict at the end, behind a million instructions.
+    let lines: Vec<&str> = reason.lines().collect();
+    let short = match &lines[..] {
+        [first, .., last] if lines.len() > 3 => format!("{first} … {last}"),
+        _ => lines.join(" "),
+    };
+    println!("{}", json!({ "missing": format!("{subject}: {case}: {short}") }));
 }

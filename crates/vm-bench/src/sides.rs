@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 use crate::program::Program;
 
 pub use self::kernel::Kernel;
-pub use self::local::{Interpreter, Jit, Site, site, verified};
+pub use self::local::{Interpreter, Jit, site, verified};
 pub use self::native::NativeCode;
 
 /// A program on one engine.
@@ -30,24 +30,31 @@ pub trait Side {
 pub struct Kind {
     /// As in tables and on the command line.
     pub name: &'static str,
+    /// Programs may have maps besides their memory.
+    pub has_maps: bool,
     pub make: fn(&Program) -> Result<Box<dyn Side + '_>>,
 }
 
 /// Every engine that this build has. The first is what the others are compared with.
 pub const KINDS: &[Kind] = &[
-    Kind { name: "weir", make: |program| Ok(Box::new(Jit::of(program)?)) },
-    Kind { name: "weir-interp", make: |program| Ok(Box::new(Interpreter::of(program)?)) },
-    Kind { name: "kernel", make: |program| Ok(Box::new(Kernel::of(program)?)) },
-    Kind { name: "native", make: |program| Ok(Box::new(NativeCode::of(program)?)) },
+    Kind { name: "weir", has_maps: true, make: |program| Ok(Box::new(Jit::of(program)?)) },
+    Kind { name: "weir-interp", has_maps: true, make: |program| Ok(Box::new(Interpreter::of(program)?)) },
+    Kind { name: "kernel", has_maps: true, make: |program| Ok(Box::new(Kernel::of(program)?)) },
+    Kind { name: "native", has_maps: false, make: |program| Ok(Box::new(NativeCode::of(program)?)) },
     #[cfg(feature = "peers")]
-    Kind { name: "rbpf", make: |program| Ok(Box::new(rbpf::Rbpf::of(program, rbpf::Engine::Jit)?)) },
+    Kind {
+        name: "rbpf",
+        has_maps: false,
+        make: |program| Ok(Box::new(rbpf::Rbpf::of(program, rbpf::Engine::Jit)?)),
+    },
     #[cfg(feature = "peers")]
     Kind {
         name: "rbpf-interp",
+        has_maps: false,
         make: |program| Ok(Box::new(rbpf::Rbpf::of(program, rbpf::Engine::Interpreter)?)),
     },
     #[cfg(feature = "peers")]
-    Kind { name: "sbpf", make: |program| Ok(Box::new(sbpf::Sbpf::of(program)?)) },
+    Kind { name: "sbpf", has_maps: false, make: |program| Ok(Box::new(sbpf::Sbpf::of(program)?)) },
 ];
 
 /// The engine of that name; `weir-jit` is another name of the first.

@@ -2,7 +2,7 @@
 //!
 //! The crate vm-bench runs them, alternately in one process, and says in lines of JSON what each round took; here
 //! they become figures, ratios and bars. A sample is nanoseconds of one run, without those of an empty program on the
-//! same engine. Case `SUBJECT ÷ PEER` is the geometric mean of the ratios over the programs that both ran, one sample
+//! same engine; of an operation on a map, without those of a loop around it. Case `SUBJECT ÷ PEER` is the geometric mean of the ratios over the programs that both ran, one sample
 //! a round. `A/A` is weir's JIT once more.
 
 use std::collections::BTreeMap;
@@ -56,6 +56,13 @@ const NS_MIN: f64 = 300.0;
 /// What the project promises of geometric means: subject, peer, at most.
 const MEANS_MAX: [(&str, &str, f64); 3] =
     [(WEIR, "kernel", 0.85), (WEIR, "native", 1.5), (INTERPRETER, "rbpf-interp", 0.6)];
+/// And of single operations on a map, in ns, and of verifying and compiling 1,000 instructions, in ms.
+const NS_MAX: [(&str, f64); 3] =
+    [("op_array_look_up", 1.5), ("op_hash_look_up", 12.0), ("op_percpu_hash_update", 15.0)];
+const TRANSLATION_MS_MAX: f64 = 1.0;
+/// The bar on translating is for programs of so many instructions that were written out for it.
+const LARGE: &str = "translate large_";
+
 /// Peers than which the JIT is to be faster on every program.
 const SLOWER: [&str; 2] = ["rbpf", "sbpf"];
 
@@ -113,6 +120,8 @@ type Case = BTreeMap<String, Vec<f64>>;
 struct Found {
     /// Nanoseconds of one run, by program.
     programs: BTreeMap<String, Case>,
+    /// Of operations on maps, and of translating, by case.
+    others: BTreeMap<String, (String, Case)>,
     missing: Vec<String>,
 }
 
@@ -128,9 +137,14 @@ impl Found {
             }
             let text = |key: &str| Some(line[key].as_str()?.to_owned());
             let (subject, case) = text("subject").zip(text("case")).context("a line without a name")?;
+            let (group, unit) = text("group").zip(text("unit")).context("a line without a group")?;
             let samples = line["samples"].as_array().context("a line without samples")?;
             let samples = samples.iter().filter_map(Value::as_f64).collect();
-            found.programs.entry(case).or_default().insert(subject, samples);
+            let subjects = match group.as_str() {
+                "program" => found.programs.entry(case).or_default(),
+                _ => &mut found.others.entry(case).or_insert_with(|| (unit, Case::new())).1,
+            };
+            subjects.insert(subject, samples);
         }
         Ok(found)
     }
@@ -140,6 +154,11 @@ impl Found {
         for (case, subjects) in &self.programs {
             for (subject, samples) in subjects {
                 figures.add(subject, case, "ns", samples);
+            }
+        }
+        for (case, (unit, subjects)) in &self.others {
+            for (subject, samples) in subjects {
+                figures.add(subject, case, if unit == "ns" { "ns" } else { "ms" }, samples);
             }
         }
         let peers = self.subjects().into_iter().filter(|peer| *peer != WEIR).map(|peer| (WEIR, peer));
@@ -213,11 +232,27 @@ impl Found {
                 ));
             }
         }
+        remarks.extend(self.other_bars());
         let short = self.programs.iter().filter_map(|(name, case)| Some((name, median(case.get("kernel")?))));
         remarks.extend(short.filter(|(_, ns)| *ns < NS_MIN).map(|(name, ns)| {
             format!("{name} takes the kernel {} ns, below the {NS_MIN} that a figure needs", rounded(ns))
         }));
         remarks
+    }
+}
+
+impl Found {
+    fn other_bars(&self) -> Vec<String> {
+        let weirs = |case: &str| Some(median(self.others.get(case)?.1.get(WEIR)?));
+        let operations = NS_MAX.iter().filter_map(|(case, most)| Some((*case, *most, "ns", weirs(case)?)));
+        let large = self.others.keys().filter(|case| case.starts_with(LARGE));
+        let large = large.filter_map(|case| {
+            Some((case.as_str(), TRANSLATION_MS_MAX, "ms for 1,000 of its", weirs(case)?))
+        });
+        let bar = |(case, most, unit, found): (&str, f64, &str, f64)| {
+            format!("bar: {case}: at most {most} {unit}: {}: {}", met(found <= most), rounded(found))
+        };
+        operations.chain(large).map(bar).collect()
     }
 }
 
@@ -236,11 +271,13 @@ mod tests {
 
     fn found() -> Found {
         let lines = [
-            r#"{"subject": "weir", "case": "a", "unit": "ns", "samples": [400, 500]}"#,
-            r#"{"subject": "kernel", "case": "a", "unit": "ns", "samples": [400, 1000]}"#,
-            r#"{"subject": "weir", "case": "b", "unit": "ns", "samples": [100, 200]}"#,
-            r#"{"subject": "kernel", "case": "b", "unit": "ns", "samples": [400, 100]}"#,
-            r#"{"subject": "rbpf", "case": "a", "unit": "ns", "samples": [450, 450]}"#,
+            r#"{"group": "program", "subject": "weir", "case": "a", "unit": "ns", "samples": [400, 500]}"#,
+            r#"{"group": "program", "subject": "kernel", "case": "a", "unit": "ns", "samples": [400, 1000]}"#,
+            r#"{"group": "program", "subject": "weir", "case": "b", "unit": "ns", "samples": [100, 200]}"#,
+            r#"{"group": "program", "subject": "kernel", "case": "b", "unit": "ns", "samples": [400, 100]}"#,
+            r#"{"group": "program", "subject": "rbpf", "case": "a", "unit": "ns", "samples": [450, 450]}"#,
+            r#"{"group": "operation", "subject": "weir", "case": "op_hash_look_up", "unit": "ns", "samples": [12.5, 13]}"#,
+            r#"{"group": "translation", "subject": "weir", "case": "translate large_x, 1000 instructions", "unit": "ms/1,000", "samples": [0.5]}"#,
             r#"{"missing": "rbpf: b: needs maps"}"#,
         ];
         Found::of(&lines.join("\n")).unwrap()
@@ -263,6 +300,11 @@ mod tests {
         assert!(remarks.contains("faster than rbpf on each of 1 programs: NOT met, a 1.000"), "{remarks}");
         assert!(remarks.contains("b takes the kernel 250.0 ns, below the 300"), "{remarks}");
         assert!(!remarks.contains("native"), "{remarks}");
+        assert!(remarks.contains("op_hash_look_up: at most 12 ns: NOT met: 12.75"), "{remarks}");
+        assert!(
+            remarks.contains("large_x, 1000 instructions: at most 1 ms for 1,000 of its: met: 0.500"),
+            "{remarks}"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use weir_interp::Environment;
 use weir_rt::context::Context as ProgramContext;
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
-use weir_rt::{Executable, LanePolicy, SiteAbi, TidSource};
+use weir_rt::{LanePolicy, SiteAbi, TidSource};
 use weir_verifier::{Limits, VerifiedProgram};
 
 use crate::program::Program;
@@ -21,8 +21,9 @@ pub struct Jit {
 
 impl Jit {
     pub fn of(program: &Program) -> Result<Jit> {
-        let Site { abi } = site()?;
-        let executable = executable(program, &abi)?;
+        let verified = verified(program)?;
+        let abi = site(&verified)?;
+        let executable = weir_jit::compile(&verified, &abi)?;
         let segment = segment(program, &abi)?;
         let local = LocalProgram::load(&executable, &segment).context("linking")?;
         Ok(Jit { local, _segment: segment })
@@ -30,7 +31,8 @@ impl Jit {
 
     /// The text of the code.
     pub fn disassembly(program: &Program) -> Result<String> {
-        let executable = executable(program, &site()?.abi)?;
+        let verified = verified(program)?;
+        let executable = weir_jit::compile(&verified, &site(&verified)?)?;
         Ok(weir_jit::disassemble(&executable, &program.object.object))
     }
 }
@@ -55,7 +57,9 @@ pub struct Interpreter {
 
 impl Interpreter {
     pub fn of(program: &Program) -> Result<Interpreter> {
-        Ok(Interpreter { program: verified(program)?, segment: segment(program, &site()?.abi)? })
+        let verified = verified(program)?;
+        let segment = segment(program, &site(&verified)?)?;
+        Ok(Interpreter { program: verified, segment })
     }
 }
 
@@ -76,12 +80,6 @@ fn packet() -> ProgramContext {
     ProgramContext::socket(&[0; 14], &[0; 50])
 }
 
-/// What code depends on of this process.
-#[derive(Clone, Copy, Debug)]
-pub struct Site {
-    pub abi: SiteAbi,
-}
-
 unsafe extern "C" {
     /// Offset of this thread's `struct rseq` from the thread pointer (glibc 2.35).
     static __rseq_offset: isize;
@@ -90,18 +88,19 @@ unsafe extern "C" {
 /// The word before each abort handler (glibc's RSEQ_SIG for x86).
 const RSEQ_SIGNATURE: u32 = 0x5305_3053;
 
-/// This process, as a target would be: values of a CPU's own in restartable sections.
-pub fn site() -> Result<Site> {
+/// This process, as a target would be: a CPU's own values in restartable sections, or on a lane that each run claims
+/// if the program needs one.
+pub fn site(program: &VerifiedProgram) -> Result<SiteAbi> {
     // SAFETY: glibc writes this variable before main and never again.
     let offset = i32::try_from(unsafe { __rseq_offset }).context("rseq is far from the thread pointer")?;
-    let abi = SiteAbi {
+    let lanes = LanePolicy::Rseq { offset, signature: RSEQ_SIGNATURE };
+    Ok(SiteAbi {
         pid: std::process::id(),
         tid: TidSource::Syscall,
-        lanes: LanePolicy::Rseq { offset, signature: RSEQ_SIGNATURE },
+        lanes: if program.needs_lane() { lanes.claimed() } else { lanes },
         cpus: possible_cpus()?,
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
-    };
-    Ok(Site { abi })
+    })
 }
 
 /// CPUs that may run a thread: lanes are made for all that could be.
@@ -119,12 +118,12 @@ pub fn verified(program: &Program) -> Result<VerifiedProgram> {
         .map_err(|rejection| anyhow!("{}: {rejection}", program.name))
 }
 
-fn executable(program: &Program, abi: &SiteAbi) -> Result<Executable> {
-    Ok(weir_jit::compile(&verified(program)?, abi)?)
-}
-
 fn segment(program: &Program, abi: &SiteAbi) -> Result<Segment> {
-    let layout = SegmentLayout::plan(&program.object.object.maps, abi.cpus, 0)?;
+    let maps = &program.object.object.maps;
+    let layout = match abi.lanes {
+        LanePolicy::Claimed { .. } => SegmentLayout::plan_claimable(maps, abi.cpus, 0)?,
+        _ => SegmentLayout::plan(maps, abi.cpus, 0)?,
+    };
     let segment = Segment::create_local(layout, &Identity::default())?;
     fill(program, &mut |map, key, value| {
         segment.map(map).update(key, value, 0).map_err(|error| anyhow!("map {map}: errno {}", error.errno()))
