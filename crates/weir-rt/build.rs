@@ -14,6 +14,7 @@ const IMAGE_SOURCES: &[&str] = &[
     "queue.c",
     "stack.c",
     "bloom.c",
+    "lpm.c",
     "ring.c",
     "environment.c",
     "read.c",

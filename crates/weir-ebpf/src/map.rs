@@ -10,6 +10,7 @@ pub enum MapKind {
     PerCpuArray = 6,
     LruHash = 9,
     LruPerCpuHash = 10,
+    LpmTrie = 11,
     Queue = 22,
     Stack = 23,
     BloomFilter = 30,
@@ -26,6 +27,7 @@ impl MapKind {
             MapKind::PerCpuArray => "percpu_array",
             MapKind::LruHash => "lru_hash",
             MapKind::LruPerCpuHash => "lru_percpu_hash",
+            MapKind::LpmTrie => "lpm_trie",
             MapKind::Queue => "queue",
             MapKind::Stack => "stack",
             MapKind::RingBuf => "ringbuf",
@@ -37,13 +39,14 @@ impl MapKind {
         MapKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub const ALL: [MapKind; 10] = [
+    pub const ALL: [MapKind; 11] = [
         MapKind::Hash,
         MapKind::Array,
         MapKind::PerCpuHash,
         MapKind::PerCpuArray,
         MapKind::LruHash,
         MapKind::LruPerCpuHash,
+        MapKind::LpmTrie,
         MapKind::Queue,
         MapKind::Stack,
         MapKind::RingBuf,
@@ -84,7 +87,8 @@ impl MapKind {
 pub struct MapSpec {
     pub name: String,
     pub kind: MapKind,
-    /// Bytes of a key; 4 for arrays, 0 for kinds without keys.
+    /// Bytes of a key; 4 for arrays, 0 for kinds without keys; of an LPM trie, 4 for the length in bits and the most that a
+    /// prefix has.
     pub key_bytes: u32,
     /// Bytes of a value (of one CPU's value for per-CPU kinds); 0 for rings.
     pub value_bytes: u32,
@@ -118,6 +122,11 @@ impl MapSpec {
         self.flags & !taken(self.kind)
     }
 
+    /// True for an LPM trie without the flag that it needs.
+    pub fn lacks_no_prealloc(&self) -> bool {
+        self.kind == MapKind::LpmTrie && !self.has(flag::NO_PREALLOC)
+    }
+
     /// Most that [`extra`](MapSpec::extra) can be for this kind.
     pub fn extra_max(&self) -> u64 {
         if self.kind == MapKind::BloomFilter { BLOOM_HASHES_MAX } else { 0 }
@@ -129,13 +138,17 @@ impl MapSpec {
     }
 }
 
+/// Bytes of an LPM trie's key, of which the first 4 are the length of the prefix in bits.
+pub const LPM_KEY_BYTES: std::ops::RangeInclusive<u32> = 5..=260;
+
 /// Hash functions of a Bloom filter (Documentation/bpf/map_bloom_filter.rst).
 const BLOOM_HASHES_MAX: u64 = 15;
 const BLOOM_HASHES_DEFAULT: u32 = 5;
 
 /// Flags of map definitions, as in linux/bpf.h.
 pub mod flag {
-    /// A hash's elements are allocated when they are needed. Without effect: weir's always stand in the segment.
+    /// A hash's elements are allocated when they are needed. Without effect: weir's always stand in the segment. An LPM
+    /// trie needs it, as in the kernel.
     pub const NO_PREALLOC: u32 = 1 << 0;
     /// An LRU hash with one list of elements per CPU. Without effect: weir's has no lists.
     pub const NO_COMMON_LRU: u32 = 1 << 1;
@@ -182,6 +195,7 @@ pub fn taken(kind: MapKind) -> u32 {
         MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOC | ZERO_SEED | ACCESS,
         MapKind::LruHash | MapKind::LruPerCpuHash => NO_COMMON_LRU | ZERO_SEED | ACCESS,
         MapKind::Array => MMAPABLE | ACCESS,
+        MapKind::LpmTrie => NO_PREALLOC | ACCESS,
         MapKind::BloomFilter => ZERO_SEED | ACCESS,
         MapKind::PerCpuArray | MapKind::Queue | MapKind::Stack => ACCESS,
         MapKind::RingBuf => 0,

@@ -10,7 +10,8 @@ use weir_jit::Flags;
 use weir_rt::executable::Frame;
 
 /// File, and its programs.
-const FILES: &[(&str, &[&str])] = &[("bloom", &["filter"]), ("queue", &["fifo", "lifo"])];
+const FILES: &[(&str, &[&str])] =
+    &[("bloom", &["filter"]), ("lpm", &["route"]), ("queue", &["fifo", "lifo"])];
 
 fn object(name: &str) -> Option<Object> {
     let folder = paths::target().join("bpf-corpus/jit");

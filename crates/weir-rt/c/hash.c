@@ -1,5 +1,6 @@
 /*
- * HASH, PERCPU_HASH, LRU_HASH and LRU_PERCPU_HASH: chains of nodes from a fixed pool, without locks.
+ * HASH, PERCPU_HASH, LRU_HASH and LRU_PERCPU_HASH: chains of nodes from a fixed pool, without locks. (And the prefixes of
+ * an LPM_TRIE: lpm.c.)
  *
  * Guarantees, with any number of threads, signal handlers that interrupt any of them, and threads that die anywhere:
  * - A key is at most once in its chain. Inserts go to the head by a CAS from the head that the search began with, so
@@ -198,7 +199,7 @@ void weir_hash_release(const struct weir_map *map, struct node *node, u64 word)
 static void fill(const struct weir_map *map, struct node *node, const u8 *key, u64 hash, const u8 *value, u64 lane)
 {
     store_relaxed(&node->hash, hash);
-    copy_in((u64)node->key, key, map->key_bytes);
+    copy_in((u64)node->key, key, stored_key_bytes(map));
     set_value(map, value_of(map, node), value, lane, 1);
 }
 
@@ -262,7 +263,7 @@ static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 
         set_value(map, value_of(map, old), value, lane, 0);
         return 1;
     }
-    if (map->value_bytes <= 8)
+    if (has_small_value(map))
         return set_small(old, at->node_word, word_of(value, map->value_bytes, 0));
     struct node *node = take_spare(map);
     if (!node)
@@ -364,8 +365,7 @@ int weir_hash_delete_found(const struct weir_map *map, const u8 *key, struct fou
 {
     u64 marked = link_to(at->node_word, at->node_word) | LINK_DELETED;
     u64 low = at->node_word, high = value[0];
-    int is_small = map->lanes == 1 && map->value_bytes <= 8;
-    int done = is_small ? cas_both(at->node, &low, &high, marked, high) : cas(&at->node->next, low, marked);
+    int done = has_small_value(map) ? cas_both(at->node, &low, &high, marked, high) : cas(&at->node->next, low, marked);
     if (done)
         unlink_marked(map, key, hash_of(map, key), at, marked);
     return done;

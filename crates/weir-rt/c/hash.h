@@ -89,6 +89,16 @@ INLINE u64 hash_bytes(u64 seed, const u8 *key, u32 key_bytes)
     return (hash ^ hash >> 32) & ~NODE_USED;
 }
 INLINE u64 hash_of(const struct weir_map *map, const u8 *key) { return hash_bytes(map->seed, key, map->key_bytes); }
+/* What a node has at `key`: the key; of an LPM trie, behind it the key as it was given. */
+INLINE u32 stored_key_bytes(const struct weir_map *map)
+{
+    return map->kind == KIND_LPM_TRIE ? 2 * map->key_stride : map->key_bytes;
+}
+/* The value is `small_value`, and changed in place. A prefix is replaced as a whole, with the key as it was given. */
+INLINE int has_small_value(const struct weir_map *map)
+{
+    return map->lanes == 1 && map->value_bytes <= 8 && map->kind != KIND_LPM_TRIE;
+}
 INLINE int same_key(const struct weir_map *map, const struct node *node, const u8 *key)
 {
     for (u32 n = 0; n < words(map->key_bytes); n++)

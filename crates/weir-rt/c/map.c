@@ -36,6 +36,8 @@ u64 weir_map_lookup_elem(const struct weir_map *map, const void *key)
 {
     if (is_hash(map))
         return weir_hash_lookup(map, key);
+    if (map->kind == KIND_LPM_TRIE)
+        return weir_lpm_lookup(map, key);
     if (!is_array(map))
         return 0;
     u32 index = index_of(key);
@@ -66,6 +68,8 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
         lane = 0;
     if (is_hash(map))
         return weir_hash_update(map, key, value, flags, lane);
+    if (map->kind == KIND_LPM_TRIE)
+        return weir_lpm_update(map, key, value, flags);
     if (!is_array(map))
         return -EINVAL;
     return array_update(map, index_of(key), value, flags, lane);
@@ -73,6 +77,8 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
 
 s64 weir_map_delete_elem(const struct weir_map *map, const void *key)
 {
+    if (map->kind == KIND_LPM_TRIE)
+        return weir_lpm_delete(map, key);
     return is_hash(map) ? weir_hash_delete(map, key) : -EINVAL;
 }
 

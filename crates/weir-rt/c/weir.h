@@ -27,7 +27,7 @@ typedef u64 __attribute__((may_alias)) u64_word;
 
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
 enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6, KIND_LRU_HASH = 9,
-       KIND_LRU_PERCPU_HASH = 10, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27,
+       KIND_LRU_PERCPU_HASH = 10, KIND_LPM_TRIE = 11, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27,
        KIND_BLOOM_FILTER = 30 };
 
 /* Update flags (linux/bpf.h). */
@@ -80,7 +80,8 @@ struct weir_control {
     u64 fresh_spare;       /* 136: the same for spare nodes */
     u64 tail;              /* 144: queue: position of its tail */
     u64 hand;              /* 152: LRU: nodes passed in looking for one to give up */
-    u64 pad2[4];
+    u64 changes;           /* 160: LPM trie: prefixes added, and prefixes about to be deleted */
+    u64 pad2[3];
     u64 full;              /* 192: updates and pushes refused with E2BIG */
     u64 contended;         /* 200: operations given up after their budget of steps */
     u64 dropped;           /* 208: ring records refused because the ring was full */
@@ -92,6 +93,7 @@ _Static_assert(sizeof(struct weir_control) == 256, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_control, spare_or_consumer) == 64, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, fresh) == 128, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, tail) == 144, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_control, changes) == 160, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, full) == 192, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, evicted) == 224, "src/abi.rs");
 
@@ -178,6 +180,9 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
 u64 weir_hash_lookup(const struct weir_map *map, const void *key);
 s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane);
 s64 weir_hash_delete(const struct weir_map *map, const void *key);
+u64 weir_lpm_lookup(const struct weir_map *map, const void *key);
+s64 weir_lpm_update(const struct weir_map *map, const void *key, const void *value, u64 flags);
+s64 weir_lpm_delete(const struct weir_map *map, const void *key);
 s64 weir_queue_push(const struct weir_map *map, const u8 *value, u64 flags);
 s64 weir_queue_pop(const struct weir_map *map, u8 *value);
 s64 weir_queue_peek(const struct weir_map *map, u8 *value);

@@ -126,6 +126,7 @@ pub mod control {
     pub const FRESH_SPARE: u64 = 136;
     pub const TAIL: u64 = 144;
     pub const HAND: u64 = 152;
+    pub const CHANGES: u64 = 160;
     pub const FULL: u64 = 192;
     pub const CONTENDED: u64 = 200;
     pub const DROPPED: u64 = 208;

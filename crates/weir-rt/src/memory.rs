@@ -582,9 +582,11 @@ impl<'a> Space<'a> {
                 // A program never sees where elements without keys are.
                 MapKind::RingBuf | MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => return None,
                 MapKind::Array | MapKind::PerCpuArray => map.spec.max_entries,
-                MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
-                    map.node_count
-                }
+                MapKind::Hash
+                | MapKind::PerCpuHash
+                | MapKind::LruHash
+                | MapKind::LruPerCpuHash
+                | MapKind::LpmTrie => map.node_count,
             };
             let stride = u64::from(map.elem_stride);
             let mut offset = address.wrapping_sub(self.segment.base() + map.data_offset);

@@ -16,6 +16,7 @@ mod elements;
 mod journal;
 mod lanes;
 mod map_view;
+mod prefixes;
 mod ring;
 mod user_map;
 

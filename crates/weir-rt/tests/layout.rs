@@ -51,6 +51,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
             [(4, 1, 1), (4, 9, 1000), (4, 528, 33)].map(|(key, value, entries)| match kind {
                 MapKind::RingBuf => spec(kind, 0, 0, 8192),
                 MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => spec(kind, 0, value, entries),
+                MapKind::LpmTrie => MapSpec { flags: 1, ..spec(kind, 2 * key, value, entries) },
                 _ => spec(kind, key, value, entries),
             })
         })
@@ -72,7 +73,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
                 assert!(map.node_stride % 16 == 0 && map.node_stride >= map.spec.value_bytes + 8);
                 map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride)
             }
-            MapKind::Hash | MapKind::LruHash => {
+            MapKind::Hash | MapKind::LruHash | MapKind::LpmTrie => {
                 assert!(map.buckets.is_power_of_two() && map.buckets >= map.spec.max_entries);
                 assert!(map.buckets_offset + u64::from(map.buckets) * 8 <= map.nodes_offset);
                 assert!(map.node_stride % 16 == 0 && map.nodes_offset % 16 == 0);

@@ -50,7 +50,7 @@ fn the_page_describes_a_journal_entry() {
 fn the_page_describes_the_control_block() {
     check(
         "Map area",
-        named!(control: FREE_OR_PRODUCER SPARE_OR_CONSUMER TOP_PLACE FRESH FRESH_SPARE TAIL HAND FULL CONTENDED DROPPED CORRUPT EVICTED),
+        named!(control: FREE_OR_PRODUCER SPARE_OR_CONSUMER TOP_PLACE FRESH FRESH_SPARE TAIL CHANGES HAND FULL CONTENDED DROPPED CORRUPT EVICTED),
     );
     assert_eq!(abi::ABI_VERSION, 1, "the page says so");
 }

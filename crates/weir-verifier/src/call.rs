@@ -372,7 +372,8 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
         | MapKind::PerCpuHash
         | MapKind::PerCpuArray
         | MapKind::LruHash
-        | MapKind::LruPerCpuHash => Arg::Map,
+        | MapKind::LruPerCpuHash
+        | MapKind::LpmTrie => Arg::Map,
     };
     let is_popped = helper.id == helper::MAP_POP_ELEM && map.kind == MapKind::BloomFilter;
     if arg != wanted || is_popped {

@@ -9,7 +9,7 @@
 
 use weir_ebpf::helper::{self, HelperProto};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
-use weir_ebpf::map::flag;
+use weir_ebpf::map::{LPM_KEY_BYTES, flag};
 use weir_ebpf::{HelperId, Insn, MapKind, MapSpec, ProgramKind};
 
 use crate::limits::{KEY_BYTES_MAX, MEMORY_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_UNIT, VALUE_BYTES_MAX};
@@ -223,6 +223,13 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
             return bad(format!("a {} has no key, not one of {key_bytes} bytes", kind.name()));
         }
         _ => {}
+    }
+    if map.lacks_no_prealloc() {
+        return bad("an LPM trie needs the flag BPF_F_NO_PREALLOC".into());
+    }
+    if *kind == MapKind::LpmTrie && !LPM_KEY_BYTES.contains(key_bytes) {
+        let (least, most) = LPM_KEY_BYTES.into_inner();
+        return bad(format!("a key of {key_bytes} bytes; the limits of an LPM trie are {least} and {most}"));
     }
     if (*key_bytes == 0 && kind.has_keys()) || *key_bytes > KEY_BYTES_MAX {
         return bad(format!("a key of {key_bytes} bytes; the limits are 1 and {KEY_BYTES_MAX}"));

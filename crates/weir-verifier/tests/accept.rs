@@ -13,6 +13,7 @@ map @one array key 4 value 16 entries 1
 map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
 map @filter bloom_filter key 0 value 12 entries 100 extra 3
+map @trie lpm_trie key 8 value 16 entries 100 flags 1
 program \"p\" probe
 ";
 
@@ -114,6 +115,11 @@ const SAFE: &[(&str, &str)] = &[
     ("r1 = map[@filter] ll", "*(u64 *)(r10 - 8) = 1; *(u32 *)(r10 - 12) = 1; r2 = r10; r2 += -12; call map_peek_elem; exit"),
     ("r1 = map[@filter] ll", "r2 = map[@one][0] ll; r3 = 0; call map_push_elem; r2 = map[@one][0] + 0x4 ll
         r1 = map[@filter] ll; call map_peek_elem; exit"),
+    // LPM tries: keys of a length and bits.
+    ("*(u32 *)(r10 - 8) = 32; *(u32 *)(r10 - 4) = 5", "r2 = r10; r2 += -8; r1 = map[@trie] ll; call map_lookup_elem
+        if r0 == 0 goto +1; r0 = *(u64 *)(r0 + 8); exit"),
+    ("*(u64 *)(r10 - 8) = 0", "r2 = r10; r2 += -8; r3 = map[@one][0] ll; r4 = 0; r1 = map[@trie] ll; call map_update_elem
+        r2 = r10; r2 += -8; r1 = map[@trie] ll; call map_delete_elem; exit"),
     // Loops that end.
     ("", "r0 = 0; here: r0 += 1; if r0 != 100 goto here; exit"),
     (UNKNOWN, "r6 &= 63; r0 = 0; here: if r0 >= r6 goto +2; r0 += 1; goto here; exit"),

@@ -13,6 +13,7 @@ map @ring ringbuf key 0 value 0 entries 4096
 map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
 map @filter bloom_filter key 0 value 8 entries 4
+map @trie lpm_trie key 8 value 16 entries 4 flags 1
 program \"p\" probe
 ";
 
@@ -149,7 +150,7 @@ fn wide_loads_that_are_not_whole() {
     does_not_run("", "r0 = btf 0 ll; exit", "a variable of the kernel");
     refuses("", ".insn 0x4018; .insn 0x100000000; exit", "unused upper half");
     refuses("", ".insn 0x5118; .insn 0x100000000; exit", "unused upper half");
-    refuses("", "r1 = map[#8] ll; r0 = 0; exit", "map number 8 of 8");
+    refuses("", "r1 = map[#9] ll; r0 = 0; exit", "map number 9 of 9");
     refuses("", ".insn 0xffffffff00005118; .insn 0; r0 = 0; exit", "map number -1");
     refuses("", "r1 = map[@hash][0] ll; r0 = 0; exit", "no fixed address");
     refuses("", "r1 = map[@ring][0] ll; r0 = 0; exit", "no fixed address");
@@ -917,6 +918,25 @@ fn numbers_that_matter_later() {
 }
 
 #[test]
+fn tries_take_whole_keys() {
+    let trie = "r1 = map[@trie] ll";
+    let key = "*(u64 *)(r10 - 8) = 8; r2 = r10; r2 += -8";
+    for call in ["map_lookup_elem", "map_delete_elem"] {
+        refuses(trie, &format!("r2 = r10; r2 += -8; call {call}; r0 = 0; exit"), "never written");
+        let short = "*(u32 *)(r10 - 4) = 8; r2 = r10; r2 += -4";
+        refuses(trie, &format!("{short}; call {call}; r0 = 0; exit"), "r2 of");
+    }
+    refuses(
+        trie,
+        &format!("{key}; call map_lookup_elem; r0 = *(u64 *)(r0 + 0); exit"),
+        "must be compared with 0",
+    );
+    let found = format!("{trie}; {key}; call map_lookup_elem; if r0 != 0 goto +1; exit");
+    refuses(&found, "r0 = *(u64 *)(r0 + 16); exit", "");
+    refuses(trie, &format!("{key}; call map_push_elem; exit"), "the helper does not take");
+}
+
+#[test]
 fn queues_and_stacks_have_helpers_of_their_own() {
     let (queue, stack) = ("r1 = map[@queue] ll", "r1 = map[@stack] ll");
     let eight = "r2 = r10; r2 += -8; *(u64 *)(r10 - 8) = 0";
@@ -1005,6 +1025,16 @@ fn maps_that_cannot_be() {
         object.maps = vec![MapSpec { extra, ..MapSpec::new("@m", kind, 0, 8, 1) }];
         assert!(rejection(&object).to_string().contains("an extra of"));
     }
+    let trie = |key_bytes, flags, part: &str| {
+        let mut object = object("r0 = 0", "exit");
+        object.maps = vec![MapSpec { flags, ..MapSpec::new("@m", MapKind::LpmTrie, key_bytes, 8, 1) }];
+        let rejection = rejection(&object);
+        assert!(rejection.to_string().contains(part), "{rejection}");
+    };
+    trie(8, 0, "needs the flag BPF_F_NO_PREALLOC");
+    trie(4, 1, "a key of 4 bytes; the limits of an LPM trie are 5 and 260");
+    trie(261, 1, "a key of 261 bytes");
+    trie(8, 3, "which maps of kind lpm_trie do not take");
     let queue_flags = |flags, part: &str| {
         let mut object = object("r0 = 0", "exit");
         object.maps = vec![MapSpec { flags, ..MapSpec::new("@m", MapKind::Queue, 0, 8, 1) }];

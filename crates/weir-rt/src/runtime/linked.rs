@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
-use weir_ebpf::{HelperId, helper};
+use weir_ebpf::{HelperId, MapKind, helper};
 
 use super::Island;
 use crate::abi::{Descriptor, HEADER_BYTES, counter, header};
@@ -74,6 +74,8 @@ unsafe extern "C" {
         each_lane: u64,
     ) -> i64;
     fn weir_hash_take(map: *const Descriptor, key: *const u8, out: *mut u64) -> i64;
+    fn weir_lpm_match(map: *const Descriptor, key: *const u8, out: *mut u64) -> u64;
+    fn weir_lpm_prefix(map: *const Descriptor, key: *const u8, out: *mut u64) -> u64;
     fn weir_hash_bucket(map: *const Descriptor, key: *const u8) -> u64;
     static weir_island: LinkedIsland;
 }
@@ -308,6 +310,30 @@ pub(crate) fn map_peek(map: &Descriptor, value: &mut [u8]) -> i64 {
     check_value(map, value);
     // SAFETY: as for `map_push`.
     unsafe { weir_map_peek_elem(map, value.as_mut_ptr()) }
+}
+
+/// The prefix of an LPM trie that a look-up of `key` finds: its length, and its bits.
+pub(crate) fn lpm_match(map: &Descriptor, key: &[u8]) -> Option<Vec<u8>> {
+    // SAFETY: as for `lpm_key`.
+    lpm_key(map, key, |out| unsafe { weir_lpm_match(map, key.as_ptr(), out) })
+}
+
+/// `key` as an LPM trie has it, with zeros behind its bits; `None` if it has more bits than keys have.
+pub(crate) fn lpm_prefix(map: &Descriptor, key: &[u8]) -> Option<Vec<u8>> {
+    // SAFETY: as for `lpm_key`.
+    lpm_key(map, key, |out| unsafe { weir_lpm_prefix(map, key.as_ptr(), out) })
+}
+
+/// What `write` writes to words of the size of a key of the map, which `key` is.
+fn lpm_key(map: &Descriptor, key: &[u8], write: impl FnOnce(*mut u64) -> u64) -> Option<Vec<u8>> {
+    check_key(map, key);
+    assert_eq!(map.kind, MapKind::LpmTrie as u32, "a trie");
+    let mut words = vec![0u64; key.len().div_ceil(8)];
+    (write(words.as_mut_ptr()) != 0).then(|| {
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.truncate(key.len());
+        bytes
+    })
 }
 
 /// Number of the bucket that `key` belongs to.

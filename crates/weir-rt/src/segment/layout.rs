@@ -206,6 +206,11 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             rule,
         });
     }
+    if spec.lacks_no_prealloc() {
+        let rule = "with BPF_F_NO_PREALLOC, as in the kernel".into();
+        let (name, value) = (spec.name.clone(), spec.flags.into());
+        return Err(LayoutError::Map { name, what: "map_flags", value, rule });
+    }
     if spec.extra > spec.extra_max() {
         let rule = format!("at most {}", spec.extra_max());
         return Err(LayoutError::Map { name: spec.name.clone(), what: "map_extra", value: spec.extra, rule });
@@ -228,6 +233,10 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
         MapKind::Array | MapKind::PerCpuArray => within("the key size", spec.key_bytes, 4, 4)?,
         MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
             within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?
+        }
+        MapKind::LpmTrie => {
+            let (least, most) = map::LPM_KEY_BYTES.into_inner();
+            within("the key size", spec.key_bytes, least, most)?;
         }
         MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => {
             within("the key size", spec.key_bytes, 0, 0)?
@@ -284,7 +293,15 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
             map.bytes = map.data_offset + u64::from(map.buckets) / 8 - offset;
             return map;
         }
-        MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
+        MapKind::Hash
+        | MapKind::PerCpuHash
+        | MapKind::LruHash
+        | MapKind::LruPerCpuHash
+        | MapKind::LpmTrie => {
+            if spec.kind == MapKind::LpmTrie {
+                // A bit for each length from 0 on.
+                end += u64::from(8 * (spec.key_bytes - 4) / 64 + 1) * 8;
+            }
             place_nodes(&mut map, end);
             end = map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride);
             elements = u64::from(map.node_count);
@@ -306,18 +323,21 @@ fn place_nodes(map: &mut MapLayout, at: u64) {
     let spec = &map.spec;
     let value_stride = map.elem_stride;
     let in_node = !spec.kind.is_per_cpu();
-    let is_large = in_node && spec.value_bytes > 8;
+    let is_trie = spec.kind == MapKind::LpmTrie;
+    let is_large = in_node && (spec.value_bytes > 8 || is_trie);
     map.buckets = spec.max_entries.next_power_of_two();
     map.buckets_offset = at;
     map.nodes_offset = round_up(at + u64::from(map.buckets) * 8, 64);
     map.node_count = spec.max_entries + limits::SPARE_NODES;
     map.key_stride = spec.key_bytes.next_multiple_of(8);
-    let node_bytes = NODE_HEADER_BYTES + map.key_stride + if is_large { value_stride } else { 0 };
+    // A trie's node has the prefix, and behind it the key as it was given.
+    let keys_bytes = if is_trie { 2 * map.key_stride } else { map.key_stride };
+    let node_bytes = NODE_HEADER_BYTES + keys_bytes + if is_large { value_stride } else { 0 };
     map.node_stride = node_bytes.next_multiple_of(16);
     if in_node {
         map.elem_stride = map.node_stride;
         let value_in_node =
-            if is_large { u64::from(NODE_HEADER_BYTES + map.key_stride) } else { NODE_SMALL_VALUE };
+            if is_large { u64::from(NODE_HEADER_BYTES + keys_bytes) } else { NODE_SMALL_VALUE };
         map.data_offset = map.nodes_offset + value_in_node;
     }
 }

@@ -19,9 +19,9 @@ use std::sync::atomic::Ordering;
 use thiserror::Error;
 use weir_ebpf::MapKind;
 
-use super::{MapLayout, Segment, elements};
-use crate::abi::{self, control};
-use crate::limits::{SURPLUS_MAX, UNREADABLE_BUCKETS_MAX};
+use super::{MapLayout, Segment, elements, prefixes};
+use crate::abi::{self, NODE_HEADER_BYTES, control};
+use crate::limits::{MATCHES_MAX, SURPLUS_MAX, UNREADABLE_BUCKETS_MAX};
 use crate::runtime::linked;
 
 /// One map of a segment.
@@ -40,6 +40,8 @@ pub enum MapError {
     Exists,
     #[error("the map is full, or the index is out of bounds (E2BIG)")]
     TooBig,
+    #[error("the map is full (ENOSPC)")]
+    NoSpace,
     #[error("not possible for this map, or bad flags, or a key or value of the wrong size (EINVAL)")]
     Invalid,
     #[error("given up after too many conflicts (EBUSY)")]
@@ -61,6 +63,7 @@ impl MapError {
             MapError::NotFound => 2,
             MapError::Exists => 17,
             MapError::TooBig => 7,
+            MapError::NoSpace => 28,
             MapError::Invalid => 22,
             MapError::Busy => 16,
             MapError::NoMemory => 12,
@@ -76,6 +79,7 @@ impl MapError {
             -2 => Err(MapError::NotFound),
             -17 => Err(MapError::Exists),
             -7 => Err(MapError::TooBig),
+            -28 => Err(MapError::NoSpace),
             -16 => Err(MapError::Busy),
             -12 => Err(MapError::NoMemory),
             _ => Err(MapError::Invalid),
@@ -113,6 +117,7 @@ impl<'a> MapView<'a> {
                 let index = u32::from_le_bytes(key.try_into().ok()?);
                 (index < map.spec.max_entries).then(|| self.array_value(index))
             }
+            MapKind::LpmTrie => self.longest_match(key),
             MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
                 let bucket = linked::hash_bucket(self.segment.descriptor(self.index), key);
                 self.bucket(bucket).into_iter().find(|entry| entry.key == key).map(|entry| entry.value)
@@ -132,8 +137,8 @@ impl<'a> MapView<'a> {
         is_filter && linked::map_peek(self.segment.descriptor(self.index), &mut value.to_vec()) == 0
     }
 
-    /// Every key and value; arrays by index, hashes sorted by key, queues and stacks in the order of pops. At most `max_entries` of them, however the segment
-    /// looks.
+    /// Every key and value; arrays by index, hashes sorted by key, LPM tries in the kernel's order, queues and stacks in the
+    /// order of pops. At most `max_entries` of them, however the segment looks.
     pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let map = self.layout();
         match map.spec.kind {
@@ -144,6 +149,10 @@ impl<'a> MapView<'a> {
             MapKind::Array | MapKind::PerCpuArray => (0..map.spec.max_entries)
                 .map(|index| (index.to_le_bytes().to_vec(), self.array_value(index)))
                 .collect(),
+            MapKind::LpmTrie => {
+                let entries = self.prefixes().into_iter();
+                entries.map(|entry| (self.given_key(&entry), entry.value)).collect()
+            }
             MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
                 let mut entries: Vec<_> =
                     self.hash_entries().into_iter().map(|entry| (entry.key, entry.value)).collect();
@@ -227,7 +236,11 @@ impl<'a> MapView<'a> {
     /// Deletes every key of a hash, takes every element of a queue or stack out, empties a Bloom filter; zeroes an array.
     pub fn clear(&self) {
         match self.layout().spec.kind {
-            MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
+            MapKind::Hash
+            | MapKind::PerCpuHash
+            | MapKind::LruHash
+            | MapKind::LruPerCpuHash
+            | MapKind::LpmTrie => {
                 for entry in self.hash_entries() {
                     // Someone else may have deleted it: that is what was asked for.
                     let _ = self.delete(&entry.key);
@@ -262,10 +275,12 @@ impl<'a> MapView<'a> {
             MapKind::PerCpuArray => {
                 (0..map.spec.max_entries).for_each(|index| self.subtract_sums(index.into()))
             }
-            MapKind::Hash | MapKind::LruHash => {
+            MapKind::Hash | MapKind::LruHash | MapKind::LpmTrie => {
                 let zeros = vec![0; map.spec.value_bytes as usize];
                 for entry in self.hash_entries() {
-                    let _ = self.update(&entry.key, &zeros, 2);
+                    let is_trie = map.spec.kind == MapKind::LpmTrie;
+                    let key = if is_trie { self.given_key(&entry) } else { entry.key };
+                    let _ = self.update(&key, &zeros, 2);
                 }
             }
             MapKind::PerCpuHash | MapKind::LruPerCpuHash => self.zero_per_cpu_hash(),
@@ -391,6 +406,49 @@ impl<'a> MapView<'a> {
             }
         }
         entries
+    }
+
+    /// The value of the longest prefix that `key` extends.
+    fn longest_match(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let descriptor = self.segment.descriptor(self.index);
+        // A prefix that is deleted between the two steps: then there may be a shorter one.
+        for _ in 0..MATCHES_MAX {
+            let prefix = linked::lpm_match(descriptor, key)?;
+            let bucket = linked::hash_bucket(descriptor, &prefix);
+            if let Some(entry) = self.bucket(bucket).into_iter().find(|entry| entry.key == prefix) {
+                return Some(entry.value);
+            }
+        }
+        None
+    }
+
+    /// An LPM trie's entries, in the kernel's order.
+    fn prefixes(&self) -> Vec<BucketEntry> {
+        let mut entries = self.hash_entries();
+        entries.sort_by(|left, right| prefixes::order(&left.key, &right.key));
+        entries
+    }
+
+    /// The key with which a prefix was last updated: it may have had bits behind its length. Where the node has got
+    /// another key meanwhile, the prefix itself.
+    fn given_key(&self, entry: &BucketEntry) -> Vec<u8> {
+        let map = self.layout();
+        let keys = map.nodes_offset + entry.node * u64::from(map.node_stride) + u64::from(NODE_HEADER_BYTES);
+        let is_node = entry.node < map.node_count.into();
+        let given = is_node.then(|| {
+            self.segment.mapping().copy(keys + u64::from(map.key_stride), map.spec.key_bytes as usize)
+        });
+        given.filter(|given| prefixes::is_of(&entry.key, given)).unwrap_or_else(|| entry.key.clone())
+    }
+
+    /// The key behind `key` in the kernel's order, or the first one if it is not there. Each asks for all prefixes:
+    /// [`MapView::entries`] has them at once.
+    pub(super) fn next_prefix(&self, key: Option<&[u8]>) -> Option<Vec<u8>> {
+        let entries = self.prefixes();
+        let prefix = key.and_then(|key| linked::lpm_prefix(self.segment.descriptor(self.index), key));
+        let known = prefix.and_then(|prefix| entries.iter().position(|entry| entry.key == prefix));
+        let next = entries.get(known.map_or(0, |known| known + 1))?;
+        Some(self.given_key(next))
     }
 
     /// The key behind `key` in the order of buckets and chains, or the first one if it is not there.

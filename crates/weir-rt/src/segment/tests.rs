@@ -8,6 +8,7 @@ mod interrupted;
 mod killed;
 mod kinds;
 mod lanes;
+mod lpm;
 mod lru;
 mod model;
 mod oracle;
@@ -17,6 +18,7 @@ mod signals;
 mod stress;
 mod threads;
 
+use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 
 use super::{Identity, Segment, SegmentLayout};
@@ -25,7 +27,9 @@ use super::{Identity, Segment, SegmentLayout};
 const CPUS: u32 = 3;
 
 fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> MapSpec {
-    MapSpec::new(format!("{}_{value_bytes}", kind.name()), kind, key_bytes, value_bytes, max_entries)
+    let name = format!("{}_{value_bytes}", kind.name());
+    let flags = if kind == MapKind::LpmTrie { flag::NO_PREALLOC } else { 0 };
+    MapSpec { flags, ..MapSpec::new(name, kind, key_bytes, value_bytes, max_entries) }
 }
 
 fn segment(maps: &[MapSpec]) -> Segment {
@@ -66,6 +70,16 @@ fn key(number: u64, bytes: u32) -> Vec<u8> {
     key
 }
 
+/// The same for a map of a kind: an LPM trie's key begins with its length, and what says `number` are its first bits.
+fn key_of(kind: MapKind, number: u64, bytes: u32) -> Vec<u8> {
+    if kind != MapKind::LpmTrie {
+        return key(number, bytes);
+    }
+    let bits = 8 * (bytes - 4);
+    let length = bits - (number % 3) as u32;
+    [&length.to_le_bytes()[..], &key(number, bytes - 4)].concat()
+}
+
 /// A value of `bytes` bytes that shows when it is torn: every byte the same.
 fn value(seed: u64, bytes: u32) -> Vec<u8> {
     vec![seed as u8; bytes as usize]
@@ -81,12 +95,20 @@ fn assert_no_node_lost(segment: &Segment, index: usize) {
     let flags = if spec.kind.is_queue() { 0 } else { 1 };
     assert_eq!(view.entries(), [], "cleared");
     for n in 0..u64::from(spec.max_entries) {
-        let done = view.update(&key(n, spec.key_bytes), &value(n, spec.value_bytes), flags);
+        let done = view.update(&key_of(spec.kind, n, spec.key_bytes), &value(n, spec.value_bytes), flags);
         assert_eq!(done, Ok(()), "{}: key {n} of {} must fit", spec.name, spec.max_entries);
     }
     assert_eq!(view.entries().len(), spec.max_entries as usize, "each key once");
-    let one_more = view.update(&key(spec.max_entries.into(), spec.key_bytes), &value(0, spec.value_bytes), 0);
-    let expected = if spec.kind.is_lru() { Ok(()) } else { Err(super::MapError::TooBig) };
+    let one_more = view.update(
+        &key_of(spec.kind, spec.max_entries.into(), spec.key_bytes),
+        &value(0, spec.value_bytes),
+        0,
+    );
+    let expected = match spec.kind {
+        kind if kind.is_lru() => Ok(()),
+        MapKind::LpmTrie => Err(super::MapError::NoSpace),
+        _ => Err(super::MapError::TooBig),
+    };
     assert_eq!(one_more, expected, "{}", spec.name);
     assert_eq!(view.entries().len(), spec.max_entries as usize, "each key once");
 }

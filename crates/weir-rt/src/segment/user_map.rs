@@ -79,7 +79,8 @@ impl<'a> UserMap<'a> {
     pub fn lookup_and_delete(&self, key: &[u8], flags: u64) -> Result<Vec<u8>, MapError> {
         self.check_write()?;
         self.check_lookup(key, flags)?;
-        if self.spec().kind.is_array() || self.spec().kind == MapKind::BloomFilter {
+        let kind = self.spec().kind;
+        if kind.is_array() || kind == MapKind::BloomFilter || kind == MapKind::LpmTrie {
             return Err(MapError::NotSupported);
         }
         if self.spec().kind.is_queue() {
@@ -91,7 +92,8 @@ impl<'a> UserMap<'a> {
     }
 
     /// BPF_MAP_GET_NEXT_KEY: the key after `key` in an order that only holds while the map does; the first one for
-    /// `None` and for a key that is not there; `NotFound` after the last one.
+    /// `None` and for a key that is not there; `NotFound` after the last one. An LPM trie's order is the kernel's: longer
+    /// prefixes before those they extend.
     pub fn next_key(&self, key: Option<&[u8]>) -> Result<Vec<u8>, MapError> {
         self.check_read()?;
         let spec = self.spec();
@@ -100,6 +102,7 @@ impl<'a> UserMap<'a> {
             MapKind::RingBuf => Err(MapError::NotSupported),
             MapKind::Queue | MapKind::Stack => Err(MapError::Invalid),
             MapKind::BloomFilter => Err(MapError::NoSuchOperation),
+            MapKind::LpmTrie => self.view().next_prefix(key).ok_or(MapError::NotFound),
             MapKind::Array | MapKind::PerCpuArray => {
                 let index = key.and_then(|key| key.try_into().ok()).map(u32::from_le_bytes);
                 match index {

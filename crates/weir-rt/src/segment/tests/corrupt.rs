@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_ebpf::{MapKind, MapSpec};
 
-use super::{Random, key, segment, spec, value};
+use super::{Random, key_of, segment, spec, value};
 use crate::runtime::linked;
 use crate::segment::Segment;
 
@@ -44,7 +44,7 @@ fn use_map(segment: &Segment, random: &mut Random) {
         }
         return;
     }
-    let key = key(random.below(40), spec.key_bytes);
+    let key = key_of(spec.kind, random.below(40), spec.key_bytes);
     let _ = view.update(&key, &value(random.next(), spec.value_bytes), random.below(3));
     if let Some(at) = linked::map_lookup(descriptor, &key) {
         let area = segment.base() + view.layout().offset;
@@ -52,6 +52,7 @@ fn use_map(segment: &Segment, random: &mut Random) {
     }
     let _ = view.lookup(&key);
     let _ = view.delete(&key);
+    let _ = segment.user_map(1).next_key(Some(&key));
     assert!(view.entries().len() <= spec.max_entries as usize);
     match random.below(20) {
         0 => view.zero(),
@@ -143,6 +144,12 @@ fn spoiled_lrus_stay_inside() {
 #[test]
 fn spoiled_bloom_filter_stays_inside() {
     check(spec(MapKind::BloomFilter, 0, 8, 1000));
+}
+
+#[test]
+fn spoiled_trie_stays_inside() {
+    check(spec(MapKind::LpmTrie, 8, 8, 20));
+    check(spec(MapKind::LpmTrie, 20, 40, 20));
 }
 
 #[test]

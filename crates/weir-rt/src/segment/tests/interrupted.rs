@@ -14,7 +14,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use weir_ebpf::{MapKind, helper};
 
 use super::killed::child;
-use super::{key, segment, spec, value};
+use super::{key, key_of, segment, spec, value};
 use crate::abi::Descriptor;
 use crate::runtime::{image, linked};
 use crate::segment::Segment;
@@ -318,7 +318,8 @@ fn hash(kind: MapKind, value_bytes: u32) -> Start {
     Start { kind, value_bytes, max_entries: 4, elements: 0 }
 }
 
-/// Of a hash: keys 3 and 1 present, 2 absent, all in one chain. Of a queue or stack: so many elements, after some that
+/// Of a hash: keys 3 and 1 present, 2 absent, all in one chain. Of an LPM trie the same, and 1 is a prefix of 3, which is
+/// one of 2. Of a queue or stack: so many elements, after some that
 /// were pushed, dropped and popped before, and the newest of them not settled.
 fn prepared(start: Start) -> Segment {
     let Start { kind, value_bytes, max_entries, elements } = start;
@@ -339,7 +340,12 @@ fn prepared(start: Start) -> Segment {
         return segment;
     }
     let same_bucket = (0u64..).filter(|n| linked::hash_bucket(segment.descriptor(0), &n.to_le_bytes()) == 0);
-    for (slot, key) in CHAINED.iter().zip(same_bucket) {
+    let routes = [[0; 8], [8, 0, 0, 0, 10, 0, 0, 0], [24, 0, 0, 0, 10, 1, 1, 0], [16, 0, 0, 0, 10, 1, 0, 0]];
+    let keys: Vec<u64> = match kind {
+        MapKind::LpmTrie => routes.map(u64::from_le_bytes).into(),
+        _ => same_bucket.take(CHAINED.len()).collect(),
+    };
+    for (slot, key) in CHAINED.iter().zip(keys) {
         slot.store(key, Ordering::Relaxed);
     }
     for n in [3, 1] {
@@ -426,6 +432,12 @@ fn queues() -> impl Iterator<Item = Start> {
 #[test]
 fn an_interruption_before_any_instruction_is_a_sequence_queues_and_stacks() {
     queues().for_each(check_nested);
+}
+
+#[test]
+fn an_interruption_before_any_instruction_is_a_sequence_lpm_tries() {
+    check_nested(hash(MapKind::LpmTrie, 8));
+    check_nested(hash(MapKind::LpmTrie, 40));
 }
 
 #[test]
@@ -524,9 +536,13 @@ fn an_interruption_before_any_instruction_is_a_sequence_lru() {
 #[test]
 fn a_death_before_any_instruction_leaves_all_usable() {
     let copy = Copy::new();
-    for (kind, value_bytes) in
-        [(MapKind::Hash, 8), (MapKind::Hash, 40), (MapKind::PerCpuHash, 8), (MapKind::LruHash, 8)]
-    {
+    for (kind, value_bytes) in [
+        (MapKind::Hash, 8),
+        (MapKind::Hash, 40),
+        (MapKind::PerCpuHash, 8),
+        (MapKind::LruHash, 8),
+        (MapKind::LpmTrie, 8),
+    ] {
         for outer in OUTER {
             let start = hash(kind, value_bytes);
             let before = state(&prepared(start));
@@ -546,8 +562,9 @@ fn a_death_before_any_instruction_leaves_all_usable() {
                 let view = segment.map(0);
                 view.clear();
                 // An LRU takes all ten, one in the place of the other.
-                let taken =
-                    (10..20).filter(|n| view.update(&key(*n, 8), &value(1, value_bytes), 1).is_ok()).count();
+                let taken = (10..20)
+                    .filter(|n| view.update(&key_of(kind, *n, 8), &value(1, value_bytes), 1).is_ok())
+                    .count();
                 let fits = view.entries().len();
                 assert!(fits == 4 || fits == 3, "{context}: {fits} of 4 keys fit");
                 assert_eq!(taken, if kind.is_lru() { 10 } else { fits }, "{context}");

@@ -35,6 +35,8 @@ pub(super) enum Law {
     Evicts,
     /// What was pushed is found.
     NoFalseNegatives,
+    /// They are the model's, and in its order.
+    Ordered,
     /// Nothing but what user space refuses: the kind is a ring, whose own tests are in `ring.rs`.
     NoElements,
 }
@@ -113,6 +115,7 @@ pub(super) const KINDS: &[Row] = &[
     Row { kind: MapKind::LruHash,     shapes: &[(4, 4, 1), (8, 8, 64), (13, 40, 33)],              operations: EVERYTHING,      law: Law::Evicts },
     Row { kind: MapKind::LruPerCpuHash, shapes: &[(8, 8, 20), (3, 16, 1), (24, 528, 9)],           operations: EVERYTHING,      law: Law::Evicts },
     Row { kind: MapKind::BloomFilter, shapes: &[(0, 1, 1), (0, 4, 100), (0, 8, 1000), (0, 29, 64)], operations: FILTER,         law: Law::NoFalseNegatives },
+    Row { kind: MapKind::LpmTrie,     shapes: &[(8, 8, 64), (5, 1, 4), (20, 40, 33), (7, 4, 1), (260, 16, 20)], operations: EVERYTHING, law: Law::Ordered },
     Row { kind: MapKind::RingBuf,     shapes: &[(0, 0, 4096)],                                     operations: FROM_USER_SPACE, law: Law::NoElements },
 ];
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_ebpf::{MapKind, MapSpec};
 
 use super::kinds::{Op, Via};
+use super::lpm::Trie;
 use super::{key, segment, spec, value};
 use crate::runtime::linked;
 
@@ -24,6 +25,7 @@ pub(super) struct Model {
     pub(super) entries: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Of a queue or stack, oldest first; of a Bloom filter, each once.
     elements: VecDeque<Vec<u8>>,
+    pub(super) trie: Trie,
 }
 
 impl Model {
@@ -34,7 +36,7 @@ impl Model {
                 (0..spec.max_entries).map(|n| (n.to_le_bytes().to_vec(), value(0, spec.value_bytes))),
             );
         }
-        Model { spec: spec.clone(), entries, elements: VecDeque::new() }
+        Model { spec: spec.clone(), entries, elements: VecDeque::new(), trie: Trie::new(spec.max_entries) }
     }
 
     pub(super) fn keys(&self) -> BTreeSet<Vec<u8>> {
@@ -59,6 +61,7 @@ impl Model {
             _ if self.spec.kind == MapKind::BloomFilter => {
                 return self.check_filter(op, value, flags, answer, context);
             }
+            _ if self.spec.kind == MapKind::LpmTrie => self.trie.answer(via, op, key, value, flags),
             Op::Lookup => self.lookup(via, key, flags),
             Op::Update => (self.update(via, key, value, flags), None),
             Op::Delete => (self.delete(key), None),

@@ -24,12 +24,20 @@ trait Side {
 
     /// All keys, by walking; no key may come twice.
     fn keys(&self, bound: usize) -> BTreeSet<Vec<u8>> {
-        let mut keys = BTreeSet::new();
-        let mut last = Vec::new();
-        while let (0, Some(next)) = self.ask(Via::User, Op::NextKey, &last, &[], 0) {
-            assert!(keys.insert(next.clone()), "{}: {next:?} comes twice", self.name());
+        let walked = self.walk(bound);
+        let keys: BTreeSet<_> = walked.iter().cloned().collect();
+        assert_eq!(keys.len(), walked.len(), "{}: a key comes twice: {walked:?}", self.name());
+        keys
+    }
+
+    /// The same, in the order of the walk.
+    fn walk(&self, bound: usize) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        while let (0, Some(next)) =
+            self.ask(Via::User, Op::NextKey, keys.last().unwrap_or(&Vec::new()), &[], 0)
+        {
+            keys.push(next);
             assert!(keys.len() <= bound, "{}: more than {bound} keys", self.name());
-            last = next;
         }
         keys
     }
@@ -124,7 +132,10 @@ fn check(row: &Row, spec: &MapSpec, side: &dyn Side, seed: u64, operations: u32)
             Law::NoElements => 4,
             _ => u64::from(spec.max_entries) * 3 / 2 + 2,
         };
-        let key = key(random.below(most), spec.key_bytes);
+        let key = match spec.kind {
+            MapKind::LpmTrie => super::lpm::random_key(&mut random, spec.key_bytes),
+            _ => key(random.below(most), spec.key_bytes),
+        };
         let value = value(random.next(), spec.value_bytes);
         let flags = match random.below(2) {
             0 => 0,
@@ -143,7 +154,11 @@ fn check(row: &Row, spec: &MapSpec, side: &dyn Side, seed: u64, operations: u32)
         if row.law == Law::Evicts && op == Op::Update {
             model.give_up(&key, &side.keys(spec.max_entries as usize), side.name() == "weir", &context);
         }
-        if row.law != Law::NoElements && (n % 64 == 0 || n + 1 == operations) {
+        if row.law == Law::Ordered && n % 64 == 0 {
+            assert_eq!(side.walk(spec.max_entries as usize), model.trie.keys(), "{context}: the order");
+            continue;
+        }
+        if row.law != Law::NoElements && row.law != Law::Ordered && (n % 64 == 0 || n + 1 == operations) {
             let keys = side.keys(spec.max_entries as usize);
             assert_eq!(keys, model.keys(), "{context}: the keys");
             for (key, value) in &model.entries {
@@ -220,6 +235,11 @@ fn bloom_filter_is_the_kernels() {
 }
 
 #[test]
+fn lpm_trie_is_the_kernels() {
+    sequences(MapKind::LpmTrie);
+}
+
+#[test]
 fn ring_refuses_what_the_kernels_does() {
     sequences(MapKind::RingBuf);
 }
@@ -230,8 +250,13 @@ fn rights_of_user_space_are_the_kernels() {
     for row in KINDS.iter().filter(|row| row.law != Law::NoElements) {
         for flags in [0, flag::RDONLY, flag::WRONLY, flag::RDONLY_PROG, flag::WRONLY_PROG] {
             for is_frozen in [false, true] {
-                let key = if row.kind.has_keys() { &[1, 0, 0, 0] } else { &[][..] };
-                let spec = MapSpec { flags, ..spec(row.kind, key.len() as u32, 8, 4) };
+                let key = match row.kind {
+                    MapKind::LpmTrie => &[1, 0, 0, 0, 7][..],
+                    kind if kind.has_keys() => &[1, 0, 0, 0],
+                    _ => &[],
+                };
+                let spec = spec(row.kind, key.len() as u32, 8, 4);
+                let spec = MapSpec { flags: flags | spec.flags, ..spec };
                 let segment = segment(std::slice::from_ref(&spec));
                 let Ok(kernel) = KernelMap::create(&spec) else { return };
                 if is_frozen {
@@ -287,16 +312,19 @@ fn bad_definitions_are_the_kernels() {
         let good = match row.law {
             Law::NoElements => MapSpec::new("m", row.kind, 0, 0, 4096),
             Law::InOrder | Law::NoFalseNegatives => MapSpec::new("m", row.kind, 0, 8, 4),
+            Law::Ordered => spec(row.kind, 8, 8, 4),
             _ => MapSpec::new("m", row.kind, 4, 8, 4),
         };
-        let keys = [0, 1, 3, 4, 5, 8, 512, 4096, 8192, 8193, 1 << 26, u32::MAX]
+        let keys = [0, 1, 3, 4, 5, 8, 260, 261, 512, 4096, 8192, 8193, 1 << 26, u32::MAX]
             .map(|key_bytes| MapSpec { key_bytes, ..good.clone() });
         let values =
             [0, 1, 7, 8, 1000, 32 << 10, 40 << 10, 1 << 20, (1 << 20) + 1, 5 << 20, 1 << 31, u32::MAX]
                 .map(|value_bytes| MapSpec { value_bytes, ..good.clone() });
         let entries = [0, 1, 3, 1000, 2048, 4096, 8192, 12288]
             .map(|max_entries| MapSpec { max_entries, ..good.clone() });
-        let flags = (0..32).map(|bit| 1 << bit).chain([0x18, 0x180, 0x88, 0x110, 0x1f8]);
+        // 0 as well, for kinds that need a flag; and each with that flag.
+        let flags = (0..32).map(|bit| 1 << bit).chain([0, 0x18, 0x180, 0x88, 0x110, 0x1f8]);
+        let flags = flags.flat_map(|flags| [flags, flags | good.flags]);
         let flags: Vec<MapSpec> = flags.map(|flags| MapSpec { flags, ..good.clone() }).collect();
         let extras: Vec<MapSpec> =
             [1, 5, 15, 16, 17, 255].map(|extra| MapSpec { extra, ..good.clone() }).into();
