@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 11] = [
+pub(crate) const PACKAGES: [Package; 14] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "libc6-dev", program: "/usr/include/stdio.h", used_for: "building anything" },
     Package { name: "sqlite3", program: "sqlite3", used_for: "the end-to-end test on sqlite3, and the demo" },
@@ -35,6 +35,21 @@ pub(crate) const PACKAGES: [Package; 11] = [
         name: "clang",
         program: "clang",
         used_for: "test programs built by a second compiler, and those for BPF",
+    },
+    Package {
+        name: "libbpf-tools",
+        program: "/usr/sbin/bashreadline",
+        used_for: "the test that compiled BPF of the distribution is read, verified and run",
+    },
+    Package {
+        name: "xdp-tools",
+        program: "/usr/sbin/xdp-loader",
+        used_for: "the test that compiled BPF of the distribution is read, verified and run",
+    },
+    Package {
+        name: "ir-keytable",
+        program: "/usr/bin/ir-keytable",
+        used_for: "the test that compiled BPF of the distribution is read, verified and run",
     },
     Package {
         name: "pkgconf",

@@ -244,6 +244,7 @@ pub(crate) fn load_filter_with(program: &Program, maps: Vec<OwnedFd>) -> Result<
 fn type_of(kind: ProgramKind) -> u32 {
     match kind {
         ProgramKind::Probe | ProgramKind::Controller => BPF_PROG_TYPE_KPROBE,
+        ProgramKind::Tracepoint => BPF_PROG_TYPE_TRACEPOINT,
         ProgramKind::SocketFilter => BPF_PROG_TYPE_SOCKET_FILTER,
         ProgramKind::Xdp => BPF_PROG_TYPE_XDP,
         ProgramKind::Memory { .. } => 0,
@@ -270,6 +271,7 @@ const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+const BPF_PROG_TYPE_TRACEPOINT: u32 = 5;
 const BPF_PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const BPF_PSEUDO_MAP_FD: u8 = 1;
 const BPF_PSEUDO_MAP_VALUE: u8 = 2;

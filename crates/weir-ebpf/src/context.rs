@@ -130,7 +130,10 @@ pub fn fields(kind: ProgramKind) -> &'static [Field] {
     match kind {
         ProgramKind::Xdp => XDP,
         ProgramKind::SocketFilter => SOCKET,
-        ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Memory { .. } => &[],
+        ProgramKind::Probe
+        | ProgramKind::Controller
+        | ProgramKind::Tracepoint
+        | ProgramKind::Memory { .. } => &[],
     }
 }
 
@@ -149,7 +152,7 @@ pub fn structure_bytes(kind: ProgramKind) -> u32 {
     match kind {
         ProgramKind::Xdp => XDP_BYTES,
         ProgramKind::SocketFilter => SOCKET_BYTES,
-        ProgramKind::Probe | ProgramKind::Controller => crate::pt_regs::BYTES,
+        ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint => crate::pt_regs::BYTES,
         ProgramKind::Memory { .. } => 0,
     }
 }

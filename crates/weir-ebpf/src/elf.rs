@@ -110,7 +110,7 @@ impl ObjectFile {
         let section = |kind: ProgramKind| match kind {
             ProgramKind::Probe => "uprobe".to_owned(),
             ProgramKind::Controller => "kprobe".to_owned(),
-            ProgramKind::SocketFilter | ProgramKind::Xdp => kind.name().to_owned(),
+            ProgramKind::Tracepoint | ProgramKind::SocketFilter | ProgramKind::Xdp => kind.name().to_owned(),
             ProgramKind::Memory { bytes } => format!("{MEMORY_SECTION}{bytes}"),
         };
         let origin = |kind| ProgramOrigin { section: section(kind), ..ProgramOrigin::default() };
@@ -132,7 +132,7 @@ impl ObjectFile {
     }
 
     /// The kind of the programs of `section`, by libbpf's names of sections. None where their context is one that weir
-    /// does not have: tracepoints and the like. Unknown names are taken for probes.
+    /// does not have. Unknown names are taken for probes.
     pub fn kind_of(section: &str) -> Option<ProgramKind> {
         let section = section.trim_start_matches('?');
         if let Some(bytes) = section.strip_prefix(MEMORY_SECTION).and_then(|bytes| bytes.parse().ok()) {
@@ -140,6 +140,7 @@ impl ObjectFile {
         }
         match section.split(['/', '.']).next().unwrap_or_default() {
             "socket" => Some(ProgramKind::SocketFilter),
+            "tp" | "tracepoint" | "raw_tp" | "raw_tracepoint" => Some(ProgramKind::Tracepoint),
             // Programs of a map of devices or CPUs have more fields.
             "xdp" if section.ends_with("/devmap") || section.ends_with("/cpumap") => None,
             "xdp" => Some(ProgramKind::Xdp),
@@ -172,8 +173,6 @@ const OTHER_CONTEXTS: &[&str] = &[
     "lwt_xmit",
     "netfilter",
     "perf_event",
-    "raw_tp",
-    "raw_tracepoint",
     "sk_lookup",
     "sk_msg",
     "sk_reuseport",
@@ -183,9 +182,7 @@ const OTHER_CONTEXTS: &[&str] = &[
     "syscall",
     "tc",
     "tcx",
-    "tp",
     "tp_btf",
-    "tracepoint",
 ];
 
 fn source_line<'a>(btf: &'a Btf, row: &LineRow) -> SourceLine<'a> {

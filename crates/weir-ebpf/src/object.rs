@@ -11,6 +11,9 @@ pub enum ProgramKind {
     Probe,
     /// Runs in the controller (BEGIN, END, interval): r1 is a zeroed `pt_regs`.
     Controller,
+    /// r1 points to the fields of an event, as 8-byte slots and smaller parts of them, 168 bytes at most
+    /// (BPF_PROG_TYPE_TRACEPOINT, and BPF_PROG_TYPE_RAW_TRACEPOINT, whose fields are its arguments).
+    Tracepoint,
     /// r1 is a `struct __sk_buff *`; the packet is read by packet loads (BPF_PROG_TYPE_SOCKET_FILTER).
     SocketFilter,
     /// r1 is a `struct xdp_md *`; the packet is read and written through its addresses (BPF_PROG_TYPE_XDP).
@@ -22,21 +25,22 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// The words that begin a kind in assembly text, and are section names where libbpf has the kind.
-    pub const NAMES: [&'static str; 5] = ["probe", "controller", "socket", "xdp", "memory"];
+    pub const NAMES: [&'static str; 6] = ["probe", "controller", "tracepoint", "socket", "xdp", "memory"];
 
     pub fn name(self) -> &'static str {
         match self {
             ProgramKind::Probe => "probe",
             ProgramKind::Controller => "controller",
+            ProgramKind::Tracepoint => "tracepoint",
             ProgramKind::SocketFilter => "socket",
             ProgramKind::Xdp => "xdp",
             ProgramKind::Memory { .. } => "memory",
         }
     }
 
-    /// r1 points to a `pt_regs`.
+    /// r1 points to the slots of a `pt_regs`, or as many of an event: numbers that are read alone.
     pub fn is_probe(self) -> bool {
-        matches!(self, ProgramKind::Probe | ProgramKind::Controller)
+        matches!(self, ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint)
     }
 
     /// The context is that of a packet (see [`context`](crate::context)).

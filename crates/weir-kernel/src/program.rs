@@ -57,7 +57,7 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
         Ok((name, program, result))
     };
     let (name, fd, result) = match program.kind {
-        ProgramKind::Probe | ProgramKind::Controller => {
+        ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint => {
             return Err(KernelError::Kind { kind: program.kind });
         }
         ProgramKind::SocketFilter => loaded(syscall::PROG_TYPE_SOCKET_FILTER, program, None),

@@ -181,10 +181,10 @@ fn rejections_name_the_source_line() {
     let place = format!("{path}:7: return *v;");
     refuses(&["verify", &object], &["f: instruction", "unsafe", &place]);
     refuses(&["run", &object], &["f: instruction", "unsafe", &place]);
-    let other = source.replace("uprobe/f", "tp/sched/f").replace("return *v", "return v ? *v : 0");
-    let path = file("tracepoint.c", &other);
-    let Some(object) = compile(Path::new(&path), "tracepoint") else { return };
-    refuses(&["verify", &object], &["f: unsupported: programs of section `tp/sched/f`"]);
+    let other = source.replace("uprobe/f", "fentry/f").replace("return *v", "return v ? *v : 0");
+    let path = file("fentry.c", &other);
+    let Some(object) = compile(Path::new(&path), "fentry") else { return };
+    refuses(&["verify", &object], &["f: unsupported: programs of section `fentry/f`"]);
 }
 
 /// Instructions of assembly text as digits.

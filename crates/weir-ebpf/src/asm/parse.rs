@@ -112,6 +112,7 @@ impl Reader {
         let kind = match kind_name.as_str() {
             "probe" => ProgramKind::Probe,
             "controller" => ProgramKind::Controller,
+            "tracepoint" => ProgramKind::Tracepoint,
             "socket" => ProgramKind::SocketFilter,
             "xdp" => ProgramKind::Xdp,
             "memory" => {

@@ -17,7 +17,7 @@ impl Given {
     /// For a program of `kind`; `bytes`: what the user gave.
     pub(super) fn of(kind: ProgramKind, bytes: Option<&[u8]>) -> Result<Given, Failure> {
         match kind {
-            ProgramKind::Probe | ProgramKind::Controller => {
+            ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint => {
                 registers(bytes.unwrap_or_default()).map(Given::Registers)
             }
             ProgramKind::Memory { bytes: wanted } => match bytes {
