@@ -32,6 +32,7 @@ const RUNS: &[(&str, &str, [u64; 3], u64)] = &[
     ("histogram",      "latency", [1 << 30, 0, 0], 26),
     ("legacy_map",     "count",   [77, 0, 0],     77),
     ("lpm",            "route",   [0, 0, 0],      0x9242_e242),
+    ("lru",            "pass",    [0, 0, 0],      780),
     ("percpu",         "alloc",   [100, 0, 0],    36),
     ("queue",          "fifo",    [0, 0, 0],      0xf3e4_3cbf),
     ("queue",          "lifo",    [0, 0, 0],      0xc373_d801),
@@ -190,6 +191,7 @@ fn maps_are_as_their_definitions_say() {
     check("histogram.hists", (MapKind::Array, 4, 108, 1));
     check("bloom.seen", (MapKind::BloomFilter, 0, 8, 1000));
     check("lpm.routes", (MapKind::LpmTrie, 8, 8, 4));
+    check("lru.recent", (MapKind::LruHash, 4, 8, 16));
     check("queue.jobs", (MapKind::Queue, 0, 8, 3));
     check("queue.frames", (MapKind::Stack, 0, 16, 3));
     check("legacy_map.counts", (MapKind::Hash, 8, 8, 16));

@@ -11,7 +11,7 @@ use weir_rt::executable::Frame;
 
 /// File, and its programs.
 const FILES: &[(&str, &[&str])] =
-    &[("bloom", &["filter"]), ("lpm", &["route"]), ("queue", &["fifo", "lifo"])];
+    &[("bloom", &["filter"]), ("lpm", &["route"]), ("lru", &["pass"]), ("queue", &["fifo", "lifo"])];
 
 fn object(name: &str) -> Option<Object> {
     let folder = paths::target().join("bpf-corpus/jit");

@@ -50,6 +50,8 @@ pub const SURPLUS_MAX: u32 = 1 << 16;
 pub const UNREADABLE_BUCKETS_MAX: u32 = 64;
 /// Times that the controller looks for the longest prefix of an LPM trie, where the one it found is gone when it reads it.
 pub const MATCHES_MAX: u32 = 16;
+/// Walks of a stack for one dump, while others change it.
+pub const STACK_WALKS_MAX: u32 = 16;
 
 /// Most bytes of a packet or of memory that a program is lent: an offset in them is a legal pointer offset of the
 /// verifier, and a positive number of 4 bytes.

@@ -34,7 +34,7 @@ impl Maps {
 
     pub(super) fn cycle(&self, seed: u64) -> Result<()> {
         let mut command = Command::new(&self.program);
-        command.args([TEST, "--exact"]).env("WEIR_SOAK_SEED", seed.to_string());
+        command.args([TEST, "--exact", "--nocapture"]).env("WEIR_SOAK_SEED", seed.to_string());
         let output = process::output_within(&mut command, LIMIT)?;
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(said.contains("1 passed"), "the test did not run: {said}");

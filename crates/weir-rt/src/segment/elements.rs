@@ -12,6 +12,7 @@ use weir_ebpf::MapKind;
 
 use super::{MapLayout, Segment};
 use crate::abi::{control, link};
+use crate::limits::STACK_WALKS_MAX;
 
 /// Values, next one first.
 pub(super) fn elements(segment: &Segment, map: &MapLayout) -> Vec<Vec<u8>> {
@@ -37,7 +38,7 @@ impl Walk<'_> {
                 break;
             }
             if word & !link::INDEX == lap | link::FULL {
-                values.extend(self.value(word, at));
+                values.extend(self.value(word, (at, word)));
             }
             if values.len() == self.map.buckets as usize {
                 break;
@@ -48,34 +49,53 @@ impl Walk<'_> {
         values
     }
 
+    /// A slot keeps its word when its element is popped, so what was read of it holds only while the top is the same.
+    /// Where that changes before the walk is over, the walk begins again, and of all the longest counts.
     fn stack(&self) -> Vec<Vec<u8>> {
+        let mut longest = Vec::new();
+        for _ in 0..STACK_WALKS_MAX {
+            let (values, is_whole) = self.stack_once();
+            if is_whole {
+                return values;
+            }
+            if values.len() > longest.len() {
+                longest = values;
+            }
+        }
+        longest
+    }
+
+    /// The newest elements, as many as were read before the top changed, and whether that was all.
+    fn stack_once(&self) -> (Vec<Vec<u8>>, bool) {
         let top = self.map.offset + control::SPARE_OR_CONSUMER;
         let newest = self.word(top);
         let place = self.word(self.map.offset + control::TOP_PLACE);
         fence(Ordering::Acquire);
-        let elements = (place >> 32).min(self.map.buckets.into());
-        // The two words are not of one moment: then nothing is known of the slots.
-        if elements == 0 || self.word(top) != newest {
-            return Vec::new();
+        // The two words must be of one moment.
+        if self.word(top) != newest {
+            return (Vec::new(), false);
         }
-        let mut values: Vec<_> = self.value(newest, top).into_iter().collect();
         let slots = u64::from(self.map.buckets);
+        let elements = (place >> 32).min(slots);
         let mut slot = (place & 0xffff_ffff) % slots;
-        for _ in 1..elements {
+        let mut values = Vec::new();
+        for depth in 0..elements {
+            let word = if depth == 0 { newest } else { self.slot(slot).map_or(0, |at| self.word(at)) };
+            let Some(value) = self.value(word, (top, newest)) else { break };
+            values.push(value);
             slot = slot.checked_sub(1).unwrap_or(slots - 1);
-            let Some(at) = self.slot(slot) else { break };
-            values.extend(self.value(self.word(at), at));
         }
-        values
+        // Where the top is still the same, no more is to be had of a stack that ends early: somebody spoiled it.
+        (values, self.word(top) == newest)
     }
 
-    /// The value of the node that `word` names, if the word at `at` is the same afterwards.
-    fn value(&self, word: u64, at: u64) -> Option<Vec<u8>> {
+    /// The value of the node that `word` names, if the word at the guard's place is the same afterwards.
+    fn value(&self, word: u64, guard: (u64, u64)) -> Option<Vec<u8>> {
         let node = (word & link::INDEX).checked_sub(1).filter(|node| *node < self.map.node_count.into())?;
         let offset = self.map.data_offset + node * u64::from(self.map.node_stride);
         let value = self.segment.mapping().copy(offset, self.map.spec.value_bytes as usize);
         fence(Ordering::Acquire);
-        (self.word(at) == word).then_some(value)
+        (self.word(guard.0) == guard.1).then_some(value)
     }
 
     /// Where the word of a slot is.

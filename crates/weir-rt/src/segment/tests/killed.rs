@@ -21,6 +21,9 @@ pub(super) fn child(body: impl FnOnce()) -> Pid {
     match unsafe { fork() }.expect("fork") {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
+            // A child that nobody is left to kill would run for ever.
+            // SAFETY: takes numbers alone.
+            unsafe { nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGKILL) };
             body();
             // SAFETY: ends the process at once: no destructor of the parent's objects may run here.
             unsafe { nix::libc::_exit(0) }

@@ -132,7 +132,7 @@ fn check_contents(segment: &Segment, context: &str) {
             assert!(word.iter().all(|byte| *byte == word[0]), "{context}: {key:?} is torn: {value:?}");
         }
         let is_replaced_as_a_whole =
-            segment.layout().maps[0].lanes == 1 && segment.layout().maps[0].buckets > 0;
+            segment.layout().maps[0].lanes == 1 && segment.layout().maps[0].node_count > 0;
         if is_replaced_as_a_whole {
             assert!(value.iter().all(|byte| *byte == value[0]), "{context}: {key:?} is torn: {value:?}");
         }
@@ -230,6 +230,37 @@ fn eight_threads_and_signals_keep_the_rules() {
                 super::assert_no_node_lost(&segment, 0);
             }
         }
+    }
+    drop(turn);
+}
+
+struct SetWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The controller dumps maps while they change: what it sees of an element is of one moment.
+#[test]
+fn dumps_of_changing_maps_are_whole() {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    for row in with_contents() {
+        let context = format!("a dump of a changing {:?}", row.kind);
+        let segment = segment(&[spec(row.kind, key_bytes(row.kind), 40, ENTRIES)]);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| run_threads(&segment, 3, 2, &|_| is_over.load(Ordering::Relaxed)));
+            // Ends the threads even where a check fails.
+            let _end = SetWhenDropped(&is_over);
+            let until = Instant::now() + Duration::from_millis(200);
+            while Instant::now() < until {
+                check_contents(&segment, &context);
+            }
+        });
+        assert!(!WRONG_STATUS.load(Ordering::Relaxed), "{context}: a status in a handler");
+        assert_eq!(segment.counters().maps[0].corrupt, 0, "{context}");
     }
     drop(turn);
 }
