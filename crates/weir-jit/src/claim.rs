@@ -29,14 +29,13 @@
 //! Not here: who frees the lane of a thread that never came to the exit (weir-rt).
 
 use weir_ebpf::insn::{class, pseudo};
-use weir_ebpf::{HelperId, helper};
 use weir_rt::abi::{CLAIM_STRIDE, CLAIM_TAKEN};
 use weir_rt::executable::{LanePolicy, LaneUse, RuntimeFunction, SiteAbi, Symbol, TidSource};
 use weir_rt::limits::CLAIM_SPARE_LANES;
 use weir_verifier::VerifiedProgram;
 
 use crate::JitError;
-use crate::emit::{CALLER_SAVED, Cold, ColdCode, Emitter, RUN};
+use crate::emit::{CALLER_SAVED, Cold, ColdCode, Emitter, RUN, phys};
 use crate::lir::InLane;
 use crate::x64::{self, Cond, Mem, Reg, Width};
 
@@ -136,32 +135,25 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// A helper that has to do with the lane.
-    pub(crate) fn helper_in_lane(&mut self, id: HelperId, what: InLane) -> Result<(), JitError> {
+    /// Calls a helper's function, which may have to do with a lane.
+    pub(crate) fn helper(&mut self, symbol: Symbol, in_lane: InLane) -> Result<(), JitError> {
         let done = self.asm.label();
-        match (id, what) {
-            (helper::MAP_UPDATE_ELEM, _) => {
-                self.lane(Reg::R8);
-                self.asm.call_symbol(Symbol::Runtime(RuntimeFunction::MapUpdateLane), CALLER_SAVED);
-            }
-            (helper::MAP_LOOKUP_ELEM, InLane::Map(map)) => {
-                self.helper(id);
-                self.asm.op(x64::Op::Test, Width::W64, Reg::Rax, Reg::Rax);
-                self.asm.jump_if(Cond::Equal, done);
-                self.add_lane(Reg::Rax, map)?;
-            }
-            (helper::MAP_LOOKUP_ELEM, _) => {
-                self.lane(Reg::Rdx);
-                self.asm.call_symbol(Symbol::Runtime(RuntimeFunction::MapLookupLane), CALLER_SAVED);
-            }
+        match in_lane {
+            InLane::Argument(register) => self.lane(phys(register)),
+            InLane::Always(register, lane) => self.asm.mov_value(phys(register), lane.into()),
             // In the kernel a run stays on its CPU; here it keeps that of its lane. Spare lanes have none.
-            (helper::GET_SMP_PROCESSOR_ID, _) => {
+            InLane::Cpu => {
                 self.lane(Reg::Rax);
                 self.asm.op_imm(x64::Op::CmpImm, Width::W32, Reg::Rax, self.input.abi.cpus as i32);
                 self.asm.jump_if(Cond::Below, done);
-                self.helper(id);
             }
-            _ => unreachable!("no other helper has to do with lanes"),
+            InLane::No | InLane::LookUp(_) => {}
+        }
+        self.asm.call_symbol(symbol, CALLER_SAVED);
+        if let InLane::LookUp(map) = in_lane {
+            self.asm.op(x64::Op::Test, Width::W64, Reg::Rax, Reg::Rax);
+            self.asm.jump_if(Cond::Equal, done);
+            self.add_lane(Reg::Rax, map)?;
         }
         self.asm.bind(done);
         Ok(())

@@ -28,7 +28,7 @@ use weir_verifier::Function;
 use crate::JitError;
 use crate::assembler::{Assembled, Assembler, Label};
 use crate::limits::{HELPER_STACK_BYTES, RED_ZONE_BYTES};
-use crate::lir::{At, Base, Extend, IN_R12, InLane, Op, Operand, REGISTERS, Size, Test};
+use crate::lir::{At, Base, Extend, IN_R12, Op, Operand, REGISTERS, Size, Test};
 use crate::liveness::LiveRegs;
 use crate::places::MapPlace;
 use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
@@ -341,13 +341,12 @@ impl<'a> Emitter<'a> {
                 let mem = self.mem(At { offset: context.offset + FRAME_COOKIE as i32, ..context });
                 self.asm.op(x64::Op::Load, Width::W64, Reg::Rax, mem);
             }
-            Op::Helper { id, string_bytes, in_lane: InLane::No, .. } => {
+            Op::Helper { symbol, string_bytes, in_lane, .. } => {
                 if let Some(bytes) = string_bytes {
                     self.asm.mov_value(Reg::R9, bytes.into());
                 }
-                self.helper(id);
+                self.helper(symbol, in_lane)?;
             }
-            Op::Helper { id, in_lane, .. } => self.helper_in_lane(id, in_lane)?,
             Op::LocalCall { target, .. } => {
                 let entry = self.entry(target);
                 self.asm.call(entry);
@@ -542,10 +541,6 @@ impl<'a> Emitter<'a> {
                 self.asm.op(x64::Op::Store, size_width(size), src, mem);
             }
         }
-    }
-
-    pub(crate) fn helper(&mut self, id: weir_ebpf::HelperId) {
-        self.asm.call_symbol(Symbol::Helper(id), CALLER_SAVED);
     }
 
     /// `rax = data + key × stride`, or 0 if the key is out of range.

@@ -234,9 +234,10 @@ pub(crate) enum Op {
     },
     /// `stack_reads`: what the helper may read of the program's stack. `args`: how many registers it takes.
     /// `string_bytes`: what its sixth argument is, for one that takes a constant string.
-    /// `in_lane`: it concerns the lane that the run has claimed.
+    /// `in_lane`: it concerns a lane. `symbol`: the function, of the helper or of its part for the map's kind.
     Helper {
         id: HelperId,
+        symbol: Symbol,
         args: u8,
         string_bytes: Option<u32>,
         stack_reads: Vec<StackRange>,
@@ -273,14 +274,16 @@ pub(crate) enum Op {
     Exit,
 }
 
-/// What a helper's call has to do with the lane that the run has claimed.
+/// What a helper's call has to do with a lane: with the one that the run has claimed, if not said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InLane {
     No,
-    /// A look-up in, or an update of, this per-CPU map.
-    Map(u32),
-    /// A look-up or update whose map differs by path.
-    SomeMap,
+    /// A look-up in this per-CPU map: its answer is in lane 0.
+    LookUp(u32),
+    /// The function takes the lane as an argument, in this register of eBPF.
+    Argument(Reg),
+    /// The same, but always this lane.
+    Always(Reg, u32),
     /// The CPU that the lane is of.
     Cpu,
 }

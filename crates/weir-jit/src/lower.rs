@@ -5,7 +5,8 @@
 //! - loads and stores through a known stack or context address name the place; known constants become
 //!   immediates; fields of a packet's context are accessed where weir's slots have them;
 //! - lookups in arrays become an address (constant key) or a bounds check; `get_current_pid_tgid` with a known
-//!   place of the thread id, and `get_attach_cookie`, become loads; `loop` is a loop; every other helper is a call.
+//!   place of the thread id, and `get_attach_cookie`, become loads; `loop` is a loop; every other helper is a call, of
+//!   its part for the kind and key size of its map if those are known.
 //!
 //! A load that acquires and a store that releases are a plain load and store, which x86 keeps in that order.
 //!
@@ -13,8 +14,8 @@
 
 use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
-use weir_ebpf::{HelperId, Insn, MapKind};
-use weir_rt::executable::{SiteAbi, Symbol, TidSource};
+use weir_ebpf::{HelperId, Insn, MapKind, MapSpec};
+use weir_rt::executable::{RuntimeFunction, SiteAbi, Symbol, TidSource};
 use weir_verifier::{InsnFacts, VerifiedProgram};
 
 use crate::JitError;
@@ -149,9 +150,9 @@ impl Context<'_> {
             };
             stack_reads.extend(stack_bytes(state[number + 1], bytes));
         }
-        let in_lane = self.helper_lane(id, facts.map_index);
+        let (symbol, in_lane) = self.function(id, facts.map_index, map);
         let (args, string_bytes) = (proto.args.len() as u8, facts.string_bytes);
-        Ok(Op::Helper { id, args, string_bytes, stack_reads, in_lane })
+        Ok(Op::Helper { id, symbol, args, string_bytes, stack_reads, in_lane })
     }
 
     /// Whether the run has claimed a lane, and the map's values are in it.
@@ -159,16 +160,32 @@ impl Context<'_> {
         self.claims && self.program.maps().get(map as usize).is_some_and(|map| map.kind.is_per_cpu())
     }
 
-    fn helper_lane(&self, id: HelperId, map: Option<u32>) -> InLane {
-        match (id, map) {
-            _ if !self.claims => InLane::No,
-            (helper::GET_SMP_PROCESSOR_ID, _) => InLane::Cpu,
-            (helper::MAP_LOOKUP_ELEM | helper::MAP_UPDATE_ELEM, None) => InLane::SomeMap,
-            (helper::MAP_LOOKUP_ELEM | helper::MAP_UPDATE_ELEM, Some(map)) if self.is_in_lane(map) => {
-                InLane::Map(map)
+    /// The function to call: that of the helper, or the part of it for maps of this kind and key size.
+    fn function(&self, id: HelperId, index: Option<u32>, map: Option<&MapSpec>) -> (Symbol, InLane) {
+        use RuntimeFunction as Function;
+        let hash = map.filter(|map| map.kind.is_hash());
+        let is_in_lane = index.is_some_and(|index| self.is_in_lane(index));
+        let lane = |register| match index {
+            Some(index) if !is_in_lane => InLane::Always(register, self.places[index as usize].shared_lane),
+            _ => InLane::Argument(register),
+        };
+        let function = match (id, hash) {
+            (helper::MAP_LOOKUP_ELEM, Some(map)) => {
+                let in_lane = index.filter(|_| is_in_lane).map_or(InLane::No, InLane::LookUp);
+                return (Symbol::Runtime(Function::hash_lookup(map.key_bytes)), in_lane);
             }
-            _ => InLane::No,
-        }
+            (helper::MAP_UPDATE_ELEM, Some(map)) => (Function::hash_update(map.key_bytes), lane(5)),
+            (helper::MAP_DELETE_ELEM, Some(_)) => (Function::HashDelete, InLane::No),
+            (helper::MAP_LOOKUP_ELEM, None) if self.claims && index.is_none() => {
+                (Function::MapLookupLane, InLane::Argument(3))
+            }
+            (helper::MAP_UPDATE_ELEM, None) if self.claims && (is_in_lane || index.is_none()) => {
+                (Function::MapUpdateLane, lane(5))
+            }
+            (helper::GET_SMP_PROCESSOR_ID, _) if self.claims => return (Symbol::Helper(id), InLane::Cpu),
+            _ => return (Symbol::Helper(id), InLane::No),
+        };
+        (Symbol::Runtime(function.0), function.1)
     }
 
     /// The per-CPU map whose lane the access adds to its address.

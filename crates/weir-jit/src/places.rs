@@ -13,6 +13,8 @@ pub(crate) struct MapPlace {
     pub(crate) elem_stride: u32,
     /// Bytes from an element to the same element of the next lane.
     pub(crate) lane_stride: u64,
+    /// The lane that a program without one of its own updates; 0 where there are none.
+    pub(crate) shared_lane: u32,
 }
 
 /// One per map. The journal stands before the maps and changes no stride, so its size does not matter here.
@@ -24,6 +26,7 @@ pub(crate) fn places(maps: &[MapSpec], abi: &SiteAbi) -> Result<Vec<MapPlace>, J
     let place = |map: &weir_rt::segment::MapLayout| MapPlace {
         elem_stride: map.elem_stride,
         lane_stride: map.lane_stride,
+        shared_lane: map.shared_lane(),
     };
     Ok(layout.maps.iter().map(place).collect())
 }

@@ -250,7 +250,7 @@ exit
     {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
-    for part in ["# map @names", "# helper map_lookup_elem", "; 4: call 0x10 ; get_current_comm"] {
+    for part in ["# map @names", "# runtime hash_lookup_16", "; 4: call 0x10 ; get_current_comm"] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
 }

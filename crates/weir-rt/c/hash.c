@@ -30,8 +30,11 @@ INLINE int is_lru(const struct weir_map *map)
     return map->kind == KIND_LRU_HASH || map->kind == KIND_LRU_PERCPU_HASH;
 }
 
+/* Bytes of a key for which no hash is compared. */
+#define SHORT_KEY 16u
+
 /* Walks a bucket to the node `wanted`, or, if that is 0, to the node of a key. */
-INLINE enum search walk(const struct weir_map *map, const u8 *key, u64 hash, const struct node *wanted,
+INLINE enum search walk(const struct weir_map *map, const u8 *key, u32 bytes, u64 hash, const struct node *wanted,
                         struct found *at, u32 *steps)
 {
     void *bucket = bucket_of(map, hash);
@@ -50,6 +53,7 @@ restart:
             return ABSENT;
         }
         struct node *node = at->node = node_at(map, at->link_word);
+        at->place = (at->link_word & LINK_INDEX) - 1;
         if (!node) {
             count_at((u64)&control_of(map)->corrupt);
             return GAVE_UP;
@@ -67,8 +71,10 @@ restart:
             at->link_word = past;
             continue;
         }
+        /* A short key is compared as soon as its hash. */
         int is_found = wanted ? node == wanted
-                              : (load_relaxed(&node->hash) & ~NODE_USED) == hash && same_key(map, node, key);
+                              : (bytes <= SHORT_KEY || (load_relaxed(&node->hash) & ~NODE_USED) == hash) &&
+                                    same_key(node, key, bytes);
         if (is_found) {
             read_fence();
             if (load(&node->next) != word)
@@ -83,12 +89,12 @@ restart:
 
 static enum search search(const struct weir_map *map, const u8 *key, u64 hash, struct found *at, u32 *steps)
 {
-    return walk(map, key, hash, 0, at, steps);
+    return walk(map, key, map->key_bytes, hash, 0, at, steps);
 }
 static enum search search_node(const struct weir_map *map, const struct node *node, u64 hash, struct found *at,
                                u32 *steps)
 {
-    return walk(map, 0, hash, node, at, steps);
+    return walk(map, 0, 0, hash, node, at, steps);
 }
 
 struct node *weir_node_take(const struct weir_map *map, u64 *list, u64 *fresh, u64 first, u64 nodes)
@@ -238,14 +244,14 @@ static void unlink_marked(const struct weir_map *map, const u8 *key, u64 hash, s
     search(map, key, hash, at, &steps);
 }
 
-u64 weir_hash_lookup(const struct weir_map *map, const void *key)
+INLINE u64 lookup(const struct weir_map *map, const u8 *key, u32 bytes)
 {
     struct found at;
     u32 steps = STEPS_MAX;
-    switch (search(map, key, hash_of(map, key), &at, &steps)) {
+    switch (walk(map, key, bytes, hash_bytes(map->seed, key, bytes), 0, &at, &steps)) {
     case FOUND:
         mark_used(map, at.node);
-        return value_of(map, at.node);
+        return value_at(map, at.place);
     case ABSENT:
         return 0;
     default:
@@ -254,13 +260,18 @@ u64 weir_hash_lookup(const struct weir_map *map, const void *key)
     }
 }
 
+u64 weir_hash_lookup(const struct weir_map *map, const void *key) { return lookup(map, key, map->key_bytes); }
+u64 weir_hash_lookup_4(const struct weir_map *map, const void *key) { return lookup(map, key, 4); }
+u64 weir_hash_lookup_8(const struct weir_map *map, const void *key) { return lookup(map, key, 8); }
+u64 weir_hash_lookup_16(const struct weir_map *map, const void *key) { return lookup(map, key, 16); }
+
 /* One try to change the value of a key that is there: 1 done, 0 the chain changed, or -EBUSY. */
 static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 *value, u64 lane, struct found *at)
 {
     struct node *old = at->node;
     mark_used(map, old);
     if (map->lanes > 1) {
-        set_value(map, value_of(map, old), value, lane, 0);
+        set_value(map, value_at(map, at->place), value, lane, 0);
         return 1;
     }
     if (has_small_value(map))
@@ -279,17 +290,18 @@ static s64 change(const struct weir_map *map, const u8 *key, u64 hash, const u8 
     return 1;
 }
 
-s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane)
+/* Sets a key's value in a lane. `bytes`: of the key. */
+INLINE s64 update(const struct weir_map *map, const u8 *key, u32 bytes, const u8 *value, u64 flags, u64 lane)
 {
     if (flags > BPF_EXIST)
         return -EINVAL;
-    u64 hash = hash_of(map, key);
+    u64 hash = hash_bytes(map->seed, key, bytes);
     struct node *node = 0;
     struct found at;
     u32 steps = STEPS_MAX;
     s64 result;
     for (;;) {
-        enum search end = search(map, key, hash, &at, &steps);
+        enum search end = walk(map, key, bytes, hash, 0, &at, &steps);
         if (end == GAVE_UP) {
             result = -EBUSY;
             break;
@@ -321,6 +333,19 @@ s64 weir_hash_update(const struct weir_map *map, const void *key, const void *va
     if (result == -EBUSY)
         count_at((u64)&control_of(map)->contended);
     return result > 0 ? 0 : result;
+}
+
+s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane)
+{
+    return update(map, key, map->key_bytes, value, flags, lane);
+}
+s64 weir_hash_update_4(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane)
+{
+    return update(map, key, 4, value, flags, lane);
+}
+s64 weir_hash_update_8(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane)
+{
+    return update(map, key, 8, value, flags, lane);
 }
 
 s64 weir_hash_delete(const struct weir_map *map, const void *key)

@@ -18,7 +18,7 @@
 /* In a node's `hash`: a program used an LRU's key since the hand passed it (see evict in hash.c). */
 #define NODE_USED (1ul << 63)
 
-/* Steps that one operation may take, restarts included. Buckets are at least as many as entries, so a chain of this
+/* Steps that one operation may take, restarts included. Buckets are at least twice as many as entries, so a chain of this
  * length means a corrupted segment, and so many restarts a starved thread. */
 #define STEPS_MAX 8192u
 
@@ -36,6 +36,7 @@ struct found {
     void *link;      /* the link that leads to the node, and its word */
     u64 link_word;
     struct node *node;
+    u64 place;       /* of the node: its index */
     u64 node_word;   /* the node's own link */
     u64 head_word;   /* the bucket's head, as the search saw it first */
 };
@@ -58,12 +59,15 @@ INLINE u64 value_of(const struct weir_map *map, const struct node *node)
 {
     return map->data + node_index(map, node) * map->elem_stride;
 }
+/* The value of the node at a place: without the division that a node's address needs. */
+INLINE u64 value_at(const struct weir_map *map, u64 place) { return map->data + place * map->elem_stride; }
 INLINE void *bucket_of(const struct weir_map *map, u64 hash)
 {
     return (void *)(map->buckets + 8 * (hash & map->bucket_mask));
 }
 
-/* Four words at a time, each on a chain of its own: a multiplication takes four cycles, and a string is 128 words. */
+/* Four words at a time, each on a chain of its own: a multiplication takes four cycles, and a string is 128 words.
+ * `key_bytes` is a constant where the map's size of keys is known. */
 INLINE u64 hash_bytes(u64 seed, const u8 *key, u32 key_bytes)
 {
     const u64 odd = 0x9e3779b97f4a7c15ul;
@@ -99,10 +103,10 @@ INLINE int has_small_value(const struct weir_map *map)
 {
     return map->lanes == 1 && map->value_bytes <= 8 && map->kind != KIND_LPM_TRIE;
 }
-INLINE int same_key(const struct weir_map *map, const struct node *node, const u8 *key)
+INLINE int same_key(const struct node *node, const u8 *key, u32 bytes)
 {
-    for (u32 n = 0; n < words(map->key_bytes); n++)
-        if (load_relaxed(&node->key[n]) != word_of(key, map->key_bytes, n))
+    for (u32 n = 0; n < words(bytes); n++)
+        if (load_relaxed(&node->key[n]) != word_of(key, bytes, n))
             return 0;
     return 1;
 }

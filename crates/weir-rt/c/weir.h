@@ -178,7 +178,12 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
 
 /* ---- one implementation per kind ---- */
 u64 weir_hash_lookup(const struct weir_map *map, const void *key);
+u64 weir_hash_lookup_4(const struct weir_map *map, const void *key);
+u64 weir_hash_lookup_8(const struct weir_map *map, const void *key);
+u64 weir_hash_lookup_16(const struct weir_map *map, const void *key);
 s64 weir_hash_update(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane);
+s64 weir_hash_update_4(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane);
+s64 weir_hash_update_8(const struct weir_map *map, const void *key, const void *value, u64 flags, u64 lane);
 s64 weir_hash_delete(const struct weir_map *map, const void *key);
 u64 weir_lpm_lookup(const struct weir_map *map, const void *key);
 s64 weir_lpm_update(const struct weir_map *map, const void *key, const void *value, u64 flags);

@@ -154,15 +154,53 @@ pub enum RuntimeFunction {
     /// `map_lookup_elem` and `map_update_elem` of a run, with its lane as one argument more.
     MapLookupLane,
     MapUpdateLane,
+    /// `map_lookup_elem` of hashes: with keys of 4, 8 and 16 bytes, and of any size.
+    HashLookup4,
+    HashLookup8,
+    HashLookup16,
+    HashLookup,
+    /// `map_update_elem` of hashes, with a lane as the fifth argument (0 where there are none).
+    HashUpdate4,
+    HashUpdate8,
+    HashUpdate,
+    /// `map_delete_elem` of hashes.
+    HashDelete,
 }
 
 impl RuntimeFunction {
+    /// The look-up in hashes with keys of so many bytes.
+    pub fn hash_lookup(key_bytes: u32) -> RuntimeFunction {
+        match key_bytes {
+            4 => RuntimeFunction::HashLookup4,
+            8 => RuntimeFunction::HashLookup8,
+            16 => RuntimeFunction::HashLookup16,
+            _ => RuntimeFunction::HashLookup,
+        }
+    }
+
+    /// The update of hashes with keys of so many bytes.
+    pub fn hash_update(key_bytes: u32) -> RuntimeFunction {
+        match key_bytes {
+            4 => RuntimeFunction::HashUpdate4,
+            8 => RuntimeFunction::HashUpdate8,
+            _ => RuntimeFunction::HashUpdate,
+        }
+    }
+
     /// For `--emit asm`.
     pub fn name(self) -> &'static str {
         match self {
             RuntimeFunction::LaneClaim => "lane_claim",
             RuntimeFunction::MapLookupLane => "map_lookup_lane",
             RuntimeFunction::MapUpdateLane => "map_update_lane",
+            RuntimeFunction::HashLookup4 => "hash_lookup_4",
+            RuntimeFunction::HashLookup8 => "hash_lookup_8",
+            RuntimeFunction::HashLookup16 => "hash_lookup_16",
+            RuntimeFunction::HashLookup => "hash_lookup",
+            RuntimeFunction::HashUpdate4 => "hash_update_4",
+            RuntimeFunction::HashUpdate8 => "hash_update_8",
+            RuntimeFunction::HashUpdate => "hash_update",
+            RuntimeFunction::HashDelete => "hash_delete",
         }
     }
 }

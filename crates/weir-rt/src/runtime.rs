@@ -93,6 +93,14 @@ const OTHER_FUNCTIONS: &[(RuntimeFunction, &str)] = &[
     (RuntimeFunction::LaneClaim, "weir_lane_claim"),
     (RuntimeFunction::MapLookupLane, "weir_map_lookup_lane"),
     (RuntimeFunction::MapUpdateLane, "weir_map_update_lane"),
+    (RuntimeFunction::HashLookup4, "weir_hash_lookup_4"),
+    (RuntimeFunction::HashLookup8, "weir_hash_lookup_8"),
+    (RuntimeFunction::HashLookup16, "weir_hash_lookup_16"),
+    (RuntimeFunction::HashLookup, "weir_hash_lookup"),
+    (RuntimeFunction::HashUpdate4, "weir_hash_update_4"),
+    (RuntimeFunction::HashUpdate8, "weir_hash_update_8"),
+    (RuntimeFunction::HashUpdate, "weir_hash_update"),
+    (RuntimeFunction::HashDelete, "weir_hash_delete"),
 ];
 
 /// The linked image as an ELF file, for the tests that check what it may contain.
