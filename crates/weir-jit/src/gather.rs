@@ -6,6 +6,9 @@
 //! and nothing else, the operation that completed it becomes a load; in descending order, a swapped load. The loads
 //! of single bytes are dead then, and go with the dead.
 //!
+//! Where the address is gone by then (`r1 = *(u8 *)(r1 + 0)`), the last load becomes the wide one, if what is between
+//! serves the chain alone.
+//!
 //! The new load stands behind the old ones, so it sees the same bytes only if nothing may have stored to them
 //! between: stores to the own stack and to everything else are counted apart, and whatever calls or is atomic counts
 //! as both. All bytes were loaded on the way here, so the verifier's proof covers each. A load that acquires keeps
@@ -14,6 +17,7 @@
 //! Not here: stores, chains that cross a jump.
 
 use crate::fused::Fused;
+use crate::limits::LOOK_AHEAD_SLOTS;
 use crate::lir::{AluOp, At, Base, Bytes, Extend, Op, Operand, REGISTERS, Reg, Size};
 
 pub(crate) fn gather(ops: &mut [Op], leaders: &[bool]) {
@@ -22,14 +26,22 @@ pub(crate) fn gather(ops: &mut [Op], leaders: &[bool]) {
         if leaders[index] {
             state.forget();
         }
-        state.step(&ops[index]);
-        if let Some(dst) = completes(&ops[index])
-            && let Some(load) = state.load(dst)
-        {
+        state.step(&ops[index], index);
+        let Some(dst) = completes(&ops[index]) else { continue };
+        let Some(parts) = state.parts[usize::from(dst)].filter(|parts| parts.loads > 1) else { continue };
+        let last = if let Some(load) = state.load(dst, parts) {
             ops[index] = load;
-            if let Some(parts) = &mut state.parts[usize::from(dst)] {
-                parts.loads = 1;
-            }
+            index
+        } else if let Some(load) = load_at_last(ops, index, dst, parts) {
+            drop_chain(&mut ops[parts.last + 1..=index], dst);
+            ops[parts.last] = load;
+            parts.last
+        } else {
+            continue;
+        };
+        if let Some(at) = ops[last].at() {
+            let (_, lowest, _) = parts.neighbours().unwrap_or((Size::B, at.offset, false));
+            state.parts[usize::from(dst)] = Some(Parts { loads: 1, last, last_offset: lowest, ..parts });
         }
     }
 }
@@ -40,6 +52,46 @@ fn completes(op: &Op) -> Option<Reg> {
         Op::Alu { op: AluOp::Or | AluOp::Add | AluOp::Xor, dst, src: Operand::Reg(_), .. }
         | Op::Bytes { op: Bytes::Swap, dst, .. } => Some(dst),
         _ => None,
+    }
+}
+
+/// The load in place of the last of the bytes', whose base is gone by now: it was loaded over, or moved. Its register
+/// must be the result's, and until then be used for nothing else.
+fn load_at_last(ops: &[Op], index: usize, dst: Reg, parts: Parts) -> Option<Op> {
+    let Op::Load { dst: loaded, at, lanes: None, .. } = ops[parts.last] else { return None };
+    let is_near = index - parts.last <= LOOK_AHEAD_SLOTS;
+    if loaded != dst
+        || !is_near
+        || ops[parts.last + 1..=index].iter().any(|op| uses(op, dst) && !is_link(op, dst))
+    {
+        return None;
+    }
+    let (size, lowest, swapped) = parts.neighbours()?;
+    let offset = at.offset.checked_add(lowest.checked_sub(parts.last_offset)?)?;
+    Some(load(dst, size, swapped, At { offset, ..at }))
+}
+
+fn uses(op: &Op, reg: Reg) -> bool {
+    (op.reads() | op.effect().writes) >> reg & 1 != 0
+}
+
+/// Changes the register alone, by nothing that it made itself.
+fn is_link(op: &Op, reg: Reg) -> bool {
+    matches!(*op, Op::Alu { dst, src, .. } if dst == reg && src != Operand::Reg(reg))
+        || matches!(*op, Op::Bytes { dst, .. } if dst == reg)
+}
+
+fn drop_chain(ops: &mut [Op], dst: Reg) {
+    for op in ops.iter_mut().filter(|op| is_link(op, dst)) {
+        *op = Op::Nothing;
+    }
+}
+
+fn load(dst: Reg, size: Size, swapped: bool, at: At) -> Op {
+    if swapped {
+        Op::Fused(Fused::LoadSwapped { dst, size, at })
+    } else {
+        Op::Load { dst, size, signed: false, at, lanes: None }
     }
 }
 
@@ -66,6 +118,9 @@ struct Parts {
     loads: u8,
     /// Stores before, of those that matter.
     stores: u32,
+    /// Slot of the latest of the loads, and the address that it has in `at`.
+    last: usize,
+    last_offset: i32,
 }
 
 #[derive(Debug, Default)]
@@ -84,12 +139,12 @@ impl State {
         }
     }
 
-    fn step(&mut self, op: &Op) {
+    fn step(&mut self, op: &Op, index: usize) {
         self.count_stores(op);
         let parts_of = |state: &State, reg: Reg| state.parts[usize::from(reg)];
         match *op {
             Op::Load { dst, size, signed: false, at, lanes: None } => {
-                let parts = self.loaded(at, size);
+                let parts = self.loaded(at, size, index);
                 self.set(dst, parts);
             }
             Op::Mov { dst, src, extend: Extend::None } => {
@@ -165,7 +220,7 @@ impl State {
         }
     }
 
-    fn loaded(&self, at: At, size: Size) -> Option<Parts> {
+    fn loaded(&self, at: At, size: Size, index: usize) -> Option<Parts> {
         let (origin, offset) = match at.base {
             Base::Reg { reg, may_be_stack } => {
                 let root = self.roots[usize::from(reg)];
@@ -175,26 +230,21 @@ impl State {
             Base::Context => (Origin::Context, at.offset),
             Base::Indexed { .. } => return None,
         };
-        let mut bytes = [None; 8];
+        let (mut bytes, last_offset) = ([None; 8], offset);
         for (byte, offset) in bytes.iter_mut().zip(offset..offset.checked_add(size.bytes())?) {
             *byte = Some(offset);
         }
-        Some(Parts { origin, at: bytes, loads: 1, stores: self.stores(origin) })
+        let stores = self.stores(origin);
+        Some(Parts { origin, at: bytes, loads: 1, stores, last: index, last_offset })
     }
 
-    /// The load that gives what `dst` holds, if it is one.
-    fn load(&self, dst: Reg) -> Option<Op> {
-        let parts = self.parts[usize::from(dst)]?;
-        if parts.loads < 2 || parts.stores != self.stores(parts.origin) {
+    /// The load that gives what `dst` holds, if the memory is what it was and its address still there.
+    fn load(&self, dst: Reg, parts: Parts) -> Option<Op> {
+        if parts.stores != self.stores(parts.origin) {
             return None;
         }
         let (size, lowest, swapped) = parts.neighbours()?;
-        let at = self.place(parts.origin, lowest)?;
-        Some(if swapped {
-            Op::Fused(Fused::LoadSwapped { dst, size, at })
-        } else {
-            Op::Load { dst, size, signed: false, at, lanes: None }
-        })
+        Some(load(dst, size, swapped, self.place(parts.origin, lowest)?))
     }
 
     fn place(&self, origin: Origin, offset: i32) -> Option<At> {
@@ -245,7 +295,8 @@ impl Parts {
             }
         }
         let same = self.origin == other.origin && self.stores == other.stores;
-        same.then_some(Parts { at, loads: self.loads.saturating_add(other.loads), ..self })
+        let latest = if self.last > other.last { self } else { other };
+        same.then_some(Parts { at, loads: self.loads.saturating_add(other.loads), ..latest })
     }
 
     /// The lowest bytes alone.

@@ -169,11 +169,35 @@ fn a_jump_into_a_chain_keeps_it() {
 }
 
 #[test]
-fn a_base_that_is_gone_keeps_its_bytes() {
-    is_left_alone(
-        "r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); r1 = r2; r2 <<= 8; r0 |= r2; r0 += r1",
-        Passes::GATHER,
+fn a_base_that_the_last_byte_replaces_is_used_before() {
+    let offset = "r2 = *(u64 *)(r1 + 0); r2 &= 7; r1 += r2";
+    let masked = "movq (%rdi), %rsi; andq $7, %rsi";
+    becomes(
+        &format!(
+            "{offset}; r0 = *(u8 *)(r1 + 1); r1 = *(u8 *)(r1 + 0); w1 <<= 8; w1 |= w0; r0 = r1; r0 += r2"
+        ),
+        &format!(
+            "{masked}; movzwl (%rdi,%rsi), %edi; rorw $8, %di; movzwl %di, %edi; leaq (%rdi,%rsi), %rax"
+        ),
     );
+    // A store after the last byte does not matter to a load in its place.
+    becomes(
+        "r2 = *(u8 *)(r1 + 4); r0 = r1; r0 = *(u8 *)(r0 + 5); *(u8 *)(r1 + 4) = 7; r0 <<= 8; r0 |= r2",
+        "movzwl 4(%rdi), %eax; movb $7, 4(%rdi)",
+    );
+}
+
+#[test]
+fn a_base_that_is_gone_keeps_its_bytes() {
+    for body in [
+        "r0 = *(u8 *)(r1 + 4); r2 = *(u8 *)(r1 + 5); r1 = r2; r2 <<= 8; r0 |= r2; r0 += r1",
+        // What the last byte made is used besides.
+        "r2 = *(u8 *)(r1 + 4); r1 = *(u8 *)(r1 + 5); r3 = r1; r1 <<= 8; r1 |= r2; r0 = r1; r0 += r3",
+        "r2 = *(u8 *)(r1 + 4); r1 = *(u8 *)(r1 + 5); r1 <<= 8; r3 = r1; r1 |= r2; r0 = r1; r0 ^= r3",
+        "r2 = *(u8 *)(r1 + 4); r1 = *(u8 *)(r1 + 5); r1 <<= 8; r3 = 1; r3 += r1; r1 |= r2; r0 = r1; r0 ^= r3",
+    ] {
+        is_left_alone(body, Passes::GATHER);
+    }
 }
 
 #[test]
@@ -584,15 +608,22 @@ fn random_bytes(random: &mut Random, a: u64, b: u64) -> Vec<String> {
     let is_swapped = random.below(2) == 0;
     let (base, lowest) = if random.below(3) == 0 { ("r10", -16) } else { ("r1", random.below(50) as i64) };
     let mut lines = Vec::new();
+    // The last byte may come over its own base.
+    let over_base = random.below(3) == 0;
     for byte in 0..count {
         let wrong = i64::from(random.below(30) == 0);
         let at = lowest + wrong + if is_swapped { count - 1 - byte } else { byte };
         let at = if at < 0 { format!("- {}", -at) } else { format!("+ {at}") };
         let reg = if byte == 0 { a } else { b };
-        lines.push(format!("r{reg} = *(u8 *)({base} {at})"));
+        if over_base && byte == count - 1 {
+            lines.push(format!("r{reg} = {base}; r{reg} = *(u8 *)(r{reg} {at})"));
+        } else {
+            lines.push(format!("r{reg} = *(u8 *)({base} {at})"));
+        }
         if byte > 0 {
             lines.push(format!("r{b} <<= {}", 8 * byte));
-            lines.push(format!("r{a} |= r{b}"));
+            let is_last = byte == count - 1 && over_base;
+            lines.push(if is_last { format!("r{b} |= r{a}; r{a} = r{b}") } else { format!("r{a} |= r{b}") });
         }
     }
     lines
