@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 use crate::program::Program;
 
 pub use self::kernel::Kernel;
-pub use self::local::{Interpreter, Jit, site, verified};
+pub use self::local::{Checked, Interpreter, Jit, site, verified};
 pub use self::native::NativeCode;
 
 /// A program on one engine.
@@ -56,6 +56,10 @@ pub const KINDS: &[Kind] = &[
     #[cfg(feature = "peers")]
     Kind { name: "sbpf", has_maps: false, make: |program| Ok(Box::new(sbpf::Sbpf::of(program)?)) },
 ];
+
+/// The checking interpreter, which is compared but not timed.
+pub const CHECKED: Kind =
+    Kind { name: "weir-checked", has_maps: true, make: |program| Ok(Box::new(Checked::of(program)?)) };
 
 /// The engine of that name; `weir-jit` is another name of the first.
 pub fn kind(name: &str) -> Result<&'static Kind> {

@@ -81,12 +81,12 @@ impl Figures {
 
     /// One line a case and subject.
     pub(super) fn table(&self) -> String {
-        let mut table = format!("{:<27}{:<14}{:>14}   {}\n", "case", "subject", "median", "95 % interval");
+        let mut table = format!("{:<46}{:<14}{:>12}   {}\n", "case", "subject", "median", "95 % interval");
         for case in self.cases() {
             for (subject, cases) in &self.figures {
                 let Some(Figure { summary, unit }) = cases.get(case) else { continue };
                 table += &format!(
-                    "{case:<27}{subject:<14}{:>14} {unit}   [{}, {}]\n",
+                    "{case:<46}{subject:<14}{:>12} {unit}   [{}, {}]\n",
                     rounded(summary.median),
                     rounded(summary.low),
                     rounded(summary.high)

@@ -158,7 +158,7 @@ impl Found {
         }
         for (case, (unit, subjects)) in &self.others {
             for (subject, samples) in subjects {
-                figures.add(subject, case, if unit == "ns" { "ns" } else { "ms" }, samples);
+                figures.add(subject, case, if unit == "ns" { "ns" } else { "ms/1,000" }, samples);
             }
         }
         let peers = self.subjects().into_iter().filter(|peer| *peer != WEIR).map(|peer| (WEIR, peer));
