@@ -5,10 +5,10 @@
 //! in the record with its seed, which `--seed` repeats.
 
 mod kill;
-mod maps;
 mod record;
 mod redis;
 mod target;
+mod test_program;
 
 use std::path::PathBuf;
 
@@ -17,6 +17,7 @@ use clap::{Args, ValueEnum};
 
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::Record;
+use crate::soak::test_program::{DIFFERENTIAL, MAPS, TestProgram};
 use crate::workspace;
 
 #[derive(Args, Debug)]
@@ -44,14 +45,16 @@ enum Name {
     Fuzz,
     /// Kill processes that change maps of every kind; the maps are whole
     Maps,
+    /// Compare interpreters and machine code; a cycle is 30,000 programs of three generators
+    Differential,
 }
 
 /// What a cycle is about.
 enum Subject {
     Weir(PathBuf),
     Fuzzers(Fuzzers),
-    /// weir-rt's own tests.
-    Maps(maps::Maps),
+    /// A test of a crate's own.
+    Test(TestProgram),
 }
 
 /// How many cycles the project promises.
@@ -61,11 +64,14 @@ const KILL_CYCLES: u64 = 500;
 const FUZZ_CYCLES: u64 = 100;
 const FUZZ_RUNS: u64 = 100_000;
 const MAPS_CYCLES: u64 = 1000;
+/// Of 30,000 programs: 10⁷.
+const DIFFERENTIAL_CYCLES: u64 = 334;
 
 pub(crate) fn soak(options: &Options) -> Result<()> {
     let subject = match options.name {
         Name::Fuzz => Subject::Fuzzers(Fuzzers::build()?),
-        Name::Maps => Subject::Maps(maps::Maps::build()?),
+        Name::Maps => Subject::Test(TestProgram::build(MAPS)?),
+        Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Redis | Name::Kill => Subject::Weir(workspace::weir(options.weir.as_deref())?),
     };
     let (name, full): (&str, u64) = match options.name {
@@ -73,6 +79,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Kill => ("kill", KILL_CYCLES),
         Name::Fuzz => ("fuzz", FUZZ_CYCLES),
         Name::Maps => ("maps", MAPS_CYCLES),
+        Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
     };
     let cycle = |seed: u64| match &subject {
         Subject::Weir(weir) if matches!(options.name, Name::Redis) => redis::cycle(weir, seed),
@@ -80,7 +87,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Subject::Fuzzers(fuzzers) => {
             fuzz::TARGETS.iter().try_for_each(|target| fuzzers.run(target, seed, FUZZ_RUNS).map(drop))
         }
-        Subject::Maps(maps) => maps.cycle(seed),
+        Subject::Test(test) => test.cycle(seed),
     };
     if let Some(seed) = options.seed {
         return cycle(seed).with_context(|| format!("seed {seed}"));

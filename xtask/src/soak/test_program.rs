@@ -1,0 +1,99 @@
+//! Tests that take a seed from the environment, as cycles: their program is built once and run with seed after seed.
+//!
+//! - maps: a process that changes a map from several threads, interrupted by signals, is killed at a random moment; the
+//!   map must be whole and usable. The seed decides the kind of map, the size of its values, the moment.
+//! - differential: programs of three generators give one result in interpreters and machine code.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::process;
+use crate::workspace;
+
+/// One test of a crate, and how it is told its seed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Soaked {
+    package: &'static str,
+    /// What cargo builds: arguments, and the name of the target.
+    target: (&'static [&'static str], &'static str),
+    test: &'static str,
+    variable: &'static str,
+    /// Behind the seed.
+    suffix: &'static str,
+    limit: Duration,
+}
+
+pub(super) const MAPS: Soaked = Soaked {
+    package: "weir-rt",
+    target: (&["--lib"], "weir_rt"),
+    test: "segment::tests::stress::a_kill_leaves_every_kind_usable",
+    variable: "WEIR_SOAK_SEED",
+    suffix: "",
+    limit: Duration::from_secs(60),
+};
+
+/// A cycle is 10,000 accepted programs of each generator.
+pub(super) const DIFFERENTIAL: Soaked = Soaked {
+    package: "weir-jit",
+    target: (&["--release", "--test", "generators"], "generators"),
+    test: "programs_of_three_generators_agree",
+    variable: "WEIR_GENERATORS",
+    suffix: ":10000",
+    limit: Duration::from_secs(600),
+};
+
+/// The program of a crate's tests.
+pub(super) struct TestProgram {
+    soaked: Soaked,
+    program: PathBuf,
+}
+
+impl TestProgram {
+    pub(super) fn build(soaked: Soaked) -> Result<TestProgram> {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["test", "--quiet", "-p", soaked.package, "--no-run", "--message-format=json"]);
+        let output = cargo.args(soaked.target.0).current_dir(workspace::root()).output();
+        let output = output.context("cannot run cargo")?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let built = String::from_utf8_lossy(&output.stdout);
+        let program = program_in(&built, soaked.target.1);
+        let program =
+            program.with_context(|| format!("no program of {}'s tests in {built}", soaked.package))?;
+        Ok(TestProgram { soaked, program })
+    }
+
+    pub(super) fn cycle(&self, seed: u64) -> Result<()> {
+        let Soaked { test, variable, suffix, limit, .. } = self.soaked;
+        let mut command = Command::new(&self.program);
+        command.args([test, "--exact", "--nocapture"]).env(variable, format!("{seed}{suffix}"));
+        let output = process::output_within(&mut command, limit)?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(said.contains("1 passed"), "the test did not run: {said}");
+        Ok(())
+    }
+}
+
+/// The test program that cargo's messages name.
+fn program_in(messages: &str, target: &str) -> Option<PathBuf> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs = messages.filter(|message| message["target"]["name"] == target);
+    programs.find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_the_libraries_test() {
+        let messages = "{\"target\":{\"name\":\"weir_ebpf\"},\"executable\":null}\n\
+                        {\"target\":{\"name\":\"weir_rt\"},\"executable\":null}\nno json\n\
+                        {\"target\":{\"name\":\"weir_rt\"},\"executable\":\"/target/weir_rt-1\"}";
+        assert_eq!(program_in(messages, "weir_rt"), Some(PathBuf::from("/target/weir_rt-1")));
+        assert_eq!(program_in("", "weir_rt"), None);
+    }
+}
