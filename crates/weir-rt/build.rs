@@ -19,6 +19,7 @@ const IMAGE_SOURCES: &[&str] = &[
     "environment.c",
     "read.c",
     "text.c",
+    "unwind.c",
     "island.c",
 ];
 /// What only the controller needs.

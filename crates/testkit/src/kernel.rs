@@ -148,6 +148,11 @@ fn run_on_packet(prog_type: u32, object: &Object, values: &[Vec<u8>]) -> Result<
 /// Runs the object's first program once, in the kernel and in this thread, as [`run`] does. Maps that are no arrays have
 /// no values.
 pub fn run_tracing(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
+    run_tracing_at(object, values, 0)
+}
+
+/// [`run_tracing`], in a thread whose frame pointer is `frame` meanwhile: what unwinding its stack begins at.
+pub fn run_tracing_at(object: &Object, values: &[Vec<u8>], frame: u64) -> Result<Run, RunError> {
     run_as(BPF_PROG_TYPE_RAW_TRACEPOINT, object, values, |loaded| {
         let context = [0u8; PACKET_BYTES];
         let mut attributes = TestRun {
@@ -156,7 +161,7 @@ pub fn run_tracing(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError>
             ctx_in: context.as_ptr() as u64,
             ..TestRun::default()
         };
-        command(BPF_PROG_TEST_RUN, &mut attributes)?;
+        test_run_at(&mut attributes, frame)?;
         Ok(attributes.retval)
     })
 }
@@ -465,6 +470,28 @@ fn with_descriptors(insns: &[Insn], maps: &[OwnedFd]) -> Vec<Insn> {
         at += 1 + usize::from(wide);
     }
     insns
+}
+
+/// BPF_PROG_TEST_RUN with `frame` in rbp.
+fn test_run_at(attributes: &mut TestRun, frame: u64) -> io::Result<()> {
+    let result: i64;
+    // SAFETY: as for `bpf`; rbp is restored before anything uses it, and the kernel checks whatever it reads there.
+    unsafe {
+        std::arch::asm!(
+            "push rbp",
+            "mov rbp, {frame}",
+            "syscall",
+            "pop rbp",
+            frame = in(reg) frame,
+            inlateout("rax") libc::SYS_bpf => result,
+            in("rdi") BPF_PROG_TEST_RUN,
+            in("rsi") attributes as *mut TestRun,
+            in("rdx") size_of::<TestRun>(),
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    if result < 0 { Err(io::Error::from_raw_os_error(-result as i32)) } else { Ok(()) }
 }
 
 /// A command that answers in its attributes.

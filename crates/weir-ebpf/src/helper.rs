@@ -16,10 +16,14 @@ pub const GET_SMP_PROCESSOR_ID: HelperId = 8;
 pub const GET_CURRENT_PID_TGID: HelperId = 14;
 pub const GET_CURRENT_UID_GID: HelperId = 15;
 pub const GET_CURRENT_COMM: HelperId = 16;
+pub const PERF_EVENT_OUTPUT: HelperId = 25;
+pub const GET_STACKID: HelperId = 27;
 pub const CSUM_DIFF: HelperId = 28;
 pub const PROBE_WRITE_USER: HelperId = 36;
+pub const CURRENT_TASK_UNDER_CGROUP: HelperId = 37;
 pub const GET_NUMA_NODE_ID: HelperId = 42;
 pub const PROBE_READ_STR: HelperId = 45;
+pub const GET_STACK: HelperId = 67;
 pub const MAP_PUSH_ELEM: HelperId = 87;
 pub const MAP_POP_ELEM: HelperId = 88;
 pub const MAP_PEEK_ELEM: HelperId = 89;
@@ -66,6 +70,10 @@ pub enum Arg {
     RingMap,
     /// A map from `LD_IMM64` that is a queue, a stack or a Bloom filter (from which nothing is popped).
     QueueMap,
+    /// A map from `LD_IMM64` that is a `PerfEventArray`, a `StackTrace`, a `CgroupArray`.
+    PerfMap,
+    StackMap,
+    CgroupMap,
     /// Readable memory of the map's key size.
     MapKey,
     /// Readable memory of the map's value size.
@@ -145,10 +153,14 @@ pub const HELPERS: &[HelperProto] = &[
     row(GET_CURRENT_PID_TGID,  "get_current_pid_tgid",  &[],                                                  Ret::Scalar),
     row(GET_CURRENT_UID_GID,   "get_current_uid_gid",   &[],                                                  Ret::Scalar),
     row(GET_CURRENT_COMM,      "get_current_comm",      &[Arg::MemWrite, Arg::Size],                          Ret::Status),
+    row(PERF_EVENT_OUTPUT,     "perf_event_output",     &[Arg::Context, Arg::PerfMap, Arg::Scalar, Arg::MemRead, Arg::SizeOrZero], Ret::Status),
+    row(GET_STACKID,           "get_stackid",           &[Arg::Context, Arg::StackMap, Arg::Scalar],          Ret::Scalar),
     row(CSUM_DIFF,             "csum_diff",             &[Arg::MemRead, Arg::SizeOrZero, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Scalar),
     row(PROBE_WRITE_USER,      "probe_write_user",      &[Arg::Scalar, Arg::MemRead, Arg::Size],              Ret::Status),
+    row(CURRENT_TASK_UNDER_CGROUP, "current_task_under_cgroup", &[Arg::CgroupMap, Arg::Scalar],               Ret::Scalar),
     row(GET_NUMA_NODE_ID,      "get_numa_node_id",      &[],                                                  Ret::Scalar),
     row(PROBE_READ_STR,        "probe_read_str",        &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
+    row(GET_STACK,             "get_stack",             &[Arg::Context, Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar], Ret::Length),
     row(MAP_PUSH_ELEM,        "map_push_elem",        &[Arg::QueueMap, Arg::MapValue, Arg::Scalar],         Ret::Status),
     row(MAP_POP_ELEM,         "map_pop_elem",         &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
     row(MAP_PEEK_ELEM,        "map_peek_elem",        &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),

@@ -6,8 +6,11 @@
 pub enum MapKind {
     Hash = 1,
     Array = 2,
+    PerfEventArray = 4,
     PerCpuHash = 5,
     PerCpuArray = 6,
+    StackTrace = 7,
+    CgroupArray = 8,
     LruHash = 9,
     LruPerCpuHash = 10,
     LpmTrie = 11,
@@ -23,8 +26,11 @@ impl MapKind {
         match self {
             MapKind::Hash => "hash",
             MapKind::Array => "array",
+            MapKind::PerfEventArray => "perf_event_array",
             MapKind::PerCpuHash => "percpu_hash",
             MapKind::PerCpuArray => "percpu_array",
+            MapKind::StackTrace => "stack_trace",
+            MapKind::CgroupArray => "cgroup_array",
             MapKind::LruHash => "lru_hash",
             MapKind::LruPerCpuHash => "lru_percpu_hash",
             MapKind::LpmTrie => "lpm_trie",
@@ -39,11 +45,14 @@ impl MapKind {
         MapKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub const ALL: [MapKind; 11] = [
+    pub const ALL: [MapKind; 14] = [
         MapKind::Hash,
         MapKind::Array,
+        MapKind::PerfEventArray,
         MapKind::PerCpuHash,
         MapKind::PerCpuArray,
+        MapKind::StackTrace,
+        MapKind::CgroupArray,
         MapKind::LruHash,
         MapKind::LruPerCpuHash,
         MapKind::LpmTrie,
@@ -77,6 +86,14 @@ impl MapKind {
         matches!(self, MapKind::Queue | MapKind::Stack)
     }
 
+    /// Programs pass such a map to helpers of its own, and neither look its values up nor change them.
+    pub fn is_opaque(self) -> bool {
+        matches!(
+            self,
+            MapKind::RingBuf | MapKind::PerfEventArray | MapKind::StackTrace | MapKind::CgroupArray
+        )
+    }
+
     pub fn is_array(self) -> bool {
         matches!(self, MapKind::Array | MapKind::PerCpuArray)
     }
@@ -92,7 +109,8 @@ pub struct MapSpec {
     pub key_bytes: u32,
     /// Bytes of a value (of one CPU's value for per-CPU kinds); 0 for rings.
     pub value_bytes: u32,
-    /// Entries; for a ring, bytes of its data area: a power of two and a multiple of the page size.
+    /// Entries; for a ring, bytes of its data area: a power of two and a multiple of the page size; for a
+    /// `PerfEventArray`, 0 means one for each CPU.
     pub max_entries: u32,
     /// The kernel's `map_flags`, of [`flag`].
     pub flags: u32,
@@ -165,6 +183,9 @@ pub mod flag {
     /// An array that user space can map into its memory. Without effect: weir's always can.
     pub const MMAPABLE: u32 = 1 << 10;
 
+    /// Perf events stay when the map's descriptor is closed. Without effect: weir's rings are the map's.
+    pub const PRESERVE_ELEMS: u32 = 1 << 11;
+
     /// Who may do what.
     pub const ACCESS: u32 = RDONLY | WRONLY | RDONLY_PROG | WRONLY_PROG;
 
@@ -179,6 +200,7 @@ pub mod flag {
         (RDONLY_PROG,   "BPF_F_RDONLY_PROG"),
         (WRONLY_PROG,   "BPF_F_WRONLY_PROG"),
         (MMAPABLE,      "BPF_F_MMAPABLE"),
+        (PRESERVE_ELEMS, "BPF_F_PRESERVE_ELEMS"),
     ];
 
     /// The names of `flags`, between commas.
@@ -198,6 +220,9 @@ pub fn taken(kind: MapKind) -> u32 {
         MapKind::LpmTrie => NO_PREALLOC | ACCESS,
         MapKind::BloomFilter => ZERO_SEED | ACCESS,
         MapKind::PerCpuArray | MapKind::Queue | MapKind::Stack => ACCESS,
+        // Rights of programs are none where no program reads or writes a value.
+        MapKind::PerfEventArray => flag::RDONLY | flag::WRONLY | flag::PRESERVE_ELEMS,
+        MapKind::StackTrace | MapKind::CgroupArray => flag::RDONLY | flag::WRONLY,
         MapKind::RingBuf => 0,
     }
 }

@@ -14,7 +14,10 @@ use weir_rt::segment::Segment;
 use weir_verifier::{Limits, verify};
 
 const MAPS: &str = "map @in array key 4 value 256 entries 1\nmap @out array key 4 value 8 entries 1
-map @text array key 4 value 64 entries 1\nmap @ring ringbuf key 0 value 0 entries 4096\nprogram \"case\" probe\n";
+map @text array key 4 value 64 entries 1\nmap @ring ringbuf key 0 value 0 entries 4096
+map @perf perf_event_array key 4 value 4 entries 4096\nmap @stack stack_trace key 4 value 64 entries 1
+map @stacks stack_trace key 4 value 1016 entries 64\nmap @groups cgroup_array key 4 value 4 entries 2
+program \"case\" probe\n";
 const AFTER: &str = "\nr1 = map[@out][0] ll\n*(u64 *)(r1 + 0) = r0\nr0 = 0\nexit\n";
 
 /// What a run left: r0 of the case, and `@text`.
@@ -42,18 +45,23 @@ fn run(object: &Object, bytes: &[u8], run: impl FnOnce(&Segment)) -> Left {
 
 /// In the interpreter, and in the JIT for every kind of site.
 fn in_weir(object: &Object, bytes: &[u8]) -> Vec<Left> {
+    in_weir_at(object, bytes, Frame::default())
+}
+
+/// The same with a context.
+fn in_weir_at(object: &Object, bytes: &[u8], frame: Frame) -> Vec<Left> {
     let limits = Limits { allow_changes: true, ..Limits::default() };
     let program = verify(&object.programs[0], &object.maps, &limits)
         .unwrap_or_else(|rejection| panic!("{rejection}\n{}", asm::print(object)));
     let mut all = vec![run(object, bytes, |segment| {
         let environment = weir_interp::Environment { segment };
-        weir_interp::run(&program, &environment, &mut Frame::default()).expect("verified");
+        weir_interp::run(&program, &environment, &mut frame.clone()).expect("verified");
     })];
     for abi in abis() {
         for flags in [Flags::KeepIfPossible, Flags::Change] {
             let executable = compiled(&program, &abi, flags);
             all.push(run(object, bytes, |segment| {
-                LocalProgram::load(&executable, segment).expect("code fits").run(&mut Frame::default());
+                LocalProgram::load(&executable, segment).expect("code fits").run(&mut frame.clone());
             }));
         }
     }
@@ -62,13 +70,19 @@ fn in_weir(object: &Object, bytes: &[u8]) -> Vec<Left> {
 
 /// In the kernel, where it can be asked.
 fn in_kernel(object: &Object, bytes: &[u8]) -> Option<Left> {
+    in_kernel_at(object, bytes, 0)
+}
+
+/// The same with a frame pointer.
+fn in_kernel_at(object: &Object, bytes: &[u8], frame: u64) -> Option<Left> {
     if let Err(reason) = kernel::available() {
         testkit::skip::skip("helpers::kernel", reason);
         return None;
     }
-    let values = [input(bytes), vec![0; 8], vec![0; 64], Vec::new()];
+    let values = [input(bytes), vec![0; 8], vec![0; 64]];
     // Some helpers are there for programs on packets alone.
-    let run = kernel::run_tracing(object, &values).or_else(|_| kernel::run_classifier(object, &values));
+    let run =
+        kernel::run_tracing_at(object, &values, frame).or_else(|_| kernel::run_classifier(object, &values));
     let run = run.unwrap_or_else(|error| panic!("{error}"));
     let r0 = u64::from_le_bytes(run.values[1].clone().try_into().expect("8 bytes"));
     Some((r0, run.values[2].clone()))
@@ -484,4 +498,222 @@ fn the_function_is_where_the_context_stands() {
         assert_eq!(executable.context_reads, 1 << 16);
         assert_eq!(engines::run_jit(&program, &abi, Flags::default(), frame).r0, frame.regs[16]);
     }
+}
+
+/// Frames in memory: each holds the address of the next one and a return address, from 0x1000 on; the last one leads to
+/// `end`.
+fn chain(frames: usize, end: u64) -> Vec<[u64; 2]> {
+    let mut chain = vec![[0; 2]; frames];
+    let base = chain.as_ptr() as u64;
+    for (n, frame) in chain.iter_mut().enumerate() {
+        let next = if n + 1 < frames { base + 16 * (n as u64 + 1) } else { end };
+        *frame = [next, 0x1000 + n as u64];
+    }
+    chain
+}
+
+/// A stack whose innermost address is where the thread is, which weir is told and the kernel knows.
+fn frame_at(base: u64) -> Frame {
+    let mut frame = Frame::default();
+    frame.regs[4] = base;
+    frame.regs[16] = 0xabcd;
+    frame
+}
+
+/// Weir and the kernel leave the same from a stack at `base`; what that is.
+#[track_caller]
+fn check_stack(text: &str, base: u64) -> Left {
+    let object = object(text);
+    let all = in_weir_at(&object, &[], frame_at(base));
+    assert!(all.iter().all(|left| *left == all[0]), "{text}: {all:x?}");
+    if let Some(kernel) = in_kernel_at(&object, &[], base) {
+        assert_eq!(all[0], kernel, "weir and the kernel: {text}");
+    }
+    all[0].clone()
+}
+
+/// `get_stack` into 64 bytes that are not zero, which then go to `@text`.
+fn get_stack(size: u32, flags: u32) -> String {
+    let mut text = String::from("r6 = r1; r1 = -1;");
+    for n in 1..=8 {
+        text += &format!("*(u64 *)(r10 - {}) = r1;", 8 * n);
+    }
+    text += &format!(
+        "r1 = r6; r2 = r10; r2 += -64; r3 = {size}; r4 = {flags}; call get_stack; r9 = r0; r1 = map[@text][0] ll;"
+    );
+    for n in 0..8 {
+        text += &format!("r2 = *(u64 *)(r10 - {}); *(u64 *)(r1 + {}) = r2;", 64 - 8 * n, 8 * n);
+    }
+    text + "r0 = r9"
+}
+
+const USER: u32 = 1 << 8;
+const EOPNOTSUPP: i64 = -95;
+
+#[test]
+fn stacks_are_unwound_by_frame_pointers() {
+    let words = |left: &Left| -> Vec<u64> {
+        left.1.chunks(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
+    };
+    for frames in [0, 1, 7, 8, 126, 127, 200] {
+        let chain = chain(frames, 0);
+        for skip in [1, 2, 5, 126, 127, 128, 255] {
+            for size in [64, 8] {
+                check_stack(&get_stack(size, USER | skip), chain.as_ptr() as u64);
+            }
+        }
+    }
+    let some = chain(20, 0);
+    let left = check_stack(&get_stack(64, USER | 3), some.as_ptr() as u64);
+    assert_eq!((left.0, words(&left)), (64, (0x1002..0x100a).collect()));
+    let few = chain(3, 0);
+    let left = check_stack(&get_stack(64, USER | 1), few.as_ptr() as u64);
+    assert_eq!((left.0, words(&left)), (24, vec![0x1000, 0x1001, 0x1002, 0, 0, 0, 0, 0]));
+    // Chains that end at a bad address, or not at all.
+    for end in [1, 0x1000, 0x7fff_ffff_fff8, 1 << 47, u64::MAX - 7, u64::MAX] {
+        let chain = chain(3, end);
+        check_stack(&get_stack(64, USER | 1), chain.as_ptr() as u64);
+        check_stack(&get_stack(64, USER | 1), end);
+    }
+    let mut round = chain(2, 0);
+    round[1][0] = round.as_ptr() as u64;
+    let left = check_stack(&get_stack(64, USER | 120), round.as_ptr() as u64);
+    assert_eq!(left.0, 56);
+    // Frames at odd addresses.
+    let bytes: Vec<u8> = (0..64).collect();
+    check_stack(&get_stack(64, USER | 1), bytes.as_ptr() as u64 + 3);
+}
+
+#[test]
+fn what_get_stack_is_asked_for_wrongly() {
+    for (size, flags) in [(64, USER | 1 << 9), (64, 1 << 12), (12, USER), (63, USER), (64, 1 << 11)] {
+        let left = check_stack(&get_stack(size, flags), 0);
+        assert_eq!(left.0 as i64, EINVAL, "{size} {flags:#x}");
+    }
+    // There are no stacks of a kernel, and no build ids.
+    for flags in [0, 3, USER | 1 << 11] {
+        let all = in_weir_at(&object(&get_stack(64, flags)), &[], frame_at(0));
+        assert!(all.iter().all(|left| left.0 as i64 == EOPNOTSUPP && left.1 == [0; 64]), "{flags:#x}");
+    }
+}
+
+#[test]
+fn ids_of_stacks() {
+    let id =
+        |map: &str, flags: u32| format!("r1 = r6; r2 = map[@{map}] ll; r3 = {flags} ll; call get_stackid");
+    let one = |flags: u32| format!("r6 = r1; {}", id("stack", flags));
+    let two = |first: u32, second: u32| format!("{}; {}", one(first), id("stack", second));
+    const FAST: u32 = 1 << 9;
+    const REUSE: u32 = 1 << 10;
+    let chain = chain(5, 0);
+    let base = chain.as_ptr() as u64;
+    for (text, result) in [
+        (one(USER | 1), 0),
+        (one(USER | 5), 0),
+        (one(USER | 6), EFAULT),
+        (one(USER | 255), EFAULT),
+        (one(USER | 1 << 11), EINVAL),
+        (one(USER | 1 << 31), EINVAL),
+        // The same stack, and another one: there is one bucket.
+        (two(USER | 1, USER | 1), 0),
+        (two(USER | 1, USER | 1 | FAST), 0),
+        (two(USER | 1, USER | 2), -17),
+        (two(USER | 1, USER | 2 | FAST), -17),
+    ] {
+        assert_eq!(check_stack(&text, base).0 as i64, result, "{text}");
+    }
+    // The kernel has no bucket left that could take the place of its only one (-ENOMEM); weir's are written anew.
+    let reuse = two(USER | 1, USER | 2 | REUSE);
+    let again = format!("{reuse}; {}", id("stack", USER | 1));
+    for (text, result) in [(&one(0), EOPNOTSUPP), (&reuse, 0), (&again, -17)] {
+        let all = in_weir_at(&object(text), &[], frame_at(base));
+        assert!(all.iter().all(|left| left.0 as i64 == result), "{text}");
+    }
+    // Many buckets: an id, and for the same stack the same.
+    let twice = format!("r6 = r1; {}; r7 = r0; {}; r0 -= r7", id("stacks", USER | 1), id("stacks", USER | 1));
+    assert_eq!(check_stack(&twice, base).0, 0);
+}
+
+#[test]
+fn what_a_stack_id_stands_for() {
+    let text = "map @s stack_trace key 4 value 24 entries 64\nprogram \"p\" probe\nr2 = map[@s] ll\nr3 = 256\ncall get_stackid\nexit\n";
+    let (_, program) = engines::only(text);
+    assert_eq!(program.context_reads(), 1 << 4 | 1 << 16 | 1 << 19);
+    let executable = compiled(&program, &shared_abi(false), Flags::default());
+    assert_eq!(executable.context_reads, program.context_reads());
+    let segment = segment(program.maps(), 1);
+    let local = LocalProgram::load(&executable, &segment).expect("code fits");
+    let mut ids = std::collections::BTreeMap::new();
+    for frames in 0..4 {
+        let chain = chain(frames, 0);
+        let id = local.run(&mut frame_at(chain.as_ptr() as u64)) as u32;
+        // Of three frames the last does not fit: it is the stack of two.
+        ids.insert(id, frames.min(2));
+    }
+    assert_eq!(ids.len(), 3);
+    let entries = segment.map(0).entries();
+    assert_eq!(entries.len(), 3);
+    for (key, value) in &entries {
+        let id = u32::from_le_bytes(key.as_slice().try_into().expect("4 bytes"));
+        let stack: Vec<u64> =
+            [0xabcd].into_iter().chain(0x1000..).take(1 + ids[&id]).chain([0; 3]).take(3).collect();
+        let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(*value, bytes);
+        assert_eq!(segment.user_map(0).lookup(key, 0).as_ref(), Ok(&bytes));
+    }
+    assert_eq!(segment.user_map(0).next_key(None).as_ref(), Ok(&entries[0].0));
+    assert_eq!(segment.user_map(0).next_key(Some(&entries[0].0)).as_ref(), Ok(&entries[1].0));
+    assert_eq!(segment.user_map(0).lookup_and_delete(&entries[0].0, 0).as_ref(), Ok(&entries[0].1));
+    assert!(segment.map(0).delete(&entries[0].0).is_err() && segment.map(0).entries().len() == 2);
+    segment.map(0).clear();
+    assert_eq!(segment.map(0).entries(), []);
+}
+
+#[test]
+fn records_of_perf_events() {
+    let output = |flags: &str, size: u32| {
+        format!(
+            "r2 = 0x1122334455667788 ll; *(u64 *)(r10 - 8) = r2; r2 = map[@perf] ll; r3 = {flags} ll; r4 = r10; r4 += -8
+             r5 = {size}; call perf_event_output"
+        )
+    };
+    // Flags, and slots that are not there; no CPU has the number 4095.
+    check(&output("0x100000000", 8), EINVAL);
+    check(&output("0x1000ffffffff", 8), EINVAL);
+    check(&output("4096", 8), -7);
+    check(&output("0xfffffffe", 8), -7);
+    check(&output("4095", 8), -2);
+    engines::stay_on_this_cpu();
+    let cpu = nix::sched::sched_getcpu().expect("a CPU");
+    let object = object(&output("0xffffffff", 5));
+    let program = engines::verified(&object.programs[0], &object.maps);
+    let segment = segment(&object.maps, engines::cpus());
+    let environment = weir_interp::Environment { segment: &segment };
+    weir_interp::run(&program, &environment, &mut Frame::default()).expect("verified");
+    for abi in abis() {
+        let executable = compiled(&program, &abi, Flags::default());
+        LocalProgram::load(&executable, &segment).expect("code fits").run(&mut Frame::default());
+    }
+    let mut reader = segment.perf(4);
+    for _ in 0..1 + abis().len() {
+        let (from, record) = reader.next().expect("a record");
+        assert_eq!((from as usize, record.bytes), (cpu, vec![0x88, 0x77, 0x66, 0x55, 0x44]));
+    }
+    assert_eq!(reader.next(), None);
+    // By its number a CPU's ring is reached from that CPU alone.
+    let own = in_weir(&self::object(&output(&cpu.to_string(), 8)), &[]);
+    assert!(own.iter().all(|left| left.0 == 0));
+    let other = (cpu + 1) % engines::cpus() as usize;
+    let all = in_weir(&self::object(&output(&other.to_string(), 8)), &[]);
+    assert!(all.iter().all(|left| left.0 as i64 == if other == cpu { 0 } else { EOPNOTSUPP }));
+}
+
+#[test]
+fn no_control_group_is_in_a_slot() {
+    let ask = |index: &str| format!("r1 = map[@groups] ll; r2 = {index} ll; call current_task_under_cgroup");
+    check(&ask("0"), -11);
+    check(&ask("1"), -11);
+    check(&ask("2"), -7);
+    check(&ask("0xffffffff"), -7);
+    check(&ask("0x100000000"), -11);
 }

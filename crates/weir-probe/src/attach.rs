@@ -277,7 +277,8 @@ impl Attachment {
             segment: self.undo.segment.start,
             clock_gettime: if target.has_tsc { clock_function(target) } else { 0 },
             pid: target.pid as u32,
-            flags: if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
+            flags: weir_rt::runtime::Island::AT_ENTRY
+                | if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
             pid_namespace: weir_rt::runtime::pid_namespace(target.pid as u32),
             print: 0,
             tick_ns: weir_rt::runtime::tick_ns(),

@@ -41,7 +41,7 @@ static u64 move_some(s64 call, u64 ours, u64 size, u64 theirs)
     return got > 0 ? (u64)got : 0;
 }
 
-static u64 read_some(void *to, u64 size, u64 from) { return move_some(SYS_PROCESS_VM_READV, (u64)to, size, from); }
+u64 weir_read_some(void *to, u64 size, u64 from) { return move_some(SYS_PROCESS_VM_READV, (u64)to, size, from); }
 
 static s64 fault(void *destination, u64 size)
 {
@@ -59,7 +59,7 @@ s64 weir_probe_read_user(void *destination, u64 size, u64 source)
 {
     count(COUNT_SLOW_READS);
     for (u64 done = 0; done < size;) {
-        u64 got = read_some((u8 *)destination + done, size - done, source + done);
+        u64 got = weir_read_some((u8 *)destination + done, size - done, source + done);
         if (!got)
             return fault(destination, size);
         done += got;
@@ -76,7 +76,7 @@ s64 weir_probe_read_user_str(void *destination, u64 size, u64 source)
     count(COUNT_SLOW_READS);
     for (u64 done = 0; done < size - 1;) {
         u64 want = size - 1 - done < CHUNK ? size - 1 - done : CHUNK;
-        u64 got = read_some(chunk, want, source + done);
+        u64 got = weir_read_some(chunk, want, source + done);
         if (!got)
             return fault(destination, size);
         for (u64 i = 0; i < got; i++) {

@@ -1,5 +1,6 @@
 /*
- * RINGBUF: many producers, one consumer (src/segment/ring.rs), records contiguous, no lock, no wake-up.
+ * RINGBUF, and the rings of PERF_EVENT_ARRAY, one for each CPU: many producers, one consumer (src/segment/ring.rs),
+ * records contiguous, no lock, no wake-up.
  *
  * Positions count bytes ever reserved and consumed. A record is an 8-byte header and its payload, padded to 8; the
  * header is {size:32, zero:29, discard:1, busy:1, used:1}. Free space is filled with the word `tag(lap)`, even and
@@ -18,17 +19,27 @@
 /* Each failed try means that another producer succeeded, or that the segment is corrupted. */
 #define TRIES_MAX 4096u
 
-INLINE u64 tag(const struct weir_map *map, u64 position)
+/* One ring: of a map, or of one CPU in a map. `bytes` is a power of two. */
+struct ring { struct weir_control *control; u64 data; u64 bytes; u64 seed; };
+
+INLINE struct ring ring_of(const struct weir_map *map)
 {
-    return map->seed + (position & ~(u64)(map->max_entries - 1));
+    return (struct ring){ control_of(map), map->data, map->max_entries, map->seed };
 }
+/* A CPU's ring has its control block before its data. */
+INLINE struct ring lane_of(const struct weir_map *map, u32 lane)
+{
+    u64 data = map->data + lane * map->lane_stride;
+    return (struct ring){ (struct weir_control *)(data - sizeof(struct weir_control)), data, map->elem_stride, map->seed };
+}
+INLINE u64 tag(const struct ring *ring, u64 position) { return ring->seed + (position & ~(ring->bytes - 1)); }
 INLINE u64 record_bytes(u64 size) { return (size + 8 + 7) & ~7ul; }
 
 /* Claims a record of `size` bytes: the address of its header, or 0 with the reason counted. */
-static u64 claim(const struct weir_map *map, u64 size)
+static u64 claim(const struct ring *ring, u64 size)
 {
-    struct weir_control *control = control_of(map);
-    u64 bytes = map->max_entries;
+    struct weir_control *control = ring->control;
+    u64 bytes = ring->bytes;
     u64 wanted = record_bytes(size);
     if (size > bytes - 8)
         goto dropped;
@@ -42,9 +53,9 @@ static u64 claim(const struct weir_map *map, u64 size)
         if (in_use > bytes)
             continue; /* the position is old, or the segment corrupted */
         u64 offset = position & (bytes - 1) & ~7ul;
-        u64 header = map->data + offset;
+        u64 header = ring->data + offset;
         u64 word = load((void *)header);
-        if (word != tag(map, position)) {
+        if (word != tag(ring, position)) {
             if (word & USED) {
                 u64 taken = record_bytes(word >> 32);
                 if (taken <= bytes - offset)
@@ -80,7 +91,8 @@ u64 weir_ringbuf_reserve(const struct weir_map *map, u64 size, u64 flags)
 {
     if (flags)
         return 0;
-    u64 header = claim(map, size);
+    struct ring ring = ring_of(map);
+    u64 header = claim(&ring, size);
     if (!header)
         return 0;
     zero_words(header + 8, (u32)size);
@@ -99,16 +111,43 @@ u64 weir_ringbuf_discard(void *record, u64 flags)
     return finish(record, DISCARD);
 }
 
+static s64 output(const struct ring *ring, const void *data, u64 size, s64 full)
+{
+    u64 header = claim(ring, size);
+    if (!header)
+        return full;
+    copy_in(header + 8, data, (u32)size);
+    finish((void *)(header + 8), 0);
+    return 0;
+}
+
 s64 weir_ringbuf_output(const struct weir_map *map, const void *data, u64 size, u64 flags)
 {
     if (flags & ~(u64)(BPF_RB_NO_WAKEUP | BPF_RB_FORCE_WAKEUP))
         return -EINVAL;
-    u64 header = claim(map, size);
-    if (!header)
-        return -EAGAIN;
-    copy_in(header + 8, data, (u32)size);
-    finish((void *)(header + 8), 0);
-    return 0;
+    struct ring ring = ring_of(map);
+    return output(&ring, data, size, -EAGAIN);
+}
+
+/* As in the kernel a CPU's ring takes what runs on that CPU alone; but a thread that is moved between the two lines
+ * below may write to the one it left, which is as good. */
+s64 weir_perf_event_output(const void *context, const struct weir_map *map, u64 flags, const void *data, u64 size)
+{
+    (void)context;
+    u32 cpu = (u32)weir_get_smp_processor_id();
+    u32 index = (u32)flags;
+    if (flags & ~(u64)BPF_F_INDEX_MASK)
+        return -EINVAL;
+    if (index == BPF_F_CURRENT_CPU)
+        index = cpu;
+    if (index >= map->max_entries)
+        return -E2BIG;
+    if (index >= map->lanes)
+        return -ENOENT;
+    if (index != cpu)
+        return -EOPNOTSUPP;
+    struct ring ring = lane_of(map, index);
+    return output(&ring, data, size, -ENOSPC);
 }
 
 /* Any other number of a question is answered with 0. */

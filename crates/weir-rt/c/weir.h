@@ -26,13 +26,17 @@ typedef u64 __attribute__((may_alias)) u64_word;
 #define INLINE static inline __attribute__((always_inline))
 
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
-enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6, KIND_LRU_HASH = 9,
-       KIND_LRU_PERCPU_HASH = 10, KIND_LPM_TRIE = 11, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27,
-       KIND_BLOOM_FILTER = 30 };
+enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERF_EVENT_ARRAY = 4, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6,
+       KIND_STACK_TRACE = 7, KIND_CGROUP_ARRAY = 8, KIND_LRU_HASH = 9, KIND_LRU_PERCPU_HASH = 10,
+       KIND_LPM_TRIE = 11, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27, KIND_BLOOM_FILTER = 30 };
 
 /* Update flags (linux/bpf.h). */
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+#define BPF_F_INDEX_MASK 0xfffffffful
+#define BPF_F_CURRENT_CPU 0xffffffffu
+enum { BPF_F_SKIP_FIELD_MASK = 0xff, BPF_F_USER_STACK = 1 << 8, BPF_F_FAST_STACK_CMP = 1 << 9,
+       BPF_F_REUSE_STACKID = 1 << 10, BPF_F_USER_BUILD_ID = 1 << 11 };
 enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1, BPF_RB_CONS_POS = 2, BPF_RB_PROD_POS = 3 };
 
 /* Errors (asm-generic/errno-base.h, errno.h). */
@@ -114,6 +118,8 @@ _Static_assert(sizeof(struct weir_island) == 56, "island.c and src/runtime.rs");
 #define ISLAND_READ_BY_TID 1u
 /* The target runs under seccomp, whose filter may kill for a call it does not know: none is made. */
 #define ISLAND_NO_SYSTEM_CALLS 2u
+/* Programs run at the first instruction of a function, where the word at the stack pointer is the return address. */
+#define ISLAND_AT_ENTRY 4u
 extern const volatile struct weir_island weir_island;
 
 /* Offset of the counters in the segment header, and their order (src/abi.rs). */
@@ -146,6 +152,10 @@ u64 weir_ringbuf_reserve(const struct weir_map *map, u64 size, u64 flags);
 u64 weir_ringbuf_submit(void *record, u64 flags);
 u64 weir_ringbuf_discard(void *record, u64 flags);
 u64 weir_ringbuf_query(const struct weir_map *map, u64 what);
+s64 weir_perf_event_output(const void *context, const struct weir_map *map, u64 flags, const void *data, u64 size);
+s64 weir_get_stackid(const void *context, const struct weir_map *map, u64 flags);
+s64 weir_get_stack(const void *context, void *buffer, u64 size, u64 flags);
+s64 weir_current_task_under_cgroup(const struct weir_map *map, u64 index);
 u64 weir_ktime_get_boot_ns(void);
 u64 weir_ktime_get_coarse_ns(void);
 u64 weir_ktime_get_tai_ns(void);
@@ -175,6 +185,9 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
 #define CLAIM_STRIDE 64u
 /* As `lane` of an update: `value` holds one for each lane, each rounded up to words. */
 #define EVERY_LANE 0xfffffffful
+
+/* Reads up to `size` bytes of the process's memory, for other helpers: bytes read, from the first on. */
+u64 weir_read_some(void *to, u64 size, u64 from);
 
 /* ---- one implementation per kind ---- */
 u64 weir_hash_lookup(const struct weir_map *map, const void *key);

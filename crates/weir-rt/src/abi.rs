@@ -155,6 +155,17 @@ pub mod link {
     pub const LAP: u64 = 1 << 26;
 }
 
+/// Bytes before the addresses in a bucket of stacks: state 8, hash 4, count 4.
+pub const STACK_HEADER_BYTES: u32 = 16;
+
+/// The state of a bucket of stacks: a version above these bits.
+pub mod stack {
+    pub const EMPTY: u64 = 0;
+    pub const FULL: u64 = 2;
+    pub const STATE: u64 = 3;
+    pub const VERSION: u64 = 4;
+}
+
 /// Bits of a ring record's header.
 pub mod record {
     pub const USED: u64 = 1;

@@ -14,6 +14,11 @@ pub const SPARE_NODES: u32 = 64;
 /// Bytes of a ring's data: a power of two between these.
 pub const RING_BYTES_MIN: u32 = 4096;
 pub const RING_BYTES_MAX: u32 = 1 << 30;
+/// Bytes of one CPU's ring in a PERF_EVENT_ARRAY: a power of two. The kernel leaves it to the reader; tools take 16 to
+/// 64 pages.
+pub const PERF_RING_BYTES: u32 = 1 << 17;
+/// Addresses of one stack (the kernel's PERF_MAX_STACK_DEPTH).
+pub const STACK_DEPTH_MAX: u32 = 127;
 /// CPUs with a lane of their own: what the CPU number's 12 bits can say.
 pub const CPUS_MAX: u32 = 4096;
 /// Lanes that runs may claim beyond one a CPU: for runs that interrupt, or preempt, one that has its CPU's lane. Each

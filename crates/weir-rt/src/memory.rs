@@ -373,6 +373,18 @@ impl<'a> Space<'a> {
             }
             (helper::RINGBUF_SUBMIT, [Record(record), _]) => self.finish_record(*record, false),
             (helper::RINGBUF_DISCARD, [Record(record), _]) => self.finish_record(*record, true),
+            (helper::PERF_EVENT_OUTPUT, [_, Map(map), Number(flags), Bytes(data), _]) => {
+                linked::perf_event_output(map, *flags, data) as u64
+            }
+            (helper::GET_STACKID, [_, Map(map), Number(flags)]) => {
+                linked::get_stackid(&self.slots(), map, *flags) as u64
+            }
+            (helper::GET_STACK, [_, Buffer(_, buffer), _, Number(flags)]) => {
+                linked::get_stack(&self.slots(), buffer, *flags) as u64
+            }
+            (helper::CURRENT_TASK_UNDER_CGROUP, [Map(map), Number(index)]) => {
+                linked::current_task_under_cgroup(map, *index) as u64
+            }
             (helper::RINGBUF_QUERY, [Map(map), Number(what)]) => linked::ringbuf_query(map, *what),
             (helper::GET_ATTACH_COOKIE, _) => self.cookie,
             (helper::GET_FUNC_IP, _) => self.context[pt_regs::IP as usize / 8].load(Ordering::Relaxed),
@@ -419,22 +431,26 @@ impl<'a> Space<'a> {
                 Value::Number(value)
             }
             Arg::SizeOrZero | Arg::ConstSize => Value::Number(value),
-            Arg::Map => {
-                let map = self.map_of(value).filter(|map| map.key_bytes != 0);
-                Value::Map(map.ok_or_else(|| wrong("a map with keys"))?)
-            }
-            Arg::QueueMap => {
-                let is_popped = proto.id == helper::MAP_POP_ELEM;
-                let takes = |map: &&Descriptor| match map.kind {
-                    kind if kind == MapKind::BloomFilter as u32 => !is_popped,
-                    kind => kind == MapKind::Queue as u32 || kind == MapKind::Stack as u32,
+            Arg::Map | Arg::QueueMap | Arg::RingMap | Arg::PerfMap | Arg::StackMap | Arg::CgroupMap => {
+                let (fits, wanted): (fn(MapKind) -> bool, _) = match proto.args[number] {
+                    Arg::QueueMap if proto.id == helper::MAP_POP_ELEM => {
+                        (MapKind::is_queue, "a queue or stack")
+                    }
+                    Arg::QueueMap => {
+                        (|kind| kind.is_queue() || kind == MapKind::BloomFilter, "a map with this operation")
+                    }
+                    Arg::RingMap => (|kind| kind == MapKind::RingBuf, "a ring"),
+                    Arg::PerfMap => (|kind| kind == MapKind::PerfEventArray, "an array of perf events"),
+                    Arg::StackMap => (|kind| kind == MapKind::StackTrace, "a map of stacks"),
+                    Arg::CgroupMap => (|kind| kind == MapKind::CgroupArray, "an array of control groups"),
+                    _ => (|kind| !kind.is_opaque() && kind.has_keys(), "a map with keys"),
                 };
-                let map = self.map_of(value).filter(takes);
-                Value::Map(map.ok_or_else(|| wrong("a map with this operation"))?)
-            }
-            Arg::RingMap => {
-                let map = self.map_of(value).filter(|map| map.kind == MapKind::RingBuf as u32);
-                Value::Map(map.ok_or_else(|| wrong("a ring"))?)
+                let index = self.map_index(value).ok_or_else(|| wrong(wanted))?;
+                if !fits(self.segment.layout().maps[index].spec.kind) {
+                    return Err(wrong(wanted));
+                }
+                let segment: &'a Segment = self.segment;
+                Value::Map(segment.descriptor(index))
             }
             Arg::MapKey => Value::Bytes(self.read_bytes(value, map_before().key_bytes.into())?),
             Arg::MapValue => Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?),
@@ -470,11 +486,9 @@ impl<'a> Space<'a> {
         Ok(Value::Buffer(address, self.read_bytes(address, bytes)?))
     }
 
-    fn map_of(&self, handle: u64) -> Option<&'a Descriptor> {
-        let segment: &'a Segment = self.segment;
-        (0..segment.layout().maps.len())
-            .map(|index| segment.descriptor(index))
-            .find(|descriptor| std::ptr::from_ref(*descriptor) as u64 == handle)
+    fn map_index(&self, handle: u64) -> Option<usize> {
+        (0..self.segment.layout().maps.len())
+            .find(|index| std::ptr::from_ref(self.segment.descriptor(*index)) as u64 == handle)
     }
 
     fn check_map(&self, index: u32) -> Result<(), Violation> {
@@ -580,7 +594,13 @@ impl<'a> Space<'a> {
         self.segment.layout().maps.iter().find_map(|map| {
             let elements = match map.spec.kind {
                 // A program never sees where elements without keys are.
-                MapKind::RingBuf | MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => return None,
+                MapKind::RingBuf
+                | MapKind::PerfEventArray
+                | MapKind::StackTrace
+                | MapKind::CgroupArray
+                | MapKind::BloomFilter
+                | MapKind::Queue
+                | MapKind::Stack => return None,
                 MapKind::Array | MapKind::PerCpuArray => map.spec.max_entries,
                 MapKind::Hash
                 | MapKind::PerCpuHash

@@ -53,6 +53,9 @@ impl Island {
     /// No system call is made: for a target under seccomp. Reads fail, `comm` is empty and `tid` 0, each counted.
     pub const NO_SYSTEM_CALLS: u32 = 2;
 
+    /// Programs run at first instructions of functions, where the word at the stack pointer is the return address.
+    pub const AT_ENTRY: u32 = 4;
+
     /// The bytes as they stand in the image.
     pub fn to_bytes(&self) -> [u8; Island::BYTES as usize] {
         let mut bytes = [0; Island::BYTES as usize];
@@ -177,6 +180,10 @@ pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
     (helper::PROBE_READ_KERNEL_STR, "weir_probe_read_user_str"),
     (helper::PROBE_WRITE_USER, "weir_probe_write_user"),
     (helper::GET_FUNC_IP, "weir_get_func_ip"),
+    (helper::PERF_EVENT_OUTPUT, "weir_perf_event_output"),
+    (helper::GET_STACKID, "weir_get_stackid"),
+    (helper::GET_STACK, "weir_get_stack"),
+    (helper::CURRENT_TASK_UNDER_CGROUP, "weir_current_task_under_cgroup"),
     (helper::STRNCMP, "weir_strncmp"),
     (helper::CSUM_DIFF, "weir_csum_diff"),
     (helper::SNPRINTF, "weir_snprintf"),

@@ -18,6 +18,7 @@ mod lanes;
 mod map_view;
 mod prefixes;
 mod ring;
+mod stacks;
 mod user_map;
 
 use std::io;
@@ -27,7 +28,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use weir_ebpf::MapKind;
 
 pub use crate::abi::DESCRIPTOR_BYTES;
 use crate::abi::{self, Descriptor, JOURNAL_ENTRY_BYTES, header};
@@ -38,7 +38,7 @@ pub use self::counters::{Counters, MapCounters};
 pub use self::journal::{Journal, JournalEntry, JournalFull, JournalState};
 pub use self::layout::{LayoutError, MapLayout, SegmentLayout};
 pub use self::map_view::{MapError, MapView};
-pub use self::ring::{Record, RingCounters, RingReader};
+pub use self::ring::{PerfReader, Record, RingCounters, RingReader};
 pub use self::user_map::UserMap;
 
 pub(crate) use self::journal::parse as parse_journal;
@@ -78,7 +78,8 @@ pub struct Segment {
     layout: SegmentLayout,
     session: u64,
     descriptors: Box<[Descriptor]>,
-    rings: Box<[RingState]>,
+    /// Of each map: one for each of its rings.
+    rings: Box<[Box<[RingState]>]>,
     /// Maps whose contents user space may not change any more.
     frozen: Box<[AtomicBool]>,
     journal_entries: AtomicU32,
@@ -98,7 +99,8 @@ impl Segment {
         let base = mapping.base();
         let session = identity.session;
         let descriptors = layout.maps.iter().map(|map| map.descriptor(base, session)).collect();
-        let rings = layout.maps.iter().map(|_| RingState::default()).collect();
+        let rings =
+            layout.maps.iter().map(|map| map.rings().into_iter().map(RingState::new).collect()).collect();
         let frozen = layout.maps.iter().map(|_| AtomicBool::new(false)).collect();
         let journal_entries = AtomicU32::new(0);
         let segment = Segment { fd, mapping, layout, session, descriptors, rings, frozen, journal_entries };
@@ -168,6 +170,12 @@ impl Segment {
         RingReader::new(self, index)
     }
 
+    /// # Panics
+    /// If the map of this index is not a `PerfEventArray`.
+    pub fn perf(&self, index: usize) -> PerfReader<'_> {
+        PerfReader::new(self, index)
+    }
+
     pub fn journal(&self) -> Journal<'_> {
         Journal::new(self)
     }
@@ -218,8 +226,8 @@ impl Segment {
     /// Zero bytes are an empty map; rings need their free space marked, and the header its words.
     fn format(&self, identity: &Identity) {
         for (map, descriptor) in self.layout.maps.iter().zip(&self.descriptors) {
-            if map.spec.kind == MapKind::RingBuf {
-                ring::mark_free(&self.mapping, map.data_offset, map.spec.max_entries.into(), descriptor.seed);
+            for ring in map.rings() {
+                ring::mark_free(&self.mapping, ring, descriptor.seed);
             }
         }
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;

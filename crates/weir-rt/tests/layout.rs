@@ -52,6 +52,8 @@ fn areas_follow_one_another_and_hold_their_parts() {
                 MapKind::RingBuf => spec(kind, 0, 0, 8192),
                 MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => spec(kind, 0, value, entries),
                 MapKind::LpmTrie => MapSpec { flags: 1, ..spec(kind, 2 * key, value, entries) },
+                MapKind::PerfEventArray | MapKind::CgroupArray => spec(kind, key, 4, entries),
+                MapKind::StackTrace => spec(kind, key, value.next_multiple_of(8), entries),
                 _ => spec(kind, key, value, entries),
             })
         })
@@ -66,6 +68,17 @@ fn areas_follow_one_another_and_hold_their_parts() {
             MapKind::BloomFilter => {
                 assert!(map.buckets.is_power_of_two() && map.buckets >= 7 * map.spec.max_entries);
                 map.data_offset + u64::from(map.buckets) / 8
+            }
+            MapKind::CgroupArray => map.data_offset,
+            MapKind::PerfEventArray => {
+                assert_eq!((map.lanes, map.slots()), (map.spec.max_entries.min(7), map.spec.max_entries));
+                assert!(map.data_offset % 64 == 0 && map.lane_stride % 64 == 0);
+                map.data_offset - 256 + u64::from(map.lanes) * map.lane_stride
+            }
+            MapKind::StackTrace => {
+                assert!(map.buckets.is_power_of_two() && map.buckets >= map.spec.max_entries);
+                assert!(map.elem_stride % 8 == 0 && map.elem_stride == map.spec.value_bytes + 16);
+                map.data_offset + u64::from(map.buckets) * u64::from(map.elem_stride)
             }
             MapKind::Queue | MapKind::Stack => {
                 assert_eq!(map.buckets, map.spec.max_entries);
@@ -88,7 +101,12 @@ fn areas_follow_one_another_and_hold_their_parts() {
             }
         };
         assert!(value_end <= end, "{map:?}");
-        assert_eq!(map.lanes, if map.spec.kind.is_per_cpu() { 8 } else { 1 });
+        let lanes = match map.spec.kind {
+            MapKind::PerfEventArray => map.spec.max_entries.min(7),
+            kind if kind.is_per_cpu() => 8,
+            _ => 1,
+        };
+        assert_eq!(map.lanes, lanes);
     }
     assert!(end <= layout.bytes && layout.bytes.is_multiple_of(4096));
 }

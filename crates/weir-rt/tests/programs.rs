@@ -19,6 +19,7 @@ fn segment() -> Segment {
         map(MapKind::Hash, 8, 8, 4),
         map(MapKind::PerCpuArray, 4, 16, 2),
         map(MapKind::RingBuf, 0, 0, 4096),
+        map(MapKind::StackTrace, 4, 80, 4),
     ];
     let layout = SegmentLayout::plan(&maps, 2, 0).expect("within bounds");
     Segment::create_local(layout, &Identity { session: 9, ..Identity::default() }).expect("a memfd")
@@ -184,6 +185,15 @@ extern "C" fn format_a_string() {
     assert_eq!(print(to.as_mut_ptr(), 64, format.as_ptr(), words.as_ptr(), 24, format.len() as u64), 54);
 }
 
+extern "C" fn number_a_stack() {
+    let number: extern "C" fn(*const u64, u64, u64) -> i64 = helper_function(helper::GET_STACKID);
+    let (stacks, frame) =
+        (MAP_AND_VALUE.get().expect("set by the test").0 + 3 * weir_rt::segment::DESCRIPTOR_BYTES, [0u64, 7]);
+    let mut registers = [0; 21];
+    registers[4] = frame.as_ptr() as u64;
+    assert_eq!(number(registers.as_ptr(), stacks, 1 << 8) >> 2, 0);
+}
+
 extern "C" fn print_a_string() {
     let print: extern "C" fn(*const u8, u64, u64, u64, u64) -> i64 = helper_function(helper::TRACE_PRINTK);
     assert_eq!(print(c"%s".as_ptr().cast(), 3, c"some string".as_ptr() as u64, 0, 0), 11);
@@ -210,6 +220,7 @@ fn helpers_stay_within_their_stack() {
         ("update", update_a_map),
         ("snprintf", format_a_string),
         ("trace_printk", print_a_string),
+        ("get_stackid", number_a_stack),
     ] {
         // Each body's own frame is counted, too.
         let used = stack_used(body);

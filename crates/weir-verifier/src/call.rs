@@ -3,7 +3,7 @@
 
 use weir_ebpf::helper::{self, Arg, HelperProto, Ret};
 use weir_ebpf::map::flag;
-use weir_ebpf::{HelperId, MapKind, MapSpec};
+use weir_ebpf::{HelperId, MapKind, MapSpec, pt_regs};
 
 use crate::explore::{Next, Path, Walk};
 use crate::limits::{CALL_DEPTH_MAX, ERRNO_MAX, RING_HEADER_BYTES};
@@ -150,7 +150,7 @@ impl<'a> Walk<'a> {
             },
             Arg::Context if value == Value::Context => Ok(()),
             Arg::Context => refuse(format!("the context is needed, not {}", self.describe(value))),
-            Arg::Map | Arg::RingMap | Arg::QueueMap => {
+            Arg::Map | Arg::RingMap | Arg::QueueMap | Arg::PerfMap | Arg::StackMap | Arg::CgroupMap => {
                 let Value::Map(index) = value else {
                     return refuse(format!("a map is needed, not {}", self.describe(value)));
                 };
@@ -251,7 +251,7 @@ impl<'a> Walk<'a> {
             return unsupported("the context of this kind of program is no memory that a helper reads");
         }
         if value == Value::Context {
-            self.context_reads = u32::MAX >> (32 - weir_ebpf::pt_regs::SLOTS);
+            self.context_reads = u32::MAX >> (32 - pt_regs::SLOTS);
         }
         self.needs_lane |= self.per_cpu_map(value).is_some();
         Ok(())
@@ -342,9 +342,18 @@ impl<'a> Walk<'a> {
         if let Some(bytes) = found.string_bytes {
             seen.string_bytes = Some(seen.string_bytes.map_or(bytes, |known| known.min(bytes)));
         }
-        if helper.id == helper::GET_FUNC_IP {
-            self.context_reads |= 1 << (weir_ebpf::pt_regs::IP / 8);
+        for register in context_registers(helper.id) {
+            self.context_reads |= 1 << (register / 8);
         }
+    }
+}
+
+/// What a helper reads of the context that it is given.
+fn context_registers(id: HelperId) -> &'static [u32] {
+    match id {
+        helper::GET_FUNC_IP => &[pt_regs::IP],
+        helper::GET_STACK | helper::GET_STACKID => &[pt_regs::BP, pt_regs::IP, pt_regs::SP],
+        _ => &[],
     }
 }
 
@@ -374,6 +383,9 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
         | MapKind::LruHash
         | MapKind::LruPerCpuHash
         | MapKind::LpmTrie => Arg::Map,
+        MapKind::PerfEventArray => Arg::PerfMap,
+        MapKind::StackTrace => Arg::StackMap,
+        MapKind::CgroupArray => Arg::CgroupMap,
     };
     let is_popped = helper.id == helper::MAP_POP_ELEM && map.kind == MapKind::BloomFilter;
     if arg != wanted || is_popped {

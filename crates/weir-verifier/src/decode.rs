@@ -12,7 +12,9 @@ use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::map::{LPM_KEY_BYTES, flag};
 use weir_ebpf::{HelperId, Insn, MapKind, MapSpec, ProgramKind};
 
-use crate::limits::{KEY_BYTES_MAX, MEMORY_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_UNIT, VALUE_BYTES_MAX};
+use crate::limits::{
+    KEY_BYTES_MAX, MEMORY_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_UNIT, STACK_DEPTH_MAX, VALUE_BYTES_MAX,
+};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
 use crate::{Limits, scalar::Scalar};
 
@@ -218,6 +220,27 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
         }
         MapKind::Array | MapKind::PerCpuArray if *key_bytes != 4 => {
             return bad(format!("the key of an array is 4 bytes, not {key_bytes}"));
+        }
+        MapKind::PerfEventArray | MapKind::CgroupArray => {
+            if (*key_bytes, *value_bytes) != (4, 4) {
+                return bad(format!(
+                    "key and value of a {} are 4 bytes each, not {key_bytes} and {value_bytes}",
+                    kind.name()
+                ));
+            }
+            // As many as there are CPUs.
+            if *kind == MapKind::PerfEventArray && *max_entries == 0 {
+                return Ok(());
+            }
+        }
+        MapKind::StackTrace => {
+            let depth = value_bytes / 8;
+            if *key_bytes != 4 || value_bytes % 8 != 0 || !(1..=STACK_DEPTH_MAX).contains(&depth) {
+                return bad(format!(
+                    "stacks have a key of 4 bytes, not {key_bytes}, and a value of 8 bytes for each of 1 to \
+                     {STACK_DEPTH_MAX} addresses, not {value_bytes}"
+                ));
+            }
         }
         MapKind::Queue | MapKind::Stack | MapKind::BloomFilter if *key_bytes != 0 => {
             return bad(format!("a {} has no key, not one of {key_bytes} bytes", kind.name()));

@@ -52,6 +52,9 @@ pub(crate) const VALUE_BYTES_MAX: u32 = 1 << 28;
 /// Most bytes of memory that a program is lent (weir-rt lends no more).
 pub(crate) const MEMORY_BYTES_MAX: u32 = 1 << 28;
 
+/// Addresses in one stack of a map of stacks (Linux: PERF_MAX_STACK_DEPTH).
+pub(crate) const STACK_DEPTH_MAX: u32 = 127;
+
 /// Largest ring: a record's size and its offset stay legal pointer offsets.
 pub(crate) const RING_BYTES_MAX: u32 = 1 << 28;
 

@@ -9,6 +9,9 @@ map @array array key 4 value 16 entries 4
 map @percpu percpu_hash key 8 value 8 entries 64
 map @lanes percpu_array key 4 value 512 entries 2
 map @ring ringbuf key 0 value 0 entries 4096
+map @perf perf_event_array key 4 value 4 entries 2
+map @stacks stack_trace key 4 value 80 entries 16
+map @groups cgroup_array key 4 value 4 entries 1
 map @one array key 4 value 16 entries 1
 map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
@@ -66,6 +69,11 @@ const SAFE: &[(&str, &str)] = &[
     ("", "*(u64 *)(r10 - 8) = 0; r1 = r10; r1 += -8; r2 = 8; r3 = 0; r4 = 0; call trace_vprintk; exit"),
     ("", "r1 = 3; r2 = 4; r3 = r10; r3 += -8; r4 = 8; call get_ns_current_pid_tgid; r0 = *(u32 *)(r10 - 4); exit"),
     ("", "r1 = map[@ring] ll; r2 = 1; call ringbuf_query; exit"),
+    // Stacks, perf events, control groups.
+    ("r6 = r1", "r2 = map[@stacks] ll; r3 = 256; call get_stackid; r1 = r6; r2 = map[@stacks] ll; r3 = 0; call get_stackid; exit"),
+    ("", "r2 = r10; r2 += -80; r3 = 80; r4 = 256; call get_stack; if r0 s> 80 goto +1; r0 = *(u64 *)(r10 - 8); exit"),
+    ("*(u64 *)(r10 - 8) = 0", "r2 = map[@perf] ll; r3 = 0xffffffff ll; r4 = r10; r4 += -8; r5 = 8; call perf_event_output; exit"),
+    ("", "r1 = map[@groups] ll; r2 = 0; call current_task_under_cgroup; exit"),
     // Lookups.
     (LOOKUP, "if r0 == 0 goto +1; r0 = *(u64 *)(r0 + 8); exit"),
     (LOOKUP, "if r0 != 0 goto +1; exit; r0 = *(u64 *)(r0 + 8); exit"),

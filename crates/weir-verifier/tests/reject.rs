@@ -10,6 +10,9 @@ map @array array key 4 value 16 entries 4
 map @percpu percpu_hash key 8 value 8 entries 64
 map @lanes percpu_array key 4 value 16 entries 2
 map @ring ringbuf key 0 value 0 entries 4096
+map @perf perf_event_array key 4 value 4 entries 2
+map @stacks stack_trace key 4 value 80 entries 16
+map @groups cgroup_array key 4 value 4 entries 1
 map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
 map @filter bloom_filter key 0 value 8 entries 4
@@ -150,7 +153,7 @@ fn wide_loads_that_are_not_whole() {
     does_not_run("", "r0 = btf 0 ll; exit", "a variable of the kernel");
     refuses("", ".insn 0x4018; .insn 0x100000000; exit", "unused upper half");
     refuses("", ".insn 0x5118; .insn 0x100000000; exit", "unused upper half");
-    refuses("", "r1 = map[#9] ll; r0 = 0; exit", "map number 9 of 9");
+    refuses("", "r1 = map[#12] ll; r0 = 0; exit", "map number 12 of 12");
     refuses("", ".insn 0xffffffff00005118; .insn 0; r0 = 0; exit", "map number -1");
     refuses("", "r1 = map[@hash][0] ll; r0 = 0; exit", "no fixed address");
     refuses("", "r1 = map[@ring][0] ll; r0 = 0; exit", "no fixed address");
@@ -489,6 +492,37 @@ fn arguments_of_helpers() {
         "r2 = 8; r3 = 0; r4 = 4; r5 = 0; call csum_diff; exit",
         "not memory that a helper may reach",
     );
+    // Stacks, perf events, control groups.
+    let not_taken = "which the helper does not take";
+    refuses("", "r2 = map[@hash] ll; r3 = 0; call get_stackid; exit", not_taken);
+    refuses("", "r2 = map[@stacks] ll; r1 = 0; r3 = 0; call get_stackid; exit", "the context is needed");
+    refuses("", "r2 = map[@stacks] ll; r3 = r10; call get_stackid; exit", "where a number is needed");
+    refuses("", "r2 = r10; r2 += -8; r3 = 16; r4 = 0; call get_stack; exit", "outside the stack");
+    refuses(
+        "",
+        "r1 = r10; r2 = r10; r2 += -8; r3 = 8; r4 = 0; call get_stack; exit",
+        "the context is needed",
+    );
+    refuses(
+        word,
+        "r1 = 0; r2 = map[@perf] ll; r3 = 0; r4 = r10; r4 += -8; r5 = 8; call 25; exit",
+        "the context is needed",
+    );
+    refuses("", "r2 = map[@ring] ll; r3 = 0; r4 = 0; r5 = 0; call perf_event_output; exit", not_taken);
+    refuses("", "r2 = map[@perf] ll; r3 = 0; r4 = r10; r4 += -8; r5 = 8; call 25; exit", "never written");
+    refuses(
+        "",
+        "r2 = map[@perf] ll; r3 = 0; r4 = r1; r5 = 8; call perf_event_output; exit",
+        "not memory that a helper",
+    );
+    refuses("", "r1 = map[@stacks] ll; r2 = 0; call current_task_under_cgroup; exit", not_taken);
+    for map in ["perf", "stacks", "groups"] {
+        let key = format!("*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r3 = r2; r4 = 0; r1 = map[@{map}] ll");
+        for helper in ["map_lookup_elem", "map_update_elem", "map_delete_elem"] {
+            refuses(&key, &format!("call {helper}; r0 = 0; exit"), not_taken);
+        }
+        refuses("", &format!("r1 = map[@{map}][0] ll; r0 = 0; exit"), "no fixed address");
+    }
     // The rest.
     refuses(
         "",
@@ -1009,6 +1043,14 @@ fn maps_that_cannot_be() {
     check(MapKind::Stack, 0, 8, 0, "no entries");
     check(MapKind::BloomFilter, 4, 8, 1, "a bloom_filter has no key");
     check(MapKind::BloomFilter, 0, 0, 1, "a value of 0 bytes");
+    check(MapKind::PerfEventArray, 4, 8, 1, "4 bytes each");
+    check(MapKind::CgroupArray, 8, 4, 1, "4 bytes each");
+    check(MapKind::CgroupArray, 4, 4, 0, "no entries");
+    check(MapKind::StackTrace, 8, 8, 1, "a key of 4 bytes");
+    check(MapKind::StackTrace, 4, 12, 1, "a value of 8 bytes for each");
+    check(MapKind::StackTrace, 4, 0, 1, "a value of 8 bytes for each");
+    check(MapKind::StackTrace, 4, 1024, 1, "1 to 127");
+    check(MapKind::StackTrace, 4, 8, 0, "no entries");
     check(MapKind::RingBuf, 4, 0, 4096, "no key and no value");
     check(MapKind::RingBuf, 0, 0, 4095, "power of two");
     check(MapKind::RingBuf, 0, 0, 12288, "power of two");

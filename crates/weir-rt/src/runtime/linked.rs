@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
-use weir_ebpf::{HelperId, MapKind, helper};
+use weir_ebpf::{HelperId, MapKind, helper, pt_regs};
 
 use super::Island;
 use crate::abi::{Descriptor, HEADER_BYTES, counter, header};
@@ -53,6 +53,16 @@ unsafe extern "C" {
     fn weir_send_signal_thread(signal: u64) -> i64;
     fn weir_probe_write_user(destination: u64, source: *const u8, size: u64) -> i64;
     fn weir_get_func_ip(context: *const u64) -> u64;
+    fn weir_perf_event_output(
+        context: *const u64,
+        map: *const Descriptor,
+        flags: u64,
+        data: *const u8,
+        size: u64,
+    ) -> i64;
+    fn weir_get_stackid(context: *const u64, map: *const Descriptor, flags: u64) -> i64;
+    fn weir_get_stack(context: *const u64, buffer: *mut u8, size: u64, flags: u64) -> i64;
+    fn weir_current_task_under_cgroup(map: *const Descriptor, index: u64) -> i64;
     fn weir_strncmp(a: *const u8, size: u64, b: *const u8, unused4: u64, unused5: u64, b_bytes: u64) -> i64;
     fn weir_csum_diff(from: *const u8, from_size: u64, to: *const u8, to_size: u64, seed: u64) -> i64;
     fn weir_snprintf(
@@ -205,6 +215,10 @@ pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
         helper::PROBE_READ_STR | helper::PROBE_READ_KERNEL_STR => weir_probe_read_user_str as _,
         helper::PROBE_WRITE_USER => weir_probe_write_user as _,
         helper::GET_FUNC_IP => weir_get_func_ip as _,
+        helper::PERF_EVENT_OUTPUT => weir_perf_event_output as _,
+        helper::GET_STACKID => weir_get_stackid as _,
+        helper::GET_STACK => weir_get_stack as _,
+        helper::CURRENT_TASK_UNDER_CGROUP => weir_current_task_under_cgroup as _,
         helper::STRNCMP => weir_strncmp as _,
         helper::CSUM_DIFF => weir_csum_diff as _,
         helper::SNPRINTF => weir_snprintf as _,
@@ -435,6 +449,28 @@ pub(crate) fn probe_write_user(destination: u64, source: &[u8]) -> i64 {
     // SAFETY: the source has the size given; the kernel writes. Where to is the program's answer for: it runs only
     // where the verifier was told to allow it.
     unsafe { weir_probe_write_user(destination, source.as_ptr(), source.len() as u64) }
+}
+
+/// A record in the ring of the CPU that `flags` name.
+pub(crate) fn perf_event_output(map: &Descriptor, flags: u64, data: &[u8]) -> i64 {
+    // SAFETY: the data has the size given; the map's memory is mapped; the context is not looked at.
+    unsafe { weir_perf_event_output(std::ptr::null(), map, flags, data.as_ptr(), data.len() as u64) }
+}
+
+/// The number of the stack that begins at these registers, a `struct pt_regs`.
+pub(crate) fn get_stackid(registers: &[u64; pt_regs::SLOTS as usize], map: &Descriptor, flags: u64) -> i64 {
+    // SAFETY: the registers are a whole structure; what they point to is read by the kernel; the map's memory is mapped.
+    unsafe { weir_get_stackid(registers.as_ptr(), map, flags) }
+}
+
+pub(crate) fn get_stack(registers: &[u64; pt_regs::SLOTS as usize], buffer: &mut [u8], flags: u64) -> i64 {
+    // SAFETY: as for `get_stackid`; the buffer has the size given.
+    unsafe { weir_get_stack(registers.as_ptr(), buffer.as_mut_ptr(), buffer.len() as u64, flags) }
+}
+
+pub(crate) fn current_task_under_cgroup(map: &Descriptor, index: u64) -> i64 {
+    // SAFETY: the descriptor alone is looked at.
+    unsafe { weir_current_task_under_cgroup(map, index) }
 }
 
 pub(crate) fn strncmp(text: &[u8], string: &[u8]) -> i64 {

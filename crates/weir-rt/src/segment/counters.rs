@@ -74,13 +74,14 @@ impl MapCounters {
         let word = |at: u64| segment.mapping().word(map.offset + at).load(Ordering::Relaxed);
         let ring = match map.spec.kind {
             MapKind::RingBuf => segment.ring(index).counters(),
+            MapKind::PerfEventArray => segment.perf(index).counters(),
             _ => RingCounters::default(),
         };
         MapCounters {
             full: word(control::FULL),
             contended: word(control::CONTENDED),
             corrupt: word(control::CORRUPT) + ring.corrupt,
-            dropped: word(control::DROPPED),
+            dropped: ring.dropped,
             evicted: word(control::EVICTED),
             uncommitted: ring.uncommitted,
         }

@@ -9,6 +9,7 @@ use weir_ebpf::{MapKind, MapSpec};
 
 use crate::abi::{
     self, CONTROL_BYTES, HEADER_BYTES, JOURNAL_ENTRY_BYTES, NODE_HEADER_BYTES, NODE_SMALL_VALUE,
+    STACK_HEADER_BYTES,
 };
 use crate::limits;
 
@@ -57,6 +58,14 @@ pub struct MapLayout {
     pub node_count: u32,
     pub node_stride: u32,
     pub key_stride: u32,
+}
+
+/// One ring: where its control block and its data are, and how many bytes of data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RingPlace {
+    pub(crate) control: u64,
+    pub(crate) data: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Why a layout was refused.
@@ -141,6 +150,24 @@ impl MapLayout {
         self.lanes - 1
     }
 
+    /// Entries, also where the definition leaves them to the number of CPUs.
+    pub fn slots(&self) -> u32 {
+        if self.spec.max_entries == 0 { self.lanes } else { self.spec.max_entries }
+    }
+
+    /// The rings in the map: one for each CPU that has a slot, of a `PerfEventArray`.
+    pub(crate) fn rings(&self) -> Vec<RingPlace> {
+        let place = |control: u64, data: u64, bytes: u32| RingPlace { control, data, bytes: bytes.into() };
+        match self.spec.kind {
+            MapKind::RingBuf => vec![place(self.offset, self.data_offset, self.spec.max_entries)],
+            MapKind::PerfEventArray => (0..u64::from(self.lanes))
+                .map(|lane| self.data_offset + lane * self.lane_stride)
+                .map(|data| place(data - CONTROL_BYTES, data, limits::PERF_RING_BYTES))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Values rounded up to words: what one element takes in one lane.
     pub fn value_words(&self) -> u32 {
         self.spec.value_bytes.div_ceil(8)
@@ -153,7 +180,7 @@ impl MapLayout {
             kind: self.spec.kind as u32,
             key_bytes: self.spec.key_bytes,
             value_bytes: self.spec.value_bytes,
-            max_entries: self.spec.max_entries,
+            max_entries: self.slots(),
             elem_stride: self.elem_stride,
             lanes: self.lanes,
             lane_stride: self.lane_stride,
@@ -231,6 +258,25 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             return Ok(());
         }
         MapKind::Array | MapKind::PerCpuArray => within("the key size", spec.key_bytes, 4, 4)?,
+        MapKind::PerfEventArray | MapKind::CgroupArray => {
+            within("the key size", spec.key_bytes, 4, 4)?;
+            within("the value size", spec.value_bytes, 4, 4)?;
+            // 0: as many as CPUs.
+            let least = u32::from(spec.kind == MapKind::CgroupArray);
+            return within("max_entries", spec.max_entries, least, limits::ENTRIES_MAX);
+        }
+        MapKind::StackTrace => {
+            within("the key size", spec.key_bytes, 4, 4)?;
+            within("the value size", spec.value_bytes, 8, 8 * limits::STACK_DEPTH_MAX)?;
+            if !spec.value_bytes.is_multiple_of(8) {
+                return Err(LayoutError::Map {
+                    name: spec.name.clone(),
+                    what: "the value size",
+                    value: spec.value_bytes.into(),
+                    rule: "a multiple of 8".into(),
+                });
+            }
+        }
         MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
             within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?
         }
@@ -248,6 +294,7 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
 
 fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout {
     let value_stride = spec.value_bytes.next_multiple_of(8);
+    let all_cpus = cpus;
     let (lanes, cpus, claim_lanes) = match (spec.kind.is_per_cpu(), claim_lanes) {
         (false, _) => (1, 0, 0),
         (true, 0) => (cpus + 1, cpus, 0),
@@ -281,6 +328,21 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
             return map;
         }
         MapKind::Array | MapKind::PerCpuArray => {}
+        MapKind::PerfEventArray => {
+            place_rings(&mut map, end, all_cpus);
+            return map;
+        }
+        MapKind::CgroupArray => {
+            map.bytes = CONTROL_BYTES;
+            return map;
+        }
+        MapKind::StackTrace => {
+            map.buckets = spec.max_entries.next_power_of_two();
+            map.elem_stride = STACK_HEADER_BYTES + value_stride;
+            map.lane_stride = u64::from(map.buckets) * u64::from(map.elem_stride);
+            map.bytes = CONTROL_BYTES + map.lane_stride;
+            return map;
+        }
         MapKind::Queue | MapKind::Stack => {
             place_elements(&mut map, end);
             return map;
@@ -316,6 +378,15 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
     map.lane_stride = round_up(elements * u64::from(map.elem_stride), 64);
     map.bytes = map.data_offset + map.lane_stride * u64::from(lanes) - offset;
     map
+}
+
+/// A ring for each CPU that has a slot, behind a control block of its own.
+fn place_rings(map: &mut MapLayout, at: u64, cpus: u32) {
+    map.lanes = if map.spec.max_entries == 0 { cpus } else { map.spec.max_entries.min(cpus) };
+    map.elem_stride = limits::PERF_RING_BYTES;
+    map.lane_stride = CONTROL_BYTES + u64::from(limits::PERF_RING_BYTES);
+    map.data_offset = at + CONTROL_BYTES;
+    map.bytes = at + u64::from(map.lanes) * map.lane_stride - map.offset;
 }
 
 /// Bucket heads and nodes; a HASH keeps its values in the nodes.

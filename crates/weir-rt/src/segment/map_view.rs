@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering;
 use thiserror::Error;
 use weir_ebpf::MapKind;
 
+use super::stacks::Stacks;
 use super::{MapLayout, Segment, elements, prefixes};
 use crate::abi::{self, NODE_HEADER_BYTES, control};
 use crate::limits::{MATCHES_MAX, SURPLUS_MAX, UNREADABLE_BUCKETS_MAX};
@@ -44,6 +45,8 @@ pub enum MapError {
     NoSpace,
     #[error("not possible for this map, or bad flags, or a key or value of the wrong size (EINVAL)")]
     Invalid,
+    #[error("a descriptor of nothing that this map holds (EBADF)")]
+    BadDescriptor,
     #[error("given up after too many conflicts (EBUSY)")]
     Busy,
     #[error("no room could be made for a new key (ENOMEM)")]
@@ -67,6 +70,7 @@ impl MapError {
             MapError::Invalid => 22,
             MapError::Busy => 16,
             MapError::NoMemory => 12,
+            MapError::BadDescriptor => 9,
             MapError::NotPermitted => 1,
             MapError::NotSupported => 524,
             MapError::NoSuchOperation => 95,
@@ -111,7 +115,10 @@ impl<'a> MapView<'a> {
             return None;
         }
         match map.spec.kind {
-            MapKind::RingBuf | MapKind::BloomFilter => None,
+            MapKind::RingBuf | MapKind::BloomFilter | MapKind::PerfEventArray | MapKind::CgroupArray => None,
+            MapKind::StackTrace => {
+                Stacks::of(self.segment, map).get(u32::from_le_bytes(key.try_into().ok()?))
+            }
             MapKind::Queue | MapKind::Stack => self.taken(linked::map_peek).ok(),
             MapKind::Array | MapKind::PerCpuArray => {
                 let index = u32::from_le_bytes(key.try_into().ok()?);
@@ -142,7 +149,15 @@ impl<'a> MapView<'a> {
     pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let map = self.layout();
         match map.spec.kind {
-            MapKind::RingBuf | MapKind::BloomFilter => Vec::new(),
+            MapKind::RingBuf | MapKind::BloomFilter | MapKind::PerfEventArray | MapKind::CgroupArray => {
+                Vec::new()
+            }
+            MapKind::StackTrace => {
+                let stacks = Stacks::of(self.segment, map);
+                let all =
+                    (0..map.buckets).filter_map(|id| Some((id.to_le_bytes().to_vec(), stacks.get(id)?)));
+                all.collect()
+            }
             MapKind::Queue | MapKind::Stack => {
                 elements::elements(self.segment, map).into_iter().map(|value| (Vec::new(), value)).collect()
             }
@@ -227,13 +242,17 @@ impl<'a> MapView<'a> {
     }
 
     pub fn delete(&self, key: &[u8]) -> Result<(), MapError> {
+        if let (MapKind::StackTrace, Ok(id)) = (self.layout().spec.kind, key.try_into()) {
+            return Stacks::of(self.segment, self.layout()).delete(u32::from_le_bytes(id));
+        }
         if key.len() != self.layout().spec.key_bytes as usize {
             return Err(MapError::Invalid);
         }
         MapError::from_status(linked::map_delete(self.segment.descriptor(self.index), key))
     }
 
-    /// Deletes every key of a hash, takes every element of a queue or stack out, empties a Bloom filter; zeroes an array.
+    /// Deletes every key of a hash and every stack, takes every element of a queue or stack out, empties a Bloom filter;
+    /// zeroes an array.
     pub fn clear(&self) {
         match self.layout().spec.kind {
             MapKind::Hash
@@ -244,6 +263,13 @@ impl<'a> MapView<'a> {
                 for entry in self.hash_entries() {
                     // Someone else may have deleted it: that is what was asked for.
                     let _ = self.delete(&entry.key);
+                }
+            }
+            MapKind::StackTrace => {
+                let stacks = Stacks::of(self.segment, self.layout());
+                for id in 0..self.layout().buckets {
+                    // Someone else may have deleted it, or be writing it.
+                    let _ = stacks.delete(id);
                 }
             }
             MapKind::Queue | MapKind::Stack => {
@@ -264,7 +290,13 @@ impl<'a> MapView<'a> {
     pub fn zero(&self) {
         let map = self.layout();
         match map.spec.kind {
-            MapKind::RingBuf | MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => {}
+            MapKind::RingBuf
+            | MapKind::BloomFilter
+            | MapKind::PerfEventArray
+            | MapKind::StackTrace
+            | MapKind::CgroupArray
+            | MapKind::Queue
+            | MapKind::Stack => {}
             MapKind::Array => {
                 for index in 0..map.spec.max_entries {
                     self.each_word(index.into(), |view, at| {

@@ -1,4 +1,4 @@
-//! The consumer of a ring: records out, in the order of their reservation.
+//! The consumer of a ring: records out, in the order of their reservation. A `PerfEventArray` has a ring for each CPU.
 //!
 //! Producers are in `c/ring.c`, which describes the protocol. The position read from is this process's own; what a
 //! target writes over the shared one only harms its producers. A length is used after it was checked against the
@@ -9,8 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_ebpf::MapKind;
 
+use super::Segment;
+use super::layout::RingPlace;
 use super::mapping::Mapping;
-use super::{MapLayout, Segment};
 use crate::abi::{control, record};
 
 /// One submitted record.
@@ -24,6 +25,17 @@ pub struct Record {
 pub struct RingReader<'a> {
     segment: &'a Segment,
     index: usize,
+    /// Which of the map's rings.
+    lane: usize,
+}
+
+/// The reading end of the rings of a `PerfEventArray`: one for each CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct PerfReader<'a> {
+    segment: &'a Segment,
+    index: usize,
+    /// The ring that is looked at first, next time.
+    turn: usize,
 }
 
 /// What was lost on the way.
@@ -38,18 +50,32 @@ pub struct RingCounters {
 }
 
 /// The controller's own memory of a ring.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RingState {
+    place: RingPlace,
     /// Bytes consumed since the beginning; locked while a record is taken out.
     position: Mutex<u64>,
     uncommitted: AtomicU64,
     corrupt: AtomicU64,
 }
 
+impl RingState {
+    pub(super) fn new(place: RingPlace) -> RingState {
+        RingState {
+            place,
+            position: Mutex::new(0),
+            uncommitted: AtomicU64::new(0),
+            corrupt: AtomicU64::new(0),
+        }
+    }
+}
+
 /// One taking of a record.
 struct Take<'a> {
     segment: &'a Segment,
-    index: usize,
+    state: &'a RingState,
+    place: RingPlace,
+    seed: u64,
     position: MutexGuard<'a, u64>,
 }
 
@@ -63,16 +89,65 @@ enum Next {
 }
 
 /// Fills a ring's data with the words that mean "free in lap 0".
-pub(super) fn mark_free(mapping: &Mapping, data_offset: u64, bytes: u64, seed: u64) {
-    for at in (0..bytes).step_by(8) {
-        mapping.word(data_offset + at).store(seed, Ordering::Relaxed);
+pub(super) fn mark_free(mapping: &Mapping, place: RingPlace, seed: u64) {
+    for at in (0..place.bytes).step_by(8) {
+        mapping.word(place.data + at).store(seed, Ordering::Relaxed);
+    }
+}
+
+impl<'a> PerfReader<'a> {
+    pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
+        let kind = segment.layout().maps[index].spec.kind;
+        assert_eq!(kind, MapKind::PerfEventArray, "map {index} has no ring for each CPU");
+        PerfReader { segment, index, turn: 0 }
+    }
+
+    /// A record with the CPU that it was written on: of each CPU the oldest first, the CPUs in turn. `None`: nothing, or
+    /// only records whose producers are still at work.
+    #[allow(clippy::should_implement_trait, reason = "None does not end it: more may come")]
+    pub fn next(&mut self) -> Option<(u32, Record)> {
+        let rings = self.segment.rings[self.index].len();
+        for step in 0..rings {
+            let lane = (self.turn + step) % rings;
+            if let Some(record) = self.ring(lane).next() {
+                self.turn = lane + 1;
+                return Some((lane as u32, record));
+            }
+        }
+        None
+    }
+
+    /// Everything that is left after the target has died, CPU by CPU.
+    pub fn drain_dead(&mut self) -> Vec<(u32, Record)> {
+        let rings = 0..self.segment.rings[self.index].len();
+        rings
+            .flat_map(|lane| {
+                self.ring(lane).drain_dead().into_iter().map(move |record| (lane as u32, record))
+            })
+            .collect()
+    }
+
+    /// Sums over all CPUs.
+    pub fn counters(&self) -> RingCounters {
+        (0..self.segment.rings[self.index].len()).fold(RingCounters::default(), |sum, lane| {
+            let of = self.ring(lane).counters();
+            RingCounters {
+                dropped: sum.dropped.wrapping_add(of.dropped),
+                uncommitted: sum.uncommitted + of.uncommitted,
+                corrupt: sum.corrupt + of.corrupt,
+            }
+        })
+    }
+
+    fn ring(&self, lane: usize) -> RingReader<'a> {
+        RingReader { segment: self.segment, index: self.index, lane }
     }
 }
 
 impl<'a> RingReader<'a> {
     pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
         assert_eq!(segment.layout().maps[index].spec.kind, MapKind::RingBuf, "map {index} is not a ring");
-        RingReader { segment, index }
+        RingReader { segment, index, lane: 0 }
     }
 
     /// The oldest record not yet read, once it is submitted. `None`: nothing, or its producer is still at work.
@@ -84,13 +159,13 @@ impl<'a> RingReader<'a> {
     /// Everything that is left after the target has died; records it never submitted are skipped and counted.
     pub fn drain_dead(&mut self) -> Vec<Record> {
         // Other processes may share the segment: what is drained is at most a ring's worth of records.
-        let records_max = self.segment.layout().maps[self.index].spec.max_entries as usize / 8;
+        let records_max = self.take().place.bytes as usize / 8;
         std::iter::from_fn(|| self.take().record(true)).take(records_max).collect()
     }
 
     pub fn counters(&self) -> RingCounters {
-        let state = &self.segment.rings[self.index];
-        let dropped = self.segment.layout().maps[self.index].offset + control::DROPPED;
+        let state = &self.segment.rings[self.index][self.lane];
+        let dropped = state.place.control + control::DROPPED;
         RingCounters {
             dropped: self.segment.mapping().word(dropped).load(Ordering::Relaxed),
             uncommitted: state.uncommitted.load(Ordering::Relaxed),
@@ -99,17 +174,18 @@ impl<'a> RingReader<'a> {
     }
 
     fn take(&self) -> Take<'a> {
-        let position = &self.segment.rings[self.index].position;
-        let position = position.lock().unwrap_or_else(PoisonError::into_inner);
-        Take { segment: self.segment, index: self.index, position }
+        let state = &self.segment.rings[self.index][self.lane];
+        let position = state.position.lock().unwrap_or_else(PoisonError::into_inner);
+        let seed = self.segment.descriptor(self.index).seed;
+        Take { segment: self.segment, state, place: state.place, seed, position }
     }
 }
 
 impl<'a> Take<'a> {
     fn record(&mut self, is_dead: bool) -> Option<Record> {
-        let state = &self.segment.rings[self.index];
+        let state = self.state;
         // Each step but the last consumes at least 8 bytes; a target that keeps writing ends this after two laps.
-        for _ in 0..self.bytes() / 4 {
+        for _ in 0..self.place.bytes / 4 {
             match self.peek() {
                 Next::Empty => return None,
                 Next::Busy { .. } if !is_dead => return None,
@@ -119,7 +195,7 @@ impl<'a> Take<'a> {
                 }
                 Next::Discarded { bytes } => self.consume(bytes),
                 Next::Submitted { size, bytes } => {
-                    let at = self.data_offset() + self.offset() + 8;
+                    let at = self.place.data + self.offset() + 8;
                     let record = Record { bytes: self.segment.mapping().copy(at, size as usize) };
                     self.consume(bytes);
                     return Some(record);
@@ -135,13 +211,13 @@ impl<'a> Take<'a> {
     }
 
     fn peek(&self) -> Next {
-        let word = self.segment.mapping().word(self.data_offset() + self.offset()).load(Ordering::Acquire);
+        let word = self.segment.mapping().word(self.place.data + self.offset()).load(Ordering::Acquire);
         if word == self.tag(*self.position) {
             return Next::Empty;
         }
         let size = word >> record::SIZE_SHIFT;
         let bytes = (size + 8).next_multiple_of(8);
-        if word & record::USED == 0 || bytes > self.bytes() - self.offset() {
+        if word & record::USED == 0 || bytes > self.place.bytes - self.offset() {
             return Next::Corrupt;
         }
         if word & record::BUSY != 0 {
@@ -161,8 +237,8 @@ impl<'a> Take<'a> {
         // place the next lap's tag would stop every producer.
         let tail = self.control(control::FREE_OR_PRODUCER);
         let _ = tail.compare_exchange(start, end, Ordering::AcqRel, Ordering::Relaxed);
-        let free = self.tag(start).wrapping_add(self.bytes());
-        let at = self.data_offset() + self.offset();
+        let free = self.tag(start).wrapping_add(self.place.bytes);
+        let at = self.place.data + self.offset();
         for n in (0..bytes).step_by(8) {
             self.segment.mapping().word(at + n).store(free, Ordering::Release);
         }
@@ -173,14 +249,14 @@ impl<'a> Take<'a> {
     /// After an impossible header: frees everything and goes on where producers do, or a lap further if what they
     /// say is impossible too.
     fn resynchronise(&mut self) {
-        let bytes = self.bytes();
+        let bytes = self.place.bytes;
         let tail = self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire);
         let ahead = tail.wrapping_sub(*self.position);
         let is_plausible = (8..=bytes).contains(&ahead) && ahead.is_multiple_of(8);
         let end = if is_plausible { tail } else { (*self.position).wrapping_add(bytes) };
         let mut at = *self.position;
         while at != end {
-            let word = self.data_offset() + (at & (bytes - 1));
+            let word = self.place.data + (at & (bytes - 1));
             self.segment.mapping().word(word).store(self.tag(at).wrapping_add(bytes), Ordering::Release);
             at = at.wrapping_add(8);
         }
@@ -190,26 +266,14 @@ impl<'a> Take<'a> {
     }
 
     fn tag(&self, position: u64) -> u64 {
-        self.segment.descriptor(self.index).seed.wrapping_add(position & !(self.bytes() - 1))
+        self.seed.wrapping_add(position & !(self.place.bytes - 1))
     }
 
     fn offset(&self) -> u64 {
-        *self.position & (self.bytes() - 1)
-    }
-
-    fn layout(&self) -> &'a MapLayout {
-        &self.segment.layout().maps[self.index]
-    }
-
-    fn data_offset(&self) -> u64 {
-        self.layout().data_offset
-    }
-
-    fn bytes(&self) -> u64 {
-        self.layout().spec.max_entries.into()
+        *self.position & (self.place.bytes - 1)
     }
 
     fn control(&self, at: u64) -> &'a AtomicU64 {
-        self.segment.mapping().word(self.layout().offset + at)
+        self.segment.mapping().word(self.place.control + at)
     }
 }

@@ -12,9 +12,11 @@ mod lpm;
 mod lru;
 mod model;
 mod oracle;
+mod perf;
 mod queue;
 mod ring;
 mod signals;
+mod stacks;
 mod stress;
 mod threads;
 
@@ -35,7 +37,11 @@ fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> Ma
 fn segment(maps: &[MapSpec]) -> Segment {
     crate::runtime::linked::prepare();
     let layout = SegmentLayout::plan(maps, CPUS, 8).expect("the layout is within bounds");
-    Segment::create_local(layout, &Identity { session: 0x5eed, ..Identity::default() }).expect("a memfd")
+    Segment::create_local(layout, &identity()).expect("a memfd")
+}
+
+fn identity() -> Identity {
+    Identity { session: 0x5eed, ..Identity::default() }
 }
 
 /// The same with lanes that runs claim.

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 
+use super::stacks::Stacks;
 use super::{MapError, MapView, Segment};
 use crate::runtime::linked;
 
@@ -40,6 +41,9 @@ impl<'a> UserMap<'a> {
         if self.spec().kind == MapKind::BloomFilter {
             return Err(MapError::Invalid);
         }
+        if self.has_slots() {
+            return Err(MapError::NotSupported);
+        }
         self.view().lookup(key).ok_or(MapError::NotFound)
     }
 
@@ -61,6 +65,9 @@ impl<'a> UserMap<'a> {
             return Err(MapError::Invalid);
         }
         self.check_key(key)?;
+        if self.has_slots() {
+            return self.fill_slot(key, flags);
+        }
         self.view().update(key, value, flags)
     }
 
@@ -71,6 +78,10 @@ impl<'a> UserMap<'a> {
         if self.spec().kind == MapKind::BloomFilter {
             return Err(MapError::NoSuchOperation);
         }
+        if self.has_slots() {
+            self.slot(key)?;
+            return Err(MapError::NotFound);
+        }
         self.view().delete(key)
     }
 
@@ -80,8 +91,12 @@ impl<'a> UserMap<'a> {
         self.check_write()?;
         self.check_lookup(key, flags)?;
         let kind = self.spec().kind;
-        if kind.is_array() || kind == MapKind::BloomFilter || kind == MapKind::LpmTrie {
+        if kind.is_array() || kind == MapKind::BloomFilter || kind == MapKind::LpmTrie || self.has_slots() {
             return Err(MapError::NotSupported);
+        }
+        if self.spec().kind == MapKind::StackTrace {
+            let stack = self.view().lookup(key).ok_or(MapError::NotFound)?;
+            return self.view().delete(key).map(|()| stack);
         }
         if self.spec().kind.is_queue() {
             return self.view().pop();
@@ -103,14 +118,16 @@ impl<'a> UserMap<'a> {
             MapKind::Queue | MapKind::Stack => Err(MapError::Invalid),
             MapKind::BloomFilter => Err(MapError::NoSuchOperation),
             MapKind::LpmTrie => self.view().next_prefix(key).ok_or(MapError::NotFound),
-            MapKind::Array | MapKind::PerCpuArray => {
-                let index = key.and_then(|key| key.try_into().ok()).map(u32::from_le_bytes);
-                match index {
-                    Some(last) if last == spec.max_entries - 1 => Err(MapError::NotFound),
-                    Some(index) if index < spec.max_entries => Ok((index + 1).to_le_bytes().to_vec()),
-                    _ => Ok(0u32.to_le_bytes().to_vec()),
-                }
+            MapKind::StackTrace => {
+                let stacks = self.stacks();
+                let last = key.and_then(|key| key.try_into().ok()).map(u32::from_le_bytes);
+                let from = last.filter(|last| stacks.has(*last)).map_or(0, |last| last + 1);
+                stacks.next(from).map(|id| id.to_le_bytes().to_vec()).ok_or(MapError::NotFound)
             }
+            MapKind::PerfEventArray | MapKind::CgroupArray => {
+                self.next_index(key, self.segment.layout().maps[self.index].slots())
+            }
+            MapKind::Array | MapKind::PerCpuArray => self.next_index(key, spec.max_entries),
             MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
                 self.view().next_hash_key(key).ok_or(MapError::NotFound)
             }
@@ -122,6 +139,38 @@ impl<'a> UserMap<'a> {
         self.check_write()?;
         self.segment.frozen[self.index].store(true, Ordering::Release);
         Ok(())
+    }
+
+    fn next_index(&self, key: Option<&[u8]>, entries: u32) -> Result<Vec<u8>, MapError> {
+        match key.and_then(|key| key.try_into().ok()).map(u32::from_le_bytes) {
+            Some(last) if last == entries - 1 => Err(MapError::NotFound),
+            Some(index) if index < entries => Ok((index + 1).to_le_bytes().to_vec()),
+            _ => Ok(0u32.to_le_bytes().to_vec()),
+        }
+    }
+
+    /// Its values are what the kernel knows by a descriptor: user space puts none in, and reads none.
+    fn has_slots(&self) -> bool {
+        matches!(self.spec().kind, MapKind::PerfEventArray | MapKind::CgroupArray)
+    }
+
+    fn slot(&self, key: &[u8]) -> Result<u32, MapError> {
+        let index = key.try_into().map(u32::from_le_bytes).ok();
+        let slots = self.segment.layout().maps[self.index].slots();
+        index.filter(|index| *index < slots).ok_or(MapError::TooBig)
+    }
+
+    /// No descriptor is one of a perf event or a control group here.
+    fn fill_slot(&self, key: &[u8], flags: u64) -> Result<(), MapError> {
+        if flags != 0 {
+            return Err(MapError::Invalid);
+        }
+        self.slot(key)?;
+        Err(MapError::BadDescriptor)
+    }
+
+    fn stacks(&self) -> Stacks<'a> {
+        Stacks::of(self.segment, &self.segment.layout().maps[self.index])
     }
 
     fn view(&self) -> MapView<'a> {

@@ -38,10 +38,15 @@ fn forbidden_calls_are_errors_and_counted() {
             && to == [0; 9]
             && linked::probe_read_user_str(&mut to, text.as_ptr() as u64) == -14
             && linked::current_comm(&mut to) == -22;
+        // A frame pointer into memory that is there: without reads there is the instruction pointer alone.
+        let frame = [0u64, 7];
+        let mut registers = [0; 21];
+        (registers[4], registers[16]) = (frame.as_ptr() as u64, 9);
+        let is_refused = is_refused && linked::get_stack(&registers, &mut [0; 32], 1 << 8) == 8;
         let after = linked::counters();
         let rise = |n: usize| after[n] - before[n];
         let is_counted = rise(counter::SLOW_READS) == 3
-            && (rise(counter::READ_FAULTS), rise(counter::READS_DENIED)) == (2, 2)
+            && (rise(counter::READ_FAULTS), rise(counter::READS_DENIED)) == (2, 3)
             && (rise(counter::COMM_CALLS), rise(counter::COMM_DENIED)) == (1, 1);
         // SAFETY: ends the process at once; which of the three failed is in its code.
         unsafe { libc::_exit(i32::from(is_open) | i32::from(is_refused) << 1 | i32::from(is_counted) << 2) };

@@ -37,7 +37,8 @@ pub(super) enum Law {
     NoFalseNegatives,
     /// They are the model's, and in its order.
     Ordered,
-    /// Nothing but what user space refuses: the kind is a ring, whose own tests are in `ring.rs`.
+    /// Nothing is in it, nor can user space put anything there: rings, whose own tests are in `ring.rs`; stacks, which
+    /// programs put there; what the kernel knows by a descriptor.
     NoElements,
 }
 
@@ -116,6 +117,9 @@ pub(super) const KINDS: &[Row] = &[
     Row { kind: MapKind::LruPerCpuHash, shapes: &[(8, 8, 20), (3, 16, 1), (24, 528, 9)],           operations: EVERYTHING,      law: Law::Evicts },
     Row { kind: MapKind::BloomFilter, shapes: &[(0, 1, 1), (0, 4, 100), (0, 8, 1000), (0, 29, 64)], operations: FILTER,         law: Law::NoFalseNegatives },
     Row { kind: MapKind::LpmTrie,     shapes: &[(8, 8, 64), (5, 1, 4), (20, 40, 33), (7, 4, 1), (260, 16, 20)], operations: EVERYTHING, law: Law::Ordered },
+    Row { kind: MapKind::PerfEventArray, shapes: &[(4, 4, 4), (4, 4, 1)],                          operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::StackTrace,  shapes: &[(4, 8, 4), (4, 1016, 3)],                          operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::CgroupArray, shapes: &[(4, 4, 4), (4, 4, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
     Row { kind: MapKind::RingBuf,     shapes: &[(0, 0, 4096)],                                     operations: FROM_USER_SPACE, law: Law::NoElements },
 ];
 

@@ -12,6 +12,7 @@ use crate::runtime::linked;
 
 const ENOENT: i64 = -2;
 const E2BIG: i64 = -7;
+const EBADF: i64 = -9;
 const EEXIST: i64 = -17;
 const EINVAL: i64 = -22;
 const ENOTSUPP: i64 = -524;
@@ -57,6 +58,8 @@ impl Model {
     ) {
         let expected = match op {
             _ if self.spec.kind == MapKind::RingBuf => ring(op, flags),
+            _ if self.spec.kind == MapKind::StackTrace => no_stacks(&self.spec, op, key, flags),
+            _ if self.spec.kind.is_opaque() => slots(&self.spec, op, key, flags),
             _ if self.spec.kind.is_queue() => self.queue(via, op, value, flags),
             _ if self.spec.kind == MapKind::BloomFilter => {
                 return self.check_filter(op, value, flags, answer, context);
@@ -240,6 +243,40 @@ impl Model {
 }
 
 /// A ring has no elements: flags that user space must not give are refused first.
+/// A map of stacks that no program has put one into.
+fn no_stacks(spec: &MapSpec, op: Op, key: &[u8], flags: u64) -> Answer {
+    let id = u32::from_le_bytes(key.try_into().expect("4 bytes"));
+    let status = match op {
+        Op::Lookup | Op::LookupAndDelete if flags != 0 => EINVAL,
+        Op::Update => EINVAL,
+        Op::Delete if id >= spec.max_entries.next_power_of_two() => E2BIG,
+        _ => ENOENT,
+    };
+    (status, None)
+}
+
+/// Slots for what the kernel knows by a descriptor; the value is none.
+fn slots(spec: &MapSpec, op: Op, key: &[u8], flags: u64) -> Answer {
+    let index = u32::from_le_bytes(key.try_into().expect("4 bytes"));
+    let is_there = index < spec.max_entries;
+    let status = match op {
+        Op::Lookup | Op::LookupAndDelete | Op::Update if flags & 4 != 0 => EINVAL,
+        Op::Lookup | Op::LookupAndDelete if flags != 0 => EINVAL,
+        Op::Lookup | Op::LookupAndDelete => ENOTSUPP,
+        Op::Update if flags != 0 => EINVAL,
+        Op::Update | Op::Delete if !is_there => E2BIG,
+        Op::Update => EBADF,
+        Op::Delete => ENOENT,
+        Op::NextKey if index + 1 == spec.max_entries => ENOENT,
+        Op::NextKey => {
+            let next = if is_there { index + 1 } else { 0 };
+            return (0, Some(next.to_le_bytes().to_vec()));
+        }
+        Op::Push | Op::Pop | Op::Peek => unreachable!("a map with keys"),
+    };
+    (status, None)
+}
+
 fn ring(op: Op, flags: u64) -> Answer {
     match op {
         Op::Lookup | Op::LookupAndDelete if flags != 0 => (EINVAL, None),
