@@ -10,6 +10,7 @@ use std::process::Command;
 const IMAGE_SOURCES: &[&str] = &[
     "map.c",
     "hash.c",
+    "next.c",
     "lanes.c",
     "queue.c",
     "stack.c",

@@ -58,6 +58,7 @@ static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) =
 static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
 static void (*bpf_ringbuf_discard)(void *data, u64 flags) = (void *)133;
+static long (*bpf_for_each_map_elem)(void *map, void *callback, void *context, u64 flags) = (void *)164;
 static long (*bpf_loop)(u32 rounds, void *callback, void *context, u64 flags) = (void *)181;
 
 #endif

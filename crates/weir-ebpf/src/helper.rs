@@ -43,6 +43,7 @@ pub const RINGBUF_DISCARD: HelperId = 133;
 pub const RINGBUF_QUERY: HelperId = 134;
 pub const COPY_FROM_USER: HelperId = 148;
 pub const KTIME_GET_COARSE_NS: HelperId = 160;
+pub const FOR_EACH_MAP_ELEM: HelperId = 164;
 pub const SNPRINTF: HelperId = 165;
 pub const GET_FUNC_IP: HelperId = 173;
 pub const GET_ATTACH_COOKIE: HelperId = 174;
@@ -52,7 +53,8 @@ pub const STRNCMP: HelperId = 182;
 pub const MAP_LOOKUP_PERCPU_ELEM: HelperId = 195;
 pub const KTIME_GET_TAI_NS: HelperId = 208;
 
-/// Rounds that one `loop` may ask for (Linux: BPF_MAX_LOOPS).
+/// Rounds that one `loop` may ask for (Linux: BPF_MAX_LOOPS), and elements that `for_each_map_elem` goes over beyond the
+/// number that a map has room for, where others come as fast as they go.
 pub const LOOP_ROUNDS_MAX: u32 = 8 * 1024 * 1024;
 
 /// What a helper wants in one argument register.
@@ -180,6 +182,7 @@ pub const HELPERS: &[HelperProto] = &[
     row(RINGBUF_QUERY,         "ringbuf_query",         &[Arg::RingMap, Arg::Scalar],                         Ret::Scalar),
     row(COPY_FROM_USER,        "copy_from_user",        &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
     row(KTIME_GET_COARSE_NS,   "ktime_get_coarse_ns",   &[],                                                  Ret::Scalar),
+    row(FOR_EACH_MAP_ELEM,     "for_each_map_elem",     &[Arg::Map, Arg::Callback, Arg::StackOrNull, Arg::Scalar], Ret::Scalar),
     row(SNPRINTF,              "snprintf",              &[Arg::StringWrite, Arg::SizeOrZero, Arg::ConstString, Arg::Words, Arg::SizeOrZero], Ret::Scalar),
     row(GET_FUNC_IP,           "get_func_ip",           &[Arg::Context],                                      Ret::Scalar),
     row(GET_ATTACH_COOKIE,     "get_attach_cookie",     &[Arg::Context],                                      Ret::Scalar),

@@ -30,12 +30,22 @@ _Static_assert(sizeof(struct op) == 24, "Op of src/threaded.rs");
 /* Frames of nested local calls, and bytes of each (src/limits.rs). */
 enum { CALL_DEPTH_MAX = 8, FRAME_BYTES = 512 };
 
+/* struct weir_cursor of weir-rt. */
+struct cursor {
+    u64 bucket, hash, index, key, count;
+};
+
 struct caller {
     const struct op *back;
     u64 kept[5]; /* r6 to r10 */
-    /* Of the helper `loop`: its own operation, the round, how many there are, what each is given. */
-    const struct op *loop;
-    u64 index, count, context;
+    /* Of a helper that calls back: its own operation, and what each round is given. */
+    const struct op *helper;
+    u64 context;
+    /* Of `loop`: the round, and how many there are. */
+    u64 index, count;
+    /* Of `for_each_map_elem`. */
+    u64 map;
+    struct cursor at;
 };
 
 /* The helper `loop`: most rounds (BPF_MAX_LOOPS), and errors. */
@@ -51,6 +61,7 @@ typedef u32 __attribute__((may_alias)) u32_word;
 typedef u64 __attribute__((may_alias)) u64_word;
 
 typedef u64 function(u64, u64, u64, u64, u64, u64);
+typedef u64 next_function(u64, struct cursor *, u64);
 
 /* Every operation with a register and with a constant as its second operand, on 64 and on 32 bits. */
 #define BINARY(X) \
@@ -71,7 +82,7 @@ typedef u64 function(u64, u64, u64, u64, u64, u64);
 /* Those with a shape of their own. */
 #define OTHERS(X) \
     X(arsh64_reg) X(arsh64_imm) X(arsh32_reg) X(arsh32_imm) X(neg64) X(neg32) X(movsx32_8) X(movsx32_16) X(low16) \
-    X(low32) X(swap16) X(swap32) X(swap64) X(ja) X(call) X(call_local) X(loop) X(loop_round) X(exit) X(may_goto) X(xchg64) X(xchg32) \
+    X(low32) X(swap16) X(swap32) X(swap64) X(ja) X(call) X(call_local) X(loop) X(loop_round) X(for_each) X(for_each_round) X(exit) X(may_goto) X(xchg64) X(xchg32) \
     X(cmpxchg64) X(cmpxchg32) X(nothing)
 
 #define NAMES_4(name, ...) #name "64_reg", #name "64_imm", #name "32_reg", #name "32_imm",
@@ -107,7 +118,7 @@ u64 weir_interp_threaded(const struct op *op, u64 r1, u64 r2, u32 rounds, const 
         *addresses = go;
         return sizeof(go) / sizeof(go[0]);
     }
-    static const struct op round = {.go = &&loop_round};
+    static const struct op round = {.go = &&loop_round}, element = {.go = &&for_each_round};
     struct caller callers[CALL_DEPTH_MAX];
     struct caller *caller = callers;
     /* Not cleared: what a verified program reads of it, it has written. */
@@ -229,26 +240,59 @@ loop: {
     r[0] = r[4] ? -(u64)EINVAL : r[1] > LOOP_ROUNDS_MAX ? -(u64)E2BIG : 0;
     if (r[0] || r[1] == 0)
         NEXT;
-    caller->loop = op;
+    caller->helper = op;
     caller->index = 0;
     caller->count = r[1];
     caller->context = r[3];
+    r[1] = 0;
+    r[2] = r[3];
+    caller->back = &round;
     goto call_back;
 }
 loop_round: {
     /* The callback has returned, so that its caller is the one beyond the last. */
-    op = caller->loop;
+    op = caller->helper;
     if (++caller->index == caller->count || r[0]) {
         r[0] = caller->index;
         NEXT;
     }
-}
-call_back: {
-    caller->back = &round;
-    for (int n = 0; n < 5; n++)
-        caller->kept[n] = r[6 + n];
     r[1] = caller->index;
     r[2] = caller->context;
+    goto call_back;
+}
+for_each: {
+    r[0] = r[4] ? -(u64)EINVAL : 0;
+    if (r[0])
+        NEXT;
+    caller->helper = op;
+    caller->map = r[1];
+    caller->context = r[3];
+    caller->at = (struct cursor){0};
+    caller->back = &element;
+    goto next_element;
+}
+for_each_round: {
+    op = caller->helper;
+    if (r[0]) {
+        r[0] = caller->at.count;
+        NEXT;
+    }
+}
+next_element: {
+    /* `imm` is weir_map_next; values are in lane 0. */
+    u64 value = ((next_function *)op->imm)(caller->map, &caller->at, 0);
+    if (!value) {
+        r[0] = caller->at.count;
+        NEXT;
+    }
+    r[1] = caller->map;
+    r[2] = caller->at.key;
+    r[3] = value;
+    r[4] = caller->context;
+}
+call_back: {
+    for (int n = 0; n < 5; n++)
+        caller->kept[n] = r[6 + n];
     caller++;
     r[10] -= FRAME_BYTES;
     op += op->jump;

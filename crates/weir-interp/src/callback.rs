@@ -1,9 +1,11 @@
-//! Helpers that call a function of the program back: the rounds of `loop`.
+//! Helpers that call a function of the program back: the rounds of `loop` and of `for_each_map_elem`.
 //!
 //! The address of a function is a [`handle`] that is no address at all, so that a program that goes on with it as with
 //! one is found out. A round is a call whose return comes back here.
 
-use weir_ebpf::helper::LOOP_ROUNDS_MAX;
+use weir_ebpf::HelperId;
+use weir_ebpf::helper::{self, LOOP_ROUNDS_MAX};
+use weir_rt::abi::Cursor;
 
 use crate::Fault;
 use crate::machine::Machine;
@@ -12,10 +14,17 @@ use crate::machine::Machine;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds {
     callback: usize,
-    /// The round at hand, and how many there are.
-    index: u64,
-    count: u64,
+    over: Over,
     context: u64,
+}
+
+/// What there is a round for each of.
+#[derive(Clone, Copy, Debug)]
+enum Over {
+    /// Numbers: the next one, and how many there are.
+    Numbers { next: u64, count: u64 },
+    /// Elements of a map.
+    Elements { map: u64, at: Cursor },
 }
 
 /// Upper bits of a handle; no address of a process has them.
@@ -26,38 +35,61 @@ pub(crate) fn handle(slot: usize) -> u64 {
     HANDLE | slot as u64
 }
 
-/// Errors of `loop`, as it answers them.
+/// Errors, as the helpers answer them.
 const EINVAL: i64 = 22;
 const E2BIG: i64 = 7;
 
 impl Machine<'_> {
-    /// `loop`: r1 rounds of r2 with r3; flags in r4.
-    pub(crate) fn begin_loop(&mut self) -> Result<Option<u64>, Fault> {
-        let [_, count, value, context, flags, ..] = self.registers;
+    /// `loop`: r1 rounds of r2 with r3; flags in r4. `for_each_map_elem`: the same for each element of r1.
+    pub(crate) fn begin_rounds(&mut self, helper: HelperId) -> Result<Option<u64>, Fault> {
+        let [_, first, value, context, flags, ..] = self.registers;
         let callback = self.function(value)?;
-        let error = match (flags, count) {
-            (1.., _) => Some(-EINVAL),
-            (0, count) if count > LOOP_ROUNDS_MAX.into() => Some(-E2BIG),
-            _ => None,
+        let is_count = helper == helper::LOOP;
+        let error = match flags {
+            1.. => Some(-EINVAL),
+            0 if is_count && first > LOOP_ROUNDS_MAX.into() => Some(-E2BIG),
+            0 => None,
         };
         if let Some(error) = error {
             return Ok(self.end_rounds(error as u64));
         }
-        self.round(Rounds { callback, index: 0, count, context })
+        let over = match is_count {
+            true => Over::Numbers { next: 0, count: first },
+            false => Over::Elements { map: first, at: Cursor::default() },
+        };
+        self.round(Rounds { callback, over, context })
     }
 
     /// A callback has returned.
     pub(crate) fn end_round(&mut self, rounds: Rounds, is_last: bool) -> Result<Option<u64>, Fault> {
-        let index = rounds.index + 1;
-        self.round(Rounds { index, count: if is_last { index } else { rounds.count }, ..rounds })
+        let done = match rounds.over {
+            Over::Numbers { next, .. } => next,
+            Over::Elements { at, .. } => {
+                self.memory.leave_element();
+                at.count
+            }
+        };
+        if is_last { Ok(self.end_rounds(done)) } else { self.round(rounds) }
     }
 
-    fn round(&mut self, rounds: Rounds) -> Result<Option<u64>, Fault> {
-        if rounds.index == rounds.count {
-            return Ok(self.end_rounds(rounds.index));
+    fn round(&mut self, mut rounds: Rounds) -> Result<Option<u64>, Fault> {
+        match &mut rounds.over {
+            Over::Numbers { next, count } => {
+                if next == count {
+                    return Ok(self.end_rounds(*count));
+                }
+                [self.registers[1], self.registers[2]] = [*next, rounds.context];
+                *next += 1;
+            }
+            Over::Elements { map, at } => {
+                let map = *map;
+                let found = self.memory.next_element(map, at);
+                let Some([key, value]) = self.checked(found)? else {
+                    return Ok(self.end_rounds(at.count));
+                };
+                self.registers[1..5].copy_from_slice(&[map, key, value, rounds.context]);
+            }
         }
-        self.registers[1] = rounds.index;
-        self.registers[2] = rounds.context;
         self.enter(rounds.callback, Some(rounds))
     }
 

@@ -70,7 +70,7 @@ pub(crate) struct Machine<'a> {
     callers: Vec<Caller>,
     /// Times that `may_goto` goes on, in all.
     rounds_left: u32,
-    memory: Space<'a>,
+    pub(crate) memory: Space<'a>,
 }
 
 /// What a local call saves.
@@ -283,7 +283,9 @@ impl Machine<'_> {
 
     fn call(&mut self, insn: Insn) -> Result<Option<u64>, Fault> {
         match insn.src {
-            pseudo::HELPER if insn.imm == helper::LOOP => self.begin_loop(),
+            pseudo::HELPER if helper::by_id(insn.imm).is_some_and(|proto| proto.callback().is_some()) => {
+                self.begin_rounds(insn.imm)
+            }
             pseudo::HELPER => {
                 let [_, r1, r2, r3, r4, r5, ..] = self.registers;
                 let done = self.memory.call(insn.imm, [r1, r2, r3, r4, r5]);
@@ -355,7 +357,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn checked<T>(&self, result: Result<T, Violation>) -> Result<T, Fault> {
+    pub(crate) fn checked<T>(&self, result: Result<T, Violation>) -> Result<T, Fault> {
         result.map_err(|violation| Fault::Memory { pc: self.pc, violation })
     }
 

@@ -160,7 +160,7 @@ impl Emitter<'_> {
     }
 
     /// `dst = lane of the run`.
-    fn lane(&mut self, dst: Reg) {
+    pub(crate) fn lane(&mut self, dst: Reg) {
         self.asm.mov(Width::W64, dst, RUN);
         self.asm.op_imm(x64::Op::ShrImm, Width::W64, dst, 32);
     }

@@ -28,9 +28,10 @@ use weir_verifier::Function;
 use crate::JitError;
 use crate::assembler::{Assembled, Assembler, Label};
 use crate::limits::{HELPER_STACK_BYTES, RED_ZONE_BYTES};
-use crate::lir::{At, Base, Extend, IN_R12, Op, Operand, REGISTERS, Size, Test};
+use crate::lir::{At, Base, Extend, IN_R12, Op, Operand, Over, REGISTERS, Size, Test};
 use crate::liveness::LiveRegs;
 use crate::places::MapPlace;
+use crate::rounds;
 use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
 
 /// What is emitted, with the depth of its stack.
@@ -125,15 +126,14 @@ impl Frame {
         let written = ops.iter().fold(0, |mask, op| mask | op.effect().writes);
         let mut saved: Vec<Reg> = (6..=IN_R12).filter(|reg| written >> reg & 1 != 0).map(phys).collect();
         saved.extend(keeps_run.then_some(RUN));
-        let calls_helpers = claims || ops.iter().any(|op| matches!(op, Op::Helper { .. }));
+        let is_helper = |op: &Op| matches!(op, Op::Helper { .. } | Op::Loop { over: Over::Elements, .. });
+        let calls_helpers = claims || ops.iter().any(is_helper);
         let mut callees: Vec<usize> = ops.iter().filter_map(Op::callee).collect();
         callees.sort_unstable();
         callees.dedup();
         let calls = calls_helpers || !callees.is_empty();
         let mut stack = used_stack(ops, stack_bytes).next_multiple_of(8);
-        if ops.iter().any(|op| matches!(op, Op::Loop { .. })) {
-            stack += crate::rounds::FRAME_BYTES;
-        }
+        stack += ops.iter().map(rounds::frame_bytes).max().unwrap_or(0);
         // Callees expect rsp to be a multiple of 16 at a call if it was one before the call to us.
         if calls && !(8 + 8 * saved.len() as u32 + stack).is_multiple_of(16) {
             stack += 8;
@@ -351,7 +351,7 @@ impl<'a> Emitter<'a> {
                 let entry = self.entry(target);
                 self.asm.call(entry);
             }
-            Op::Loop { callback, checks_flags, .. } => self.helper_loop(callback, checks_flags),
+            Op::Loop { over, callback, checks_flags, .. } => self.helper_loop(over, callback, checks_flags),
             Op::MayGoto { target } => self.may_goto(target),
             Op::Jump { target } => self.asm.jump(self.target(target)),
             Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),

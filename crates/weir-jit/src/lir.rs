@@ -248,9 +248,10 @@ pub(crate) enum Op {
         target: usize,
         stack_escapes: bool,
     },
-    /// The helper `loop`: r1 rounds of a function of the program, with the round's number and r3. `checks_flags`: r4 may
-    /// be other than 0.
+    /// A helper that calls a function of the program: `loop` r1 times, with the round's number and r3;
+    /// `for_each_map_elem` once for each element of map r1. `checks_flags`: r4 may be other than 0.
     Loop {
+        over: Over,
         callback: usize,
         checks_flags: bool,
         stack_escapes: bool,
@@ -286,6 +287,13 @@ pub(crate) enum InLane {
     Always(Reg, u32),
     /// The CPU that the lane is of.
     Cpu,
+}
+
+/// What a helper calls back for each of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Over {
+    Numbers,
+    Elements,
 }
 
 /// What an operation reads and writes.

@@ -5,8 +5,8 @@
 //! - loads and stores through a known stack or context address name the place; known constants become
 //!   immediates; fields of a packet's context are accessed where weir's slots have them;
 //! - lookups in arrays become an address (constant key) or a bounds check; `get_current_pid_tgid` with a known
-//!   place of the thread id, and `get_attach_cookie`, become loads; `loop` is a loop; every other helper is a call, of
-//!   its part for the kind and key size of its map if those are known.
+//!   place of the thread id, and `get_attach_cookie`, become loads; `loop` and `for_each_map_elem` are loops; every other
+//!   helper is a call, of its part for the kind and key size of its map if those are known.
 //!
 //! A load that acquires and a store that releases are a plain load and store, which x86 keeps in that order.
 //!
@@ -20,7 +20,7 @@ use weir_verifier::{InsnFacts, VerifiedProgram};
 
 use crate::JitError;
 use crate::lir::{
-    AluOp, At, AtomicOp, Base, Bytes, Extend, InLane, Op, Operand, Size, StackRange, Test, WHOLE_STACK,
+    AluOp, At, AtomicOp, Base, Bytes, Extend, InLane, Op, Operand, Over, Size, StackRange, Test, WHOLE_STACK,
 };
 use crate::places::MapPlace;
 use crate::values::{self, Value, Values};
@@ -108,10 +108,11 @@ impl Context<'_> {
             (helper::MAP_LOOKUP_ELEM, Some(map)) if self.map(map)?.kind.is_array() => {
                 return Ok(self.array_lookup(map, facts, state));
             }
-            (helper::LOOP, _) => {
+            (helper::LOOP | helper::FOR_EACH_MAP_ELEM, _) => {
+                let over = if id == helper::LOOP { Over::Numbers } else { Over::Elements };
                 let callback = facts.callback.ok_or(JitError::Helper { index, id })?;
                 let checks_flags = state[4] != Value::Const(0);
-                return Ok(Op::Loop { callback, checks_flags, stack_escapes: stack_escapes(state) });
+                return Ok(Op::Loop { over, callback, checks_flags, stack_escapes: stack_escapes(state) });
             }
             (helper::GET_ATTACH_COOKIE, _) => return Ok(Op::Cookie { context: place(state, 1, 0) }),
             (helper::GET_CURRENT_PID_TGID, _) => {

@@ -39,8 +39,9 @@ struct Cases {
     cases: Vec<Case>,
 }
 
-/// Both maps are there in every case: inputs and result.
-const MAPS: &str = "map @in array key 4 value 16 entries 1\nmap @out array key 4 value 8 entries 1\n";
+/// These maps are there in every case: inputs, result, and an empty one with keys.
+const MAPS: &str = "map @in array key 4 value 16 entries 1\nmap @out array key 4 value 8 entries 1
+map @keys hash key 8 value 8 entries 16\n";
 const PROBE: &str = "program \"case\" probe\n";
 const FILTER: &str = "program \"case\" socket\n";
 const BEFORE: &str = "r1 = map[@in][0] ll\nr6 = *(u64 *)(r1 + 0)\nr7 = *(u64 *)(r1 + 8)\nr0 = r6\nr1 = r7\n";

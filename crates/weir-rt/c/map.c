@@ -8,14 +8,6 @@
  */
 #include "weir.h"
 
-INLINE int is_hash(const struct weir_map *map)
-{
-    return map->kind == KIND_HASH || map->kind == KIND_PERCPU_HASH || map->kind == KIND_LRU_HASH ||
-           map->kind == KIND_LRU_PERCPU_HASH;
-}
-
-INLINE int is_array(const struct weir_map *map) { return map->kind == KIND_ARRAY || map->kind == KIND_PERCPU_ARRAY; }
-
 INLINE u32 index_of(const void *key) { return *(const u32_any *)key; }
 
 static s64 array_update(const struct weir_map *map, u32 index, const u8 *value, u64 flags, u64 lane)

@@ -133,6 +133,14 @@ enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS
 /* Words of struct pt_regs. */
 enum { CONTEXT_BP = 4, CONTEXT_IP = 16, CONTEXT_SP = 19 };
 
+INLINE int is_hash(const struct weir_map *map)
+{
+    return map->kind == KIND_HASH || map->kind == KIND_PERCPU_HASH || map->kind == KIND_LRU_HASH ||
+           map->kind == KIND_LRU_PERCPU_HASH;
+}
+
+INLINE int is_array(const struct weir_map *map) { return map->kind == KIND_ARRAY || map->kind == KIND_PERCPU_ARRAY; }
+
 /* ---- helpers, callable from generated code (System V AMD64 ABI) ---- */
 u64 weir_map_lookup_elem(const struct weir_map *map, const void *key);
 s64 weir_map_update_elem(const struct weir_map *map, const void *key, const void *value, u64 flags);
@@ -188,6 +196,20 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
 
 /* Reads up to `size` bytes of the process's memory, for other helpers: bytes read, from the first on. */
 u64 weir_read_some(void *to, u64 size, u64 from);
+
+/* A place between two elements of a map; zeros are before the first. */
+struct weir_cursor {
+    u64 bucket; /* of an array: the next index */
+    u64 hash;   /* of a hash: the least that is still to come in the bucket */
+    u64 index;  /* of an array: the index of the element that came last */
+    u64 key;    /* address of the key that came last */
+    u64 count;  /* elements that came */
+};
+_Static_assert(sizeof(struct weir_cursor) == 40, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_cursor, key) == 24, "src/abi.rs");
+
+/* Address of the next element's value, in `lane` where the map has some; 0: there is none. */
+u64 weir_map_next(const struct weir_map *map, struct weir_cursor *at, u64 lane);
 
 /* ---- one implementation per kind ---- */
 u64 weir_hash_lookup(const struct weir_map *map, const void *key);

@@ -166,6 +166,21 @@ pub mod stack {
     pub const VERSION: u64 = 4;
 }
 
+/// A place between two elements of a map (`struct weir_cursor` of `c/weir.h`). Zeros are before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Cursor {
+    pub bucket: u64,
+    pub hash: u64,
+    pub index: u64,
+    /// Address of the key that came last; of an array's, that of `index`.
+    pub key: u64,
+    /// Elements that came.
+    pub count: u64,
+}
+
+const _: () = assert!(size_of::<Cursor>() == 40 && std::mem::offset_of!(Cursor, key) == 24);
+
 /// Bits of a ring record's header.
 pub mod record {
     pub const USED: u64 = 1;

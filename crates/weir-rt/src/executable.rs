@@ -165,6 +165,8 @@ pub enum RuntimeFunction {
     HashUpdate,
     /// `map_delete_elem` of hashes.
     HashDelete,
+    /// Map, [`Cursor`](crate::abi::Cursor), lane → the next element's value, or 0: a step of `for_each_map_elem`.
+    MapNext,
 }
 
 impl RuntimeFunction {
@@ -201,6 +203,7 @@ impl RuntimeFunction {
             RuntimeFunction::HashUpdate8 => "hash_update_8",
             RuntimeFunction::HashUpdate => "hash_update",
             RuntimeFunction::HashDelete => "hash_delete",
+            RuntimeFunction::MapNext => "map_next",
         }
     }
 }

@@ -23,7 +23,7 @@ use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, context, pt_regs};
 
 pub use self::access::{AtomicOp, Width};
-use crate::abi::Descriptor;
+use crate::abi::{Cursor, Descriptor};
 use crate::context::ContextMut;
 use crate::executable::Frame;
 use crate::limits::{CALL_DEPTH_MAX, STACK_FRAME_BYTES};
@@ -68,6 +68,8 @@ pub struct Space<'a> {
     lent: Vec<Region>,
     cookie: u64,
     records: Vec<LiveRecord>,
+    /// Keys of elements that callbacks are looking at.
+    keys: Vec<LiveKey>,
     may_change_process: bool,
     lane: Lane,
 }
@@ -94,6 +96,13 @@ struct Region {
 #[derive(Clone, Copy, Debug)]
 struct LiveRecord {
     address: u64,
+    bytes: u64,
+}
+
+/// A copy of the key of the element that a callback looks at.
+#[derive(Debug)]
+struct LiveKey {
+    words: Box<[AtomicU64]>,
     bytes: u64,
 }
 
@@ -133,6 +142,7 @@ impl<'a> Space<'a> {
             lent,
             cookie: frame.cookie,
             records: Vec::new(),
+            keys: Vec::new(),
             may_change_process: false,
             lane: claim(segment),
         }
@@ -296,6 +306,35 @@ impl<'a> Space<'a> {
             }
         }
         Ok(result)
+    }
+
+    /// The next element of the map that a program names by `map`: addresses of its key and its value, which live until
+    /// [`Space::leave_element`].
+    pub fn next_element(&mut self, map: u64, at: &mut Cursor) -> Result<Option<[u64; 2]>, Violation> {
+        let segment: &'a Segment = self.segment;
+        let index = self.map_index(map).filter(|index| {
+            let kind = segment.layout().maps[*index].spec.kind;
+            kind.is_hash() || kind.is_array()
+        });
+        let wrong = Violation::Argument {
+            helper: "for_each_map_elem",
+            number: 1,
+            value: map,
+            wanted: "a hash or an array",
+        };
+        let descriptor = segment.descriptor(index.ok_or(wrong)?);
+        let lane = self.lane_of(descriptor.lanes).unwrap_or(0);
+        let Some((value, key)) = linked::map_next(descriptor, at, lane) else { return Ok(None) };
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let words: Box<[AtomicU64]> = key.chunks(8).map(|bytes| AtomicU64::new(word(bytes))).collect();
+        let address = words.as_ptr() as u64;
+        self.keys.push(LiveKey { words, bytes: key.len() as u64 });
+        Ok(Some([address, value]))
+    }
+
+    /// The callback that looked at the last element is done with it.
+    pub fn leave_element(&mut self) {
+        self.keys.pop();
     }
 
     /// The end of the run: no record may be left open.
@@ -549,6 +588,7 @@ impl<'a> Space<'a> {
         let is_live = within(self.stack_top() - live_stack, live_stack)
             || (!is_write && self.reads_slots() && within(self.context(), pt_regs::BYTES.into()))
             || self.lent.iter().any(|region| within(region.start, region.bytes))
+            || (!is_write && self.keys.iter().any(|key| within(key.words.as_ptr() as u64, key.bytes)))
             || self.records.iter().any(|record| within(record.address, record.bytes));
         if is_live {
             return Ok(address);

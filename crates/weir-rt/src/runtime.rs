@@ -104,6 +104,7 @@ const OTHER_FUNCTIONS: &[(RuntimeFunction, &str)] = &[
     (RuntimeFunction::HashUpdate8, "weir_hash_update_8"),
     (RuntimeFunction::HashUpdate, "weir_hash_update"),
     (RuntimeFunction::HashDelete, "weir_hash_delete"),
+    (RuntimeFunction::MapNext, "weir_map_next"),
 ];
 
 /// The linked image as an ELF file, for the tests that check what it may contain.
@@ -118,6 +119,11 @@ pub fn image() -> &'static RuntimeImage {
 /// Address of a helper's function in this process.
 pub fn helper_address(id: HelperId) -> Option<u64> {
     linked::helper_address(id)
+}
+
+/// Address of [`RuntimeFunction::MapNext`] in this process.
+pub fn map_next_address() -> u64 {
+    linked::map_next_address()
 }
 
 /// What an island says of the pid namespace of process `pid`.
@@ -142,7 +148,7 @@ pub fn own_counters() -> [u64; crate::abi::counter::COUNT] {
     linked::counters()
 }
 
-/// Helpers that have a function in the C half: number and symbol. `get_attach_cookie` and `loop` are inlined by every engine.
+/// Helpers that have a function in the C half: number and symbol. `get_attach_cookie`, `loop` and `for_each_map_elem` are inlined by every engine.
 pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
     (helper::MAP_LOOKUP_ELEM, "weir_map_lookup_elem"),
     (helper::MAP_UPDATE_ELEM, "weir_map_update_elem"),

@@ -387,8 +387,9 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
         MapKind::StackTrace => Arg::StackMap,
         MapKind::CgroupArray => Arg::CgroupMap,
     };
+    let has_no_order = helper.id == helper::FOR_EACH_MAP_ELEM && !map.kind.is_hash() && !map.kind.is_array();
     let is_popped = helper.id == helper::MAP_POP_ELEM && map.kind == MapKind::BloomFilter;
-    if arg != wanted || is_popped {
+    if arg != wanted || is_popped || has_no_order {
         return refuse(format!(
             "{} is a map of kind {}, which the helper does not take",
             map.name,

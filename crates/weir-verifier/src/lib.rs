@@ -3,7 +3,7 @@
 //! In: a program from anywhere (our compiler's or a file's: nobody is trusted) and the maps of its object.
 //! Out: the proof, with [facts](InsnFacts) for the engines; or a [`Rejection`]. What is accepted:
 //! - ends: loops are followed to their end, or pass a `may_goto` in every round; a helper calls its callback back no more
-//!   than 8,388,608 times;
+//!   than 8,388,608 times, or by so many more than a map has entries;
 //! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads, and fields that may
 //!   be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring records
 //!   it holds, inside their bounds, and reads nothing of the stack that it did not write;

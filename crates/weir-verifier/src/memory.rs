@@ -97,6 +97,13 @@ impl Walk<'_> {
                 self.object_range(pointer, off, size)?;
                 Ok(Place::Object)
             }
+            Value::Key { .. } if access != Access::Load => {
+                refuse(format!("{} is read by plain loads alone", self.describe(pointer)))
+            }
+            Value::Key { .. } => {
+                self.object_range(pointer, off, size)?;
+                Ok(Place::Object)
+            }
             Value::Element { offset, .. } | Value::Record { offset, .. } | Value::Memory { offset, .. } => {
                 let atomic = !matches!(access, Access::Load | Access::Store);
                 self.check_rights(pointer, access.reads(), access.writes())?;
@@ -162,6 +169,7 @@ impl Walk<'_> {
     pub(crate) fn object_range(&self, pointer: Value, off: i64, bytes: i64) -> Result<(), Refusal> {
         let (offset, size) = match pointer {
             Value::Element { map, offset } => (offset, self.maps[map as usize].value_bytes),
+            Value::Key { map, offset } => (offset, self.maps[map as usize].key_bytes),
             Value::Record { size, offset, .. } | Value::Memory { size, offset } => (offset, size),
             Value::Packet(at) => return self.packet_range(at, off, bytes),
             _ => return refuse(format!("{} points to no object", self.describe(pointer))),
@@ -258,6 +266,9 @@ impl Walk<'_> {
         most: i64,
     ) -> Result<(), Refusal> {
         let Value::Stack(from) = pointer else {
+            if let Value::Key { .. } = pointer {
+                return refuse(format!("{} is not to be written", self.describe(pointer)));
+            }
             self.check_rights(pointer, false, true)?;
             return self.helper_object(pointer, most);
         };
@@ -272,9 +283,11 @@ impl Walk<'_> {
     fn helper_object(&mut self, pointer: Value, bytes: i64) -> Result<(), Refusal> {
         self.needs_lane |= self.per_cpu_map(pointer).is_some();
         match pointer {
-            Value::Element { .. } | Value::Record { .. } | Value::Packet(_) | Value::Memory { .. } => {
-                self.object_range(pointer, 0, bytes)
-            }
+            Value::Element { .. }
+            | Value::Key { .. }
+            | Value::Record { .. }
+            | Value::Packet(_)
+            | Value::Memory { .. } => self.object_range(pointer, 0, bytes),
             Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
                 refuse(format!("{} must be compared with 0 before a helper gets it", self.describe(pointer)))
             }

@@ -25,8 +25,8 @@ struct Callback {
     result: Scalar,
 }
 
-/// The least that `loop` answers: -EINVAL.
-const LOOP_RESULT_MIN: i64 = -22;
+/// The least that such a helper answers: -EINVAL.
+const RESULT_MIN: i64 = -22;
 
 impl Walk<'_> {
     /// One more round; the end of the rounds waits.
@@ -59,18 +59,24 @@ impl Walk<'_> {
     }
 
     fn callback(&self, path: &Path, helper: &HelperProto, found: &Arguments) -> Callback {
-        let mut arguments = [Value::Uninit; 5];
-        let number = |register: usize| match path.state.registers[register] {
-            Value::Scalar(number) => number,
-            _ => Scalar::UNKNOWN,
+        let [_, count, _, context, ..] = path.state.registers;
+        let most = u64::from(helper::LOOP_ROUNDS_MAX);
+        let (arguments, rounds_max) = match found.map {
+            Some(map) if helper.id == helper::FOR_EACH_MAP_ELEM => {
+                let offset = Scalar::constant(0);
+                let (key, element) = (Value::Key { map, offset }, Value::Element { map, offset });
+                // Others may come while it is under way.
+                let rounds_max = most + u64::from(self.maps[map as usize].max_entries);
+                ([Value::Map(map), key, element, context, Value::Uninit], rounds_max)
+            }
+            _ => {
+                // More rounds than the limit are an error instead.
+                let rounds_max = if let Value::Scalar(count) = count { count.max.min(most) } else { most };
+                let index = Value::Scalar(Scalar::range(0, rounds_max.max(1) - 1));
+                ([index, context, Value::Uninit, Value::Uninit, Value::Uninit], rounds_max)
+            }
         };
-        debug_assert!(found.callback.is_some() && helper.id == helper::LOOP);
-        // More rounds than the limit are an error instead.
-        let rounds_max = number(1).max.min(helper::LOOP_ROUNDS_MAX.into());
-        arguments[0] = Value::Scalar(Scalar::range(0, rounds_max.max(1) - 1));
-        arguments[1] = path.state.registers[3];
-        let result = Scalar::signed_range(LOOP_RESULT_MIN, rounds_max as i64);
-        Callback { arguments, rounds_max, result }
+        Callback { arguments, rounds_max, result: Scalar::signed_range(RESULT_MIN, rounds_max as i64) }
     }
 
     /// Where a callback ends: what it must leave for the next round.

@@ -37,6 +37,11 @@ pub(crate) enum Value {
         map: u32,
         offset: Scalar,
     },
+    /// Into a key of this map, at this offset: read-only.
+    Key {
+        map: u32,
+        offset: Scalar,
+    },
     /// Null, or the start of a value of this map. Copies share the id: what is learned of one holds for all.
     ElementOrNull {
         map: u32,
@@ -405,7 +410,8 @@ fn fingerprint(value: Value) -> u64 {
         Value::Stack(at) => mixed(mixed(4, at.off as u64), at.frame.into()),
         Value::Context => 5,
         Value::Map(index) => mixed(6, index.into()),
-        Value::Function(slot) => mixed(11, slot.into()),
+        Value::Function(slot) => mixed(14, slot.into()),
+        Value::Key { map, offset } => number(mixed(15, map.into()), offset),
         Value::Element { map, offset } => number(mixed(7, map.into()), offset),
         Value::ElementOrNull { map, .. } => mixed(8, map.into()),
         Value::Record { size, offset, .. } => number(mixed(9, size.into()), offset),
@@ -564,6 +570,9 @@ fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
     match (old, new) {
         (Value::Uninit, _) => true,
         (Value::Scalar(old), Value::Scalar(new)) => old.contains(new),
+        (Value::Key { map, offset }, Value::Key { map: new_map, offset: new_offset }) => {
+            map == new_map && offset.contains(new_offset)
+        }
         (Value::Element { map, offset }, Value::Element { map: new_map, offset: new_offset }) => {
             map == new_map && offset.contains(new_offset)
         }

@@ -172,6 +172,7 @@ impl Walk<'_> {
             }
             Value::Memory { size, offset } => Ok(Value::Memory { size, offset: shift(offset)? }),
             Value::Element { map, offset } => Ok(Value::Element { map, offset: shift(offset)? }),
+            Value::Key { map, offset } => Ok(Value::Key { map, offset: shift(offset)? }),
             Value::Record { size, offset, id } => Ok(Value::Record { size, offset: shift(offset)?, id }),
             Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
                 refuse(format!("{} must be compared with 0 before arithmetic", self.describe(pointer)))
@@ -340,6 +341,9 @@ impl Walk<'_> {
             Value::Element { map, offset } if inside(offset, self.maps[map as usize].value_bytes) => {
                 Ok((None, Some(state.clone())))
             }
+            Value::Key { map, offset } if inside(offset, self.maps[map as usize].key_bytes) => {
+                Ok((None, Some(state.clone())))
+            }
             Value::Record { size, offset, .. } | Value::Memory { size, offset } if inside(offset, size) => {
                 Ok((None, Some(state.clone())))
             }
@@ -383,6 +387,9 @@ impl Walk<'_> {
             Value::Function(slot) => format!("the function at instruction {slot}"),
             Value::Element { map: index, offset } => {
                 format!("a pointer {offset} bytes into a value of {}", map(index))
+            }
+            Value::Key { map: index, offset } => {
+                format!("a pointer {offset} bytes into a key of {}", map(index))
             }
             Value::ElementOrNull { map: index, .. } => {
                 format!("a pointer to a value of {} or null", map(index))

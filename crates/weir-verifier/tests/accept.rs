@@ -177,6 +177,15 @@ const SAFE: &[(&str, &str)] = &[
     ("r6 = 0", "here: r1 = 3; r2 = f ll; r3 = 0; r4 = 0; call loop; r6 += 1; if r6 != 20 goto here; r0 = 0; exit
         f: r0 = 0; exit"),
     ("*(u64 *)(r10 - 256) = 0", "r1 = 9; r2 = f ll; r3 = 0; r4 = 0; call loop; exit; f: *(u64 *)(r10 - 256) = 0; r0 = 0; exit"),
+    ("*(u64 *)(r10 - 8) = 0", "r1 = map[@hash] ll; r2 = f ll; r3 = r10; r3 += -8; r4 = 0; call for_each_map_elem; exit
+        f: r5 = *(u64 *)(r2 + 0); r0 = *(u32 *)(r3 + 12); r5 += r0; *(u64 *)(r3 + 0) = r5; *(u64 *)(r4 + 0) = r5; r0 = 0; exit"),
+    ("", "r1 = map[@array] ll; r2 = f ll; r3 = 0; r4 = 0; call for_each_map_elem; exit
+        f: r5 = *(u32 *)(r2 + 0); r0 = *(u8 *)(r2 + 3); *(u64 *)(r3 + 8) = r5; r0 = 0; exit"),
+    ("", "r1 = map[@hash] ll; r2 = f ll; r3 = 0; r4 = 0; call for_each_map_elem; exit; f: call map_delete_elem; r0 = 0; exit"),
+    ("", "r1 = map[@hash] ll; r2 = f ll; r3 = 0; r4 = 0; call for_each_map_elem; exit
+        f: r6 = r2; r7 = r3; r1 = map[@hash] ll; r4 = 0; call map_update_elem; r2 = r6; r1 = map[@hash] ll; call 1; r0 = 0; exit"),
+    ("", "r1 = map[@lanes] ll; r2 = f ll; r3 = 0; r4 = 0; call for_each_map_elem; exit; f: r1 = 1; lock *(u64 *)(r3 + 8) += r1
+        r0 = 0; exit"),
     // A constant number of rounds is followed round by round where that shows more.
     ("*(u64 *)(r10 - 8) = 0", "r1 = 16; r2 = f ll; r3 = r10; r3 += -8; r4 = 0; call loop; r0 = 0; exit
         f: r3 = *(u64 *)(r2 + 0); r4 = map[@one][0] ll; r4 += r3; r5 = 1; *(u8 *)(r4 + 0) = r5; r3 += 1

@@ -4,7 +4,7 @@
 mod generate;
 mod worlds;
 
-use weir_ebpf::helper::LOOP;
+use weir_ebpf::helper::{FOR_EACH_MAP_ELEM, LOOP};
 use weir_ebpf::insn::pseudo::{HELPER, LOCAL};
 use weir_ebpf::insn::{MAY_GOTO, class, jmp};
 use weir_ebpf::{Insn, MapKind, MapSpec, Object, asm};
@@ -41,7 +41,9 @@ fn accepted_programs_stay_inside() {
             usize::from(does(&verified, |insn| insn.opcode == class::JMP | jmp::CALL && insn.src == LOCAL));
         with_rounds += usize::from(does(&verified, |insn| insn.opcode == MAY_GOTO));
         with_callbacks += usize::from(does(&verified, |insn| {
-            insn.opcode == class::JMP | jmp::CALL && insn.src == HELPER && insn.imm == LOOP
+            insn.opcode == class::JMP | jmp::CALL
+                && insn.src == HELPER
+                && [LOOP, FOR_EACH_MAP_ELEM].contains(&insn.imm)
         }));
         for _ in 0..RUNS {
             let frame = random.frame();

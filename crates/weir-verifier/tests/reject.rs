@@ -1256,6 +1256,35 @@ fn callbacks() {
         "r3 = *(u64 *)(r2 + 0); r3 = *(u64 *)(r3 - 8); *(u64 *)(r2 + 0) = 1; r0 = 0; exit",
         "",
     );
+    // The elements of a map.
+    let each = "r1 = map[@hash] ll; r2 = f ll; r3 = 0";
+    let each = |f: &str, part: &str| {
+        refuses("", &format!("{each}; r4 = 0; call for_each_map_elem; r0 = 0; exit; f: {f}"), part);
+    };
+    each("*(u64 *)(r2 + 0) = 1; r0 = 0; exit", "a key of @hash is read by plain loads alone");
+    each("r1 = 1; lock *(u64 *)(r2 + 0) += r1; r0 = 0; exit", "a key of @hash is read by plain loads alone");
+    each("r0 = *(u64 *)(r2 + 1); r0 = 0; exit", "not known to be inside its 8 bytes");
+    each("r2 += 8; r0 = *(u8 *)(r2 + 0); r0 = 0; exit", "not known to be inside its 8 bytes");
+    each("r0 = *(u64 *)(r3 + 16); r0 = 0; exit", "not known to be inside its 16 bytes");
+    each("r1 = r2; r2 = 8; call get_current_comm; r0 = 0; exit", "is not to be written");
+    each("r1 = map[@array][0] ll; *(u64 *)(r1 + 0) = r2; r0 = 0; exit", "stored outside the stack");
+    each("r0 = r2; exit", "where a number is needed");
+    each("r0 = *(u64 *)(r4 + 0); exit", "not a pointer to memory");
+    each("r0 = r5; exit", "r5 is read but holds nothing");
+    each("r0 = 2; exit", "a callback answers 0");
+    let of = |map: &str| {
+        format!(
+            "r1 = map[{map}] ll; r2 = f ll; r3 = 0; r4 = 0; call for_each_map_elem; exit; f: r0 = 0; exit"
+        )
+    };
+    refuses("", &of("@ring"), "a map of kind ringbuf, which the helper does not take");
+    refuses("", &of("@queue"), "a map of kind queue, which the helper does not take");
+    refuses("", &of("@trie"), "a map of kind lpm_trie, which the helper does not take");
+    refuses(
+        "",
+        "r1 = 5; r2 = f ll; r3 = 0; r4 = 0; call for_each_map_elem; exit; f: r0 = 0; exit",
+        "a map is needed",
+    );
     // Records.
     let reserve = "r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve; if r0 == 0 goto +0";
     check(plain, "", &format!("{reserve}; r0 = 0; exit"), "neither submitted nor discarded at its end");

@@ -170,9 +170,15 @@ impl Decoder<'_> {
         if insn.imm == helper::GET_ATTACH_COOKIE {
             return Some(Op { imm: FRAME_COOKIE.into(), src: 1, ..op("lddw") });
         }
-        if insn.imm == helper::LOOP {
-            let jump = self.program.facts()[at].callback? as i32 - at as i32;
-            return Some(Op { jump, ..op("loop") });
+        if let Some(callback) = self.program.facts()[at].callback {
+            let jump = callback as i32 - at as i32;
+            return match insn.imm {
+                helper::LOOP => Some(Op { jump, ..op("loop") }),
+                helper::FOR_EACH_MAP_ELEM => {
+                    Some(Op { imm: runtime::map_next_address(), jump, ..op("for_each") })
+                }
+                _ => None,
+            };
         }
         let imm = runtime::helper_address(insn.imm)?;
         let jump = self.program.facts()[at].string_bytes.unwrap_or(0) as i32;

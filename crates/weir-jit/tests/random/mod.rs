@@ -380,14 +380,17 @@ pub(crate) fn random_with_functions(random: &mut Random, with_maps: bool) -> Vec
         starts.push(insns.len());
         insns.extend(random_function(random, function + 1, with_maps));
     }
-    for function in 0..FUNCTIONS {
+    for (function, over_map) in [false, true]
+        .into_iter()
+        .flat_map(|over_map| (0..FUNCTIONS).map(move |function| (function, over_map)))
+    {
         starts.push(insns.len());
+        let number = FUNCTIONS + function + if over_map { FUNCTIONS } else { 0 };
         // One that nothing names would be the end of the function before it.
-        let names_it = |insn: &Insn| {
-            insn.is_wide() && insn.src == pseudo::FUNCTION && insn.imm as usize == FUNCTIONS + function
-        };
+        let names_it =
+            |insn: &Insn| insn.is_wide() && insn.src == pseudo::FUNCTION && insn.imm as usize == number;
         if insns.iter().any(names_it) {
-            insns.extend(callback(function));
+            insns.extend(callback(function, over_map));
         }
     }
     for at in 0..insns.len() {
@@ -406,7 +409,7 @@ fn body_with_calls(random: &mut Random, first: usize, with_maps: bool) -> Vec<In
     while first < FUNCTIONS && random.below(3) > 0 && insns.len() < 100 {
         let callee = first + random.below((FUNCTIONS - first) as u64) as usize;
         insns.extend(if random.below(3) == 0 {
-            rounds_of(random, FUNCTIONS + callee)
+            rounds_of(random, FUNCTIONS + callee, with_maps)
         } else {
             vec![
                 copy(2, 10),
@@ -426,25 +429,43 @@ fn body_with_calls(random: &mut Random, first: usize, with_maps: bool) -> Vec<In
     insns
 }
 
-/// A few rounds of a callback.
-fn rounds_of(random: &mut Random, callback: usize) -> Vec<Insn> {
+/// A few rounds of a callback, or one for each element of a map.
+fn rounds_of(random: &mut Random, callback: usize, with_maps: bool) -> Vec<Insn> {
     let mut insns = vec![copy(3, 10), insn(class::ALU64 | alu::ADD | source::K, 3, 0, 0, -24)];
-    insns.push(match random.below(2) {
-        0 => constant(1, random.below(4) as i32),
-        _ => insn(class::ALU64 | alu::AND | source::K, 1, 0, 0, random.pick(&[1, 3, 7])),
-    });
+    let over_map = with_maps && random.below(2) == 0;
+    let (callback, helper) = match over_map {
+        true => (callback + FUNCTIONS, helper::FOR_EACH_MAP_ELEM),
+        false => (callback, helper::LOOP),
+    };
+    // An array and the hash: what a per-CPU value is, the two sides need not agree on.
+    match (over_map, random.below(2)) {
+        (true, hash) => insns.extend(wide(1, pseudo::MAP_INDEX, 2 * hash)),
+        (false, 0) => insns.push(constant(1, random.below(4) as i32)),
+        (false, _) => insns.push(insn(class::ALU64 | alu::AND | source::K, 1, 0, 0, random.pick(&[1, 3, 7]))),
+    }
     insns.push(match random.below(4) {
         0 => insn(class::ALU64 | alu::AND | source::K, 4, 0, 0, 1),
         _ => constant(4, 0),
     });
     insns.extend(wide(2, pseudo::FUNCTION, callback as u64));
-    insns.push(insn(class::JMP | jmp::CALL, 0, pseudo::HELPER, 0, helper::LOOP));
+    insns.push(insn(class::JMP | jmp::CALL, 0, pseudo::HELPER, 0, helper));
     insns
 }
 
-/// A callback that makes all of a function's arguments, and an answer of its result.
-fn callback(function: usize) -> Vec<Insn> {
-    let mut insns: Vec<Insn> = [3, 4, 5].map(|reg| copy(reg, 1)).to_vec();
+/// A callback that makes all of a function's arguments of its own, and an answer of its result. `over_map`: these are a
+/// map, a key, a value and an address in the stack.
+fn callback(function: usize, over_map: bool) -> Vec<Insn> {
+    let mut insns = match over_map {
+        true => vec![
+            insn(class::LDX | mode::MEM | size::W, 1, 2, 0, 0),
+            copy(2, 4),
+            insn(class::LDX | mode::MEM | size::DW, 4, 3, 0, 0),
+            insn(class::STX | mode::ATOMIC | size::DW, 3, 1, 0, atomic::ADD),
+            copy(3, 4),
+            copy(5, 1),
+        ],
+        false => [3, 4, 5].map(|reg| copy(reg, 1)).to_vec(),
+    };
     insns.push(insn(class::JMP | jmp::CALL, 0, pseudo::LOCAL, 0, function as i32));
     insns.push(insn(class::ALU64 | alu::AND | source::K, 0, 0, 0, 1));
     insns.push(insn(class::JMP | jmp::EXIT, 0, 0, 0, 0));

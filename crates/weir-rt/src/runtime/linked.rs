@@ -11,7 +11,7 @@ use std::sync::{Once, OnceLock};
 use weir_ebpf::{HelperId, MapKind, helper, pt_regs};
 
 use super::Island;
-use crate::abi::{Descriptor, HEADER_BYTES, counter, header};
+use crate::abi::{Cursor, Descriptor, HEADER_BYTES, counter, header};
 
 unsafe extern "C" {
     fn weir_map_lookup_elem(map: *const Descriptor, key: *const u8) -> u64;
@@ -30,6 +30,7 @@ unsafe extern "C" {
         flags: u64,
         lane: u64,
     ) -> i64;
+    fn weir_map_next(map: *const Descriptor, at: *mut Cursor, lane: u64) -> u64;
     fn weir_ktime_get_ns() -> u64;
     fn weir_get_smp_processor_id() -> u64;
     fn weir_get_current_pid_tgid() -> u64;
@@ -250,6 +251,24 @@ pub(crate) fn map_lookup_lane(map: &Descriptor, key: &[u8], lane: u32) -> Option
     // SAFETY: as for `map_lookup`.
     let address = unsafe { weir_map_lookup_lane(map, key.as_ptr(), lane.into()) };
     (address != 0).then_some(address)
+}
+
+pub(crate) fn map_next_address() -> u64 {
+    weir_map_next as *const c_void as u64
+}
+
+/// Address of the next element's value, in `lane`, and its key.
+pub(crate) fn map_next(map: &Descriptor, at: &mut Cursor, lane: u32) -> Option<(u64, Vec<u8>)> {
+    // SAFETY: the map's memory is mapped; the cursor is read and written by this call alone.
+    let address = unsafe { weir_map_next(map, at, lane.into()) };
+    if address == 0 {
+        return None;
+    }
+    // SAFETY: the key's words are in the map's memory, which others may write at any time, or (an array's) in the cursor,
+    // which has not moved since; both are read as atomics, as wide as C writes them.
+    let word = |n: u64| unsafe { AtomicU64::from_ptr((at.key + 8 * n) as *mut u64).load(Ordering::Relaxed) };
+    let words = (0..u64::from(map.key_bytes.div_ceil(8))).flat_map(|n| word(n).to_le_bytes());
+    Some((address, words.take(map.key_bytes as usize).collect()))
 }
 
 /// Address of the value of `key` in the lane of `cpu`.

@@ -11,6 +11,7 @@ mod lanes;
 mod lpm;
 mod lru;
 mod model;
+mod next;
 mod oracle;
 mod perf;
 mod queue;

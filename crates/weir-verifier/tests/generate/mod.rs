@@ -45,6 +45,8 @@ struct Writer<'a> {
     called_functions: u32,
     /// Bit n: a helper calls function n, through a callback of its own.
     called_back: u32,
+    /// The same for each element of a map.
+    called_for_each: u32,
 }
 
 /// Functions that a program may have.
@@ -63,6 +65,7 @@ pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
         function: None,
         called_functions: 0,
         called_back: 0,
+        called_for_each: 0,
     };
     writer.line("r6 = r1");
     writer.kinds[6] = Kind::Context;
@@ -75,10 +78,22 @@ pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
         written |= 1 << function;
         writer.function(function as usize);
     }
-    let called_back = writer.called_back;
+    let (called_back, called_for_each) = (writer.called_back, writer.called_for_each);
     for function in (0..FUNCTIONS).filter(|function| called_back >> function & 1 != 0) {
         let answer = if writer.random.one_in(20) { "r0 &= 2" } else { "r0 &= 1" };
         writer.line(&format!("c{function}:\ncall f{function}\n{answer}\nexit"));
+    }
+    for function in (0..FUNCTIONS).filter(|function| called_for_each >> function & 1 != 0) {
+        let (bytes, off) = writer.random.pick(&[(32, 0), (64, 0), (32, 4), (8, 1)]);
+        let change = writer.random.pick(&[
+            "r6 = *(u64 *)(r3 + 0)",
+            "*(u64 *)(r3 + 0) = r1",
+            "lock *(u64 *)(r3 + 0) += r1",
+        ]);
+        writer.line(&format!(
+            "e{function}:\nr1 = *(u{bytes} *)(r2 + {off})\n{change}\nr2 = r4\ncall f{function}"
+        ));
+        writer.line("r0 &= 1\nexit");
     }
     let text = format!("{MAPS}program \"random\" probe\n{}\n", writer.lines.join("\n"));
     asm::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -163,6 +178,11 @@ impl Writer<'_> {
             let flags = if self.random.one_in(10) { number } else { 10 };
             self.line(&if flags == 10 { "r4 = 0".to_owned() } else { format!("r4 = r{flags}") });
             self.line("call loop");
+        } else if self.random.one_in(3) {
+            self.called_for_each |= 1 << callee;
+            let map = self.random.pick(&["@hash", "@array", "@percpu", "@lanes", "@small", "@hash", "@ring"]);
+            self.line(&format!("r1 = map[{map}] ll\nr2 = e{callee} ll\nr3 = r10\nr3 += -{base}\nr4 = 0"));
+            self.line("call for_each_map_elem");
         } else {
             self.line(&format!("r1 = r{number}\nr2 = r10\nr2 += -{base}\ncall f{callee}"));
         }

@@ -44,6 +44,10 @@ fn use_map(segment: &Segment, random: &mut Random) {
         }
         return;
     }
+    if random.below(20) == 0 {
+        let mut at = crate::abi::Cursor::default();
+        while linked::map_next(descriptor, &mut at, 0).is_some() {}
+    }
     let key = key_of(spec.kind, random.below(40), spec.key_bytes);
     let _ = view.update(&key, &value(random.next(), spec.value_bytes), random.below(3));
     if let Some(at) = linked::map_lookup(descriptor, &key) {
