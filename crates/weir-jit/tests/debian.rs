@@ -30,9 +30,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("maps of kind xskmap",          "packets that leave for a socket of the kernel's"),
     ("maps of kind devmap",          "packets that leave for another device"),
     ("maps of kind cpumap",          "packets that leave for another CPU"),
-    ("maps of kind perf_event_array", "not there yet"),
-    ("maps of kind cgroup_array",    "not there yet"),
-    ("maps of kind stack_trace",     "not there yet"),
     ("of the kernel's configuration", "a variable that libbpf makes up"),
     ("of section `lirc_mode2/maps`", "the tool's own loader, not libbpf's, reads these maps"),
 ];
@@ -41,13 +38,15 @@ const UNREAD: &[(&str, &str)] = &[
 #[rustfmt::skip]
 const UNACCEPTED: &[(&str, &str)] = &[
     ("it has no entries",            "the tool sets the map's size before it loads it"),
-    ("arithmetic on the context pointer", "an address in the context for probe_read; not there yet"),
+    ("arithmetic on the context pointer", "Linux lets root's programs give probe_read an address in the context"),
+    ("is compared with something else",   "Linux lets root's programs compare addresses"),
+    ("was never written or is part",      "Linux lets root's programs read what they never wrote of the stack"),
     ("in its place stood",           "this kernel's types lack it; the tool would not load the program either"),
 ];
 
 /// Fewer would say that something broke.
 const OBJECTS_MIN: usize = 60;
-const ACCEPTED_MIN: usize = 50;
+const ACCEPTED_MIN: usize = 140;
 
 #[test]
 fn what_debian_ships_is_verified_and_runs() {
