@@ -236,6 +236,69 @@ pub unsafe extern "C" fn weir_bpf_map_update(
 }
 
 /// # Safety
+/// As for [`weir_bpf_programs`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weir_bpf_map_lanes(object: *const Object, map: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    status(unsafe { reference(object).and_then(|object| Ok(object.lanes(MapNumber(map))? as i64)) })
+}
+
+/// # Safety
+/// As for [`weir_bpf_map_lookup`]; `values` has room for as many values as [`weir_bpf_map_lanes`] says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weir_bpf_map_lookup_lanes(
+    object: *const Object,
+    map: c_int,
+    key: *const c_void,
+    values: *mut c_void,
+) -> c_int {
+    // SAFETY: as above.
+    status(unsafe {
+        reference(object).and_then(|object| {
+            let spec = object.map_spec(MapNumber(map))?;
+            let found = object.lookup_lanes(MapNumber(map), slice(key, spec.key_bytes as usize)?)?;
+            fill(values, &found)
+        })
+    })
+}
+
+/// # Safety
+/// As for [`weir_bpf_map_lookup`]; `values` holds `count` values, each rounded up to 8 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weir_bpf_map_update_lanes(
+    object: *const Object,
+    map: c_int,
+    key: *const c_void,
+    values: *const c_void,
+    count: usize,
+    flags: u64,
+) -> c_int {
+    // SAFETY: as above; a map has no more lanes than fit.
+    status(unsafe {
+        reference(object).and_then(|object| {
+            let map = MapNumber(map);
+            let spec = object.map_spec(map)?;
+            if count > object.lanes(map)? {
+                return Err(Error::new(
+                    EINVAL,
+                    format!("{count} values; there are {} lanes", object.lanes(map)?),
+                ));
+            }
+            let values = slice(values, count * spec.value_bytes.next_multiple_of(8) as usize)?;
+            object.update_lanes(map, slice(key, spec.key_bytes as usize)?, values, flags).map(|()| 0)
+        })
+    })
+}
+
+/// # Safety
+/// As for [`weir_bpf_programs`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weir_bpf_skipped(object: *const Object) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { reference(object) }.map_or(0, Object::skipped)
+}
+
+/// # Safety
 /// As for [`weir_bpf_map_lookup`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weir_bpf_map_delete(object: *const Object, map: c_int, key: *const c_void) -> c_int {

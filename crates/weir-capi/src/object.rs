@@ -155,6 +155,33 @@ impl Object {
         self.segment.user_map(self.index(map)?).update(key, value, flags).map_err(of_map)
     }
 
+    /// Values that a key has: one, or one a lane.
+    pub(crate) fn lanes(&self, map: MapNumber) -> Result<usize> {
+        let layout = &self.segment.layout().maps[self.index(map)?];
+        Ok(layout.claim_lanes.max(1) as usize)
+    }
+
+    /// The values of a key of a per-CPU map, each rounded up to 8 bytes.
+    pub(crate) fn lookup_lanes(&self, map: MapNumber, key: &[u8]) -> Result<Vec<u8>> {
+        let values = self.segment.user_map(self.index(map)?).lookup_lanes(key, 0).map_err(of_map)?;
+        let padded = |value: Vec<u8>| {
+            let bytes = value.len().next_multiple_of(8);
+            value.into_iter().chain(std::iter::repeat(0)).take(bytes)
+        };
+        Ok(values.into_iter().flat_map(padded).collect())
+    }
+
+    pub(crate) fn update_lanes(&self, map: MapNumber, key: &[u8], values: &[u8], flags: u64) -> Result<()> {
+        let index = self.index(map)?;
+        let bytes = self.file.object.maps[index].value_bytes as usize;
+        let values = values.chunks_exact(bytes.next_multiple_of(8)).map(|value| value[..bytes].to_vec());
+        self.segment.user_map(index).update_lanes(key, &values.collect::<Vec<_>>(), flags).map_err(of_map)
+    }
+
+    pub(crate) fn skipped(&self) -> u64 {
+        self.segment.counters().lanes_exhausted
+    }
+
     pub(crate) fn delete(&self, map: MapNumber, key: &[u8]) -> Result<()> {
         self.segment.user_map(self.index(map)?).delete(key).map_err(of_map)
     }
@@ -286,7 +313,11 @@ unsafe fn registers(data: *const u8, size: usize) -> Result<Frame> {
 
 /// The maps, with the contents that the file gives them.
 fn segment(file: &ObjectFile) -> Result<Segment> {
-    let layout = SegmentLayout::plan(&file.object.maps, cpus(), 0);
+    // Without machine code that knows the thread's rseq, an addition is a locked one, and a claim costs no more: so all
+    // programs on per-CPU maps claim a lane, before it is known which of them need one.
+    let has_lanes = file.object.maps.iter().any(|map| map.kind.is_per_cpu());
+    let plan = if has_lanes { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
+    let layout = plan(&file.object.maps, cpus(), 0);
     let layout = layout.map_err(|error| Error::new(E2BIG, error.to_string()))?;
     let segment = Segment::create_local(layout, &Identity::default());
     let segment = segment.map_err(|error| {
@@ -304,11 +335,12 @@ fn segment(file: &ObjectFile) -> Result<Segment> {
 }
 
 fn machine_code(verified: &VerifiedProgram, segment: &Segment) -> Result<LocalProgram> {
+    let layout = segment.layout();
     let abi = SiteAbi {
         pid: std::process::id(),
         tid: TidSource::Syscall,
-        lanes: LanePolicy::Shared,
-        cpus: cpus(),
+        lanes: if layout.claim_lanes > 0 { LanePolicy::Shared.claimed() } else { LanePolicy::Shared },
+        cpus: layout.cpus,
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
     };
     let executable = weir_jit::compile(verified, &abi);
@@ -318,9 +350,12 @@ fn machine_code(verified: &VerifiedProgram, segment: &Segment) -> Result<LocalPr
     })
 }
 
-/// CPUs that may ever run this process's threads.
+/// CPUs that may ever run this process's threads: their numbers are below this.
 fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
+    let online = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    last.map_or(online, |last| last + 1)
 }
 
 fn of_map(error: MapError) -> Error {

@@ -87,6 +87,53 @@ fn null_is_an_error_and_not_a_fault() {
 }
 
 #[test]
+fn per_cpu_values_are_summed_or_one_by_one() {
+    let (source, object) =
+        (paths::root().join("tests/bpf/percpu_scratch.c"), paths::target().join("capi-percpu.o"));
+    if !bpf::compile(&source, &object) {
+        return;
+    }
+    // SAFETY: keys and values have the 8 bytes of the definition; the registers are a struct pt_regs.
+    unsafe {
+        let object = weir_bpf_open_file(text(object.to_str().unwrap()).as_ptr(), null());
+        assert!(!object.is_null(), "{}", error());
+        let map = weir_bpf_map(object, text("by_size").as_ptr());
+        let mut registers = [0u64; 21];
+        registers[14] = 5;
+        let data = registers.as_mut_ptr().cast::<c_void>();
+        let mut answers = Vec::new();
+        for engine in [0, 1] {
+            let program = weir_bpf_load(object, null(), engine, 0);
+            assert!(!program.is_null(), "{}", error());
+            let mut result = 0;
+            assert_eq!(weir_bpf_run(program, data, 168, &mut result), 0);
+            answers.push(result as u16);
+            weir_bpf_unload(program);
+        }
+        // Two CPUs count apart, if the thread was moved.
+        assert!(answers == [1, 2] || answers == [1, 1], "{answers:?}");
+        let lanes = weir_bpf_map_lanes(object, map);
+        assert!(lanes > 16);
+        let (key, mut sum, mut each) = (5u64, 0u64, vec![0u64; lanes as usize]);
+        let at = |number: &u64| std::ptr::from_ref(number).cast::<c_void>();
+        assert_eq!(weir_bpf_map_lookup(object, map, at(&key), (&raw mut sum).cast()), 0);
+        assert_eq!(weir_bpf_map_lookup_lanes(object, map, at(&key), each.as_mut_ptr().cast()), 0);
+        assert_eq!((sum, each.iter().sum()), (2, 2));
+        let values = [30u64, 12];
+        assert_eq!(weir_bpf_map_update_lanes(object, map, at(&key), values.as_ptr().cast(), 2, 2), 0);
+        assert_eq!(weir_bpf_map_lookup_lanes(object, map, at(&key), each.as_mut_ptr().cast()), 0);
+        assert_eq!((&each[..3], each.iter().sum()), (&[30, 12, 0][..], 42));
+        let too_many = lanes as usize + 1;
+        assert_eq!(
+            weir_bpf_map_update_lanes(object, map, at(&key), values.as_ptr().cast(), too_many, 0),
+            -22
+        );
+        assert_eq!(weir_bpf_skipped(object), 0);
+        weir_bpf_close(object);
+    }
+}
+
+#[test]
 fn maps_answer_as_bpf_does() {
     let (source, object) =
         (paths::root().join("tests/bpf/hash_count.c"), paths::target().join("capi-hash.o"));

@@ -102,9 +102,22 @@ int weir_bpf_run(const struct weir_bpf_program *program, void *data, size_t size
 int weir_bpf_map(const struct weir_bpf_object *object, const char *name);
 int weir_bpf_map_info(const struct weir_bpf_object *object, int map, struct weir_bpf_map_info *info);
 
-/* Keys and values have the sizes of the definition. The value of a per-CPU map is the sum over CPUs, word by word. */
+/* Keys and values have the sizes of the definition. The value of a per-CPU map is the sum over CPUs, word by word;
+ * setting it sets the first CPU's, and the others' to 0. */
 int weir_bpf_map_lookup(const struct weir_bpf_object *object, int map, const void *key, void *value);
 int weir_bpf_map_update(const struct weir_bpf_object *object, int map, const void *key, const void *value, uint64_t flags);
+
+/* The values of a per-CPU map one by one. A run has one of them to itself: that of its CPU, or, where another run has it
+ * (one that this one interrupted, or preempted), one of 16 more, which stand behind those of the CPUs. How many there are
+ * (1 for maps of other kinds), all of them, and setting the first `count` (the others become 0); each value takes its size
+ * rounded up to 8 bytes. -EINVAL for maps of other kinds. */
+int weir_bpf_map_lanes(const struct weir_bpf_object *object, int map);
+int weir_bpf_map_lookup_lanes(const struct weir_bpf_object *object, int map, const void *key, void *values);
+int weir_bpf_map_update_lanes(const struct weir_bpf_object *object, int map, const void *key, const void *values,
+			      size_t count, uint64_t flags);
+/* Runs that did nothing but answer 0, since every value was another run's. */
+uint64_t weir_bpf_skipped(const struct weir_bpf_object *object);
+
 int weir_bpf_map_delete(const struct weir_bpf_object *object, int map, const void *key);
 /* The key behind `key` (NULL: the first) into `next`; -ENOENT at the end. */
 int weir_bpf_map_next_key(const struct weir_bpf_object *object, int map, const void *key, void *next);

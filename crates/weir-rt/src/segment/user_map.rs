@@ -6,7 +6,7 @@
 //! controller does through [`MapView`](super::MapView) is its own affair.)
 //!
 //! Where it differs from the kernel's: the value of a per-CPU kind is one, each word summed over lanes, not one for each
-//! CPU; and an operation that others disturb too often answers EBUSY.
+//! CPU (but see [`UserMap::lookup_lanes`]); and an operation that others disturb too often answers EBUSY.
 
 use std::sync::atomic::Ordering;
 
@@ -55,6 +55,20 @@ impl<'a> UserMap<'a> {
             return Err(MapError::Invalid);
         }
         if self.view().contains(value) { Ok(()) } else { Err(MapError::NotFound) }
+    }
+
+    /// BPF_MAP_LOOKUP_ELEM of a per-CPU kind as the kernel has it: a value a lane, where lanes are claimed.
+    pub fn lookup_lanes(&self, key: &[u8], flags: u64) -> Result<Vec<Vec<u8>>, MapError> {
+        self.check_lookup(key, flags)?;
+        self.check_lanes()?;
+        self.view().lookup_lanes(key).ok_or(MapError::NotFound)
+    }
+
+    /// BPF_MAP_UPDATE_ELEM of such a map: the first values are given, the others become zero.
+    pub fn update_lanes(&self, key: &[u8], values: &[Vec<u8>], flags: u64) -> Result<(), MapError> {
+        self.check_write()?;
+        self.check_lanes()?;
+        self.view().update_lanes(key, values, flags)
     }
 
     /// BPF_MAP_UPDATE_ELEM. A queue, stack or Bloom filter gets one more element.
@@ -188,6 +202,11 @@ impl<'a> UserMap<'a> {
             return Err(MapError::Invalid);
         }
         if self.spec().kind == MapKind::RingBuf { Err(MapError::NotSupported) } else { Ok(()) }
+    }
+
+    fn check_lanes(&self) -> Result<(), MapError> {
+        let map = &self.segment.layout().maps[self.index];
+        if map.claim_lanes > 0 { Ok(()) } else { Err(MapError::Invalid) }
     }
 
     fn check_read(&self) -> Result<(), MapError> {
