@@ -1,7 +1,6 @@
 //! Programs of packets and memory: what must be accepted and what refused. The kernel is asked about the same programs
 //! of packets; memory is weir's own.
 
-#[allow(dead_code, reason = "only its generator of numbers is used here")]
 mod worlds;
 
 use weir_ebpf::{Insn, Object, ProgramKind, asm};
