@@ -205,6 +205,11 @@ fn no_increment_is_lost_to_threads_or_signals() {
 
 const BY_SELECTOR: LanePolicy = LanePolicy::Claimed { rseq: None };
 
+#[test]
+fn this_process_knows_where_its_rseq_is() {
+    assert_eq!(weir_rt::local::rseq_offset(), Some(engines::rseq_offset()));
+}
+
 /// Claims every lane of the segment but `left`, as runs that never end would.
 fn claim_all_but(segment: &Segment, left: u32) {
     for lane in left..segment.layout().claim_lanes {

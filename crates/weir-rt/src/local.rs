@@ -4,7 +4,9 @@
 //! every call is near. It is written first and made executable then, never both.
 
 use std::arch::global_asm;
+use std::ffi::CStr;
 use std::io;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use memmap2::{Mmap, MmapMut};
@@ -91,6 +93,22 @@ impl LocalProgram {
     /// Address of the code in this process.
     pub fn address(&self) -> u64 {
         self.code.as_ptr() as u64
+    }
+}
+
+/// Where a thread of this process finds its `struct rseq`, from its thread pointer; `None` where the C library registers
+/// none. For [`LanePolicy::Claimed`](crate::LanePolicy::Claimed): a thread reads the number of its CPU there.
+pub fn rseq_offset() -> Option<i32> {
+    let variable = |name: &CStr| {
+        // SAFETY: looks a name up among what is loaded.
+        let at = unsafe { nix::libc::dlsym(nix::libc::RTLD_DEFAULT, name.as_ptr()) };
+        NonNull::new(at)
+    };
+    // SAFETY: variables of glibc 2.35 and later, of these types, which it writes before `main` and never again.
+    unsafe {
+        let size = variable(c"__rseq_size")?.cast::<u32>().read();
+        let offset = variable(c"__rseq_offset")?.cast::<isize>().read();
+        i32::try_from(offset).ok().filter(|_| size > 0)
     }
 }
 

@@ -16,7 +16,7 @@ use weir_ebpf::ProgramKind;
 use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::map::flag;
 use weir_interp::{Environment, Fault};
-use weir_rt::local::LocalProgram;
+use weir_rt::local::{LocalProgram, rseq_offset};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{LanePolicy, SiteAbi, TidSource, runtime};
 use weir_verifier::VerifiedProgram;
@@ -163,11 +163,13 @@ fn unverified(file: &ObjectFile, index: usize, segment: &Segment, given: &mut Gi
 
 /// The program as machine code of this process.
 fn machine_code(verified: &VerifiedProgram, segment: &Segment) -> Result<LocalProgram, Failure> {
-    let shared = LanePolicy::Shared;
     let abi = SiteAbi {
         pid: std::process::id(),
         tid: TidSource::Syscall,
-        lanes: if verified.needs_lane() { shared.claimed() } else { shared },
+        lanes: match verified.needs_lane() {
+            true => LanePolicy::Claimed { rseq: rseq_offset() },
+            false => LanePolicy::Shared,
+        },
         cpus: session::possible_cpus(),
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
     };
