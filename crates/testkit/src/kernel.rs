@@ -41,6 +41,18 @@ impl Loaded {
         Ok(Repeated { r0: attributes.retval, ns: attributes.duration })
     }
 
+    /// Reads the value of a key. The lengths must be those of the map.
+    pub fn lookup(&self, map: usize, key: &[u8], value: &mut [u8]) -> io::Result<()> {
+        let mut attributes = Element {
+            map_fd: self.maps[map].as_raw_fd() as u32,
+            padding: 0,
+            key: key.as_ptr() as u64,
+            value: value.as_mut_ptr() as u64,
+            flags: 0,
+        };
+        command(BPF_MAP_LOOKUP_ELEM, &mut attributes)
+    }
+
     /// Sets the value of a key. The lengths must be those of the map.
     pub fn update(&self, map: usize, key: &[u8], value: &[u8]) -> io::Result<()> {
         let mut attributes = Element {

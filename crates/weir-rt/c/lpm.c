@@ -2,9 +2,11 @@
  * LPM_TRIE: a hash of prefixes, which a look-up asks for one length after the other, the longest first.
  *
  * A prefix stands in the hash (hash.c) under its length and its bits, those behind its length zero; so inserts, deletes
- * and replacements are the hash's, with all that it promises. Behind the control block stands a word for each 64
- * lengths: a bit is set before the first prefix of that length goes in, and stays, so that a look-up need not ask for
- * lengths that nobody ever used.
+ * and replacements are the hash's, with all that it promises. Two tables behind the control block spare a look-up most
+ * searches. Both may say "perhaps" of what is not there, and never "no" of what is, whoever dies where:
+ * - lengths: a bit for each, set before the first prefix of that length goes in, and never taken back;
+ * - counters, 16 of 4 bits in a word: each prefix has two in one word, which are raised before it goes in and lowered
+ *   after it went out. One that has reached 15 stays there.
  *
  * A look-up is several searches. Adding a prefix is counted after it, deleting one before it; where the count has
  * changed, the look-up begins again, a few times. So who adds a longer prefix and then deletes a shorter one leaves no
@@ -17,9 +19,21 @@
 
 #define KEY_BYTES_MAX 260
 #define KEY_WORDS_MAX ((KEY_BYTES_MAX + 7) / 8)
-/* Times that a look-up begins again. */
+/* Times that a look-up begins again, and that an update does whose prefix comes and goes meanwhile. */
 #define RETRIES_MAX 8u
+/* Tries to change a word of counters; each that fails means that another change succeeded. */
+#define TRIES_MAX 4096u
 
+#define COUNTER_MAX 15u
+/* Lengths that a look-up asks the counters for before it searches: few, because a long prefix may be found. */
+#define BATCH 8u
+
+/* A key's words. The first 32 bits are its length, then come its bits, as memory has them. */
+struct key {
+    u64 words[KEY_WORDS_MAX];
+    /* What the words before each one make of the hash that chooses counters. */
+    u64 before[KEY_WORDS_MAX];
+};
 /* What a search and a new node take: the length and its bits, and behind key_stride the key as it was given. */
 struct prefix {
     u64 words[2 * KEY_WORDS_MAX];
@@ -28,65 +42,159 @@ struct prefix {
 INLINE u32 length_of(const void *key) { return *(const u32_any *)key; }
 INLINE u32 length_max(const struct weir_map *map) { return 8 * (map->key_bytes - 4); }
 INLINE u64 *lengths_of(const struct weir_map *map) { return (u64 *)(map->control + sizeof(struct weir_control)); }
-
-static void copy_key(const struct weir_map *map, const u8 *key, struct prefix *prefix)
+INLINE u64 *counters_of(const struct weir_map *map, u64 hash)
 {
-    u32 count = words(map->key_bytes);
-    for (u32 n = 0; n < count; n++)
-        prefix->words[n] = prefix->words[count + n] = word_of(key, map->key_bytes, n);
+    return lengths_of(map) + length_max(map) / 64 + 1 + (hash & map->bucket_mask >> 1);
 }
 
-/* Makes a prefix, of which all behind `from` bits is zero, one of `to`. */
-static void cut(struct prefix *prefix, u32 from, u32 to)
+INLINE u64 mixed(u64 hash)
 {
-    u8 *bits = (u8 *)prefix->words + 4;
-    for (u32 at = (to + 7) / 8; at < (from + 7) / 8; at++)
-        *(volatile u8 *)(bits + at) = 0;
-    if (to % 8)
-        bits[to / 8] &= (u8)(0xff00u >> to % 8);
-    *(u32_any *)prefix->words = to;
+    hash *= 0x9e3779b97f4a7c15ul;
+    hash ^= hash >> 32;
+    hash *= 0xd6e8feb86659fd93ul;
+    return hash ^ hash >> 32;
 }
 
-/* The longest length in use of at most `most` bits; -1: none. */
-INLINE s64 longest(const struct weir_map *map, s64 most)
+/* The bits of word `n` that a prefix of `length` bits has of it; its length itself is none of them. */
+INLINE u64 bits_in(const struct key *key, u32 n, u32 length)
 {
-    if (most < 0)
-        return -1;
-    u64 below = ~0ul >> (63 - most % 64);
-    for (s64 n = most / 64; n >= 0; n--, below = ~0ul) {
-        u64 used = load(lengths_of(map) + n) & below;
-        if (used)
-            return n * 64 + 63 - __builtin_clzl(used);
+    u32 bits = 32 + length - 64 * n;
+    u64 mask = bits >= 64 ? ~0ul : bits ? __builtin_bswap64(~0ul << (64 - bits)) : 0;
+    return key->words[n] & mask & (n ? ~0ul : ~0xfffffffful);
+}
+/* The word in which a prefix of `length` bits ends. */
+INLINE u32 last_word(u32 length) { return (32 + length) / 64; }
+
+static void read_key(const struct weir_map *map, const u8 *from, struct key *key)
+{
+    u64 before = map->seed;
+    for (u32 n = 0; n < words(map->key_bytes); n++) {
+        key->words[n] = word_of(from, map->key_bytes, n);
+        key->before[n] = before;
+        before = mixed(before ^ (n ? key->words[n] : key->words[n] & ~0xfffffffful));
     }
-    return -1;
 }
 
-/* One search for each length; 0: no prefix fits. `prefix` is the one found. */
-static u64 match(const struct weir_map *map, const u8 *key, struct prefix *prefix)
+INLINE u64 hash_of_prefix(const struct weir_map *map, const struct key *key, u32 length)
 {
-    u32 whole = length_max(map), cut_to = whole;
-    copy_key(map, key, prefix);
-    for (s64 length = longest(map, length_of(key)); length >= 0; length = longest(map, length - 1)) {
-        cut(prefix, cut_to, (u32)length);
-        cut_to = (u32)length;
-        u64 value = weir_hash_lookup(map, prefix->words);
-        if (value)
-            return value;
+    u32 n = last_word(length);
+    /* A prefix of all bits may end where the words do. */
+    if (n == words(map->key_bytes))
+        return mixed(mixed(key->before[n - 1] ^ bits_in(key, n - 1, length)) ^ (u64)length << 40);
+    return mixed(key->before[n] ^ bits_in(key, n, length) ^ (u64)length << 40);
+}
+
+static void write_prefix(const struct weir_map *map, const struct key *key, u32 length, struct prefix *prefix)
+{
+    u32 count = words(map->key_bytes), last = last_word(length);
+    for (u32 n = 0; n < count; n++) {
+        prefix->words[n] = n > last ? 0 : bits_in(key, n, length);
+        prefix->words[count + n] = key->words[n];
+    }
+    prefix->words[0] |= length;
+}
+
+/* ---- counters ---- */
+INLINE u32 first_shift(u64 hash) { return (u32)(hash >> 56 & 60); }
+INLINE u32 second_shift(u64 hash)
+{
+    u32 other = (u32)(hash >> 48 & 60);
+    return other == first_shift(hash) ? other ^ 4 : other;
+}
+INLINE u64 counter_at(u64 word, u32 shift) { return word >> shift & COUNTER_MAX; }
+INLINE int may_have(const struct weir_map *map, u64 hash)
+{
+    u64 word = load(counters_of(map, hash));
+    return (counter_at(word, first_shift(hash)) != 0) & (counter_at(word, second_shift(hash)) != 0);
+}
+INLINE u64 raised(u64 word, u32 shift) { return counter_at(word, shift) < COUNTER_MAX ? word + (1ul << shift) : word; }
+INLINE u64 lowered(u64 word, u32 shift)
+{
+    u64 counter = counter_at(word, shift);
+    return counter && counter < COUNTER_MAX ? word - (1ul << shift) : word;
+}
+static int raise_counters(const struct weir_map *map, u64 hash)
+{
+    u64 *at = counters_of(map, hash);
+    for (u32 tries = 0; tries < TRIES_MAX; tries++) {
+        u64 word = load(at);
+        if (cas(at, word, raised(raised(word, first_shift(hash)), second_shift(hash))))
+            return 1;
+    }
+    count_at((u64)&control_of(map)->contended);
+    return 0;
+}
+static void lower_counters(const struct weir_map *map, u64 hash)
+{
+    u64 *at = counters_of(map, hash);
+    for (u32 tries = 0; tries < TRIES_MAX; tries++) {
+        u64 word = load(at);
+        if (cas(at, word, lowered(lowered(word, first_shift(hash)), second_shift(hash))))
+            return;
+    }
+    /* They stay too high, which costs searches and nothing else. */
+}
+
+/* Of the longest lengths that are left in `used`, those of word `n`, at most BATCH: which the counters do not rule out.
+ * One after the other without a branch, so that their cache misses overlap. */
+INLINE u64 candidates(const struct weir_map *map, const struct key *key, u32 n, u64 *used)
+{
+    u64 found = 0;
+    for (u32 asked = 0; asked < BATCH && *used; asked++) {
+        u32 bit = 63 - (u32)__builtin_clzl(*used);
+        *used ^= 1ul << bit;
+        found |= (u64)may_have(map, hash_of_prefix(map, key, n * 64 + bit)) << bit;
+    }
+    return found;
+}
+
+/* A search for each length that may have the prefix; 0: none fits. `prefix` is the one found. */
+static u64 match(const struct weir_map *map, const struct key *key, u32 given, struct prefix *prefix)
+{
+    u64 below = ~0ul >> (63 - given % 64);
+    for (u32 n = given / 64 + 1; n-- > 0; below = ~0ul) {
+        u64 used = load(lengths_of(map) + n) & below;
+        while (used) {
+            for (u64 found = candidates(map, key, n, &used); found;) {
+                u32 bit = 63 - (u32)__builtin_clzl(found);
+                found ^= 1ul << bit;
+                write_prefix(map, key, n * 64 + bit, prefix);
+                u64 value = weir_hash_lookup(map, prefix->words);
+                if (value)
+                    return value;
+            }
+        }
     }
     return 0;
 }
 
-static u64 match_steadily(const struct weir_map *map, const u8 *key, struct prefix *prefix)
+static u64 match_steadily(const struct weir_map *map, const u8 *from, struct prefix *prefix)
 {
     u64 *changes = &control_of(map)->changes;
-    if (length_of(key) > length_max(map))
+    struct key key;
+    u32 given = length_of(from);
+    if (given > length_max(map))
         return 0;
+    read_key(map, from, &key);
     for (u32 tries = 0;; tries++) {
         u64 before = load(changes);
-        u64 value = match(map, key, prefix);
+        u64 value = match(map, &key, given, prefix);
         if (load(changes) == before || tries == RETRIES_MAX)
             return value;
     }
+}
+
+/* The prefix that `from` is, and its hash. 0: its length is none. */
+static int take_prefix(const struct weir_map *map, const u8 *from, struct prefix *prefix, u64 *hash)
+{
+    struct key key;
+    u32 length = length_of(from);
+    if (length > length_max(map))
+        return 0;
+    read_key(map, from, &key);
+    write_prefix(map, &key, length, prefix);
+    *hash = hash_of_prefix(map, &key, length);
+    return 1;
 }
 
 u64 weir_lpm_lookup(const struct weir_map *map, const void *key)
@@ -95,57 +203,78 @@ u64 weir_lpm_lookup(const struct weir_map *map, const void *key)
     return match_steadily(map, key, &prefix);
 }
 
+/* Adds a prefix that is not there. */
+static s64 add(const struct weir_map *map, const struct prefix *prefix, u64 hash, const u8 *value)
+{
+    u32 length = (u32)prefix->words[0];
+    u64 *lengths = lengths_of(map) + length / 64;
+    u64 used = 1ul << length % 64;
+    if (!(load(lengths) & used))
+        set_bits(lengths, used);
+    if (!raise_counters(map, hash))
+        return -EBUSY;
+    s64 status = weir_hash_update(map, prefix->words, value, BPF_NOEXIST, 0);
+    if (status == 0)
+        count_at((u64)&control_of(map)->changes);
+    else
+        lower_counters(map, hash);
+    return status == -E2BIG ? -ENOSPC : status;
+}
+
 s64 weir_lpm_update(const struct weir_map *map, const void *key, const void *value, u64 flags)
 {
     struct prefix prefix;
-    u32 length = length_of(key);
-    if (flags > BPF_EXIST || length > length_max(map))
+    u64 hash;
+    if (flags > BPF_EXIST || !take_prefix(map, key, &prefix, &hash))
         return -EINVAL;
-    copy_key(map, key, &prefix);
-    cut(&prefix, length_max(map), length);
-    u64 *lengths = lengths_of(map) + length / 64;
-    u64 used = 1ul << length % 64;
-    if (flags != BPF_EXIST && !(load(lengths) & used))
-        set_bits(lengths, used);
-    s64 status = weir_hash_update(map, prefix.words, value, flags, 0);
-    if (status == 0 && flags != BPF_EXIST)
-        count_at((u64)&control_of(map)->changes);
-    return status == -E2BIG ? -ENOSPC : status;
+    for (u32 tries = 0; tries < RETRIES_MAX; tries++) {
+        s64 status = flags == BPF_NOEXIST ? -ENOENT : weir_hash_update(map, prefix.words, value, BPF_EXIST, 0);
+        if (status != -ENOENT || flags == BPF_EXIST)
+            return status;
+        status = add(map, &prefix, hash, value);
+        if (status != -EEXIST || flags == BPF_NOEXIST)
+            return status;
+    }
+    count_at((u64)&control_of(map)->contended);
+    return -EBUSY;
 }
 
 s64 weir_lpm_delete(const struct weir_map *map, const void *key)
 {
     struct prefix prefix;
-    u32 length = length_of(key);
-    if (length > length_max(map))
+    u64 hash;
+    if (!take_prefix(map, key, &prefix, &hash))
         return -EINVAL;
-    copy_key(map, key, &prefix);
-    cut(&prefix, length_max(map), length);
     count_at((u64)&control_of(map)->changes);
-    return weir_hash_delete(map, prefix.words);
+    s64 status = weir_hash_delete(map, prefix.words);
+    if (status == 0)
+        lower_counters(map, hash);
+    return status;
 }
 
 #ifdef WEIR_LINKED /* for the controller, which reads values from buckets */
+static void copy_prefix(const struct weir_map *map, const struct prefix *prefix, u64 *out)
+{
+    for (u32 n = 0; n < words(map->key_bytes); n++)
+        out[n] = prefix->words[n];
+}
 /* The prefix that a look-up finds, as it stands in the hash, in `out`; 0: none. */
 u64 weir_lpm_match(const struct weir_map *map, const void *key, u64 *out)
 {
     struct prefix prefix;
     if (!match_steadily(map, key, &prefix))
         return 0;
-    for (u32 n = 0; n < words(map->key_bytes); n++)
-        out[n] = prefix.words[n];
+    copy_prefix(map, &prefix, out);
     return 1;
 }
 /* The prefix that `key` is, as it stands in the hash. 0: its length is none. */
 u64 weir_lpm_prefix(const struct weir_map *map, const void *key, u64 *out)
 {
     struct prefix prefix;
-    if (length_of(key) > length_max(map))
+    u64 hash;
+    if (!take_prefix(map, key, &prefix, &hash))
         return 0;
-    copy_key(map, key, &prefix);
-    cut(&prefix, length_max(map), length_of(key));
-    for (u32 n = 0; n < words(map->key_bytes); n++)
-        out[n] = prefix.words[n];
+    copy_prefix(map, &prefix, out);
     return 1;
 }
 #endif

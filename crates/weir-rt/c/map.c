@@ -1,6 +1,6 @@
 /*
- * The map helpers: arrays here, the other kinds in files of their own. Flags and errors are the kernel's (kernel/bpf/arraymap.c,
- * hashtab.c as documented by bpf(2) and bpf-helpers(7)).
+ * The map helpers: arrays here, the other kinds in files of their own. Flags and errors are the kernel's, as bpf(2) and
+ * bpf-helpers(7) say, and as tried on it.
  *
  * A lookup in a per-CPU map answers the address in lane 0; the engine adds its lane. An update of a per-CPU map
  * writes the shared lane: the CPUs' own lanes are changed by rseq code alone, so that a store here could be lost.

@@ -45,7 +45,10 @@ INLINE int look(const struct weir_map *map, const u64 *end, struct place *at)
     return 1;
 }
 /* The slot holds an element of the lap before, of this one, or room for one of this lap. */
-INLINE int holds_older(const struct place *at) { return (at->word & ~LINK_INDEX) == ((lap_of(at->position) - LAP) | FULL); }
+INLINE int holds_older(const struct place *at)
+{
+    return (at->word & ~LINK_INDEX) == ((lap_of(at->position) - LAP) | FULL);
+}
 INLINE int holds(const struct place *at) { return (at->word & ~LINK_INDEX) == (lap_of(at->position) | FULL); }
 INLINE int has_room(const struct place *at) { return at->word == lap_of(at->position); }
 INLINE void move_on(const struct weir_map *map, u64 *end, const struct place *at)

@@ -2,6 +2,7 @@
 
 use std::arch::asm;
 
+use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec, helper};
 use weir_rt::executable::{Executable, Frame, LaneUse, RelocKind, Relocation, Symbol};
 use weir_rt::limits::{HELPER_STACK_BYTES, STACK_FRAME_BYTES};
@@ -199,6 +200,20 @@ extern "C" fn print_a_string() {
     assert_eq!(print(c"%s".as_ptr().cast(), 3, c"some string".as_ptr() as u64, 0, 0), 11);
 }
 
+/// A key of the most bytes, whose prefixes are searched for, added and deleted.
+extern "C" fn route() {
+    let look_up: extern "C" fn(u64, *const u8) -> u64 = helper_function(helper::MAP_LOOKUP_ELEM);
+    let update: extern "C" fn(u64, *const u8, *const u8, u64) -> i64 =
+        helper_function(helper::MAP_UPDATE_ELEM);
+    let delete: extern "C" fn(u64, *const u8) -> i64 = helper_function(helper::MAP_DELETE_ELEM);
+    let (map, mut key) = (TRIE.get().copied().expect("set by the test"), [7u8; 260]);
+    key[..4].copy_from_slice(&2048u32.to_le_bytes());
+    assert_eq!(update(map, key.as_ptr(), key.as_ptr(), 0), 0);
+    assert_ne!(look_up(map, key.as_ptr()), 0);
+    assert_eq!(delete(map, key.as_ptr()), 0);
+}
+
+static TRIE: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
 static MAP_AND_VALUE: std::sync::OnceLock<(u64, u64)> = std::sync::OnceLock::new();
 
 fn helper_function<F: std::marker::Copy>(id: weir_ebpf::HelperId) -> F {
@@ -213,11 +228,17 @@ fn helpers_stay_within_their_stack() {
     let segment = segment();
     let descriptors = segment.descriptors(segment.base());
     let hash = descriptors.as_ptr() as u64 + 128;
+    let trie = MapSpec { flags: flag::NO_PREALLOC, ..MapSpec::new("t", MapKind::LpmTrie, 260, 8, 4) };
+    let layout = SegmentLayout::plan(&[trie], 2, 0).expect("within bounds");
+    let tries = Segment::create_local(layout, &Identity::default()).expect("a memfd");
+    let trie = tries.descriptors(tries.base());
+    TRIE.get_or_init(|| trie.as_ptr() as u64);
     MAP_AND_VALUE.get_or_init(|| (hash, [0u64; 8].as_ptr() as u64));
     for (name, body) in [
         ("str", read_a_string as extern "C" fn()),
         ("clock", read_the_clock),
         ("update", update_a_map),
+        ("route", route),
         ("snprintf", format_a_string),
         ("trace_printk", print_a_string),
         ("get_stackid", number_a_stack),

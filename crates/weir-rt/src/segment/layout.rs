@@ -361,8 +361,10 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
         | MapKind::LruPerCpuHash
         | MapKind::LpmTrie => {
             if spec.kind == MapKind::LpmTrie {
-                // A bit for each length from 0 on.
-                end += u64::from(8 * (spec.key_bytes - 4) / 64 + 1) * 8;
+                // A bit for each length from 0 on; a word of counters for two entries.
+                let lengths = u64::from(8 * (spec.key_bytes - 4) / 64 + 1);
+                let counters = u64::from(spec.max_entries.next_power_of_two().div_ceil(2));
+                end += (lengths + counters) * 8;
             }
             place_nodes(&mut map, end);
             end = map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride);

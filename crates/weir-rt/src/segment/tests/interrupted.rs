@@ -558,8 +558,11 @@ fn a_death_before_any_instruction_leaves_all_usable() {
                 assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
                 let left = state(&segment);
                 assert!(left == before || left == after, "{context}: {left:?}");
-                // Whatever was left half-way, all goes on and at most one node is gone.
+                // Whatever was left half-way, what is there is found, all goes on and at most one node is gone.
                 let view = segment.map(0);
+                for (key, _) in view.entries() {
+                    assert!(linked::map_lookup(segment.descriptor(0), &key).is_some(), "{context}: {key:?}");
+                }
                 view.clear();
                 // An LRU takes all ten, one in the place of the other.
                 let taken = (10..20)

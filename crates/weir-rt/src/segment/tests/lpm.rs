@@ -1,13 +1,16 @@
 //! LPM tries: the model of one, keys that share prefixes, and what a look-up costs beside the kernel's.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use nix::libc;
+use weir_ebpf::MapKind;
 
 use super::kinds::{Op, Via};
 use super::model::Answer;
-use super::{Random, segment, spec, value};
+use super::{Random, segment, signals, spec, value};
+use crate::abi::{CONTROL_BYTES, Descriptor};
 use crate::runtime::linked;
-
-use weir_ebpf::MapKind;
 
 const ENOENT: i64 = -2;
 const EEXIST: i64 = -17;
@@ -142,4 +145,57 @@ fn a_route_that_is_replaced_is_always_there() {
             asked += 1;
         }
     });
+}
+
+/// The map that the signal handler changes, and how often it did.
+static MAP: AtomicPtr<Descriptor> = AtomicPtr::new(std::ptr::null_mut());
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+/// Adds, replaces or deletes one of a few prefixes that extend each other.
+fn change(map: &Descriptor, random: &mut Random) {
+    let length = 8 + random.below(25) as u32;
+    let route = [&length.to_le_bytes()[..], &[10, 0xff, random.below(2) as u8, 0]].concat();
+    let status = match random.below(2) {
+        0 => linked::map_update(map, &route, &[0; 16], random.below(3)),
+        _ => linked::map_delete(map, &route),
+    };
+    assert!([0, -2, -17, -28].contains(&status), "{status}");
+}
+
+extern "C" fn on_signal(_: i32) {
+    // SAFETY: whoever sends the signal keeps the map until no thread gets one any more.
+    let map = unsafe { &*MAP.load(Ordering::Relaxed) };
+    change(map, &mut Random(HANDLED.fetch_add(1, Ordering::Relaxed) * 2 + 1));
+}
+
+/// The counters and lengths rule nothing out that is there, and count nothing that is not.
+#[test]
+fn every_prefix_is_found_after_eight_threads_and_signals() {
+    let segment = segment(&[spec(MapKind::LpmTrie, 8, 16, 20)]);
+    let (view, descriptor) = (segment.map(0), segment.descriptor(0));
+    MAP.store(std::ptr::from_ref(descriptor).cast_mut(), Ordering::Relaxed);
+    for round in 0..4 {
+        let before = HANDLED.load(Ordering::Relaxed);
+        signals::interrupted(8, libc::SIGIO, on_signal, |thread| {
+            let mut random = Random(round * 100 + thread + 1);
+            let is_enough = |n| n >= 5_000 && HANDLED.load(Ordering::Relaxed) >= before + 200;
+            (0..1_000_000).take_while(|n| !is_enough(*n)).for_each(|_| change(descriptor, &mut random));
+        });
+        let entries = view.entries();
+        assert!(!entries.is_empty(), "a map in which half of all changes add");
+        for (key, _) in entries {
+            let found = linked::lpm_match(descriptor, &key);
+            assert_eq!(found, linked::lpm_prefix(descriptor, &key), "{key:?} is there");
+        }
+        let counters = segment.counters().maps[0];
+        assert_eq!((counters.contended, counters.corrupt), (0, 0));
+        view.clear();
+        let lengths_bytes = 8;
+        let counters_at = view.layout().offset + CONTROL_BYTES + lengths_bytes;
+        for at in (counters_at..view.layout().buckets_offset).step_by(8) {
+            assert_eq!(segment.mapping().word(at).load(Ordering::Relaxed), 0, "counters at {at:#x}");
+        }
+        super::assert_no_node_lost(&segment, 0);
+        view.clear();
+    }
 }
