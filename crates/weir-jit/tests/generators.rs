@@ -21,7 +21,7 @@ use testkit::{bpf, paths};
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind, elf};
 use weir_interp::{Environment, Fault, run_unverified};
 use weir_jit::{Flags, Passes};
-use weir_rt::executable::Frame;
+use weir_rt::executable::{Frame, LanePolicy, SiteAbi};
 use weir_verifier::{Limits, VerifiedProgram, verify};
 
 /// Accepted programs of each generator in a run of the suite.
@@ -70,7 +70,7 @@ fn programs_of_three_generators_agree() {
         }
     }
     println!("{coverage:?}");
-    assert!(coverage.with_lanes > count / 20 && coverage.threaded > count / 2, "{coverage:?}");
+    assert!(coverage.with_lanes > count / 20 && coverage.threaded > count / 8, "{coverage:?}");
     assert!(coverage.too_long < count / 2, "{coverage:?}");
 }
 
@@ -105,12 +105,13 @@ fn check(
         random.pick(&[Flags::Change, Flags::KeepEach, Flags::KeepIfPossible, Flags::Only(Passes::NONE)]);
     for _ in 0..RUNS {
         let frame = frames.frame();
-        let Some(expected) = interpreted(&program, frame, object) else {
+        let Some(expected) = interpreted(&program, frame, object, &abi) else {
             coverage.too_long += 1;
             return true;
         };
         let text = || format!("{abi:?} {flags:?} {frame:x?}\n{}", weir_ebpf::asm::print(object));
-        if let Some(threaded) = engines::run_threaded(&program, frame) {
+        let is_claimed = matches!(abi.lanes, LanePolicy::Claimed { .. });
+        if let Some(threaded) = engines::run_threaded(&program, frame).filter(|_| !is_claimed) {
             coverage.threaded += 1;
             assert_eq!(threaded, expected, "the threaded interpreter\n{}", text());
         }
@@ -119,11 +120,15 @@ fn check(
     true
 }
 
-/// None if its rounds take too long; a fault is a panic: the program was accepted.
-fn interpreted(program: &VerifiedProgram, frame: Frame, object: &Object) -> Option<engines::Outcome> {
-    let own = engines::shared_abi(false);
-    let lanes = if program.needs_lane() { own.lanes.claimed() } else { own.lanes };
-    let segment = engines::segment_for(program.maps(), &weir_rt::SiteAbi { lanes, ..own });
+/// None if its rounds take too long; a fault is a panic: the program was accepted. The maps lie as they do for machine
+/// code at `abi`: the order in which a hash is gone through depends on where it is.
+fn interpreted(
+    program: &VerifiedProgram,
+    frame: Frame,
+    object: &Object,
+    abi: &SiteAbi,
+) -> Option<engines::Outcome> {
+    let segment = engines::segment_for(program.maps(), abi);
     let environment = Environment { segment: &segment };
     let has_rounds = program.insns().iter().any(|insn| insn.opcode == weir_ebpf::insn::MAY_GOTO);
     let steps = if has_rounds { 20_000 } else { STEPS_MAX };
