@@ -92,7 +92,7 @@ pub enum Arg {
     /// As `MemRead`, but it may hold pointers, which the helper reads through safely.
     Words,
     /// A constant place in a value of an array. The helper reads up to a NUL or the end of the value, which the
-    /// engine passes as sixth argument: [`InsnFacts::string_bytes`] of weir-verifier.
+    /// engine passes as sixth argument: `InsnFacts::string_bytes` of weir-verifier.
     ConstString,
     /// Size of the preceding memory argument: a scalar known to be within 1..=its size.
     Size,

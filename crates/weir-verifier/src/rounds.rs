@@ -3,7 +3,7 @@
 //! Such a call is followed as the loop that it is: from the instruction either on to the next one (the rounds are over:
 //! there may have been none), or into the callback, whose end leads back to the instruction with the caller's
 //! registers as they were. What the callback did to stacks stays. So the fixed point over all rounds is found by what
-//! [`explore`](crate::explore) does for every loop, and [`Rounds`] says how far a path is: a helper's rounds are bounded, so a
+//! `explore` does for every loop, and `Rounds` says how far a path is: a helper's rounds are bounded, so a
 //! path need not be followed where it comes again, in the same call, with nothing new but more of them behind it.
 
 use weir_ebpf::helper::{self, HelperProto};

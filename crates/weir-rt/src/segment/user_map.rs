@@ -3,7 +3,7 @@
 //! In: keys, values and flags. Out: what BPF_MAP_{LOOKUP,UPDATE,DELETE,LOOKUP_AND_DELETE}_ELEM, GET_NEXT_KEY and FREEZE
 //! answer. Flags of the definition are kept to: a map with BPF_F_RDONLY is not changed, one with BPF_F_WRONLY not read,
 //! and a frozen one not changed either, by this interface. (What programs may do is for the verifier, and what the
-//! controller does through [`MapView`](super::MapView) is its own affair.)
+//! controller does through [`MapView`] is its own affair.)
 //!
 //! Where it differs from the kernel's: the value of a per-CPU kind is one, each word summed over lanes, not one for each
 //! CPU (but see [`UserMap::lookup_lanes`]); and an operation that others disturb too often answers EBUSY.
