@@ -11,6 +11,7 @@ typedef long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define __uint(name, val) int (*name)[val]
+#define __array(name, val) __typeof__(val) *name[]
 #define __type(name, val) __typeof__(val) *name
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
@@ -21,6 +22,7 @@ typedef long long s64;
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PROG_ARRAY = 3,
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
@@ -47,6 +49,7 @@ static long (*bpf_map_update_elem)(void *map, const void *key, const void *value
 static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*bpf_tail_call)(void *ctx, void *programs, u32 index) = (void *)12;
 static u64 (*bpf_get_current_pid_tgid)(void) = (void *)14;
 static long (*bpf_get_current_comm)(void *buf, u32 size) = (void *)16;
 static long (*bpf_map_push_elem)(void *map, const void *value, u64 flags) = (void *)87;

@@ -100,6 +100,8 @@ kinds! {
 pub struct Member {
     pub name: u32,
     pub ty: TypeId,
+    /// Of a bit field, in its lower 24 bits alone.
+    pub bit_offset: u32,
 }
 
 /// Why bytes are no BTF.
@@ -241,7 +243,7 @@ impl<'a> Type<'a> {
     /// The members of a struct or union.
     pub fn members(self) -> impl Iterator<Item = Member> + 'a {
         let words = if matches!(self.kind, Kind::Struct | Kind::Union) { self.extra } else { &[] };
-        words.chunks_exact(3).map(|words| Member { name: words[0], ty: words[1] })
+        words.chunks_exact(3).map(|words| Member { name: words[0], ty: words[1], bit_offset: words[2] })
     }
 }
 

@@ -16,7 +16,7 @@
 //! Guaranteed: the file is read as a whole or refused with an [`ElfError`] that names section, symbol and
 //! instruction; whatever its bytes, without a panic and within the bounds of `limits.rs`.
 //!
-//! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: kernel functions, `.kconfig`, addresses in data sections, pinning, maps in maps.
+//! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: kernel functions, `.kconfig`, addresses in data sections, maps in maps.
 
 mod core;
 mod error;
@@ -65,6 +65,8 @@ pub struct ProgramOrigin {
 pub struct MapOrigin {
     /// What its only value holds at first; none for zeros.
     pub initial: Option<Vec<u8>>,
+    /// What an array of programs holds at first: slot, and index of the program in the object. Ascending.
+    pub programs: Vec<(u32, usize)>,
 }
 
 /// A line of the source that an instruction comes from.

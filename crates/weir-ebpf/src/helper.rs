@@ -13,6 +13,7 @@ pub const KTIME_GET_NS: HelperId = 5;
 pub const TRACE_PRINTK: HelperId = 6;
 pub const GET_PRANDOM_U32: HelperId = 7;
 pub const GET_SMP_PROCESSOR_ID: HelperId = 8;
+pub const TAIL_CALL: HelperId = 12;
 pub const GET_CURRENT_PID_TGID: HelperId = 14;
 pub const GET_CURRENT_UID_GID: HelperId = 15;
 pub const GET_CURRENT_COMM: HelperId = 16;
@@ -53,6 +54,9 @@ pub const STRNCMP: HelperId = 182;
 pub const MAP_LOOKUP_PERCPU_ELEM: HelperId = 195;
 pub const KTIME_GET_TAI_NS: HelperId = 208;
 
+/// Tail calls of one run (Linux: MAX_TAIL_CALL_CNT).
+pub const TAIL_CALLS_MAX: u32 = 33;
+
 /// Rounds that one `loop` may ask for (Linux: BPF_MAX_LOOPS), and elements that `for_each_map_elem` goes over beyond the
 /// number that a map has room for, where others come as fast as they go.
 pub const LOOP_ROUNDS_MAX: u32 = 8 * 1024 * 1024;
@@ -72,6 +76,8 @@ pub enum Arg {
     RingMap,
     /// A map from `LD_IMM64` that is a queue, a stack or a Bloom filter (from which nothing is popped).
     QueueMap,
+    /// A map from `LD_IMM64` that is a `ProgArray`.
+    ProgMap,
     /// A map from `LD_IMM64` that is a `PerfEventArray`, a `StackTrace`, a `CgroupArray`.
     PerfMap,
     StackMap,
@@ -152,6 +158,7 @@ pub const HELPERS: &[HelperProto] = &[
     row(TRACE_PRINTK,          "trace_printk",          &[Arg::MemRead, Arg::Size, Arg::Any, Arg::Any, Arg::Any], Ret::Scalar),
     row(GET_PRANDOM_U32,       "get_prandom_u32",       &[],                                                  Ret::Scalar),
     row(GET_SMP_PROCESSOR_ID,  "get_smp_processor_id",  &[],                                                  Ret::Scalar),
+    row(TAIL_CALL,             "tail_call",             &[Arg::Context, Arg::ProgMap, Arg::Scalar],          Ret::Void),
     row(GET_CURRENT_PID_TGID,  "get_current_pid_tgid",  &[],                                                  Ret::Scalar),
     row(GET_CURRENT_UID_GID,   "get_current_uid_gid",   &[],                                                  Ret::Scalar),
     row(GET_CURRENT_COMM,      "get_current_comm",      &[Arg::MemWrite, Arg::Size],                          Ret::Status),

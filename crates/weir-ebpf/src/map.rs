@@ -6,6 +6,7 @@
 pub enum MapKind {
     Hash = 1,
     Array = 2,
+    ProgArray = 3,
     PerfEventArray = 4,
     PerCpuHash = 5,
     PerCpuArray = 6,
@@ -26,6 +27,7 @@ impl MapKind {
         match self {
             MapKind::Hash => "hash",
             MapKind::Array => "array",
+            MapKind::ProgArray => "prog_array",
             MapKind::PerfEventArray => "perf_event_array",
             MapKind::PerCpuHash => "percpu_hash",
             MapKind::PerCpuArray => "percpu_array",
@@ -45,9 +47,10 @@ impl MapKind {
         MapKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub const ALL: [MapKind; 14] = [
+    pub const ALL: [MapKind; 15] = [
         MapKind::Hash,
         MapKind::Array,
+        MapKind::ProgArray,
         MapKind::PerfEventArray,
         MapKind::PerCpuHash,
         MapKind::PerCpuArray,
@@ -90,7 +93,11 @@ impl MapKind {
     pub fn is_opaque(self) -> bool {
         matches!(
             self,
-            MapKind::RingBuf | MapKind::PerfEventArray | MapKind::StackTrace | MapKind::CgroupArray
+            MapKind::RingBuf
+                | MapKind::PerfEventArray
+                | MapKind::StackTrace
+                | MapKind::CgroupArray
+                | MapKind::ProgArray
         )
     }
 
@@ -222,7 +229,7 @@ pub fn taken(kind: MapKind) -> u32 {
         MapKind::PerCpuArray | MapKind::Queue | MapKind::Stack => ACCESS,
         // Rights of programs are none where no program reads or writes a value.
         MapKind::PerfEventArray => flag::RDONLY | flag::WRONLY | flag::PRESERVE_ELEMS,
-        MapKind::StackTrace | MapKind::CgroupArray => flag::RDONLY | flag::WRONLY,
+        MapKind::StackTrace | MapKind::CgroupArray | MapKind::ProgArray => flag::RDONLY | flag::WRONLY,
         MapKind::RingBuf => 0,
     }
 }

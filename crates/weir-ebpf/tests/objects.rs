@@ -56,6 +56,11 @@ const RUNS: &[(&str, &str, [u64; 3], u64)] = &[
     ("for_each",       "search",  [30, 0, 0],     8),
     ("for_each",       "search",  [30, 0, 0],     4),
     ("for_each",       "search",  [30, 1, 0],     -22i64 as u64),
+    ("tail_calls",     "start",   [0, 0, 0],      19),
+    ("tail_calls",     "start",   [1, 0, 0],      1234),
+    ("tail_calls",     "start",   [2, 0, 0],      134),
+    ("tail_calls",     "start",   [5, 0, 0],      33),
+    ("tail_calls",     "start",   [8, 0, 0],      19),
     ("start_end",      "ret",     [0, 0, 0],      1),
     ("start_end",      "call",    [0, 0, 0],      0),
     ("start_end",      "ret",     [0, 0, 0],      3),
@@ -86,6 +91,9 @@ fn segment(file: &ObjectFile) -> Segment {
         if let Some(initial) = &origin.initial {
             segment.map(index).update(&0u32.to_le_bytes(), initial, 0).expect("an array");
         }
+        for (slot, program) in &origin.programs {
+            segment.map(index).set_program(*slot, Some(*program as u32)).expect("the slot is there");
+        }
     }
     segment
 }
@@ -100,9 +108,15 @@ fn run(file: &ObjectFile, segment: &Segment, program: &str, arguments: [u64; 3])
     }
     let environment = Environment { segment };
     let maps = &file.object.maps;
-    let verified = weir_verifier::verify(program, maps, &Limits::default());
-    let verified = verified.unwrap_or_else(|rejection| panic!("{rejection}"));
-    let result = weir_interp::run(&verified, &environment, &mut frame);
+    let verify = |program| {
+        let verified = weir_verifier::verify(program, maps, &Limits::default());
+        verified.unwrap_or_else(|rejection| panic!("{rejection}"))
+    };
+    let verified = verify(program);
+    let has_slots = file.maps.iter().any(|origin| !origin.programs.is_empty());
+    let others: Vec<_> = file.object.programs.iter().filter(|_| has_slots).map(verify).collect();
+    let result =
+        weir_interp::run_among(&others.iter().collect::<Vec<_>>(), &verified, &environment, &mut frame);
     result.unwrap_or_else(|fault| panic!("{}: {fault}", program.name))
 }
 

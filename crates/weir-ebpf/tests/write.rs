@@ -32,6 +32,15 @@ fn check_same(name: &str, before: &ObjectFile, after: &ObjectFile) {
             }
         }
     }
+    let slots = |file: &ObjectFile| {
+        let name = |program: usize| file.object.programs[program].name.clone();
+        let of_map = |map: &MapOrigin| {
+            let slots = map.programs.iter().map(|(slot, program)| (*slot, name(*program)));
+            slots.collect::<Vec<_>>()
+        };
+        file.maps.iter().flat_map(of_map).collect::<Vec<(u32, String)>>()
+    };
+    assert_eq!(slots(before), slots(after), "{name}");
     let sections = |file: &ObjectFile| file.programs.iter().map(|p| p.section.clone()).collect::<Vec<_>>();
     assert_eq!((sections(before), &before.license), (sections(after), &after.license), "{name}");
     // And what was read from our file comes out of the next one unchanged.
@@ -57,7 +66,7 @@ fn sample() -> ObjectFile {
          call ringbuf_submit\nout: r0 = 0x0\nexit\n",
     ));
     let contents = [7u64.to_le_bytes(), 8u64.to_le_bytes(), 9u64.to_le_bytes()].concat();
-    file.maps[5] = MapOrigin { initial: Some(contents) };
+    file.maps[5] = MapOrigin { initial: Some(contents), ..MapOrigin::default() };
     file
 }
 

@@ -67,7 +67,31 @@ pub fn run<'c>(
     environment: &Environment<'_>,
     context: impl Into<ContextMut<'c>>,
 ) -> Result<u64, Fault> {
-    let code = Code { kind: program.kind(), insns: program.insns(), maps: program.maps(), is_verified: true };
+    run_among(&[], program, environment, context)
+}
+
+/// The same with programs that tail calls lead to: the numbers in an array of programs are those of `others`. All are of
+/// one object.
+pub fn run_among<'c>(
+    others: &[&VerifiedProgram],
+    program: &VerifiedProgram,
+    environment: &Environment<'_>,
+    context: impl Into<ContextMut<'c>>,
+) -> Result<u64, Fault> {
+    if let Some(other) = others.iter().find(|other| other.maps() != program.maps()) {
+        return Err(Fault::Maps { what: format!("{} is of another object", other.name()) });
+    }
+    if others.iter().any(|other| other.kind() != program.kind()) {
+        return Err(Fault::Context { kind: program.kind() });
+    }
+    let others: Vec<&[Insn]> = others.iter().map(|other| other.insns()).collect();
+    let code = Code {
+        kind: program.kind(),
+        insns: program.insns(),
+        maps: program.maps(),
+        others: &others,
+        is_verified: true,
+    };
     machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX)
 }
 
@@ -79,6 +103,6 @@ pub fn run_unverified<'c>(
     context: impl Into<ContextMut<'c>>,
     steps: u64,
 ) -> Result<u64, Fault> {
-    let code = Code { kind: program.kind, insns: &program.insns, maps, is_verified: false };
+    let code = Code { kind: program.kind, insns: &program.insns, maps, others: &[], is_verified: false };
     machine::run(code, environment, &mut context.into(), steps)
 }

@@ -16,6 +16,8 @@ pub(crate) struct Code<'a> {
     pub(crate) kind: ProgramKind,
     pub(crate) insns: &'a [Insn],
     pub(crate) maps: &'a [MapSpec],
+    /// What tail calls lead to, by number.
+    pub(crate) others: &'a [&'a [Insn]],
     /// It may do what a verifier allows on demand alone.
     pub(crate) is_verified: bool,
 }
@@ -44,6 +46,8 @@ fn run_in(code: Code<'_>, mut memory: Space<'_>, steps: u64) -> Result<(u64, [u6
     let mut machine = Machine {
         kind: code.kind,
         insns: code.insns,
+        others: code.others,
+        tail_calls: 0,
         registers: [0; 11],
         pc: 0,
         callers: Vec::new(),
@@ -65,6 +69,8 @@ fn run_in(code: Code<'_>, mut memory: Space<'_>, steps: u64) -> Result<(u64, [u6
 pub(crate) struct Machine<'a> {
     kind: ProgramKind,
     insns: &'a [Insn],
+    others: &'a [&'a [Insn]],
+    tail_calls: u32,
     pub(crate) registers: [u64; 11],
     pub(crate) pc: usize,
     callers: Vec<Caller>,
@@ -286,6 +292,7 @@ impl Machine<'_> {
             pseudo::HELPER if helper::by_id(insn.imm).is_some_and(|proto| proto.callback().is_some()) => {
                 self.begin_rounds(insn.imm)
             }
+            pseudo::HELPER if insn.imm == helper::TAIL_CALL => self.tail_call(insn),
             pseudo::HELPER => {
                 let [_, r1, r2, r3, r4, r5, ..] = self.registers;
                 let done = self.memory.call(insn.imm, [r1, r2, r3, r4, r5]);
@@ -299,6 +306,24 @@ impl Machine<'_> {
             }
             _ => Err(self.bad(insn)),
         }
+    }
+
+    /// Another program begins, with this one's context and nothing else; or this one goes on.
+    fn tail_call(&mut self, insn: Insn) -> Result<Option<u64>, Fault> {
+        if !self.callers.is_empty() {
+            return Err(self.bad(insn));
+        }
+        let [_, r1, r2, r3, ..] = self.registers;
+        let found = self.checked(self.memory.tail_call([r1, r2, r3]))?;
+        let found = found.and_then(|number| self.others.get(number as usize).copied());
+        match found.filter(|_| self.tail_calls < helper::TAIL_CALLS_MAX) {
+            Some(insns) => {
+                self.tail_calls += 1;
+                (self.insns, self.pc, self.rounds_left) = (insns, 0, MAY_GOTO_ROUNDS_MAX);
+            }
+            None => self.pc += 1,
+        }
+        Ok(None)
     }
 
     /// Into a function; it returns behind the instruction at hand, or to the helper that is called there.

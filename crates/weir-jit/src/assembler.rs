@@ -130,6 +130,12 @@ impl Assembler {
         self.push_jump(JumpKind::Align, here);
     }
 
+    /// Bytes so far, while there are no jumps, whose sizes are open.
+    pub(crate) fn bytes_before_jumps(&self) -> u32 {
+        assert!(self.jumps.is_empty(), "jumps have no sizes yet");
+        self.bytes.len() as u32
+    }
+
     /// Calls code of this assembler, which adds to the same clobbers.
     pub(crate) fn call(&mut self, target: Label) {
         self.push_jump(JumpKind::Call, target);
@@ -262,6 +268,13 @@ impl Assembler {
         self.bytes.extend_from_slice(bytes);
         self.clobbers |= clobbers;
         self.clobbers_flags |= flags;
+    }
+
+    /// To code at the address in rax that may change these registers, and flags.
+    pub(crate) fn jump_away(&mut self, clobbers: u16) {
+        self.plain(Plain::JumpRax);
+        self.clobbers |= clobbers;
+        self.clobbers_flags = true;
     }
 
     /// Declares that the flags changed since the last `lahf` have their old values again.

@@ -130,6 +130,7 @@ fn comment(executable: &Executable, start: usize, len: usize, object: &Object) -
         }
         Symbol::Runtime(function) => format!("runtime {}", function.name()),
         Symbol::Claims => "claims of lanes".to_owned(),
+        Symbol::Programs => "programs".to_owned(),
         Symbol::Code(offset) => format!("code {offset:#x}"),
     })
 }

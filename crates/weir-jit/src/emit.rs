@@ -27,7 +27,7 @@ use weir_verifier::Function;
 
 use crate::JitError;
 use crate::assembler::{Assembled, Assembler, Label};
-use crate::limits::{HELPER_STACK_BYTES, RED_ZONE_BYTES};
+use crate::limits::{HELPER_STACK_BYTES, PROGRAM_STACK_BYTES, RED_ZONE_BYTES};
 use crate::lir::{At, Base, Extend, IN_R12, Op, Operand, Over, REGISTERS, Size, Test};
 use crate::liveness::LiveRegs;
 use crate::places::MapPlace;
@@ -38,6 +38,8 @@ use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
 #[derive(Debug)]
 pub(crate) struct Emitted {
     pub(crate) assembled: Assembled,
+    /// Where tail calls of others enter.
+    pub(crate) tail_entry: u32,
     pub(crate) stack_bytes: u32,
 }
 
@@ -72,8 +74,16 @@ pub(crate) fn emit(input: Input<'_>) -> Result<Emitted, JitError> {
         }
     }
     let stack_bytes = depth(0, &depths);
+    assert!(
+        stack_bytes <= PROGRAM_STACK_BYTES,
+        "{stack_bytes} bytes of stack: frames are larger than the bound"
+    );
+    let (stack_bytes, tail_entry) = match emitter.has_tail_calls() {
+        true => (stack_bytes.max(PROGRAM_STACK_BYTES), emitter.tail_entry),
+        false => (stack_bytes, 0),
+    };
     let assembled = emitter.asm.finish().map_err(|_| JitError::OutOfReach)?;
-    Ok(Emitted { assembled, stack_bytes })
+    Ok(Emitted { assembled, tail_entry, stack_bytes })
 }
 
 /// Most bytes below the return address of the function at `start`, callees included. Calls are not recursive.
@@ -228,6 +238,8 @@ pub(crate) struct Emitter<'a> {
     /// Some function counts rounds.
     has_rounds: bool,
     epilogue: Option<Label>,
+    /// Where tail calls enter.
+    pub(crate) tail_entry: u32,
     /// Where packet loads that find nothing go.
     pub(crate) no_packet: Option<Label>,
 }
@@ -260,6 +272,7 @@ impl<'a> Emitter<'a> {
             callees,
             has_rounds,
             epilogue: None,
+            tail_entry: 0,
             no_packet: None,
         }
     }
@@ -352,6 +365,7 @@ impl<'a> Emitter<'a> {
                 self.asm.call(entry);
             }
             Op::Loop { over, callback, checks_flags, .. } => self.helper_loop(over, callback, checks_flags),
+            Op::TailCall { map } => self.tail_call(map)?,
             Op::MayGoto { target } => self.may_goto(target),
             Op::Jump { target } => self.asm.jump(self.target(target)),
             Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),
@@ -362,6 +376,9 @@ impl<'a> Emitter<'a> {
     }
 
     fn prologue(&mut self, is_program: bool) {
+        if is_program && self.has_tail_calls() {
+            self.count_tail_calls_from_zero();
+        }
         for reg in self.frame.saved.clone() {
             self.asm.push(reg);
         }
@@ -422,6 +439,12 @@ impl<'a> Emitter<'a> {
 
     /// The end of a frame.
     pub(crate) fn unwind(&mut self) {
+        self.take_down();
+        self.asm.plain(Plain::Ret);
+    }
+
+    /// The stack and the saved registers are as they were at the entry.
+    pub(crate) fn take_down(&mut self) {
         if self.frame.lowered() != 0 {
             let above = Mem::base(Reg::Rsp, self.frame.lowered());
             self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsp, above);
@@ -429,7 +452,6 @@ impl<'a> Emitter<'a> {
         for reg in self.frame.saved.clone().into_iter().rev() {
             self.asm.pop(reg);
         }
-        self.asm.plain(Plain::Ret);
     }
 
     /// Everything that was put off, in the order it was put off; cold code puts off nothing.

@@ -68,6 +68,8 @@ mod packets;
 
 mod rounds;
 
+mod tail_calls;
+
 mod assembler;
 
 mod x64;
@@ -80,6 +82,7 @@ pub use passes::Passes;
 
 use weir_ebpf::ProgramKind;
 use weir_ebpf::context::{Field, memory};
+use weir_ebpf::pt_regs::SLOTS;
 use weir_rt::executable::{Executable, LanePolicy, SiteAbi};
 use weir_verifier::VerifiedProgram;
 
@@ -183,18 +186,21 @@ fn executable(
     context_reads: u32,
     emitted: Emitted,
 ) -> Executable {
-    let Emitted { assembled, stack_bytes } = emitted;
+    let Emitted { assembled, tail_entry, stack_bytes } = emitted;
+    // What takes over may read anything.
+    let has_tail_calls = ops.iter().any(|op| matches!(op, Op::TailCall { .. }));
     Executable {
         name: program.name().to_owned(),
         kind: program.kind(),
         code: assembled.code,
+        tail_entry,
         text_bytes: assembled.text_bytes,
         relocations: assembled.relocations,
         // The others are restored before the return.
         clobbers: assembled.clobbers & CALLER_SAVED,
         clobbers_flags: assembled.clobbers_flags,
-        context_reads,
-        reads_cookie: ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
+        context_reads: if has_tail_calls { (1 << SLOTS) - 1 } else { context_reads },
+        reads_cookie: has_tail_calls || ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
         lanes: claim::lane_use(program, abi),
         stack_bytes,
         origins: assembled.origins,

@@ -1,7 +1,7 @@
 //! Every bound of this crate.
 
 /// Most bytes of stack that a runtime function called from a program uses below its own return address.
-pub(crate) use weir_rt::limits::HELPER_STACK_BYTES;
+pub(crate) use weir_rt::limits::{HELPER_STACK_BYTES, PROGRAM_STACK_BYTES};
 
 /// Bytes below rsp that no signal handler touches (System V AMD64 psABI, 3.2.2): programs that call nothing
 /// keep their stack there and leave rsp alone.

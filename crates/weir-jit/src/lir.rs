@@ -256,6 +256,10 @@ pub(crate) enum Op {
         checks_flags: bool,
         stack_escapes: bool,
     },
+    /// Another program takes over: that of slot r3 of this map of programs, if there is one.
+    TailCall {
+        map: u32,
+    },
     /// Jumps when the run's rounds are used up; else takes one.
     MayGoto {
         target: usize,
@@ -398,6 +402,11 @@ impl Op {
             Op::LocalCall { stack_escapes, .. } => {
                 effect.writes = CALL_WRITES;
                 effect.stack_reads.extend(stack_escapes.then_some(WHOLE_STACK));
+                effect.keep = true;
+            }
+            Op::TailCall { .. } => {
+                effect.reads = 1 << 3;
+                effect.writes = CALL_WRITES;
                 effect.keep = true;
             }
             Op::Loop { checks_flags, stack_escapes, .. } => {

@@ -108,6 +108,9 @@ impl Context<'_> {
             (helper::MAP_LOOKUP_ELEM, Some(map)) if self.map(map)?.kind.is_array() => {
                 return Ok(self.array_lookup(map, facts, state));
             }
+            (helper::TAIL_CALL, map) => {
+                return Ok(Op::TailCall { map: map.ok_or(JitError::Helper { index, id })? });
+            }
             (helper::LOOP | helper::FOR_EACH_MAP_ELEM, _) => {
                 let over = if id == helper::LOOP { Over::Numbers } else { Over::Elements };
                 let callback = facts.callback.ok_or(JitError::Helper { index, id })?;

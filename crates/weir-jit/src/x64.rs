@@ -488,6 +488,8 @@ pub(crate) enum Plain {
     Lahf,
     /// The way back.
     Sahf,
+    /// To the address in rax.
+    JumpRax,
 }
 
 impl Plain {
@@ -500,6 +502,7 @@ impl Plain {
             Plain::Cqo  => (&[0x48, 0x99], bit(Reg::Rdx), false),
             Plain::Lahf => (&[0x9f], bit(Reg::Rax), false),
             Plain::Sahf => (&[0x9e], 0, true),
+            Plain::JumpRax => (&[0xff, 0xe0], 0, false),
         }
     }
 }

@@ -221,6 +221,7 @@ fn plain_instructions_decode() {
         (Plain::Cqo, Code::Cqo),
         (Plain::Lahf, Code::Lahf),
         (Plain::Sahf, Code::Sahf),
+        (Plain::JumpRax, Code::Jmp_rm64),
     ];
     for (plain, code) in cases {
         let (bytes, writes, flags) = plain.row();

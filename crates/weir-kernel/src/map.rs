@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use nix::libc;
 use weir_ebpf::MapSpec;
 
-use crate::KernelError;
 use crate::syscall::{self, Element, MapCreate};
+use crate::{KernelError, Loaded};
 
 /// An object's maps, in its order.
 #[derive(Debug)]
@@ -33,6 +33,11 @@ impl Maps {
         let mut value = value.to_vec();
         self.element(syscall::MAP_UPDATE_ELEM, map, key, &mut value)
             .map_err(|source| self.error("BPF_MAP_UPDATE_ELEM", map, source))
+    }
+
+    /// Puts a program into a slot of an array of programs, which keeps it.
+    pub fn set_program(&self, map: usize, index: u32, program: &Loaded) -> Result<(), KernelError> {
+        self.update(map, &index.to_le_bytes(), &program.descriptor().to_le_bytes())
     }
 
     /// A value of a map that has one value per key; none if the key is not there.

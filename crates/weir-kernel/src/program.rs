@@ -72,6 +72,10 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
 }
 
 impl Loaded {
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.program.as_raw_fd()
+    }
+
     /// Runs the program `repeat` times, each time on what the run before left.
     pub fn run(&self, input: Input<'_>, repeat: u32) -> Result<Ran, KernelError> {
         let mut bytes = input.bytes.to_vec();

@@ -4,22 +4,22 @@
 //!
 //! ```text
 //! off:    mov   88(%rsp),%rcx           ; the gate is closed (fork child, detached): run unprobed
-//!         lea   192(%rsp),%rsp
+//!         lea   208(%rsp),%rsp
 //!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated)
 //!         jmp   function + 8
-//! entry:  lea   -192(%rsp),%rsp         ; room for a Frame; lea and mov leave the flags alone
+//! entry:  lea   -208(%rsp),%rsp         ; room for a Frame; lea and mov leave the flags alone
 //!         mov   %rcx,88(%rsp)
 //!         mov   gate(%rip),%rcx
 //!         jrcxz off
 //!         mov   %rax,80(%rsp)           ; what the programs clobber or read of pt_regs
 //!         lahf; seto %al
-//!         mov   %rax,176(%rsp)          ; flags, 1.2 ns; pushfq and popfq would take 3.3
+//!         mov   %rax,192(%rsp)          ; flags, 1.2 ns; pushfq and popfq would take 3.3
 //!         call  program
-//!         mov   176(%rsp),%rax
+//!         mov   192(%rsp),%rax
 //!         add   $127,%al; sahf
 //!         mov   80(%rsp),%rax
 //!         mov   88(%rsp),%rcx
-//!         lea   192(%rsp),%rsp
+//!         lea   208(%rsp),%rsp
 //!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated, once more: saves a jump)
 //!         jmp   function + 8
 //! ```
@@ -27,7 +27,7 @@
 //! Nothing below the stack pointer is live at a function's entry, so the red zone is not skipped. The direction
 //! flag and vector state are not touched: programs use neither.
 
-use weir_rt::executable::FRAME_COOKIE;
+use weir_rt::executable::{FRAME_COOKIE, Frame};
 
 use crate::limits::{PROGRAMS_PER_SITE_MAX, TRAMPOLINE_BYTES_MAX};
 use crate::refusal::Refusal;
@@ -35,8 +35,8 @@ use crate::relocate::relocate;
 use crate::window::Window;
 
 /// Bytes of stack that a trampoline takes: a `Frame`, the saved flags, and 8 bytes that keep it a multiple of 16.
-pub const FRAME_BYTES: i32 = 192;
-const FLAGS_SLOT: i32 = 176;
+pub const FRAME_BYTES: i32 = 208;
+const FLAGS_SLOT: i32 = size_of::<Frame>() as i32;
 
 /// Byte offset in `pt_regs` of each general register, by x86 encoding number (asm/ptrace.h).
 const SLOTS: [i32; 16] = [80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0];

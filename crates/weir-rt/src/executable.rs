@@ -21,10 +21,27 @@ pub struct Frame {
     pub regs: [u64; 21],
     /// What `get_attach_cookie` answers.
     pub cookie: u64,
+    /// Of a session (entry and return of one call): 8 bytes that the program at the return finds as the one at the entry
+    /// left them. `bpf_session_cookie` answers their address.
+    pub session_cookie: u64,
+    /// What `bpf_session_is_return` answers: 0 or 1.
+    pub is_return: u32,
+    /// Tail calls of the run; the code counts them by itself.
+    pub tail_calls: u32,
 }
 
-/// Byte offset of the cookie in a [`Frame`].
+/// Byte offsets in a [`Frame`].
 pub const FRAME_COOKIE: u32 = 168;
+pub const FRAME_SESSION_COOKIE: u32 = 176;
+pub const FRAME_IS_RETURN: u32 = 184;
+pub const FRAME_TAIL_CALLS: u32 = 188;
+
+const _: () = assert!(
+    std::mem::offset_of!(Frame, cookie) == FRAME_COOKIE as usize
+        && std::mem::offset_of!(Frame, session_cookie) == FRAME_SESSION_COOKIE as usize
+        && std::mem::offset_of!(Frame, is_return) == FRAME_IS_RETURN as usize
+        && std::mem::offset_of!(Frame, tail_calls) == FRAME_TAIL_CALLS as usize
+);
 
 /// Where a program will run, as far as its code depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +111,8 @@ pub struct Executable {
     pub kind: weir_ebpf::ProgramKind,
     /// Entered at offset 0. May end in read-only data.
     pub code: Vec<u8>,
+    /// Entered here by a tail call, which leaves the stack as it was at its own entry.
+    pub tail_entry: u32,
     /// Bytes of `code` that are instructions; data follows.
     pub text_bytes: u32,
     pub relocations: Vec<Relocation>,
@@ -142,6 +161,8 @@ pub enum Symbol {
     Runtime(RuntimeFunction),
     /// The claims of lanes, `abi::CLAIM_STRIDE` bytes each.
     Claims,
+    /// What tail calls lead to: a count, 0, and the address of each program's tail entry by its number, 8 bytes each.
+    Programs,
     /// An offset in this `code`.
     Code(u32),
 }

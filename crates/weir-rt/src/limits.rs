@@ -45,6 +45,10 @@ const _: () = assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MAX.is_powe
 /// Bytes of one eBPF stack frame (the kernel's MAX_BPF_STACK), and frames of local calls (its MAX_CALL_FRAMES).
 pub const STACK_FRAME_BYTES: u32 = 512;
 pub const CALL_DEPTH_MAX: u32 = 8;
+/// Most bytes below its return address that any program and the helpers it calls use, for those that another may take
+/// over from: frames of 512 bytes together, and of each what its functions save and keep besides.
+pub const PROGRAM_STACK_BYTES: u32 = STACK_FRAME_BYTES + CALL_DEPTH_MAX * 160 + HELPER_STACK_BYTES;
+
 /// Times that one run may pass its `may_goto` instructions before they jump (the kernel's BPF_MAX_LOOPS, which there
 /// each function's frame has anew).
 pub const MAY_GOTO_ROUNDS_MAX: u32 = 8 * 1024 * 1024;

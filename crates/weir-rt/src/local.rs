@@ -1,7 +1,9 @@
 //! Runs machine code in this process: BEGIN, END and interval programs, and the tests of the JIT.
 //!
 //! One mapping holds the code, an image of the runtime and the descriptors, as an island in a target does, so that
-//! every call is near. It is written first and made executable then, never both.
+//! every call is near. It is written first and made executable then, never both. Programs that may take over from each
+//! other (tail calls) share one; what a slot of an array of programs leads to is looked up in a table there, so that
+//! nothing in the segment, which others write, is ever an address of code.
 
 use std::arch::global_asm;
 use std::ffi::CStr;
@@ -23,48 +25,42 @@ use crate::segment::{Mapping, Segment};
 #[derive(Debug)]
 pub struct LocalProgram {
     kind: ProgramKind,
-    code: Mmap,
+    code: Arc<Mmap>,
+    /// In the code.
+    offset: usize,
     /// The code holds addresses in it.
     _segment: Arc<Mapping>,
 }
 
 impl LocalProgram {
-    /// Links `executable` against `segment` and the runtime.
+    /// Links `executable` against `segment` and the runtime. Its tail calls lead nowhere.
     ///
     /// # Errors
     /// Of mmap or mprotect; `InvalidInput` with the [`LinkError`](crate::LinkError) as its source, or if the program
     /// was compiled for other lanes than the segment has.
     pub fn load(executable: &Executable, segment: &Segment) -> io::Result<Self> {
-        if !segment.suits(executable) {
-            let message = format!("{}: compiled for lanes that the segment does not have", executable.name);
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        let mut programs = load(&[executable], &[], segment)?;
+        // SANITY: one executable makes one program.
+        Ok(programs.pop().expect("one program"))
+    }
+
+    /// Links programs that may take over from each other: the numbers in an array of programs
+    /// ([`MapView::set_program`](crate::segment::MapView::set_program)) are those of this list.
+    ///
+    /// # Errors
+    /// As for [`LocalProgram::load`]; `InvalidInput` also if they are of different kinds.
+    pub fn load_all(executables: &[Executable], segment: &Segment) -> io::Result<Vec<Self>> {
+        let executables: Vec<&Executable> = executables.iter().collect();
+        if let Some(other) = executables.iter().find(|other| other.kind != executables[0].kind) {
+            return Err(invalid(format!(
+                "{} is a program of kind {}, {} of kind {}",
+                other.name,
+                other.kind.name(),
+                executables[0].name,
+                executables[0].kind.name()
+            )));
         }
-        let image = image();
-        let image_offset = executable.code.len().next_multiple_of(RuntimeImage::ALIGN as usize);
-        let descriptors_offset = (image_offset + image.bytes.len()).next_multiple_of(64);
-        let descriptors = segment.descriptors(segment.base());
-        let mut mapping = MmapMut::map_anon(descriptors_offset + descriptors.len().max(1))?;
-        let base = mapping.as_ptr() as u64;
-        let resolve = |symbol| match symbol {
-            Symbol::Helper(id) => Some(base + image_offset as u64 + u64::from(image.helper(id)?)),
-            Symbol::Runtime(function) => {
-                Some(base + image_offset as u64 + u64::from(image.function(function)))
-            }
-            symbol => segment.resolve(segment.base(), base + descriptors_offset as u64, symbol),
-        };
-        let code = link(executable, base, &resolve)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let island = linked::local_island(segment.base()).to_bytes();
-        let island_offset = image_offset + image.island_offset as usize;
-        mapping[..code.len()].copy_from_slice(&code);
-        mapping[image_offset..image_offset + image.bytes.len()].copy_from_slice(image.bytes);
-        mapping[island_offset..island_offset + island.len()].copy_from_slice(&island);
-        mapping[descriptors_offset..descriptors_offset + descriptors.len()].copy_from_slice(&descriptors);
-        Ok(LocalProgram {
-            kind: executable.kind,
-            code: mapping.make_exec()?,
-            _segment: Arc::clone(segment.mapping()),
-        })
+        load(&executables, &executables, segment)
     }
 
     /// Calls the program with a frame above its return address; the answer is r0. What the program writes into its
@@ -77,7 +73,7 @@ impl LocalProgram {
         assert!(context.fits(self.kind), "a program of kind {} given {:?}", self.kind, context.kind());
         // SAFETY: the code was made from a verified program and linked for this address; the thunk gives it the frame
         // it asks for, whose addresses the context keeps alive, and saves every register it may change.
-        unsafe { weir_rt_call_program(self.code.as_ptr(), context.frame) }
+        unsafe { weir_rt_call_program(self.entry(), context.frame) }
     }
 
     /// The same with addresses of the caller's in the frame, as [`frame`](crate::context::frame) makes it.
@@ -87,13 +83,75 @@ impl LocalProgram {
     /// nobody who minds races uses it meanwhile.
     pub unsafe fn run_frame(&self, frame: &mut Frame) -> u64 {
         // SAFETY: as for `run`; that the addresses are alive is the caller's promise.
-        unsafe { weir_rt_call_program(self.code.as_ptr(), frame) }
+        unsafe { weir_rt_call_program(self.entry(), frame) }
     }
 
     /// Address of the code in this process.
     pub fn address(&self) -> u64 {
-        self.code.as_ptr() as u64
+        self.entry() as u64
     }
+
+    fn entry(&self) -> *const u8 {
+        self.code[self.offset..].as_ptr()
+    }
+}
+
+/// One mapping: code, runtime, descriptors, and the table of those that tail calls lead to.
+fn load(
+    executables: &[&Executable],
+    targets: &[&Executable],
+    segment: &Segment,
+) -> io::Result<Vec<LocalProgram>> {
+    if let Some(executable) = executables.iter().find(|executable| !segment.suits(executable)) {
+        let name = &executable.name;
+        return Err(invalid(format!("{name}: compiled for lanes that the segment does not have")));
+    }
+    let image = image();
+    let align = RuntimeImage::ALIGN as usize;
+    let mut offsets = Vec::with_capacity(executables.len());
+    let mut image_offset: usize = 0;
+    for executable in executables {
+        offsets.push(image_offset);
+        image_offset = (image_offset + executable.code.len()).next_multiple_of(align);
+    }
+    let descriptors_offset = (image_offset + image.bytes.len()).next_multiple_of(64);
+    let descriptors = segment.descriptors(segment.base());
+    let table_offset = (descriptors_offset + descriptors.len()).next_multiple_of(8);
+    let mut mapping = MmapMut::map_anon(table_offset + 8 * (2 + targets.len()))?;
+    let base = mapping.as_ptr() as u64;
+    let resolve = |symbol| match symbol {
+        Symbol::Helper(id) => Some(base + image_offset as u64 + u64::from(image.helper(id)?)),
+        Symbol::Runtime(function) => Some(base + image_offset as u64 + u64::from(image.function(function))),
+        Symbol::Programs => Some(base + table_offset as u64),
+        symbol => segment.resolve(segment.base(), base + descriptors_offset as u64, symbol),
+    };
+    for (executable, offset) in executables.iter().zip(&offsets) {
+        let code = link(executable, base + *offset as u64, &resolve)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        mapping[*offset..offset + code.len()].copy_from_slice(&code);
+    }
+    let entries = targets.iter().zip(&offsets);
+    let entries = entries.map(|(target, offset)| base + *offset as u64 + u64::from(target.tail_entry));
+    let table = [targets.len() as u64, 0].into_iter().chain(entries).flat_map(u64::to_le_bytes);
+    let table: Vec<u8> = table.collect();
+    let island = linked::local_island(segment.base()).to_bytes();
+    let island_offset = image_offset + image.island_offset as usize;
+    mapping[image_offset..image_offset + image.bytes.len()].copy_from_slice(image.bytes);
+    mapping[island_offset..island_offset + island.len()].copy_from_slice(&island);
+    mapping[descriptors_offset..descriptors_offset + descriptors.len()].copy_from_slice(&descriptors);
+    mapping[table_offset..table_offset + table.len()].copy_from_slice(&table);
+    let code = Arc::new(mapping.make_exec()?);
+    let program = |(executable, offset): (&&Executable, usize)| LocalProgram {
+        kind: executable.kind,
+        code: Arc::clone(&code),
+        offset,
+        _segment: Arc::clone(segment.mapping()),
+    };
+    Ok(executables.iter().zip(offsets).map(program).collect())
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 /// Where a thread of this process finds its `struct rseq`, from its thread pointer; `None` where the C library registers

@@ -285,8 +285,9 @@ impl<'a> Space<'a> {
 
     /// Calls a helper that calls nothing back with r1 to r5; the answer is r0.
     pub fn call(&mut self, id: HelperId, registers: [u64; 5]) -> Result<u64, Violation> {
-        // What calls back is the engine's own: only it can run the callback.
-        let proto = helper::by_id(id).filter(|proto| proto.callback().is_none());
+        // What calls back or ends the program is the engine's own.
+        let is_ours = |proto: &&helper::HelperProto| proto.callback().is_none() && id != helper::TAIL_CALL;
+        let proto = helper::by_id(id).filter(is_ours);
         let proto = proto.ok_or(Violation::NoHelper { id })?;
         if !self.may_change_process && helper::CHANGES_PROCESS.contains(&id) {
             return Err(Violation::ChangesProcess { helper: proto.name });
@@ -306,6 +307,20 @@ impl<'a> Space<'a> {
             }
         }
         Ok(result)
+    }
+
+    /// What a tail call with r1 to r3 leads to: the number of a program, or `None`.
+    pub fn tail_call(&self, [context, map, index]: [u64; 3]) -> Result<Option<u32>, Violation> {
+        let wrong =
+            |number, value, wanted| Err(Violation::Argument { helper: "tail_call", number, value, wanted });
+        if context != self.context() {
+            return wrong(1, context, "the context");
+        }
+        let maps = &self.segment.layout().maps;
+        let found = self.map_index(map).filter(|index| maps[*index].spec.kind == MapKind::ProgArray);
+        let Some(found) = found else { return wrong(2, map, "an array of programs") };
+        // The kernel takes a u32.
+        Ok(self.segment.map(found).program(index as u32))
     }
 
     /// The next element of the map that a program names by `map`: addresses of its key and its value, which live until
@@ -470,7 +485,13 @@ impl<'a> Space<'a> {
                 Value::Number(value)
             }
             Arg::SizeOrZero | Arg::ConstSize => Value::Number(value),
-            Arg::Map | Arg::QueueMap | Arg::RingMap | Arg::PerfMap | Arg::StackMap | Arg::CgroupMap => {
+            Arg::Map
+            | Arg::QueueMap
+            | Arg::RingMap
+            | Arg::PerfMap
+            | Arg::StackMap
+            | Arg::CgroupMap
+            | Arg::ProgMap => {
                 let (fits, wanted): (fn(MapKind) -> bool, _) = match proto.args[number] {
                     Arg::QueueMap if proto.id == helper::MAP_POP_ELEM => {
                         (MapKind::is_queue, "a queue or stack")
@@ -481,6 +502,7 @@ impl<'a> Space<'a> {
                     Arg::RingMap => (|kind| kind == MapKind::RingBuf, "a ring"),
                     Arg::PerfMap => (|kind| kind == MapKind::PerfEventArray, "an array of perf events"),
                     Arg::StackMap => (|kind| kind == MapKind::StackTrace, "a map of stacks"),
+                    Arg::ProgMap => (|kind| kind == MapKind::ProgArray, "an array of programs"),
                     Arg::CgroupMap => (|kind| kind == MapKind::CgroupArray, "an array of control groups"),
                     _ => (|kind| !kind.is_opaque() && kind.has_keys(), "a map with keys"),
                 };
@@ -638,6 +660,7 @@ impl<'a> Space<'a> {
                 | MapKind::PerfEventArray
                 | MapKind::StackTrace
                 | MapKind::CgroupArray
+                | MapKind::ProgArray
                 | MapKind::BloomFilter
                 | MapKind::Queue
                 | MapKind::Stack => return None,

@@ -146,7 +146,9 @@ impl Segment {
             }
             Symbol::MapData(index) => Some(base + self.layout.maps.get(index as usize)?.data_offset),
             Symbol::Claims if self.layout.claim_lanes > 0 => Some(base + self.layout.claims_offset),
-            Symbol::Claims | Symbol::Helper(_) | Symbol::Runtime(_) | Symbol::Code(_) => None,
+            Symbol::Claims | Symbol::Helper(_) | Symbol::Runtime(_) | Symbol::Programs | Symbol::Code(_) => {
+                None
+            }
         }
     }
 

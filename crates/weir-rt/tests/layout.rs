@@ -52,7 +52,9 @@ fn areas_follow_one_another_and_hold_their_parts() {
                 MapKind::RingBuf => spec(kind, 0, 0, 8192),
                 MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => spec(kind, 0, value, entries),
                 MapKind::LpmTrie => MapSpec { flags: 1, ..spec(kind, 2 * key, value, entries) },
-                MapKind::PerfEventArray | MapKind::CgroupArray => spec(kind, key, 4, entries),
+                MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray => {
+                    spec(kind, key, 4, entries)
+                }
                 MapKind::StackTrace => spec(kind, key, value.next_multiple_of(8), entries),
                 _ => spec(kind, key, value, entries),
             })

@@ -38,6 +38,7 @@ fn executable(code: &[u8], relocations: &[Relocation]) -> Executable {
         context_reads: 0,
         reads_cookie: true,
         lanes: LaneUse::None,
+        tail_entry: 0,
         stack_bytes: 8,
         origins: Vec::new(),
     }

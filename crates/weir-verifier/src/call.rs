@@ -55,6 +55,9 @@ impl<'a> Walk<'a> {
             ));
         }
         let found = self.arguments(path, helper)?;
+        if helper.id == helper::TAIL_CALL {
+            self.check_tail_call(path, &found)?;
+        }
         if let Some((pointer, least, most)) = found.writes {
             self.helper_writes(path, pointer, least, most)?;
         }
@@ -150,7 +153,13 @@ impl<'a> Walk<'a> {
             },
             Arg::Context if value == Value::Context => Ok(()),
             Arg::Context => refuse(format!("the context is needed, not {}", self.describe(value))),
-            Arg::Map | Arg::RingMap | Arg::QueueMap | Arg::PerfMap | Arg::StackMap | Arg::CgroupMap => {
+            Arg::Map
+            | Arg::RingMap
+            | Arg::QueueMap
+            | Arg::PerfMap
+            | Arg::StackMap
+            | Arg::CgroupMap
+            | Arg::ProgMap => {
                 let Value::Map(index) = value else {
                     return refuse(format!("a map is needed, not {}", self.describe(value)));
                 };
@@ -327,6 +336,23 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The program may end here: another takes its place, with its context and nothing else.
+    fn check_tail_call(&mut self, path: &Path, found: &Arguments) -> Result<(), Refusal> {
+        if !path.state.records.is_empty() {
+            return refuse(
+                "a ring record is neither submitted nor discarded before another program takes over",
+            );
+        }
+        if path.state.depth() > 0 {
+            return unsupported(
+                "tail calls from a function of the program: another program finds its context only from the outermost \
+                 frame",
+            );
+        }
+        let is_one_map = found.map.is_none_or(|map| self.seen[path.at].map_index.visit(map));
+        if is_one_map { Ok(()) } else { unsupported("the map of programs differs from path to path") }
+    }
+
     pub(crate) fn note(&mut self, at: usize, helper: &HelperProto, found: &Arguments) {
         let is_per_cpu = found.map.is_some_and(|map| self.maps[map as usize].kind.is_per_cpu());
         // A new element's value counts the same in whatever lane it stands; that of an old one does not.
@@ -386,6 +412,7 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
         MapKind::PerfEventArray => Arg::PerfMap,
         MapKind::StackTrace => Arg::StackMap,
         MapKind::CgroupArray => Arg::CgroupMap,
+        MapKind::ProgArray => Arg::ProgMap,
     };
     let has_no_order = helper.id == helper::FOR_EACH_MAP_ELEM && !map.kind.is_hash() && !map.kind.is_array();
     let is_popped = helper.id == helper::MAP_POP_ELEM && map.kind == MapKind::BloomFilter;

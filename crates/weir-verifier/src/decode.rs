@@ -221,7 +221,7 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
         MapKind::Array | MapKind::PerCpuArray if *key_bytes != 4 => {
             return bad(format!("the key of an array is 4 bytes, not {key_bytes}"));
         }
-        MapKind::PerfEventArray | MapKind::CgroupArray => {
+        MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray => {
             if (*key_bytes, *value_bytes) != (4, 4) {
                 return bad(format!(
                     "key and value of a {} are 4 bytes each, not {key_bytes} and {value_bytes}",

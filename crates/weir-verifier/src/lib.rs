@@ -19,7 +19,7 @@
 //! second run joins the numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
 //! joined, since such loops have no end of their own; so are programs with callbacks (see `rounds`).
 //!
-//! Deliberately not here: tail calls, kernel functions: each is refused as unsupported.
+//! Deliberately not here: tail calls from functions, kernel functions: each is refused as unsupported.
 
 #![forbid(unsafe_code)]
 

@@ -17,6 +17,7 @@ map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
 map @filter bloom_filter key 0 value 12 entries 100 extra 3
 map @trie lpm_trie key 8 value 16 entries 100 flags 1
+map @jumps prog_array key 4 value 4 entries 3
 program \"p\" probe
 ";
 
@@ -186,6 +187,11 @@ const SAFE: &[(&str, &str)] = &[
         f: r6 = r2; r7 = r3; r1 = map[@hash] ll; r4 = 0; call map_update_elem; r2 = r6; r1 = map[@hash] ll; call 1; r0 = 0; exit"),
     ("", "r1 = map[@lanes] ll; r2 = f ll; r3 = 0; r4 = 0; call for_each_map_elem; exit; f: r1 = 1; lock *(u64 *)(r3 + 8) += r1
         r0 = 0; exit"),
+    // Tail calls: whatever the slot, the program goes on where there is no other.
+    ("", "r2 = map[@jumps] ll; r3 = 1; call tail_call; r0 = 0; exit"),
+    ("r6 = *(u64 *)(r1 + 8)", "r2 = map[@jumps] ll; r3 = r6; call tail_call; r0 = r6; exit"),
+    ("r6 = r1; r7 = 0", "here: r1 = r6; r2 = map[@jumps] ll; r3 = r7; call tail_call; r7 += 1; if r7 != 5 goto here; r0 = 0; exit"),
+    ("r6 = r1", "call f; r1 = r6; r2 = map[@jumps] ll; r3 = 0; call tail_call; r0 = 0; exit; f: r0 = 0; exit"),
     // A constant number of rounds is followed round by round where that shows more.
     ("*(u64 *)(r10 - 8) = 0", "r1 = 16; r2 = f ll; r3 = r10; r3 += -8; r4 = 0; call loop; r0 = 0; exit
         f: r3 = *(u64 *)(r2 + 0); r4 = map[@one][0] ll; r4 += r3; r5 = 1; *(u8 *)(r4 + 0) = r5; r3 += 1

@@ -17,6 +17,8 @@ map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
 map @filter bloom_filter key 0 value 8 entries 4
 map @trie lpm_trie key 8 value 16 entries 4 flags 1
+map @jumps prog_array key 4 value 4 entries 3
+map @more prog_array key 4 value 4 entries 3
 program \"p\" probe
 ";
 
@@ -153,7 +155,7 @@ fn wide_loads_that_are_not_whole() {
     does_not_run("", "r0 = btf 0 ll; exit", "a variable of the kernel");
     refuses("", ".insn 0x4018; .insn 0x100000000; exit", "unused upper half");
     refuses("", ".insn 0x5118; .insn 0x100000000; exit", "unused upper half");
-    refuses("", "r1 = map[#12] ll; r0 = 0; exit", "map number 12 of 12");
+    refuses("", "r1 = map[#14] ll; r0 = 0; exit", "map number 14 of 14");
     refuses("", ".insn 0xffffffff00005118; .insn 0; r0 = 0; exit", "map number -1");
     refuses("", "r1 = map[@hash][0] ll; r0 = 0; exit", "no fixed address");
     refuses("", "r1 = map[@ring][0] ll; r0 = 0; exit", "no fixed address");
@@ -544,7 +546,6 @@ fn arguments_of_helpers() {
     ] {
         does_not_run("", &format!("call {number}; exit"), reason);
     }
-    does_not_run("", "call 12; exit", "tail calls");
     does_not_run("", "call 0; exit", "no helper number 0");
     does_not_run("", "call 0x7fffffff; exit", "no helper number");
     does_not_run("", "call -1; exit", "no helper number -1");
@@ -1324,6 +1325,40 @@ fn callbacks() {
     let varied = "r2 = f ll; r3 = *(u64 *)(r1 + 0); if r3 == 0 goto +2; r2 = g ll; r1 = 9; r3 = 0; r4 = 0; call loop; r0 = 0; exit
         f: r0 = 0; exit; g: r0 = 0; exit";
     does_not_run("", varied, "the callback differs from path to path");
+}
+
+#[test]
+fn tail_calls() {
+    let call = "r2 = map[@jumps] ll; r3 = 0; call tail_call";
+    refuses("", &format!("{call}; exit"), "r0 holds nothing");
+    refuses("", &format!("{call}; r0 = r3; exit"), "r3 is read but holds nothing");
+    refuses(
+        "",
+        "r2 = map[@array] ll; r3 = 0; call tail_call; r0 = 0; exit",
+        "a map of kind array, which the helper",
+    );
+    refuses(
+        "",
+        "r2 = map[@ring] ll; r3 = 0; call tail_call; r0 = 0; exit",
+        "a map of kind ringbuf, which the helper",
+    );
+    refuses("", "r2 = 5; r3 = 0; call tail_call; r0 = 0; exit", "a map is needed");
+    refuses("", "r2 = map[@jumps] ll; r3 = r10; call tail_call; r0 = 0; exit", "where a number is needed");
+    refuses("r1 = r10", &format!("{call}; r0 = 0; exit"), "the context is needed, not a stack pointer");
+    refuses(RECORD, &format!("r7 = r6; r1 = 0; {call}; r0 = 0; exit"), "the context is needed");
+    let record = "r7 = r1; r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve; if r0 != 0 goto +1; exit; r1 = r7";
+    refuses(record, &format!("{call}; r0 = 0; exit"), "before another program takes over");
+    // No program looks at slots.
+    let lookup = "*(u32 *)(r10 - 4) = 0; r2 = r10; r2 += -4; r1 = map[@jumps] ll; call 1; r0 = 0; exit";
+    refuses("", lookup, "a map of kind prog_array, which the helper does not take");
+    refuses("", "r1 = map[@jumps][0] ll; r0 = 0; exit", "no fixed address");
+    does_not_run("", &format!("call f; exit; f: {call}; r0 = 0; exit"), "tail calls from a function");
+    let varied = "r2 = map[@jumps] ll; r4 = *(u64 *)(r1 + 0); if r4 == 0 goto +2; r2 = map[@more] ll; r3 = 0; call tail_call
+        r0 = 0; exit";
+    does_not_run("", varied, "differs from path to path");
+    let in_callback = "r6 = r1; *(u64 *)(r10 - 8) = r1; r1 = 3; r2 = f ll; r3 = r10; r3 += -8; r4 = 0; call loop; r0 = 0; exit
+        f: r1 = *(u64 *)(r2 + 0); r2 = map[@jumps] ll; r3 = 0; call tail_call; r0 = 0; exit";
+    does_not_run("", in_callback, "tail calls from a function");
 }
 
 /// Programs made to take long: judged within the limits, in a time that a user would wait.

@@ -170,6 +170,10 @@ fn text(file: &ObjectFile) -> String {
             let rest = if rest > 0 { format!(" and {rest} bytes more") } else { String::new() };
             let _ = writeln!(text, "; {} holds at first: {}{rest}", map.name, bytes.join(" "));
         }
+        for (slot, program) in &origin.programs {
+            let program = object.programs.get(*program).map_or("", |program| program.name.as_str());
+            let _ = writeln!(text, "; slot {slot} of {}: {program}", map.name);
+        }
     }
     let mut programs = 0;
     let mut known = None;

@@ -97,6 +97,17 @@ fn what_a_program_prints_is_on_standard_error() {
 }
 
 #[test]
+fn programs_of_one_object_take_over_from_each_other() {
+    let Some(object) = compiled("tail_calls") else { return };
+    for engine in ["interp", "jit"] {
+        // 33 tail calls of itself, and the first run.
+        assert_eq!(prints(&["run", "--engine", engine, &object, "--program", "again"]), "0x22\n");
+        assert_eq!(prints(&["run", "--engine", engine, &object, "--program", "start"]), "0x13\n");
+    }
+    assert!(prints(&["dis", &object]).contains("; slot 1 of steps: add\n"));
+}
+
+#[test]
 fn text_and_objects_are_each_other() {
     let text = "map m hash key 8 value 8 entries 4\n\nprogram \"p\" probe\n     0: r1 = map[m] ll\n     2: r0 = 0x7\n     3: exit\n";
     let (source, object) = (file("both.s", text), folder().join("both.o").display().to_string());

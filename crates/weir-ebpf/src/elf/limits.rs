@@ -17,6 +17,8 @@ pub(crate) const SLOTS_MAX: usize = 1 << 20;
 pub(crate) const PROGRAM_SLOTS_MAX: usize = 1 << 18;
 /// Maps of an object.
 pub(crate) const MAPS_MAX: usize = 256;
+/// Slots of an array of programs, up to the last one that a file fills.
+pub(crate) const PROGRAM_SLOTS_IN_MAP_MAX: u32 = 1 << 16;
 /// Bytes of one data section: the value of an array.
 pub(crate) const DATA_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of all data sections.

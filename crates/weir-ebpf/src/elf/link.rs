@@ -12,7 +12,7 @@ use crate::btf::ext::{CORE_KINDS, CORE_TYPE_ID_LOCAL, CoreRelocation, LineRow};
 use crate::btf::{Btf, Kind};
 use crate::elf::core::{self, Relocated};
 use crate::elf::error::{ElfError, Result};
-use crate::elf::maps::Maps;
+use crate::elf::maps::{Maps, Slot};
 use crate::elf::sections::{Code, Function, Place, Relocation, SectionIndex, Sections, Symbol};
 use crate::elf::{ObjectFile, ProgramOrigin, limits, source_line};
 use crate::insn::{class, jmp, pseudo};
@@ -37,7 +37,9 @@ type FunctionId = (SectionIndex, usize);
 pub(crate) fn link(sections: Sections, maps: Maps, target: Option<&Target>) -> Result<ObjectFile> {
     let (mut programs, mut origins, mut slots) = (Vec::new(), Vec::new(), 0);
     let notes = Notes::of(&sections)?;
-    for id in program_ids(&sections) {
+    let ids = program_ids(&sections);
+    let in_slots = programs_in_slots(&sections, &maps, &ids)?;
+    for id in ids {
         let mut linker = Linker::new(&sections, &maps, &notes, target);
         let (code, function) = linker.function(id);
         let (section, name) = (code.name.clone(), function.name.clone());
@@ -50,9 +52,34 @@ pub(crate) fn link(sections: Sections, maps: Maps, target: Option<&Target>) -> R
         programs.push(Program { name, kind, insns: linker.insns });
         origins.push(ProgramOrigin { section, lines: linker.lines, missing: linker.missing });
     }
+    let mut maps = maps;
+    for (map, index, program) in in_slots {
+        maps.origins[map].programs.push((index, program));
+    }
     let object = Object { maps: maps.specs, programs };
     let Sections { license, btf, .. } = sections;
     Ok(ObjectFile { object, programs: origins, maps: maps.origins, license, btf })
+}
+
+/// What arrays of programs hold at first: map, slot, index of the program. The slots of each map are ascending.
+fn programs_in_slots(
+    sections: &Sections,
+    maps: &Maps,
+    ids: &[FunctionId],
+) -> Result<Vec<(usize, u32, usize)>> {
+    let find = |slot: &Slot| {
+        let found = ids.iter().position(|(section, function)| {
+            *section == slot.section
+                && sections.code[section].functions[*function].start as u64 * 8 == slot.offset
+        });
+        let program = found.ok_or_else(|| {
+            let section = sections.name(slot.section);
+            let what = format!("slot {}: no program begins at {:#x} of `{section}`", slot.index, slot.offset);
+            ElfError::unsupported(what).in_symbol(&maps.specs[slot.map].name)
+        })?;
+        Ok((slot.map, slot.index, program))
+    };
+    maps.slots.iter().map(find).collect()
 }
 
 /// Which functions are programs, in the order of the file.

@@ -22,6 +22,17 @@ pub(crate) struct Maps {
     pub(crate) at: BTreeMap<(SectionIndex, u64), usize>,
     /// Index of the map that holds a section's variables.
     pub(crate) of_section: BTreeMap<SectionIndex, usize>,
+    /// Slots of arrays of programs that the file fills.
+    pub(crate) slots: Vec<Slot>,
+}
+
+/// A slot of an array of programs: map, index, and the function's section and offset there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) map: usize,
+    pub(crate) index: u32,
+    pub(crate) section: SectionIndex,
+    pub(crate) offset: u64,
 }
 
 /// What a definition says, in either form.
@@ -33,6 +44,8 @@ struct Definition {
     max_entries: u32,
     flags: u32,
     extra: u32,
+    /// Byte offset of the slots in its variable.
+    values: Option<u64>,
 }
 
 /// The kernel's kinds of map, by number from 1; for messages about those that weir does not have.
@@ -47,6 +60,10 @@ const KERNEL_KINDS: [&str; 33] = [
 
 /// `LIBBPF_PIN_BY_NAME`.
 const PIN_BY_NAME: u32 = 1;
+
+/// Relocations of an address in data (LLVM: R_BPF_64_64 of older compilers, R_BPF_64_ABS64).
+const R_BPF_64_64: u32 = 1;
+const R_BPF_64_ABS64: u32 = 2;
 
 /// Bytes of what each definition in `maps` begins with: kind, key, value, entries, flags.
 const LEGACY_BYTES: usize = 20;
@@ -93,7 +110,8 @@ impl Maps {
             }
             let word = |at| crate::btf::word(definition, at).unwrap_or(0);
             let [kind, key_bytes, value_bytes, max_entries, flags] = [0, 4, 8, 12, 16].map(word);
-            let definition = Definition { kind, key_bytes, value_bytes, max_entries, flags, extra: 0 };
+            let definition =
+                Definition { kind, key_bytes, value_bytes, max_entries, flags, ..Definition::default() };
             self.define(&symbol.name, definition, (index, symbol.offset))
                 .map_err(|error| error.in_symbol(&symbol.name))?;
         }
@@ -122,8 +140,50 @@ impl Maps {
             let offset = offsets.get(name).copied().filter(|offset| *offset < data.bytes);
             offset
                 .ok_or_else(|| ElfError::malformed("BTF describes it, but no symbol says where it is"))
-                .and_then(|offset| self.define(name, definition(btf, ty.size_or_type)?, (index, offset)))
+                .and_then(|offset| {
+                    let definition = definition(btf, ty.size_or_type)?;
+                    self.define(name, definition, (index, offset))?;
+                    self.fill(sections, data, definition, offset)
+                })
                 .map_err(|error| error.in_symbol(name))?;
+        }
+        match data.relocations.len() - self.slots.len() {
+            0 => Ok(()),
+            count => {
+                Err(ElfError::unsupported(format!("{count} addresses that are in no `values` of a map")))
+            }
+        }
+    }
+
+    /// Notes the programs in the slots of the map that was defined last, at `offset` of its section.
+    fn fill(&mut self, sections: &Sections, data: &Data, definition: Definition, offset: u64) -> Result<()> {
+        let Some(values) = definition.values else { return Ok(()) };
+        let map = self.specs.len() - 1;
+        if self.specs[map].kind != MapKind::ProgArray {
+            return Err(ElfError::unsupported("maps that hold maps (`values`)"));
+        }
+        let first = offset.saturating_add(values);
+        let end = first.saturating_add(8 * u64::from(definition.max_entries));
+        for (at, relocation) in data.relocations.range(first..end) {
+            let symbol = &sections.symbols[relocation.symbol];
+            let what = || ElfError::unsupported(format!("`{}` in a slot, which is no program", symbol.name));
+            let Place::Section(section) = symbol.place else { return Err(what()) };
+            if ![R_BPF_64_64, R_BPF_64_ABS64].contains(&relocation.kind) || (at - first) % 8 != 0 {
+                return Err(ElfError::malformed(format!(
+                    "a relocation of type {} in `values`",
+                    relocation.kind
+                )));
+            }
+            // What is added stands in the place itself.
+            let contents = data.contents.unwrap_or_default();
+            let word = usize::try_from(*at).ok().and_then(|at| contents.get(at..)?.first_chunk::<8>());
+            let added = word.map_or(0, |word| u64::from_le_bytes(*word));
+            let index = ((at - first) / 8) as u32;
+            if index >= limits::PROGRAM_SLOTS_IN_MAP_MAX {
+                let most = limits::PROGRAM_SLOTS_IN_MAP_MAX.into();
+                return Err(ElfError::too_big("slots of programs", u64::from(index) + 1, most));
+            }
+            self.slots.push(Slot { map, index, section, offset: symbol.offset.wrapping_add(added) });
         }
         Ok(())
     }
@@ -142,7 +202,8 @@ impl Maps {
         let mut spec = MapSpec::new(&data.name, MapKind::Array, 4, data.bytes as u32, 1);
         spec.flags = if is_read_only { flag::RDONLY_PROG } else { 0 };
         let initial = data.contents.filter(|bytes| bytes.iter().any(|byte| *byte != 0));
-        let map = self.push(spec, MapOrigin { initial: initial.map(<[u8]>::to_vec) })?;
+        let map =
+            self.push(spec, MapOrigin { initial: initial.map(<[u8]>::to_vec), ..MapOrigin::default() })?;
         self.of_section.insert(index, map);
         Ok(())
     }
@@ -175,7 +236,7 @@ impl Maps {
                 "map_extra {extra} (possible for {kind}: 0 to {most})"
             )));
         }
-        let map = self.push(spec, MapOrigin { initial: None })?;
+        let map = self.push(spec, MapOrigin::default())?;
         if self.at.insert(at, map).is_some() {
             return Err(ElfError::malformed(format!("another map stands at {:#x} already", at.1)));
         }
@@ -235,7 +296,11 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
                 let bytes = if name == "value" { size()? } else { number()? };
                 same(&mut definition.value_bytes, bytes, "value")?;
             }
-            "values" => return Err(ElfError::unsupported("maps that hold maps or programs (`values`)")),
+            "values" => {
+                check_values(btf, member.ty)?;
+                definition.values = Some(u64::from(member.bit_offset / 8));
+                same(&mut definition.value_bytes, 4, "value")?;
+            }
             // Pinned by name: other loaders would find the same map. Here a map belongs to its run.
             "pinning" if number()? == PIN_BY_NAME => {}
             // 0 is what an absent one means.
@@ -247,6 +312,17 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
         }
     }
     Ok(definition)
+}
+
+/// `typeof(int (void *)) *values[]`: the slots of an array of programs.
+fn check_values(btf: &Btf, ty: TypeId) -> Result<()> {
+    let element = btf.resolve(ty).filter(|ty| ty.kind == Kind::Array).map(|ty| ty.extra[0]);
+    let target = element.and_then(|id| pointed_to(btf, id)).and_then(|id| btf.resolve(id));
+    match target.map(|target| target.kind) {
+        Some(Kind::Prototype) => Ok(()),
+        Some(Kind::Struct) => Err(ElfError::unsupported("maps that hold maps (`values`)")),
+        _ => Err(ElfError::malformed("`values` is no array of pointers to functions or maps")),
+    }
 }
 
 fn pointed_to(btf: &Btf, id: TypeId) -> Option<TypeId> {

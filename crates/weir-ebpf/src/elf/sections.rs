@@ -59,6 +59,8 @@ pub(crate) struct Data<'data> {
     pub(crate) bytes: u64,
     /// None where the file has none: zeros.
     pub(crate) contents: Option<&'data [u8]>,
+    /// By offset; of `.maps` alone.
+    pub(crate) relocations: BTreeMap<u64, Relocation>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,18 +176,7 @@ impl<'data> Sections<'data> {
                     "a relocation at {offset:#x}, where no instruction is"
                 )));
             }
-            let found = (relocation.flags(), relocation.target());
-            let (RelocationFlags::Elf { r_type }, RelocationTarget::Symbol(symbol)) = found else {
-                return Err(ElfError::malformed(format!("the relocation at {offset:#x} names no symbol")));
-            };
-            if symbol.0 >= self.symbols.len() {
-                return Err(ElfError::malformed(format!(
-                    "the relocation at {offset:#x} names symbol {} of {}",
-                    symbol.0,
-                    self.symbols.len()
-                )));
-            }
-            let relocation = Relocation { kind: r_type.0, symbol: symbol.0 };
+            let relocation = self.named(offset, &relocation)?;
             if relocations.insert(offset as usize / 8, relocation).is_some() {
                 return Err(ElfError::malformed(format!("two relocations at {offset:#x}")));
             }
@@ -193,10 +184,33 @@ impl<'data> Sections<'data> {
         Ok(Code { name: name.to_owned(), insns: insns.collect(), relocations, functions: Vec::new() })
     }
 
+    /// A relocation at `offset`, whose symbol is there.
+    fn named(&self, offset: u64, relocation: &object::Relocation) -> Result<Relocation> {
+        let found = (relocation.flags(), relocation.target());
+        let (RelocationFlags::Elf { r_type }, RelocationTarget::Symbol(symbol)) = found else {
+            return Err(ElfError::malformed(format!("the relocation at {offset:#x} names no symbol")));
+        };
+        if symbol.0 >= self.symbols.len() {
+            return Err(ElfError::malformed(format!(
+                "the relocation at {offset:#x} names symbol {} of {}",
+                symbol.0,
+                self.symbols.len()
+            )));
+        }
+        Ok(Relocation { kind: r_type.0, symbol: symbol.0 })
+    }
+
     fn data(&self, section: &FileSection<'data, '_>, name: &str, role: Role) -> Result<Data<'data>> {
-        if let Some((offset, _)) = section.relocations().next() {
+        let mut relocations = BTreeMap::new();
+        for (offset, relocation) in section.relocations() {
             let what = match role {
-                Role::BtfMaps | Role::LegacyMaps => "values of a map that are known before it is loaded",
+                Role::BtfMaps => {
+                    let count = relocations.len() + 1;
+                    check_count("relocations", count, limits::RELOCATIONS_MAX)?;
+                    relocations.insert(offset, self.named(offset, &relocation)?);
+                    continue;
+                }
+                Role::LegacyMaps => "values of a map that are known before it is loaded",
                 Role::ReadOnly | Role::Writable => "addresses in variables",
             };
             return Err(ElfError::unsupported(format!("{what} (a relocation at {offset:#x})")));
@@ -207,7 +221,7 @@ impl<'data> Sections<'data> {
         }
         let is_empty = section.file_range().is_none();
         let contents = if is_empty { None } else { Some(contents(section)?) };
-        Ok(Data { name: name.to_owned(), role, bytes, contents })
+        Ok(Data { name: name.to_owned(), role, bytes, contents, relocations })
     }
 
     fn read_symbols(&mut self, file: &File<'data>) -> Result<()> {

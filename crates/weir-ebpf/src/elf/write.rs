@@ -3,7 +3,7 @@
 //! In: an object with its sections and license. Out: the bytes of a relocatable ELF file:
 //! - each program section as the object names it, its programs one after the other, each a global function; their
 //!   subprograms in `.text`, each program its own;
-//! - `.maps`, described in BTF, for the maps that programs name as maps;
+//! - `.maps`, described in BTF, for the maps that programs name as maps, with the programs in their slots;
 //! - `.data.NAME` (`.rodata.NAME` if read-only) for arrays with one entry whose value programs address directly;
 //! - `license`, `.BTF`, `.symtab`, and a table of relocations for each program section.
 //!
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::elf;
 
 use crate::btf::{Builder, Kind, TypeId, ext};
-use crate::elf::ObjectFile;
+use crate::elf::{ObjectFile, limits};
 use crate::insn::pseudo;
 use crate::map::flag;
 use crate::{MapKind, MapSpec};
@@ -44,6 +44,7 @@ pub fn write(file: &ObjectFile) -> Result<Vec<u8>, WriteError> {
     for section in sections(file) {
         out.add_code(file, section, &symbols)?;
     }
+    out.add_slots(&maps, &symbols);
     out.add_relocations();
     let license = file.license.as_deref().unwrap_or("GPL");
     let index = out.section("license", elf::SHT_PROGBITS, elf::SHF_ALLOC.0 | elf::SHF_WRITE.0, 1);
@@ -70,9 +71,17 @@ struct Map<'a> {
     /// An identifier.
     name: String,
     is_data: bool,
+    /// Slots that programs are in.
+    programs: &'a [(u32, usize)],
 }
 
 impl Map<'_> {
+    /// Bytes of the variable that describes it: what every one has, and a pointer for each slot up to the last one filled.
+    fn variable_bytes(&self) -> u32 {
+        let slots = self.programs.iter().map(|(slot, _)| slot + 1).max().unwrap_or(0);
+        MAP_VARIABLE_BYTES + 8 * slots
+    }
+
     fn is_read_only(&self) -> bool {
         self.spec.has(flag::RDONLY_PROG)
     }
@@ -116,7 +125,13 @@ fn maps(file: &ObjectFile) -> Result<Vec<Map<'_>>, WriteError> {
         }
         let in_section = [".data.", ".rodata."].iter().find_map(|section| spec.name.strip_prefix(section));
         let base = in_section.filter(|_| is_data).unwrap_or(&spec.name);
-        maps.push(Map { spec, name: identifier(base, &mut names), is_data });
+        let programs = origin.map_or(&[][..], |origin| &origin.programs);
+        if programs.iter().any(|(slot, program)| {
+            *slot >= limits::PROGRAM_SLOTS_IN_MAP_MAX || *program >= file.object.programs.len()
+        }) {
+            return refuse("a slot, or the program in it, is not there");
+        }
+        maps.push(Map { spec, name: identifier(base, &mut names), is_data, programs });
     }
     Ok(maps)
 }
@@ -155,7 +170,8 @@ fn identifier(name: &str, taken: &mut BTreeSet<String>) -> String {
 /// `.maps`, `char NAME[24]` in `.data.NAME`, and `int NAME(void *ctx)` of each program.
 fn describe_maps(builder: &mut Builder, int: TypeId, maps: &[Map]) {
     let mut variables = Vec::new();
-    for (position, map) in maps.iter().filter(|map| !map.is_data).enumerate() {
+    let mut end = 0;
+    for map in maps.iter().filter(|map| !map.is_data) {
         let fields = [
             ("type", map.spec.kind as u32),
             ("max_entries", map.spec.max_entries),
@@ -172,14 +188,20 @@ fn describe_maps(builder: &mut Builder, int: TypeId, maps: &[Map]) {
             let pointer = builder.add("", Kind::Pointer, array, &[]);
             members.extend([builder.string(name), pointer, index as u32 * 64]);
         }
+        if !map.programs.is_empty() {
+            let prototype = builder.add("", Kind::Prototype, int, &[]);
+            let pointer = builder.add("", Kind::Pointer, prototype, &[]);
+            let slots = builder.add("", Kind::Array, 0, &[pointer, int, 0]);
+            members.extend([builder.string("values"), slots, MAP_VARIABLE_BYTES * 8]);
+        }
         let described: TypeId = builder.add("", Kind::Struct, MAP_VARIABLE_BYTES, &members);
         // Linkage 1: a global variable, which libbpf insists on.
         let variable = builder.add(&map.name, Kind::Variable, described, &[1]);
-        variables.extend([variable, position as u32 * MAP_VARIABLE_BYTES, MAP_VARIABLE_BYTES]);
+        variables.extend([variable, end, map.variable_bytes()]);
+        end += map.variable_bytes();
     }
     if !variables.is_empty() {
-        let bytes = variables.len() as u32 / 3 * MAP_VARIABLE_BYTES;
-        builder.add(".maps", Kind::Section, bytes, &variables);
+        builder.add(".maps", Kind::Section, end, &variables);
     }
     let char = builder.add("char", Kind::Int, 1, &[1 << 24 | 8]);
     for map in maps.iter().filter(|map| map.is_data) {
@@ -195,7 +217,7 @@ fn describe_functions(builder: &mut Builder, int: TypeId, functions: &[Function]
     let context = builder.add("", Kind::Pointer, 0, &[]);
     let parameter = builder.string("ctx");
     let prototype = builder.add("", Kind::Prototype, int, &[parameter, context]);
-    let add = |function: &Function| match function.is_program {
+    let add = |function: &Function| match function.program.is_some() {
         true => builder.add_function(&function.name, prototype),
         false => builder.add_static_function(&function.name, prototype),
     };
@@ -230,7 +252,9 @@ struct Function {
     /// Index in `sections`, and bytes from its start.
     section: usize,
     offset: u64,
-    is_program: bool,
+    symbol: u32,
+    /// Index of the program that begins with it.
+    program: Option<usize>,
 }
 
 struct Symbol {
@@ -266,18 +290,20 @@ impl Writer {
     /// Adds the sections of the maps; the symbol of each map.
     fn add_maps(&mut self, maps: &[Map], file: &ObjectFile) -> Vec<u32> {
         let flags = elf::SHF_ALLOC.0 | elf::SHF_WRITE.0;
-        let described = maps.iter().filter(|map| !map.is_data).count();
+        let described = maps.iter().filter(|map| !map.is_data);
+        let bytes: u32 = described.map(Map::variable_bytes).sum();
         let mut offset = 0;
-        let definitions = (described > 0).then(|| self.section(".maps", elf::SHT_PROGBITS, flags, 8));
+        let definitions = (bytes > 0).then(|| self.section(".maps", elf::SHT_PROGBITS, flags, 8));
         if let Some(section) = definitions {
-            self.sections[section].bytes = vec![0; described * MAP_VARIABLE_BYTES as usize];
+            self.sections[section].bytes = vec![0; bytes as usize];
         }
         let mut symbols = Vec::with_capacity(maps.len());
         for (index, map) in maps.iter().enumerate() {
             let (section, at, bytes) = match definitions {
                 Some(section) if !map.is_data => {
-                    offset += u64::from(MAP_VARIABLE_BYTES);
-                    (section, offset - u64::from(MAP_VARIABLE_BYTES), MAP_VARIABLE_BYTES)
+                    let bytes = map.variable_bytes();
+                    offset += u64::from(bytes);
+                    (section, offset - u64::from(bytes), bytes)
                 }
                 _ => {
                     let writable = if map.is_read_only() { 0 } else { elf::SHF_WRITE.0 };
@@ -301,7 +327,8 @@ impl Writer {
     fn add_code(&mut self, file: &ObjectFile, name: &str, maps: &[u32]) -> Result<(), WriteError> {
         let section = self.code_section(name);
         let programs = file.object.programs.iter().zip(&file.programs);
-        for (program, _) in programs.filter(|(_, origin)| origin.section == name) {
+        let programs = programs.enumerate().filter(|(_, (_, origin))| origin.section == name);
+        for (number, (program, _)) in programs {
             let ranges = code::functions(program)?;
             if ranges.len() > 1 && name == SUBPROGRAMS {
                 let what = "a program in .text cannot have subprograms: they would be taken for programs";
@@ -320,8 +347,10 @@ impl Writer {
                 let bytes = range.len() as u64 * 8;
                 // Room now, contents below.
                 self.sections[section].bytes.resize((offset + bytes) as usize, 0);
-                self.functions.push(Function { name: name.clone(), section, offset, is_program: index == 0 });
-                let symbol = self.symbol(Symbol { name, section, offset, bytes, kind: elf::STT_FUNC });
+                let kind = elf::STT_FUNC;
+                let symbol = self.symbol(Symbol { name: name.clone(), section, offset, bytes, kind });
+                let program = (index == 0).then_some(number);
+                self.functions.push(Function { name, section, offset, symbol, program });
                 functions.insert(range.start, symbol);
                 places.push((section, offset));
             }
@@ -334,6 +363,23 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// A relocation for each program in a slot of a map; `symbols`: those of the maps.
+    fn add_slots(&mut self, maps: &[Map], symbols: &[u32]) {
+        for (map, symbol) in maps.iter().zip(symbols) {
+            // Symbols are counted from 1.
+            let Symbol { section, offset, .. } = self.symbols[*symbol as usize - 1];
+            for (slot, program) in map.programs {
+                let at = offset + u64::from(MAP_VARIABLE_BYTES + 8 * slot);
+                let function = self.functions.iter().find(|function| function.program == Some(*program));
+                // SANITY: `maps` checked that the program is there, and every program has its function.
+                let symbol = function.expect("a program has its function").symbol;
+                let relocations = &mut self.sections[section].relocations;
+                relocations.extend(at.to_le_bytes());
+                relocations.extend((u64::from(symbol) << 32 | R_BPF_64_ABS64).to_le_bytes());
+            }
+        }
     }
 
     /// `.BTF.ext` with the type of each function: the kernel lets helpers call back what it knows to be static.
@@ -430,6 +476,9 @@ impl Writer {
         bytes
     }
 }
+
+/// Relocation of an address in data (LLVM).
+const R_BPF_64_ABS64: u64 = 2;
 
 /// Bytes of a function's offset and type in `.BTF.ext`.
 const FUNCTION_RECORD_BYTES: u32 = 8;

@@ -55,6 +55,7 @@ fn counting() -> Executable {
     Executable {
         name: "count".into(),
         kind: weir_ebpf::ProgramKind::Probe,
+        tail_entry: 0,
         text_bytes: code.len() as u32,
         code,
         relocations: vec![value],

@@ -258,11 +258,11 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             return Ok(());
         }
         MapKind::Array | MapKind::PerCpuArray => within("the key size", spec.key_bytes, 4, 4)?,
-        MapKind::PerfEventArray | MapKind::CgroupArray => {
+        MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray => {
             within("the key size", spec.key_bytes, 4, 4)?;
             within("the value size", spec.value_bytes, 4, 4)?;
             // 0: as many as CPUs.
-            let least = u32::from(spec.kind == MapKind::CgroupArray);
+            let least = u32::from(spec.kind != MapKind::PerfEventArray);
             return within("max_entries", spec.max_entries, least, limits::ENTRIES_MAX);
         }
         MapKind::StackTrace => {
@@ -327,7 +327,7 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
             map.bytes = map.data_offset + u64::from(spec.max_entries) - offset;
             return map;
         }
-        MapKind::Array | MapKind::PerCpuArray => {}
+        MapKind::Array | MapKind::PerCpuArray | MapKind::ProgArray => {}
         MapKind::PerfEventArray => {
             place_rings(&mut map, end, all_cpus);
             return map;

@@ -14,7 +14,7 @@
 //! [`MapView::update_lanes`] are the kernel's view of such maps: a value a lane, the CPUs' first.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 use weir_ebpf::MapKind;
@@ -116,6 +116,10 @@ impl<'a> MapView<'a> {
         }
         match map.spec.kind {
             MapKind::RingBuf | MapKind::BloomFilter | MapKind::PerfEventArray | MapKind::CgroupArray => None,
+            MapKind::ProgArray => {
+                let program = self.program(u32::from_le_bytes(key.try_into().ok()?))?;
+                Some(program.to_le_bytes().to_vec())
+            }
             MapKind::StackTrace => {
                 Stacks::of(self.segment, map).get(u32::from_le_bytes(key.try_into().ok()?))
             }
@@ -130,6 +134,27 @@ impl<'a> MapView<'a> {
                 self.bucket(bucket).into_iter().find(|entry| entry.key == key).map(|entry| entry.value)
             }
         }
+    }
+
+    /// The number of the program in a slot of a `ProgArray`, as [`MapView::set_program`] put it there.
+    pub fn program(&self, index: u32) -> Option<u32> {
+        self.program_slot(index)?.load(Ordering::Acquire).checked_sub(1)?.try_into().ok()
+    }
+
+    /// Puts program number `program` (of those that are loaded together) into a slot of a `ProgArray`, or empties it.
+    /// A slot holds a number, never an address: who runs programs looks it up in a table of his own.
+    pub fn set_program(&self, index: u32, program: Option<u32>) -> Result<(), MapError> {
+        let slot = self.program_slot(index).ok_or(MapError::TooBig)?;
+        slot.store(program.map_or(0, |program| u64::from(program) + 1), Ordering::Release);
+        Ok(())
+    }
+
+    /// 0, or a program's number and one.
+    fn program_slot(&self, index: u32) -> Option<&'a AtomicU64> {
+        let map = self.layout();
+        let is_there = map.spec.kind == MapKind::ProgArray && index < map.spec.max_entries;
+        let offset = map.data_offset + u64::from(index) * u64::from(map.elem_stride);
+        is_there.then(|| self.segment.mapping().word(offset))
     }
 
     /// Takes the next element of a queue or stack out: the kernel's BPF_MAP_LOOKUP_AND_DELETE_ELEM.
@@ -152,6 +177,12 @@ impl<'a> MapView<'a> {
             MapKind::RingBuf | MapKind::BloomFilter | MapKind::PerfEventArray | MapKind::CgroupArray => {
                 Vec::new()
             }
+            MapKind::ProgArray => (0..map.spec.max_entries)
+                .filter_map(|index| {
+                    let program = self.program(index)?.to_le_bytes().to_vec();
+                    Some((index.to_le_bytes().to_vec(), program))
+                })
+                .collect(),
             MapKind::StackTrace => {
                 let stacks = Stacks::of(self.segment, map);
                 let all =
@@ -295,6 +326,7 @@ impl<'a> MapView<'a> {
             | MapKind::PerfEventArray
             | MapKind::StackTrace
             | MapKind::CgroupArray
+            | MapKind::ProgArray
             | MapKind::Queue
             | MapKind::Stack => {}
             MapKind::Array => {

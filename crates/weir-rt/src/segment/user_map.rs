@@ -41,7 +41,7 @@ impl<'a> UserMap<'a> {
         if self.spec().kind == MapKind::BloomFilter {
             return Err(MapError::Invalid);
         }
-        if self.has_slots() {
+        if self.has_slots() && self.spec().kind != MapKind::ProgArray {
             return Err(MapError::NotSupported);
         }
         self.view().lookup(key).ok_or(MapError::NotFound)
@@ -93,8 +93,7 @@ impl<'a> UserMap<'a> {
             return Err(MapError::NoSuchOperation);
         }
         if self.has_slots() {
-            self.slot(key)?;
-            return Err(MapError::NotFound);
+            return self.empty_slot(self.slot(key)?);
         }
         self.view().delete(key)
     }
@@ -138,7 +137,7 @@ impl<'a> UserMap<'a> {
                 let from = last.filter(|last| stacks.has(*last)).map_or(0, |last| last + 1);
                 stacks.next(from).map(|id| id.to_le_bytes().to_vec()).ok_or(MapError::NotFound)
             }
-            MapKind::PerfEventArray | MapKind::CgroupArray => {
+            MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray => {
                 self.next_index(key, self.segment.layout().maps[self.index].slots())
             }
             MapKind::Array | MapKind::PerCpuArray => self.next_index(key, spec.max_entries),
@@ -165,7 +164,7 @@ impl<'a> UserMap<'a> {
 
     /// Its values are what the kernel knows by a descriptor: user space puts none in, and reads none.
     fn has_slots(&self) -> bool {
-        matches!(self.spec().kind, MapKind::PerfEventArray | MapKind::CgroupArray)
+        matches!(self.spec().kind, MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray)
     }
 
     fn slot(&self, key: &[u8]) -> Result<u32, MapError> {
@@ -174,7 +173,16 @@ impl<'a> UserMap<'a> {
         index.filter(|index| *index < slots).ok_or(MapError::TooBig)
     }
 
-    /// No descriptor is one of a perf event or a control group here.
+    /// Only programs are ever in slots.
+    fn empty_slot(&self, index: u32) -> Result<(), MapError> {
+        match self.view().program(index) {
+            Some(_) => self.view().set_program(index, None),
+            None => Err(MapError::NotFound),
+        }
+    }
+
+    /// No descriptor is one of a perf event, a control group or a program here: programs are put in by
+    /// [`MapView::set_program`].
     fn fill_slot(&self, key: &[u8], flags: u64) -> Result<(), MapError> {
         if flags != 0 {
             return Err(MapError::Invalid);

@@ -23,6 +23,12 @@ impl InKernel {
         let maps = maps(file).map_err(failure)?;
         let program = &file.object.programs[index];
         let loaded = weir_kernel::load(program, &maps).map_err(failure)?;
+        for (map, origin) in file.maps.iter().enumerate() {
+            for (slot, other) in &origin.programs {
+                let other = weir_kernel::load(&file.object.programs[*other], &maps).map_err(failure)?;
+                maps.set_program(map, *slot, &other).map_err(failure)?;
+            }
+        }
         let bytes = match (program.kind, bytes) {
             (ProgramKind::Memory { bytes: wanted }, None) => vec![0; wanted as usize],
             (_, bytes) => bytes.unwrap_or_default().to_vec(),

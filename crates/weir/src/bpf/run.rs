@@ -53,20 +53,75 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
         }
         (false, Some(Vm::Kernel)) => in_kernel(args, &InKernel::load(&file, index, memory)?),
         (false, Some(Vm::Interp)) => {
-            let verified = verify_one(&file, index)?;
-            let (segment, mut given) = (segment(&file, verified.needs_lane())?, Given::of(kind, memory)?);
+            let programs = Programs::of(&file, index)?;
+            let (segment, mut given) = (segment(&file, programs.need_lane())?, Given::of(kind, memory)?);
             let environment = Environment { segment: &segment };
+            let (first, others) = (programs.first(), programs.others());
             repeat(args, kind, || {
-                let result = weir_interp::run(&verified, &environment, given.context());
-                result.map_err(|fault| faulted(verified.name(), &fault))
+                let result = weir_interp::run_among(&others, first, &environment, given.context());
+                result.map_err(|fault| faulted(first.name(), &fault))
             })
         }
         (false, None | Some(Vm::Jit)) => {
-            let verified = verify_one(&file, index)?;
-            let (segment, mut given) = (segment(&file, verified.needs_lane())?, Given::of(kind, memory)?);
-            let program = machine_code(&verified, &segment)?;
+            let programs = Programs::of(&file, index)?;
+            let (segment, mut given) = (segment(&file, programs.need_lane())?, Given::of(kind, memory)?);
+            let program = programs.machine_code(&segment)?;
             repeat(args, kind, || Ok(program.run(given.context())))
         }
+    }
+}
+
+/// The program to run, and where arrays of programs hold some, all of the file, by their numbers.
+struct Programs {
+    verified: Vec<VerifiedProgram>,
+    first: usize,
+    take_over: bool,
+}
+
+impl Programs {
+    fn of(file: &ObjectFile, index: usize) -> Result<Programs, Failure> {
+        if file.maps.iter().all(|origin| origin.programs.is_empty()) {
+            return Ok(Programs { verified: vec![verify_one(file, index)?], first: 0, take_over: false });
+        }
+        let all = (0..file.object.programs.len()).map(|program| verify_one(file, program));
+        Ok(Programs { verified: all.collect::<Result<_, _>>()?, first: index, take_over: true })
+    }
+
+    fn first(&self) -> &VerifiedProgram {
+        &self.verified[self.first]
+    }
+
+    fn others(&self) -> Vec<&VerifiedProgram> {
+        self.verified.iter().filter(|_| self.take_over).collect()
+    }
+
+    fn need_lane(&self) -> bool {
+        self.verified.iter().any(VerifiedProgram::needs_lane)
+    }
+
+    /// The program as machine code of this process.
+    fn machine_code(&self, segment: &Segment) -> Result<LocalProgram, Failure> {
+        let abi = SiteAbi {
+            pid: std::process::id(),
+            tid: TidSource::Syscall,
+            lanes: match self.need_lane() {
+                true => LanePolicy::Claimed { rseq: rseq_offset() },
+                false => LanePolicy::Shared,
+            },
+            cpus: session::possible_cpus(),
+            bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+        };
+        let compile = |verified: &VerifiedProgram| {
+            let executable = weir_jit::compile(verified, &abi);
+            executable.map_err(|error| refused(&format!("{}: {error}", verified.name())))
+        };
+        let executables = self.verified.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        let loaded = match self.take_over {
+            true => LocalProgram::load_all(&executables, segment)
+                .map(|mut programs| programs.swap_remove(self.first)),
+            false => LocalProgram::load(&executables[0], segment),
+        };
+        loaded.context("loading machine code").map_err(Failure::Machine)
     }
 }
 
@@ -143,6 +198,10 @@ fn segment(file: &ObjectFile, needs_lane: bool) -> Result<Segment, Failure> {
             let updated = segment.map(index).update(&0u32.to_le_bytes(), initial, 0);
             updated.map_err(|error| Failure::Bug(anyhow!("contents of map {index}: {error}")))?;
         }
+        for (slot, program) in &origin.programs {
+            let put = segment.map(index).set_program(*slot, Some(*program as u32));
+            put.map_err(|error| refused(&format!("slot {slot} of map {index}: {error}")))?;
+        }
         if file.object.maps[index].has(flag::RDONLY_PROG) {
             // As libbpf does with `.rodata`: nobody changes it any more.
             let frozen = segment.user_map(index).freeze();
@@ -159,23 +218,6 @@ fn unverified(file: &ObjectFile, index: usize, segment: &Segment, given: &mut Gi
     let result =
         weir_interp::run_unverified(program, maps, &environment, given.context(), UNVERIFIED_STEPS_MAX);
     result.map_err(|fault| faulted(&program.name, &fault))
-}
-
-/// The program as machine code of this process.
-fn machine_code(verified: &VerifiedProgram, segment: &Segment) -> Result<LocalProgram, Failure> {
-    let abi = SiteAbi {
-        pid: std::process::id(),
-        tid: TidSource::Syscall,
-        lanes: match verified.needs_lane() {
-            true => LanePolicy::Claimed { rseq: rseq_offset() },
-            false => LanePolicy::Shared,
-        },
-        cpus: session::possible_cpus(),
-        bmi2: std::arch::is_x86_feature_detected!("bmi2"),
-    };
-    let executable = weir_jit::compile(verified, &abi);
-    let executable = executable.map_err(|error| refused(&format!("{}: {error}", verified.name())))?;
-    LocalProgram::load(&executable, segment).context("loading machine code").map_err(Failure::Machine)
 }
 
 fn faulted(name: &str, fault: &Fault) -> Failure {

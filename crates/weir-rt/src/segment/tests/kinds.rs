@@ -107,6 +107,7 @@ const FILTER: &[(Via, Op)] = &[
 #[rustfmt::skip]
 pub(super) const KINDS: &[Row] = &[
     Row { kind: MapKind::Array,       shapes: &[(4, 4, 1), (4, 8, 7), (4, 20, 64)],                operations: ALL_BUT_DELETE,  law: Law::Exact },
+    Row { kind: MapKind::ProgArray,   shapes: &[(4, 4, 4), (4, 4, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
     Row { kind: MapKind::PerCpuArray, shapes: &[(4, 8, 5), (4, 24, 1), (4, 528, 3)],               operations: ALL_BUT_DELETE,  law: Law::Exact },
     Row { kind: MapKind::Hash,        shapes: &[(1, 1, 3), (4, 4, 1), (8, 8, 64), (13, 12, 33), (8, 16, 5), (64, 128, 100), (512, 1, 10)],
                                                                                                    operations: EVERYTHING,      law: Law::Exact },

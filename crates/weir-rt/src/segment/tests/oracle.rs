@@ -220,6 +220,11 @@ fn stack_is_the_kernels() {
 }
 
 #[test]
+fn prog_array_is_the_kernels() {
+    sequences(MapKind::ProgArray);
+}
+
+#[test]
 fn what_holds_no_values_refuses_what_the_kernels_does() {
     sequences(MapKind::PerfEventArray);
     sequences(MapKind::CgroupArray);
