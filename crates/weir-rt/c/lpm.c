@@ -5,8 +5,8 @@
  * and replacements are the hash's, with all that it promises. Two tables behind the control block spare a look-up most
  * searches. Both may say "perhaps" of what is not there, and never "no" of what is, whoever dies where:
  * - lengths: a bit for each, set before the first prefix of that length goes in, and never taken back;
- * - counters, 16 of 4 bits in a word: each prefix has two in one word, which are raised before it goes in and lowered
- *   after it went out. One that has reached 15 stays there.
+ * - counters, 16 of 4 bits in a word, a word for four buckets: each prefix has two in one word, which are raised before
+ *   it goes in and lowered after it went out. One that has reached 15 stays there.
  *
  * A look-up is several searches. Adding a prefix is counted after it, deleting one before it; where the count has
  * changed, the look-up begins again, a few times. So who adds a longer prefix and then deletes a shorter one leaves no
@@ -44,7 +44,7 @@ INLINE u32 length_max(const struct weir_map *map) { return 8 * (map->key_bytes -
 INLINE u64 *lengths_of(const struct weir_map *map) { return (u64 *)(map->control + sizeof(struct weir_control)); }
 INLINE u64 *counters_of(const struct weir_map *map, u64 hash)
 {
-    return lengths_of(map) + length_max(map) / 64 + 1 + (hash & map->bucket_mask >> 1);
+    return lengths_of(map) + length_max(map) / 64 + 1 + (hash & map->bucket_mask >> 2);
 }
 
 INLINE u64 mixed(u64 hash)

@@ -89,6 +89,13 @@ fn areas_follow_one_another_and_hold_their_parts() {
                 map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride)
             }
             MapKind::Hash | MapKind::LruHash | MapKind::LpmTrie => {
+                if map.spec.kind == MapKind::LpmTrie {
+                    // Words for the lengths, and counters: c/lpm.c finds them by these.
+                    let lengths = (map.spec.key_bytes - 4) * 8 / 64 + 1;
+                    let counters = ((map.buckets - 1) >> 2) + 1;
+                    let words = u64::from(lengths + counters);
+                    assert_eq!(map.buckets_offset, map.offset + 256 + words * 8);
+                }
                 assert!(map.buckets.is_power_of_two() && map.buckets >= map.spec.max_entries);
                 assert!(map.buckets_offset + u64::from(map.buckets) * 8 <= map.nodes_offset);
                 assert!(map.node_stride % 16 == 0 && map.nodes_offset % 16 == 0);

@@ -361,9 +361,9 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
         | MapKind::LruPerCpuHash
         | MapKind::LpmTrie => {
             if spec.kind == MapKind::LpmTrie {
-                // A bit for each length from 0 on; a word of counters for two entries.
+                // A bit for each length from 0 on; a word of counters for four buckets (c/lpm.c).
                 let lengths = u64::from(8 * (spec.key_bytes - 4) / 64 + 1);
-                let counters = u64::from(spec.max_entries.next_power_of_two().div_ceil(2));
+                let counters = u64::from(bucket_count(spec).div_ceil(4));
                 end += (lengths + counters) * 8;
             }
             place_nodes(&mut map, end);
@@ -398,9 +398,7 @@ fn place_nodes(map: &mut MapLayout, at: u64) {
     let in_node = !spec.kind.is_per_cpu();
     let is_trie = spec.kind == MapKind::LpmTrie;
     let is_large = in_node && (spec.value_bytes > 8 || is_trie);
-    // Twice as many as entries: with as many, 37 % of the keys of a full map stand behind another, and the branches
-    // that walk to them cost 4 ns more a look-up.
-    map.buckets = (2 * spec.max_entries).next_power_of_two();
+    map.buckets = bucket_count(spec);
     map.buckets_offset = at;
     map.nodes_offset = round_up(at + u64::from(map.buckets) * 8, 64);
     map.node_count = spec.max_entries + limits::SPARE_NODES;
@@ -415,6 +413,12 @@ fn place_nodes(map: &mut MapLayout, at: u64) {
             if is_large { u64::from(NODE_HEADER_BYTES + keys_bytes) } else { NODE_SMALL_VALUE };
         map.data_offset = map.nodes_offset + value_in_node;
     }
+}
+
+/// Twice as many as entries: with as many, 37 % of the keys of a full map stand behind another, and the branches that walk
+/// to them cost 4 ns more a look-up.
+fn bucket_count(spec: &MapSpec) -> u32 {
+    (2 * spec.max_entries).next_power_of_two()
 }
 
 /// Bits of a Bloom filter: entries × hashes / ln 2, with 7/5 for 1/ln 2, rounded up to a power of two of at least 64, as in

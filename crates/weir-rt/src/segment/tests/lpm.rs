@@ -126,21 +126,18 @@ fn a_route_that_is_replaced_is_always_there() {
     let segment = segment(&[spec(MapKind::LpmTrie, 8, 8, 4)]);
     let descriptor = segment.descriptor(0);
     let route = |length: u32| [&length.to_le_bytes()[..], &[10, 1, 2, 3]].concat();
-    let is_over = std::sync::atomic::AtomicBool::new(false);
-    let order = std::sync::atomic::Ordering::Relaxed;
     assert_eq!(linked::map_update(descriptor, &route(8), &[0; 8], 0), 0);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writer = scope.spawn(|| {
             for n in 0..100_000u32 {
                 let lengths = [8, 16, 24, 12];
                 let at = |n: u32| lengths[n as usize % lengths.len()];
                 assert_eq!(linked::map_update(descriptor, &route(at(n + 1)), &[0; 8], 1), 0);
                 assert_eq!(linked::map_delete(descriptor, &route(at(n))), 0);
             }
-            is_over.store(true, order);
         });
         let mut asked = 0u64;
-        while !is_over.load(order) || asked < 1000 {
+        while !writer.is_finished() || asked < 1000 {
             assert!(linked::map_lookup(descriptor, &route(32)).is_some(), "after {asked}");
             asked += 1;
         }
