@@ -6,6 +6,11 @@
 //! registers and stack slots that the finished path went on to read, and only at numbers that matter (`numbers`): each remembered state is a [`Node`] of a
 //! tree, and a read marks the places on all nodes above it, up to the write that made the value.
 //!
+//! Where a path comes to where a finished one was ([`Precision::Merged`]) and differs in ranges of numbers alone, it goes on
+//! with ranges that hold both, and wider ones than need be: what comes next is then often covered. Constants
+//! keep paths apart, since a loop's count is one, and what decides an index or a size often is. Only finished paths are
+//! merged with: an unfinished one is this path's own earlier round.
+//!
 //! A loop is followed round by round; it ends because a state leaves it, or is refused when a round begins
 //! exactly as an unfinished one, or when a limit is reached. A round that passed a `may_goto` need not end: a path is
 //! dropped too where an unfinished one with fewer such passes ([`Path::passes`]) covers it wholly. Finished paths cover
@@ -15,7 +20,7 @@
 //! end passes `may_goto` ever again, until its rounds are used up, or goes on in a call of a helper until that one's are;
 //! what is accepted ends.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
 
 use crate::decode::{At, Op};
@@ -23,9 +28,9 @@ use crate::functions::Functions;
 use crate::limits::{Limits, STACK_BYTES};
 use crate::numbers::Numbers;
 use crate::observe::Observer;
-use crate::places::{FramePlaces, Places, WHOLE_FRAME};
+use crate::places::{FramePlaces, Places, WHOLE_FRAME, register_place};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
-use crate::state::{Join, Rounds, State, covers};
+use crate::state::{Join, Rounds, State, covers, differ_as_constants};
 use crate::verified::Function;
 use weir_ebpf::context::{Field, memory};
 use weir_ebpf::{MapSpec, ProgramKind};
@@ -44,6 +49,14 @@ pub(crate) struct Seen {
     pub(crate) context_field: Same<Option<&'static Field>>,
     /// The fewest of any visit.
     pub(crate) string_bytes: Option<u32>,
+}
+
+impl Seen {
+    /// A branch went these ways.
+    pub(crate) fn goes(&mut self, jumps: bool, falls: bool) {
+        self.jumped |= jumps;
+        self.fell_through |= falls;
+    }
 }
 
 /// A fact that is only worth something if it is the same on every visit.
@@ -90,6 +103,8 @@ pub(crate) struct Input<'a> {
     pub(crate) maps: &'a [MapSpec],
     pub(crate) limits: &'a Limits,
     pub(crate) observer: Option<&'a Observer>,
+    /// Set where states were merged: a run [`Precision::Exact`] may know more.
+    pub(crate) has_merged: &'a Cell<bool>,
 }
 
 /// How far exploring goes to tell paths apart.
@@ -97,6 +112,8 @@ pub(crate) struct Input<'a> {
 pub(crate) enum Precision {
     /// Every path has its own numbers.
     Exact,
+    /// Ranges of numbers that differ where paths meet are merged, and widened; constants keep paths apart.
+    Merged,
     /// Numbers that differ where many paths meet are joined: fewer paths, less known.
     Joined,
     /// As `Joined`, and what differs from round to round of a `may_goto` loop becomes unknown.
@@ -172,13 +189,35 @@ struct Remembered {
     node: usize,
     passes: u32,
     state: Box<State>,
-    fingerprint: u64,
+    fingerprint: OnceCell<u64>,
+    /// The register whose constant last told a path apart.
+    witness: Cell<u8>,
     /// Paths that it covered, and paths that it was compared with in vain, once finished.
     hits: Cell<u32>,
     misses: Cell<u32>,
 }
 
 impl Remembered {
+    fn fingerprint(&self) -> u64 {
+        *self.fingerprint.get_or_init(|| self.state.fingerprint())
+    }
+
+    /// Some register among the innermost frame's `places` has another constant than here: neither state covers the
+    /// other. The register that showed it last is looked at first, since most often it is a loop's count.
+    fn has_other_constants(&self, state: &State, places: FramePlaces) -> bool {
+        let differs = |register: u8| {
+            let at = usize::from(register);
+            places & register_place(register) != 0
+                && differ_as_constants(self.state.registers[at], state.registers[at])
+        };
+        if differs(self.witness.get()) {
+            return true;
+        }
+        let found = (0..10).find(|register| differs(*register));
+        self.witness.set(found.unwrap_or(self.witness.get()));
+        found.is_some()
+    }
+
     /// Not worth comparing any more: paths come to it from where they differ.
     fn is_stale(&self) -> bool {
         self.misses.get() > MISSES_MAX + MISSES_PER_HIT * self.hits.get()
@@ -228,6 +267,7 @@ pub(crate) struct Walk<'a> {
     /// By number of [`Rounds`]: the node where they began, if it is remembered.
     rounds_entries: Vec<Option<usize>>,
     explored: u32,
+    has_merged: &'a Cell<bool>,
     /// Branches that wait.
     pending: usize,
     last_id: u32,
@@ -241,7 +281,7 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(input: Input<'a>, precision: Precision) -> Walk<'a> {
-        let Input { kind, ops, functions, numbers, maps, limits, observer } = input;
+        let Input { kind, ops, functions, numbers, maps, limits, observer, has_merged } = input;
         if let Some(observer) = observer {
             observer.begin(ops.len());
         }
@@ -279,6 +319,7 @@ impl<'a> Walk<'a> {
             remembered_count: 0,
             rounds_entries: Vec::new(),
             explored: 0,
+            has_merged,
             pending: 0,
             last_id: 0,
             seen: vec![Seen::default(); ops.len()],
@@ -335,6 +376,7 @@ impl<'a> Walk<'a> {
         }
         let is_joined = match self.precision {
             Precision::Exact => false,
+            Precision::Merged => self.merge(path),
             Precision::Joined => self.join(path),
             Precision::Rounds => self.join_rounds(path) || self.join(path),
         };
@@ -361,13 +403,13 @@ impl<'a> Walk<'a> {
             // A state that is not remembered costs time later, nothing else.
             return Ok(false);
         }
-        let fingerprint = path.state.fingerprint();
         let state = Box::new(path.state.clone());
         here.push(Remembered {
             node,
             passes: path.passes,
             state,
-            fingerprint,
+            fingerprint: OnceCell::new(),
+            witness: Cell::default(),
             hits: Cell::default(),
             misses: Cell::default(),
         });
@@ -377,13 +419,19 @@ impl<'a> Walk<'a> {
     /// A finished path covers this one. Refused where an unfinished one is this one: a loop without progress.
     fn covered(&mut self, path: &Path) -> Result<bool, Refusal> {
         let Some(here) = &self.remembered[path.at] else { return Ok(false) };
-        let fingerprint = path.state.fingerprint();
+        let fingerprint = OnceCell::new();
+        let fingerprint = || *fingerprint.get_or_init(|| path.state.fingerprint());
         let everywhere = |_| WHOLE_FRAME;
         let numbers = self.numbers.at(path.at);
         for old in here.iter().rev() {
+            let Node { finished, read, .. } = &self.nodes[old.node];
+            let decides = if *finished { read.of(path.state.depth()) & numbers } else { WHOLE_FRAME };
+            if old.has_other_constants(&path.state, decides) {
+                old.misses.set(old.misses.get() + u32::from(*finished));
+                continue;
+            }
             let progress = self.progress(old, path);
-            if self.nodes[old.node].finished {
-                let read = &self.nodes[old.node].read;
+            if *finished {
                 if progress != Progress::None
                     && covers(&old.state, &path.state, |frame| read.of(frame), numbers)
                 {
@@ -399,7 +447,7 @@ impl<'a> Walk<'a> {
                     self.read_all(path, everywhere);
                     return Ok(true);
                 }
-            } else if old.fingerprint == fingerprint
+            } else if old.fingerprint() == fingerprint()
                 && covers(&old.state, &path.state, everywhere, WHOLE_FRAME)
                 && covers(&path.state, &old.state, everywhere, WHOLE_FRAME)
             {
@@ -453,6 +501,21 @@ impl<'a> Walk<'a> {
         let how = if here.len() >= FORGET_AFTER_STATES { Join::Unknown } else { Join::Hull };
         let joined = here.iter().rev().find_map(|old| old.state.join(&path.state, how));
         joined.map(|joined| path.state = joined).is_some()
+    }
+
+    /// Makes the path's state one that also holds that of a finished path, where they differ in ranges of numbers alone.
+    fn merge(&self, path: &mut Path) -> bool {
+        let Some(here) = &self.remembered[path.at] else { return false };
+        let numbers = self.numbers.at(path.at);
+        let merged = here.iter().rev().filter(|old| self.nodes[old.node].finished).find_map(|old| {
+            let read = self.nodes[old.node].read.of(0);
+            let is_apart = old.has_other_constants(&path.state, read & numbers);
+            if is_apart { None } else { path.state.merge(&old.state, read, numbers) }
+        });
+        let Some(merged) = merged else { return false };
+        self.has_merged.set(true);
+        path.state = merged;
+        true
     }
 
     /// Makes the path's state where a round begins one that also holds an earlier round's: then a few rounds stand for

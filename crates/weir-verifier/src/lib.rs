@@ -15,8 +15,9 @@
 //!   restartable section), or says that it needs a lane to itself ([`VerifiedProgram::needs_lane`]).
 //!
 //! Method: `decode` and `functions` check what needs no path; `explore` follows every path over abstract values, as the
-//! kernel's verifier does; a local call goes into its function with a frame of its own. Where that takes too long, a
-//! second run joins the numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
+//! kernel's verifier does; a local call goes into its function with a frame of its own. A first run merges the ranges of
+//! numbers where paths meet (`explore`); where that is refused, a second one keeps every path apart. Where it takes too
+//! long, a run joins all numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
 //! joined, since such loops have no end of their own; so are programs with callbacks (see `rounds`).
 //!
 //! Deliberately not here: tail calls from functions, kernel functions: each is refused as unsupported.
@@ -42,6 +43,8 @@ mod state;
 mod step;
 mod tnum;
 mod verified;
+
+use std::cell::Cell;
 
 use weir_ebpf::{MapSpec, Program, asm};
 
@@ -106,6 +109,7 @@ fn findings(
     let ops = decode(program.kind, &program.insns, maps, limits)?;
     let functions = Functions::of(&ops)?;
     let numbers = Numbers::of(program.kind, &ops, &functions);
+    let has_merged = Cell::new(false);
     let input = Input {
         kind: program.kind,
         ops: &ops,
@@ -114,6 +118,7 @@ fn findings(
         maps,
         limits,
         observer,
+        has_merged: &has_merged,
     };
     let is_too_big = |result: &At<Findings>| {
         result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
@@ -127,12 +132,22 @@ fn findings(
         let exact = explore(input, Precision::Exact);
         return if is_too_big(&exact) { by_rounds } else { exact };
     }
-    let exact = explore(input, Precision::Exact);
-    if is_too_big(&exact) {
-        // The rejection of the exact run is the one to show: the joined one knows less.
-        return explore(input, Precision::Joined).or(exact);
+    let merged = explore(input, Precision::Merged);
+    if merged.is_ok() {
+        return merged;
     }
-    exact
+    if is_too_big(&merged) {
+        // With every path apart there would hardly be less to follow.
+        let joined = explore(input, Precision::Joined);
+        if joined.is_ok() {
+            return joined;
+        }
+    }
+    if !has_merged.get() {
+        return merged;
+    }
+    // Merging may have lost what shows that it is safe; and the rejection to show is that of the run that knows most.
+    explore(input, Precision::Exact)
 }
 
 /// It begins rounds that need not be followed one by one.

@@ -80,10 +80,41 @@ impl Scalar {
         }
     }
 
+    /// A scalar that holds both, where what `other` adds goes on to the next of a few ends: whoever widens again and
+    /// again soon has a scalar that holds what comes.
+    pub(crate) fn widen(self, other: Scalar) -> Scalar {
+        let both = self.join(other);
+        let min = if both.min < self.min { 0 } else { both.min };
+        let max = if both.max > self.max { end_above(both.max) } else { both.max };
+        let smin = match both.smin {
+            smin if smin >= self.smin => smin,
+            smin if smin >= 0 => 0,
+            smin => !signed_end_above(!smin),
+        };
+        let smax = match both.smax {
+            smax if smax <= self.smax => smax,
+            smax if smax < 0 => -1,
+            smax => (end_above(smax as u64) & i64::MAX as u64) as i64,
+        };
+        let bits = if both.bits == self.bits {
+            both.bits
+        } else {
+            // Bits from the lowest to the highest that are not known: multiples stay such.
+            let mask = end_above(both.bits.mask) & !ones(both.bits.mask.trailing_zeros());
+            Tnum { value: both.bits.value & !mask, mask }
+        };
+        Scalar { min, max, smin, smax, bits }.tightened_or_unknown()
+    }
+
     /// The low `bits` (8, 16, 32 or 64) bits, zeros above.
     pub(crate) fn low(self, bits: u32) -> Scalar {
         if self.max <= ones(bits) {
             return self;
+        }
+        if self == Scalar::UNKNOWN {
+            // As what follows would find; every load of data comes here.
+            let max = ones(bits);
+            return Scalar { min: 0, max, smin: 0, smax: max as i64, bits: Tnum { value: 0, mask: max } };
         }
         // The bounds survive where everything above the low bits is the same at both ends.
         let upper_is_fixed = bits < 64 && self.min >> bits == self.max >> bits;
@@ -128,13 +159,17 @@ impl Scalar {
 
     /// The same set, each of the three told what the others know. None: the set is empty.
     pub(crate) fn tightened(mut self) -> Option<Scalar> {
-        // Twice, because the bits that the bounds fix may narrow the other bounds.
+        // Twice, because the bits that the bounds fix may narrow the other bounds; not again where nothing changed.
         for _ in 0..2 {
+            let before = self;
             self = self.bounded_by_bits().bounded_by_each_other()?;
             if self.min > self.max || self.smin > self.smax {
                 return None;
             }
             self.bits = self.bits.intersect(Tnum::range(self.min, self.max))?;
+            if self == before {
+                break;
+            }
         }
         Some(self)
     }
@@ -180,6 +215,16 @@ impl Scalar {
         }
         Some(self)
     }
+}
+
+/// The largest number of so many bits as programs have fields of, at least `number`.
+fn end_above(number: u64) -> u64 {
+    [8, 16, 32].into_iter().map(ones).find(|end| number <= *end).unwrap_or(u64::MAX)
+}
+
+/// The same of signed fields; `number` is not negative.
+fn signed_end_above(number: i64) -> i64 {
+    [8, 16, 32].into_iter().map(|bits| ones(bits - 1) as i64).find(|end| number <= *end).unwrap_or(i64::MAX)
 }
 
 impl fmt::Display for Scalar {
@@ -277,6 +322,18 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_is_loaded_is_what_is_left_of_any_number() {
+        for bits in [8, 16, 32] {
+            assert_eq!(
+                Scalar::UNKNOWN.low(bits),
+                Scalar::from_bits(Tnum { value: 0, mask: ones(bits) }),
+                "{bits}"
+            );
+        }
+        assert_eq!(Scalar::UNKNOWN.low(64), Scalar::UNKNOWN);
+    }
+
+    #[test]
     fn intersection_and_join_keep_every_member() {
         let mut seed = 13;
         for _ in 0..200_000 {
@@ -285,6 +342,35 @@ pub(crate) mod tests {
             for member in in_a.iter().filter(|member| b.has(**member)) {
                 assert!(a.intersect(b).is_some_and(|both| both.has(*member)), "{a:?} {b:?} {member:#x}");
             }
+        }
+    }
+
+    #[test]
+    fn widening_keeps_every_member() {
+        let mut seed = 14;
+        for _ in 0..200_000 {
+            let ((a, in_a), (b, in_b)) = (sample(&mut seed), sample(&mut seed));
+            let wide = a.widen(b);
+            assert!(in_a.iter().chain(&in_b).all(|member| wide.has(*member)), "{a:?} {b:?} {wide:?}");
+        }
+    }
+
+    /// However many numbers are added, whichever: a path that comes again and again soon brings nothing new.
+    #[test]
+    fn widening_ends_soon() {
+        let mut seed = 15;
+        for _ in 0..2_000 {
+            let mut wide = sample(&mut seed).0.tightened().expect("has members");
+            let mut steps = 0;
+            for _ in 0..2_000 {
+                let other = sample(&mut seed).0.tightened().expect("has members");
+                if !wide.contains(other) {
+                    wide = wide.widen(other);
+                    assert!(wide.contains(other));
+                    steps += 1;
+                }
+            }
+            assert!(steps <= 24, "{steps} steps to {wide:?}");
         }
     }
 

@@ -5,7 +5,6 @@
 
 use std::rc::Rc;
 
-use crate::limits::STACK_BYTES;
 use crate::places::{FramePlaces, WHOLE_FRAME, register_place, slot_of};
 use crate::scalar::Scalar;
 use crate::tnum::Tnum;
@@ -377,6 +376,42 @@ impl State {
         Some(joined)
     }
 
+    /// This state made wider: it also holds `old`, looking only at the `places` that were read behind that one. None
+    /// where the two differ in more than ranges of numbers: constants tell paths apart, if they are among the `numbers`
+    /// that matter.
+    pub(crate) fn merge(&self, old: &State, places: FramePlaces, numbers: FramePlaces) -> Option<State> {
+        // LIMIT: inside local calls paths stay apart.
+        if self.depth() > 0 || old.depth() > 0 || self.records != old.records {
+            return None;
+        }
+        let slots = self.stack.len().max(old.stack.len());
+        let registers = || (0..11).filter(|at| places & register_place(*at as u8) != 0);
+        let slots = || (0..slots).filter(|slot| places >> slot & 1 != 0);
+        let matters = |place: FramePlaces| numbers & place != 0;
+        let same = registers()
+            .all(|at| can_merge(old.registers[at], self.registers[at], matters(register_place(at as u8))))
+            && slots().all(|slot| match (old.slot(0, slot), self.slot(0, slot)) {
+                (Slot::Spilled(old), Slot::Spilled(new)) => can_merge(old, new, matters(1 << slot)),
+                (old, new) => old == new,
+            });
+        if !same {
+            return None;
+        }
+        let mut merged = self.clone();
+        for at in registers() {
+            merged.registers[at] = merge_values(old.registers[at], self.registers[at]);
+        }
+        for slot in slots() {
+            let (old, new) = (old.slot(0, slot), self.slot(0, slot));
+            if let (Slot::Spilled(old), Slot::Spilled(new)) = (old, new)
+                && old != new
+            {
+                *merged.slot_mut(0, slot) = Slot::Spilled(merge_values(old, new));
+            }
+        }
+        Some(merged)
+    }
+
     /// The other's rounds, of which no more are done than in either.
     fn join_rounds(&mut self, other: &State) {
         let mine = self.callers.iter_mut().map(|caller| &mut caller.rounds).chain([&mut self.rounds]);
@@ -445,6 +480,34 @@ fn join_values(mine: Value, theirs: Value, how: Join) -> Option<Value> {
         (Value::Uninit, _) | (_, Value::Uninit) => Some(Value::Uninit),
         _ if how == Join::Round => Some(Value::Uninit),
         _ => None,
+    }
+}
+
+/// Constants that matter tell paths apart, from ranges too, and so does all that is no number.
+fn can_merge(old: Value, new: Value, matters: bool) -> bool {
+    match (old, new) {
+        _ if old == new => true,
+        (Value::Scalar(old), Value::Scalar(new)) => {
+            !matters || old.as_constant().is_none() && new.as_constant().is_none()
+        }
+        _ => false,
+    }
+}
+
+/// Both are constants, and not the same.
+pub(crate) fn differ_as_constants(old: Value, new: Value) -> bool {
+    match (old, new) {
+        (Value::Scalar(old), Value::Scalar(new)) => {
+            old.min != new.min && old.min == old.max && new.min == new.max
+        }
+        _ => false,
+    }
+}
+
+fn merge_values(old: Value, new: Value) -> Value {
+    match (old, new) {
+        (Value::Scalar(old), Value::Scalar(new)) if old != new => Value::Scalar(old.widen(new)),
+        _ => new,
     }
 }
 
@@ -548,12 +611,21 @@ fn covers_stack(
     numbers: FramePlaces,
     ids: &mut Ids,
 ) -> bool {
-    let slots = (0..(STACK_BYTES / 8) as usize).filter(|slot| places >> slot & 1 != 0);
     let deepest = old.stack_of(frame).len().max(new.stack_of(frame).len());
-    slots.take_while(|slot| *slot < deepest).all(|slot| {
+    // LIMIT: a frame has 64 slots, the low half of its places.
+    let mut slots = places as u64;
+    while slots != 0 {
+        let slot = slots.trailing_zeros() as usize;
+        if slot >= deepest {
+            break;
+        }
+        slots &= slots - 1;
         let (old, new) = (old.slot(frame, slot), new.slot(frame, slot));
-        numbers >> slot & 1 == 0 && covers_bytes(old, new) || covers_slot(old, new, ids)
-    })
+        if !(numbers >> slot & 1 == 0 && covers_bytes(old, new) || covers_slot(old, new, ids)) {
+            return false;
+        }
+    }
+    true
 }
 
 /// What may be read as numbers in `old` may be in `new`.

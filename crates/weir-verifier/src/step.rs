@@ -272,9 +272,7 @@ impl Walk<'_> {
         let (jumps, falls) = match (left, right) {
             (Value::Scalar(left), Value::Scalar(right)) => {
                 let (jumps, falls) = compare(operation, wide, left, right);
-                let with =
-                    |outcome: Outcome| outcome.map(|outcome| with_operands(&path.state, dst, src, outcome));
-                (with(jumps), with(falls))
+                return Ok(self.numbers_branch(path, dst, src, target, jumps, falls));
             }
             (pointer, Value::Scalar(zero)) if wide && zero.as_constant() == Some(0) => {
                 let (null, not_null) = self.null_check(&path.state, pointer)?;
@@ -296,12 +294,11 @@ impl Walk<'_> {
                 return refuse(format!("{} is compared with something else than 0", self.describe(pointer)));
             }
         };
-        let seen = &mut self.seen[path.at];
-        seen.jumped |= jumps.is_some();
-        seen.fell_through |= falls.is_some();
+        self.seen[path.at].goes(jumps.is_some(), falls.is_some());
         Ok(match (jumps, falls) {
             (Some(jumps), Some(falls)) => {
-                let waiting = Path { at: target, state: jumps, ..path.clone() };
+                let Path { node, passes, .. } = *path;
+                let waiting = Path { at: target, state: jumps, node, written: path.written.clone(), passes };
                 path.state = falls;
                 Next::Both(path.at + 1, Box::new(waiting))
             }
@@ -316,6 +313,39 @@ impl Walk<'_> {
             // No number can be here: the path itself cannot be gone.
             (None, None) => Next::End,
         })
+    }
+
+    /// A branch on numbers: what it teaches of its operands is noted in the state at hand, and in a copy only where both
+    /// ways are open.
+    fn numbers_branch(
+        &mut self,
+        path: &mut Path,
+        dst: u8,
+        src: Operand,
+        target: usize,
+        jumps: Outcome,
+        falls: Outcome,
+    ) -> Next {
+        self.seen[path.at].goes(jumps.is_some(), falls.is_some());
+        match (jumps, falls) {
+            (Some(jumps), Some(falls)) => {
+                let mut waiting = Box::new(path.clone());
+                waiting.at = target;
+                set_operands(&mut waiting.state, dst, src, jumps);
+                set_operands(&mut path.state, dst, src, falls);
+                Next::Both(path.at + 1, waiting)
+            }
+            (Some(jumps), None) => {
+                set_operands(&mut path.state, dst, src, jumps);
+                Next::To(target)
+            }
+            (None, Some(falls)) => {
+                set_operands(&mut path.state, dst, src, falls);
+                Next::To(path.at + 1)
+            }
+            // No number can be here: the path itself cannot be gone.
+            (None, None) => Next::End,
+        }
     }
 
     /// The states where `pointer` is null and where it is not.
@@ -438,12 +468,10 @@ fn may_goto(path: &mut Path, target: usize) -> Next {
     Next::Both(path.at + 1, Box::new(waiting))
 }
 
-/// `state` with what a comparison taught of its operands.
-fn with_operands(state: &State, dst: u8, src: Operand, (left, right): (Scalar, Scalar)) -> State {
-    let mut state = state.clone();
+/// Notes what a comparison taught of its operands.
+fn set_operands(state: &mut State, dst: u8, src: Operand, (left, right): (Scalar, Scalar)) {
     state.registers[usize::from(dst)] = Value::Scalar(left);
     if let Operand::Register(src) = src {
         state.registers[usize::from(src)] = Value::Scalar(right);
     }
-    state
 }

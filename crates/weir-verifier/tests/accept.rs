@@ -464,3 +464,34 @@ fn the_largest_program_is_verified() {
     };
     accepted_object(&object);
 }
+
+/// 80 rounds, each of which goes on by 1 or by 2 to 33: by when it did which, a path has a range of its own. Merged,
+/// fewer than 4,000 instructions are followed; with every path apart, more than a million.
+const STEPS: &str = "*(u32 *)(r10 - 4) = 0; r2 = r10; r2 += -4; r1 = map[@lanes] ll; call map_lookup_elem; if r0 != 0 goto +1; exit
+    r9 = r0; r8 = 80; call get_prandom_u32; w6 = w0; w6 &= 63
+    if w6 > 500 goto +12; r1 = r9; r1 += r6; r2 = *(u8 *)(r1 + 0); r3 = *(u8 *)(r1 + 1); w3 &= 31; w3 += 2
+    if w2 == 1 goto +1; goto +1; w3 = 1; w6 += w3; w8 += -1; if w8 != 0 goto -13
+    r0 = 0; exit";
+
+#[test]
+fn rounds_whose_ranges_differ_are_merged() {
+    let object = asm::parse(&format!("{MAPS}{}", STEPS.replace(';', "\n"))).expect("is assembly text");
+    let limits = Limits { explored_insns_max: 4_000, ..Limits::default() };
+    verify(&object.programs[0], &object.maps, &limits).expect("a few paths a round");
+}
+
+/// Ranges that meet, each inside the 16 bytes of a value, and merged not: what merging loses, a run without it finds.
+#[test]
+fn what_merging_loses_is_found_by_a_run_without_it() {
+    let meets = |first: &str, second: &str| {
+        format!(
+            "{MAPS}r6 = *(u64 *)(r1 + 0x70); {FOUND}; r7 = r6; if r6 == 9 goto +3; r7 &= 3; {first}; goto +2
+             r7 &= 7; {second}; r0 += r7; r0 = *(u8 *)(r0 + 0); exit"
+        )
+        .replace("; ", "\n")
+    };
+    for (first, second) in [("r7 += 0", "r7 += 8"), ("r7 += 8", "r7 += 0"), ("r7 += 4", "r7 += 0")] {
+        let object = asm::parse(&meets(first, second)).expect("is assembly text");
+        verify(&object.programs[0], &object.maps, &Limits::default()).expect("each path is inside");
+    }
+}
