@@ -513,6 +513,12 @@ impl<'a> Walk<'a> {
             if is_apart { None } else { path.state.merge(&old.state, read, numbers) }
         });
         let Some(merged) = merged else { return false };
+        // What a merged state did not hold would be missing from the proof, so that one property is looked at each time.
+        let holds = covers(&merged, &path.state, |_| WHOLE_FRAME, WHOLE_FRAME);
+        debug_assert!(holds, "a merged state holds the path's own");
+        if !holds {
+            return false;
+        }
         self.has_merged.set(true);
         path.state = merged;
         true
