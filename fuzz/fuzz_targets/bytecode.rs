@@ -24,7 +24,8 @@ fuzz_target!(|bytes: &[u8]| {
     // Small limits: the time of one input is bounded by them.
     let limits = Limits { explored_insns_max: 1 << 14, ..Limits::default() };
     let Ok(verified) = weir_verifier::verify(&program, &MAPS, &limits) else { return };
-    let layout = SegmentLayout::plan(&MAPS, 1, 0).expect("small maps");
+    let plan = if verified.needs_lane() { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
+    let layout = plan(&MAPS, 1, 0).expect("small maps");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     let mut frame = Frame::default();
     let outcome =
@@ -33,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     let abi = SiteAbi {
         pid: 1,
         tid: TidSource::Syscall,
-        lanes: LanePolicy::Shared,
+        lanes: if verified.needs_lane() { LanePolicy::Shared.claimed() } else { LanePolicy::Shared },
         cpus: 1,
         bmi2: bytes.len() % 16 == 0,
     };

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use weir_ebpf::map::flag;
 use weir_ebpf::{Insn, MapKind, MapSpec};
 
 /// A map of each kind that weir has, in the order of `MapKind::ALL`.
@@ -12,10 +13,18 @@ pub fn maps() -> Vec<MapSpec> {
 fn small(kind: MapKind) -> MapSpec {
     let (key_bytes, value_bytes, max_entries) = match kind {
         MapKind::Array | MapKind::PerCpuArray => (4, 16, 4),
-        MapKind::Hash | MapKind::PerCpuHash => (8, 16, 8),
+        MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => (8, 16, 8),
         MapKind::RingBuf => (0, 0, 4096),
+        MapKind::Queue | MapKind::Stack | MapKind::BloomFilter => (0, 16, 8),
+        MapKind::LpmTrie => (8, 16, 8),
+        MapKind::StackTrace => (4, 64, 8),
+        MapKind::ProgArray | MapKind::PerfEventArray | MapKind::CgroupArray => (4, 4, 4),
     };
-    MapSpec::new(kind.name(), kind, key_bytes, value_bytes, max_entries)
+    let mut spec = MapSpec::new(kind.name(), kind, key_bytes, value_bytes, max_entries);
+    if kind == MapKind::LpmTrie {
+        spec.flags = flag::NO_PREALLOC;
+    }
+    spec
 }
 
 /// Bytes as instructions; what is left over at the end is dropped.
