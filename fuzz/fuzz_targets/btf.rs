@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weir_ebpf::btf::Btf;
 use weir_ebpf::btf::core::Target;
 use weir_ebpf::btf::ext::{CoreRelocation, Ext};
-use weir_ebpf::btf::Btf;
 
 /// Types that are asked about; each question is bounded by itself, and there may be a million types.
 const TYPES: usize = 64;

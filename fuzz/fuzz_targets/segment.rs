@@ -31,9 +31,11 @@ fuzz_target!(|bytes: &[u8]| {
             // Near the start of a map as often as anywhere: control blocks and links are there.
             let map = &segment.layout().maps[usize::from(step[14]) % MAPS.len()];
             let near = map.offset + u64::from(step[13]) * 8;
-            let at = if step[15] & 2 == 0 { near } else { u64::from(step[13]) << 8 | u64::from(step[12]) * 8 };
+            let at =
+                if step[15] & 2 == 0 { near } else { u64::from(step[13]) << 8 | u64::from(step[12]) * 8 };
             let at = at % (size - 8);
-            file.write_all_at(&number.to_le_bytes()[..1 + usize::from(step[15] >> 2 & 7)], at).expect("inside");
+            file.write_all_at(&number.to_le_bytes()[..1 + usize::from(step[15] >> 2 & 7)], at)
+                .expect("inside");
         } else {
             operate(&segment, usize::from(step[14]) % MAPS.len(), step[15] >> 1, number);
         }
