@@ -11,14 +11,12 @@ use std::sync::Arc;
 use weir_ebpf::btf::Btf;
 use weir_ebpf::btf::core::Target;
 use weir_ebpf::elf::{self, ObjectFile};
-use weir_ebpf::map::flag;
 use weir_ebpf::{Insn, MapKind, MapSpec, ProgramKind, pt_regs};
 use weir_interp::Environment;
 use weir_rt::context::{self, Context};
 use weir_rt::executable::Frame;
-use weir_rt::local::{LocalProgram, rseq_offset};
+use weir_rt::local::{self, LocalProgram};
 use weir_rt::segment::{Identity, MapError, Segment, SegmentLayout};
-use weir_rt::{LanePolicy, SiteAbi, TidSource};
 use weir_verifier::{Limits, Rejection, RejectionKind, VerifiedProgram};
 
 use crate::MapInfo;
@@ -105,6 +103,9 @@ impl Object {
 
     pub(crate) fn verify(&self, name: Option<&str>, memory_size: usize) -> Result<VerifiedProgram> {
         let index = self.program_index(name)?;
+        if let Some(message) = self.file.other_context(index) {
+            return Err(Error::new(EOPNOTSUPP, message));
+        }
         let mut program = self.file.object.programs[index].clone();
         if self.is_bare {
             let bytes = u32::try_from(memory_size);
@@ -225,15 +226,8 @@ impl Object {
             RejectionKind::Unsupported => EOPNOTSUPP,
             RejectionKind::TooBig => E2BIG,
         };
-        let mut message = rejection.to_string();
-        let missing = self.file.programs.get(program).map_or(&[][..], |origin| &origin.missing);
-        if let Some((_, what)) = missing.iter().find(|(slot, _)| Some(*slot as usize) == rejection.at) {
-            message += &format!(" (in its place stood {what})");
-        }
-        if let Some(line) = rejection.at.and_then(|at| self.file.source_line(program, at)) {
-            message += &format!(" ({}:{}: {})", line.file, line.line, line.text.trim());
-        }
-        Error::new(errno, message)
+        let about = rejection.at.map_or_else(String::new, |at| self.file.about(program, at));
+        Error::new(errno, format!("{rejection}{about}"))
     }
 }
 
@@ -317,49 +311,22 @@ fn segment(file: &ObjectFile) -> Result<Segment> {
     // an addition on the shared lane 2.
     let has_lanes = file.object.maps.iter().any(|map| map.kind.is_per_cpu());
     let plan = if has_lanes { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
-    let layout = plan(&file.object.maps, cpus(), 0);
+    let layout = plan(&file.object.maps, local::possible_cpus(), 0);
     let layout = layout.map_err(|error| Error::new(E2BIG, error.to_string()))?;
     let segment = Segment::create_local(layout, &Identity::default());
     let segment = segment.map_err(|error| {
         Error::new(error.raw_os_error().unwrap_or(EIO), format!("making the maps: {error}"))
     })?;
-    for (index, origin) in file.maps.iter().enumerate() {
-        if let Some(initial) = &origin.initial {
-            segment.map(index).update(&0u32.to_le_bytes(), initial, 0).map_err(of_map)?;
-        }
-        if file.object.maps[index].has(flag::RDONLY_PROG) {
-            segment.user_map(index).freeze().map_err(of_map)?;
-        }
-    }
+    segment.fill(&file.maps).map_err(|(_, error)| of_map(error))?;
     Ok(segment)
 }
 
 fn machine_code(verified: &VerifiedProgram, segment: &Segment) -> Result<LocalProgram> {
-    let layout = segment.layout();
-    let abi = SiteAbi {
-        pid: std::process::id(),
-        tid: TidSource::Syscall,
-        lanes: if layout.claim_lanes > 0 {
-            LanePolicy::Claimed { rseq: rseq_offset() }
-        } else {
-            LanePolicy::Shared
-        },
-        cpus: layout.cpus,
-        bmi2: std::arch::is_x86_feature_detected!("bmi2"),
-    };
-    let executable = weir_jit::compile(verified, &abi);
+    let executable = weir_jit::compile(verified, &local::site(segment.layout()));
     let executable = executable.map_err(|error| Error::new(EOPNOTSUPP, error.to_string()))?;
     LocalProgram::load(&executable, segment).map_err(|error| {
         Error::new(error.raw_os_error().unwrap_or(EIO), format!("loading machine code: {error}"))
     })
-}
-
-/// CPUs that may ever run this process's threads: their numbers are below this.
-fn cpus() -> u32 {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
-    let online = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    last.map_or(online, |last| last + 1)
 }
 
 fn of_map(error: MapError) -> Error {

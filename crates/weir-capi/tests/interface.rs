@@ -63,6 +63,28 @@ fn verdicts_are_errno_and_words() {
     check(&[0x0000_0000_0000_0000, 0x95], 0, -13, "unsafe");
 }
 
+/// A program whose context weir does not have would be given something else.
+#[test]
+fn programs_of_other_contexts_are_not_run() {
+    let folder = paths::target().join("capi");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, object) = (folder.join("fentry.c"), folder.join("fentry.o"));
+    std::fs::write(&source, "#include \"bpf_helpers.h\"\nSEC(\"fentry/f\") int f(void *ctx) { return 0; }\n")
+        .unwrap();
+    if !bpf::compile(&source, &object) {
+        return;
+    }
+    // SAFETY: as above.
+    unsafe {
+        let object = weir_bpf_open_file(text(object.to_str().unwrap()).as_ptr(), null());
+        assert!(!object.is_null(), "{}", error());
+        assert_eq!(weir_bpf_verify(object, null(), 0), -95);
+        assert!(error().contains("programs of section `fentry/f`"), "{}", error());
+        assert!(weir_bpf_load(object, null(), 1, 0).is_null());
+        weir_bpf_close(object);
+    }
+}
+
 #[test]
 fn null_is_an_error_and_not_a_fault() {
     // SAFETY: what the header does not allow is answered without being followed.

@@ -30,6 +30,8 @@ pub use core::MISSING;
 pub use error::{ElfError, ElfErrorKind};
 pub use write::{WriteError, write};
 
+use std::fmt;
+
 use crate::btf::Btf;
 use crate::btf::core::Target;
 use crate::btf::ext::{CORE_TYPE_ID_LOCAL, LineRow};
@@ -79,6 +81,14 @@ pub struct SourceLine<'a> {
     pub column: u32,
     /// The line itself, with its indentation.
     pub text: &'a str,
+}
+
+/// `file.c:12: the line`, without what could move a terminal's cursor: the texts are the object's.
+impl fmt::Display for SourceLine<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = |text: &str| text.replace(|char: char| char.is_control(), " ");
+        write!(out, "{}:{}: {}", plain(self.file), self.line, plain(self.text.trim()))
+    }
 }
 
 /// Reads a `.bpf.o` file. One whose instructions depend on a kernel's types (CO-RE) is refused.
@@ -131,6 +141,30 @@ impl ObjectFile {
         let after = lines.partition_point(|row| row.slot as usize <= slot);
         let row = lines.get(after.checked_sub(1)?)?;
         Some(source_line(self.btf.as_ref()?, row))
+    }
+
+    /// What the file knows of an instruction that is to blame, for the end of a message: what CO-RE did not find for it,
+    /// and its source line. Each begins a line of its own; empty if there is neither.
+    pub fn about(&self, program: usize, slot: usize) -> String {
+        let missing = self.programs.get(program).map_or(&[][..], |origin| &origin.missing);
+        let missing = missing.iter().find(|(at, _)| *at as usize == slot);
+        let missing = missing.map(|(_, what)| format!("\n  in its place stood {what}"));
+        let line = self.source_line(program, slot).map(|line| format!("\n  {line}"));
+        missing.into_iter().chain(line).collect()
+    }
+
+    /// Why a program is none that weir runs, whatever it does: its section is of a context that weir does not have.
+    pub fn other_context(&self, program: usize) -> Option<String> {
+        let section = self.programs.get(program).map_or("", |origin| origin.section.as_str());
+        let is_other = ObjectFile::kind_of(section).is_none();
+        is_other.then(|| {
+            format!(
+                "{}: unsupported: programs of section `{}`; this version runs those of probes (uprobe, kprobe), tracepoints \
+                 and packets (xdp, socket)",
+                self.object.programs[program].name.escape_debug(),
+                section.escape_debug()
+            )
+        })
     }
 
     /// The kind of the programs of `section`, by libbpf's names of sections. None where their context is one that weir

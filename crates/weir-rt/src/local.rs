@@ -16,10 +16,10 @@ use memmap2::{Mmap, MmapMut};
 use weir_ebpf::ProgramKind;
 
 use crate::context::ContextMut;
-use crate::executable::{Executable, Frame, Symbol};
+use crate::executable::{Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
 use crate::link::link;
 use crate::runtime::{RuntimeImage, image, linked};
-use crate::segment::{Mapping, Segment};
+use crate::segment::{Mapping, Segment, SegmentLayout};
 
 /// A program linked into this process. It may be run by several threads at once.
 #[derive(Debug)]
@@ -152,6 +152,28 @@ fn load(
 
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+/// CPUs that may ever come up: their numbers are below this. (`/sys/devices/system/cpu/possible` is a list such as `0-63`.)
+pub fn possible_cpus() -> u32 {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
+    let online = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    last.map_or(online, |last| last + 1)
+}
+
+/// This process as the place of programs on the maps of a segment with this layout.
+pub fn site(layout: &SegmentLayout) -> SiteAbi {
+    SiteAbi {
+        pid: std::process::id(),
+        tid: TidSource::Syscall,
+        lanes: match layout.claim_lanes {
+            0 => LanePolicy::Shared,
+            _ => LanePolicy::Claimed { rseq: rseq_offset() },
+        },
+        cpus: layout.cpus,
+        bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+    }
 }
 
 /// Where a thread of this process finds its `struct rseq`, from its thread pointer; `None` where the C library registers

@@ -28,6 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use weir_ebpf::elf::MapOrigin;
+use weir_ebpf::map::flag;
 
 pub use crate::abi::DESCRIPTOR_BYTES;
 use crate::abi::{self, Descriptor, JOURNAL_ENTRY_BYTES, header};
@@ -150,6 +152,24 @@ impl Segment {
                 None
             }
         }
+    }
+
+    /// Gives each map what its file says that it holds at first, and freezes those that programs only read, as libbpf
+    /// does with `.rodata`.
+    ///
+    /// # Errors
+    /// The index of the map, and why it did not take it.
+    pub fn fill(&self, origins: &[MapOrigin]) -> Result<(), (usize, MapError)> {
+        for (index, origin) in origins.iter().enumerate() {
+            let at = |error| (index, error);
+            if let Some(initial) = &origin.initial {
+                self.map(index).update(&0u32.to_le_bytes(), initial, 0).map_err(at)?;
+            }
+            if self.layout().maps[index].spec.has(flag::RDONLY_PROG) {
+                self.user_map(index).freeze().map_err(at)?;
+            }
+        }
+        Ok(())
     }
 
     /// # Panics

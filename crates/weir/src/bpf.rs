@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use weir_codegen::Compiled;
 use weir_ebpf::asm;
-use weir_ebpf::elf::{self, ObjectFile, SourceLine};
+use weir_ebpf::elf::{self, ObjectFile};
 use weir_ir::{SiteSpec, Trigger};
 use weir_source::SourceFile;
 use weir_verifier::{Limits, Rejection, States, VerifiedProgram};
@@ -51,11 +51,14 @@ fn disassemble(file: &ObjectFile) -> Result<ExitCode, Failure> {
 fn verify(file: &ObjectFile, path: &Path, verbose: bool) -> Result<ExitCode, Failure> {
     let mut refused = false;
     for (index, program) in file.object.programs.iter().enumerate() {
-        let (verdict, states) = judge(file, index);
-        if verbose {
+        let verdict = if verbose {
+            let (verdict, states) = observe_one(file, index);
             println!("{}:", program.name);
             print!("{}", listing::listing(file, index, verdict.as_ref().ok(), &states));
-        }
+            verdict
+        } else {
+            verify_one(file, index)
+        };
         match verdict {
             Ok(verified) => {
                 let (slots, stack) = (program.insns.len(), verified.stack_bytes());
@@ -106,53 +109,33 @@ fn write(file: &ObjectFile, output: &Path) -> Result<ExitCode, Failure> {
 
 /// Verifies one program of a file. The message of a refusal ends in the source line.
 fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failure> {
-    judge(file, index).0
+    check_section(file, index)?;
+    let verdict = weir_verifier::verify(&file.object.programs[index], &file.object.maps, &Limits::default());
+    verdict.map_err(|rejection| refused_at(&rejection, file, index))
 }
 
-/// The verdict, and what was known at each instruction.
-fn judge(file: &ObjectFile, index: usize) -> (Result<VerifiedProgram, Failure>, States) {
-    let program = &file.object.programs[index];
+/// The same, and what was known at each instruction, which takes time to note.
+fn observe_one(file: &ObjectFile, index: usize) -> (Result<VerifiedProgram, Failure>, States) {
     if let Err(refusal) = check_section(file, index) {
         return (Err(refusal), States::default());
     }
-    let (verdict, states) = weir_verifier::verify_observed(program, &file.object.maps, &Limits::default());
-    let refused = |rejection: Rejection| Failure::Refused(anyhow!(with_source(&rejection, file, index)));
-    (verdict.map_err(refused), states)
+    let (program, maps) = (&file.object.programs[index], &file.object.maps);
+    let (verdict, states) = weir_verifier::verify_observed(program, maps, &Limits::default());
+    (verdict.map_err(|rejection| refused_at(&rejection, file, index)), states)
 }
 
 /// What the section of a program says that it is run for is something that weir has.
 fn check_section(file: &ObjectFile, index: usize) -> Result<(), Failure> {
-    let section = file.programs.get(index).map_or("", |origin| origin.section.as_str());
-    if ObjectFile::kind_of(section).is_none() {
-        return Err(refused(&format!(
-            "{}: unsupported: programs of section `{section}`; this version runs those of probes (uprobe, kprobe) and of \
-             packets (xdp, socket)",
-            file.object.programs[index].name
-        )));
-    }
-    Ok(())
+    file.other_context(index).map_or(Ok(()), |message| Err(refused(&message)))
+}
+
+fn refused_at(rejection: &Rejection, file: &ObjectFile, index: usize) -> Failure {
+    let about = rejection.at.map_or_else(String::new, |at| file.about(index, at));
+    refused(&format!("{rejection}{about}"))
 }
 
 fn refused(message: &str) -> Failure {
     Failure::Refused(anyhow!("{message}"))
-}
-
-fn with_source(rejection: &Rejection, file: &ObjectFile, index: usize) -> String {
-    let mut message = rejection.to_string();
-    let missing = file.programs.get(index).map_or(&[][..], |origin| &origin.missing);
-    if let Some((_, what)) = missing.iter().find(|(slot, _)| Some(*slot as usize) == rejection.at) {
-        let _ = write!(message, "\n  in its place stood {what}");
-    }
-    if let Some(line) = rejection.at.and_then(|at| file.source_line(index, at)) {
-        let _ = write!(message, "\n  {}", place(line));
-    }
-    message
-}
-
-/// `file.c:12: the line`, without what could move a terminal's cursor: the texts are the object's.
-fn place(line: SourceLine) -> String {
-    let plain = |text: &str| text.replace(|char: char| char.is_control(), " ");
-    format!("{}:{}: {}", plain(line.file), line.line, plain(line.text.trim()))
 }
 
 /// Most bytes of a map's first contents that are printed.
@@ -187,7 +170,7 @@ fn text(file: &ObjectFile) -> String {
         {
             let source = file.source_line(programs.saturating_sub(1), slot);
             if let Some(source) = source.filter(|source| known != Some((source.file, source.line))) {
-                let _ = writeln!(text, "; {}", place(source));
+                let _ = writeln!(text, "; {source}");
                 known = Some((source.file, source.line));
             }
         }

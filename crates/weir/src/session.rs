@@ -21,6 +21,7 @@ use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
 use weir_ir::Trigger;
 use weir_probe::{Attachment, Launched, Prepared, Refusal, Target};
+use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_source::SourceFile;
 use weir_symbols::resolve::Places;
@@ -243,7 +244,7 @@ impl Session<'_> {
 
     fn layout(&self) -> Result<SegmentLayout, Failure> {
         let journal = self.sites.len().max(1) as u32;
-        let layout = SegmentLayout::plan(&self.compiled.object.maps, possible_cpus(), journal);
+        let layout = SegmentLayout::plan(&self.compiled.object.maps, local::possible_cpus(), journal);
         layout.map_err(|error| Failure::Refused(anyhow!(error)))
     }
 
@@ -371,14 +372,6 @@ fn label(compiled: &Compiled) -> String {
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC is always there");
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
-}
-
-/// CPUs that may ever come up: `/sys/devices/system/cpu/possible` is a list such as `0-63`.
-pub(crate) fn possible_cpus() -> u32 {
-    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
-    let online = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    last.map_or(online, |last| last + 1)
 }
 
 fn output_failed(error: io::Error) -> Failure {

@@ -39,8 +39,7 @@ fn for_every_cpu(map: &MapSpec, value: &[u8]) -> Result<Vec<u8>> {
     if !map.kind.is_per_cpu() {
         return Ok(value.to_vec());
     }
-    let mut values =
-        vec![0; value.len().next_multiple_of(8) * crate::sides::local::possible_cpus()? as usize];
+    let mut values = vec![0; value.len().next_multiple_of(8) * weir_rt::local::possible_cpus() as usize];
     values[..value.len()].copy_from_slice(value);
     Ok(values)
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow};
 use weir_interp::Environment;
 use weir_interp::threaded::Threaded;
 use weir_rt::context::Context as ProgramContext;
-use weir_rt::local::LocalProgram;
+use weir_rt::local::{LocalProgram, possible_cpus};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{LanePolicy, SiteAbi, TidSource};
 use weir_verifier::{Limits, VerifiedProgram};
@@ -128,17 +128,9 @@ pub fn site(program: &VerifiedProgram) -> Result<SiteAbi> {
         pid: std::process::id(),
         tid: TidSource::Syscall,
         lanes: if program.needs_lane() { lanes.claimed() } else { lanes },
-        cpus: possible_cpus()?,
+        cpus: possible_cpus(),
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
     })
-}
-
-/// CPUs that may run a thread: lanes are made for all that could be.
-pub(super) fn possible_cpus() -> Result<u32> {
-    let path = "/sys/devices/system/cpu/possible";
-    let possible = std::fs::read_to_string(path).context(path)?;
-    let last = possible.trim().rsplit(['-', ',']).next().unwrap_or_default();
-    Ok(last.parse::<u32>().with_context(|| format!("{path}: {possible:?}"))? + 1)
 }
 
 /// The program, as the verifier proves it.

@@ -11,8 +11,6 @@ use weir_ebpf::asm;
 use weir_ebpf::elf::ObjectFile;
 use weir_verifier::{InsnFacts, InsnStates, Place, States, VerifiedProgram};
 
-use super::place;
-
 pub(super) fn listing(
     file: &ObjectFile,
     index: usize,
@@ -27,7 +25,7 @@ pub(super) fn listing(
         // Line 0 stands for code that has no single line.
         let source = file.source_line(index, slot).filter(|source| source.line != 0);
         if let Some(source) = source.filter(|source| line_shown != Some((source.file, source.line))) {
-            let _ = writeln!(text, "; {}", place(source));
+            let _ = writeln!(text, "; {source}");
             line_shown = Some((source.file, source.line));
         }
         let nothing = InsnStates::default();

@@ -14,11 +14,10 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use weir_ebpf::ProgramKind;
 use weir_ebpf::elf::ObjectFile;
-use weir_ebpf::map::flag;
 use weir_interp::{Environment, Fault};
-use weir_rt::local::{LocalProgram, rseq_offset};
+use weir_rt::local::{self, LocalProgram};
+use weir_rt::runtime;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
-use weir_rt::{LanePolicy, SiteAbi, TidSource, runtime};
 use weir_verifier::VerifiedProgram;
 
 use crate::args::bpf::{Run, Vm};
@@ -26,7 +25,6 @@ use crate::bpf::given::Given;
 use crate::bpf::kernel::InKernel;
 use crate::bpf::{check_section, input, refused, verify_one};
 use crate::failure::Failure;
-use crate::session;
 
 /// Instructions that a program runs for which nobody verified (`--help` names it).
 const UNVERIFIED_STEPS_MAX: u64 = 100_000_000;
@@ -101,16 +99,7 @@ impl Programs {
 
     /// The program as machine code of this process.
     fn machine_code(&self, segment: &Segment) -> Result<LocalProgram, Failure> {
-        let abi = SiteAbi {
-            pid: std::process::id(),
-            tid: TidSource::Syscall,
-            lanes: match self.need_lane() {
-                true => LanePolicy::Claimed { rseq: rseq_offset() },
-                false => LanePolicy::Shared,
-            },
-            cpus: session::possible_cpus(),
-            bmi2: std::arch::is_x86_feature_detected!("bmi2"),
-        };
+        let abi = local::site(segment.layout());
         let compile = |verified: &VerifiedProgram| {
             let executable = weir_jit::compile(verified, &abi);
             executable.map_err(|error| refused(&format!("{}: {error}", verified.name())))
@@ -189,25 +178,18 @@ fn choose(file: &ObjectFile, name: Option<&str>) -> Result<usize, Failure> {
 /// The maps, with the contents that the file gives them.
 fn segment(file: &ObjectFile, needs_lane: bool) -> Result<Segment, Failure> {
     let plan = if needs_lane { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
-    let layout = plan(&file.object.maps, session::possible_cpus(), 0);
+    let layout = plan(&file.object.maps, local::possible_cpus(), 0);
     let layout = layout.map_err(|error| Failure::Refused(anyhow!(error)))?;
     let segment = Segment::create_local(layout, &Identity::default()).context("creating the maps' segment");
     let segment = segment.map_err(Failure::Machine)?;
     for (index, origin) in file.maps.iter().enumerate() {
-        if let Some(initial) = &origin.initial {
-            let updated = segment.map(index).update(&0u32.to_le_bytes(), initial, 0);
-            updated.map_err(|error| Failure::Bug(anyhow!("contents of map {index}: {error}")))?;
-        }
         for (slot, program) in &origin.programs {
             let put = segment.map(index).set_program(*slot, Some(*program as u32));
             put.map_err(|error| refused(&format!("slot {slot} of map {index}: {error}")))?;
         }
-        if file.object.maps[index].has(flag::RDONLY_PROG) {
-            // As libbpf does with `.rodata`: nobody changes it any more.
-            let frozen = segment.user_map(index).freeze();
-            frozen.map_err(|error| Failure::Bug(anyhow!("freezing map {index}: {error}")))?;
-        }
     }
+    let filled = segment.fill(&file.maps);
+    filled.map_err(|(map, error)| Failure::Bug(anyhow!("first contents of map {map}: {error}")))?;
     Ok(segment)
 }
 

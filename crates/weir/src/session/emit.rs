@@ -50,7 +50,7 @@ pub(crate) fn asm(
     pid: Option<i32>,
 ) -> Result<ExitCode, Failure> {
     let target = pid.map(weir_probe::Target::open).transpose()?;
-    let cpus = super::possible_cpus();
+    let cpus = weir_rt::local::possible_cpus();
     let unknown = SiteAbi {
         pid: pid.unwrap_or(0) as u32,
         tid: TidSource::Syscall,
