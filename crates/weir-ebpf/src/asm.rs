@@ -26,7 +26,8 @@
 //!   (kinds: `probe`, `controller`, `socket`, `xdp`, `memory BYTES`);
 //! - `map[NAME] ll` is a map, `map[NAME][0] + 0x8 ll` the address 8 bytes into its first value; `map[#3]` names
 //!   a map by index, where its name is not unique or no such map exists;
-//! - `call pc+0x5` calls a function of the program, `call btf 0x5` a kernel function by BTF id;
+//! - `call pc+0x5` calls a function of the program, `call btf 0x5` a kernel function by BTF id; those
+//!   that weir has are called by name (`call bpf_session_is_return`);
 //! - `r2 = pc+0x5 ll` is the address of a function of the program, for helpers that call it back; `map_fd[3] ll`,
 //!   `map_fd[3][0] + 0x8 ll` and `btf 0x5 ll` are objects of the kernel;
 //! - `.insn 0x…` is a slot that is no instruction: its 8 bytes as one little-endian number.

@@ -9,14 +9,16 @@
 //!   which becomes an array with one entry, its first contents in [`MapOrigin::initial`]; that of `.rodata*` has the
 //!   flag RDONLY_PROG;
 //! - relocations: R_BPF_64_64 in wide loads (maps, variables, functions, weak externs, which are 0) and R_BPF_64_32 in
-//!   calls; those of debug sections are none of the program's;
+//!   calls; those in `.maps` that put programs into slots; those of debug sections are none of the program's;
+//! - kernel functions of [`crate::kfunc`]; calls of others that are weak become calls of [`MISSING`];
 //! - BTF, and the source line of each instruction;
 //! - CO-RE relocations, in subprograms too, against the BTF of a target that is given ([`read_for`]).
 //!
 //! Guaranteed: the file is read as a whole or refused with an [`ElfError`] that names section, symbol and
 //! instruction; whatever its bytes, without a panic and within the bounds of `limits.rs`.
 //!
-//! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: kernel functions, `.kconfig`, addresses in data sections, maps in maps.
+//! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: other kernel functions,
+//! `.kconfig`, addresses in data sections, maps in maps.
 
 mod core;
 mod error;

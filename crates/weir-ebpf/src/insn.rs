@@ -129,7 +129,7 @@ pub mod pseudo {
     pub const HELPER: u8 = 0;
     /// `CALL`: program-local function at `imm` instructions from the next one.
     pub const LOCAL: u8 = 1;
-    /// `CALL`: kernel function with BTF id `imm`.
+    /// `CALL`: kernel function with BTF id `imm`, or below 0 with a number of [`crate::kfunc`].
     pub const KERNEL: u8 = 2;
 }
 

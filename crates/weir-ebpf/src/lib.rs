@@ -14,6 +14,7 @@ pub mod elf;
 pub mod form;
 pub mod helper;
 pub mod insn;
+pub mod kfunc;
 pub mod map;
 pub mod object;
 pub mod pt_regs;

@@ -32,13 +32,14 @@ pub(crate) fn run(
     if !context.fits(code.kind) {
         return Err(Fault::Context { kind: code.kind });
     }
-    let (result, slots) = run_in(code, Space::with(environment.segment, context), steps)?;
+    let (result, slots, session_cookie) = run_in(code, Space::with(environment.segment, context), steps)?;
     context.set_slots(slots);
+    context.set_session_cookie(session_cookie);
     Ok(result)
 }
 
-/// r0, and the slots of the context.
-fn run_in(code: Code<'_>, mut memory: Space<'_>, steps: u64) -> Result<(u64, [u64; 21]), Fault> {
+/// r0, the slots of the context, and what is left for the other run of the session.
+fn run_in(code: Code<'_>, mut memory: Space<'_>, steps: u64) -> Result<(u64, [u64; 21], u64), Fault> {
     check_maps(&memory, code.maps)?;
     if code.is_verified {
         memory.allow_changes();
@@ -58,9 +59,9 @@ fn run_in(code: Code<'_>, mut memory: Space<'_>, steps: u64) -> Result<(u64, [u6
     machine.registers[10] = machine.memory.stack_top();
     for _ in 0..steps {
         if let Some(result) = machine.step()? {
-            let slots = machine.memory.slots();
+            let (slots, session_cookie) = (machine.memory.slots(), machine.memory.session_cookie());
             machine.memory.finish().map_err(|violation| Fault::End { violation })?;
-            return Ok((result, slots));
+            return Ok((result, slots, session_cookie));
         }
     }
     Err(Fault::Steps { steps })
@@ -297,6 +298,11 @@ impl Machine<'_> {
                 let [_, r1, r2, r3, r4, r5, ..] = self.registers;
                 let done = self.memory.call(insn.imm, [r1, r2, r3, r4, r5]);
                 self.registers[0] = self.checked(done)?;
+                self.pc += 1;
+                Ok(None)
+            }
+            pseudo::KERNEL => {
+                self.registers[0] = self.memory.call_kernel(insn.imm).ok_or_else(|| self.bad(insn))?;
                 self.pc += 1;
                 Ok(None)
             }

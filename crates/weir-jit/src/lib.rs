@@ -80,9 +80,10 @@ pub use disassemble::disassemble;
 #[doc(hidden)]
 pub use passes::Passes;
 
-use weir_ebpf::ProgramKind;
 use weir_ebpf::context::{Field, memory};
+use weir_ebpf::insn::{class, jmp, pseudo};
 use weir_ebpf::pt_regs::SLOTS;
+use weir_ebpf::{Insn, ProgramKind};
 use weir_rt::executable::{Executable, LanePolicy, SiteAbi};
 use weir_verifier::VerifiedProgram;
 
@@ -201,10 +202,17 @@ fn executable(
         clobbers_flags: assembled.clobbers_flags,
         context_reads: if has_tail_calls { (1 << SLOTS) - 1 } else { context_reads },
         reads_cookie: has_tail_calls || ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
+        uses_session: has_tail_calls || uses_session(program),
         lanes: claim::lane_use(program, abi),
         stack_bytes,
         origins: assembled.origins,
     }
+}
+
+/// A kernel function about the session is reached.
+fn uses_session(program: &VerifiedProgram) -> bool {
+    let is_call = |insn: &Insn| insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::KERNEL;
+    program.insns().iter().zip(program.facts()).any(|(insn, facts)| facts.reachable && is_call(insn))
 }
 
 /// The verifier's answer, without the slots that only dead instructions read.

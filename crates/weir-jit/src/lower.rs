@@ -14,8 +14,11 @@
 
 use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::kfunc::{self, KfuncId};
 use weir_ebpf::{HelperId, Insn, MapKind, MapSpec};
-use weir_rt::executable::{RuntimeFunction, SiteAbi, Symbol, TidSource};
+use weir_rt::executable::{
+    FRAME_IS_RETURN, FRAME_SESSION_COOKIE, RuntimeFunction, SiteAbi, Symbol, TidSource,
+};
 use weir_verifier::{InsnFacts, VerifiedProgram};
 
 use crate::JitError;
@@ -71,6 +74,7 @@ impl Context<'_> {
             class::JMP if insn.opcode & 0xf0 == jmp::EXIT => Op::Exit,
             class::JMP if insn.opcode & 0xf0 == jmp::CALL => match insn.src {
                 pseudo::HELPER => self.call(index, insn.imm, state)?,
+                pseudo::KERNEL => kernel_call(insn.imm).ok_or_else(unsupported)?,
                 pseudo::LOCAL => local_call(insn, index, state).ok_or_else(unsupported)?,
                 _ => return Err(unsupported()),
             },
@@ -300,6 +304,18 @@ fn store(insn: Insn, facts: &InsnFacts, lanes: Option<u32>, state: &Values) -> O
     };
     let (offset, size) = field_place(insn, facts, size, true)?;
     Some(Op::Store { size, at: place(state, insn.dst, offset), src, lanes })
+}
+
+/// What the frame above the return address has of the session.
+fn kernel_call(id: KfuncId) -> Option<Op> {
+    let at = |offset: u32| At { base: Base::Context, offset: offset as i32 };
+    match id {
+        kfunc::SESSION_IS_RETURN => {
+            Some(Op::Load { dst: 0, size: Size::W, signed: false, at: at(FRAME_IS_RETURN), lanes: None })
+        }
+        kfunc::SESSION_COOKIE => Some(Op::Address { dst: 0, at: at(FRAME_SESSION_COOKIE) }),
+        _ => None,
+    }
 }
 
 /// What is read of the stack by the function is not known here.

@@ -37,6 +37,8 @@ struct Outcome {
 
 struct InProcess {
     program: VerifiedProgram,
+    /// All programs of the object, if tail calls lead to some.
+    others: Vec<VerifiedProgram>,
     segment: Segment,
     /// None: the interpreter.
     code: Option<(String, LocalProgram)>,
@@ -51,8 +53,11 @@ impl Engine for InProcess {
         let mut context = Context::received(self.program.kind(), packet).expect("a kind of packets");
         let r0 = match &self.code {
             Some((_, code)) => code.run(&mut context),
-            None => weir_interp::run(&self.program, &Environment { segment: &self.segment }, &mut context)
-                .expect("verified"),
+            None => {
+                let others: Vec<&VerifiedProgram> = self.others.iter().collect();
+                let environment = Environment { segment: &self.segment };
+                weir_interp::run_among(&others, &self.program, &environment, &mut context).expect("verified")
+            }
         };
         let before = if self.program.kind() == ProgramKind::SocketFilter { LINK } else { 0 };
         let packet = [context.bytes_before(before), context.bytes()].concat();
@@ -63,6 +68,13 @@ impl Engine for InProcess {
 
     fn maps(&self) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut maps = engines::contents(&self.segment);
+        // Which program is in a slot has another number in the kernel.
+        let layouts = &self.segment.layout().maps;
+        let of_programs = layouts.iter().map(|map| map.spec.kind == MapKind::ProgArray);
+        maps.iter_mut()
+            .zip(of_programs)
+            .filter(|(_, of_programs)| *of_programs)
+            .for_each(|(map, _)| map.clear());
         maps.iter_mut().for_each(|map| map.sort());
         maps
     }
@@ -72,7 +84,7 @@ struct InKernel {
     kind: ProgramKind,
     program: weir_kernel::Loaded,
     maps: Maps,
-    count: usize,
+    kinds: Vec<MapKind>,
 }
 
 impl Engine for InKernel {
@@ -100,7 +112,8 @@ impl Engine for InKernel {
                 |key: &[u8]| self.maps.lookup(map, key).expect("a look-up").expect("its key is there");
             keys.into_iter().map(|key| (key.clone(), value(&key))).collect()
         };
-        (0..self.count).map(entries).collect()
+        let of_programs = |map: usize| self.kinds[map] == MapKind::ProgArray;
+        (0..self.kinds.len()).map(|map| if of_programs(map) { Vec::new() } else { entries(map) }).collect()
     }
 }
 
@@ -112,26 +125,39 @@ fn words(kind: ProgramKind) -> impl Iterator<Item = u32> {
 
 fn engines_of(file: &ObjectFile, index: usize, in_kernel: bool) -> Vec<Box<dyn Engine>> {
     let (program, maps) = (&file.object.programs[index], &file.object.maps);
-    assert!(maps.iter().all(|map| matches!(map.kind, MapKind::Array | MapKind::Hash)), "kinds compared here");
+    let is_compared = |kind| matches!(kind, MapKind::Array | MapKind::Hash | MapKind::ProgArray);
+    assert!(maps.iter().all(|map| is_compared(map.kind)), "kinds compared here");
     let verified = engines::verified(program, maps);
+    let has_slots = file.maps.iter().any(|origin| !origin.programs.is_empty());
+    let others = file.object.programs.iter().filter(|_| has_slots);
+    let others: Vec<VerifiedProgram> = others.map(|other| engines::verified(other, maps)).collect();
     let segment = || {
         let segment = engines::segment(maps, engines::cpus());
         for (map, origin) in file.maps.iter().enumerate() {
             if let Some(initial) = &origin.initial {
                 segment.map(map).update(&[0; 4], initial, 0).expect("an array");
             }
+            for (slot, program) in &origin.programs {
+                segment.map(map).set_program(*slot, Some(*program as u32)).expect("the slot is there");
+            }
         }
         segment
     };
-    let mut all: Vec<Box<dyn Engine>> =
-        vec![Box::new(InProcess { program: verified.clone(), segment: segment(), code: None })];
+    let in_process =
+        |segment, code| InProcess { program: verified.clone(), others: others.clone(), segment, code };
+    let mut all: Vec<Box<dyn Engine>> = vec![Box::new(in_process(segment(), None))];
     for abi in engines::abis() {
         for flags in [Flags::Change, Flags::KeepEach] {
             let segment = segment();
-            let code = engines::compiled(&verified, &abi, flags);
-            let local = LocalProgram::load(&code, &segment).expect("code fits");
-            let code = Some((format!("{abi:?} {flags:?}"), local));
-            all.push(Box::new(InProcess { program: verified.clone(), segment, code }));
+            let compiled = |program: &VerifiedProgram| engines::compiled(program, &abi, flags);
+            let local = match has_slots {
+                true => {
+                    let codes: Vec<_> = others.iter().map(compiled).collect();
+                    LocalProgram::load_all(&codes, &segment).expect("code fits").swap_remove(index)
+                }
+                false => LocalProgram::load(&compiled(&verified), &segment).expect("code fits"),
+            };
+            all.push(Box::new(in_process(segment, Some((format!("{abi:?} {flags:?}"), local)))));
         }
     }
     if in_kernel {
@@ -142,8 +168,15 @@ fn engines_of(file: &ObjectFile, index: usize, in_kernel: bool) -> Vec<Box<dyn E
             }
         }
         let loaded = weir_kernel::load(program, &kernel_maps).unwrap_or_else(|error| panic!("{error}"));
-        let kind = program.kind;
-        all.push(Box::new(InKernel { kind, program: loaded, maps: kernel_maps, count: maps.len() }));
+        for (map, origin) in file.maps.iter().enumerate() {
+            for (slot, other) in &origin.programs {
+                let other = weir_kernel::load(&file.object.programs[*other], &kernel_maps);
+                let other = other.unwrap_or_else(|error| panic!("{error}"));
+                kernel_maps.set_program(map, *slot, &other).expect("the slot is there");
+            }
+        }
+        let (kind, kinds) = (program.kind, maps.iter().map(|map| map.kind).collect());
+        all.push(Box::new(InKernel { kind, program: loaded, maps: kernel_maps, kinds }));
     }
     all
 }

@@ -5,10 +5,12 @@
 //! with the context that the program keeps in r6.
 
 mod engines;
+mod random;
 
-use engines::{abis, compiled, segment_for, verified};
+use engines::{Random, abis, abis_for, compiled, segment_for, verified};
 use testkit::{kernel, skip};
-use weir_ebpf::{Object, Program, ProgramKind, asm};
+use weir_ebpf::insn::{alu, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::{Insn, MapKind, MapSpec, Object, Program, ProgramKind, asm, helper};
 use weir_jit::Flags;
 use weir_kernel::{Input, Maps};
 use weir_rt::executable::{Executable, Frame, SiteAbi};
@@ -201,6 +203,71 @@ fn every_case_in_the_kernel() {
         programs[0].run(Input { bytes: &[0; 64], context: &[] }, 1).expect("a run");
         let value = maps.lookup(1, &[0; 4]).expect("a look-up").expect("an array has its elements");
         assert_eq!(u64::from_le_bytes(value.try_into().expect("8 bytes")), case.3, "{case:?}");
+    }
+}
+
+/// Random objects of one run; the seed is fixed.
+const RANDOM_OBJECTS: usize = 600;
+const RANDOM_SLOTS: u32 = 4;
+/// Where a random program keeps its context.
+const KEPT: i16 = random::SCRATCH - 24;
+
+/// A random program on the maps of the generator, and on an array of programs behind them.
+fn random_program(random: &mut Random) -> Vec<Insn> {
+    let mut body = random::random_body(random, true);
+    for _ in 0..1 + random.below(2) {
+        let slot = match random.below(2) {
+            0 => vec![random::constant(3, random.below(6) as i32)],
+            _ => vec![
+                random::copy(3, 6 + random.below(4) as u8),
+                random::insn(class::ALU64 | alu::AND | source::K, 3, 0, 0, 3),
+            ],
+        };
+        body.extend(slot);
+        body.push(random::insn(class::LDX | mode::MEM | size::DW, 1, 10, KEPT, 0));
+        body.extend(random::wide(2, pseudo::MAP_INDEX, random::maps().len() as u64));
+        body.push(random::insn(class::JMP | jmp::CALL, 0, pseudo::HELPER, 0, helper::TAIL_CALL));
+        body.extend((0..6).map(|reg| random::copy(reg, 6 + reg % 4)));
+        body.extend(random::random_body(random, true));
+    }
+    let keep = random::insn(class::STX | mode::MEM | size::DW, 10, 1, KEPT, 0);
+    [vec![keep], random::around(&body)].concat()
+}
+
+#[test]
+fn random_programs_that_take_over_agree() {
+    engines::stay_on_this_cpu();
+    let mut random = Random(0x7a11);
+    let mut maps = random::maps();
+    maps.push(MapSpec::new("jumps", MapKind::ProgArray, 4, 4, RANDOM_SLOTS));
+    let jumps = maps.len() - 1;
+    for _ in 0..RANDOM_OBJECTS {
+        let sources: Vec<Program> = (0..3).map(|_| engines::program(random_program(&mut random))).collect();
+        let programs: Vec<VerifiedProgram> = sources.iter().map(|source| verified(source, &maps)).collect();
+        let slots: Vec<Option<u32>> =
+            (0..RANDOM_SLOTS).map(|_| Some(random.below(4) as u32).filter(|program| *program < 3)).collect();
+        let frame = random::random_frame(&mut random);
+        let run = |segment: Segment, run: &dyn Fn(&Segment) -> u64| {
+            for (slot, program) in (0..).zip(&slots) {
+                segment.map(jumps).set_program(slot, *program).expect("the slot is there");
+            }
+            (run(&segment), engines::contents(&segment))
+        };
+        // All programs of an object claim lanes, or none does.
+        let needs_lane = programs.iter().find(|program| program.needs_lane());
+        let abi = random.pick(&abis_for(needs_lane.unwrap_or(&programs[0])));
+        let expected = run(segment_for(&maps, &abi), &|segment| {
+            let others: Vec<&VerifiedProgram> = programs.iter().collect();
+            let environment = weir_interp::Environment { segment };
+            weir_interp::run_among(&others, &programs[0], &environment, &mut frame.clone()).expect("verified")
+        });
+        let flags = random.pick(&[Flags::Change, Flags::KeepEach]);
+        let executables = all_compiled(&programs, &abi, flags);
+        let got = run(segment_for(&maps, &abi), &|segment| {
+            LocalProgram::load_all(&executables, segment).expect("code fits")[0].run(&mut frame.clone())
+        });
+        let text = || asm::print(&Object { maps: maps.clone(), programs: sources.clone() });
+        assert_eq!(got, expected, "{abi:?} {flags:?} {slots:?}\n{}", text());
     }
 }
 

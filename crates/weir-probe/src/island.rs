@@ -220,6 +220,7 @@ fn calls(site: &PlannedSite, executables: &[Executable], addresses: &[Option<u64
             clobbers_flags: executable.clobbers_flags,
             context_reads: executable.context_reads,
             reads_cookie: executable.reads_cookie,
+            uses_session: executable.uses_session,
         }
     };
     site.programs.iter().map(call).collect()

@@ -27,7 +27,7 @@
 //! Nothing below the stack pointer is live at a function's entry, so the red zone is not skipped. The direction
 //! flag and vector state are not touched: programs use neither.
 
-use weir_rt::executable::{FRAME_COOKIE, Frame};
+use weir_rt::executable::{FRAME_COOKIE, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
 
 use crate::limits::{PROGRAMS_PER_SITE_MAX, TRAMPOLINE_BYTES_MAX};
 use crate::refusal::Refusal;
@@ -58,6 +58,7 @@ pub struct Call {
     /// Bit n: slot n of `pt_regs` may be read.
     pub context_reads: u32,
     pub reads_cookie: bool,
+    pub uses_session: bool,
 }
 
 /// A trampoline for one site.
@@ -128,6 +129,11 @@ fn run(out: &mut Emitter, placement: Placement, calls: &[Call]) {
                 FRAME_COOKIE as i32,
                 cookie.expect("a cookie is an index of a site, far below 2^31"),
             );
+        }
+        if call.uses_session {
+            // Every hit is a session of its own, of an entry alone.
+            out.store_constant(FRAME_SESSION_COOKIE as i32, 0);
+            out.store_constant(FRAME_IS_RETURN as i32, 0);
         }
         out.call(call.address);
     }
@@ -301,6 +307,7 @@ mod tests {
             clobbers_flags,
             context_reads,
             reads_cookie: true,
+            uses_session: false,
         }
     }
 

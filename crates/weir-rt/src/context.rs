@@ -227,6 +227,11 @@ impl ContextMut<'_> {
         }
     }
 
+    /// Takes over what a program left for the other run of its session.
+    pub fn set_session_cookie(&mut self, cookie: u64) {
+        self.frame.session_cookie = cookie;
+    }
+
     /// What the context is of; none for a probe's.
     pub fn kind(&self) -> Option<ProgramKind> {
         self.kind

@@ -123,6 +123,8 @@ pub struct Executable {
     /// Bit n: slot n of `Frame::regs` may be read.
     pub context_reads: u32,
     pub reads_cookie: bool,
+    /// `Frame::session_cookie` and `Frame::is_return` are used.
+    pub uses_session: bool,
     pub lanes: LaneUse,
     /// Most bytes below the return address that the code and the helpers it calls may use.
     pub stack_bytes: u32,

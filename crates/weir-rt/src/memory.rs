@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use thiserror::Error;
 use weir_ebpf::helper::{self, Arg};
+use weir_ebpf::kfunc::{self, KfuncId};
 use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, context, pt_regs};
 
 pub use self::access::{AtomicOp, Width};
@@ -67,6 +68,8 @@ pub struct Space<'a> {
     /// The packet, its metadata, or memory: readable and writable.
     lent: Vec<Region>,
     cookie: u64,
+    session_cookie: Box<AtomicU64>,
+    is_return: bool,
     records: Vec<LiveRecord>,
     /// Keys of elements that callbacks are looking at.
     keys: Vec<LiveKey>,
@@ -141,6 +144,8 @@ impl<'a> Space<'a> {
             context: words.take(structure.max(frame.regs.len())).map(AtomicU64::new).collect(),
             lent,
             cookie: frame.cookie,
+            session_cookie: Box::new(AtomicU64::new(frame.session_cookie)),
+            is_return: frame.is_return != 0,
             records: Vec::new(),
             keys: Vec::new(),
             may_change_process: false,
@@ -307,6 +312,24 @@ impl<'a> Space<'a> {
             }
         }
         Ok(result)
+    }
+
+    /// What a kernel function answers.
+    pub fn call_kernel(&self, id: KfuncId) -> Option<u64> {
+        match id {
+            kfunc::SESSION_IS_RETURN => Some(self.is_return.into()),
+            kfunc::SESSION_COOKIE => Some(self.session_cookie_address()),
+            _ => None,
+        }
+    }
+
+    fn session_cookie_address(&self) -> u64 {
+        self.session_cookie.as_ptr() as u64
+    }
+
+    /// What the program leaves for the other run of its session.
+    pub fn session_cookie(&self) -> u64 {
+        self.session_cookie.load(Ordering::Relaxed)
     }
 
     /// What a tail call with r1 to r3 leads to: the number of a program, or `None`.
@@ -611,6 +634,7 @@ impl<'a> Space<'a> {
             || (!is_write && self.reads_slots() && within(self.context(), pt_regs::BYTES.into()))
             || self.lent.iter().any(|region| within(region.start, region.bytes))
             || (!is_write && self.keys.iter().any(|key| within(key.words.as_ptr() as u64, key.bytes)))
+            || within(self.session_cookie_address(), size_of::<u64>() as u64)
             || self.records.iter().any(|record| within(record.address, record.bytes));
         if is_live {
             return Ok(address);

@@ -37,6 +37,7 @@ fn executable(code: &[u8], relocations: &[Relocation]) -> Executable {
         clobbers_flags: true,
         context_reads: 0,
         reads_cookie: true,
+        uses_session: false,
         lanes: LaneUse::None,
         tail_entry: 0,
         stack_bytes: 8,

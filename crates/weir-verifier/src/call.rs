@@ -2,6 +2,7 @@
 //! going into them.
 
 use weir_ebpf::helper::{self, Arg, HelperProto, Ret};
+use weir_ebpf::kfunc::{self, KfuncId};
 use weir_ebpf::map::flag;
 use weir_ebpf::{HelperId, MapKind, MapSpec, pt_regs};
 
@@ -41,7 +42,7 @@ const NOEXIST: u64 = 1;
 
 impl<'a> Walk<'a> {
     pub(crate) fn call(&mut self, path: &mut Path, helper: &HelperProto) -> Result<(), Refusal> {
-        if helper.args.contains(&Arg::Context) && !self.kind.is_probe() {
+        if helper.args.contains(&Arg::Context) && helper.id != helper::TAIL_CALL && !self.kind.is_probe() {
             return unsupported(format!(
                 "{} is for probes, not for programs of kind {}",
                 helper.name,
@@ -334,6 +335,31 @@ impl<'a> Walk<'a> {
             (Ret::Status, _) => Value::Scalar(Scalar::UNKNOWN),
             (Ret::Void | Ret::MapValueOrNull, _) => Value::Uninit,
         }
+    }
+
+    /// A kernel function without arguments, about the session that a probe is of.
+    pub(crate) fn call_kernel(&mut self, path: &mut Path, id: KfuncId) -> Result<(), Refusal> {
+        let name = kfunc::name(id).unwrap_or_default();
+        if !self.kind.is_probe() {
+            return unsupported(format!(
+                "{name} is for probes, not for programs of kind {}",
+                self.kind.name()
+            ));
+        }
+        if path.state.depth() > 0 {
+            return unsupported(format!("{name} in a function of the program, which does not see its frame"));
+        }
+        for register in 0..=5 {
+            write(path, register, Value::Uninit);
+        }
+        let result = match id {
+            kfunc::SESSION_COOKIE => {
+                Value::Memory { size: kfunc::SESSION_COOKIE_BYTES, offset: Scalar::constant(0) }
+            }
+            _ => Value::Scalar(Scalar::range(0, 1)),
+        };
+        write(path, 0, result);
+        Ok(())
     }
 
     /// The program may end here: another takes its place, with its context and nothing else.

@@ -9,6 +9,7 @@
 
 use weir_ebpf::helper::{self, HelperProto};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::kfunc::{self, KfuncId};
 use weir_ebpf::map::{LPM_KEY_BYTES, flag};
 use weir_ebpf::{HelperId, Insn, MapKind, MapSpec, ProgramKind};
 
@@ -110,6 +111,10 @@ pub(crate) enum Op {
     /// A helper that nobody has. It may stand where no path leads, as behind a test of what a kernel has.
     CallUnknown {
         id: HelperId,
+    },
+    /// A kernel function that weir has.
+    CallKernel {
+        id: KfuncId,
     },
     /// A function of the program.
     CallLocal {
@@ -421,13 +426,11 @@ fn call(insn: Insn, at: usize) -> Result<Op, Refusal> {
     match src {
         pseudo::HELPER => match helper::by_id(imm) {
             Some(helper) => Ok(Op::Call { helper }),
-            None if imm == 12 => {
-                unsupported("tail calls need maps of programs, which weir does not have yet")
-            }
             None => Ok(Op::CallUnknown { id: imm }),
         },
         pseudo::LOCAL => Ok(Op::CallLocal { target: target(at, imm.into())? }),
-        pseudo::KERNEL => unsupported("calls of kernel functions by BTF id are not run by weir"),
+        pseudo::KERNEL if kfunc::name(imm).is_some() => Ok(Op::CallKernel { id: imm }),
+        pseudo::KERNEL => unsupported("it calls a kernel function by BTF id, which is of one kernel"),
         _ => refuse(format!("source register field {src} has no meaning in a call")),
     }
 }

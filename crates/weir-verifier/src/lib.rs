@@ -20,7 +20,7 @@
 //! long, a run joins all numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
 //! joined, since such loops have no end of their own; so are programs with callbacks (see `rounds`).
 //!
-//! Deliberately not here: tail calls from functions, kernel functions: each is refused as unsupported.
+//! Deliberately not here: tail calls from functions, kernel functions but those of a session: each is refused as unsupported.
 
 #![forbid(unsafe_code)]
 

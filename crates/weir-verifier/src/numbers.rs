@@ -199,6 +199,10 @@ impl<'a> Forwards<'a> {
                 now.set(register_place(dst), Held::POINTER);
             }
             Op::PacketLoad { .. } => now.set(R0_TO_R5, Held::NUMBER),
+            Op::CallKernel { .. } => {
+                now.set(R0_TO_R5, Held::NUMBER);
+                now.set(register_place(0), Held::POINTER);
+            }
             Op::Call { helper } => {
                 if helper.callback().is_some() && now.stack & register_places(1, 5) != 0 {
                     // The callback may leave anything in this frame.
@@ -432,7 +436,7 @@ impl<'a> Backwards<'a> {
             | Op::Function { dst, .. } => after & !register_place(dst),
             Op::Branch { dst, src, .. } => after | register_place(dst) | places_of(src),
             // Where in the packet it reads is checked when it runs.
-            Op::PacketLoad { .. } => after & !R0_TO_R5,
+            Op::PacketLoad { .. } | Op::CallKernel { .. } => after & !R0_TO_R5,
             Op::Call { helper } => {
                 let arguments = match helper.args.len() as u8 {
                     0 => 0,

@@ -69,6 +69,7 @@ impl Walk<'_> {
                 return self.call_with_callback(path, helper);
             }
             Op::Call { helper } => self.call(path, helper)?,
+            Op::CallKernel { id } => self.call_kernel(path, id)?,
             Op::CallUnknown { id } => return unknown_helper(id),
             Op::CallLocal { target } => return self.call_local(path, target),
             Op::Exit => return self.leave(path),

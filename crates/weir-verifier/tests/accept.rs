@@ -226,6 +226,10 @@ const SAFE_HERE: &[(&str, &str)] = &[
     ),
     (UNKNOWN, "r1 = map[@one][0] ll; r6 %= 9; r1 += r6; r0 = *(u64 *)(r1 + 0); exit"),
     (UNKNOWN, "r1 = map[@one][0] + 0x8 ll; r6 &= 8; r1 -= r6; r0 = *(u64 *)(r1 + 0); exit"),
+    // Functions of a session, which the kernel knows by other numbers, and in probes of sessions alone.
+    ("r1 = map[@one][0] ll; *(u64 *)(r10 - 8) = r1", "call bpf_session_is_return; r0 <<= 3; r1 = *(u64 *)(r10 - 8); r1 += r0
+        r0 = *(u64 *)(r1 + 0); exit"),
+    ("", "call bpf_session_cookie; *(u64 *)(r0 + 0) = 5; r1 = 1; lock *(u32 *)(r0 + 4) += r1; r0 = *(u8 *)(r0 + 7); exit"),
     // The number of a round is below their count.
     ("", "r1 = 16; r2 = f ll; r3 = 0; r4 = 0; call loop; exit; f: r4 = map[@one][0] ll; r4 += r1; r5 = 1; *(u8 *)(r4 + 0) = r5
         r0 = 0; exit"),

@@ -830,7 +830,7 @@ fn ordered_accesses_keep_the_rules_of_plain_and_of_atomic_ones() {
 
 #[test]
 fn what_weir_does_not_run() {
-    does_not_run("r0 = 0", "call btf 5; exit", "kernel functions by BTF id");
+    does_not_run("r0 = 0", "call btf 5; exit", "a kernel function by BTF id");
     does_not_run("", "r0 = *(u8 *)skb[0]; exit", "packet loads");
     does_not_run("r1 = 0", "r0 = *(u16 *)skb[r1]; exit", "packet loads");
     does_not_run("r0 = 0", ".insn 0x8d; exit", "calls through a register");
@@ -1325,6 +1325,24 @@ fn callbacks() {
     let varied = "r2 = f ll; r3 = *(u64 *)(r1 + 0); if r3 == 0 goto +2; r2 = g ll; r1 = 9; r3 = 0; r4 = 0; call loop; r0 = 0; exit
         f: r0 = 0; exit; g: r0 = 0; exit";
     does_not_run("", varied, "the callback differs from path to path");
+}
+
+#[test]
+fn kernel_functions() {
+    let cookie = "call bpf_session_cookie";
+    refuses(cookie, "exit", "where it would leak");
+    refuses(cookie, "r0 = *(u64 *)(r0 + 8); exit", "not known to be inside its 8 bytes");
+    refuses(cookie, "r0 = *(u64 *)(r0 - 1); exit", "not known to be inside its 8 bytes");
+    refuses(cookie, "*(u64 *)(r0 + 0) = r10; r0 = 0; exit", "stored outside the stack");
+    refuses(cookie, "r1 = 1; lock *(u32 *)(r0 + 2) += r1; r0 = 0; exit", "may not be aligned");
+    refuses("r2 = 5; call bpf_session_is_return", "r0 = r2; exit", "r2 is read but holds nothing");
+    does_not_run("", "call btf 0x5; r0 = 0; exit", "a kernel function by BTF id");
+    does_not_run("", "call f; exit; f: call bpf_session_is_return; exit", "in a function of the program");
+    let text =
+        MAPS.replace("program \"p\" probe", "program \"p\" xdp") + "call bpf_session_is_return\nexit\n";
+    let object = asm::parse(&text).expect("is assembly text");
+    let rejection = rejection(&object);
+    assert_eq!(rejection.kind, RejectionKind::Unsupported, "{rejection}");
 }
 
 #[test]

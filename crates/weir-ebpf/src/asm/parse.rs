@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::asm::line::{Line, Token};
 use crate::asm::{ALU_OPERATORS, ATOMICS, AsmError, COMPARISONS, LOAD_ACQUIRE, STORE_RELEASE, WIDTHS};
 use crate::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
-use crate::{Insn, MapKind, MapSpec, Object, Program, ProgramKind, helper};
+use crate::{Insn, MapKind, MapSpec, Object, Program, ProgramKind, helper, kfunc};
 
 /// The object that `text` writes down (see the [module](crate::asm) for the syntax).
 pub fn parse(text: &str) -> Result<Object, AsmError> {
@@ -486,7 +486,8 @@ fn atomic_operand(line: &mut Line, bits: u8) -> Result<u8> {
     Ok(register.number)
 }
 
-/// `0x1`, `name`, `pc+0x5` or `btf 0x5`, after `call`. A name that is no helper's is a label: a function's.
+/// `0x1`, `name`, `pc+0x5` or `btf 0x5`, after `call`. A name that is no helper's and no kernel function's is a label: a
+/// function's.
 fn call(line: &mut Line) -> Result<(Vec<Insn>, Option<String>)> {
     let insn = |src, imm| Insn { opcode: class::JMP | jmp::CALL, src, imm, ..Insn::default() };
     let one = |insn| Ok((vec![insn], None));
@@ -498,9 +499,10 @@ fn call(line: &mut Line) -> Result<(Vec<Insn>, Option<String>)> {
     }
     if let Some(Token::Word(_)) = line.peek() {
         let name = line.any_word("a helper or a label")?;
-        return match helper::by_name(&name) {
-            Some(proto) => one(insn(pseudo::HELPER, proto.id)),
-            None => Ok((vec![insn(pseudo::LOCAL, 0)], Some(name))),
+        return match (helper::by_name(&name), kfunc::by_name(&name)) {
+            (Some(proto), _) => one(insn(pseudo::HELPER, proto.id)),
+            (None, Some(id)) => one(insn(pseudo::KERNEL, id)),
+            (None, None) => Ok((vec![insn(pseudo::LOCAL, 0)], Some(name))),
         };
     }
     one(insn(pseudo::HELPER, as_i32(line.signed("a helper")?)?))

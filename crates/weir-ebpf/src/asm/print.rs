@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::asm::{ALU_OPERATORS, ATOMICS, COMPARISONS, LOAD_ACQUIRE, STORE_RELEASE, WIDTHS};
 use crate::insn::{MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
-use crate::{Insn, MapSpec, Object, helper};
+use crate::{Insn, MapSpec, Object, helper, kfunc};
 
 /// The text of a whole object.
 pub fn print(object: &Object) -> String {
@@ -169,7 +169,10 @@ fn call(src: u8, imm: i32) -> Option<String> {
             Some(format!("call {}{comment}", hex(imm.into())))
         }
         pseudo::LOCAL => Some(format!("call pc{}", distance(imm.into()))),
-        pseudo::KERNEL => Some(format!("call btf {}", hex(imm.into()))),
+        pseudo::KERNEL => Some(match kfunc::name(imm) {
+            Some(name) => format!("call {name}"),
+            None => format!("call btf {}", hex(imm.into())),
+        }),
         _ => None,
     }
 }

@@ -113,6 +113,8 @@ fn instructions_print_as_they_parse() {
         "call pc+0x5",
         "call pc-0x5",
         "call btf 0x5",
+        "call bpf_session_is_return",
+        "call bpf_session_cookie",
         "exit",
         "r0 = *(u8 *)skb[0x10]",
         "r0 = *(u32 *)skb[r1]",

@@ -16,7 +16,7 @@ use crate::elf::maps::{Maps, Slot};
 use crate::elf::sections::{Code, Function, Place, Relocation, SectionIndex, Sections, Symbol};
 use crate::elf::{ObjectFile, ProgramOrigin, limits, source_line};
 use crate::insn::{class, jmp, pseudo};
-use crate::{Insn, Object, Program, ProgramKind};
+use crate::{Insn, Object, Program, ProgramKind, kfunc};
 
 /// Relocation of a wide load: a map, a variable or a function (LLVM: R_BPF_64_64).
 const R_BPF_64_64: u32 = 1;
@@ -272,6 +272,11 @@ impl<'a> Linker<'a> {
         }
         let is_local_call = insn.opcode == CALL && insn.src == pseudo::LOCAL;
         match relocation {
+            Some(relocation) if is_local_call && self.is_extern(relocation) => {
+                let call = self.kernel_call(relocation)?;
+                self.insns.push(call);
+                return Ok(1);
+            }
             Some(relocation) if is_local_call => {
                 let callee = self.callee(relocation, insn)?;
                 self.references.push((self.insns.len(), callee));
@@ -354,8 +359,12 @@ impl<'a> Linker<'a> {
         let section = match symbol.place {
             Place::Section(section) => section,
             Place::Undefined => {
-                self.check_extern(symbol)?;
-                return Ok([Insn { src: pseudo::NONE, imm: 0, ..first }, Insn { imm: 0, ..second }]);
+                // A kernel function that is there has an address that is not 0; nothing but that is said of it.
+                let imm = i32::from(kfunc::by_name(&symbol.name).is_some());
+                if imm == 0 {
+                    self.check_extern(symbol)?;
+                }
+                return Ok([Insn { src: pseudo::NONE, imm, ..first }, Insn { imm: 0, ..second }]);
             }
             Place::Elsewhere => {
                 return Err(ElfError::unsupported(format!("{} is in no section", describe())));
@@ -407,6 +416,24 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
+    fn is_extern(&self, relocation: Relocation) -> bool {
+        relocation.kind == R_BPF_64_32 && self.sections.symbols[relocation.symbol].place == Place::Undefined
+    }
+
+    /// A call of a kernel function: one that weir has, or a weak one, which may be there but not be reached.
+    fn kernel_call(&mut self, relocation: Relocation) -> Result<Insn> {
+        let symbol = &self.sections.symbols[relocation.symbol];
+        let call = Insn { opcode: CALL, ..Insn::default() };
+        if let Some(imm) = kfunc::by_name(&symbol.name) {
+            return Ok(Insn { src: pseudo::KERNEL, imm, ..call });
+        }
+        if !symbol.is_weak {
+            return Err(ElfError::unsupported(format!("the kernel function `{}`", symbol.name)));
+        }
+        self.missing.push((self.insns.len() as u32, format!("the kernel function `{}`", symbol.name)));
+        Ok(Insn { imm: core::MISSING, ..call })
+    }
+
     fn callee(&self, relocation: Relocation, insn: Insn) -> Result<FunctionId> {
         let symbol = &self.sections.symbols[relocation.symbol];
         if relocation.kind != R_BPF_64_32 {
@@ -419,8 +446,7 @@ impl<'a> Linker<'a> {
                 let start = i64::try_from(symbol.offset / 8).unwrap_or(i64::MAX);
                 self.function_at(section, start.saturating_add(slot))
             }
-            Place::Undefined => Err(ElfError::unsupported(format!("the kernel function `{}`", symbol.name))),
-            Place::Elsewhere => {
+            Place::Undefined | Place::Elsewhere => {
                 Err(ElfError::malformed(format!("{} is in no section", self.describe(symbol))))
             }
         }

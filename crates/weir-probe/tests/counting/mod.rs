@@ -63,6 +63,7 @@ fn counting() -> Executable {
         clobbers_flags: true,
         context_reads: 0,
         reads_cookie: false,
+        uses_session: false,
         lanes: LaneUse::Sections,
         stack_bytes: 8,
         origins: Vec::new(),

@@ -69,6 +69,9 @@ pub(super) fn function(
             bytes.extend(Insn { imm: -1, ..insn }.to_bytes());
             continue;
         }
+        if insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::KERNEL {
+            return Err(refusal(program, at, "writing calls of kernel functions is not in this version"));
+        }
         if !insn.is_wide() {
             bytes.extend(insn.to_bytes());
             continue;
