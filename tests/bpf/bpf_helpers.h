@@ -13,6 +13,7 @@ typedef long long s64;
 #define __uint(name, val) int (*name)[val]
 #define __array(name, val) __typeof__(val) *name[]
 #define __type(name, val) __typeof__(val) *name
+#define __array(name, val) __typeof__(val) *name[]
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
 #define __weak __attribute__((weak))
@@ -27,6 +28,8 @@ enum {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_HASH_OF_MAPS = 13,
 	BPF_MAP_TYPE_QUEUE = 22,
 	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27,

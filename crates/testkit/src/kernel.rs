@@ -153,6 +153,17 @@ pub fn run_classifier(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunErr
     run_on_packet(BPF_PROG_TYPE_SCHED_CLS, object, values)
 }
 
+/// As [`run`], with maps in maps: map, key, held map.
+pub fn run_holding(object: &Object, held: &[(usize, u32, usize)]) -> Result<Run, RunError> {
+    run_as(BPF_PROG_TYPE_SOCKET_FILTER, object, &[], |loaded| {
+        for (map, key, held) in held {
+            let held = loaded.maps[*held].as_raw_fd().to_le_bytes();
+            loaded.update(*map, &key.to_le_bytes(), &held)?;
+        }
+        Ok(loaded.repeat(0, 1)?.r0)
+    })
+}
+
 fn run_on_packet(prog_type: u32, object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
     run_as(prog_type, object, values, |loaded| Ok(loaded.repeat(0, 1)?.r0))
 }
@@ -269,7 +280,7 @@ fn type_of(kind: ProgramKind) -> u32 {
 }
 
 fn load_as(prog_type: Option<u32>, object: &Object) -> Result<Loaded, LoadError> {
-    let maps: Vec<OwnedFd> = object.maps.iter().map(create_map).collect::<Result<_, _>>()?;
+    let maps = create_maps(&object.maps)?;
     let programs = object
         .programs
         .iter()
@@ -397,14 +408,30 @@ fn first_element(operation: libc::c_long, map: &OwnedFd, value: &mut [u8]) -> io
     command(operation, &mut attributes)
 }
 
+/// A map that holds maps is made after the one that tells the kernel which.
+fn create_maps(specs: &[MapSpec]) -> Result<Vec<OwnedFd>, LoadError> {
+    let mut maps: Vec<Option<OwnedFd>> = specs.iter().map(|_| None).collect();
+    for holds_maps in [false, true] {
+        for (index, spec) in specs.iter().enumerate().filter(|(_, spec)| spec.inner.is_some() == holds_maps) {
+            let like = spec.inner.and_then(|inner| maps.get(inner as usize)?.as_ref());
+            maps[index] = Some(create_map_like(spec, like)?);
+        }
+    }
+    Ok(maps.into_iter().flatten().collect())
+}
+
 pub(crate) fn create_map(map: &MapSpec) -> Result<OwnedFd, LoadError> {
+    create_map_like(map, None)
+}
+
+pub(crate) fn create_map_like(map: &MapSpec, like: Option<&OwnedFd>) -> Result<OwnedFd, LoadError> {
     let attributes = MapCreate {
         map_type: map.kind as u32,
         key_size: map.key_bytes,
         value_size: map.value_bytes,
         max_entries: map.max_entries,
         map_flags: map.flags,
-        inner_map_fd: 0,
+        inner_map_fd: like.map_or(0, |like| like.as_raw_fd() as u32),
         numa_node: 0,
         map_name: [0; 16],
         other: [0; 5],

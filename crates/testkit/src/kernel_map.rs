@@ -13,7 +13,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
@@ -62,6 +62,19 @@ impl KernelMap {
             cpus = possible_cpus()?;
         }
         Ok(KernelMap { spec: spec.clone(), fd, cpu, cpus, programs: RefCell::default() })
+    }
+
+    /// A map that holds maps like `like`.
+    pub fn holding(spec: &MapSpec, like: &KernelMap) -> io::Result<KernelMap> {
+        let fd = kernel::create_map_like(spec, Some(&like.fd)).map_err(|error| match error {
+            LoadError::Map { source, .. } | LoadError::Program { source, .. } => source,
+        })?;
+        Ok(KernelMap { spec: spec.clone(), fd, cpu: 0, cpus: 1, programs: RefCell::default() })
+    }
+
+    /// What an update of a map that holds maps takes as this one.
+    pub fn descriptor(&self) -> [u8; 4] {
+        self.fd.as_raw_fd().to_ne_bytes()
     }
 
     /// One command of bpf(2). An empty key is none at all (a null pointer). The value that comes back is the next key

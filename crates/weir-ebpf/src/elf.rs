@@ -71,6 +71,8 @@ pub struct MapOrigin {
     pub initial: Option<Vec<u8>>,
     /// What an array of programs holds at first: slot, and index of the program in the object. Ascending.
     pub programs: Vec<(u32, usize)>,
+    /// Of a map that holds maps: key and map index of what it holds at first.
+    pub held: Vec<(u32, u32)>,
 }
 
 /// A line of the source that an instruction comes from.

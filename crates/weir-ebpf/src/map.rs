@@ -15,6 +15,8 @@ pub enum MapKind {
     LruHash = 9,
     LruPerCpuHash = 10,
     LpmTrie = 11,
+    ArrayOfMaps = 12,
+    HashOfMaps = 13,
     Queue = 22,
     Stack = 23,
     BloomFilter = 30,
@@ -36,6 +38,8 @@ impl MapKind {
             MapKind::LruHash => "lru_hash",
             MapKind::LruPerCpuHash => "lru_percpu_hash",
             MapKind::LpmTrie => "lpm_trie",
+            MapKind::ArrayOfMaps => "array_of_maps",
+            MapKind::HashOfMaps => "hash_of_maps",
             MapKind::Queue => "queue",
             MapKind::Stack => "stack",
             MapKind::RingBuf => "ringbuf",
@@ -47,7 +51,7 @@ impl MapKind {
         MapKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub const ALL: [MapKind; 15] = [
+    pub const ALL: [MapKind; 17] = [
         MapKind::Hash,
         MapKind::Array,
         MapKind::ProgArray,
@@ -59,6 +63,8 @@ impl MapKind {
         MapKind::LruHash,
         MapKind::LruPerCpuHash,
         MapKind::LpmTrie,
+        MapKind::ArrayOfMaps,
+        MapKind::HashOfMaps,
         MapKind::Queue,
         MapKind::Stack,
         MapKind::RingBuf,
@@ -101,6 +107,11 @@ impl MapKind {
         )
     }
 
+    /// Its values are maps: a look-up gives one, as helpers take it.
+    pub fn holds_maps(self) -> bool {
+        matches!(self, MapKind::ArrayOfMaps | MapKind::HashOfMaps)
+    }
+
     pub fn is_array(self) -> bool {
         matches!(self, MapKind::Array | MapKind::PerCpuArray)
     }
@@ -123,6 +134,9 @@ pub struct MapSpec {
     pub flags: u32,
     /// The kernel's `map_extra`: of a Bloom filter how many hash functions, at most 15 (0: 5); 0 for other kinds.
     pub extra: u64,
+    /// Of a map that holds maps: the index, among the maps of the object, of one that is like each of them
+    /// ([`MapSpec::is_like`]).
+    pub inner: Option<u32>,
 }
 
 impl MapSpec {
@@ -134,7 +148,23 @@ impl MapSpec {
         value_bytes: u32,
         max_entries: u32,
     ) -> MapSpec {
-        MapSpec { name: name.into(), kind, key_bytes, value_bytes, max_entries, flags: 0, extra: 0 }
+        MapSpec {
+            name: name.into(),
+            kind,
+            key_bytes,
+            value_bytes,
+            max_entries,
+            flags: 0,
+            extra: 0,
+            inner: None,
+        }
+    }
+
+    /// A map that holds maps may hold this one where it was defined to hold `other`: what is known of one is true of the
+    /// other (the kernel's `map_meta_equal`).
+    pub fn is_like(&self, other: &MapSpec) -> bool {
+        let sizes = |map: &MapSpec| (map.kind, map.key_bytes, map.value_bytes, map.flags, map.extra);
+        sizes(self) == sizes(other) && (!self.kind.is_array() || self.max_entries == other.max_entries)
     }
 
     /// True if one of `flags` is set.
@@ -230,6 +260,8 @@ pub fn taken(kind: MapKind) -> u32 {
         // Rights of programs are none where no program reads or writes a value.
         MapKind::PerfEventArray => flag::RDONLY | flag::WRONLY | flag::PRESERVE_ELEMS,
         MapKind::StackTrace | MapKind::CgroupArray | MapKind::ProgArray => flag::RDONLY | flag::WRONLY,
+        MapKind::ArrayOfMaps => flag::RDONLY | flag::WRONLY,
+        MapKind::HashOfMaps => NO_PREALLOC | ZERO_SEED | flag::RDONLY | flag::WRONLY,
         MapKind::RingBuf => 0,
     }
 }

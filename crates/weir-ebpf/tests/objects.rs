@@ -30,6 +30,8 @@ const RUNS: &[(&str, &str, [u64; 3], u64)] = &[
     ("histogram",      "latency", [0, 0, 0],      0),
     ("histogram",      "latency", [1000, 0, 0],   9),
     ("histogram",      "latency", [1 << 30, 0, 0], 26),
+    ("inner_maps",     "numbered", [0, 0, 0],     42),
+    ("inner_maps",     "parity",  [0, 0, 0],      3465),
     ("legacy_map",     "count",   [77, 0, 0],     77),
     ("lpm",            "route",   [0, 0, 0],      0x9242_e242),
     ("lru",            "pass",    [0, 0, 0],      780),
@@ -93,6 +95,9 @@ fn segment(file: &ObjectFile) -> Segment {
         }
         for (slot, program) in &origin.programs {
             segment.map(index).set_program(*slot, Some(*program as u32)).expect("the slot is there");
+        }
+        for (key, held) in &origin.held {
+            segment.map(index).update(&key.to_le_bytes(), &held.to_le_bytes(), 0).expect("it may be held");
         }
     }
     segment
@@ -222,6 +227,31 @@ fn maps_are_as_their_definitions_say() {
     check("queue.jobs", (MapKind::Queue, 0, 8, 3));
     check("queue.frames", (MapKind::Stack, 0, 16, 3));
     check("legacy_map.counts", (MapKind::Hash, 8, 8, 16));
+    check("inner_maps.by_parity", (MapKind::ArrayOfMaps, 4, 4, 4));
+    check("inner_maps.by_number", (MapKind::HashOfMaps, 4, 4, 8));
+    check("inner_maps.empty", (MapKind::ArrayOfMaps, 4, 4, 2));
+    check("inner_maps.empty.inner", (MapKind::Array, 4, 4, 1));
+}
+
+#[test]
+fn maps_that_hold_maps_say_which() {
+    let objects = corpus::objects("objects");
+    let Some((_, bytes)) = objects.iter().find(|(name, _)| name == "inner_maps") else { return };
+    let file = elf::read(bytes).unwrap();
+    let maps = &file.object.maps;
+    let check = |name: &str, held: &[(u32, &str)]| {
+        let index = maps.iter().position(|map| map.name == name).unwrap();
+        let like = maps[index].inner.unwrap() as usize;
+        assert_eq!(maps[like].name, format!("{name}.inner"));
+        let found: Vec<_> =
+            file.maps[index].held.iter().map(|(key, map)| (*key, &maps[*map as usize])).collect();
+        assert!(found.iter().all(|(_, map)| map.is_like(&maps[like])));
+        let names: Vec<_> = found.iter().map(|(key, map)| (*key, map.name.as_str())).collect();
+        assert_eq!(names, held, "{name}");
+    };
+    check("by_parity", &[(0, "even"), (1, "odd")]);
+    check("by_number", &[(2, "some_slots")]);
+    check("empty", &[]);
 }
 
 #[test]

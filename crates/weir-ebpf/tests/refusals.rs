@@ -80,7 +80,47 @@ fn kinds_and_flags_of_maps_that_are_missing_are_named() {
     );
     refuse("pinned", &with("__uint(type, 1); __uint(pinning, 2);"), &["`pinning` 2"]);
     refuse("field", &with("__uint(type, 1); __uint(colour, 1);"), &["`colour`"]);
+    let holds = |held: &str| format!("__uint(type, 12); __uint(max_entries, 1); __uint(key_size, 4); {held}");
+    let array = "__uint(type, 2); __uint(max_entries, 1); __type(key, u32); __type(value, u32);";
+    refuse(
+        "programs",
+        &holds("__array(values, int(void *));"),
+        &["`values` are programs, which no array_of_maps holds"],
+    );
+    let deep = format!(
+        "__array(values, struct {{ {} }});",
+        holds(&format!("__array(values, struct {{ {array} }});"))
+    );
+    refuse("deep", &holds(&deep), &["maps that hold maps that hold maps"]);
+    refuse(
+        "no_array",
+        &holds("__type(values, u32);"),
+        &["`values` is no array of pointers to functions or maps"],
+    );
     refuse("twice", &with("__uint(type, 1); __uint(key_size, 4);"), &["the key has 4 bytes, and 8"]);
+}
+
+#[test]
+fn what_a_map_may_not_hold_is_named() {
+    let user = program("u32 k = 0; return !bpf_map_lookup_elem(&m, &k);");
+    let held = |inner: &str, key: &str, name: &str| {
+        let types = "struct inner { __uint(type, 2); __uint(max_entries, 1); __type(key, u32); __type(value, u32); };";
+        let fields = format!(
+            "__uint(type, 13); __uint(max_entries, 2); __type(key, {key}); __array(values, struct inner);"
+        );
+        let map =
+            format!("struct {{ {fields} }} m SEC(\".maps\") = {{ .values = {{ [1] = (void *)&{name} }} }};");
+        format!("{types}\nstruct {{ {inner} }} other SEC(\".maps\");\nu64 number = 1;\n{map}\n{user}")
+    };
+    let like = "__uint(type, 2); __uint(max_entries, 1); __type(key, u32); __type(value, u32);";
+    let unlike = "__uint(type, 2); __uint(max_entries, 2); __type(key, u32); __type(value, u32);";
+    check("unlike", &held(unlike, "u32", "other"), &["`m`: other is not what it was defined to hold"]);
+    check("no_map", &held(like, "u32", "number"), &["`m`: the value at", "is no map"]);
+    check(
+        "wide_key",
+        &held(like, "u64", "other"),
+        &["`m`: values that are known before have keys of 4 bytes, not 8"],
+    );
 }
 
 #[test]

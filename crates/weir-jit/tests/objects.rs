@@ -3,17 +3,22 @@
 
 mod engines;
 
-use engines::{abis, run_interpreter, run_jit, verified};
+use engines::{Held, abis, run_interpreter_holding, run_jit_holding, verified};
 use testkit::{bpf, kernel, paths, skip};
 use weir_ebpf::{Object, elf};
 use weir_jit::Flags;
 use weir_rt::executable::Frame;
 
 /// File, and its programs.
-const FILES: &[(&str, &[&str])] =
-    &[("bloom", &["filter"]), ("lpm", &["route"]), ("lru", &["pass"]), ("queue", &["fifo", "lifo"])];
+const FILES: &[(&str, &[&str])] = &[
+    ("bloom", &["filter"]),
+    ("inner_maps", &["parity", "numbered"]),
+    ("lpm", &["route"]),
+    ("lru", &["pass"]),
+    ("queue", &["fifo", "lifo"]),
+];
 
-fn object(name: &str) -> Option<Object> {
+fn object(name: &str) -> Option<elf::ObjectFile> {
     let folder = paths::target().join("bpf-corpus/jit");
     std::fs::create_dir_all(&folder).expect("the folder of what tests build");
     let path = folder.join(format!("{name}.o"));
@@ -21,7 +26,15 @@ fn object(name: &str) -> Option<Object> {
         return None;
     }
     let bytes = std::fs::read(&path).expect("clang has written it");
-    Some(elf::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}")).object)
+    Some(elf::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}")))
+}
+
+/// What its maps hold at first: map, key, held map.
+fn held(file: &elf::ObjectFile) -> Vec<Held> {
+    let of = |(map, origin): (usize, &elf::MapOrigin)| -> Vec<Held> {
+        origin.held.iter().map(|(key, held)| (map, *key, *held as usize)).collect()
+    };
+    file.maps.iter().enumerate().flat_map(of).collect()
 }
 
 #[test]
@@ -32,20 +45,21 @@ fn programs_of_clang_answer_the_same_everywhere() {
         skip::skip("isa::kernel", reason);
     }
     for (name, programs) in FILES {
-        let Some(object) = object(name) else { return };
+        let Some(file) = object(name) else { return };
+        let (object, held) = (&file.object, held(&file));
         assert_eq!(object.programs.iter().map(|program| &program.name).collect::<Vec<_>>(), *programs);
         for program in &object.programs {
             let verified = verified(program, &object.maps);
-            let wanted = run_interpreter(&verified, Frame::default());
+            let wanted = run_interpreter_holding(&verified, Frame::default(), &held);
             for abi in abis() {
                 for flags in [Flags::KeepIfPossible, Flags::Change] {
-                    let found = run_jit(&verified, &abi, flags, Frame::default());
+                    let found = run_jit_holding(&verified, &abi, flags, Frame::default(), &held);
                     assert_eq!(found, wanted, "{name}: {}: {abi:?}", program.name);
                 }
             }
             if kernel_is_there.is_ok() {
                 let alone = Object { maps: object.maps.clone(), programs: vec![program.clone()] };
-                let found = kernel::run(&alone, &[]).unwrap_or_else(|error| panic!("{error}"));
+                let found = kernel::run_holding(&alone, &held).unwrap_or_else(|error| panic!("{error}"));
                 assert_eq!(found.r0, wanted.r0 as u32, "{name}: {} in the kernel", program.name);
             }
         }

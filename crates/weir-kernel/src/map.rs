@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::libc;
-use weir_ebpf::MapSpec;
+use weir_ebpf::{MapKind, MapSpec};
 
 use crate::syscall::{self, Element, MapCreate};
 use crate::{KernelError, Loaded};
@@ -18,8 +18,25 @@ pub struct Maps {
 impl Maps {
     /// Makes maps, empty.
     pub fn create(specs: &[MapSpec]) -> Result<Maps, KernelError> {
-        let maps = specs.iter().map(|spec| Ok((spec.clone(), create(spec)?)));
-        Ok(Maps { maps: maps.collect::<Result<_, KernelError>>()? })
+        let mut maps: Vec<Option<OwnedFd>> = specs.iter().map(|_| None).collect();
+        // A map that holds maps is made after the one that tells the kernel which.
+        for holds_maps in [false, true] {
+            for (index, spec) in
+                specs.iter().enumerate().filter(|(_, spec)| spec.inner.is_some() == holds_maps)
+            {
+                let like = spec.inner.and_then(|inner| maps.get(inner as usize)?.as_ref());
+                maps[index] = Some(create(spec, like)?);
+            }
+        }
+        // SANITY: each is made in one of the two rounds.
+        let made = maps.into_iter().map(|map| map.expect("every map was made"));
+        Ok(Maps { maps: specs.iter().cloned().zip(made).collect() })
+    }
+
+    /// Puts map `held` into map `map`, which holds maps.
+    pub fn hold(&self, map: usize, key: &[u8], held: usize) -> Result<(), KernelError> {
+        let descriptor = self.maps[held].1.as_raw_fd() as u32;
+        self.update(map, key, &descriptor.to_le_bytes())
     }
 
     /// Sets one value of a map that has one value per key.
@@ -100,14 +117,23 @@ impl Maps {
     }
 }
 
-fn create(spec: &MapSpec) -> Result<OwnedFd, KernelError> {
+/// As libbpf does: perf events without a number of entries are as many as CPUs.
+fn entries(spec: &MapSpec) -> u32 {
+    let is_open = spec.kind == MapKind::PerfEventArray && spec.max_entries == 0;
+    // SAFETY: takes a number.
+    let cpus = || unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    if is_open { u32::try_from(cpus()).unwrap_or(1) } else { spec.max_entries }
+}
+
+/// `like`: what a map that holds maps holds.
+fn create(spec: &MapSpec, like: Option<&OwnedFd>) -> Result<OwnedFd, KernelError> {
     let mut attributes = MapCreate {
         map_type: spec.kind as u32,
         key_size: spec.key_bytes,
         value_size: spec.value_bytes,
-        max_entries: spec.max_entries,
+        max_entries: entries(spec),
         map_flags: spec.flags,
-        inner_map_fd: 0,
+        inner_map_fd: like.map_or(0, |like| like.as_raw_fd() as u32),
         numa_node: 0,
         map_name: [0; 16],
         other: [0; 5],

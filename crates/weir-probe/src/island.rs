@@ -172,7 +172,7 @@ pub(crate) fn generate_image(
     bytes[at..at + IslandWords::BYTES as usize].copy_from_slice(&words.to_bytes());
     align(&mut bytes, 64);
     let descriptors = place.address + bytes.len() as u64;
-    bytes.extend_from_slice(&segment.descriptors(words.segment));
+    bytes.extend_from_slice(&segment.descriptors(words.segment, descriptors));
     let resolve = |symbol: Symbol| match symbol {
         Symbol::Helper(id) => image.helper(id).map(|offset| place.address + u64::from(offset)),
         Symbol::Runtime(function) => Some(place.address + u64::from(image.function(function))),

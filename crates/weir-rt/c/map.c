@@ -8,6 +8,11 @@
  */
 #include "weir.h"
 
+INLINE int holds_maps(const struct weir_map *map)
+{
+    return map->kind == KIND_ARRAY_OF_MAPS || map->kind == KIND_HASH_OF_MAPS;
+}
+
 INLINE u32 index_of(const void *key) { return *(const u32_any *)key; }
 
 static s64 array_update(const struct weir_map *map, u32 index, const u8 *value, u64 flags, u64 lane)
@@ -24,7 +29,7 @@ static s64 array_update(const struct weir_map *map, u32 index, const u8 *value, 
     return 0;
 }
 
-u64 weir_map_lookup_elem(const struct weir_map *map, const void *key)
+static u64 lookup_value(const struct weir_map *map, const void *key)
 {
     if (is_hash(map))
         return weir_hash_lookup(map, key);
@@ -34,6 +39,29 @@ u64 weir_map_lookup_elem(const struct weir_map *map, const void *key)
         return 0;
     u32 index = index_of(key);
     return index < map->max_entries ? map->data + (u64)index * map->elem_stride : 0;
+}
+
+/* What a map that holds maps has at `value`: an index and one, or 0. It stands in shared memory, and the program relies
+ * on what the map is: so the descriptor that it leads to, which nobody can write, is compared with what was promised. */
+static u64 held_map(const struct weir_map *map, u64 value)
+{
+    u32 held = value ? (u32)load(((const void *)value)) : 0;
+    if (!held)
+        return 0;
+    const struct weir_map *all = (const struct weir_map *)map->descriptors;
+    const struct weir_map *like = all + map->inner, *found = all + (held - 1);
+    if (held <= map->map_count && found->kind == like->kind && found->key_bytes == like->key_bytes &&
+        found->value_bytes == like->value_bytes &&
+        (found->kind != KIND_ARRAY || found->max_entries == like->max_entries))
+        return (u64)found;
+    count_at((u64)&control_of(map)->corrupt);
+    return 0;
+}
+
+u64 weir_map_lookup_elem(const struct weir_map *map, const void *key)
+{
+    u64 value = lookup_value(map, key);
+    return holds_maps(map) ? held_map(map, value) : value;
 }
 
 u64 weir_map_lookup_lane(const struct weir_map *map, const void *key, u64 lane)

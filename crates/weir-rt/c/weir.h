@@ -28,7 +28,7 @@ typedef u64 __attribute__((may_alias)) u64_word;
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
 enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERF_EVENT_ARRAY = 4, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6,
        KIND_STACK_TRACE = 7, KIND_CGROUP_ARRAY = 8, KIND_LRU_HASH = 9, KIND_LRU_PERCPU_HASH = 10,
-       KIND_LPM_TRIE = 11, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27, KIND_BLOOM_FILTER = 30 };
+       KIND_LPM_TRIE = 11, KIND_ARRAY_OF_MAPS = 12, KIND_HASH_OF_MAPS = 13, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27, KIND_BLOOM_FILTER = 30 };
 
 /* Update flags (linux/bpf.h). */
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
@@ -64,13 +64,17 @@ struct weir_map {
     u32 cpus;         /* CPUs: with claimed lanes, lanes below this are named after one */
     u32 claim_lanes;  /* lanes that a run claims; 0: lanes are changed by rseq code alone */
     u64 hashes;       /* bloom: hash functions, 1 to 15 */
-    u64 reserved[3];
+    u64 descriptors;  /* map that holds maps: address of the first map's descriptor, */
+    u32 map_count;    /* how many there are, */
+    u32 inner;        /* and which one those that it holds are like */
+    u64 reserved[1];
 };
 _Static_assert(sizeof(struct weir_map) == 128, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_map, lane_stride) == 24, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_map, nodes) == 56, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_map, seed) == 80, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_map, cpus) == 88, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_map, descriptors) == 104, "src/abi.rs");
 
 /* The first 256 bytes of a map's area. Written by everybody. */
 struct weir_control {
@@ -133,13 +137,17 @@ enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS
 /* Words of struct pt_regs. */
 enum { CONTEXT_BP = 4, CONTEXT_IP = 16, CONTEXT_SP = 19 };
 
+/* How the map is laid out: what holds maps is a hash, or an array, of their numbers. */
 INLINE int is_hash(const struct weir_map *map)
 {
     return map->kind == KIND_HASH || map->kind == KIND_PERCPU_HASH || map->kind == KIND_LRU_HASH ||
-           map->kind == KIND_LRU_PERCPU_HASH;
+           map->kind == KIND_LRU_PERCPU_HASH || map->kind == KIND_HASH_OF_MAPS;
 }
 
-INLINE int is_array(const struct weir_map *map) { return map->kind == KIND_ARRAY || map->kind == KIND_PERCPU_ARRAY; }
+INLINE int is_array(const struct weir_map *map)
+{
+    return map->kind == KIND_ARRAY || map->kind == KIND_PERCPU_ARRAY || map->kind == KIND_ARRAY_OF_MAPS;
+}
 
 /* ---- helpers, callable from generated code (System V AMD64 ABI) ---- */
 u64 weir_map_lookup_elem(const struct weir_map *map, const void *key);

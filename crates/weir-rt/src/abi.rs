@@ -81,7 +81,10 @@ pub struct Descriptor {
     pub cpus: u32,
     pub claim_lanes: u32,
     pub hashes: u64,
-    pub reserved: [u64; 3],
+    pub descriptors: u64,
+    pub map_count: u32,
+    pub inner: u32,
+    pub reserved: [u64; 1],
 }
 
 /// Bytes of a [`Descriptor`].
@@ -106,6 +109,8 @@ impl Descriptor {
             self.seed,
             words32(self.cpus, self.claim_lanes),
             self.hashes,
+            self.descriptors,
+            words32(self.map_count, self.inner),
         ];
         for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());

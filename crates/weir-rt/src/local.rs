@@ -19,7 +19,7 @@ use crate::context::ContextMut;
 use crate::executable::{Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
 use crate::link::link;
 use crate::runtime::{RuntimeImage, image, linked};
-use crate::segment::{Mapping, Segment, SegmentLayout};
+use crate::segment::{DESCRIPTOR_BYTES, Mapping, Segment, SegmentLayout};
 
 /// A program linked into this process. It may be run by several threads at once.
 #[derive(Debug)]
@@ -115,10 +115,11 @@ fn load(
         image_offset = (image_offset + executable.code.len()).next_multiple_of(align);
     }
     let descriptors_offset = (image_offset + image.bytes.len()).next_multiple_of(64);
-    let descriptors = segment.descriptors(segment.base());
-    let table_offset = (descriptors_offset + descriptors.len()).next_multiple_of(8);
+    let descriptors_bytes = segment.layout().maps.len() * DESCRIPTOR_BYTES as usize;
+    let table_offset = (descriptors_offset + descriptors_bytes).next_multiple_of(8);
     let mut mapping = MmapMut::map_anon(table_offset + 8 * (2 + targets.len()))?;
     let base = mapping.as_ptr() as u64;
+    let descriptors = segment.descriptors(segment.base(), base + descriptors_offset as u64);
     let resolve = |symbol| match symbol {
         Symbol::Helper(id) => Some(base + image_offset as u64 + u64::from(image.helper(id)?)),
         Symbol::Runtime(function) => Some(base + image_offset as u64 + u64::from(image.function(function))),

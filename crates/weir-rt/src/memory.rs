@@ -527,7 +527,13 @@ impl<'a> Space<'a> {
                     Arg::StackMap => (|kind| kind == MapKind::StackTrace, "a map of stacks"),
                     Arg::ProgMap => (|kind| kind == MapKind::ProgArray, "an array of programs"),
                     Arg::CgroupMap => (|kind| kind == MapKind::CgroupArray, "an array of control groups"),
-                    _ => (|kind| !kind.is_opaque() && kind.has_keys(), "a map with keys"),
+                    _ if proto.id == helper::MAP_LOOKUP_ELEM => {
+                        (|kind| !kind.is_opaque() && kind.has_keys(), "a map with keys")
+                    }
+                    _ => (
+                        |kind| !kind.is_opaque() && kind.has_keys() && !kind.holds_maps(),
+                        "a map with keys that holds no maps",
+                    ),
                 };
                 let index = self.map_index(value).ok_or_else(|| wrong(wanted))?;
                 if !fits(self.segment.layout().maps[index].spec.kind) {
@@ -685,6 +691,8 @@ impl<'a> Space<'a> {
                 | MapKind::StackTrace
                 | MapKind::CgroupArray
                 | MapKind::ProgArray
+                | MapKind::ArrayOfMaps
+                | MapKind::HashOfMaps
                 | MapKind::BloomFilter
                 | MapKind::Queue
                 | MapKind::Stack => return None,

@@ -13,6 +13,7 @@ mod mapping;
 
 mod counters;
 mod elements;
+mod held;
 mod journal;
 mod lanes;
 mod map_view;
@@ -100,7 +101,10 @@ impl Segment {
         let mapping = Arc::new(Mapping::shared(&fd, layout.bytes)?);
         let base = mapping.base();
         let session = identity.session;
-        let descriptors = layout.maps.iter().map(|map| map.descriptor(base, session)).collect();
+        // Where they stand is known when they do.
+        let mut descriptors: Box<[Descriptor]> = layout.descriptors(base, 0, session).into();
+        let at = descriptors.as_ptr() as u64;
+        descriptors.iter_mut().for_each(|descriptor| descriptor.descriptors = at);
         let rings =
             layout.maps.iter().map(|map| map.rings().into_iter().map(RingState::new).collect()).collect();
         let frozen = layout.maps.iter().map(|_| AtomicBool::new(false)).collect();
@@ -133,10 +137,11 @@ impl Segment {
         self.session
     }
 
-    /// The descriptors of all maps for a segment mapped at `base`, [`DESCRIPTOR_BYTES`] each: what stands next to
-    /// the code in an island.
-    pub fn descriptors(&self, base: u64) -> Vec<u8> {
-        self.layout.maps.iter().flat_map(|map| map.descriptor(base, self.session).to_bytes()).collect()
+    /// The descriptors of all maps for a segment mapped at `base`, [`DESCRIPTOR_BYTES`] each: what stands next to the code
+    /// in an island, at `at`.
+    pub fn descriptors(&self, base: u64, at: u64) -> Vec<u8> {
+        let all = self.layout.descriptors(base, at, self.session);
+        all.iter().flat_map(|descriptor| descriptor.to_bytes()).collect()
     }
 
     /// What a map symbol means for a segment mapped at `base` with its descriptors at `descriptors`.
@@ -164,6 +169,9 @@ impl Segment {
             let at = |error| (index, error);
             if let Some(initial) = &origin.initial {
                 self.map(index).update(&0u32.to_le_bytes(), initial, 0).map_err(at)?;
+            }
+            for (key, held) in &origin.held {
+                self.map(index).update(&key.to_le_bytes(), &held.to_le_bytes(), 0).map_err(at)?;
             }
             if self.layout().maps[index].spec.has(flag::RDONLY_PROG) {
                 self.user_map(index).freeze().map_err(at)?;

@@ -56,6 +56,10 @@ fn areas_follow_one_another_and_hold_their_parts() {
                     spec(kind, key, 4, entries)
                 }
                 MapKind::StackTrace => spec(kind, key, value.next_multiple_of(8), entries),
+                // The first kind is no such one.
+                MapKind::ArrayOfMaps | MapKind::HashOfMaps => {
+                    MapSpec { inner: Some(0), ..spec(kind, key, 4, entries) }
+                }
                 _ => spec(kind, key, value, entries),
             })
         })
@@ -88,7 +92,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
                 assert!(map.node_stride % 16 == 0 && map.node_stride >= map.spec.value_bytes + 8);
                 map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride)
             }
-            MapKind::Hash | MapKind::LruHash | MapKind::LpmTrie => {
+            MapKind::Hash | MapKind::LruHash | MapKind::LpmTrie | MapKind::HashOfMaps => {
                 if map.spec.kind == MapKind::LpmTrie {
                     // Words for the lengths, and counters: c/lpm.c finds them by these.
                     let lengths = (map.spec.key_bytes - 4) * 8 / 64 + 1;

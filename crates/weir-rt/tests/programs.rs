@@ -228,12 +228,12 @@ fn helper_function<F: std::marker::Copy>(id: weir_ebpf::HelperId) -> F {
 #[test]
 fn helpers_stay_within_their_stack() {
     let segment = segment();
-    let descriptors = segment.descriptors(segment.base());
+    let descriptors = segment.descriptors(segment.base(), 0);
     let hash = descriptors.as_ptr() as u64 + 128;
     let trie = MapSpec { flags: flag::NO_PREALLOC, ..MapSpec::new("t", MapKind::LpmTrie, 260, 8, 4) };
     let layout = SegmentLayout::plan(&[trie], 2, 0).expect("within bounds");
     let tries = Segment::create_local(layout, &Identity::default()).expect("a memfd");
-    let trie = tries.descriptors(tries.base());
+    let trie = tries.descriptors(tries.base(), 0);
     TRIE.get_or_init(|| trie.as_ptr() as u64);
     MAP_AND_VALUE.get_or_init(|| (hash, [0u64; 8].as_ptr() as u64));
     for (name, body) in [

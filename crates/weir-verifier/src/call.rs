@@ -6,7 +6,7 @@ use weir_ebpf::kfunc::{self, KfuncId};
 use weir_ebpf::map::flag;
 use weir_ebpf::{HelperId, MapKind, MapSpec, pt_regs};
 
-use crate::explore::{Next, Path, Walk};
+use crate::explore::{Next, Path, Same, Walk};
 use crate::limits::{CALL_DEPTH_MAX, ERRNO_MAX, RING_HEADER_BYTES};
 use crate::places::{WHOLE_FRAME, register_place, register_places};
 use crate::rejection::{Refusal, refuse, unsupported};
@@ -18,6 +18,8 @@ use crate::step::{has_id, write};
 #[derive(Default)]
 pub(crate) struct Arguments {
     pub(crate) map: Option<u32>,
+    /// The map is held by another one: `map` is only what it is like.
+    is_inner: bool,
     /// The constant in the key's memory, for an array.
     key: Option<u32>,
     /// The last memory argument, which the next size is about.
@@ -161,10 +163,19 @@ impl<'a> Walk<'a> {
             | Arg::StackMap
             | Arg::CgroupMap
             | Arg::ProgMap => {
-                let Value::Map(index) = value else {
-                    return refuse(format!("a map is needed, not {}", self.describe(value)));
+                let (index, is_inner) = match value {
+                    Value::Map(index) => (index, false),
+                    Value::InnerMap(like) => (like, true),
+                    Value::InnerMapOrNull { .. } => {
+                        return refuse(format!("{} must be compared with 0 first", self.describe(value)));
+                    }
+                    _ => return refuse(format!("a map is needed, not {}", self.describe(value))),
                 };
                 check_kind(helper, arg, &self.maps[index as usize])?;
+                if is_inner && helper.args.contains(&Arg::Callback) {
+                    return unsupported(format!("{} on a map that another map holds", helper.name));
+                }
+                found.is_inner = is_inner;
                 found.map = Some(index);
                 Ok(())
             }
@@ -313,6 +324,10 @@ impl<'a> Walk<'a> {
 
     fn result(&mut self, path: &mut Path, helper: &HelperProto, found: &Arguments) -> Value {
         match (helper.ret, found.map) {
+            (Ret::MapValueOrNull, Some(map)) if self.maps[map as usize].kind.holds_maps() => {
+                let like = self.maps[map as usize].inner.unwrap_or(map);
+                Value::InnerMapOrNull { like, id: self.new_id() }
+            }
             (Ret::MapValueOrNull, Some(map)) => match found.key {
                 // Another CPU's may not be there, whatever the key.
                 Some(_) if helper.id != helper::MAP_LOOKUP_PERCPU_ELEM => {
@@ -385,8 +400,11 @@ impl<'a> Walk<'a> {
         let sets_value = helper.id == helper::MAP_UPDATE_ELEM && found.flags != Some(NOEXIST);
         self.needs_lane |= is_per_cpu && (sets_value || helper.id == helper::MAP_LOOKUP_PERCPU_ELEM);
         let seen = &mut self.seen[at];
-        if let Some(map) = found.map {
-            seen.map_index.visit(map);
+        match found.map {
+            // Which one is known when the program runs.
+            Some(_) if found.is_inner => seen.map_index = Same::Differs,
+            Some(map) => _ = seen.map_index.visit(map),
+            None => {}
         }
         if helper.id == helper::MAP_LOOKUP_ELEM {
             seen.constant_key.visit(found.key);
@@ -434,12 +452,17 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
         | MapKind::PerCpuArray
         | MapKind::LruHash
         | MapKind::LruPerCpuHash
-        | MapKind::LpmTrie => Arg::Map,
+        | MapKind::LpmTrie
+        | MapKind::ArrayOfMaps
+        | MapKind::HashOfMaps => Arg::Map,
         MapKind::PerfEventArray => Arg::PerfMap,
         MapKind::StackTrace => Arg::StackMap,
         MapKind::CgroupArray => Arg::CgroupMap,
         MapKind::ProgArray => Arg::ProgMap,
     };
+    if arg == Arg::Map && map.kind.holds_maps() && helper.id != helper::MAP_LOOKUP_ELEM {
+        return refuse(format!("{} holds maps: programs only look them up", map.name));
+    }
     let has_no_order = helper.id == helper::FOR_EACH_MAP_ELEM && !map.kind.is_hash() && !map.kind.is_array();
     let is_popped = helper.id == helper::MAP_POP_ELEM && map.kind == MapKind::BloomFilter;
     if arg != wanted || is_popped || has_no_order {

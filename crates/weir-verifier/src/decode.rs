@@ -144,7 +144,7 @@ pub(crate) type At<T> = Result<T, (Option<usize>, Refusal)>;
 pub(crate) fn decode(kind: ProgramKind, insns: &[Insn], maps: &[MapSpec], limits: &Limits) -> At<Vec<Op>> {
     check_kind(kind)
         .and_then(|()| check_size(insns, limits))
-        .and_then(|()| maps.iter().try_for_each(check_map))
+        .and_then(|()| maps.iter().try_for_each(|map| check_map(map).and_then(|()| check_inner(map, maps))))
         .map_err(|refusal| (None, refusal))?;
     let mut ops = Vec::with_capacity(insns.len());
     while ops.len() < insns.len() {
@@ -193,8 +193,27 @@ fn check_size(insns: &[Insn], limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A map that holds maps says which, and no other does.
+fn check_inner(map: &MapSpec, maps: &[MapSpec]) -> Result<(), Refusal> {
+    let name = &map.name;
+    let inner = map.inner.map(|inner| maps.get(inner as usize));
+    match (map.kind.holds_maps(), inner) {
+        (false, None) => Ok(()),
+        (false, Some(_)) => refuse(format!("map {name}: a {} holds no maps", map.kind.name())),
+        (true, None) => refuse(format!("map {name}: which maps it holds is not said")),
+        (true, Some(None)) => refuse(format!("map {name}: it holds maps like one that is not there")),
+        (true, Some(Some(inner))) if inner.kind.holds_maps() => {
+            refuse(format!("map {name}: maps that hold maps are not held by others"))
+        }
+        (true, Some(Some(inner))) if inner.kind.is_per_cpu() => {
+            unsupported(format!("map {name}: it holds maps of kind {}", inner.kind.name()))
+        }
+        (true, Some(Some(_))) => Ok(()),
+    }
+}
+
 fn check_map(map: &MapSpec) -> Result<(), Refusal> {
-    let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra } = map;
+    let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra, inner: _ } = map;
     let bad = |what: String| refuse(format!("map {name}: {what}"));
     if map.foreign_flags() != 0 {
         return bad(format!("flags {flags:#x}, which maps of kind {} do not take", kind.name()));
@@ -226,7 +245,10 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
         MapKind::Array | MapKind::PerCpuArray if *key_bytes != 4 => {
             return bad(format!("the key of an array is 4 bytes, not {key_bytes}"));
         }
-        MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray => {
+        MapKind::HashOfMaps if *value_bytes != 4 => {
+            return bad(format!("the value of a map that holds maps is 4 bytes, not {value_bytes}"));
+        }
+        MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray | MapKind::ArrayOfMaps => {
             if (*key_bytes, *value_bytes) != (4, 4) {
                 return bad(format!(
                     "key and value of a {} are 4 bytes each, not {key_bytes} and {value_bytes}",

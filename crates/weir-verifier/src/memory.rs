@@ -118,7 +118,7 @@ impl Walk<'_> {
                 }
                 Ok(Place::Object)
             }
-            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
+            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } | Value::InnerMapOrNull { .. } => {
                 refuse(format!("r{base} is {}; it must be compared with 0 first", self.describe(pointer)))
             }
             _ => refuse(format!("r{base} is {}, not a pointer to memory", self.describe(pointer))),
@@ -288,7 +288,7 @@ impl Walk<'_> {
             | Value::Record { .. }
             | Value::Packet(_)
             | Value::Memory { .. } => self.object_range(pointer, 0, bytes),
-            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
+            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } | Value::InnerMapOrNull { .. } => {
                 refuse(format!("{} must be compared with 0 before a helper gets it", self.describe(pointer)))
             }
             _ => refuse(format!("{} is not memory that a helper may reach", self.describe(pointer))),

@@ -29,6 +29,13 @@ pub(crate) enum Value {
     },
     /// A map of the object, as helpers take it.
     Map(u32),
+    /// A map that another map holds, which is like this one of the object.
+    InnerMap(u32),
+    /// Null, or such a map. Copies share the id.
+    InnerMapOrNull {
+        like: u32,
+        id: u32,
+    },
     /// The function that begins at this slot, as helpers take it.
     Function(u32),
     /// Into a value of this map, at this offset.
@@ -447,6 +454,8 @@ fn fingerprint(value: Value) -> u64 {
         Value::Map(index) => mixed(6, index.into()),
         Value::Function(slot) => mixed(14, slot.into()),
         Value::Key { map, offset } => number(mixed(15, map.into()), offset),
+        Value::InnerMap(like) => mixed(21, like.into()),
+        Value::InnerMapOrNull { like, .. } => mixed(22, like.into()),
         Value::Element { map, offset } => number(mixed(7, map.into()), offset),
         Value::ElementOrNull { map, .. } => mixed(8, map.into()),
         Value::Record { size, offset, .. } => number(mixed(9, size.into()), offset),
@@ -648,6 +657,9 @@ fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
         (Value::Element { map, offset }, Value::Element { map: new_map, offset: new_offset }) => {
             map == new_map && offset.contains(new_offset)
         }
+        (Value::InnerMapOrNull { like, id }, Value::InnerMapOrNull { like: new_like, id: new_id }) => {
+            like == new_like && ids.pair(id, new_id)
+        }
         (Value::ElementOrNull { map, id }, Value::ElementOrNull { map: new_map, id: new_id }) => {
             map == new_map && ids.pair(id, new_id)
         }
@@ -669,9 +681,15 @@ fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
         (Value::Memory { size, offset }, Value::Memory { size: new_size, offset: new_offset }) => {
             size == new_size && offset.contains(new_offset)
         }
-        (Value::Stack(_) | Value::Context | Value::PacketEnd | Value::Map(_) | Value::Function(_), _) => {
-            old == new
-        }
+        (
+            Value::Stack(_)
+            | Value::Context
+            | Value::PacketEnd
+            | Value::Map(_)
+            | Value::InnerMap(_)
+            | Value::Function(_),
+            _,
+        ) => old == new,
         _ => false,
     }
 }

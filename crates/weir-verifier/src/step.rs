@@ -175,7 +175,7 @@ impl Walk<'_> {
             Value::Element { map, offset } => Ok(Value::Element { map, offset: shift(offset)? }),
             Value::Key { map, offset } => Ok(Value::Key { map, offset: shift(offset)? }),
             Value::Record { size, offset, id } => Ok(Value::Record { size, offset: shift(offset)?, id }),
-            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } => {
+            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } | Value::InnerMapOrNull { .. } => {
                 refuse(format!("{} must be compared with 0 before arithmetic", self.describe(pointer)))
             }
             _ => refuse(format!("arithmetic on {}", self.describe(pointer))),
@@ -365,8 +365,9 @@ impl Walk<'_> {
         let inside = |offset: Scalar, size: u32| offset.smin >= 0 && offset.smax <= i64::from(size);
         match pointer {
             Value::ElementOrNull { map, id } => split(id, Value::Element { map, offset: start }),
+            Value::InnerMapOrNull { like, id } => split(id, Value::InnerMap(like)),
             Value::RecordOrNull { size, id } => split(id, Value::Record { size, offset: start, id }),
-            Value::Stack(_) | Value::Context | Value::Map(_) | Value::Function(_) => {
+            Value::Stack(_) | Value::Context | Value::Map(_) | Value::InnerMap(_) | Value::Function(_) => {
                 Ok((None, Some(state.clone())))
             }
             Value::Element { map, offset } if inside(offset, self.maps[map as usize].value_bytes) => {
@@ -415,6 +416,8 @@ impl Walk<'_> {
                 format!("a pointer {offset} bytes into the {size} bytes of memory")
             }
             Value::Map(index) => format!("the map {}", map(index)),
+            Value::InnerMap(like) => format!("a map like {}", map(like)),
+            Value::InnerMapOrNull { like, .. } => format!("a map like {} or null", map(like)),
             Value::Function(slot) => format!("the function at instruction {slot}"),
             Value::Element { map: index, offset } => {
                 format!("a pointer {offset} bytes into a value of {}", map(index))
@@ -455,9 +458,10 @@ pub(crate) fn write(path: &mut Path, register: u8, value: Value) {
 
 pub(crate) fn has_id(value: Value, wanted: u32) -> bool {
     match value {
-        Value::ElementOrNull { id, .. } | Value::Record { id, .. } | Value::RecordOrNull { id, .. } => {
-            id == wanted
-        }
+        Value::ElementOrNull { id, .. }
+        | Value::InnerMapOrNull { id, .. }
+        | Value::Record { id, .. }
+        | Value::RecordOrNull { id, .. } => id == wanted,
         _ => false,
     }
 }

@@ -13,6 +13,9 @@ map @perf perf_event_array key 4 value 4 entries 2
 map @stacks stack_trace key 4 value 80 entries 16
 map @groups cgroup_array key 4 value 4 entries 1
 map @one array key 4 value 16 entries 1
+map @outer array_of_maps key 4 value 4 entries 8 inner 0
+map @rings hash_of_maps key 8 value 4 entries 8 inner 4
+map @arrays array_of_maps key 4 value 4 entries 8 inner 1
 map @queue queue key 0 value 16 entries 4
 map @stack stack key 0 value 8 entries 4
 map @filter bloom_filter key 0 value 12 entries 100 extra 3
@@ -70,6 +73,15 @@ const SAFE: &[(&str, &str)] = &[
     ("", "*(u64 *)(r10 - 8) = 0; r1 = r10; r1 += -8; r2 = 8; r3 = 0; r4 = 0; call trace_vprintk; exit"),
     ("", "r1 = 3; r2 = 4; r3 = r10; r3 += -8; r4 = 8; call get_ns_current_pid_tgid; r0 = *(u32 *)(r10 - 4); exit"),
     ("", "r1 = map[@ring] ll; r2 = 1; call ringbuf_query; exit"),
+    // Maps that other maps hold.
+    ("*(u64 *)(r10 - 8) = 0", "r2 = r10; r2 += -8; r1 = map[@outer] ll; call 1; if r0 == 0 goto +8; r6 = r0; r1 = r6; r2 = r10
+        r2 += -8; call 1; if r0 == 0 goto +2; r0 = *(u64 *)(r0 + 8); r0 = 0; r0 = 0; exit"),
+    ("*(u64 *)(r10 - 8) = 0", "r2 = r10; r2 += -8; r1 = map[@outer] ll; call 1; if r0 == 0 goto +9; r1 = r0; r2 = r10; r2 += -8
+        *(u64 *)(r10 - 24) = 1; *(u64 *)(r10 - 16) = 1; r3 = r10; r3 += -24; r4 = 0; call map_update_elem; r0 = 0; exit"),
+    ("*(u64 *)(r10 - 8) = 0", "r2 = r10; r2 += -8; r1 = map[@rings] ll; call 1; if r0 == 0 goto +6; r1 = r0; r2 = r10; r2 += -8
+        r3 = 8; r4 = 0; call ringbuf_output; r0 = 0; exit"),
+    ("*(u64 *)(r10 - 8) = 0", "r2 = r10; r2 += -8; r1 = map[@rings] ll; call 1; if r0 == 0 goto +8; r1 = r0; r2 = 16; r3 = 0
+        call ringbuf_reserve; if r0 == 0 goto +3; r1 = r0; r2 = 0; call ringbuf_submit; r0 = 0; exit"),
     // Stacks, perf events, control groups.
     ("r6 = r1", "r2 = map[@stacks] ll; r3 = 256; call get_stackid; r1 = r6; r2 = map[@stacks] ll; r3 = 0; call get_stackid; exit"),
     ("", "r2 = r10; r2 += -80; r3 = 80; r4 = 256; call get_stack; if r0 s> 80 goto +1; r0 = *(u64 *)(r10 - 8); exit"),

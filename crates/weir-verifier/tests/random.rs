@@ -117,6 +117,7 @@ fn hostile_maps(random: &mut Random, object: &Object) -> Vec<MapSpec> {
             max_entries: number(random),
             flags: if random.below(4) == 0 { number(random) } else { 0 },
             extra: random.below(8).saturating_sub(5) as u64 * 8,
+            inner: (random.below(4) == 0).then(|| random.below(count.max(1)) as u32),
         }
     };
     object.maps[..count].iter().map(hostile).collect()

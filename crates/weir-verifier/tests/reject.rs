@@ -10,6 +10,7 @@ map @array array key 4 value 16 entries 4
 map @percpu percpu_hash key 8 value 8 entries 64
 map @lanes percpu_array key 4 value 16 entries 2
 map @ring ringbuf key 0 value 0 entries 4096
+map @outer array_of_maps key 4 value 4 entries 8 inner 0
 map @perf perf_event_array key 4 value 4 entries 2
 map @stacks stack_trace key 4 value 80 entries 16
 map @groups cgroup_array key 4 value 4 entries 1
@@ -155,7 +156,7 @@ fn wide_loads_that_are_not_whole() {
     does_not_run("", "r0 = btf 0 ll; exit", "a variable of the kernel");
     refuses("", ".insn 0x4018; .insn 0x100000000; exit", "unused upper half");
     refuses("", ".insn 0x5118; .insn 0x100000000; exit", "unused upper half");
-    refuses("", "r1 = map[#14] ll; r0 = 0; exit", "map number 14 of 14");
+    refuses("", "r1 = map[#15] ll; r0 = 0; exit", "map number 15 of 15");
     refuses("", ".insn 0xffffffff00005118; .insn 0; r0 = 0; exit", "map number -1");
     refuses("", "r1 = map[@hash][0] ll; r0 = 0; exit", "no fixed address");
     refuses("", "r1 = map[@ring][0] ll; r0 = 0; exit", "no fixed address");
@@ -525,6 +526,25 @@ fn arguments_of_helpers() {
         }
         refuses("", &format!("r1 = map[@{map}][0] ll; r0 = 0; exit"), "no fixed address");
     }
+    // Maps that other maps hold.
+    let outer = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@outer] ll";
+    let held = &format!("{outer}; call 1; if r0 != 0 goto +1; exit; r6 = r0; r1 = r0; r2 = r10; r2 += -8");
+    refuses(
+        outer,
+        "call 1; r1 = r0; r2 = r10; r2 += -8; call 1; r0 = 0; exit",
+        "must be compared with 0 first",
+    );
+    refuses(outer, "r3 = r2; r4 = 0; call map_update_elem; exit", "programs only look them up");
+    refuses(outer, "call map_delete_elem; exit", "programs only look them up");
+    refuses(held, "r0 = *(u64 *)(r6 + 0); exit", "not a pointer to memory");
+    refuses(held, "*(u64 *)(r6 + 0) = 0; r0 = 0; exit", "not a pointer to memory");
+    refuses(held, "r6 += 8; r0 = 0; exit", "arithmetic on a map like @hash");
+    refuses(held, "r0 = r6; exit", "leak");
+    refuses(held, "call 1; r0 = *(u64 *)(r0 + 0); exit", "must be compared with 0 first");
+    refuses(held, "call 1; if r0 != 0 goto +1; exit; r0 = *(u64 *)(r0 + 16); exit", "not known to be inside");
+    refuses(held, "r3 = 8; r4 = 0; call ringbuf_output; exit", not_taken);
+    refuses(held, "r2 += -8; call 1; r0 = 0; exit", "never written");
+    refuses("", "r1 = map[@outer][0] ll; r0 = 0; exit", "no fixed address");
     // The rest.
     refuses(
         "",
@@ -1442,4 +1462,36 @@ fn what_changes_the_process_is_allowed_on_demand() {
     ] {
         assert_eq!(allowed(text).expect_err("is no call of it").kind, RejectionKind::Unsafe, "{text}");
     }
+}
+
+#[test]
+fn maps_that_hold_maps_say_which() {
+    let check = |maps: &[MapSpec], kind: RejectionKind, part: &str| {
+        let object = Object { maps: maps.to_vec(), programs: object("", "r0 = 0; exit").programs };
+        let rejection = rejection(&object);
+        assert!(rejection.kind == kind && rejection.to_string().contains(part), "{rejection}");
+    };
+    let map = |kind, inner| MapSpec { inner, ..MapSpec::new("m", kind, 4, 4, 4) };
+    let array = map(MapKind::Array, None);
+    for kind in [MapKind::ArrayOfMaps, MapKind::HashOfMaps] {
+        check(&[map(kind, None)], RejectionKind::Unsafe, "which maps it holds is not said");
+        check(&[map(kind, Some(1))], RejectionKind::Unsafe, "one that is not there");
+        check(&[map(kind, Some(0))], RejectionKind::Unsafe, "not held by others");
+        check(
+            &[map(kind, Some(1)), map(MapKind::PerCpuArray, None)],
+            RejectionKind::Unsupported,
+            "percpu_array",
+        );
+        check(
+            &[MapSpec { value_bytes: 8, ..map(kind, Some(1)) }, array.clone()],
+            RejectionKind::Unsafe,
+            "4 bytes",
+        );
+        check(
+            &[MapSpec { max_entries: 0, ..map(kind, Some(1)) }, array.clone()],
+            RejectionKind::Unsafe,
+            "no entries",
+        );
+    }
+    check(&[map(MapKind::Array, Some(0))], RejectionKind::Unsafe, "holds no maps");
 }

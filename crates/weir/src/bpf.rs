@@ -158,6 +158,12 @@ fn text(file: &ObjectFile) -> String {
             let _ = writeln!(text, "; slot {slot} of {}: {program}", map.name);
         }
     }
+    for (map, origin) in object.maps.iter().zip(&file.maps) {
+        for (key, held) in &origin.held {
+            let held = object.maps.get(*held as usize).map_or("?", |map| map.name.as_str());
+            let _ = writeln!(text, "; {} holds {held} at {key}", map.name);
+        }
+    }
     let mut programs = 0;
     let mut known = None;
     for line in asm::print(object).lines() {

@@ -131,6 +131,24 @@ fn objects_of_clang_run_with_their_variables() {
 }
 
 #[test]
+fn maps_that_hold_maps_are_filled() {
+    let Some(object) = compiled("inner_maps") else { return };
+    for engine in ["interp", "jit"] {
+        let run = |program: &str| prints(&["run", &object, "--engine", engine, "--program", program]);
+        assert_eq!((run("numbered"), run("parity")), ("0x2a\n".into(), "0xd89\n".into()));
+    }
+    let text = prints(&["dis", &object]);
+    for line in [
+        "; by_parity holds even at 0\n",
+        "; by_parity holds odd at 1\n",
+        "; by_number holds some_slots at 2\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(text.contains("map by_parity array_of_maps key 4 value 4 entries 4 inner "), "{text}");
+}
+
+#[test]
 fn one_of_several_programs_is_chosen_by_name() {
     let Some(object) = compiled("start_end") else { return };
     assert_eq!(prints(&["run", &object, "--program", "ret"]), "0x1\n");

@@ -101,7 +101,17 @@ impl Reader {
         let max_entries = line.field("entries")?;
         let flags = if line.is_word("flags") { line.field("flags")? } else { 0 };
         let extra = if line.is_word("extra") { line.field("extra")?.into() } else { 0 };
-        self.object.maps.push(MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra });
+        let inner = if line.is_word("inner") { Some(line.field("inner")?) } else { None };
+        self.object.maps.push(MapSpec {
+            name,
+            kind,
+            key_bytes,
+            value_bytes,
+            max_entries,
+            flags,
+            extra,
+            inner,
+        });
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::{Insn, MapSpec, Object, helper, kfunc};
 pub fn print(object: &Object) -> String {
     let mut text = String::new();
     for map in &object.maps {
-        let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra } = map;
+        let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra, inner } = map;
         let name = quoted_unless_word(name);
         let kind = kind.name();
         // Writing to a String cannot fail; the result is dropped for that reason here and below.
@@ -20,6 +20,9 @@ pub fn print(object: &Object) -> String {
         }
         if *extra != 0 {
             let _ = write!(text, " extra {extra}");
+        }
+        if let Some(inner) = inner {
+            let _ = write!(text, " inner {inner}");
         }
         text.push('\n');
     }

@@ -203,6 +203,7 @@ fn bad_text_is_refused_with_its_line() {
     refused("map @m heap key 1 value 1 entries 1", 2, "no map kind");
     refused("map @m hash key 1 value 1", 2, "line ends");
     refused("map @m hash key 1 value 1 entries 1 flags", 2, "line ends");
+    refused("map @m array_of_maps key 4 value 4 entries 1 inner @m", 2, "");
     refused("program \"q\" kprobe", 2, "no program kind");
     assert!(parse("exit").is_err_and(|error| error.message.contains("before the first")));
 }
@@ -212,6 +213,7 @@ fn odd_names_survive() {
     let map = |name: &str| MapSpec {
         flags: 0x480,
         extra: name.len() as u64,
+        inner: (name.len() == 5).then_some(2),
         ..MapSpec::new(name, MapKind::Array, 4, u32::MAX, 0)
     };
     let insns = parse("program \"\" probe\nr1 = map[#0] ll\nr1 = map[#4] ll\nr2 = map[#1] ll")

@@ -6,10 +6,11 @@
 //! Deliberately not here: whether sizes suit the kind (weir-verifier and weir-rt say that of every object).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::btf::{Btf, Kind, TypeId};
 use crate::elf::error::{ElfError, Result};
-use crate::elf::sections::{Data, Place, Role, SectionIndex, Sections, Symbol};
+use crate::elf::sections::{Data, Place, Relocation, Role, SectionIndex, Sections, Symbol};
 use crate::elf::{MapOrigin, limits};
 use crate::map::{self, flag};
 use crate::{MapKind, MapSpec};
@@ -44,8 +45,25 @@ struct Definition {
     max_entries: u32,
     flags: u32,
     extra: u32,
-    /// Byte offset of the slots in its variable.
-    values: Option<u64>,
+    values: Option<Values>,
+}
+
+/// The slots of a map that are named in its variable.
+#[derive(Clone, Copy)]
+struct Values {
+    /// Byte offset of the first one in the variable.
+    at: u64,
+    /// The type of the definition of the maps in them; none for programs.
+    of: Option<TypeId>,
+}
+
+/// A map that holds maps, before it is known which.
+#[derive(Clone, Copy)]
+struct Holder {
+    map: usize,
+    /// Bytes of the section where its values are named, `start..end`.
+    start: u64,
+    end: u64,
 }
 
 /// The kernel's kinds of map, by number from 1; for messages about those that weir does not have.
@@ -132,22 +150,43 @@ impl Maps {
         if variables.len() > limits::MAPS_MAX {
             return Err(ElfError::too_big("maps", variables.len() as u64, limits::MAPS_MAX as u64));
         }
+        let (mut holders, mut named) = (Vec::new(), Vec::new());
         for variable in variables {
             let ty = btf.get(variable).filter(|ty| ty.kind == Kind::Variable);
             let ty = ty.ok_or_else(|| ElfError::malformed(format!("BTF type {variable} is no variable")))?;
             let name = btf.name(ty.name).filter(|name| !name.is_empty());
             let name = name.ok_or_else(|| ElfError::malformed("a map without a name"))?;
             let offset = offsets.get(name).copied().filter(|offset| *offset < data.bytes);
+            let bytes = symbols_in(sections, index)
+                .into_iter()
+                .find(|symbol| symbol.name == name)
+                .map_or(0, |symbol| symbol.bytes);
             offset
                 .ok_or_else(|| ElfError::malformed("BTF describes it, but no symbol says where it is"))
                 .and_then(|offset| {
                     let definition = definition(btf, ty.size_or_type)?;
-                    self.define(name, definition, (index, offset))?;
-                    self.fill(sections, data, definition, offset)
+                    let map = self.define(name, definition, (index, offset))?;
+                    match definition.values {
+                        Some(Values { at, of: Some(of) }) => {
+                            self.define_held(btf, map, of)?;
+                            let start = offset.saturating_add(at);
+                            let end = offset.saturating_add(bytes).max(start);
+                            holders.push(Holder { map, start, end });
+                            named.push(start..end);
+                        }
+                        _ => named.push(self.fill(sections, data, definition, offset)?),
+                    }
+                    Ok(())
                 })
                 .map_err(|error| error.in_symbol(name))?;
         }
-        match data.relocations.len() - self.slots.len() {
+        for holder in holders {
+            for (offset, relocation) in data.relocations.range(holder.start..holder.end) {
+                self.hold(sections, holder, data, *offset, *relocation)?;
+            }
+        }
+        let is_stray = |at: &&u64| !named.iter().any(|values| values.contains(*at));
+        match data.relocations.keys().filter(is_stray).count() {
             0 => Ok(()),
             count => {
                 Err(ElfError::unsupported(format!("{count} addresses that are in no `values` of a map")))
@@ -155,14 +194,82 @@ impl Maps {
         }
     }
 
-    /// Notes the programs in the slots of the map that was defined last, at `offset` of its section.
-    fn fill(&mut self, sections: &Sections, data: &Data, definition: Definition, offset: u64) -> Result<()> {
-        let Some(values) = definition.values else { return Ok(()) };
-        let map = self.specs.len() - 1;
-        if self.specs[map].kind != MapKind::ProgArray {
-            return Err(ElfError::unsupported("maps that hold maps (`values`)"));
+    /// The map that those which `map` holds are like: nobody names it.
+    fn define_held(&mut self, btf: &Btf, map: usize, ty: TypeId) -> Result<()> {
+        let kind = self.specs[map].kind;
+        if !kind.holds_maps() {
+            return Err(ElfError::malformed(format!("`values` are maps, which no {} holds", kind.name())));
         }
-        let first = offset.saturating_add(values);
+        let held = definition(btf, ty)?;
+        if held.values.is_some() {
+            return Err(ElfError::unsupported("maps that hold maps that hold maps"));
+        }
+        let name = format!("{}.inner", self.specs[map].name);
+        let spec = spec(&name, held)?;
+        let held = self.push(spec, MapOrigin::default())?;
+        self.specs[map].inner = Some(held as u32);
+        Ok(())
+    }
+
+    /// A value that is known before the map is loaded: the relocation at `offset` names another map.
+    fn hold(
+        &mut self,
+        sections: &Sections,
+        holder: Holder,
+        data: &Data,
+        offset: u64,
+        relocation: Relocation,
+    ) -> Result<()> {
+        let distance = offset - holder.start;
+        if distance % 8 != 0 {
+            return Err(ElfError::malformed(format!(
+                "an address at {offset:#x}, where no value of a map is"
+            )));
+        }
+        let symbol = &sections.symbols[relocation.symbol];
+        // The compiler leaves the distance from the symbol in the data.
+        let contents = data.contents.unwrap_or_default();
+        let addend = usize::try_from(offset).ok().and_then(|at| contents.get(at..at.checked_add(8)?));
+        let addend = addend.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+        let held = match symbol.place {
+            Place::Section(section) => self.at.get(&(section, symbol.offset.wrapping_add(addend))).copied(),
+            _ => None,
+        };
+        let map = &self.specs[holder.map];
+        let error = |message: String| ElfError::malformed(message).in_symbol(&map.name);
+        let held = held.ok_or_else(|| error(format!("the value at {offset:#x} is no map")))?;
+        let like = map.inner.and_then(|inner| self.specs.get(inner as usize));
+        if like.is_none_or(|like| !self.specs[held].is_like(like)) {
+            return Err(error(format!("{} is not what it was defined to hold", self.specs[held].name)));
+        }
+        if map.key_bytes != 4 {
+            return Err(error(format!(
+                "values that are known before have keys of 4 bytes, not {}",
+                map.key_bytes
+            )));
+        }
+        self.origins[holder.map].held.push(((distance / 8) as u32, held as u32));
+        Ok(())
+    }
+
+    /// Notes the programs in the slots of the map that was defined last, at `offset` of its section; where they are named.
+    fn fill(
+        &mut self,
+        sections: &Sections,
+        data: &Data,
+        definition: Definition,
+        offset: u64,
+    ) -> Result<Range<u64>> {
+        let Some(Values { at, .. }) = definition.values else { return Ok(0..0) };
+        let map = self.specs.len() - 1;
+        let kind = self.specs[map].kind;
+        if kind != MapKind::ProgArray {
+            return Err(ElfError::malformed(format!(
+                "`values` are programs, which no {} holds",
+                kind.name()
+            )));
+        }
+        let first = offset.saturating_add(at);
         let end = first.saturating_add(8 * u64::from(definition.max_entries));
         for (at, relocation) in data.relocations.range(first..end) {
             let symbol = &sections.symbols[relocation.symbol];
@@ -185,7 +292,7 @@ impl Maps {
             }
             self.slots.push(Slot { map, index, section, offset: symbol.offset.wrapping_add(added) });
         }
-        Ok(())
+        Ok(first..end)
     }
 
     fn variables(&mut self, index: SectionIndex, data: &Data) -> Result<()> {
@@ -208,41 +315,13 @@ impl Maps {
         Ok(())
     }
 
-    fn define(&mut self, name: &str, definition: Definition, at: (SectionIndex, u64)) -> Result<()> {
-        let number = definition.kind;
-        let kind = MapKind::ALL.into_iter().find(|kind| *kind as u32 == number).ok_or_else(|| {
-            let name = (number as usize).checked_sub(1).and_then(|index| KERNEL_KINDS.get(index));
-            match name {
-                Some(name) => ElfError::unsupported(format!("maps of kind {name} ({number})")),
-                None => ElfError::malformed(format!("there is no kind of map with number {number}")),
-            }
-        })?;
-        let Definition { key_bytes, value_bytes, max_entries, flags, extra, .. } = definition;
-        let extra = u64::from(extra);
-        let spec = MapSpec { flags, extra, ..MapSpec::new(name, kind, key_bytes, value_bytes, max_entries) };
-        if spec.foreign_flags() != 0 {
-            let known = match flag::names(map::taken(kind)) {
-                none if none.is_empty() => "none".to_owned(),
-                names => names,
-            };
-            let kind = kind.name();
-            return Err(ElfError::unsupported(format!(
-                "map_flags {flags:#x} (possible for {kind}: {known})"
-            )));
-        }
-        if spec.extra > spec.extra_max() {
-            let (kind, most) = (kind.name(), spec.extra_max());
-            return Err(ElfError::unsupported(format!(
-                "map_extra {extra} (possible for {kind}: 0 to {most})"
-            )));
-        }
-        let map = self.push(spec, MapOrigin::default())?;
+    fn define(&mut self, name: &str, definition: Definition, at: (SectionIndex, u64)) -> Result<usize> {
+        let map = self.push(spec(name, definition)?, MapOrigin::default())?;
         if self.at.insert(at, map).is_some() {
             return Err(ElfError::malformed(format!("another map stands at {:#x} already", at.1)));
         }
-        Ok(())
+        Ok(map)
     }
-
     fn push(&mut self, spec: MapSpec, origin: MapOrigin) -> Result<usize> {
         if self.specs.len() >= limits::MAPS_MAX {
             let count = self.specs.len() as u64 + 1;
@@ -252,6 +331,34 @@ impl Maps {
         self.origins.push(origin);
         Ok(self.specs.len() - 1)
     }
+}
+
+/// What a definition says, if weir has such maps.
+fn spec(name: &str, definition: Definition) -> Result<MapSpec> {
+    let number = definition.kind;
+    let kind = MapKind::ALL.into_iter().find(|kind| *kind as u32 == number).ok_or_else(|| {
+        let name = (number as usize).checked_sub(1).and_then(|index| KERNEL_KINDS.get(index));
+        match name {
+            Some(name) => ElfError::unsupported(format!("maps of kind {name} ({number})")),
+            None => ElfError::malformed(format!("there is no kind of map with number {number}")),
+        }
+    })?;
+    let Definition { key_bytes, value_bytes, max_entries, flags, extra, .. } = definition;
+    let extra = u64::from(extra);
+    let spec = MapSpec { flags, extra, ..MapSpec::new(name, kind, key_bytes, value_bytes, max_entries) };
+    if spec.foreign_flags() != 0 {
+        let known = match flag::names(map::taken(kind)) {
+            none if none.is_empty() => "none".to_owned(),
+            names => names,
+        };
+        let kind = kind.name();
+        return Err(ElfError::unsupported(format!("map_flags {flags:#x} (possible for {kind}: {known})")));
+    }
+    if spec.extra > spec.extra_max() {
+        let (kind, most) = (kind.name(), spec.extra_max());
+        return Err(ElfError::unsupported(format!("map_extra {extra} (possible for {kind}: 0 to {most})")));
+    }
+    Ok(spec)
 }
 
 /// Symbols that name something in a section: not the section itself, nor the compiler's labels.
@@ -297,9 +404,8 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
                 same(&mut definition.value_bytes, bytes, "value")?;
             }
             "values" => {
-                check_values(btf, member.ty)?;
-                definition.values = Some(u64::from(member.bit_offset / 8));
-                same(&mut definition.value_bytes, 4, "value")?;
+                let at = u64::from((member.bit_offset & 0xff_ffff) / 8);
+                definition.values = Some(Values { at, of: held(btf, member.ty)? });
             }
             // Pinned by name: other loaders would find the same map. Here a map belongs to its run.
             "pinning" if number()? == PIN_BY_NAME => {}
@@ -311,16 +417,21 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
             _ => return Err(ElfError::unsupported(format!("`{name}` in the definition of a map"))),
         }
     }
+    if definition.values.is_some() && (definition.key_bytes, definition.value_bytes) == (0, 0) {
+        (definition.key_bytes, definition.value_bytes) = (4, 4);
+    } else if definition.values.is_some() && definition.value_bytes == 0 {
+        definition.value_bytes = 4;
+    }
     Ok(definition)
 }
 
-/// `typeof(int (void *)) *values[]`: the slots of an array of programs.
-fn check_values(btf: &Btf, ty: TypeId) -> Result<()> {
-    let element = btf.resolve(ty).filter(|ty| ty.kind == Kind::Array).map(|ty| ty.extra[0]);
-    let target = element.and_then(|id| pointed_to(btf, id)).and_then(|id| btf.resolve(id));
-    match target.map(|target| target.kind) {
-        Some(Kind::Prototype) => Ok(()),
-        Some(Kind::Struct) => Err(ElfError::unsupported("maps that hold maps (`values`)")),
+/// The type of the definition of the maps that a map holds: `values` is an array of pointers to it. None: to functions.
+fn held(btf: &Btf, ty: TypeId) -> Result<Option<TypeId>> {
+    let array = btf.resolve(ty).filter(|ty| ty.kind == Kind::Array);
+    let held = array.and_then(|array| pointed_to(btf, array.extra[0]));
+    match held.and_then(|held| btf.resolve(held)).map(|ty| ty.kind) {
+        Some(Kind::Struct) => Ok(held),
+        Some(Kind::Prototype) => Ok(None),
         _ => Err(ElfError::malformed("`values` is no array of pointers to functions or maps")),
     }
 }

@@ -113,6 +113,9 @@ fn maps(file: &ObjectFile) -> Result<Vec<Map<'_>>, WriteError> {
         let has_contents = origin.is_some_and(|origin| origin.initial.is_some());
         let is_data = has_contents || is_named(pseudo::MAP_INDEX_VALUE);
         let refuse = |what| Err(WriteError::Map { map: spec.name.clone(), what });
+        if spec.inner.is_some() {
+            return refuse("it holds maps, whose definition weir does not write");
+        }
         if is_data && (spec.kind != MapKind::Array || spec.max_entries != 1) {
             return refuse(
                 "its value is addressed directly, which a file can say of arrays with one entry alone",

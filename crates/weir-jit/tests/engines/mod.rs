@@ -131,7 +131,29 @@ pub(crate) fn stay_on_this_cpu() {
 }
 
 pub(crate) fn run_jit(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags, frame: Frame) -> Outcome {
+    run_jit_holding(program, abi, flags, frame, &[])
+}
+
+/// A map of a map: map, key, held map.
+pub(crate) type Held = (usize, u32, usize);
+
+fn hold(segment: &Segment, held: &[Held]) {
+    for (map, key, held) in held {
+        let held = (*held as u32).to_le_bytes();
+        segment.map(*map).update(&key.to_le_bytes(), &held, 0).expect("it may be held");
+    }
+}
+
+/// [`run_jit`] with maps in maps.
+pub(crate) fn run_jit_holding(
+    program: &VerifiedProgram,
+    abi: &SiteAbi,
+    flags: Flags,
+    frame: Frame,
+    held: &[Held],
+) -> Outcome {
     let segment = segment_for(program.maps(), abi);
+    hold(&segment, held);
     let executable = compiled(program, abi, flags);
     let local = LocalProgram::load(&executable, &segment).expect("code fits");
     let r0 = local.run(&mut frame.clone());
@@ -140,13 +162,19 @@ pub(crate) fn run_jit(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags, fr
 }
 
 pub(crate) fn run_interpreter(program: &VerifiedProgram, frame: Frame) -> Outcome {
+    run_interpreter_holding(program, frame, &[])
+}
+
+/// [`run_interpreter`] with maps in maps.
+pub(crate) fn run_interpreter_holding(program: &VerifiedProgram, frame: Frame, held: &[Held]) -> Outcome {
     let abi = if program.needs_lane() { claimed_abi(false) } else { shared_abi(false) };
     let segment = segment_for(program.maps(), &abi);
+    hold(&segment, held);
     let environment = weir_interp::Environment { segment: &segment };
     let r0 = weir_interp::run(program, &environment, &mut frame.clone())
         .unwrap_or_else(|fault| panic!("{}: {fault}", program.name()));
     let outcome = Outcome { r0, maps: contents(&segment) };
-    if let Some(threaded) = run_threaded(program, frame) {
+    if let Some(threaded) = run_threaded_holding(program, frame, held) {
         assert_eq!(threaded, outcome, "{}: the threaded interpreter and the checking one", program.name());
     }
     outcome
@@ -154,7 +182,12 @@ pub(crate) fn run_interpreter(program: &VerifiedProgram, frame: Frame) -> Outcom
 
 /// None if the threaded interpreter has not all of the program's instructions.
 pub(crate) fn run_threaded(program: &VerifiedProgram, frame: Frame) -> Option<Outcome> {
+    run_threaded_holding(program, frame, &[])
+}
+
+fn run_threaded_holding(program: &VerifiedProgram, frame: Frame, held: &[Held]) -> Option<Outcome> {
     let segment = segment(program.maps(), cpus());
+    hold(&segment, held);
     let r0 = weir_interp::threaded::Threaded::of(program, &segment)?.run(&mut frame.clone());
     Some(Outcome { r0, maps: contents(&segment) })
 }

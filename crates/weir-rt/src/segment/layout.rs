@@ -122,6 +122,7 @@ impl SegmentLayout {
         let mut placed = Vec::with_capacity(maps.len());
         for spec in maps {
             check(spec)?;
+            check_inner(spec, maps)?;
             let map = place(spec, end, cpus, claim_lanes);
             end = round_up(end + map.bytes, PAGE);
             if end > limits::SEGMENT_BYTES_MAX {
@@ -196,8 +197,23 @@ impl MapLayout {
             cpus: self.cpus,
             claim_lanes: self.claim_lanes,
             hashes: if self.spec.kind == MapKind::BloomFilter { self.spec.bloom_hashes().into() } else { 0 },
-            reserved: [0; 3],
+            descriptors: 0,
+            map_count: 0,
+            inner: self.spec.inner.unwrap_or(0),
+            reserved: [0; 1],
         }
+    }
+}
+
+impl SegmentLayout {
+    /// The descriptors of all maps for a segment mapped at `base`, which will stand one after the other at `at`.
+    pub(crate) fn descriptors(&self, base: u64, at: u64, session: u64) -> Vec<abi::Descriptor> {
+        let with_others = |map: &MapLayout| abi::Descriptor {
+            descriptors: at,
+            map_count: self.maps.len() as u32,
+            ..map.descriptor(base, session)
+        };
+        self.maps.iter().map(with_others).collect()
     }
 }
 
@@ -207,6 +223,25 @@ pub(crate) fn seed(session: u64, offset: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     (x ^ x >> 31) & !1
+}
+
+/// A map that holds maps says which: others than such maps, and none with values of each CPU.
+fn check_inner(spec: &MapSpec, maps: &[MapSpec]) -> Result<(), LayoutError> {
+    let like = spec.inner.map(|inner| maps.get(inner as usize));
+    let is_held = |map: &MapSpec| !map.kind.holds_maps() && !map.kind.is_per_cpu();
+    match (spec.kind.holds_maps(), like) {
+        (false, None) => Ok(()),
+        (true, Some(Some(like))) if is_held(like) => Ok(()),
+        (holds_maps, _) => Err(LayoutError::Map {
+            name: spec.name.clone(),
+            what: "the map that its maps are like",
+            value: spec.inner.unwrap_or(u32::MAX).into(),
+            rule: match holds_maps {
+                true => "another one that holds no maps and has no values of each CPU".into(),
+                false => "none: it holds no maps".into(),
+            },
+        }),
+    }
 }
 
 fn check(spec: &MapSpec) -> Result<(), LayoutError> {
@@ -258,6 +293,14 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             return Ok(());
         }
         MapKind::Array | MapKind::PerCpuArray => within("the key size", spec.key_bytes, 4, 4)?,
+        MapKind::ArrayOfMaps => {
+            within("the key size", spec.key_bytes, 4, 4)?;
+            within("the value size", spec.value_bytes, 4, 4)?;
+        }
+        MapKind::HashOfMaps => {
+            within("the key size", spec.key_bytes, 1, limits::KEY_BYTES_MAX)?;
+            within("the value size", spec.value_bytes, 4, 4)?;
+        }
         MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray => {
             within("the key size", spec.key_bytes, 4, 4)?;
             within("the value size", spec.value_bytes, 4, 4)?;
@@ -327,7 +370,7 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
             map.bytes = map.data_offset + u64::from(spec.max_entries) - offset;
             return map;
         }
-        MapKind::Array | MapKind::PerCpuArray | MapKind::ProgArray => {}
+        MapKind::Array | MapKind::PerCpuArray | MapKind::ProgArray | MapKind::ArrayOfMaps => {}
         MapKind::PerfEventArray => {
             place_rings(&mut map, end, all_cpus);
             return map;
@@ -359,7 +402,8 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
         | MapKind::PerCpuHash
         | MapKind::LruHash
         | MapKind::LruPerCpuHash
-        | MapKind::LpmTrie => {
+        | MapKind::LpmTrie
+        | MapKind::HashOfMaps => {
             if spec.kind == MapKind::LpmTrie {
                 // A bit for each length from 0 on; a word of counters for four buckets (c/lpm.c).
                 let lengths = u64::from(8 * (spec.key_bytes - 4) / 64 + 1);
@@ -460,6 +504,7 @@ fn hash(layout: &SegmentLayout) -> u64 {
         hash.number(map.spec.key_bytes.into());
         hash.number(map.spec.value_bytes.into());
         hash.number(map.spec.max_entries.into());
+        hash.number(map.spec.inner.map_or(0, |inner| u64::from(inner) + 1));
         hash.number(map.spec.extra);
         hash.number(map.spec.flags.into());
         hash.number(map.offset);

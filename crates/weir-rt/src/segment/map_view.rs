@@ -20,7 +20,7 @@ use thiserror::Error;
 use weir_ebpf::MapKind;
 
 use super::stacks::Stacks;
-use super::{MapLayout, Segment, elements, prefixes};
+use super::{MapLayout, Segment, elements, held, prefixes};
 use crate::abi::{self, NODE_HEADER_BYTES, control};
 use crate::limits::{MATCHES_MAX, SURPLUS_MAX, UNREADABLE_BUCKETS_MAX};
 use crate::runtime::linked;
@@ -108,7 +108,7 @@ impl<'a> MapView<'a> {
         &self.segment.layout().maps[self.index]
     }
 
-    /// The value of `key`, summed over lanes for per-CPU kinds.
+    /// The value of `key`, summed over lanes for per-CPU kinds; of a map that holds maps, the index of the one.
     pub fn lookup(&self, key: &[u8]) -> Option<Vec<u8>> {
         let map = self.layout();
         if key.len() != map.spec.key_bytes as usize {
@@ -127,6 +127,16 @@ impl<'a> MapView<'a> {
             MapKind::Array | MapKind::PerCpuArray => {
                 let index = u32::from_le_bytes(key.try_into().ok()?);
                 (index < map.spec.max_entries).then(|| self.array_value(index))
+            }
+            MapKind::ArrayOfMaps => {
+                let index = u32::from_le_bytes(key.try_into().ok()?);
+                let word = (index < map.spec.max_entries).then(|| self.array_value(index))?;
+                held::held(self.segment, &word)
+            }
+            MapKind::HashOfMaps => {
+                let bucket = linked::hash_bucket(self.segment.descriptor(self.index), key);
+                let entry = self.bucket(bucket).into_iter().find(|entry| entry.key == key)?;
+                held::held(self.segment, &entry.value)
             }
             MapKind::LpmTrie => self.longest_match(key),
             MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
@@ -195,6 +205,19 @@ impl<'a> MapView<'a> {
             MapKind::Array | MapKind::PerCpuArray => (0..map.spec.max_entries)
                 .map(|index| (index.to_le_bytes().to_vec(), self.array_value(index)))
                 .collect(),
+            MapKind::ArrayOfMaps => (0..map.spec.max_entries)
+                .filter_map(|index| {
+                    let held = held::held(self.segment, &self.array_value(index))?;
+                    Some((index.to_le_bytes().to_vec(), held))
+                })
+                .collect(),
+            MapKind::HashOfMaps => {
+                let entries = self.hash_entries().into_iter();
+                let held = |entry: BucketEntry| Some((entry.key, held::held(self.segment, &entry.value)?));
+                let mut entries: Vec<_> = entries.filter_map(held).collect();
+                entries.sort();
+                entries
+            }
             MapKind::LpmTrie => {
                 let entries = self.prefixes().into_iter();
                 entries.map(|entry| (self.given_key(&entry), entry.value)).collect()
@@ -214,6 +237,9 @@ impl<'a> MapView<'a> {
         let spec = &self.layout().spec;
         if key.len() != spec.key_bytes as usize || value.len() != spec.value_bytes as usize {
             return Err(MapError::Invalid);
+        }
+        if spec.kind.holds_maps() {
+            return held::hold(self.segment, self.index, key, value, flags);
         }
         if spec.kind.is_queue() || spec.kind == MapKind::BloomFilter {
             let status = linked::map_push(self.segment.descriptor(self.index), value, flags);
@@ -279,10 +305,13 @@ impl<'a> MapView<'a> {
         if key.len() != self.layout().spec.key_bytes as usize {
             return Err(MapError::Invalid);
         }
+        if self.layout().spec.kind == MapKind::ArrayOfMaps {
+            return held::empty(self.segment, self.layout(), key);
+        }
         MapError::from_status(linked::map_delete(self.segment.descriptor(self.index), key))
     }
 
-    /// Deletes every key of a hash and every stack, takes every element of a queue or stack out, empties a Bloom filter;
+    /// Deletes every key of a hash and every stack, empties every slot for a map, takes every element of a queue or stack out, empties a Bloom filter;
     /// zeroes an array.
     pub fn clear(&self) {
         match self.layout().spec.kind {
@@ -290,10 +319,17 @@ impl<'a> MapView<'a> {
             | MapKind::PerCpuHash
             | MapKind::LruHash
             | MapKind::LruPerCpuHash
-            | MapKind::LpmTrie => {
+            | MapKind::LpmTrie
+            | MapKind::HashOfMaps => {
                 for entry in self.hash_entries() {
                     // Someone else may have deleted it: that is what was asked for.
                     let _ = self.delete(&entry.key);
+                }
+            }
+            MapKind::ArrayOfMaps => {
+                for index in 0..self.layout().spec.max_entries {
+                    // An empty slot is what was asked for.
+                    let _ = self.delete(&index.to_le_bytes());
                 }
             }
             MapKind::StackTrace => {
@@ -327,6 +363,8 @@ impl<'a> MapView<'a> {
             | MapKind::StackTrace
             | MapKind::CgroupArray
             | MapKind::ProgArray
+            | MapKind::ArrayOfMaps
+            | MapKind::HashOfMaps
             | MapKind::Queue
             | MapKind::Stack => {}
             MapKind::Array => {

@@ -4,6 +4,7 @@
 mod bloom;
 mod corrupt;
 mod denied;
+mod held;
 mod interrupted;
 mod killed;
 mod kinds;

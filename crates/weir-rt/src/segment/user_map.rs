@@ -5,8 +5,9 @@
 //! and a frozen one not changed either, by this interface. (What programs may do is for the verifier, and what the
 //! controller does through [`MapView`] is its own affair.)
 //!
-//! Where it differs from the kernel's: the value of a per-CPU kind is one, each word summed over lanes, not one for each
-//! CPU (but see [`UserMap::lookup_lanes`]); and an operation that others disturb too often answers EBUSY.
+//! Where it differs from the kernel's: maps are put into other maps, and found there, by their index in the object, where
+//! the kernel takes a descriptor and answers with an id; the value of a per-CPU kind is one, each word summed over lanes,
+//! not one for each CPU (but see [`UserMap::lookup_lanes`]); and an operation that others disturb too often answers EBUSY.
 
 use std::sync::atomic::Ordering;
 
@@ -104,7 +105,12 @@ impl<'a> UserMap<'a> {
         self.check_write()?;
         self.check_lookup(key, flags)?;
         let kind = self.spec().kind;
-        if kind.is_array() || kind == MapKind::BloomFilter || kind == MapKind::LpmTrie || self.has_slots() {
+        if kind.is_array()
+            || kind == MapKind::BloomFilter
+            || kind == MapKind::LpmTrie
+            || kind.holds_maps()
+            || self.has_slots()
+        {
             return Err(MapError::NotSupported);
         }
         if self.spec().kind == MapKind::StackTrace {
@@ -140,10 +146,14 @@ impl<'a> UserMap<'a> {
             MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray => {
                 self.next_index(key, self.segment.layout().maps[self.index].slots())
             }
-            MapKind::Array | MapKind::PerCpuArray => self.next_index(key, spec.max_entries),
-            MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => {
-                self.view().next_hash_key(key).ok_or(MapError::NotFound)
+            MapKind::Array | MapKind::PerCpuArray | MapKind::ArrayOfMaps => {
+                self.next_index(key, spec.max_entries)
             }
+            MapKind::Hash
+            | MapKind::PerCpuHash
+            | MapKind::LruHash
+            | MapKind::LruPerCpuHash
+            | MapKind::HashOfMaps => self.view().next_hash_key(key).ok_or(MapError::NotFound),
         }
     }
 

@@ -50,6 +50,9 @@ fn maps(file: &ObjectFile) -> Result<Maps, KernelError> {
         if let Some(initial) = &origin.initial {
             maps.update(index, &[0; 4], initial)?;
         }
+        for (key, held) in &origin.held {
+            maps.hold(index, &key.to_le_bytes(), *held as usize)?;
+        }
         if file.object.maps[index].has(flag::RDONLY_PROG) {
             maps.freeze(index)?;
         }

@@ -189,7 +189,7 @@ fn segment(file: &ObjectFile, needs_lane: bool) -> Result<Segment, Failure> {
         }
     }
     let filled = segment.fill(&file.maps);
-    filled.map_err(|(map, error)| Failure::Bug(anyhow!("first contents of map {map}: {error}")))?;
+    filled.map_err(|(map, error)| refused(&format!("first contents of map {map}: {error}")))?;
     Ok(segment)
 }
 

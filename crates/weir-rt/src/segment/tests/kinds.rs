@@ -38,7 +38,7 @@ pub(super) enum Law {
     /// They are the model's, and in its order.
     Ordered,
     /// Nothing is in it, nor can user space put anything there: rings, whose own tests are in `ring.rs`; stacks, which
-    /// programs put there; what the kernel knows by a descriptor.
+    /// programs put there; what the kernel knows by a descriptor. Maps that hold maps are compared in `held.rs`.
     NoElements,
 }
 
@@ -120,6 +120,8 @@ pub(super) const KINDS: &[Row] = &[
     Row { kind: MapKind::LpmTrie,     shapes: &[(8, 8, 64), (5, 1, 4), (20, 40, 33), (7, 4, 1), (260, 16, 20)], operations: EVERYTHING, law: Law::Ordered },
     Row { kind: MapKind::PerfEventArray, shapes: &[(4, 4, 4), (4, 4, 1)],                          operations: FROM_USER_SPACE, law: Law::NoElements },
     Row { kind: MapKind::StackTrace,  shapes: &[(4, 8, 4), (4, 1016, 3)],                          operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::ArrayOfMaps, shapes: &[(4, 4, 4)],                                        operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::HashOfMaps,  shapes: &[(4, 4, 4)],                                        operations: FROM_USER_SPACE, law: Law::NoElements },
     Row { kind: MapKind::CgroupArray, shapes: &[(4, 4, 4), (4, 4, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
     Row { kind: MapKind::RingBuf,     shapes: &[(0, 0, 4096)],                                     operations: FROM_USER_SPACE, law: Law::NoElements },
 ];
