@@ -221,7 +221,7 @@ impl Maps {
         relocation: Relocation,
     ) -> Result<()> {
         let distance = offset - holder.start;
-        if distance % 8 != 0 {
+        if !distance.is_multiple_of(8) {
             return Err(ElfError::malformed(format!(
                 "an address at {offset:#x}, where no value of a map is"
             )));
