@@ -19,10 +19,14 @@ fn small(kind: MapKind) -> MapSpec {
         MapKind::LpmTrie => (8, 16, 8),
         MapKind::StackTrace => (4, 64, 8),
         MapKind::ProgArray | MapKind::PerfEventArray | MapKind::CgroupArray => (4, 4, 4),
+        MapKind::ArrayOfMaps | MapKind::HashOfMaps => (4, 4, 4),
     };
     let mut spec = MapSpec::new(kind.name(), kind, key_bytes, value_bytes, max_entries);
     if kind == MapKind::LpmTrie {
         spec.flags = flag::NO_PREALLOC;
+    }
+    if kind.holds_maps() {
+        spec.inner = MapKind::ALL.iter().position(|kind| *kind == MapKind::Hash).map(|index| index as u32);
     }
     spec
 }

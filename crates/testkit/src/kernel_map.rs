@@ -8,7 +8,7 @@
 //! as weir's maps show them. The thread that makes such a map stays on that CPU from then on, so that programs see the
 //! same value.
 //!
-//! Deliberately not here: maps whose values the kernel interprets (programs, maps in maps, perf events).
+//! Deliberately not here: maps whose values the kernel interprets (programs, perf events).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@
 //! instruction; whatever its bytes, without a panic and within the bounds of `limits.rs`.
 //!
 //! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: other kernel functions,
-//! `.kconfig`, addresses in data sections, maps in maps.
+//! `.kconfig`, addresses in data sections, maps in maps in maps.
 
 mod core;
 mod error;

@@ -28,7 +28,8 @@ typedef u64 __attribute__((may_alias)) u64_word;
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
 enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERF_EVENT_ARRAY = 4, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6,
        KIND_STACK_TRACE = 7, KIND_CGROUP_ARRAY = 8, KIND_LRU_HASH = 9, KIND_LRU_PERCPU_HASH = 10,
-       KIND_LPM_TRIE = 11, KIND_ARRAY_OF_MAPS = 12, KIND_HASH_OF_MAPS = 13, KIND_QUEUE = 22, KIND_STACK = 23, KIND_RINGBUF = 27, KIND_BLOOM_FILTER = 30 };
+       KIND_LPM_TRIE = 11, KIND_ARRAY_OF_MAPS = 12, KIND_HASH_OF_MAPS = 13, KIND_QUEUE = 22,
+       KIND_STACK = 23, KIND_RINGBUF = 27, KIND_BLOOM_FILTER = 30 };
 
 /* Update flags (linux/bpf.h). */
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
