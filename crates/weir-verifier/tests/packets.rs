@@ -1,8 +1,12 @@
 //! Programs of packets and memory: what must be accepted and what refused. The kernel is asked about the same programs
 //! of packets; memory is weir's own.
 
+mod lent;
 mod worlds;
 
+use lent::{
+    MEMORY, NOT_MEMORY, NOT_SOCKET, NOT_SOCKET_HERE, NOT_XDP, NOT_XDP_HERE, SOCKET, XDP, XDP_HERE, object,
+};
 use weir_ebpf::{Insn, Object, ProgramKind, asm};
 use weir_interp::{Environment, Fault, run_unverified};
 use weir_rt::Context;
@@ -10,256 +14,9 @@ use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Limits, Rejection, RejectionKind, verify};
 use worlds::Random;
 
-const MAPS: &str = "map @hash hash key 8 value 16 entries 64\nmap @array array key 4 value 16 entries 4
-map @ring ringbuf key 0 value 0 entries 4096\n";
-
-/// r7 = the packet, r8 = its end.
-const ENDS: &str = "r7 = *(u32 *)(r1 + 0); r8 = *(u32 *)(r1 + 4)";
-/// And 14 bytes of it are there, else the program ends with 1.
-const ETHERNET: &str =
-    "r7 = *(u32 *)(r1 + 0); r8 = *(u32 *)(r1 + 4); r0 = 1; r2 = r7; r2 += 14; if r2 <= r8 goto +1; exit";
-/// And r6 is a byte of it.
-const BYTE: &str =
-    "r7 = *(u32 *)(r1 + 0); r8 = *(u32 *)(r1 + 4); r0 = 1; r2 = r7; r2 += 14; if r2 <= r8 goto +1; exit
-    r6 = *(u8 *)(r7 + 0)";
-
-fn object(kind: &str, before: &str, text: &str) -> Object {
-    let text = format!("{MAPS}program \"p\" {kind}\n{before}\n{text}").replace(';', "\n");
-    asm::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
 fn judge(object: &Object) -> Result<(), Rejection> {
     verify(&object.programs[0], &object.maps, &Limits::default()).map(drop)
 }
-
-/// XDP programs (what comes before, the rest) that are safe, and that the kernel takes.
-const XDP: &[(&str, &str)] = &[
-    // Every field.
-    ("", "r0 = *(u32 *)(r1 + 12); r2 = *(u32 *)(r1 + 16); r0 += r2; exit"),
-    ("", "r2 = *(u32 *)(r1 + 0); r3 = *(u32 *)(r1 + 4); r4 = *(u32 *)(r1 + 8); r0 = 0; exit"),
-    // Each comparison, both ways round: what is behind it on the way where the bytes are there.
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r2 > r8 goto +1; r0 = *(u64 *)(r7 + 0); exit"),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r2 >= r8 goto +1; r0 = *(u8 *)(r7 + 8); exit"),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r2 < r8 goto +1; exit; r0 = *(u8 *)(r7 + 8); exit"),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r2 <= r8 goto +1; exit; r0 = *(u64 *)(r7 + 0); exit"),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r8 < r2 goto +1; r0 = *(u64 *)(r7 + 0); exit"),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r8 <= r2 goto +1; r0 = *(u8 *)(r7 + 8); exit"),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r8 > r2 goto +1; exit; r0 = *(u8 *)(r7 + 8); exit"),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r8 >= r2 goto +1; exit; r0 = *(u64 *)(r7 + 0); exit"),
-    // Reads, writes and copies of the pointer, wherever it points.
-    (ETHERNET, "r0 = *(u16 *)(r7 + 12); r2 = *(u8 *)(r7 + 13); *(u32 *)(r7 + 3) = r0; *(u64 *)(r7 + 6) = 7; exit"),
-    (ETHERNET, "r3 = r2; r3 -= 14; r0 = *(u64 *)(r3 + 0); r2 += -4; r0 = *(u32 *)(r2 + 0); exit"),
-    (ETHERNET, "*(u64 *)(r10 - 8) = r7; r3 = *(u64 *)(r10 - 8); r0 = *(s16 *)(r3 + 12); exit"),
-    // An unknown distance with a known maximum, checked again.
-    (BYTE, "r6 &= 60; r7 += r6; r2 = r7; r2 += 20; r0 = 0; if r2 > r8 goto +1; r0 = *(u32 *)(r7 + 16); exit"),
-    (BYTE, "r6 &= 60; r7 += 14; r7 += r6; r2 = r7; r2 += 1; r0 = 0; if r2 > r8 goto +1; r0 = *(u8 *)(r7 + 0); exit"),
-    (BYTE, "r2 = r6; r2 += r7; r3 = r2; r3 += 2; r0 = 0; if r3 > r8 goto +2; r0 = *(u16 *)(r2 + 0); *(u8 *)(r2 + 1) = 9; exit"),
-    // A loop over the options of a header.
-    (ENDS, "r0 = 0; r6 = 0; here: r2 = r7; r2 += 2; if r2 > r8 goto +5; r3 = *(u8 *)(r7 + 0); r0 += r3; r7 += 2; r6 += 1
-        if r6 != 8 goto here; exit"),
-    // The packet's size.
-    (ENDS, "r8 -= r7; r0 = r8; exit"),
-    // Metadata.
-    (ENDS, "r9 = *(u32 *)(r1 + 8); r2 = r9; r2 += 4; r0 = 0; if r2 > r7 goto +2; r0 = *(u32 *)(r9 + 0); *(u32 *)(r9 + 0) = 5; exit"),
-    (ENDS, "r9 = *(u32 *)(r1 + 8); r2 = r9; r2 += 4; r0 = 0; if r7 < r2 goto +1; r0 = *(u32 *)(r9 + 0); exit"),
-    // Helpers: keys and values in the packet.
-    (ETHERNET, "r2 = r7; r1 = map[@hash] ll; call map_lookup_elem; if r0 == 0 goto +2; r1 = *(u8 *)(r7 + 0)
-        *(u64 *)(r0 + 0) = r1; r0 = 2; exit"),
-    // Functions of the program.
-    (ETHERNET, "r1 = r7; call f; exit; f: r0 = *(u8 *)(r1 + 13); exit"),
-    (ENDS, "r1 = r7; r2 = r8; call f; exit; f: r0 = 0; r3 = r1; r3 += 4; if r3 > r2 goto +1; r0 = *(u32 *)(r1 + 0); exit"),
-    // Paths that meet knowing different lengths.
-    (ETHERNET, "r2 = r7; r2 += 34; if r2 > r8 goto +1; r0 = *(u8 *)(r7 + 33); r0 = *(u8 *)(r7 + 13); exit"),
-    ("r9 = r1", "r0 = 0; if r0 == 0 goto +0; r7 = *(u32 *)(r9 + 0); r8 = *(u32 *)(r9 + 4); r7 += 1; if r7 > r8 goto +1; r0 = *(u8 *)(r7 - 1); exit"),
-];
-
-/// Safe, but the kernel gives its ring no bytes of a packet.
-const XDP_HERE: &[(&str, &str)] =
-    &[(ETHERNET, "r2 = r7; r3 = 14; r4 = 0; r1 = map[@ring] ll; call ringbuf_output; r0 = 2; exit")];
-
-/// XDP programs that are refused, with a part of the message; the kernel refuses them too.
-const NOT_XDP: &[(&str, &str, &str)] = &[
-    ("", "r0 = *(u32 *)(r1 + 20); exit", "no field"),
-    ("", "r0 = *(u32 *)(r1 + 24); exit", "no field"),
-    ("", "r0 = *(u32 *)(r1 - 4); exit", "no field"),
-    ("", "r0 = *(u16 *)(r1 + 12); exit", "ingress_ifindex is not read so"),
-    ("", "r0 = *(u64 *)(r1 + 0); exit", "data is not read so"),
-    ("", "r0 = *(s32 *)(r1 + 0); exit", "signed"),
-    ("", "r0 = 0; *(u32 *)(r1 + 16) = r0; exit", "not written so"),
-    ("", "r0 = 1; lock *(u32 *)(r1 + 16) += r0; exit", "plain loads and stores"),
-    ("", "r0 = 0; *(u64 *)(r1 + 0) = r0; exit", "not written so"),
-    // Nothing is known of the length.
-    (ENDS, "r0 = *(u8 *)(r7 + 0); exit", "was not compared with the end"),
-    (ENDS, "r0 = 0; *(u8 *)(r7 + 0) = r0; exit", "was not compared with the end"),
-    (ENDS, "r0 = *(u8 *)(r8 + 0); exit", "the end of the packet, not a pointer to memory"),
-    // The wrong way out, one byte too many, before the start.
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r2 > r8 goto +1; exit; r0 = *(u64 *)(r7 + 0); exit", "not compared"),
-    (
-        ENDS,
-        "r0 = 0; r2 = r7; r2 += 8; if r2 >= r8 goto +1; exit; r0 = *(u64 *)(r7 + 0); exit",
-        "not compared",
-    ),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r2 < r8 goto +1; r0 = *(u64 *)(r7 + 0); exit", "not compared"),
-    (ENDS, "r0 = 0; r2 = r7; r2 += 8; if r8 >= r2 goto +1; r0 = *(u64 *)(r7 + 0); exit", "not compared"),
-    (
-        ENDS,
-        "r0 = 0; r2 = r7; r2 += 8; if r8 <= r2 goto +1; exit; r0 = *(u64 *)(r7 + 0); exit",
-        "not compared",
-    ),
-    (
-        ENDS,
-        "r0 = 0; r2 = r7; r2 += 8; if r2 > r8 goto +1; r0 = *(u8 *)(r7 + 8); exit",
-        "not known to be inside",
-    ),
-    (
-        ENDS,
-        "r0 = 0; r2 = r7; r2 += 8; if r2 >= r8 goto +1; r0 = *(u16 *)(r7 + 8); exit",
-        "not known to be inside",
-    ),
-    (ETHERNET, "r0 = *(u16 *)(r7 + 13); exit", "14 bytes behind"),
-    (ETHERNET, "r0 = *(u8 *)(r7 - 1); exit", "not known to be inside"),
-    (ETHERNET, "r0 = *(u8 *)(r2 + 0); exit", "not known to be inside"),
-    // The metadata is not the packet, and what was learnt of one says nothing of the other.
-    (
-        ENDS,
-        "r9 = *(u32 *)(r1 + 8); r2 = r9; r2 += 4; r0 = 0; if r2 > r8 goto +1; r0 = *(u32 *)(r9 + 0); exit",
-        "not compared",
-    ),
-    (
-        ENDS,
-        "r9 = *(u32 *)(r1 + 8); r2 = r9; r2 += 4; r0 = 0; if r2 > r7 goto +1; r0 = *(u32 *)(r7 + 0); exit",
-        "not compared",
-    ),
-    // Unknown distances: not checked again, negative, too far, another pointer checked.
-    (BYTE, "r7 += r6; r0 = *(u8 *)(r7 + 0); exit", "not compared"),
-    (
-        BYTE,
-        "r6 = -r6; r7 += r6; r2 = r7; r2 += 1; r0 = 0; if r2 > r8 goto +1; r0 = *(u8 *)(r7 + 0); exit",
-        "may be negative",
-    ),
-    (
-        BYTE,
-        "r2 = r7; r2 += r6; r3 = r7; r3 += r6; r3 += 4; r0 = 0; if r3 > r8 goto +1; r0 = *(u8 *)(r2 + 0); exit",
-        "not compared",
-    ),
-    (
-        "r6 = *(u32 *)(r1 + 12); r9 = r1",
-        "r7 = *(u32 *)(r9 + 0); r8 = *(u32 *)(r9 + 4); r6 <<= 32; r7 += r6; r0 = 0
-        r2 = r7; r2 += 1; if r2 > r8 goto +1; r0 = *(u8 *)(r7 + 0); exit",
-        "",
-    ),
-    // Arithmetic and comparisons that mean nothing, leaks, atomic operations.
-    (ENDS, "r8 += 1; r0 = 0; exit", "arithmetic on the end of the packet"),
-    (ENDS, "r7 *= 2; r0 = 0; exit", "arithmetic on"),
-    (ETHERNET, "r1 = 1; lock *(u64 *)(r7 + 0) += r1; r0 = 0; exit", "plain loads and stores"),
-    (
-        ETHERNET,
-        "r2 = r7; r2 += 7; r1 = map[@hash] ll; call map_lookup_elem; r0 = 2; exit",
-        "not known to be inside",
-    ),
-    // A function's argument was checked elsewhere.
-    (ENDS, "r1 = r7; call f; exit; f: r0 = *(u8 *)(r1 + 13); exit", "not compared"),
-    ("", "r0 = *(u8 *)skb[0]; exit", "packet loads are for socket filters"),
-    ("", "r0 = 0; call get_attach_cookie; exit", ""),
-];
-
-/// What only weir refuses: pointers are numbers to nobody, root included.
-const NOT_XDP_HERE: &[(&str, &str, &str)] = &[
-    (ETHERNET, "*(u64 *)(r7 + 0) = r7; r0 = 0; exit", "leak"),
-    (ENDS, "r0 = r7; exit", "leak"),
-    (ENDS, "r0 = r8; exit", "leak"),
-    (ENDS, "r0 = 0; if r7 == 5 goto +0; exit", "is compared with something"),
-];
-
-/// Socket filters, as for [`XDP`].
-const SOCKET: &[(&str, &str)] = &[
-    ("", "r0 = *(u32 *)(r1 + 0); exit"),
-    ("", "r0 = *(u8 *)(r1 + 17); r2 = *(u16 *)(r1 + 34); r0 += r2; exit"),
-    (
-        "",
-        "r0 = *(u32 *)(r1 + 4); r2 = *(u32 *)(r1 + 8); r2 = *(u32 *)(r1 + 12); r2 = *(u32 *)(r1 + 16); r2 = *(u32 *)(r1 + 20); exit",
-    ),
-    (
-        "",
-        "r0 = *(u32 *)(r1 + 24); r2 = *(u32 *)(r1 + 28); r2 = *(u32 *)(r1 + 32); r2 = *(u32 *)(r1 + 36); r2 = *(u32 *)(r1 + 40); exit",
-    ),
-    (
-        "",
-        "r0 = *(u32 *)(r1 + 44); r2 = *(u32 *)(r1 + 68); r2 = *(u32 *)(r1 + 84); r2 = *(u32 *)(r1 + 164); r2 = *(u32 *)(r1 + 176); exit",
-    ),
-    (
-        "",
-        "r0 = 7; *(u32 *)(r1 + 48) = r0; *(u64 *)(r1 + 56) = r0; *(u8 *)(r1 + 67) = 3; r0 = *(u64 *)(r1 + 48); exit",
-    ),
-    ("r6 = r1", "r0 = *(u8 *)skb[9]; exit"),
-    ("r6 = r1", "r0 = *(u8 *)skb[0]; r0 = *(u32 *)skb[r0]; exit"),
-    (
-        "r6 = r1",
-        "r0 = *(u16 *)skb[-0x200000]; r0 = *(u16 *)skb[r0 + 2]; r7 = r0; r0 = *(u32 *)skb[-0x100000]; r0 += r7; exit",
-    ),
-];
-
-const NOT_SOCKET: &[(&str, &str, &str)] = &[
-    // The packet has no addresses here.
-    ("", "r0 = *(u32 *)(r1 + 76); r0 = 0; exit", "no field"),
-    ("", "r0 = *(u32 *)(r1 + 80); r0 = 0; exit", "no field"),
-    ("", "r0 = *(u32 *)(r1 + 140); r0 = 0; exit", "no field"),
-    ("", "r0 = *(u32 *)(r1 + 72); exit", "no field"),
-    ("", "r0 = *(u32 *)(r1 + 88); exit", "no field"),
-    ("", "r0 = *(u64 *)(r1 + 152); exit", "no field"),
-    ("", "r0 = *(u32 *)(r1 + 160); exit", "no field"),
-    ("", "r0 = *(u8 *)(r1 + 180); exit", "no field"),
-    ("", "r0 = *(u32 *)(r1 + 192); exit", "no field"),
-    ("", "r0 = *(u64 *)(r1 + 0); exit", "is not read so"),
-    ("", "r0 = *(u16 *)(r1 + 1); exit", "is not read so"),
-    ("", "r0 = *(u64 *)(r1 + 64); exit", "cb is not read so"),
-    ("", "r0 = 0; *(u32 *)(r1 + 8) = r0; exit", "mark is not written so"),
-    ("", "r0 = 0; *(u32 *)(r1 + 32) = r0; exit", "not written so"),
-    ("", "r0 = 0; *(u32 *)(r1 + 44) = r0; exit", "not written so"),
-    ("", "r0 = 0; *(u64 *)(r1 + 64) = r0; exit", "not written so"),
-    // Packet loads: the context in r6, a number, nothing held, nothing kept.
-    ("", "r0 = *(u8 *)skb[0]; exit", "r6 is read but was never written"),
-    ("r6 = 0", "r0 = *(u8 *)skb[0]; exit", "needs the context in r6"),
-    ("r6 = r1", "r0 = *(u8 *)skb[0]; r0 = r1; exit", "r1 is read but holds nothing"),
-    ("r6 = r1", "r5 = 1; r0 = *(u8 *)skb[0]; r0 = r5; exit", "r5 is read but holds nothing"),
-    ("r6 = r1", "r1 = map[@ring] ll; r2 = 8; r3 = 0; call ringbuf_reserve; if r0 == 0 goto +4; r7 = r0; r0 = *(u8 *)skb[0]
-        r1 = r7; r2 = 0; call ringbuf_submit; r0 = 0; exit", "ring record"),
-];
-
-const NOT_SOCKET_HERE: &[(&str, &str, &str)] = &[
-    ("", "*(u64 *)(r1 + 48) = r10; r0 = 0; exit", "leak"),
-    ("r6 = r1", "r0 = *(u8 *)skb[r10]; exit", "where a number is needed"),
-];
-
-/// Programs with 16 bytes of memory.
-const MEMORY: &[(&str, &str)] = &[
-    ("", "r0 = *(u64 *)(r1 + 8); r0 += r2; exit"),
-    ("", "*(u64 *)(r1 + 0) = 5; *(u8 *)(r1 + 15) = r2; r0 = *(u32 *)(r1 + 11); exit"),
-    ("r0 = 1", "lock *(u64 *)(r1 + 8) += r0; w0 = atomic_fetch_add((u32 *)(r1 + 4), w0); exit"),
-    (
-        "",
-        "r0 = 0; r3 = 0; here: r4 = r1; r4 += r3; r5 = *(u8 *)(r4 + 0); r0 += r5; r3 += 1; if r3 < r2 goto here; exit",
-    ),
-    ("", "r0 = 0; if r1 == 0 goto +1; r0 = *(u8 *)(r1 + 0); exit"),
-    ("", "r3 = *(u8 *)(r1 + 0); r3 &= 7; r1 += r3; r0 = *(u64 *)(r1 + 1); exit"),
-    (
-        "",
-        "r2 = r1; r1 = map[@hash] ll; call map_lookup_elem; if r0 == 0 goto +1; r0 = *(u64 *)(r0 + 8); exit",
-    ),
-    ("r6 = r1", "call f; r0 = *(u8 *)(r6 + 3); exit; f: *(u8 *)(r1 + 3) = 4; r0 = 0; exit"),
-];
-
-const NOT_MEMORY: &[(&str, &str, &str)] = &[
-    ("", "r0 = *(u64 *)(r1 + 9); exit", "not known to be inside its 16 bytes"),
-    ("", "r0 = *(u8 *)(r1 - 1); exit", "not known to be inside"),
-    ("", "r1 += r2; r0 = *(u8 *)(r1 + 0); exit", "not known to be inside"),
-    ("", "r3 = *(u8 *)(r1 + 0); r1 += r3; r0 = *(u8 *)(r1 + 0); exit", "not known to be inside"),
-    ("", "*(u64 *)(r1 + 0) = r1; r0 = 0; exit", "leak"),
-    ("", "r0 = r1; exit", "leak"),
-    ("", "r0 = 1; lock *(u64 *)(r1 + 4) += r0; exit", "may not be aligned"),
-    ("", "call get_attach_cookie; exit", "is for probes"),
-    ("", "r6 = r1; r0 = *(u8 *)skb[0]; exit", "packet loads are for socket filters"),
-];
 
 fn accepts(kind: &str, programs: &[(&str, &str)]) {
     for (before, text) in programs {
@@ -345,11 +102,7 @@ fn the_kernel_judges_programs_of_packets_alike() {
 #[test]
 fn accepted_mutants_keep_inside_what_they_were_lent() {
     let mut random = Random(17);
-    let lists = [("xdp", XDP), ("xdp", XDP_HERE), ("socket", SOCKET), ("memory 16", MEMORY)];
-    let programs: Vec<Object> = lists
-        .iter()
-        .flat_map(|(kind, list)| list.iter().map(|(before, text)| object(kind, before, text)))
-        .collect();
+    let programs = lent::accepted();
     let layout = SegmentLayout::plan(&programs[0].maps, 2, 4).expect("the maps have a layout");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     // A mutant may loop for long; what it does in a shorter proof is the same.

@@ -11,12 +11,13 @@ mod target;
 mod test_program;
 
 use std::path::PathBuf;
+use std::thread::{self, ScopedJoinHandle};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
 
 use crate::fuzz::{self, Fuzzers};
-use crate::soak::record::Record;
+use crate::soak::record::{Counts, Record};
 use crate::soak::test_program::{DIFFERENTIAL, MAPS, TestProgram};
 use crate::workspace;
 
@@ -27,6 +28,9 @@ pub(crate) struct Options {
     /// Cycles to run now; the full count of the bar if not given
     #[arg(long)]
     count: Option<u64>,
+    /// Cycles at a time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    jobs: u64,
     /// Run this one seed, and record nothing
     #[arg(long)]
     seed: Option<u64>,
@@ -45,7 +49,7 @@ enum Name {
     Fuzz,
     /// Kill processes that change maps of every kind; the maps are whole
     Maps,
-    /// Compare interpreters and machine code; a cycle is 30,000 programs of three generators
+    /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
     Differential,
 }
 
@@ -64,8 +68,8 @@ const KILL_CYCLES: u64 = 500;
 const FUZZ_CYCLES: u64 = 100;
 const FUZZ_RUNS: u64 = 100_000;
 const MAPS_CYCLES: u64 = 1000;
-/// Of 30,000 programs: 10⁷.
-const DIFFERENTIAL_CYCLES: u64 = 334;
+/// Of 90,000 programs: 10⁷.
+const DIFFERENTIAL_CYCLES: u64 = 112;
 
 pub(crate) fn soak(options: &Options) -> Result<()> {
     let subject = match options.name {
@@ -82,29 +86,52 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
     };
     let cycle = |seed: u64| match &subject {
-        Subject::Weir(weir) if matches!(options.name, Name::Redis) => redis::cycle(weir, seed),
-        Subject::Weir(weir) => kill::cycle(weir, seed),
-        Subject::Fuzzers(fuzzers) => {
-            fuzz::TARGETS.iter().try_for_each(|target| fuzzers.run(target, seed, FUZZ_RUNS).map(drop))
+        Subject::Weir(weir) if matches!(options.name, Name::Redis) => {
+            nothing_counted(redis::cycle(weir, seed))
         }
+        Subject::Weir(weir) => nothing_counted(kill::cycle(weir, seed)),
+        Subject::Fuzzers(fuzzers) => nothing_counted(
+            fuzz::TARGETS.iter().try_for_each(|target| fuzzers.run(target, seed, FUZZ_RUNS).map(drop)),
+        ),
         Subject::Test(test) => test.cycle(seed),
     };
     if let Some(seed) = options.seed {
-        return cycle(seed).with_context(|| format!("seed {seed}"));
+        return cycle(seed).map(drop).with_context(|| format!("seed {seed}"));
     }
     let path = workspace::root().join("docs/soak").join(format!("{name}.json"));
     let mut record = Record::load(&path, &workspace::commit(), &workspace::machine())?;
     let first = record.next_seed();
     let last = first + options.count.unwrap_or(full.saturating_sub(record.cycles()));
-    for seed in first..last {
-        eprintln!("{name}: seed {seed}, {} to go", last - seed);
-        let outcome = cycle(seed);
-        record.add(seed, outcome.as_ref().err().map(|error| format!("{error:#}")));
+    for from in (first..last).step_by(options.jobs as usize) {
+        eprintln!("{name}: seed {from}, {} to go", last - from);
+        let seeds: Vec<u64> = (from..last.min(from + options.jobs)).collect();
+        let outcomes = at_a_time(&seeds, &cycle);
+        for (seed, outcome) in seeds.iter().zip(&outcomes) {
+            record.add(*seed, outcome.as_ref().map_err(|error| format!("{error:#}")));
+        }
         record.save(&path)?;
-        outcome.with_context(|| format!("seed {seed}; to repeat: cargo xtask soak {name} --seed {seed}"))?;
+        for (seed, outcome) in seeds.iter().zip(outcomes) {
+            outcome
+                .with_context(|| format!("seed {seed}; to repeat: cargo xtask soak {name} --seed {seed}"))?;
+        }
     }
     println!("{name}: {} of {full} cycles done, {} failed", record.cycles(), record.failures());
     Ok(())
+}
+
+fn nothing_counted(outcome: Result<()>) -> Result<Counts> {
+    outcome.map(|()| Counts::new())
+}
+
+/// Runs a cycle for each seed, all at once.
+fn at_a_time(seeds: &[u64], cycle: &(impl Fn(u64) -> Result<Counts> + Sync)) -> Vec<Result<Counts>> {
+    thread::scope(|scope| {
+        let running: Vec<_> = seeds.iter().map(|seed| scope.spawn(|| cycle(*seed))).collect();
+        let join = |running: ScopedJoinHandle<'_, Result<Counts>>| {
+            running.join().unwrap_or_else(|_| Err(anyhow!("the cycle panicked")))
+        };
+        running.into_iter().map(join).collect()
+    })
 }
 
 /// Random numbers that depend on the seed alone (splitmix64).

@@ -1,11 +1,16 @@
 //! Record: docs/soak/NAME.json, a list of runs, one for each commit and machine:
-//! `{"commit", "machine", "count", "first_seed", "last_seed", "failures": [{"seed", "error"}]}`.
+//! `{"commit", "machine", "count", "first_seed", "last_seed", "counts", "failures": [{"seed", "error"}]}`; `counts` are the
+//! sums of what the cycles counted.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+
+/// What a cycle counted, by name.
+pub(super) type Counts = BTreeMap<String, u64>;
 
 /// What the file holds, and which of its runs is this one.
 #[derive(Debug)]
@@ -49,8 +54,8 @@ impl Record {
         self.runs[self.current]["failures"].as_array().map_or(0, Vec::len)
     }
 
-    /// Adds one cycle; `error` if it failed.
-    pub(super) fn add(&mut self, seed: u64, error: Option<String>) {
+    /// Adds one cycle: what it counted, or why it failed.
+    pub(super) fn add(&mut self, seed: u64, outcome: Result<&Counts, String>) {
         let count = self.cycles() + 1;
         let run = &mut self.runs[self.current];
         run["count"] = json!(count);
@@ -58,8 +63,17 @@ impl Record {
             run["first_seed"] = json!(seed);
         }
         run["last_seed"] = json!(seed);
-        if let (Some(error), Some(failures)) = (error, run["failures"].as_array_mut()) {
-            failures.push(json!({ "seed": seed, "error": error }));
+        match outcome {
+            Ok(counts) => {
+                for (name, count) in counts {
+                    let sum = &mut run["counts"][name];
+                    *sum = json!(sum.as_u64().unwrap_or(0) + count);
+                }
+            }
+            Err(error) => {
+                let failures = run["failures"].as_array_mut();
+                failures.into_iter().for_each(|all| all.push(json!({ "seed": seed, "error": error })));
+            }
         }
     }
 
@@ -84,10 +98,13 @@ mod tests {
     fn a_run_resumes_after_its_last_seed() {
         let mut record = Record::of(Vec::new(), "abc", "box");
         assert_eq!((record.next_seed(), record.cycles()), (1, 0));
-        record.add(1, None);
-        record.add(2, Some("why".to_string()));
+        let counts = Counts::from([("programs".to_string(), 7)]);
+        record.add(1, Ok(&counts));
+        record.add(2, Err("why".to_string()));
+        record.add(3, Ok(&counts));
+        assert_eq!(record.runs[0]["counts"], json!({ "programs": 14 }));
         let again = Record::of(record.runs.clone(), "abc", "box");
-        assert_eq!((again.next_seed(), again.cycles(), again.failures()), (3, 2, 1));
+        assert_eq!((again.next_seed(), again.cycles(), again.failures()), (4, 3, 1));
         let other = Record::of(record.runs, "abd", "box");
         assert_eq!((other.next_seed(), other.runs.len()), (1, 2));
     }
@@ -96,7 +113,7 @@ mod tests {
     fn the_file_keeps_what_was_added() {
         let path = std::env::temp_dir().join(format!("weir-soak-{}", std::process::id())).join("x.json");
         let mut record = Record::load(&path, "abc", "box").unwrap();
-        record.add(1, Some("why".to_string()));
+        record.add(1, Err("why".to_string()));
         record.save(&path).unwrap();
         let read = Record::load(&path, "abc", "box").unwrap();
         assert_eq!((read.next_seed(), read.failures()), (2, 1));

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::process;
+use crate::soak::record::Counts;
 use crate::workspace;
 
 /// One test of a crate, and how it is told its seed.
@@ -36,14 +37,14 @@ pub(super) const MAPS: Soaked = Soaked {
     limit: Duration::from_secs(60),
 };
 
-/// A cycle is 10,000 accepted programs of each generator.
+/// A cycle is 30,000 accepted programs of each generator.
 pub(super) const DIFFERENTIAL: Soaked = Soaked {
     package: "weir-jit",
     target: (&["--release", "--test", "generators"], "generators"),
     test: "programs_of_three_generators_agree",
     variable: "WEIR_GENERATORS",
-    suffix: ":10000",
-    limit: Duration::from_secs(600),
+    suffix: ":30000",
+    limit: Duration::from_secs(900),
 };
 
 /// The program of a crate's tests.
@@ -66,15 +67,22 @@ impl TestProgram {
         Ok(TestProgram { soaked, program })
     }
 
-    pub(super) fn cycle(&self, seed: u64) -> Result<()> {
+    /// What the test counted: a line `counts: NAME=NUMBER …` of its output.
+    pub(super) fn cycle(&self, seed: u64) -> Result<Counts> {
         let Soaked { test, variable, suffix, limit, .. } = self.soaked;
         let mut command = Command::new(&self.program);
         command.args([test, "--exact", "--nocapture"]).env(variable, format!("{seed}{suffix}"));
         let output = process::output_within(&mut command, limit)?;
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(said.contains("1 passed"), "the test did not run: {said}");
-        Ok(())
+        Ok(counts_in(&said))
     }
+}
+
+fn counts_in(said: &str) -> Counts {
+    let lines = said.lines().filter_map(|line| line.split_once("counts: "));
+    let pairs = lines.flat_map(|(_, counts)| counts.split(' ')).filter_map(|pair| pair.split_once('='));
+    pairs.filter_map(|(name, count)| Some((name.to_owned(), count.parse().ok()?))).collect()
 }
 
 /// The test program that cargo's messages name.
@@ -95,5 +103,12 @@ mod tests {
                         {\"target\":{\"name\":\"weir_rt\"},\"executable\":\"/target/weir_rt-1\"}";
         assert_eq!(program_in(messages, "weir_rt"), Some(PathBuf::from("/target/weir_rt-1")));
         assert_eq!(program_in("", "weir_rt"), None);
+    }
+
+    #[test]
+    fn counts_are_on_a_line_of_the_output() {
+        let said = "running 1 test\ntest it ... counts: a=12 b=0\n1 passed";
+        assert_eq!(counts_in(said), Counts::from([("a".to_owned(), 12), ("b".to_owned(), 0)]));
+        assert_eq!(counts_in("1 passed; a=1"), Counts::new());
     }
 }

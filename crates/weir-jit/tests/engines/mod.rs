@@ -2,10 +2,12 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::sync::OnceLock;
+
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind, pt_regs};
 use weir_jit::{Flags, compile_with};
 use weir_rt::executable::{Executable, Frame, LanePolicy, SiteAbi, TidSource};
-use weir_rt::local::LocalProgram;
+use weir_rt::local::{LocalProgram, possible_cpus};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Limits, VerifiedProgram, verify};
 
@@ -82,9 +84,8 @@ pub(crate) fn rseq_offset() -> i32 {
 
 /// CPUs that may run a thread: lanes are made for all that could be.
 pub(crate) fn cpus() -> u32 {
-    let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").expect("list of CPUs");
-    let last = possible.trim().rsplit(['-', ',']).next().expect("a number");
-    last.parse::<u32>().expect("a number") + 1
+    static CPUS: OnceLock<u32> = OnceLock::new();
+    *CPUS.get_or_init(possible_cpus)
 }
 
 pub(crate) fn segment(maps: &[MapSpec], cpus: u32) -> Segment {
