@@ -194,6 +194,10 @@ fn used_stack(ops: &[Op], most: u32) -> u32 {
         if op.operands().contains(&Some(Operand::FramePointer)) {
             return most;
         }
+        // A helper may get an address that was moved down by what is not known here.
+        for range in op.effect().stack_reads {
+            deepest = deepest.max(range.from.wrapping_neg().max(0) as u32);
+        }
     }
     deepest.min(most)
 }
