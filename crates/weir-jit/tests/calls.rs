@@ -157,6 +157,56 @@ fn reads_of_memory_and_their_faults() {
     );
 }
 
+/// The frame holds all that a helper may reach, be it far below every address that the program names.
+#[test]
+fn helpers_reach_the_stack_at_an_index() {
+    let index = "r6 = map[@in][0] ll; r6 = *(u8 *)(r6 + 0)";
+    let words = "r1 = 0x44434241 ll; *(u64 *)(r10 - 8) = r1; *(u64 *)(r10 - 32) = 0; *(u64 *)(r10 - 24) = 0";
+    for (at, expected) in [(0, 0x4443_4241u64), (3, 0x0044_4342_4100_0000), (7, 0x4100_0000_0000_0000)] {
+        let text = format!(
+            "{words}; {index}; r6 &= 7; r1 = r10; r1 += -32; r1 += r6; r2 = 4; r3 = r10; r3 += -8; call probe_read_kernel
+             r0 = *(u64 *)(r10 - 32)"
+        );
+        check_with(&[at], &text, expected as i64);
+        let text = format!(
+            "{words}; {index}; r6 &= 7; r6 += -8; r6 += r10; r1 = r10; r1 += -32; r2 = 1; r3 = r6; call probe_read_kernel
+             r0 = *(u8 *)(r10 - 32)"
+        );
+        let byte = [0x41, 0, 0, 0x44, 0, 0, 0, 0][usize::from(at)];
+        check_with(&[at], &text, byte);
+    }
+    let copies = "r2 = 16; r3 = map[@in][0] ll; call probe_read_kernel";
+    for text in [
+        format!("{index}; r6 &= 96; r1 = r10; r1 += -16; r1 -= r6; {copies}"),
+        format!("{index}; r6 &= 96; r1 = -16; r1 += r10; r1 -= r6; {copies}"),
+        // All of the frame: a return address that stood in it would be gone.
+        "r1 = -96; r2 = r10; r2 += -16; r1 += r2; r2 = 112; r3 = map[@in][0] ll; call probe_read_kernel"
+            .to_owned(),
+    ] {
+        assert!(in_weir(&object(&text), &[96]).iter().all(|left| left.0 == 0), "{text}");
+    }
+}
+
+/// As a program compiled for many kernels reads its registers.
+#[test]
+fn helpers_read_the_context_at_a_field() {
+    let frame = Frame { regs: std::array::from_fn(|slot| 1000 + slot as u64), ..Frame::default() };
+    for (at, field) in [
+        (0, "r3 = r1; r3 += 112"),
+        (0, "r3 = 112; r3 += r1"),
+        (
+            32,
+            "r3 = map[@in][0] ll
+        r3 = *(u8 *)(r3 + 0); r3 &= 56; r3 += r1; r3 += 80",
+        ),
+    ] {
+        let text =
+            format!("{field}; r1 = r10; r1 += -8; r2 = 8; call probe_read_kernel; r0 = *(u64 *)(r10 - 8)");
+        let all = in_weir_at(&object(&text), &[at], frame);
+        assert!(all.iter().all(|left| left.0 == 1014), "{text}: {all:?}");
+    }
+}
+
 #[test]
 fn strncmp_stops_at_a_nul_or_at_the_size() {
     let object = |left: &[u8; 8], size: u32, right: &str| {

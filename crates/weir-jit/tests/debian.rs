@@ -38,15 +38,13 @@ const UNREAD: &[(&str, &str)] = &[
 #[rustfmt::skip]
 const UNACCEPTED: &[(&str, &str)] = &[
     ("it has no entries",            "the tool sets the map's size before it loads it"),
-    ("arithmetic on the context pointer", "Linux lets root's programs give probe_read an address in the context"),
-    ("is compared with something else",   "Linux lets root's programs compare addresses"),
     ("was never written or is part",      "Linux lets root's programs read what they never wrote of the stack"),
     ("in its place stood",           "this kernel's types lack it; the tool would not load the program either"),
 ];
 
 /// Fewer would say that something broke.
 const OBJECTS_MIN: usize = 60;
-const ACCEPTED_MIN: usize = 140;
+const ACCEPTED_MIN: usize = 143;
 
 #[test]
 fn what_debian_ships_is_verified_and_runs() {

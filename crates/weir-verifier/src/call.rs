@@ -11,7 +11,7 @@ use crate::limits::{CALL_DEPTH_MAX, ERRNO_MAX, RING_HEADER_BYTES};
 use crate::places::{WHOLE_FRAME, register_place, register_places};
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
-use crate::state::{Return, Value};
+use crate::state::{Return, StackSpan, Value};
 use crate::step::{has_id, write};
 
 /// What the arguments of one call showed.
@@ -108,8 +108,8 @@ impl<'a> Walk<'a> {
         }
         // A function without a result may leave nothing in r0: then its caller has nothing there.
         self.read(path, depth, register_place(0));
-        if let Value::Stack(at) = path.state.registers[0]
-            && usize::from(at.frame) == depth
+        if let Some(span) = StackSpan::of(path.state.registers[0])
+            && usize::from(span.frame) == depth
         {
             return refuse("r0 points into the stack of the function that ends here");
         }
@@ -150,7 +150,7 @@ impl<'a> Walk<'a> {
                 Ok(())
             }
             Arg::StackOrNull => match value {
-                Value::Stack(_) => Ok(()),
+                Value::Stack(_) | Value::StackSpan(_) => Ok(()),
                 Value::Scalar(number) if number.as_constant() == Some(0) => Ok(()),
                 other => refuse(format!("a stack pointer or 0 is needed, not {}", self.describe(other))),
             },
@@ -268,10 +268,11 @@ impl<'a> Walk<'a> {
 
     /// An address that a helper reads safely. What it finds in the context is the context.
     fn address(&mut self, value: Value) -> Result<(), Refusal> {
-        if value == Value::Context && !self.kind.is_probe() {
+        let is_context = matches!(value, Value::Context | Value::ContextAt(_));
+        if is_context && !self.kind.is_probe() {
             return unsupported("the context of this kind of program is no memory that a helper reads");
         }
-        if value == Value::Context {
+        if is_context {
             self.context_reads = u32::MAX >> (32 - pt_regs::SLOTS);
         }
         self.needs_lane |= self.per_cpu_map(value).is_some();

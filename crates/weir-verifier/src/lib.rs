@@ -6,10 +6,10 @@
 //!   than 8,388,608 times, or by so many more than a map has entries;
 //! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads, and fields that may
 //!   be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring records
-//!   it holds, inside their bounds, and reads nothing of the stack that it did not write;
+//!   it holds, inside their bounds, at indices too, and reads nothing of the stack that it did not write;
 //! - calls helpers as their contracts say; returns every record exactly once;
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller (but to a helper that prints, and what
-//!   a helper reads of the process may be anything, this program's own stack among it);
+//!   a helper reads of the process may be anything, this program's own stack among it), not by comparing it (`pointers`);
 //! - calls what changes the process only where [`Limits::allow_changes`] says so;
 //! - is known to change per-CPU values by non-fetching atomics alone (an engine does these on the CPU's own lane, in a
 //!   restartable section), or says that it needs a lane to itself ([`VerifiedProgram::needs_lane`]).
@@ -36,6 +36,7 @@ mod numbers;
 mod observe;
 mod packet;
 mod places;
+mod pointers;
 mod rejection;
 mod rounds;
 mod scalar;

@@ -8,7 +8,7 @@ use crate::limits::STACK_BYTES;
 use crate::places::{FramePlaces, stack_places};
 use crate::rejection::{Refusal, refuse};
 use crate::scalar::Scalar;
-use crate::state::{StackAt, Value};
+use crate::state::{StackAt, StackSpan, Value};
 use crate::step::signed;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,10 +34,12 @@ impl Access {
 }
 
 /// What an access reaches, in bounds and aligned as it must be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Place {
     /// In the stack of a live frame.
     Stack(StackAt),
+    /// Somewhere in the stack of a live frame.
+    StackSpan(StackSpan),
     /// At this offset in the `pt_regs` of a probe.
     Context(u32),
     /// A field of a packet's context: what is there, and the byte offset and bytes of the access in its slots.
@@ -78,6 +80,24 @@ impl Walk<'_> {
                 }
                 Ok(Place::Stack(at))
             }
+            Value::StackSpan(span) => {
+                let offset = crate::alu::add(span.offset, Scalar::constant(off as u64));
+                let span = StackSpan { offset, ..span };
+                let (first, reached) = span.reach(size);
+                self.stack_range(path, first, reached)?;
+                if (offset.bits.value | offset.bits.mask) & (size as u64 - 1) != 0 {
+                    return refuse(format!(
+                        "an access of {size} bytes through {}{}, which may not be aligned",
+                        self.describe(pointer),
+                        signed(off)
+                    ));
+                }
+                Ok(Place::StackSpan(span))
+            }
+            Value::ContextAt(_) => refuse(format!(
+                "r{base} is {}; the context is read at constant offsets from its own address alone",
+                self.describe(pointer)
+            )),
             Value::Context if access == Access::Acquire => refuse("the context is read by plain loads alone"),
             Value::Context if access != Access::Load => refuse("the context is read-only"),
             Value::Context => {
@@ -202,7 +222,7 @@ impl Walk<'_> {
         bytes: u32,
         value: Value,
     ) -> Result<(), Refusal> {
-        if let Value::Stack(pointer) = value
+        if let Some(pointer) = StackSpan::of(value)
             && pointer.frame > at.frame
         {
             return refuse(
@@ -216,9 +236,31 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// What a load of `bytes` somewhere in `span` gives: a number, since nothing there is a pointer.
+    pub(crate) fn load_span(&mut self, path: &Path, span: StackSpan, bytes: u32) -> Result<Value, Refusal> {
+        let (first, reached) = span.reach(bytes.into());
+        self.read(path, first.frame.into(), stack_places(first.off, reached));
+        match path.state.stack_unreadable(first, reached) {
+            None => Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes))),
+            Some(at) => refuse(format!(
+                "the {bytes} bytes anywhere from r10{} on may include the byte at r10{}, which was never written or is \
+                 part of a pointer",
+                signed(first.off),
+                signed(at)
+            )),
+        }
+    }
+
+    /// Stores a number somewhere in `span`: of no byte there is known whether it is still what it was.
+    pub(crate) fn store_span(&mut self, path: &mut Path, span: StackSpan, bytes: u32) {
+        let (first, reached) = span.reach(bytes.into());
+        path.state.stack_overwrite(first, reached, false);
+    }
+
     /// A helper reads `bytes` bytes at `pointer`: they are there, initialised, and no pointers.
     pub(crate) fn helper_reads(&mut self, path: &Path, pointer: Value, bytes: i64) -> Result<(), Refusal> {
-        if let Value::Stack(from) = pointer {
+        if let Some(span) = StackSpan::of(pointer) {
+            let (from, bytes) = span.reach(bytes);
             let off = from.off;
             self.stack_range(path, from, bytes)?;
             self.read(path, from.frame.into(), stack_places(off, bytes));
@@ -244,7 +286,8 @@ impl Walk<'_> {
         pointer: Value,
         bytes: i64,
     ) -> Result<(), Refusal> {
-        let Value::Stack(from) = pointer else { return self.helper_reads(path, pointer, bytes) };
+        let Some(span) = StackSpan::of(pointer) else { return self.helper_reads(path, pointer, bytes) };
+        let (from, bytes) = span.reach(bytes);
         self.stack_range(path, from, bytes)?;
         self.read(path, from.frame.into(), stack_places(from.off, bytes));
         match path.state.stack_unwritten(from, bytes) {
@@ -265,17 +308,22 @@ impl Walk<'_> {
         least: i64,
         most: i64,
     ) -> Result<(), Refusal> {
-        let Value::Stack(from) = pointer else {
+        let Some(span) = StackSpan::of(pointer) else {
             if let Value::Key { .. } = pointer {
                 return refuse(format!("{} is not to be written", self.describe(pointer)));
             }
             self.check_rights(pointer, false, true)?;
             return self.helper_object(pointer, most);
         };
-        self.stack_range(path, from, most)?;
-        path.state.stack_overwrite(from, least, true);
-        path.state.stack_overwrite(StackAt { off: from.off + least, ..from }, most - least, false);
-        path.written.add(from.frame.into(), whole_slots(from.off, least));
+        let (from, reached) = span.reach(most);
+        self.stack_range(path, from, reached)?;
+        path.state.stack_overwrite(from, reached, false);
+        // What is written wherever it begins: none if it may begin so far on that nothing is.
+        let (first, certain) = (from.off + reached - most, least - (reached - most));
+        if certain > 0 {
+            path.state.stack_overwrite(StackAt { off: first, ..from }, certain, true);
+            path.written.add(from.frame.into(), whole_slots(first, certain));
+        }
         Ok(())
     }
 

@@ -18,7 +18,11 @@ pub(crate) enum Value {
     Scalar(Scalar),
     /// Some frame's r10 and a constant.
     Stack(StackAt),
+    /// Some frame's r10 and a number that is no constant.
+    StackSpan(StackSpan),
     Context,
+    /// The context's address, moved by this.
+    ContextAt(Scalar),
     Packet(PacketAt),
     /// Behind the last byte of the packet.
     PacketEnd,
@@ -87,6 +91,34 @@ pub(crate) struct StackAt {
     pub(crate) frame: u8,
     /// Relative to that frame's r10.
     pub(crate) off: i64,
+}
+
+/// Somewhere in the stack of one frame.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct StackSpan {
+    pub(crate) frame: u8,
+    /// Relative to that frame's r10.
+    pub(crate) offset: Scalar,
+}
+
+impl StackSpan {
+    /// Where a pointer into a stack may point.
+    pub(crate) fn of(value: Value) -> Option<StackSpan> {
+        match value {
+            Value::Stack(StackAt { frame, off }) => {
+                Some(StackSpan { frame, offset: Scalar::constant(off as u64) })
+            }
+            Value::StackSpan(span) => Some(span),
+            _ => None,
+        }
+    }
+
+    /// The first place of them, and how many bytes an access of `bytes` may reach from there on. Both ends of the
+    /// offset are within POINTER_OFFSET_MAX.
+    pub(crate) fn reach(self, bytes: i64) -> (StackAt, i64) {
+        let Scalar { smin, smax, .. } = self.offset;
+        (StackAt { frame: self.frame, off: smin }, smax - smin + bytes)
+    }
 }
 
 /// A place in a packet or in its metadata: so many bytes behind the start of it.
@@ -450,7 +482,9 @@ fn fingerprint(value: Value) -> u64 {
         Value::Uninit => 2,
         Value::Scalar(scalar) => number(3, scalar),
         Value::Stack(at) => mixed(mixed(4, at.off as u64), at.frame.into()),
+        Value::StackSpan(span) => number(mixed(16, span.frame.into()), span.offset),
         Value::Context => 5,
+        Value::ContextAt(offset) => number(17, offset),
         Value::Map(index) => mixed(6, index.into()),
         Value::Function(slot) => mixed(14, slot.into()),
         Value::Key { map, offset } => number(mixed(15, map.into()), offset),
@@ -651,6 +685,10 @@ fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
     match (old, new) {
         (Value::Uninit, _) => true,
         (Value::Scalar(old), Value::Scalar(new)) => old.contains(new),
+        (Value::StackSpan(old), new) => {
+            StackSpan::of(new).is_some_and(|new| old.frame == new.frame && old.offset.contains(new.offset))
+        }
+        (Value::ContextAt(old), Value::ContextAt(new)) => old.contains(new),
         (Value::Key { map, offset }, Value::Key { map: new_map, offset: new_offset }) => {
             map == new_map && offset.contains(new_offset)
         }

@@ -3,17 +3,16 @@
 use weir_ebpf::context::Field;
 use weir_ebpf::insn::{alu, atomic, jmp};
 
-use crate::alu::{add, apply, byte_order, sub};
+use crate::alu::{apply, byte_order};
 use crate::compare::{Outcome, compare};
 use crate::decode::{Op, Operand};
 use crate::explore::{Next, Path, Walk};
-use crate::limits::POINTER_OFFSET_MAX;
 use crate::memory::{Access, Place};
 use crate::packet::{describe_packet, in_packet, loaded, packet_bounds};
 use crate::places::register_place;
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
-use crate::state::{PacketAt, StackAt, State, Value};
+use crate::state::{State, Value};
 
 impl Walk<'_> {
     /// Does the instruction at `path.at`.
@@ -134,51 +133,13 @@ impl Walk<'_> {
             (from, to) if wide && operation == alu::SUB && in_packet(from) && in_packet(to) => {
                 Ok(Value::Scalar(Scalar::UNKNOWN))
             }
+            (from, to) if wide && operation == alu::SUB && self.difference(from, to).is_some() => {
+                Ok(Value::Scalar(self.difference(from, to).unwrap_or(Scalar::UNKNOWN)))
+            }
             (Value::Scalar(_), pointer) | (pointer, _) => refuse(format!(
                 "arithmetic on {} that is not adding or subtracting a number",
                 self.describe(pointer)
             )),
-        }
-    }
-
-    /// `pointer` plus or minus `by`. How far it may go is checked where it is used; here only that it is near.
-    fn moved(&mut self, pointer: Value, by: Scalar, back: bool) -> Result<Value, Refusal> {
-        let shift = |offset: Scalar| {
-            let far = |set: Scalar| set.smin < -POINTER_OFFSET_MAX || set.smax > POINTER_OFFSET_MAX;
-            let sum = if back { sub(offset, by) } else { add(offset, by) };
-            if far(by) || far(sum) {
-                let direction = if back { "back" } else { "on" };
-                return refuse(format!(
-                    "{} is moved {direction} by {by}; its distance must be known to be within {POINTER_OFFSET_MAX:#x}",
-                    self.describe(pointer)
-                ));
-            }
-            Ok(sum)
-        };
-        match pointer {
-            Value::Stack(at) => {
-                let sum = shift(Scalar::constant(at.off as u64))?;
-                match sum.as_constant() {
-                    Some(off) => Ok(Value::Stack(StackAt { off: off as i64, ..at })),
-                    None => refuse(format!("a stack pointer is moved by {by}; only a constant is allowed")),
-                }
-            }
-            Value::Packet(at) if by.as_constant().is_some() => {
-                let fixed = shift(Scalar::constant(at.fixed as u64))?.smin;
-                Ok(Value::Packet(PacketAt { fixed, ..at }))
-            }
-            Value::Packet(at) => {
-                let unknown = shift(at.unknown)?;
-                Ok(Value::Packet(PacketAt { id: self.new_id(), unknown, range: 0, ..at }))
-            }
-            Value::Memory { size, offset } => Ok(Value::Memory { size, offset: shift(offset)? }),
-            Value::Element { map, offset } => Ok(Value::Element { map, offset: shift(offset)? }),
-            Value::Key { map, offset } => Ok(Value::Key { map, offset: shift(offset)? }),
-            Value::Record { size, offset, id } => Ok(Value::Record { size, offset: shift(offset)?, id }),
-            Value::ElementOrNull { .. } | Value::RecordOrNull { .. } | Value::InnerMapOrNull { .. } => {
-                refuse(format!("{} must be compared with 0 before arithmetic", self.describe(pointer)))
-            }
-            _ => refuse(format!("arithmetic on {}", self.describe(pointer))),
         }
     }
 
@@ -193,6 +154,7 @@ impl Walk<'_> {
     ) -> Result<Value, Refusal> {
         match self.access(path, base, off, bytes, access)? {
             Place::Stack(at) => self.load_stack(path, at, bytes),
+            Place::StackSpan(span) => self.load_span(path, span, bytes),
             Place::Context(off) => {
                 self.context_reads |= 1 << (off / 8);
                 Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes)))
@@ -220,7 +182,15 @@ impl Walk<'_> {
         match (place, value) {
             (Place::Stack(at), Value::Scalar(_)) => self.store_stack(path, at, bytes, value),
             (Place::Stack(at), _) if bytes == 8 => self.store_stack(path, at, bytes, value),
+            (Place::StackSpan(span), Value::Scalar(_)) => {
+                self.store_span(path, span, bytes);
+                Ok(())
+            }
             (_, Value::Scalar(_)) => Ok(()),
+            (Place::StackSpan(_), pointer) => refuse(format!(
+                "{} is stored in the stack at a place that is not constant, where it would become a number",
+                self.describe(pointer)
+            )),
             (Place::Stack(_), pointer) => {
                 refuse(format!("only a part of {} is stored", self.describe(pointer)))
             }
@@ -244,7 +214,12 @@ impl Walk<'_> {
             self.number(path, 0)?;
         }
         let fetch = operation & atomic::FETCH != 0;
-        if let Place::Stack(at) = self.access(path, base, off, bytes, Access::Atomic { fetch })? {
+        let place = self.access(path, base, off, bytes, Access::Atomic { fetch })?;
+        if let Place::StackSpan(span) = place {
+            self.load_span(path, span, bytes)?;
+            self.store_span(path, span, bytes);
+        }
+        if let Place::Stack(at) = place {
             match self.load_stack(path, at, bytes)? {
                 Value::Scalar(_) => {}
                 pointer => {
@@ -291,9 +266,15 @@ impl Walk<'_> {
             (left, right) if wide && in_packet(left) && in_packet(right) => {
                 packet_bounds(&path.state, operation, left, right)
             }
-            (Value::Scalar(_), pointer) | (pointer, _) => {
+            (Value::Scalar(_), pointer) | (pointer, Value::Scalar(_)) => {
                 return refuse(format!("{} is compared with something else than 0", self.describe(pointer)));
             }
+            (left, right) => match src {
+                Operand::Register(src) if wide => {
+                    self.compare_pointers(path, operation, (left, right), (dst, src))?
+                }
+                _ => return refuse(format!("only a part of {} is compared", self.describe(left))),
+            },
         };
         self.seen[path.at].goes(jumps.is_some(), falls.is_some());
         Ok(match (jumps, falls) {
@@ -349,42 +330,6 @@ impl Walk<'_> {
         }
     }
 
-    /// The states where `pointer` is null and where it is not.
-    fn null_check(&self, state: &State, pointer: Value) -> Result<(Option<State>, Option<State>), Refusal> {
-        let split = |id: u32, not_null: Value| {
-            let with = |value: Value| {
-                let mut state = state.clone();
-                state.replace(|old| has_id(old, id).then_some(value));
-                state
-            };
-            let mut null = with(Value::Scalar(Scalar::constant(0)));
-            null.forget_record(id);
-            Ok((Some(null), Some(with(not_null))))
-        };
-        let start = Scalar::constant(0);
-        let inside = |offset: Scalar, size: u32| offset.smin >= 0 && offset.smax <= i64::from(size);
-        match pointer {
-            Value::ElementOrNull { map, id } => split(id, Value::Element { map, offset: start }),
-            Value::InnerMapOrNull { like, id } => split(id, Value::InnerMap(like)),
-            Value::RecordOrNull { size, id } => split(id, Value::Record { size, offset: start, id }),
-            Value::Stack(_) | Value::Context | Value::Map(_) | Value::InnerMap(_) | Value::Function(_) => {
-                Ok((None, Some(state.clone())))
-            }
-            Value::Element { map, offset } if inside(offset, self.maps[map as usize].value_bytes) => {
-                Ok((None, Some(state.clone())))
-            }
-            Value::Key { map, offset } if inside(offset, self.maps[map as usize].key_bytes) => {
-                Ok((None, Some(state.clone())))
-            }
-            Value::Record { size, offset, .. } | Value::Memory { size, offset } if inside(offset, size) => {
-                Ok((None, Some(state.clone())))
-            }
-            _ => {
-                refuse(format!("{} may be outside its object and cannot be compared", self.describe(pointer)))
-            }
-        }
-    }
-
     /// The end of the program.
     pub(crate) fn exit(&mut self, path: &Path) -> Result<Next, Refusal> {
         if let Value::Uninit = path.state.registers[0] {
@@ -409,7 +354,9 @@ impl Walk<'_> {
             Value::Uninit => "nothing".into(),
             Value::Scalar(number) => format!("a number ({number})"),
             Value::Stack(at) => format!("a stack pointer (r10{})", signed(at.off)),
+            Value::StackSpan(span) => format!("a stack pointer {} from r10", span.offset),
             Value::Context => "the context pointer".into(),
+            Value::ContextAt(offset) => format!("the context pointer moved by {offset}"),
             Value::Packet(at) => describe_packet(at),
             Value::PacketEnd => "the end of the packet".into(),
             Value::Memory { size, offset } => {

@@ -176,6 +176,9 @@ pub(crate) fn random_pointer(random: &mut Random) -> Vec<Insn> {
     let pointer = random.below(10) as u8;
     let other = (pointer + 1 + random.below(9) as u8) % 10;
     let (size, offset) = random_place(random);
+    if random.below(3) == 0 {
+        return random_index(random, pointer, other);
+    }
     let mut insns = match random.below(3) {
         0 => vec![copy(pointer, 10), insn(class::ALU64 | alu::ADD | source::K, pointer, 0, 0, -24)],
         1 => vec![
@@ -201,6 +204,53 @@ pub(crate) fn random_pointer(random: &mut Random) -> Vec<Insn> {
     // A pointer may not be mixed into the result.
     insns.push(constant(pointer, random.value() as i32));
     insns.push(insn(class::ST | mode::MEM | size::DW, 10, 0, SCRATCH, 1));
+    insns
+}
+
+/// An access to the playground at an index.
+fn random_index(random: &mut Random, pointer: u8, other: u8) -> Vec<Insn> {
+    let (size, bytes) = random.pick(SIZES);
+    let mask = i32::from((PLAYGROUND - 1) & -bytes);
+    let add = |by: u8| insn(class::ALU64 | alu::ADD | source::X, pointer, by, 0, 0);
+    let (mut insns, at) = match random.below(3) {
+        // An index that becomes a pointer, a pointer that goes up, and one that goes down.
+        0 => (
+            vec![
+                copy(pointer, other),
+                insn(class::ALU64 | alu::AND | source::K, pointer, 0, 0, mask),
+                add(10),
+            ],
+            -PLAYGROUND,
+        ),
+        1 => (
+            vec![
+                insn(class::ALU64 | alu::AND | source::K, other, 0, 0, mask),
+                copy(pointer, 10),
+                insn(class::ALU64 | alu::ADD | source::K, pointer, 0, 0, i32::from(-PLAYGROUND)),
+                add(other),
+            ],
+            0,
+        ),
+        _ => (
+            vec![
+                insn(class::ALU64 | alu::AND | source::K, other, 0, 0, mask),
+                copy(pointer, 10),
+                insn(class::ALU64 | alu::SUB | source::X, pointer, other, 0, 0),
+            ],
+            -bytes,
+        ),
+    };
+    insns.push(match random.below(4) {
+        0 => insn(class::LDX | mode::MEM | size, other, pointer, at, 0),
+        1 => insn(class::STX | mode::MEM | size, pointer, other, at, 0),
+        2 if bytes >= 4 => insn(class::STX | mode::ATOMIC | size, pointer, other, at, random.pick(ATOMICS)),
+        _ => insn(class::ST | mode::MEM | size, pointer, 0, at, random.value() as i32),
+    });
+    // How far it is from r10 is no address, the pointer is.
+    insns.push(match random.below(2) {
+        0 => insn(class::ALU64 | alu::SUB | source::X, pointer, 10, 0, 0),
+        _ => constant(pointer, random.value() as i32),
+    });
     insns
 }
 

@@ -268,7 +268,10 @@ impl Writer<'_> {
     }
 
     fn snippet(&mut self) {
-        match self.random.below(21) {
+        match self.random.below(25) {
+            21 | 22 => self.indexed(),
+            23 => self.compared(),
+            24 => self.context_field(),
             16 | 17 => self.local(),
             18 => self.rounds(),
             19 => self.ordered(),
@@ -486,6 +489,87 @@ impl Writer<'_> {
                 self.line(&format!("r{base} {operator} {by}"));
             }
         }
+    }
+
+    /// The stack at an index: an access, or what a helper does there.
+    fn indexed(&mut self) {
+        let index = self.one_of(&[Kind::Index]).unwrap_or_else(|| self.number());
+        let (mask, shift) = self.random.pick(&[(7usize, 0usize), (15, 0), (3, 2), (1, 3), (8, 0), (31, 0)]);
+        let off = self.random.pick(&[16usize, 24, 32, 48, 48, 64]);
+        let to = self.random.pick(&[1usize, 2, 3, 4]);
+        let scratch = self.random.pick(&[0usize, 5]);
+        let operator = if self.random.one_in(6) { "-=" } else { "+=" };
+        self.line(&format!(
+            "r{scratch} = r{index}\nr{scratch} &= {mask}\nr{scratch} <<= {shift}\nr{to} = r10\nr{to} += -{off}\nr{to} {operator} r{scratch}"
+        ));
+        self.set(scratch, Kind::Index);
+        self.set(to, Kind::Stack);
+        let bits = if self.random.one_in(4) { self.random.pick(&[16, 32, 64]) } else { 8 << shift.min(3) };
+        let dst = self.fresh();
+        match self.random.below(8) {
+            0..=2 => {
+                self.line(&format!("r{dst} = *(u{bits} *)(r{to} + 0)"));
+                self.set(dst, Kind::Number);
+            }
+            3 | 4 => {
+                let src = self.number();
+                self.line(&format!("*(u{bits} *)(r{to} + 0) = r{src}"));
+            }
+            5 => self.line(&format!("*(u{bits} *)(r{to} + 0) = {}", self.labels)),
+            6 => {
+                let size = self.random.pick(&[1usize, 8, 16]);
+                self.line(&format!("r1 = r{to}\nr2 = {size}\ncall get_current_comm"));
+                self.called(Kind::Number);
+            }
+            _ => {
+                self.line(&format!("r2 = r{to}\nr1 = map[@hash] ll\ncall map_lookup_elem"));
+                self.called(Kind::Element);
+            }
+        }
+    }
+
+    /// Two pointers compared, or subtracted.
+    fn compared(&mut self) {
+        let pointers = [Kind::Stack, Kind::Element, Kind::Lane, Kind::Record, Kind::Context, Kind::Outer];
+        let Some(left) = self.one_of(&pointers) else { return };
+        let (copy, by) = (self.random.pick(&[2usize, 3, 4, 5]), self.random.below(7));
+        match self.random.below(4) {
+            0 => self.line(&format!("r{copy} = r10\nr{copy} += -{}", 8 * by)),
+            1 => self.line(&format!("r{copy} = r{left}\nr{copy} += {by}")),
+            2 => match self.one_of(&[Kind::Index]) {
+                Some(index) => self.line(&format!("r{copy} = r{left}\nr{copy} += r{index}")),
+                None => return,
+            },
+            _ => match self.one_of(&pointers) {
+                Some(right) => self.line(&format!("r{copy} = r{right}")),
+                None => return,
+            },
+        }
+        let kind = self.kinds[left];
+        self.set(copy, kind);
+        if self.random.one_in(3) {
+            self.line(&format!("r{copy} -= r{left}"));
+            return self.set(copy, Kind::Number);
+        }
+        let comparison = self.random.pick(&["==", "!=", ">", ">=", "<", "<=", "==", "!="]);
+        let label = self.labels;
+        self.labels += 1;
+        self.line(&format!("if r{copy} {comparison} r{left} goto l{label}"));
+        let length = 1 + self.random.below(3);
+        self.open_labels.push((label, length));
+    }
+
+    /// A field of the context, or one at an index, which a helper reads.
+    fn context_field(&mut self) {
+        let Some(base) = self.one_of(&[Kind::Context]) else { return };
+        let index = self.one_of(&[Kind::Index]);
+        let off = self.random.below(18) * 8;
+        self.line(&format!("r3 = r{base}\nr3 += {off}"));
+        if let (Some(index), true) = (index, self.random.one_in(3)) {
+            self.line(&format!("r3 += r{index}"));
+        }
+        self.line("r1 = r10\nr1 += -8\nr2 = 8\ncall probe_read_kernel");
+        self.called(Kind::Number);
     }
 
     fn helper(&mut self) {

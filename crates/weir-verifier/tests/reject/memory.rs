@@ -59,7 +59,6 @@ fn stack_that_is_outside_or_was_never_written() {
         "outside the stack",
     );
     refuses("", "r2 = r10; r2 += 0x20000000; r2 += 0x20000000; r0 = 0; exit", "must be known to be within");
-    refuses(UNKNOWN, "r6 &= 7; r2 = r10; r2 += -8; r2 += r6; *(u8 *)(r2 + 0) = 0; exit", "only a constant");
     refuses(UNKNOWN, "r2 = r10; r2 -= r6; r0 = 0; exit", "must be known");
     refuses(
         UNKNOWN,
@@ -90,8 +89,7 @@ fn the_context() {
     refuses("", "r0 = *(u64 *)(r1 + 4); exit", "aligned to their size");
     refuses("", "r0 = *(u32 *)(r1 + 2); exit", "aligned to their size");
     refuses("", "r0 = *(u8 *)(r1 + 0x7fff); exit", "it has 168 bytes");
-    refuses("", "r1 += 8; r0 = *(u64 *)(r1 + 0); exit", "arithmetic on the context");
-    refuses("", "r1 += 0; r0 = 0; exit", "arithmetic on the context");
+    refuses("", "r1 += 8; r0 = *(u64 *)(r1 + 0); exit", "from its own address alone");
     refuses("r1 = 0", "r0 = *(u64 *)(r1 + 0); exit", "not a pointer to memory");
     refuses("", "r0 = *(u64 *)(r1 + 0); r0 = *(u64 *)(r0 + 0); exit", "not a pointer to memory");
     refuses("", "r1 = 0x400000 ll; r0 = *(u64 *)(r1 + 0); exit", "not a pointer to memory");
@@ -116,7 +114,6 @@ fn map_values_and_their_bounds() {
     refuses(FOUND, "w0 += 1; exit", "arithmetic on a pointer");
     refuses(FOUND, "r0 = be64 r0; exit", "where a number is needed");
     refuses(FOUND, "r1 = 5; r1 -= r0; r0 = 0; exit", "arithmetic on a pointer");
-    refuses(FOUND, "r1 = r0; r1 -= r0; r0 = 0; exit", "arithmetic on a pointer");
     refuses(FOUND, "r1 = r0; r1 += r0; r0 = 0; exit", "arithmetic on a pointer");
     refuses(FOUND, "r1 = 0x7fffffffffffffff ll; r0 += r1; r0 = 0; exit", "must be known to be within");
     let index = format!("{UNKNOWN}; {FOUND}");
@@ -163,7 +160,7 @@ fn pointers_that_would_leak() {
     );
     refuses(RECORD, "*(u64 *)(r6 + 0) = r10; exit", "stored outside the stack");
     refuses("", "if r10 > 5 goto +0; r0 = 0; exit", "compared with something else than 0");
-    refuses("", "if r1 == r10 goto +0; r0 = 0; exit", "compared with something else than 0");
+    refuses("", "if r1 == r10 goto +0; r0 = 0; exit", "would tell addresses");
     refuses("", "if r10 > 0 goto +0; r0 = 0; exit", "only be compared with 0 by == and !=");
     refuses("", "if w10 == 0 goto +0; r0 = 0; exit", "compared with something else");
     refuses("r2 = 0", "if r2 == r10 goto +0; r0 = 0; exit", "compared with something else");
