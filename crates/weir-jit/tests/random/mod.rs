@@ -243,7 +243,10 @@ fn random_index(random: &mut Random, pointer: u8, other: u8) -> Vec<Insn> {
     insns.push(match random.below(4) {
         0 => insn(class::LDX | mode::MEM | size, other, pointer, at, 0),
         1 => insn(class::STX | mode::MEM | size, pointer, other, at, 0),
-        2 if bytes >= 4 => insn(class::STX | mode::ATOMIC | size, pointer, other, at, random.pick(ATOMICS)),
+        // Compare-and-exchange has r0 as an operand.
+        2 if bytes >= 4 && pointer != 0 => {
+            insn(class::STX | mode::ATOMIC | size, pointer, other, at, random.pick(ATOMICS))
+        }
         _ => insn(class::ST | mode::MEM | size, pointer, 0, at, random.value() as i32),
     });
     // How far it is from r10 is no address, the pointer is.
