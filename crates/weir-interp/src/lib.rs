@@ -20,7 +20,7 @@ pub mod threaded;
 use thiserror::Error;
 use weir_ebpf::{Insn, MapSpec, Program, ProgramKind};
 use weir_rt::ContextMut;
-use weir_rt::memory::Violation;
+use weir_rt::memory::{Space, Violation};
 use weir_rt::segment::Segment;
 use weir_verifier::VerifiedProgram;
 
@@ -31,6 +31,16 @@ use crate::machine::Code;
 pub struct Environment<'a> {
     /// The maps, in the order of the program's object.
     pub segment: &'a Segment,
+}
+
+/// A run before one of its instructions.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    pub at: usize,
+    /// Calls under way, callbacks among them.
+    pub depth: usize,
+    pub registers: &'a [u64; 11],
+    pub memory: &'a Space<'a>,
 }
 
 /// What a program did that none may do.
@@ -92,7 +102,7 @@ pub fn run_among<'c>(
         others: &others,
         is_verified: true,
     };
-    machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX)
+    machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX, &mut |_| {})
 }
 
 /// Runs any program for at most `steps` instructions. `maps`: those of its object.
@@ -103,6 +113,18 @@ pub fn run_unverified<'c>(
     context: impl Into<ContextMut<'c>>,
     steps: u64,
 ) -> Result<u64, Fault> {
+    run_watched(program, maps, environment, context, steps, &mut |_| {})
+}
+
+/// The same, and `watch` is called before each instruction.
+pub fn run_watched<'c>(
+    program: &Program,
+    maps: &[MapSpec],
+    environment: &Environment<'_>,
+    context: impl Into<ContextMut<'c>>,
+    steps: u64,
+    watch: &mut dyn FnMut(Moment<'_>),
+) -> Result<u64, Fault> {
     let code = Code { kind: program.kind, insns: &program.insns, maps, others: &[], is_verified: false };
-    machine::run(code, environment, &mut context.into(), steps)
+    machine::run(code, environment, &mut context.into(), steps, watch)
 }

@@ -8,7 +8,7 @@ use weir_rt::memory::{AtomicOp, Space, Violation, Width};
 use crate::alu::{Swap, alu32, alu64, holds32, holds64, swap};
 use crate::callback::{self, Rounds};
 use crate::limits::MAY_GOTO_ROUNDS_MAX;
-use crate::{Environment, Fault};
+use crate::{Environment, Fault, Moment};
 
 /// A program: its instructions, the maps of its object, and what it is run for.
 #[derive(Clone, Copy)]
@@ -28,18 +28,25 @@ pub(crate) fn run(
     environment: &Environment<'_>,
     context: &mut ContextMut<'_>,
     steps: u64,
+    watch: &mut dyn FnMut(Moment<'_>),
 ) -> Result<u64, Fault> {
     if !context.fits(code.kind) {
         return Err(Fault::Context { kind: code.kind });
     }
-    let (result, slots, session_cookie) = run_in(code, Space::with(environment.segment, context), steps)?;
+    let (result, slots, session_cookie) =
+        run_in(code, Space::with(environment.segment, context), steps, watch)?;
     context.set_slots(slots);
     context.set_session_cookie(session_cookie);
     Ok(result)
 }
 
 /// r0, the slots of the context, and what is left for the other run of the session.
-fn run_in(code: Code<'_>, mut memory: Space<'_>, steps: u64) -> Result<(u64, [u64; 21], u64), Fault> {
+fn run_in(
+    code: Code<'_>,
+    mut memory: Space<'_>,
+    steps: u64,
+    watch: &mut dyn FnMut(Moment<'_>),
+) -> Result<(u64, [u64; 21], u64), Fault> {
     check_maps(&memory, code.maps)?;
     if code.is_verified {
         memory.allow_changes();
@@ -58,6 +65,12 @@ fn run_in(code: Code<'_>, mut memory: Space<'_>, steps: u64) -> Result<(u64, [u6
     [machine.registers[1], machine.registers[2]] = machine.memory.arguments();
     machine.registers[10] = machine.memory.stack_top();
     for _ in 0..steps {
+        watch(Moment {
+            at: machine.pc,
+            depth: machine.callers.len(),
+            registers: &machine.registers,
+            memory: &machine.memory,
+        });
         if let Some(result) = machine.step()? {
             let (slots, session_cookie) = (machine.memory.slots(), machine.memory.session_cookie());
             machine.memory.finish().map_err(|violation| Fault::End { violation })?;

@@ -88,6 +88,19 @@ enum Lane {
     Unclaimed(u32),
 }
 
+/// Where an address is among the values of the maps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ValueAt {
+    /// The map's index.
+    pub map: u32,
+    /// Bytes from the start of the value; not below `bytes` between two values.
+    pub offset: u64,
+    /// Of one value.
+    pub bytes: u64,
+    /// From the address to the lane that an access goes to.
+    distance: u64,
+}
+
 /// `bytes` bytes at `start`.
 #[derive(Clone, Copy, Debug)]
 struct Region {
@@ -683,7 +696,13 @@ impl<'a> Space<'a> {
 
     /// The same for values of maps; of per-CPU kinds, in the shared lane unless lanes are claimed.
     fn locate_value(&self, address: u64, bytes: u64) -> Option<u64> {
-        self.segment.layout().maps.iter().find_map(|map| {
+        let found = self.value_at(address)?;
+        (found.offset.checked_add(bytes)? <= found.bytes).then(|| address + found.distance)
+    }
+
+    /// The map whose values, or the room between them, a program's address is in.
+    pub fn value_at(&self, address: u64) -> Option<ValueAt> {
+        self.segment.layout().maps.iter().enumerate().find_map(|(index, map)| {
             let elements = match map.spec.kind {
                 // A program never sees where elements without keys are.
                 MapKind::RingBuf
@@ -712,9 +731,12 @@ impl<'a> Space<'a> {
                 let lane = offset / map.lane_stride;
                 offset = if lane < map.lanes.into() { offset % map.lane_stride } else { u64::MAX };
             }
-            let is_inside = offset < u64::from(elements) * stride
-                && (offset % stride).checked_add(bytes)? <= map.spec.value_bytes.into();
-            is_inside.then(|| address + distance)
+            (offset < u64::from(elements) * stride).then(|| ValueAt {
+                map: index as u32,
+                offset: offset % stride,
+                bytes: map.spec.value_bytes.into(),
+                distance,
+            })
         })
     }
 }

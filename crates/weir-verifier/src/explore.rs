@@ -332,11 +332,12 @@ impl<'a> Walk<'a> {
     /// Follows `path` to its end, or to where it was seen before.
     fn follow(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<(), Refusal> {
         loop {
-            if let Some(observer) = self.observer {
-                observer.visit(path.at, &path.state, |value| self.describe(value));
-            }
             if self.remembered[path.at].is_some() && self.arrive(path, work)? {
                 return Ok(());
+            }
+            // Only now: arriving may have made the state wider.
+            if let Some(observer) = self.observer {
+                observer.visit(path.at, &path.state, |value| self.describe(value));
             }
             self.count()?;
             self.seen[path.at].reached = true;

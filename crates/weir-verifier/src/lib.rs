@@ -26,6 +26,7 @@
 
 mod alu;
 mod call;
+mod claims;
 mod compare;
 mod decode;
 mod explore;
@@ -49,6 +50,7 @@ use std::cell::Cell;
 
 use weir_ebpf::{MapSpec, Program, asm};
 
+pub use crate::claims::{Claims, Moment};
 pub use crate::limits::Limits;
 pub use crate::observe::{InsnStates, Place, States};
 pub use crate::rejection::{Rejection, RejectionKind};
@@ -71,9 +73,21 @@ pub fn verify_observed(
     maps: &[MapSpec],
     limits: &Limits,
 ) -> (Result<VerifiedProgram, Rejection>, States) {
-    let observer = Observer::default();
+    let observer = Observer::words();
     let verdict = verify_with(program, maps, limits, Some(&observer));
-    (verdict, observer.finish())
+    (verdict, observer.into_states())
+}
+
+/// The same for what is accepted, in a form that runs of the program can be held against: for tests.
+pub fn verify_claimed(
+    program: &Program,
+    maps: &[MapSpec],
+    limits: &Limits,
+) -> Result<(VerifiedProgram, Claims), Rejection> {
+    let observer = Observer::claims();
+    let verified = verify_with(program, maps, limits, Some(&observer))?;
+    let claims = Claims::of(program, maps, limits, observer.into_claims());
+    Ok((verified, claims))
 }
 
 fn verify_with(

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use crate::claims::Claim;
 use crate::state::{Byte, Slot, State, Value};
 
 /// Different values of a place that are told apart.
@@ -49,20 +50,41 @@ impl std::fmt::Display for Place {
 }
 
 /// Collects while exploring; each exploration begins anew.
-#[derive(Debug, Default)]
-pub(crate) struct Observer(RefCell<States>);
+#[derive(Debug)]
+pub(crate) enum Observer {
+    /// In words.
+    Words(RefCell<States>),
+    /// As they are (`claims`).
+    Claims(RefCell<Vec<Vec<Claim>>>),
+}
 
 impl Observer {
-    pub(crate) fn begin(&self, insns: usize) {
-        self.0.borrow_mut().insns = vec![InsnStates::default(); insns];
+    pub(crate) fn words() -> Observer {
+        Observer::Words(RefCell::default())
     }
 
+    pub(crate) fn claims() -> Observer {
+        Observer::Claims(RefCell::default())
+    }
+
+    pub(crate) fn begin(&self, insns: usize) {
+        match self {
+            Observer::Words(states) => states.borrow_mut().insns = vec![InsnStates::default(); insns],
+            Observer::Claims(claims) => *claims.borrow_mut() = vec![Vec::new(); insns],
+        }
+    }
+
+    /// `state` is followed on from `at`.
     pub(crate) fn visit(&self, at: usize, state: &State, describe: impl Fn(Value) -> String) {
+        let states = match self {
+            Observer::Words(states) => states,
+            Observer::Claims(claims) => return claims.borrow_mut()[at].push(Claim::of(state)),
+        };
         let describe = |value: Value| match value {
             Value::Scalar(number) => number.to_string(),
             other => describe(other),
         };
-        let mut states = self.0.borrow_mut();
+        let mut states = states.borrow_mut();
         let seen = &mut states.insns[at];
         seen.visits = seen.visits.saturating_add(1);
         seen.depth = seen.depth.max(state.depth() as u32);
@@ -87,8 +109,14 @@ impl Observer {
         }
     }
 
-    pub(crate) fn finish(self) -> States {
-        self.0.into_inner()
+    /// What was seen, in words.
+    pub(crate) fn into_states(self) -> States {
+        if let Observer::Words(states) = self { states.into_inner() } else { States::default() }
+    }
+
+    /// What was seen, by instruction.
+    pub(crate) fn into_claims(self) -> Vec<Vec<Claim>> {
+        if let Observer::Claims(claims) = self { claims.into_inner() } else { Vec::new() }
     }
 }
 

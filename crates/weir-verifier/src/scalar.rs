@@ -43,7 +43,6 @@ impl Scalar {
         (self.min == self.max).then_some(self.min)
     }
 
-    #[cfg(test)]
     pub(crate) fn has(self, number: u64) -> bool {
         let signed = number as i64;
         self.min <= number

@@ -26,7 +26,6 @@ impl Tnum {
         Tnum { value: min & !unknown, mask: unknown }
     }
 
-    #[cfg(test)]
     pub(crate) fn has(self, number: u64) -> bool {
         number & !self.mask == self.value
     }

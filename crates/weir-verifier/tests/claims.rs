@@ -1,0 +1,188 @@
+//! What the verifier claims holds: runs of accepted programs are held against it before every instruction.
+//!
+//! Programs of `evolve` run in the interpreter, which checks every access. Each run must end without a fault, must only
+//! come to instructions and values that the verifier claimed to be possible there, and to no instruction more often than
+//! was followed. A run of the suite has a fixed seed; `WEIR_CLAIMS=SEED:COUNT` is for `cargo xtask soak claims`.
+
+mod evolve;
+mod worlds;
+
+use weir_ebpf::insn::{MAY_GOTO, class, jmp, pseudo};
+use weir_ebpf::{MapSpec, Object, ProgramKind, asm, helper};
+use weir_interp::{Environment, Fault, run_watched};
+use weir_rt::Context;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_verifier::{Claims, Limits, Moment, verify_claimed};
+
+use crate::evolve::{MAPS, MEMORY_BYTES, program};
+use crate::worlds::Random;
+
+/// Programs tried in a run of the suite.
+const PROGRAMS: usize = 6_000;
+/// Runs of each accepted program.
+const RUNS: usize = 12;
+/// Instructions of one run. Only `may_goto` goes on for longer than what is followed.
+const STEPS_MAX: u64 = 25_000;
+/// Instructions that are followed: some rejections would take the usual number, and the result is the same.
+const FOLLOWED_MAX: u32 = 20_000;
+
+/// What was tried.
+#[derive(Debug, Default)]
+struct Coverage {
+    programs: usize,
+    accepted: usize,
+    /// Accepted with a loop that is followed round by round.
+    with_loops: usize,
+    with_callbacks: usize,
+    runs: usize,
+    instructions: u64,
+}
+
+#[test]
+fn runs_hold_what_is_claimed() {
+    let (seed, count) = asked().unwrap_or((1, PROGRAMS));
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let maps = asm::parse(MAPS).expect("is assembly text").maps;
+    let segment = segment(&maps);
+    let limits = Limits { explored_insns_max: FOLLOWED_MAX, ..Limits::default() };
+    let mut coverage = Coverage::default();
+    for _ in 0..count {
+        coverage.programs += 1;
+        let snippets = 3 + random.below(16);
+        let object = program(&mut random, snippets);
+        let Ok((_, claims)) = verify_claimed(&object.programs[0], &object.maps, &limits) else { continue };
+        coverage.accepted += 1;
+        coverage.with_loops += usize::from(has_loop(&object));
+        coverage.with_callbacks += usize::from(calls_back(&object));
+        for _ in 0..RUNS {
+            coverage.runs += 1;
+            coverage.instructions += check_run(&object, &claims, &segment, &mut random);
+        }
+    }
+    println!("{coverage:?}");
+    assert!(coverage.accepted * 5 > coverage.programs, "hardly anything is accepted: {coverage:?}");
+    assert!(coverage.with_loops * 8 > coverage.accepted, "hardly a loop: {coverage:?}");
+    assert!(coverage.with_callbacks * 40 > coverage.accepted, "hardly a callback: {coverage:?}");
+}
+
+fn asked() -> Option<(u64, usize)> {
+    let asked = std::env::var("WEIR_CLAIMS").ok()?;
+    let (seed, count) = asked.split_once(':').expect("WEIR_CLAIMS is SEED:COUNT");
+    Some((seed.parse().expect("a seed"), count.parse().expect("a count")))
+}
+
+fn segment(maps: &[MapSpec]) -> Segment {
+    let layout = SegmentLayout::plan_claimable(maps, 2, 4).expect("the maps have a layout");
+    Segment::create_local(layout, &Identity::default()).expect("a memfd")
+}
+
+/// Runs the program once, and holds every step against `claims`; the number of steps.
+fn check_run(object: &Object, claims: &Claims, segment: &Segment, random: &mut Random) -> u64 {
+    let program = &object.programs[0];
+    let words: Vec<i64> = (0..MEMORY_BYTES / 8).map(|_| random.number()).collect();
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let watched = Watched::new(claims, program.insns.len(), goes_round(object));
+    let environment = Environment { segment };
+    let result = match program.kind {
+        ProgramKind::Probe => {
+            let mut frame = random.frame();
+            watched.run(object, &environment, &mut frame)
+        }
+        kind => {
+            let least = bytes.len() - 40;
+            let mut context = match kind {
+                ProgramKind::Xdp => Context::xdp(&[], &bytes[..least + random.below(41)]),
+                _ => Context::memory(&bytes),
+            };
+            watched.run(object, &environment, &mut context)
+        }
+    };
+    result.unwrap_or_else(|what| panic!("accepted, but {what}\n{}", asm::print(object)))
+}
+
+/// One run, and what was seen of it.
+struct Watched<'a> {
+    claims: &'a Claims,
+    /// Times that it came to each instruction.
+    visits: Vec<usize>,
+    /// It may go round more often than was followed.
+    goes_round: bool,
+}
+
+impl Watched<'_> {
+    fn new(claims: &Claims, insns: usize, goes_round: bool) -> Watched<'_> {
+        Watched { claims, visits: vec![0; insns], goes_round }
+    }
+
+    fn run<'c>(
+        mut self,
+        object: &Object,
+        environment: &Environment<'_>,
+        context: impl Into<weir_rt::ContextMut<'c>>,
+    ) -> Result<u64, String> {
+        let mut steps = 0;
+        let mut wrong = None;
+        let mut watch = |moment: weir_interp::Moment<'_>| {
+            steps += 1;
+            if wrong.is_none() {
+                wrong = self.check(&moment).err();
+            }
+        };
+        let result =
+            run_watched(&object.programs[0], &object.maps, environment, context, STEPS_MAX, &mut watch);
+        match (wrong, result) {
+            (Some(wrong), _) => Err(wrong),
+            (None, Err(Fault::Steps { .. })) if self.goes_round => Ok(steps),
+            (None, Err(fault)) => Err(fault.to_string()),
+            (None, Ok(_)) => Ok(steps),
+        }
+    }
+
+    fn check(&mut self, moment: &weir_interp::Moment<'_>) -> Result<(), String> {
+        let memory = moment.memory;
+        let claimed = Moment {
+            at: moment.at,
+            depth: moment.depth,
+            registers: moment.registers,
+            stack_top: memory.stack_top(),
+            context: memory.context(),
+            slots: &memory.slots(),
+            map: &|index| memory.map(index).unwrap_or(0),
+            value_at: &|address| memory.value_at(address).map(|found| (found.map, found.offset)),
+        };
+        self.claims.check(&claimed)?;
+        self.visits[moment.at] += 1;
+        let (visits, followed) = (self.visits[moment.at], self.claims.visits(moment.at));
+        if visits > followed && !self.goes_round {
+            return Err(format!(
+                "instruction {} is reached {visits} times, followed {followed} times",
+                moment.at
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Some instruction leads back.
+fn has_loop(object: &Object) -> bool {
+    let jumps =
+        object.programs[0].insns.iter().filter(|insn| matches!(insn.class(), class::JMP | class::JMP32));
+    jumps
+        .into_iter()
+        .any(|insn| insn.off < 0 && insn.opcode & 0xf0 != jmp::CALL && insn.opcode & 0xf0 != jmp::EXIT)
+}
+
+fn calls_back(object: &Object) -> bool {
+    let is_call = |id| {
+        move |insn: &weir_ebpf::Insn| {
+            insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::HELPER && insn.imm == id
+        }
+    };
+    let insns = &object.programs[0].insns;
+    insns.iter().any(is_call(helper::LOOP)) || insns.iter().any(is_call(helper::FOR_EACH_MAP_ELEM))
+}
+
+/// It may go round a loop more often than was followed.
+fn goes_round(object: &Object) -> bool {
+    calls_back(object) || object.programs[0].insns.iter().any(|insn| insn.opcode == MAY_GOTO)
+}

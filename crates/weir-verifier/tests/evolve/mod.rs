@@ -1,0 +1,538 @@
+//! Random programs in which a few numbers go through loops, arithmetic of both widths, spills and partial checks, and
+//! decide then what is accessed.
+//!
+//! Aimed at where a verifier goes wrong: states that meet and are made wider, numbers that matter on one path alone,
+//! sub-registers, signs, copies. What is accessed is mostly checked right before, so that a good part is accepted; and
+//! there are branches on every number, so that what was claimed of it is told even where it reaches no pointer.
+
+use weir_ebpf::{Object, asm};
+
+use crate::worlds::Random;
+
+pub(crate) const MAPS: &str = "map @array array key 4 value 64 entries 2
+map @hash hash key 4 value 64 entries 4
+map @ring ringbuf key 0 value 0 entries 4096
+";
+
+/// Bytes of memory that a program of that kind is lent.
+pub(crate) const MEMORY_BYTES: usize = 64;
+
+/// What r6 is the base of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Base {
+    /// 64 bytes in a value of a map.
+    Value,
+    /// 64 bytes of memory.
+    Memory,
+    /// A packet; its end is in the stack at r10 - 8.
+    Packet,
+}
+
+/// Where the program keeps a number that evolves.
+const NUMBERS: [usize; 3] = [7, 8, 9];
+const SCRATCH: [usize; 5] = [1, 2, 3, 4, 5];
+/// Slots of the stack for numbers, bytes below r10 of each. All are written at the start.
+const SLOTS: [usize; 4] = [16, 24, 32, 40];
+/// 64 bytes for helpers, written at the start.
+const BUFFER: usize = 128;
+
+/// A line of the program. Its arguments may draw from the writer's random numbers.
+macro_rules! line {
+    ($writer:ident, $($text:tt)*) => {{
+        let text = format!($($text)*);
+        $writer.lines.push(text);
+    }};
+}
+
+struct Writer<'a> {
+    random: &'a mut Random,
+    base: Base,
+    lines: Vec<String>,
+    labels: usize,
+    /// Loops that the snippet is in.
+    depth: usize,
+    /// Written so far: the size is what decides whether paths are followed to the end.
+    snippets: usize,
+    /// The text of each function that is called, by the program or by helpers.
+    functions: Vec<String>,
+    /// In one of these.
+    is_function: bool,
+}
+
+/// A random program of about `snippets` snippets.
+pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
+    let (base, kind) = match random.below(5) {
+        0 => (Base::Packet, "xdp".to_owned()),
+        1 => (Base::Memory, format!("memory {MEMORY_BYTES}")),
+        _ => (Base::Value, "probe".to_owned()),
+    };
+    let mut writer = Writer {
+        random,
+        base,
+        lines: Vec::new(),
+        labels: 0,
+        depth: 0,
+        snippets,
+        functions: Vec::new(),
+        is_function: false,
+    };
+    writer.entry();
+    writer.body(4);
+    while writer.snippets > 0 {
+        writer.snippet();
+    }
+    writer.line("out:\nr0 = 0\nexit");
+    let functions = std::mem::take(&mut writer.functions).join("\n");
+    let text = format!("{MAPS}program \"evolve\" {kind}\n{}\n{functions}\n", writer.lines.join("\n"));
+    asm::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+impl Writer<'_> {
+    fn line(&mut self, text: &str) {
+        self.lines.push(text.to_owned());
+    }
+
+    fn label(&mut self) -> String {
+        self.labels += 1;
+        format!("l{}", self.labels)
+    }
+
+    /// r6 = the base, r7 to r9 = numbers from outside, stack = numbers.
+    fn entry(&mut self) {
+        let offset = self.random.below(8) * 8;
+        match self.base {
+            Base::Value => {
+                for number in NUMBERS {
+                    line!(self, "r{number} = *(u64 *)(r1 + {})", number * 8);
+                }
+                let map = self.random.pick(&["@array", "@hash"]);
+                let index = self.random.below(3);
+                line!(self, "r1 = map[{map}] ll\n*(u32 *)(r10 - 4) = {index}\nr2 = r10\nr2 += -4");
+                self.line("call map_lookup_elem\nr6 = r0\nif r0 == 0 goto out");
+            }
+            Base::Memory => {
+                self.line("r6 = r1");
+                for (index, number) in NUMBERS.into_iter().enumerate() {
+                    line!(self, "r{number} = *(u64 *)(r1 + {})", index * 8);
+                }
+            }
+            Base::Packet => {
+                self.line("r6 = *(u32 *)(r1 + 0)\nr2 = *(u32 *)(r1 + 4)\n*(u64 *)(r10 - 8) = r2");
+                self.line("r3 = r6\nr3 += 24\nif r3 > r2 goto out");
+                for (index, number) in NUMBERS.into_iter().enumerate() {
+                    line!(self, "r{number} = *(u64 *)(r6 + {})", index * 8);
+                }
+            }
+        }
+        if self.base != Base::Packet {
+            line!(self, "*(u64 *)(r10 - 8) = {offset}");
+        }
+        self.stack();
+    }
+
+    fn stack(&mut self) {
+        for slot in SLOTS {
+            let number = self.random.pick(&NUMBERS);
+            match self.random.below(3) {
+                0 => line!(self, "*(u64 *)(r10 - {slot}) = {}", self.random.number() as i32),
+                _ => line!(self, "*(u64 *)(r10 - {slot}) = r{number}"),
+            }
+        }
+        self.line("r0 = 0");
+        for slot in 0..8 {
+            line!(self, "*(u64 *)(r10 - {}) = r0", BUFFER - slot * 8);
+        }
+    }
+
+    /// Up to `most` snippets.
+    fn body(&mut self, most: usize) {
+        for _ in 0..1 + self.random.below(most) {
+            self.snippet();
+        }
+    }
+
+    fn snippet(&mut self) {
+        if self.snippets == 0 {
+            return;
+        }
+        self.snippets -= 1;
+        match self.random.below(30) {
+            0..=5 => self.arithmetic(),
+            6..=8 => self.narrow(),
+            9..=11 => self.spill(),
+            12..=14 => self.diamond(),
+            15..=17 => self.probe(),
+            18..=19 => self.copy(),
+            20..=22 => self.access(),
+            23 => self.sized(),
+            24 | 25 => self.repeat(),
+            26 => self.one_path(),
+            27 if !self.is_function => self.rounds(),
+            28 if !self.is_function => self.call(),
+            29 => self.may_go(),
+            _ => self.small(),
+        }
+    }
+
+    fn number(&mut self) -> usize {
+        self.random.pick(&NUMBERS)
+    }
+
+    fn scratch(&mut self) -> usize {
+        self.random.pick(&SCRATCH)
+    }
+
+    fn letter(&mut self) -> char {
+        if self.random.one_in(2) { 'w' } else { 'r' }
+    }
+
+    fn immediate(&mut self) -> i64 {
+        match self.random.below(3) {
+            0 => i64::from(self.random.number() as i32),
+            1 => self.random.below(8) as i64,
+            _ => self.random.below(80) as i64 - 16,
+        }
+    }
+
+    fn arithmetic(&mut self) {
+        let (dst, src, letter) = (self.number(), self.number(), self.letter());
+        let operators = [
+            "+=", "-=", "+=", "-=", "*=", "/=", "s/=", "|=", "&=", "<<=", ">>=", "s>>=", "%=", "s%=", "^=",
+            "=",
+        ];
+        let operator = self.random.pick(&operators);
+        match self.random.below(12) {
+            0 => line!(self, "{letter}{dst} = -{letter}{dst}"),
+            1 => {
+                let width = self.random.pick(&["s8", "s16"]);
+                line!(self, "{letter}{dst} = ({width}){letter}{src}");
+            }
+            2 => line!(self, "r{dst} = (s32)r{src}"),
+            3 => {
+                let order = self.random.pick(&["be16", "be32", "le16", "le32", "bswap16", "bswap64"]);
+                line!(self, "r{dst} = {order} r{dst}");
+            }
+            4 => {
+                // Signs and zeros spread by shifts, whole or not.
+                let (by, back) =
+                    (self.random.pick(&[56, 48, 32, 33, 60]), self.random.pick(&[">>=", "s>>="]));
+                let again = if self.random.one_in(3) { by - 1 } else { by };
+                line!(self, "r{dst} <<= {by}\nr{dst} {back} {again}");
+            }
+            5 | 6 => line!(self, "{letter}{dst} {operator} {letter}{src}"),
+            _ => {
+                let value = self.immediate();
+                let value = match operator {
+                    "<<=" | ">>=" | "s>>=" => value
+                        .rem_euclid(if letter == 'w' { 32 } else { 64 })
+                        .min(if letter == 'w' { 31 } else { 63 }),
+                    "/=" | "s/=" | "%=" | "s%=" if value == 0 => 7,
+                    _ => value,
+                };
+                line!(self, "{letter}{dst} {operator} {value}");
+            }
+        }
+    }
+
+    /// A small change, as counters have.
+    fn small(&mut self) {
+        let (dst, letter, by) = (self.number(), self.letter(), self.random.below(9) as i64 - 4);
+        line!(self, "{letter}{dst} += {by}");
+    }
+
+    /// Less is known to be possible afterwards, and something is below zero more often than not.
+    fn narrow(&mut self) {
+        let dst = self.number();
+        let most = self.random.pick(&[1i64, 3, 7, 15, 31, 63, 5, 12]);
+        match self.random.below(8) {
+            0 => line!(self, "r{dst} &= {most}"),
+            1 => line!(self, "w{dst} &= {most}\nw{dst} -= {}", self.random.below(8)),
+            2 => line!(self, "r{dst} %= {}\nr{dst} -= {}", most + 1, self.random.below(8)),
+            3 => line!(self, "r{dst} s%= {}", most + 1),
+            4 => line!(self, "r{dst} s>>= {}", 64 - 1 - self.random.below(5)),
+            5 => line!(self, "w{dst} >>= {}", 32 - 1 - self.random.below(5)),
+            6 => line!(self, "w{dst} s>>= {}", 32 - 1 - self.random.below(5)),
+            _ => {
+                let (set, letter) = (self.label(), self.letter());
+                let low = -(self.random.below(8) as i64);
+                line!(
+                    self,
+                    "if {letter}{dst} s> {most} goto {set}x\nif {letter}{dst} s>= {low} goto {set}\n{set}x:"
+                );
+                line!(self, "r{dst} = {}\n{set}:", self.random.below(6) as i64 - 3);
+            }
+        }
+    }
+
+    /// Into the stack and back, whole or in parts.
+    fn spill(&mut self) {
+        let (src, dst, slot) = (self.number(), self.number(), self.random.pick(&SLOTS));
+        match self.random.below(6) {
+            0 | 1 => line!(self, "*(u64 *)(r10 - {slot}) = r{src}"),
+            2 => line!(self, "r{dst} = *(u64 *)(r10 - {slot})"),
+            3 => {
+                let bytes = self.random.pick(&[1, 2, 4]);
+                let at = slot - bytes * self.random.below(8 / bytes);
+                line!(self, "*(u{} *)(r10 - {at}) = r{src}", bytes * 8);
+            }
+            4 => {
+                let bytes = self.random.pick(&[1, 2, 4]);
+                let at = slot - bytes * self.random.below(8 / bytes);
+                let sign = self.random.pick(&["u", "s"]);
+                line!(self, "r{dst} = *({sign}{} *)(r10 - {at})", bytes * 8);
+            }
+            _ => {
+                let by = self.random.below(9) as i64 - 4;
+                line!(self, "r1 = *(u64 *)(r10 - {slot})\nr1 += {by}\n*(u64 *)(r10 - {slot}) = r1");
+            }
+        }
+    }
+
+    /// A condition on a number: `w7 s< 3`.
+    fn condition(&mut self) -> String {
+        let (left, letter) = (self.number(), self.letter());
+        let comparison = self.random.pick(&["==", "!=", ">", ">=", "<", "<=", "s>", "s>=", "s<", "s<=", "&"]);
+        match self.random.below(4) {
+            0 => {
+                let right = self.number();
+                format!("{letter}{left} {comparison} {letter}{right}")
+            }
+            1 => {
+                // The constant on the left.
+                let (register, value) = (self.scratch(), self.immediate());
+                line!(self, "r{register} = {value}");
+                format!("{letter}{register} {comparison} {letter}{left}")
+            }
+            _ => format!("{letter}{left} {comparison} {}", self.immediate()),
+        }
+    }
+
+    /// A branch that teaches something and leads nowhere.
+    fn probe(&mut self) {
+        let condition = self.condition();
+        line!(self, "if {condition} goto +0");
+    }
+
+    /// Two ways on which a number gets different values.
+    fn diamond(&mut self) {
+        let (condition, label) = (self.condition(), self.label());
+        line!(self, "if {condition} goto {label}");
+        self.assign();
+        if self.random.one_in(2) {
+            line!(self, "goto {label}e\n{label}:");
+            self.assign();
+            line!(self, "{label}e:");
+        } else {
+            line!(self, "{label}:");
+        }
+    }
+
+    fn assign(&mut self) {
+        let (dst, src) = (self.number(), self.number());
+        match self.random.below(5) {
+            0 => line!(self, "r{dst} = {}", self.random.below(12) as i64 - 4),
+            1 => line!(self, "r{dst} = r{src}"),
+            2 => self.narrow(),
+            3 => self.spill(),
+            _ => self.small(),
+        }
+    }
+
+    /// A copy, whole or of the low half, of which one is checked and either is used.
+    fn copy(&mut self) {
+        let (of, to, letter) = (self.number(), self.scratch(), self.letter());
+        line!(self, "{letter}{to} = {letter}{of}");
+        let (checked, used) = if self.random.one_in(3) { (of, of) } else { (to, to) };
+        let (checked, used) = if self.random.one_in(12) { (to, of) } else { (checked, used) };
+        self.guarded(checked, used);
+    }
+
+    fn access(&mut self) {
+        let number = self.number();
+        if self.random.one_in(15) {
+            return self.reach(number, 1);
+        }
+        self.guarded(number, number);
+    }
+
+    /// An access at `used` bytes from the base, if `checked` is in bounds.
+    fn guarded(&mut self, checked: usize, used: usize) {
+        let (label, bytes) = (self.label(), self.random.pick(&[1usize, 1, 2, 4, 8]));
+        let most = match self.base {
+            Base::Packet => self.random.pick(&[63, 7, 20]),
+            _ => 64 - bytes + usize::from(self.random.one_in(40)),
+        };
+        match self.random.below(7) {
+            0 | 1 => line!(self, "if r{checked} > {most} goto {label}"),
+            2 => line!(self, "if r{checked} >= {} goto {label}", most + 1),
+            3 => line!(self, "if r{checked} s> {most} goto {label}\nif r{checked} s< 0 goto {label}"),
+            4 => line!(self, "r0 = {most}\nif r0 < r{checked} goto {label}"),
+            5 => {
+                let bits = (most + 2).next_power_of_two() / 2;
+                line!(self, "if r{checked} & -{bits} goto {label}");
+            }
+            _ => {
+                // Of the low half alone: the rest is known to be zero by a move of the low half.
+                line!(self, "if w{checked} > {most} goto {label}");
+                if !self.random.one_in(6) {
+                    line!(self, "w{used} = w{used}");
+                }
+            }
+        }
+        self.reach(used, bytes);
+        line!(self, "{label}:");
+    }
+
+    /// The access itself.
+    fn reach(&mut self, number: usize, bytes: usize) {
+        let bits = bytes * 8;
+        let pointer = if number == 2 { 3 } else { 2 };
+        if self.random.one_in(4) {
+            line!(self, "r{pointer} = r{number}\nr{pointer} += r6");
+        } else {
+            line!(self, "r{pointer} = r6\nr{pointer} += r{number}");
+        }
+        let label = self.label();
+        if self.base == Base::Packet {
+            line!(self, "r4 = r{pointer}\nr4 += {bytes}\nr5 = *(u64 *)(r10 - 8)\nif r4 > r5 goto {label}");
+        }
+        match self.random.below(3) {
+            0 => line!(self, "*(u{bits} *)(r{pointer} + 0) = r7"),
+            1 => {
+                let to = self.number();
+                line!(self, "r{to} = *(u{bits} *)(r{pointer} + 0)");
+            }
+            _ => line!(self, "r0 = *(u{bits} *)(r{pointer} + 0)"),
+        }
+        line!(self, "{label}:");
+    }
+
+    /// A helper that reads or writes as many bytes as a number says.
+    fn sized(&mut self) {
+        let (number, label) = (self.number(), self.label());
+        let (least, most) = (self.random.pick(&[1, 1, 3]), self.random.pick(&[64, 64, 20]));
+        if self.random.one_in(2) {
+            line!(self, "if r{number} s< {least} goto {label}\nif r{number} s> {most} goto {label}");
+        } else {
+            line!(self, "r2 = r{number}\nr2 += -{least}\nif r2 > {} goto {label}", most - least);
+        }
+        match self.random.below(2) {
+            0 => line!(
+                self,
+                "r1 = map[@ring] ll\nr2 = r10\nr2 += -{BUFFER}\nr3 = r{number}\nr4 = 0\ncall ringbuf_output"
+            ),
+            _ => line!(self, "r1 = r10\nr1 += -{BUFFER}\nr2 = r{number}\ncall get_current_comm"),
+        }
+        line!(self, "{label}:");
+    }
+
+    /// A loop whose count is constant, or ends by a number from outside.
+    fn repeat(&mut self) {
+        if self.depth == 2 {
+            return self.small();
+        }
+        self.depth += 1;
+        let (label, rounds) = (self.label(), self.random.below(if self.depth == 2 { 4 } else { 9 }) as i64);
+        let slot = 48 + 8 * self.depth;
+        let in_stack = self.random.one_in(2);
+        let step = self.random.pick(&[1i64, 1, 2, -1]);
+        if in_stack {
+            line!(self, "*(u64 *)(r10 - {slot}) = 0\n{label}:");
+            self.body(4);
+            line!(self, "r1 = *(u64 *)(r10 - {slot})\nr1 += {step}\n*(u64 *)(r10 - {slot}) = r1");
+            let letter = self.letter();
+            let end = match self.random.below(3) {
+                0 => format!("if {letter}1 != {} goto {label}", step * (rounds + 1)),
+                _ if step > 0 => format!("if {letter}1 s<= {rounds} goto {label}"),
+                _ => format!("if {letter}1 s>= {} goto {label}", -rounds),
+            };
+            self.line(&end);
+        } else {
+            // The counter is one of the numbers: what the body does to it may end the loop, or never.
+            let counter = self.number();
+            line!(self, "r{counter} = {}\n{label}:", self.random.below(4) as i64 - 2);
+            self.body(3);
+            let letter = self.letter();
+            line!(self, "{letter}{counter} += {}\nif {letter}{counter} s< {rounds} goto {label}", step.abs());
+        }
+        self.depth -= 1;
+    }
+
+    /// A number that nothing looks at on one way, and a pointer or a branch on the other.
+    fn one_path(&mut self) {
+        let (condition, label, number) = (self.condition(), self.label(), self.number());
+        self.assign();
+        line!(self, "if {condition} goto {label}");
+        match self.random.below(3) {
+            0 => line!(self, "r{number} = {}", self.random.below(5)),
+            1 => self.spill(),
+            _ => self.copy(),
+        }
+        line!(self, "{label}:");
+        if self.random.one_in(2) { self.guarded(number, number) } else { self.probe() }
+    }
+
+    /// A helper that calls back: so many times, or for each element of a map.
+    fn rounds(&mut self) {
+        let over_map = self.random.one_in(3);
+        // What it is called with: a number, and the buffer.
+        let name = self.function(if over_map { "r7 = *(u32 *)(r2 + 0)\nr2 = r4" } else { "r7 = r1" }, true);
+        let buffer = format!("r2 = {name} ll\nr3 = r10\nr3 += -{BUFFER}\nr4 = 0");
+        if over_map {
+            let map = self.random.pick(&["@array", "@hash"]);
+            line!(self, "r1 = map[{map}] ll\n{buffer}\ncall for_each_map_elem");
+        } else {
+            let (number, rounds) = (self.number(), self.random.below(6));
+            let count = match self.random.below(2) {
+                0 => rounds.to_string(),
+                _ => format!("r{number}\nr1 &= {}", self.random.pick(&[1, 3, 7])),
+            };
+            line!(self, "r1 = {count}\n{buffer}\ncall loop");
+        }
+        let (to, at) = (self.number(), BUFFER - 8 * self.random.below(2));
+        line!(self, "r{to} = *(u64 *)(r10 - {at})");
+    }
+
+    /// A function that is called with a number and the buffer.
+    fn call(&mut self) {
+        let name = self.function("r7 = r1", false);
+        let (number, to) = (self.number(), self.number());
+        line!(self, "r1 = r{number}\nr2 = r10\nr2 += -{BUFFER}\ncall {name}\nr{to} = r0");
+    }
+
+    /// Writes a function; its name. It begins with `first`, and two of its numbers go through its caller's buffer.
+    fn function(&mut self, first: &str, is_callback: bool) -> String {
+        let name = format!("f{}", self.functions.len());
+        let outer = (std::mem::take(&mut self.lines), self.depth, self.snippets, self.base);
+        (self.depth, self.snippets, self.base, self.is_function) = (1, 5, Base::Value, true);
+        line!(self, "{name}:\n{first}\n*(u64 *)(r10 - 8) = r2\nr8 = *(u64 *)(r2 + 0)\nr9 = *(u64 *)(r2 + 8)");
+        self.line(
+            "*(u32 *)(r10 - 12) = 1\nr2 = r10\nr2 += -12\nr1 = map[@array] ll\ncall map_lookup_elem\nr6 = r0",
+        );
+        self.stack();
+        self.body(5);
+        let (kept, to) = (self.number(), 8 * self.random.below(2));
+        line!(self, "r1 = *(u64 *)(r10 - 8)\n*(u64 *)(r1 + {to}) = r{kept}");
+        let result = self.number();
+        line!(self, "r0 = r{result}\n{}exit", if is_callback { "r0 &= 1\n" } else { "" });
+        let text = std::mem::take(&mut self.lines).join("\n");
+        (self.lines, self.depth, self.snippets, self.base) = outer;
+        self.is_function = false;
+        self.functions.push(text);
+        name
+    }
+
+    /// A loop that goes on as long as it may.
+    fn may_go(&mut self) {
+        if self.depth > 0 {
+            return self.probe();
+        }
+        self.depth += 1;
+        let label = self.label();
+        line!(self, "{label}:\nmay_goto {label}x");
+        self.body(3);
+        let condition = self.condition();
+        line!(self, "if {condition} goto {label}\n{label}x:");
+        self.depth -= 1;
+    }
+}
