@@ -221,7 +221,7 @@ fn narrowed(a: Scalar, b: Scalar) -> Scalar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scalar::tests::{CENTRES, random, sample};
+    use crate::scalar::tests::{CENTRES, random, sample, small_sets};
 
     /// Every operation with every `off` it has, by width.
     const OPERATIONS: &[(u8, i16)] = &[
@@ -291,6 +291,31 @@ mod tests {
                                 continue;
                             }
                             let set = apply(*operation, *off, wide, a, b);
+                            for (x, y) in in_a.iter().flat_map(|x| in_b.iter().map(move |y| (*x, *y))) {
+                                let result = exact(*operation, *off, wide, x, y);
+                                assert!(
+                                    set.has(result),
+                                    "{operation:#x}/{off} {wide} {a:?} {b:?} {x:#x} {y:#x}"
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same for sets with holes, of which the bits know more than the bounds, and whose upper halves differ.
+    #[test]
+    fn small_sets_give_results_inside() {
+        for (first, second) in CENTRES.iter().flat_map(|first| [0, 33, *first].map(|second| (*first, second)))
+        {
+            let right = small_sets(second);
+            for (a, in_a) in small_sets(first) {
+                for (b, in_b) in &right {
+                    for (operation, off) in OPERATIONS {
+                        for wide in [true, false].into_iter().filter(|wide| *wide || *off != 32) {
+                            let set = apply(*operation, *off, wide, a, *b);
                             for (x, y) in in_a.iter().flat_map(|x| in_b.iter().map(move |y| (*x, *y))) {
                                 let result = exact(*operation, *off, wide, x, y);
                                 assert!(

@@ -163,7 +163,7 @@ fn no_common(set: Scalar, with: Scalar) -> Option<Scalar> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scalar::tests::{CENTRES, random, sample};
+    use crate::scalar::tests::{CENTRES, random, sample, small_sets};
 
     const OPERATIONS: [u8; 11] = [
         jmp::JEQ,
@@ -241,6 +241,27 @@ mod tests {
                         for operation in OPERATIONS {
                             check(operation, true, a, at(x), b, at(y));
                             check(operation, false, a, at(x), b, at(y));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The same for sets with holes, and whose upper halves differ.
+    #[test]
+    fn small_sets_keep_both_operands() {
+        for (first, second) in CENTRES.iter().flat_map(|first| [0, 7, *first].map(|second| (*first, second)))
+        {
+            let right = small_sets(second);
+            for (a, in_a) in small_sets(first) {
+                for ((b, in_b), operation) in right.iter().flat_map(|b| OPERATIONS.map(|each| (b, each))) {
+                    for wide in [true, false] {
+                        let (taken, not_taken) = compare(operation, wide, a, *b);
+                        for (x, y) in in_a.iter().flat_map(|x| in_b.iter().map(move |y| (*x, *y))) {
+                            let outcome = if decide(operation, wide, x, y) { taken } else { not_taken };
+                            let holds = outcome.is_some_and(|(a, b)| a.has(x) && b.has(y));
+                            assert!(holds, "{operation:#x} {wide} {a:?} {b:?} {x:#x} {y:#x} {outcome:?}");
                         }
                     }
                 }

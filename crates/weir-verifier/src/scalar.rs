@@ -292,6 +292,47 @@ pub(crate) mod tests {
         (hull, members)
     }
 
+    /// Numbers at which widths and signs change, with steps between them of which the bits tell more than the bounds, and
+    /// with upper halves that differ: all sets of them (but the empty one), by the scalar that is nearest to each.
+    pub(crate) fn small_sets(centre: u64) -> Vec<(Scalar, Vec<u64>)> {
+        let points = [0, 1, 2, 6, 1 << 32].map(|step: u64| centre.wrapping_sub(2).wrapping_add(step));
+        let members = |set: u32| {
+            let held = points.iter().enumerate().filter(move |(index, _)| set >> index & 1 == 1);
+            held.map(|(_, point)| *point).collect::<Vec<u64>>()
+        };
+        let nearest = |members: &[u64]| {
+            members.iter().map(|member| Scalar::constant(*member)).reduce(Scalar::join).expect("not empty")
+        };
+        (1..1u32 << points.len()).map(members).map(|members| (nearest(&members), members)).collect()
+    }
+
+    /// Each function of one scalar and of two, on all small sets.
+    #[test]
+    fn small_sets_keep_every_member() {
+        for (first, second) in CENTRES.iter().flat_map(|first| CENTRES.map(|second| (*first, second))) {
+            for (a, in_a) in small_sets(first) {
+                assert!(in_a.iter().all(|x| a.has(*x) && a.tightened().is_some_and(|set| set.has(*x))));
+                for bits in [8, 16, 32] {
+                    let unused = 64 - bits;
+                    let extended = |x: u64| ((x << unused) as i64 >> unused) as u64;
+                    assert!(in_a.iter().all(|x| a.low(bits).has(x & ones(bits))), "{a:?} {bits}");
+                    assert!(in_a.iter().all(|x| a.sign_extended(bits).has(extended(*x))), "{a:?} {bits}");
+                }
+                for (b, in_b) in small_sets(second) {
+                    let (joined, wide, both) = (a.join(b), a.widen(b), a.intersect(b));
+                    assert!(in_a.iter().chain(&in_b).all(|x| joined.has(*x) && wide.has(*x)), "{a:?} {b:?}");
+                    let mut common = in_a.iter().filter(|x| in_b.contains(x));
+                    assert!(common.all(|x| both.is_some_and(|both| both.has(*x))), "{a:?} {b:?}");
+                    assert!(!a.contains(b) || in_b.iter().all(|x| a.has(*x)), "{a:?} {b:?}");
+                    let half = b.low(32);
+                    let mut fitting = in_a.iter().filter(|x| half.has(*x & ones(32)));
+                    let found = a.with_low_half(half);
+                    assert!(fitting.all(|x| found.is_some_and(|found| found.has(*x))), "{a:?} {half:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn tightening_keeps_every_member() {
         let mut seed = 11;

@@ -156,7 +156,7 @@ impl Writer<'_> {
             return;
         }
         self.snippets -= 1;
-        match self.random.below(30) {
+        match self.random.below(35) {
             0..=5 => self.arithmetic(),
             6..=8 => self.narrow(),
             9..=11 => self.spill(),
@@ -170,6 +170,10 @@ impl Writer<'_> {
             27 if !self.is_function => self.rounds(),
             28 if !self.is_function => self.call(),
             29 => self.may_go(),
+            30 => self.related(),
+            31 => self.through(),
+            32 => self.shift(),
+            33 => self.carried(),
             _ => self.small(),
         }
     }
@@ -267,8 +271,14 @@ impl Writer<'_> {
     /// Into the stack and back, whole or in parts.
     fn spill(&mut self) {
         let (src, dst, slot) = (self.number(), self.number(), self.random.pick(&SLOTS));
-        match self.random.below(6) {
+        match self.random.below(7) {
             0 | 1 => line!(self, "*(u64 *)(r10 - {slot}) = r{src}"),
+            6 => {
+                // The rest of the slot stays as it was.
+                let bytes = self.random.pick(&[1, 2, 4]);
+                line!(self, "*(u{} *)(r10 - {slot}) = r{src}\nr{dst} = *(u64 *)(r10 - {slot})", bytes * 8);
+                self.probe();
+            }
             2 => line!(self, "r{dst} = *(u64 *)(r10 - {slot})"),
             3 => {
                 let bytes = self.random.pick(&[1, 2, 4]);
@@ -304,6 +314,100 @@ impl Writer<'_> {
                 format!("{letter}{register} {comparison} {letter}{left}")
             }
             _ => format!("{letter}{left} {comparison} {}", self.immediate()),
+        }
+    }
+
+    /// A number in the stack through another pointer than r10.
+    fn through(&mut self) {
+        let (number, slot, off) = (self.number(), self.random.pick(&SLOTS), 8 * self.random.below(2));
+        line!(self, "r1 = r10\nr1 += -{}", slot + off);
+        match self.random.below(3) {
+            0 => line!(self, "*(u64 *)(r1 + {off}) = r{number}"),
+            1 => line!(self, "r{number} = *(u64 *)(r1 + {off})"),
+            _ => {
+                let (sign, bytes) = (self.random.pick(&["u", "s"]), self.random.pick(&[1, 2, 4]));
+                line!(self, "r{number} = *({sign}{} *)(r1 + {off})", bytes * 8);
+            }
+        }
+    }
+
+    /// A shift by a number that is around what the width allows.
+    fn shift(&mut self) {
+        let (dst, by, letter) = (self.number(), self.number(), self.letter());
+        let operator = self.random.pick(&["<<=", ">>=", "s>>="]);
+        let (mask, more) =
+            (self.random.pick(&[1, 3, 7, 31, 63, 127]), self.random.pick(&[0, 0, 28, 31, 60, -2]));
+        line!(self, "r1 = r{by}\nr1 &= {mask}\nr1 += {more}\n{letter}{dst} {operator} {letter}1");
+    }
+
+    /// A pointer that was moved before ways meet, and is used behind.
+    fn carried(&mut self) {
+        let (label, base) = (self.label(), self.base);
+        let moved = |writer: &mut Self| {
+            let (number, most) = (writer.number(), writer.random.pick(&[7, 31, 63, 56]));
+            let first = if writer.random.one_in(3) { "r2 += 8\n" } else { "" };
+            line!(writer, "r1 = r{number}\nr1 &= {most}\nr2 = r6\n{first}r2 += r1");
+        };
+        moved(self);
+        if self.random.one_in(2) {
+            line!(self, "*(u64 *)(r10 - 160) = r2");
+            let (number, value) = (self.number(), self.immediate());
+            line!(self, "if r{number} s> {value} goto {label}");
+            moved(self);
+            line!(self, "*(u64 *)(r10 - 160) = r2\n{label}:\nr2 = *(u64 *)(r10 - 160)");
+        } else {
+            let (number, value) = (self.number(), self.immediate());
+            line!(self, "if w{number} < {value} goto {label}");
+            moved(self);
+            line!(self, "{label}:");
+        }
+        let (bytes, off) = (self.random.pick(&[1, 1, 8]), self.random.pick(&[0, 0, -8]));
+        let skip = self.label();
+        if base == Base::Packet {
+            line!(self, "r4 = r2\nr4 += 8\nr5 = *(u64 *)(r10 - 8)\nif r4 > r5 goto {skip}");
+        }
+        line!(self, "r0 = *(u{} *)(r2 + {off})\n{skip}:", bytes * 8);
+    }
+
+    /// Two pointers that came from the same place, on one way or on both: what is learned of one holds for the other
+    /// there, and not elsewhere.
+    fn related(&mut self) {
+        let (number, label, skip) = (self.number(), self.label(), self.label());
+        let condition = format!("r{number} {} {}", self.random.pick(&["==", "s>", "<"]), self.immediate());
+        let (checked, used) = self.random.pick(&[(1, 1), (2, 2), (1, 2), (2, 1)]);
+        let copies_first = self.random.one_in(2);
+        if self.base == Base::Packet {
+            let other = self.number();
+            let moved = |to: usize, by: usize| format!("r4 = r{by}\nr4 &= 15\nr{to} = r6\nr{to} += r4");
+            let (copied, apart) = ("r2 = r1".to_owned(), moved(2, other));
+            let (first, second) = if copies_first { (copied, apart) } else { (apart, copied) };
+            line!(self, "{}\n{first}\nif {condition} goto {label}\n{second}\n{label}:", moved(1, number));
+            line!(self, "r3 = r{checked}\nr3 += 4\nr5 = *(u64 *)(r10 - 8)\nif r3 > r5 goto {skip}");
+        } else {
+            let found = |key: usize, slot: usize| {
+                format!(
+                    "*(u64 *)(r10 - 152) = {key}\nr2 = r10\nr2 += -152\nr1 = map[@hash] ll\ncall map_lookup_elem\n\
+                     *(u64 *)(r10 - {slot}) = r0"
+                )
+            };
+            self.element();
+            let copied = "r1 = *(u64 *)(r10 - 136)\n*(u64 *)(r10 - 144) = r1".to_owned();
+            let apart = found(self.random.below(6), 144);
+            let (first, second) = if copies_first { (copied, apart) } else { (apart, copied) };
+            let key = self.random.below(6);
+            line!(self, "{}\n{first}\nif {condition} goto {label}\n{second}\n{label}:", found(key, 136));
+            line!(self, "r1 = *(u64 *)(r10 - 136)\nr2 = *(u64 *)(r10 - 144)\nif r{checked} == 0 goto {skip}");
+        }
+        line!(self, "r0 = *(u32 *)(r{used} + 0)\n{skip}:");
+    }
+
+    /// An element comes or goes.
+    fn element(&mut self) {
+        let key = self.random.below(6);
+        line!(self, "*(u64 *)(r10 - 152) = {key}\nr2 = r10\nr2 += -152\nr1 = map[@hash] ll");
+        match self.random.below(2) {
+            0 => line!(self, "r3 = r10\nr3 += -{BUFFER}\nr4 = 0\ncall map_update_elem"),
+            _ => line!(self, "call map_delete_elem"),
         }
     }
 
