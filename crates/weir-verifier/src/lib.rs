@@ -20,6 +20,9 @@
 //! long, a run joins all numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
 //! joined, since such loops have no end of their own; so are programs with callbacks (see `rounds`).
 //!
+//! Soundness is tested by holding runs in the checking interpreter against what is claimed of each instruction
+//! ([`Claims`]), and by sets of numbers small enough to go through all of their members.
+//!
 //! Deliberately not here: tail calls from functions, kernel functions but those of a session: each is refused as unsupported.
 
 #![forbid(unsafe_code)]

@@ -38,6 +38,17 @@ struct Coverage {
     instructions: u64,
 }
 
+impl Coverage {
+    /// In the form that soaks count.
+    fn tell(&self) {
+        let Coverage { programs, accepted, with_loops, with_callbacks, runs, instructions } = self;
+        println!(
+            "counts: programs={programs} accepted={accepted} with_loops={with_loops} \
+             with_callbacks={with_callbacks} runs={runs} instructions={instructions}"
+        );
+    }
+}
+
 #[test]
 fn runs_hold_what_is_claimed() {
     let (seed, count) = asked().unwrap_or((1, PROGRAMS));
@@ -59,7 +70,7 @@ fn runs_hold_what_is_claimed() {
             coverage.instructions += check_run(&object, &claims, &segment, &mut random);
         }
     }
-    println!("{coverage:?}");
+    coverage.tell();
     assert!(coverage.accepted * 5 > coverage.programs, "hardly anything is accepted: {coverage:?}");
     assert!(coverage.with_loops * 8 > coverage.accepted, "hardly a loop: {coverage:?}");
     assert!(coverage.with_callbacks * 40 > coverage.accepted, "hardly a callback: {coverage:?}");

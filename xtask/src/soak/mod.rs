@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
-use crate::soak::test_program::{DIFFERENTIAL, MAPS, TestProgram};
+use crate::soak::test_program::{CLAIMS, DIFFERENTIAL, MAPS, TestProgram};
 use crate::workspace;
 
 #[derive(Args, Debug)]
@@ -51,6 +51,8 @@ enum Name {
     Maps,
     /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
     Differential,
+    /// Hold runs against what the verifier claims; a cycle is 20,000 programs
+    Claims,
 }
 
 /// What a cycle is about.
@@ -70,12 +72,15 @@ const FUZZ_RUNS: u64 = 100_000;
 const MAPS_CYCLES: u64 = 1000;
 /// Of 90,000 programs: 10⁷.
 const DIFFERENTIAL_CYCLES: u64 = 112;
+/// Of 20,000 programs: 10⁷.
+const CLAIMS_CYCLES: u64 = 500;
 
 pub(crate) fn soak(options: &Options) -> Result<()> {
     let subject = match options.name {
         Name::Fuzz => Subject::Fuzzers(Fuzzers::build()?),
         Name::Maps => Subject::Test(TestProgram::build(MAPS)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
+        Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Redis | Name::Kill => Subject::Weir(workspace::weir(options.weir.as_deref())?),
     };
     let (name, full): (&str, u64) = match options.name {
@@ -84,6 +89,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Fuzz => ("fuzz", FUZZ_CYCLES),
         Name::Maps => ("maps", MAPS_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
+        Name::Claims => ("claims", CLAIMS_CYCLES),
     };
     let cycle = |seed: u64| match &subject {
         Subject::Weir(weir) if matches!(options.name, Name::Redis) => {

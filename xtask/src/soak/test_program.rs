@@ -3,6 +3,7 @@
 //! - maps: a process that changes a map from several threads, interrupted by signals, is killed at a random moment; the
 //!   map must be whole and usable. The seed decides the kind of map, the size of its values, the moment.
 //! - differential: programs of three generators give one result in interpreters and machine code.
+//! - claims: what the verifier claims of each instruction holds in runs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,6 +46,16 @@ pub(super) const DIFFERENTIAL: Soaked = Soaked {
     variable: "WEIR_GENERATORS",
     suffix: ":30000",
     limit: Duration::from_secs(900),
+};
+
+/// A cycle is 20,000 programs.
+pub(super) const CLAIMS: Soaked = Soaked {
+    package: "weir-verifier",
+    target: (&["--release", "--test", "claims"], "claims"),
+    test: "runs_hold_what_is_claimed",
+    variable: "WEIR_CLAIMS",
+    suffix: ":20000",
+    limit: Duration::from_secs(600),
 };
 
 /// The program of a crate's tests.
