@@ -7,10 +7,18 @@ use weir_ebpf::{Insn, MapKind, MapSpec};
 
 /// A map of each kind that weir has, in the order of `MapKind::ALL`.
 pub fn maps() -> Vec<MapSpec> {
-    MapKind::ALL.into_iter().map(small).collect()
+    let inner = MapKind::ALL.iter().position(|kind| *kind == MapKind::Hash).map(|index| index as u32);
+    MapKind::ALL.into_iter().map(|kind| small(kind, inner)).collect()
 }
 
-fn small(kind: MapKind) -> MapSpec {
+/// A hash, and a map of the kind that a byte chooses, which may hold hashes.
+pub fn pair(choice: u8) -> Vec<MapSpec> {
+    let kind = MapKind::ALL[usize::from(choice) % MapKind::ALL.len()];
+    vec![small(MapKind::Hash, None), small(kind, Some(0))]
+}
+
+/// `inner`: which one those that it holds are like, if it holds maps.
+fn small(kind: MapKind, inner: Option<u32>) -> MapSpec {
     let (key_bytes, value_bytes, max_entries) = match kind {
         MapKind::Array | MapKind::PerCpuArray => (4, 16, 4),
         MapKind::Hash | MapKind::PerCpuHash | MapKind::LruHash | MapKind::LruPerCpuHash => (8, 16, 8),
@@ -25,9 +33,7 @@ fn small(kind: MapKind) -> MapSpec {
     if kind == MapKind::LpmTrie {
         spec.flags = flag::NO_PREALLOC;
     }
-    if kind.holds_maps() {
-        spec.inner = MapKind::ALL.iter().position(|kind| *kind == MapKind::Hash).map(|index| index as u32);
-    }
+    spec.inner = inner.filter(|_| kind.holds_maps());
     spec
 }
 

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use weir_ebpf::elf::{self, ObjectFile};
-use weir_ebpf::{Insn, Object, asm, form};
+use weir_ebpf::{Insn, MapKind, Object, ProgramKind, asm, form};
 
 /// Programs that reach deep: loops, maps, rings, strings, functions.
 const TEXTS: &[&str] = &[
@@ -17,6 +17,10 @@ const TEXTS: &[&str] = &[
      r1 = 1\nlock *(u64 *)(r0 + 8) += r1\nr0 = 0\nexit\n",
     "program \"p\" probe\nr1 = 10\nr0 = 0\nr0 += r1\nr1 += -1\nif r1 != 0 goto -3\nexit\n",
     "program \"p\" probe\nr6 = *(u64 *)(r1 + 112)\nr0 = r6\nr0 &= 255\nif r0 s> 9 goto +1\nr0 = 9\nexit\n",
+    "program \"p\" xdp\nr2 = *(u32 *)(r1 + 0)\nr3 = *(u32 *)(r1 + 4)\nr0 = 1\nr4 = r2\nr4 += 14\nif r4 > r3 goto +2\n\
+     r0 = *(u16 *)(r2 + 12)\n*(u8 *)(r2 + 0) = 7\nexit\n",
+    "program \"p\" socket\nr6 = r1\nr0 = *(u8 *)skb[0]\nr0 &= 15\nr0 = *(u16 *)skb[r0 + 2]\nexit\n",
+    "program \"p\" memory 40\nr3 = *(u8 *)(r1 + 0)\nr3 &= 31\nr1 += r3\nr0 = *(u64 *)(r1 + 1)\nexit\n",
 ];
 
 fn main() {
@@ -35,7 +39,15 @@ fn main() {
     for (number, object) in objects.into_iter().enumerate() {
         write(&folder, "assembly", &number.to_string(), asm::print(&object).as_bytes());
         for (index, program) in object.programs.iter().enumerate() {
-            write(&folder, "bytecode", &format!("{number}-{index}"), &bytes(&program.insns));
+            // The target tells the kind by the bytes that are left over.
+            let left_over = match program.kind {
+                ProgramKind::Xdp => 1,
+                ProgramKind::SocketFilter => 2,
+                ProgramKind::Memory { .. } => 3,
+                _ => 0,
+            };
+            let seed = [bytes(&program.insns), vec![0; left_over]].concat();
+            write(&folder, "bytecode", &format!("{number}-{index}"), &seed);
         }
         if let Ok(written) = elf::write(&ObjectFile::of(object)) {
             write(&folder, "elf", &format!("written-{number}"), &written);
@@ -55,14 +67,14 @@ fn main() {
         insns.extend(&exit.programs[0].insns);
         write(&folder, "bytecode", &format!("form-{number}"), &bytes(&insns));
     }
-    // Steps of the segment's target: an update, a look-up, a deletion, a write near each map.
-    for map in 0..16u8 {
-        let step = |what: u8, number: u8| [number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, number, map, what];
+    // A kind of map, and steps of the segment's target: an update, a look-up, a deletion, a write near the map.
+    for kind in 0..MapKind::ALL.len() as u8 {
+        let step = |what: u8, number: u8| [number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, number, 1, what];
         write(
             &folder,
             "segment",
-            &map.to_string(),
-            &[step(1, 1), step(0, 2), step(3, 1), step(2, 9), step(5, 1)].concat(),
+            &kind.to_string(),
+            &[&[kind][..], &step(1, 1), &step(0, 2), &step(3, 1), &step(2, 9), &step(5, 1)].concat(),
         );
     }
 }
