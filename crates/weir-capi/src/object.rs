@@ -5,6 +5,7 @@
 //! in which things are closed does not matter.
 
 use std::ffi::{CString, c_int};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use weir_ebpf::btf::core::Target;
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ebpf::{Insn, MapKind, MapSpec, ProgramKind, pt_regs};
 use weir_interp::Environment;
-use weir_rt::context::{self, Context};
-use weir_rt::executable::Frame;
+use weir_rt::context::{self, Context, ContextMut};
+use weir_rt::executable::{Executable, Frame};
 use weir_rt::local::{self, LocalProgram};
 use weir_rt::segment::{Identity, MapError, Segment, SegmentLayout};
 use weir_verifier::{Limits, Rejection, RejectionKind, VerifiedProgram};
@@ -38,6 +39,8 @@ pub struct Object {
 pub struct Program {
     segment: Arc<Segment>,
     verified: VerifiedProgram,
+    /// Where an array of programs is: those of the object by their numbers, which tail calls lead to.
+    others: Vec<VerifiedProgram>,
     /// Machine code; without it the interpreter runs.
     code: Option<LocalProgram>,
 }
@@ -102,7 +105,10 @@ impl Object {
     }
 
     pub(crate) fn verify(&self, name: Option<&str>, memory_size: usize) -> Result<VerifiedProgram> {
-        let index = self.program_index(name)?;
+        self.verify_at(self.program_index(name)?, memory_size)
+    }
+
+    fn verify_at(&self, index: usize, memory_size: usize) -> Result<VerifiedProgram> {
         if let Some(message) = self.file.other_context(index) {
             return Err(Error::new(EOPNOTSUPP, message));
         }
@@ -117,12 +123,26 @@ impl Object {
     }
 
     pub(crate) fn load(&self, name: Option<&str>, engine: Engine, memory_size: usize) -> Result<Program> {
-        let verified = self.verify(name, memory_size)?;
+        let index = self.program_index(name)?;
+        let verified = self.verify_at(index, memory_size)?;
+        let has_tail_calls = self.file.object.maps.iter().any(|map| map.kind == MapKind::ProgArray);
+        let others = if has_tail_calls { 0..self.file.object.programs.len() } else { 0..0 };
+        let others = others.map(|other| self.verify_at(other, memory_size)).collect::<Result<Vec<_>>>()?;
         let code = match engine {
             Engine::Interpreter => None,
-            Engine::Jit => Some(machine_code(&verified, &self.segment)?),
+            Engine::Jit if has_tail_calls => {
+                let executables = others.iter().map(|other| executable(other, &self.segment));
+                let executables = executables.collect::<Result<Vec<_>>>()?;
+                let loaded = LocalProgram::load_all(&executables, &self.segment)
+                    .map_err(|error| of_loading(&error))?;
+                loaded.into_iter().nth(index)
+            }
+            Engine::Jit => {
+                let executable = executable(&verified, &self.segment)?;
+                Some(LocalProgram::load(&executable, &self.segment).map_err(|error| of_loading(&error))?)
+            }
         };
-        Ok(Program { segment: Arc::clone(&self.segment), verified, code })
+        Ok(Program { segment: Arc::clone(&self.segment), verified, others, code })
     }
 
     pub(crate) fn map_named(&self, name: &str) -> Result<u32> {
@@ -265,8 +285,7 @@ impl Program {
             ProgramKind::SocketFilter => Context::socket(&[], bytes),
             _ => Context::memory(bytes),
         };
-        let environment = Environment { segment: &self.segment };
-        let r0 = weir_interp::run(&self.verified, &environment, &mut lent).map_err(of_fault)?;
+        let r0 = self.interpret(&mut lent)?;
         if size > 0 {
             // SAFETY: as above, and the copy overlaps nothing of the caller's.
             unsafe { std::ptr::copy_nonoverlapping(lent.bytes().as_ptr(), data, size) };
@@ -277,11 +296,14 @@ impl Program {
     fn run_frame(&self, mut frame: Frame) -> Result<u64> {
         match &self.code {
             Some(code) => Ok(code.run(&mut frame)),
-            None => {
-                let environment = Environment { segment: &self.segment };
-                weir_interp::run(&self.verified, &environment, &mut frame).map_err(of_fault)
-            }
+            None => self.interpret(&mut frame),
         }
+    }
+
+    fn interpret<'c>(&self, context: impl Into<ContextMut<'c>>) -> Result<u64> {
+        let others: Vec<&VerifiedProgram> = self.others.iter().collect();
+        let environment = Environment { segment: &self.segment };
+        weir_interp::run_among(&others, &self.verified, &environment, context).map_err(of_fault)
     }
 }
 
@@ -321,12 +343,13 @@ fn segment(file: &ObjectFile) -> Result<Segment> {
     Ok(segment)
 }
 
-fn machine_code(verified: &VerifiedProgram, segment: &Segment) -> Result<LocalProgram> {
+fn executable(verified: &VerifiedProgram, segment: &Segment) -> Result<Executable> {
     let executable = weir_jit::compile(verified, &local::site(segment.layout()));
-    let executable = executable.map_err(|error| Error::new(EOPNOTSUPP, error.to_string()))?;
-    LocalProgram::load(&executable, segment).map_err(|error| {
-        Error::new(error.raw_os_error().unwrap_or(EIO), format!("loading machine code: {error}"))
-    })
+    executable.map_err(|error| Error::new(EOPNOTSUPP, error.to_string()))
+}
+
+fn of_loading(error: &io::Error) -> Error {
+    Error::new(error.raw_os_error().unwrap_or(EIO), format!("loading machine code: {error}"))
 }
 
 fn of_map(error: MapError) -> Error {

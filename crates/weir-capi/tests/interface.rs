@@ -63,6 +63,43 @@ fn verdicts_are_errno_and_words() {
     check(&[0x0000_0000_0000_0000, 0x95], 0, -13, "unsafe");
 }
 
+/// A chain over three programs, with a digit of each, and a program that takes over from itself 33 times.
+#[test]
+fn tail_calls_lead_to_the_other_programs_of_the_object() {
+    let folder = paths::target().join("capi");
+    std::fs::create_dir_all(&folder).unwrap();
+    let object = folder.join("tail_calls.o");
+    if !bpf::compile(&paths::root().join("tests/bpf/tail_calls.c"), &object) {
+        return;
+    }
+    let answers = |engine: c_int, first: u64| {
+        let mut registers = [0u64; 21];
+        // The first argument: rdi.
+        registers[14] = first;
+        let mut result = 0;
+        // SAFETY: as above.
+        unsafe {
+            let object = weir_bpf_open_file(text(object.to_str().unwrap()).as_ptr(), null());
+            let program = weir_bpf_load(object, text("start").as_ptr(), engine, 0);
+            assert!(!program.is_null(), "{}", error());
+            weir_bpf_close(object);
+            assert_eq!(
+                weir_bpf_run(program, registers.as_mut_ptr().cast(), 168, &mut result),
+                0,
+                "{}",
+                error()
+            );
+            weir_bpf_unload(program);
+        }
+        result
+    };
+    for engine in [0, 1] {
+        assert_eq!(answers(engine, 1), 1234, "add, then times");
+        assert_eq!(answers(engine, 5), 33, "again and again");
+        assert_eq!(answers(engine, 6), 19, "an empty slot");
+    }
+}
+
 /// A program whose context weir does not have would be given something else.
 #[test]
 fn programs_of_other_contexts_are_not_run() {

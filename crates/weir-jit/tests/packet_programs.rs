@@ -134,14 +134,7 @@ fn engines_of(file: &ObjectFile, index: usize, in_kernel: bool) -> Vec<Box<dyn E
     let others: Vec<VerifiedProgram> = others.map(|other| engines::verified(other, maps)).collect();
     let segment = || {
         let segment = engines::segment(maps, engines::cpus());
-        for (map, origin) in file.maps.iter().enumerate() {
-            if let Some(initial) = &origin.initial {
-                segment.map(map).update(&[0; 4], initial, 0).expect("an array");
-            }
-            for (slot, program) in &origin.programs {
-                segment.map(map).set_program(*slot, Some(*program as u32)).expect("the slot is there");
-            }
-        }
+        segment.fill(&file.maps).expect("what the file says fits");
         segment
     };
     let in_process =

@@ -170,6 +170,9 @@ impl Segment {
             if let Some(initial) = &origin.initial {
                 self.map(index).update(&0u32.to_le_bytes(), initial, 0).map_err(at)?;
             }
+            for (slot, program) in &origin.programs {
+                self.map(index).set_program(*slot, Some(*program as u32)).map_err(at)?;
+            }
             for (key, held) in &origin.held {
                 self.map(index).update(&key.to_le_bytes(), &held.to_le_bytes(), 0).map_err(at)?;
             }

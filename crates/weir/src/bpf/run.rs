@@ -182,12 +182,6 @@ fn segment(file: &ObjectFile, needs_lane: bool) -> Result<Segment, Failure> {
     let layout = layout.map_err(|error| Failure::Refused(anyhow!(error)))?;
     let segment = Segment::create_local(layout, &Identity::default()).context("creating the maps' segment");
     let segment = segment.map_err(Failure::Machine)?;
-    for (index, origin) in file.maps.iter().enumerate() {
-        for (slot, program) in &origin.programs {
-            let put = segment.map(index).set_program(*slot, Some(*program as u32));
-            put.map_err(|error| refused(&format!("slot {slot} of map {index}: {error}")))?;
-        }
-    }
     let filled = segment.fill(&file.maps);
     filled.map_err(|(map, error)| refused(&format!("first contents of map {map}: {error}")))?;
     Ok(segment)
