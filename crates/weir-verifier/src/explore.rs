@@ -332,12 +332,13 @@ impl<'a> Walk<'a> {
     /// Follows `path` to its end, or to where it was seen before.
     fn follow(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<(), Refusal> {
         loop {
-            if self.remembered[path.at].is_some() && self.arrive(path, work)? {
-                return Ok(());
-            }
+            let is_known = self.remembered[path.at].is_some() && self.arrive(path, work)?;
             // Only now: arriving may have made the state wider.
             if let Some(observer) = self.observer {
                 observer.visit(path.at, &path.state, |value| self.describe(value));
+            }
+            if is_known {
+                return Ok(());
             }
             self.count()?;
             self.seen[path.at].reached = true;
