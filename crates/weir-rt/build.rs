@@ -21,6 +21,7 @@ const IMAGE_SOURCES: &[&str] = &[
     "read.c",
     "text.c",
     "unwind.c",
+    "packet.c",
     "island.c",
 ];
 /// What only the controller needs.

@@ -65,6 +65,8 @@ static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)1
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
 static void (*bpf_ringbuf_discard)(void *data, u64 flags) = (void *)133;
 static long (*bpf_for_each_map_elem)(void *map, void *callback, void *context, u64 flags) = (void *)164;
+static long (*bpf_skb_load_bytes)(const void *skb, u32 offset, void *to, u32 bytes) = (void *)26;
+static long (*bpf_skb_load_bytes_relative)(const void *skb, u32 offset, void *to, u32 bytes, u32 header) = (void *)68;
 static long (*bpf_loop)(u32 rounds, void *callback, void *context, u64 flags) = (void *)181;
 
 #endif

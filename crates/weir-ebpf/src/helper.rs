@@ -19,12 +19,14 @@ pub const GET_CURRENT_UID_GID: HelperId = 15;
 pub const GET_CURRENT_COMM: HelperId = 16;
 pub const PERF_EVENT_OUTPUT: HelperId = 25;
 pub const GET_STACKID: HelperId = 27;
+pub const SKB_LOAD_BYTES: HelperId = 26;
 pub const CSUM_DIFF: HelperId = 28;
 pub const PROBE_WRITE_USER: HelperId = 36;
 pub const CURRENT_TASK_UNDER_CGROUP: HelperId = 37;
 pub const GET_NUMA_NODE_ID: HelperId = 42;
 pub const PROBE_READ_STR: HelperId = 45;
 pub const GET_STACK: HelperId = 67;
+pub const SKB_LOAD_BYTES_RELATIVE: HelperId = 68;
 pub const MAP_PUSH_ELEM: HelperId = 87;
 pub const MAP_POP_ELEM: HelperId = 88;
 pub const MAP_PEEK_ELEM: HelperId = 89;
@@ -163,6 +165,7 @@ pub const HELPERS: &[HelperProto] = &[
     row(GET_CURRENT_UID_GID,   "get_current_uid_gid",   &[],                                                  Ret::Scalar),
     row(GET_CURRENT_COMM,      "get_current_comm",      &[Arg::MemWrite, Arg::Size],                          Ret::Status),
     row(PERF_EVENT_OUTPUT,     "perf_event_output",     &[Arg::Context, Arg::PerfMap, Arg::Scalar, Arg::MemRead, Arg::SizeOrZero], Ret::Status),
+    row(SKB_LOAD_BYTES,        "skb_load_bytes",        &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size], Ret::Status),
     row(GET_STACKID,           "get_stackid",           &[Arg::Context, Arg::StackMap, Arg::Scalar],          Ret::Scalar),
     row(CSUM_DIFF,             "csum_diff",             &[Arg::MemRead, Arg::SizeOrZero, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Scalar),
     row(PROBE_WRITE_USER,      "probe_write_user",      &[Arg::Scalar, Arg::MemRead, Arg::Size],              Ret::Status),
@@ -170,6 +173,7 @@ pub const HELPERS: &[HelperProto] = &[
     row(GET_NUMA_NODE_ID,      "get_numa_node_id",      &[],                                                  Ret::Scalar),
     row(PROBE_READ_STR,        "probe_read_str",        &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
     row(GET_STACK,             "get_stack",             &[Arg::Context, Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar], Ret::Length),
+    row(SKB_LOAD_BYTES_RELATIVE, "skb_load_bytes_relative", &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size, Arg::Scalar], Ret::Status),
     row(MAP_PUSH_ELEM,        "map_push_elem",        &[Arg::QueueMap, Arg::MapValue, Arg::Scalar],         Ret::Status),
     row(MAP_POP_ELEM,         "map_pop_elem",         &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
     row(MAP_PEEK_ELEM,        "map_peek_elem",        &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
@@ -202,6 +206,9 @@ pub const HELPERS: &[HelperProto] = &[
 
 /// Helpers that change the traced process itself. A verifier refuses them unless whoever runs it allows them.
 pub const CHANGES_PROCESS: &[HelperId] = &[PROBE_WRITE_USER, SEND_SIGNAL, SEND_SIGNAL_THREAD];
+
+/// Helpers that read the packet of a socket filter, which programs of other kinds have not.
+pub const OF_SOCKET_FILTERS: &[HelperId] = &[SKB_LOAD_BYTES, SKB_LOAD_BYTES_RELATIVE];
 
 /// Helpers of the kernel that weir does not have, by number and name, with the reason. For messages.
 #[rustfmt::skip]

@@ -63,6 +63,25 @@ typedef u64 __attribute__((may_alias)) u64_word;
 typedef u64 function(u64, u64, u64, u64, u64, u64);
 typedef u64 next_function(u64, struct cursor *, u64);
 
+/* Slots of a packet's context (context.rs of weir-ebpf), and where the negative offsets of packet loads begin that count from
+ * the network header and from the link header. */
+enum { DATA = 0, DATA_END = 1, LINK = 3, NETWORK = 4, NETWORK_FROM = -0x100000, LINK_FROM = -0x200000 };
+
+/* The bytes that a packet load takes, or null: the program ends. A packet has fewer than 2^28. */
+static const u8 *in_packet(u64 context, s32 offset, s64 bytes)
+{
+    const u64_word *slots = (const u64_word *)context;
+    s64 distance = offset;
+    u64 from = slots[DATA];
+    if (offset < 0 && offset >= NETWORK_FROM)
+        from = slots[NETWORK], distance -= NETWORK_FROM;
+    else if (offset < 0 && offset >= LINK_FROM)
+        from = slots[LINK], distance -= LINK_FROM;
+    else if (offset < 0)
+        return 0;
+    return distance + bytes <= (s64)(slots[DATA_END] - from) ? (const u8 *)from + distance : 0;
+}
+
 /* Every operation with a register and with a constant as its second operand, on 64 and on 32 bits. */
 #define BINARY(X) \
     X(add, a + b) X(sub, a - b) X(mul, a * b) X(or, a | b) X(and, a & b) X(xor, a ^ b) X(mov, ((void)a, b)) \
@@ -83,7 +102,7 @@ typedef u64 next_function(u64, struct cursor *, u64);
 #define OTHERS(X) \
     X(arsh64_reg) X(arsh64_imm) X(arsh32_reg) X(arsh32_imm) X(neg64) X(neg32) X(movsx32_8) X(movsx32_16) X(low16) \
     X(low32) X(swap16) X(swap32) X(swap64) X(ja) X(call) X(call_local) X(loop) X(loop_round) X(for_each) X(for_each_round) X(exit) X(may_goto) X(xchg64) X(xchg32) \
-    X(cmpxchg64) X(cmpxchg32) X(nothing)
+    X(cmpxchg64) X(cmpxchg32) X(packet8) X(packet16) X(packet32) X(nothing)
 
 #define NAMES_4(name, ...) #name "64_reg", #name "64_imm", #name "32_reg", #name "32_imm",
 #define NAMES_J(name, ...) "j" #name "64_reg", "j" #name "64_imm", "j" #name "32_reg", "j" #name "32_imm",
@@ -197,6 +216,18 @@ low32: { D = (u32)D; NEXT; }
 swap16: { D = __builtin_bswap16((u16)D); NEXT; }
 swap32: { D = __builtin_bswap32((u32)D); NEXT; }
 swap64: { D = __builtin_bswap64(D); NEXT; }
+/* `jump`: whether a register is added to the offset. */
+#define DO_PACKET(name, type, order) \
+    name: { \
+        const u8 *at = in_packet(r[6], (s32)((u32)op->imm + (op->jump ? (u32)S : 0)), sizeof(type)); \
+        if (!at) \
+            return 0; \
+        r[0] = order(*(const UNALIGNED(type) *)at); \
+        NEXT; \
+    }
+DO_PACKET(packet8, u8, )
+DO_PACKET(packet16, u16, __builtin_bswap16)
+DO_PACKET(packet32, u32, __builtin_bswap32)
 nothing: { NEXT; }
 ja: { op += op->jump; goto *op->go; }
 may_goto: {

@@ -348,6 +348,8 @@ fn tells_time_or_place(program: &Program) -> bool {
         helper::LOOP,
         helper::STRNCMP,
         helper::CSUM_DIFF,
+        helper::SKB_LOAD_BYTES,
+        helper::SKB_LOAD_BYTES_RELATIVE,
         helper::RINGBUF_OUTPUT,
         helper::RINGBUF_RESERVE,
         helper::RINGBUF_SUBMIT,

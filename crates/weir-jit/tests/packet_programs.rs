@@ -11,6 +11,7 @@ use testkit::{bpf, paths};
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ebpf::{MapKind, ProgramKind, context};
 use weir_interp::Environment;
+use weir_interp::threaded::Threaded;
 use weir_jit::Flags;
 use weir_kernel::{Input, Maps};
 use weir_rt::Context;
@@ -41,19 +42,25 @@ struct InProcess {
     /// All programs of the object, if tail calls lead to some.
     others: Vec<VerifiedProgram>,
     segment: Segment,
-    /// None: the interpreter.
+    /// None: an interpreter.
     code: Option<(String, LocalProgram)>,
+    /// The threaded one, where it has all that the program needs.
+    is_threaded: bool,
 }
 
 impl Engine for InProcess {
     fn name(&self) -> String {
-        self.code.as_ref().map_or_else(|| "interpreter".to_owned(), |(name, _)| name.clone())
+        let interpreter = if self.is_threaded { "threaded interpreter" } else { "interpreter" };
+        self.code.as_ref().map_or_else(|| interpreter.to_owned(), |(name, _)| name.clone())
     }
 
     fn run(&mut self, packet: &[u8]) -> Outcome {
         let mut context = Context::received(self.program.kind(), packet).expect("a kind of packets");
         let r0 = match &self.code {
             Some((_, code)) => code.run(&mut context),
+            None if self.is_threaded => {
+                Threaded::of(&self.program, &self.segment).expect("it was asked before").run(&mut context)
+            }
             None => {
                 let others: Vec<&VerifiedProgram> = self.others.iter().collect();
                 let environment = Environment { segment: &self.segment };
@@ -137,9 +144,20 @@ fn engines_of(file: &ObjectFile, index: usize, in_kernel: bool) -> Vec<Box<dyn E
         segment.fill(&file.maps).expect("what the file says fits");
         segment
     };
-    let in_process =
-        |segment, code| InProcess { program: verified.clone(), others: others.clone(), segment, code };
+    let in_process = |segment, code| InProcess {
+        program: verified.clone(),
+        others: others.clone(),
+        segment,
+        code,
+        is_threaded: false,
+    };
     let mut all: Vec<Box<dyn Engine>> = vec![Box::new(in_process(segment(), None))];
+    let for_threaded = segment();
+    // Tail calls alone are left to the other.
+    assert!(has_slots || Threaded::of(&verified, &for_threaded).is_some(), "{}", program.name);
+    if !has_slots {
+        all.push(Box::new(InProcess { is_threaded: true, ..in_process(for_threaded, None) }));
+    }
     for abi in engines::abis() {
         for flags in [Flags::Change, Flags::KeepEach] {
             let segment = segment();

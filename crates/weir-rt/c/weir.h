@@ -137,6 +137,10 @@ enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS
 
 /* Words of struct pt_regs. */
 enum { CONTEXT_BP = 4, CONTEXT_IP = 16, CONTEXT_SP = 19 };
+/* Of a packet's context. */
+enum { CONTEXT_DATA = 0, CONTEXT_DATA_END = 1, CONTEXT_LINK = 3, CONTEXT_NETWORK = 4 };
+/* The header that an offset counts from (enum bpf_hdr_start_off). */
+enum { HEADER_LINK = 0, HEADER_NETWORK = 1 };
 
 /* How the map is laid out: what holds maps is a hash, or an array, of their numbers. */
 INLINE int is_hash(const struct weir_map *map)
@@ -185,6 +189,8 @@ s64 weir_send_signal(u64 signal);
 s64 weir_send_signal_thread(u64 signal);
 s64 weir_probe_write_user(u64 destination, const void *source, u64 size);
 u64 weir_get_func_ip(const void *context);
+s64 weir_skb_load_bytes(const void *context, u64 offset, u8 *to, u64 bytes);
+s64 weir_skb_load_bytes_relative(const void *context, u64 offset, u8 *to, u64 bytes, u64 header);
 s64 weir_strncmp(const u8 *text, u64 size, const u8 *string, u64, u64, u64 string_bytes);
 s64 weir_csum_diff(const u8 *from, u64 from_size, const u8 *to, u64 to_size, u64 seed);
 s64 weir_snprintf(u8 *text, u64 size, const u8 *format, const u64 *words, u64 bytes, u64 format_bytes);

@@ -44,6 +44,8 @@ pub enum Violation {
     NoHelper { id: HelperId },
     #[error("{helper} changes this process, which was not allowed")]
     ChangesProcess { helper: &'static str },
+    #[error("{helper} is for socket filters")]
+    NoPacket { helper: &'static str },
     #[error("argument {number} of {helper}: {value:#x} is not {wanted}")]
     Argument { helper: &'static str, number: usize, value: u64, wanted: &'static str },
     #[error("there is no map {index}")]
@@ -310,6 +312,9 @@ impl<'a> Space<'a> {
         if !self.may_change_process && helper::CHANGES_PROCESS.contains(&id) {
             return Err(Violation::ChangesProcess { helper: proto.name });
         }
+        if helper::OF_SOCKET_FILTERS.contains(&id) && self.kind != Some(ProgramKind::SocketFilter) {
+            return Err(Violation::NoPacket { helper: proto.name });
+        }
         let mut values = Vec::with_capacity(proto.args.len());
         for number in 0..proto.args.len() {
             let value = self.argument(proto, number, &registers, &values)?;
@@ -472,6 +477,12 @@ impl<'a> Space<'a> {
             (helper::GET_STACK, [_, Buffer(_, buffer), _, Number(flags)]) => {
                 linked::get_stack(&self.slots(), buffer, *flags) as u64
             }
+            (helper::SKB_LOAD_BYTES, [_, Number(offset), Buffer(_, buffer), _]) => {
+                self.load_packet(*offset, buffer, None)
+            }
+            (helper::SKB_LOAD_BYTES_RELATIVE, [_, Number(offset), Buffer(_, buffer), _, Number(header)]) => {
+                self.load_packet(*offset, buffer, Some(*header))
+            }
             (helper::CURRENT_TASK_UNDER_CGROUP, [Map(map), Number(index)]) => {
                 linked::current_task_under_cgroup(map, *index) as u64
             }
@@ -484,6 +495,11 @@ impl<'a> Space<'a> {
             }
             (id, _) => linked::answer(id).unwrap_or_else(|| unreachable!("helper {id} has no function")),
         }
+    }
+
+    fn load_packet(&self, offset: u64, buffer: &mut [u8], header: Option<u64>) -> u64 {
+        // SAFETY: `call` saw to the kind of the context, whose slots name bytes that it lends.
+        unsafe { linked::skb_load_bytes(&self.slots(), offset, buffer, header) as u64 }
     }
 
     fn reserve(&mut self, map: &Descriptor, size: u64, flags: u64) -> u64 {

@@ -190,6 +190,8 @@ pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
     (helper::GET_STACKID, "weir_get_stackid"),
     (helper::GET_STACK, "weir_get_stack"),
     (helper::CURRENT_TASK_UNDER_CGROUP, "weir_current_task_under_cgroup"),
+    (helper::SKB_LOAD_BYTES, "weir_skb_load_bytes"),
+    (helper::SKB_LOAD_BYTES_RELATIVE, "weir_skb_load_bytes_relative"),
     (helper::STRNCMP, "weir_strncmp"),
     (helper::CSUM_DIFF, "weir_csum_diff"),
     (helper::SNPRINTF, "weir_snprintf"),

@@ -1,10 +1,11 @@
 //! Calls: of helpers by the contract in `weir_ebpf::helper`, argument by argument; of the program's own functions by
 //! going into them.
 
+use weir_ebpf::context::packet;
 use weir_ebpf::helper::{self, Arg, HelperProto, Ret};
 use weir_ebpf::kfunc::{self, KfuncId};
 use weir_ebpf::map::flag;
-use weir_ebpf::{HelperId, MapKind, MapSpec, pt_regs};
+use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, pt_regs};
 
 use crate::explore::{Next, Path, Same, Walk};
 use crate::limits::{CALL_DEPTH_MAX, ERRNO_MAX, RING_HEADER_BYTES};
@@ -44,9 +45,9 @@ const NOEXIST: u64 = 1;
 
 impl<'a> Walk<'a> {
     pub(crate) fn call(&mut self, path: &mut Path, helper: &HelperProto) -> Result<(), Refusal> {
-        if helper.args.contains(&Arg::Context) && helper.id != helper::TAIL_CALL && !self.kind.is_probe() {
+        if let Some(whose) = not_for(helper, self.kind) {
             return unsupported(format!(
-                "{} is for probes, not for programs of kind {}",
+                "{} is for {whose}, not for programs of kind {}",
                 helper.name,
                 self.kind.name()
             ));
@@ -419,10 +420,21 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Whose the helper is, if not for programs of this kind.
+fn not_for(helper: &HelperProto, kind: ProgramKind) -> Option<&'static str> {
+    if helper::OF_SOCKET_FILTERS.contains(&helper.id) {
+        return (kind != ProgramKind::SocketFilter).then_some("socket filters");
+    }
+    let is_of_probes = helper.args.contains(&Arg::Context) && helper.id != helper::TAIL_CALL;
+    (is_of_probes && !kind.is_probe()).then_some("probes")
+}
+
 /// What a helper reads of the context that it is given.
 fn context_registers(id: HelperId) -> &'static [u32] {
     match id {
         helper::GET_FUNC_IP => &[pt_regs::IP],
+        helper::SKB_LOAD_BYTES => &[packet::DATA, packet::DATA_END],
+        helper::SKB_LOAD_BYTES_RELATIVE => &[packet::LINK, packet::NETWORK, packet::DATA_END],
         helper::GET_STACK | helper::GET_STACKID => &[pt_regs::BP, pt_regs::IP, pt_regs::SP],
         _ => &[],
     }

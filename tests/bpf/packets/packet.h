@@ -13,6 +13,8 @@ struct __sk_buff {
 	u32 ingress_ifindex, ifindex, tc_index, cb[5], hash;
 };
 
+enum { BPF_HDR_START_MAC, BPF_HDR_START_NET };
+
 enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX };
 
 #define ETH_P_IP 0x0800

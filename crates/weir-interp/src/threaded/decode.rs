@@ -38,6 +38,7 @@ impl Decoder<'_> {
         let op = match insn.class() {
             class::ALU | class::ALU64 => arithmetic(insn)?,
             class::LD if insn.is_wide() => self.wide(at)?,
+            class::LD => packet_load(insn)?,
             class::LDX => self.load(insn, facts)?,
             class::ST | class::STX => self.store(insn, facts)?,
             class::JMP | class::JMP32 => return self.jump(insn, at),
@@ -184,6 +185,18 @@ impl Decoder<'_> {
         let jump = self.program.facts()[at].string_bytes.unwrap_or(0) as i32;
         Some(Op { imm, jump, ..op("call") })
     }
+}
+
+/// No function that is called has one, so that the end of the program is the end of the run.
+fn packet_load(insn: Insn) -> Option<Op> {
+    let name = match access_bytes(insn.opcode) {
+        1 => "packet8",
+        2 => "packet16",
+        4 => "packet32",
+        _ => return None,
+    };
+    let has_register = insn.opcode & 0xe0 == mode::IND;
+    Some(Op { imm: u64::from(insn.imm as u32), jump: has_register.into(), ..op(name) })
 }
 
 fn access_bytes(opcode: u8) -> u32 {

@@ -64,6 +64,14 @@ unsafe extern "C" {
     fn weir_get_stackid(context: *const u64, map: *const Descriptor, flags: u64) -> i64;
     fn weir_get_stack(context: *const u64, buffer: *mut u8, size: u64, flags: u64) -> i64;
     fn weir_current_task_under_cgroup(map: *const Descriptor, index: u64) -> i64;
+    fn weir_skb_load_bytes(context: *const u64, offset: u64, to: *mut u8, bytes: u64) -> i64;
+    fn weir_skb_load_bytes_relative(
+        context: *const u64,
+        offset: u64,
+        to: *mut u8,
+        bytes: u64,
+        header: u64,
+    ) -> i64;
     fn weir_strncmp(a: *const u8, size: u64, b: *const u8, unused4: u64, unused5: u64, b_bytes: u64) -> i64;
     fn weir_csum_diff(from: *const u8, from_size: u64, to: *const u8, to_size: u64, seed: u64) -> i64;
     fn weir_snprintf(
@@ -220,6 +228,8 @@ pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
         helper::GET_STACKID => weir_get_stackid as _,
         helper::GET_STACK => weir_get_stack as _,
         helper::CURRENT_TASK_UNDER_CGROUP => weir_current_task_under_cgroup as _,
+        helper::SKB_LOAD_BYTES => weir_skb_load_bytes as _,
+        helper::SKB_LOAD_BYTES_RELATIVE => weir_skb_load_bytes_relative as _,
         helper::STRNCMP => weir_strncmp as _,
         helper::CSUM_DIFF => weir_csum_diff as _,
         helper::SNPRINTF => weir_snprintf as _,
@@ -485,6 +495,26 @@ pub(crate) fn get_stackid(registers: &[u64; pt_regs::SLOTS as usize], map: &Desc
 pub(crate) fn get_stack(registers: &[u64; pt_regs::SLOTS as usize], buffer: &mut [u8], flags: u64) -> i64 {
     // SAFETY: as for `get_stackid`; the buffer has the size given.
     unsafe { weir_get_stack(registers.as_ptr(), buffer.as_mut_ptr(), buffer.len() as u64, flags) }
+}
+
+/// Copies bytes of a packet; `header`: what the offset counts from, if not the packet's first byte.
+///
+/// # Safety
+/// The slots are those of a context of packets, whose bytes are there.
+pub(crate) unsafe fn skb_load_bytes(
+    slots: &[u64; pt_regs::SLOTS as usize],
+    offset: u64,
+    to: &mut [u8],
+    header: Option<u64>,
+) -> i64 {
+    let (slots, bytes) = (slots.as_ptr(), to.len() as u64);
+    // SAFETY: the caller's, of the packet; the buffer has the size given.
+    unsafe {
+        match header {
+            None => weir_skb_load_bytes(slots, offset, to.as_mut_ptr(), bytes),
+            Some(header) => weir_skb_load_bytes_relative(slots, offset, to.as_mut_ptr(), bytes, header),
+        }
+    }
 }
 
 pub(crate) fn current_task_under_cgroup(map: &Descriptor, index: u64) -> i64 {

@@ -69,6 +69,11 @@ pub(crate) const XDP_HERE: &[(&str, &str)] =
 
 /// XDP programs that are refused, with a part of the message; the kernel refuses them too.
 pub(crate) const NOT_XDP: &[(&str, &str, &str)] = &[
+    (
+        "",
+        "r2 = 0; r3 = r10; r3 += -16; r4 = 8; call skb_load_bytes; exit",
+        "is for socket filters, not for programs",
+    ),
     ("", "r0 = *(u32 *)(r1 + 20); exit", "no field"),
     ("", "r0 = *(u32 *)(r1 + 24); exit", "no field"),
     ("", "r0 = *(u32 *)(r1 - 4); exit", "no field"),
@@ -163,6 +168,13 @@ pub(crate) const NOT_XDP_HERE: &[(&str, &str, &str)] = &[
 
 /// Socket filters, as for [`XDP`].
 pub(crate) const SOCKET: &[(&str, &str)] = &[
+    // Copies of the packet: to the stack, at an index, to a map.
+    ("", "r2 = 0; r3 = r10; r3 += -16; r4 = 16; call skb_load_bytes; r0 = *(u64 *)(r10 - 16); r2 = *(u64 *)(r10 - 8); r0 += r2; exit"),
+    (
+        "r2 = *(u32 *)(r1 + 0)",
+        "*(u64 *)(r10 - 16) = 0; *(u64 *)(r10 - 8) = 0; r4 = r2; r4 &= 7; r4 += 1; r3 = r2; r3 &= 8; r3 += -16; r3 += r10
+        r5 = 1; call skb_load_bytes_relative; r0 = *(u8 *)(r10 - 1); exit",
+    ),
     ("", "r0 = *(u32 *)(r1 + 0); exit"),
     ("", "r0 = *(u8 *)(r1 + 17); r2 = *(u16 *)(r1 + 34); r0 += r2; exit"),
     (
@@ -190,6 +202,11 @@ pub(crate) const SOCKET: &[(&str, &str)] = &[
 ];
 
 pub(crate) const NOT_SOCKET: &[(&str, &str, &str)] = &[
+    ("", "r2 = 0; r3 = r10; r3 += -16; r4 = 17; call skb_load_bytes; exit", "outside the stack"),
+    ("", "r2 = 0; r3 = r10; r3 += -16; r4 = 0; call skb_load_bytes; exit", "0 is not allowed"),
+    ("r1 = r10", "r2 = 0; r3 = r10; r3 += -16; r4 = 8; call skb_load_bytes; exit", "the context is needed"),
+    ("r1 += 8", "r2 = 0; r3 = r10; r3 += -16; r4 = 8; call skb_load_bytes; exit", "the context is needed"),
+    ("r2 = *(u32 *)(r1 + 0)", "r3 = r10; r3 += -16; r4 = r2; call skb_load_bytes; exit", "0 is not allowed"),
     // The packet has no addresses here.
     ("", "r0 = *(u32 *)(r1 + 76); r0 = 0; exit", "no field"),
     ("", "r0 = *(u32 *)(r1 + 80); r0 = 0; exit", "no field"),
