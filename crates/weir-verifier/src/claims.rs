@@ -155,7 +155,12 @@ impl Claims {
                 let frame = moment.stack_top.wrapping_sub(u64::from(at.frame) * STACK_BYTES as u64);
                 address == frame.wrapping_add_signed(at.off)
             }
+            Value::StackSpan(span) => {
+                let frame = moment.stack_top.wrapping_sub(u64::from(span.frame) * STACK_BYTES as u64);
+                span.offset.has(address.wrapping_sub(frame))
+            }
             Value::Context => address == moment.context,
+            Value::ContextAt(offset) => offset.has(address.wrapping_sub(moment.context)),
             Value::Map(index) => address == (moment.map)(index),
             // Outside of a value an address may be anywhere.
             Value::Element { map, offset } => {

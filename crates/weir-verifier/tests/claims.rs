@@ -21,8 +21,10 @@ use crate::worlds::Random;
 const PROGRAMS: usize = 6_000;
 /// Runs of each accepted program.
 const RUNS: usize = 12;
-/// Instructions of one run. Only `may_goto` goes on for longer than what is followed.
-const STEPS_MAX: u64 = 25_000;
+/// Instructions of one run. Callbacks go round eight times at most, each time through what was followed at most.
+const STEPS_MAX: u64 = 8 * FOLLOWED_MAX as u64;
+/// Those of a run with `may_goto`, which goes on for millions of rounds: it is left where it is.
+const ROUNDS_STEPS_MAX: u64 = 25_000;
 /// Instructions that are followed: some rejections would take the usual number, and the result is the same.
 const FOLLOWED_MAX: u32 = 20_000;
 
@@ -92,7 +94,7 @@ fn check_run(object: &Object, claims: &Claims, segment: &Segment, random: &mut R
     let program = &object.programs[0];
     let words: Vec<i64> = (0..MEMORY_BYTES / 8).map(|_| random.number()).collect();
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let watched = Watched::new(claims, program.insns.len(), goes_round(object));
+    let watched = Watched::new(claims, object);
     let environment = Environment { segment };
     let result = match program.kind {
         ProgramKind::Probe => {
@@ -116,34 +118,54 @@ struct Watched<'a> {
     claims: &'a Claims,
     /// Times that it came to each instruction.
     visits: Vec<usize>,
-    /// It may go round more often than was followed.
-    goes_round: bool,
+    rounds: Rounds,
+}
+
+/// How a program may come to an instruction more often than was followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rounds {
+    None,
+    /// By callbacks, whose rounds are few here.
+    Few,
+    /// By `may_goto`.
+    Many,
+}
+
+impl Rounds {
+    fn of(object: &Object) -> Rounds {
+        match () {
+            () if object.programs[0].insns.iter().any(|insn| insn.opcode == MAY_GOTO) => Rounds::Many,
+            () if calls_back(object) => Rounds::Few,
+            () => Rounds::None,
+        }
+    }
 }
 
 impl Watched<'_> {
-    fn new(claims: &Claims, insns: usize, goes_round: bool) -> Watched<'_> {
-        Watched { claims, visits: vec![0; insns], goes_round }
+    fn new<'a>(claims: &'a Claims, object: &Object) -> Watched<'a> {
+        Watched { claims, visits: vec![0; object.programs[0].insns.len()], rounds: Rounds::of(object) }
     }
 
+    /// The number of steps.
     fn run<'c>(
         mut self,
         object: &Object,
         environment: &Environment<'_>,
         context: impl Into<weir_rt::ContextMut<'c>>,
     ) -> Result<u64, String> {
-        let mut steps = 0;
-        let mut wrong = None;
+        let is_endless = self.rounds == Rounds::Many;
+        let most = if is_endless { ROUNDS_STEPS_MAX } else { STEPS_MAX };
+        let (mut steps, mut wrong) = (0, None);
         let mut watch = |moment: weir_interp::Moment<'_>| {
             steps += 1;
             if wrong.is_none() {
                 wrong = self.check(&moment).err();
             }
         };
-        let result =
-            run_watched(&object.programs[0], &object.maps, environment, context, STEPS_MAX, &mut watch);
+        let result = run_watched(&object.programs[0], &object.maps, environment, context, most, &mut watch);
         match (wrong, result) {
             (Some(wrong), _) => Err(wrong),
-            (None, Err(Fault::Steps { .. })) if self.goes_round => Ok(steps),
+            (None, Err(Fault::Steps { .. })) if is_endless => Ok(steps),
             (None, Err(fault)) => Err(fault.to_string()),
             (None, Ok(_)) => Ok(steps),
         }
@@ -164,7 +186,7 @@ impl Watched<'_> {
         self.claims.check(&claimed)?;
         self.visits[moment.at] += 1;
         let (visits, followed) = (self.visits[moment.at], self.claims.visits(moment.at));
-        if visits > followed && !self.goes_round {
+        if visits > followed && self.rounds == Rounds::None {
             return Err(format!(
                 "instruction {} is reached {visits} times, followed {followed} times",
                 moment.at
@@ -191,9 +213,4 @@ fn calls_back(object: &Object) -> bool {
     };
     let insns = &object.programs[0].insns;
     insns.iter().any(is_call(helper::LOOP)) || insns.iter().any(is_call(helper::FOR_EACH_MAP_ELEM))
-}
-
-/// It may go round a loop more often than was followed.
-fn goes_round(object: &Object) -> bool {
-    calls_back(object) || object.programs[0].insns.iter().any(|insn| insn.opcode == MAY_GOTO)
 }

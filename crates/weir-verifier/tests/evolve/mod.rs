@@ -55,6 +55,8 @@ struct Writer<'a> {
     snippets: usize,
     /// The text of each function that is called, by the program or by helpers.
     functions: Vec<String>,
+    /// One that may be called again.
+    callee: Option<String>,
     /// In one of these.
     is_function: bool,
 }
@@ -74,6 +76,7 @@ pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
         depth: 0,
         snippets,
         functions: Vec::new(),
+        callee: None,
         is_function: false,
     };
     writer.entry();
@@ -156,7 +159,7 @@ impl Writer<'_> {
             return;
         }
         self.snippets -= 1;
-        match self.random.below(35) {
+        match self.random.below(40) {
             0..=5 => self.arithmetic(),
             6..=8 => self.narrow(),
             9..=11 => self.spill(),
@@ -174,6 +177,11 @@ impl Writer<'_> {
             31 => self.through(),
             32 => self.shift(),
             33 => self.carried(),
+            34 => self.parts(),
+            35 => self.product(),
+            36 => self.span(),
+            38 if self.base == Base::Value && !self.is_function => self.text(),
+            37 => self.distance(),
             _ => self.small(),
         }
     }
@@ -271,14 +279,8 @@ impl Writer<'_> {
     /// Into the stack and back, whole or in parts.
     fn spill(&mut self) {
         let (src, dst, slot) = (self.number(), self.number(), self.random.pick(&SLOTS));
-        match self.random.below(7) {
+        match self.random.below(6) {
             0 | 1 => line!(self, "*(u64 *)(r10 - {slot}) = r{src}"),
-            6 => {
-                // The rest of the slot stays as it was.
-                let bytes = self.random.pick(&[1, 2, 4]);
-                line!(self, "*(u{} *)(r10 - {slot}) = r{src}\nr{dst} = *(u64 *)(r10 - {slot})", bytes * 8);
-                self.probe();
-            }
             2 => line!(self, "r{dst} = *(u64 *)(r10 - {slot})"),
             3 => {
                 let bytes = self.random.pick(&[1, 2, 4]);
@@ -340,6 +342,104 @@ impl Writer<'_> {
         line!(self, "r1 = r{by}\nr1 &= {mask}\nr1 += {more}\n{letter}{dst} {operator} {letter}1");
     }
 
+    /// A number in the stack that depends on the way, a part of which is replaced where the ways have met.
+    fn parts(&mut self) {
+        let (number, to, slot, label) =
+            (self.number(), self.number(), self.random.pick(&SLOTS), self.label());
+        line!(self, "*(u64 *)(r10 - {slot}) = {}", self.immediate());
+        line!(self, "if r{number} s> {} goto {label}", self.immediate());
+        line!(self, "*(u64 *)(r10 - {slot}) = {}\n{label}:", self.immediate());
+        let (bytes, first) = (self.random.pick(&[1, 2, 4]), self.random.below(2));
+        let part = slot - first * (8 - bytes);
+        line!(self, "*(u{} *)(r10 - {part}) = r{number}\nr{to} = *(u64 *)(r10 - {slot})", bytes * 8);
+        let (comparison, bound) = (self.random.pick(&["==", "s>", "<", "&"]), self.immediate());
+        line!(self, "if r{to} {comparison} {bound} goto +0");
+    }
+
+    /// A text from outside, and its length, or why there is none.
+    fn text(&mut self) {
+        let (number, to) = (self.number(), self.number());
+        let address = if self.random.one_in(3) { number } else { 6 };
+        let size = 1 + self.random.below(24);
+        line!(
+            self,
+            "r1 = r10\nr1 += -{BUFFER}\nr2 = {size}\nr3 = r{address}\ncall probe_read_user_str\nr{to} = r0"
+        );
+        self.probe();
+    }
+
+    /// The stack at an index: 48 bytes of the buffer, and slots with numbers that an index may reach if it goes too far.
+    fn span(&mut self) {
+        let (number, to, bytes) = (self.number(), self.number(), self.random.pick(&[1usize, 1, 2, 4, 8]));
+        let (mask, from) =
+            (self.random.pick(&[7, 15, 31, 40, 56, 24]), self.random.pick(&[BUFFER, BUFFER - 24, 40]));
+        line!(self, "r1 = r{number}\nr1 &= {}", mask & !(bytes - 1));
+        if self.random.one_in(3) {
+            line!(self, "r1 -= {}", bytes * self.random.below(4));
+        }
+        line!(self, "r2 = r10\nr2 += -{from}\nr2 += r1");
+        if self.random.one_in(3) {
+            // Two ways that meet with pointers that may be at other places.
+            let (label, again, most) = (self.label(), self.number(), self.random.pick(&[0, 7, 15, 56]));
+            line!(
+                self,
+                "if r{to} s> {} goto {label}\nr1 = r{again}\nr1 &= {}",
+                self.immediate(),
+                most & !(bytes - 1)
+            );
+            line!(self, "r2 = r10\nr2 += -{from}\nr2 += r1\n{label}:");
+        }
+        match self.random.below(4) {
+            0 | 1 => line!(self, "*(u{} *)(r2 + 0) = r{to}", bytes * 8),
+            2 => line!(self, "r{to} = *(u{} *)(r2 + 0)", bytes * 8),
+            _ => line!(self, "r1 = r2\nr2 = {}\ncall get_current_comm", 1 + self.random.below(16)),
+        }
+        let (slot, back) = (self.random.pick(&[40, BUFFER - 24, BUFFER, 32]), self.number());
+        line!(self, "r{back} = *(u64 *)(r10 - {slot})");
+        self.probe();
+    }
+
+    /// Pointers into one object, compared and subtracted.
+    fn distance(&mut self) {
+        if self.base == Base::Packet {
+            return self.small();
+        }
+        let (first, second, to, label) = (self.number(), self.number(), self.number(), self.label());
+        let base = if self.random.one_in(2) { "r10".to_owned() } else { "r6".to_owned() };
+        let off = if base == "r10" { -64 } else { 0 };
+        line!(
+            self,
+            "r1 = r{first}\nr1 &= {}\nr2 = {base}\nr2 += {off}\nr2 += r1",
+            self.random.pick(&[7, 31, 63])
+        );
+        line!(self, "r3 = {base}\nr3 += {}", off + self.random.pick(&[0, 8, 20]));
+        if self.random.one_in(2) {
+            line!(self, "r1 = r{second}\nr1 &= 31\nr3 += r1");
+        }
+        let comparison = self.random.pick(&["==", "!=", "<", "<=", ">", ">="]);
+        line!(self, "if r2 {comparison} r3 goto {label}");
+        if self.random.one_in(2) {
+            line!(self, "r{to} = r2\nr{to} -= r3\n{label}:");
+        } else {
+            let bytes = self.random.pick(&[1, 8]);
+            line!(self, "*(u8 *)(r2 + 0) = {bytes}\n{label}:");
+        }
+        self.probe();
+    }
+
+    /// Two small numbers of any sign, multiplied or divided.
+    fn product(&mut self) {
+        let (dst, src, letter) = (self.number(), self.number(), self.letter());
+        for number in [dst, src] {
+            let most = self.random.pick(&[3, 7, 15]);
+            line!(self, "r{number} &= {most}\nr{number} -= {}", self.random.below(12));
+        }
+        let operator = self.random.pick(&["*=", "*=", "s/=", "s%=", "/=", "%="]);
+        line!(self, "{letter}{dst} {operator} {letter}{src}");
+        let (comparison, bound) = (self.random.pick(&["==", "s>", "<", "s<="]), self.immediate());
+        line!(self, "if r{dst} {comparison} {bound} goto +0");
+    }
+
     /// A pointer that was moved before ways meet, and is used behind.
     fn carried(&mut self) {
         let (label, base) = (self.label(), self.base);
@@ -378,7 +478,9 @@ impl Writer<'_> {
         let copies_first = self.random.one_in(2);
         if self.base == Base::Packet {
             let other = self.number();
-            let moved = |to: usize, by: usize| format!("r4 = r{by}\nr4 &= 15\nr{to} = r6\nr{to} += r4");
+            // As far as a packet may reach, or not.
+            let most = self.random.pick(&[15, 63]);
+            let moved = |to: usize, by: usize| format!("r4 = r{by}\nr4 &= {most}\nr{to} = r6\nr{to} += r4");
             let (copied, apart) = ("r2 = r1".to_owned(), moved(2, other));
             let (first, second) = if copies_first { (copied, apart) } else { (apart, copied) };
             line!(self, "{}\n{first}\nif {condition} goto {label}\n{second}\n{label}:", moved(1, number));
@@ -396,7 +498,17 @@ impl Writer<'_> {
             let (first, second) = if copies_first { (copied, apart) } else { (apart, copied) };
             let key = self.random.below(6);
             line!(self, "{}\n{first}\nif {condition} goto {label}\n{second}\n{label}:", found(key, 136));
-            line!(self, "r1 = *(u64 *)(r10 - 136)\nr2 = *(u64 *)(r10 - 144)\nif r{checked} == 0 goto {skip}");
+            line!(self, "r1 = *(u64 *)(r10 - 136)\nr2 = *(u64 *)(r10 - 144)");
+            if self.random.one_in(4) {
+                // Checked on one way alone.
+                let value = self.immediate();
+                line!(
+                    self,
+                    "if r{number} s> {value} goto {label}x\nif r{checked} == 0 goto {skip}\n{label}x:"
+                );
+            } else {
+                line!(self, "if r{checked} == 0 goto {skip}");
+            }
         }
         line!(self, "r0 = *(u32 *)(r{used} + 0)\n{skip}:");
     }
@@ -514,18 +626,21 @@ impl Writer<'_> {
     /// A helper that reads or writes as many bytes as a number says.
     fn sized(&mut self) {
         let (number, label) = (self.number(), self.label());
-        let (least, most) = (self.random.pick(&[1, 1, 3]), self.random.pick(&[64, 64, 20]));
+        let (least, most) = (self.random.pick(&[1, 1, 3]), self.random.pick(&[64, 64, 64, 20, 65]));
         if self.random.one_in(2) {
             line!(self, "if r{number} s< {least} goto {label}\nif r{number} s> {most} goto {label}");
         } else {
             line!(self, "r2 = r{number}\nr2 += -{least}\nif r2 > {} goto {label}", most - least);
         }
-        match self.random.below(2) {
-            0 => line!(
-                self,
-                "r1 = map[@ring] ll\nr2 = r10\nr2 += -{BUFFER}\nr3 = r{number}\nr4 = 0\ncall ringbuf_output"
-            ),
-            _ => line!(self, "r1 = r10\nr1 += -{BUFFER}\nr2 = r{number}\ncall get_current_comm"),
+        let is_outside = self.base != Base::Packet && self.random.one_in(2);
+        let memory = |register: usize| match is_outside {
+            true => format!("r{register} = r6"),
+            false => format!("r{register} = r10\nr{register} += -{BUFFER}"),
+        };
+        if self.random.one_in(2) {
+            line!(self, "r1 = map[@ring] ll\n{}\nr3 = r{number}\nr4 = 0\ncall ringbuf_output", memory(2));
+        } else {
+            line!(self, "{}\nr2 = r{number}\ncall get_current_comm", memory(1));
         }
         line!(self, "{label}:");
     }
@@ -586,7 +701,7 @@ impl Writer<'_> {
             let map = self.random.pick(&["@array", "@hash"]);
             line!(self, "r1 = map[{map}] ll\n{buffer}\ncall for_each_map_elem");
         } else {
-            let (number, rounds) = (self.number(), self.random.below(6));
+            let (number, rounds) = (self.number(), self.random.pick(&[0, 1, 1, 2, 3, 5]));
             let count = match self.random.below(2) {
                 0 => rounds.to_string(),
                 _ => format!("r{number}\nr1 &= {}", self.random.pick(&[1, 3, 7])),
@@ -599,9 +714,17 @@ impl Writer<'_> {
 
     /// A function that is called with a number and the buffer.
     fn call(&mut self) {
-        let name = self.function("r7 = r1", false);
+        let name = match self.callee.take() {
+            Some(known) if self.random.one_in(2) => known,
+            _ => self.function("r7 = r1", false),
+        };
+        self.callee = Some(name.clone());
         let (number, to) = (self.number(), self.number());
         line!(self, "r1 = r{number}\nr2 = r10\nr2 += -{BUFFER}\ncall {name}\nr{to} = r0");
+        if self.random.one_in(12) {
+            // What no call keeps.
+            line!(self, "r{to} = r{}", self.random.pick(&SCRATCH));
+        }
     }
 
     /// Writes a function; its name. It begins with `first`, and two of its numbers go through its caller's buffer.
