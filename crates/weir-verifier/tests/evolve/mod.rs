@@ -406,7 +406,7 @@ impl Writer<'_> {
         }
         let (first, second, to, label) = (self.number(), self.number(), self.number(), self.label());
         let base = if self.random.one_in(2) { "r10".to_owned() } else { "r6".to_owned() };
-        let off = if base == "r10" { -64 } else { 0 };
+        let off = if base == "r10" { self.random.pick(&[-64, -63, -31, -7]) } else { 0 };
         line!(
             self,
             "r1 = r{first}\nr1 &= {}\nr2 = {base}\nr2 += {off}\nr2 += r1",
