@@ -335,7 +335,7 @@ impl<'a> Walk<'a> {
             let is_known = self.remembered[path.at].is_some() && self.arrive(path, work)?;
             // Only now: arriving may have made the state wider.
             if let Some(observer) = self.observer {
-                observer.visit(path.at, &path.state, |value| self.describe(value));
+                observer.visit(path.at, &path.state, is_known, |value| self.describe(value));
             }
             if is_known {
                 return Ok(());

@@ -74,10 +74,11 @@ impl Observer {
         }
     }
 
-    /// `state` is followed on from `at`.
-    pub(crate) fn visit(&self, at: usize, state: &State, describe: impl Fn(Value) -> String) {
+    /// A path comes to `at` with `state`, and is followed on, or `is_known`: then it claims nothing of its own.
+    pub(crate) fn visit(&self, at: usize, state: &State, is_known: bool, describe: impl Fn(Value) -> String) {
         let states = match self {
             Observer::Words(states) => states,
+            Observer::Claims(_) if is_known => return,
             Observer::Claims(claims) => return claims.borrow_mut()[at].push(Claim::of(state)),
         };
         let describe = |value: Value| match value {
