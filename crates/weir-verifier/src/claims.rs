@@ -169,7 +169,9 @@ impl Claims {
                     || (moment.value_at)(address).is_some_and(|(found, at)| found == map && offset.has(at))
             }
             Value::ElementOrNull { map, .. } => address == 0 || (moment.value_at)(address) == Some((map, 0)),
-            Value::Memory { offset, .. } => offset.has(address.wrapping_sub(slot(memory::ADDRESS))),
+            Value::Memory { offset, .. } if matches!(self.kind, ProgramKind::Memory { .. }) => {
+                offset.has(address.wrapping_sub(slot(memory::ADDRESS)))
+            }
             Value::Packet(PacketAt { is_meta, unknown, fixed, range, .. }) if self.kind.is_packet() => {
                 let (start, end) = match is_meta {
                     true => (packet::DATA_META, packet::DATA),

@@ -424,6 +424,8 @@ impl Writer<'_> {
             let bytes = self.random.pick(&[1, 8]);
             line!(self, "*(u8 *)(r2 + 0) = {bytes}\n{label}:");
         }
+        // What was learned of them is told.
+        self.line("r1 = r2\nr1 = r3");
         self.probe();
     }
 
@@ -696,6 +698,13 @@ impl Writer<'_> {
         let over_map = self.random.one_in(3);
         // What it is called with: a number, and the buffer.
         let name = self.function(if over_map { "r7 = *(u32 *)(r2 + 0)\nr2 = r4" } else { "r7 = r1" }, true);
+        if self.random.one_in(2) {
+            // What a round leaves may be what another way to the call begins with.
+            let (number, label) = (self.number(), self.label());
+            line!(self, "*(u64 *)(r10 - {BUFFER}) = {}", self.random.below(3));
+            line!(self, "if r{number} s> {} goto {label}", self.immediate());
+            line!(self, "*(u64 *)(r10 - {BUFFER}) = {}\n{label}:", self.random.below(3));
+        }
         let buffer = format!("r2 = {name} ll\nr3 = r10\nr3 += -{BUFFER}\nr4 = 0");
         if over_map {
             let map = self.random.pick(&["@array", "@hash"]);
@@ -739,7 +748,13 @@ impl Writer<'_> {
         self.stack();
         self.body(5);
         let (kept, to) = (self.number(), 8 * self.random.below(2));
-        line!(self, "r1 = *(u64 *)(r10 - 8)\n*(u64 *)(r1 + {to}) = r{kept}");
+        let stored =
+            if self.random.one_in(3) { self.random.below(3).to_string() } else { format!("r{kept}") };
+        line!(self, "r1 = *(u64 *)(r10 - 8)\n*(u64 *)(r1 + {to}) = {stored}");
+        if is_callback && self.random.one_in(2) {
+            let (comparison, bound) = (self.random.pick(&["==", "s>", "!="]), self.random.below(3));
+            line!(self, "if r8 {comparison} {bound} goto +0");
+        }
         let result = self.number();
         line!(self, "r0 = r{result}\n{}exit", if is_callback { "r0 &= 1\n" } else { "" });
         let text = std::mem::take(&mut self.lines).join("\n");
