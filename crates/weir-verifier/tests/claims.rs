@@ -1,8 +1,8 @@
 //! What the verifier claims holds: runs of accepted programs are held against it before every instruction.
 //!
 //! Programs of `evolve` run in the interpreter, which checks every access. Each run must end without a fault, must only
-//! come to instructions and values that the verifier claimed to be possible there, and to no instruction more often than
-//! was followed. A run of the suite has a fixed seed; `WEIR_CLAIMS=SEED:COUNT` is for `cargo xtask soak claims`.
+//! come to instructions and values that the verifier claimed to be possible there, to no instruction more often than was
+//! followed, take branches as the facts say, and use no more of a frame than they say. A run of the suite has a fixed seed; `WEIR_CLAIMS=SEED:COUNT` is for `cargo xtask soak claims`.
 
 mod evolve;
 mod worlds;
@@ -12,7 +12,7 @@ use weir_ebpf::{MapSpec, Object, ProgramKind, asm, helper};
 use weir_interp::{Environment, Fault, run_watched};
 use weir_rt::Context;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
-use weir_verifier::{Claims, Limits, Moment, verify_claimed};
+use weir_verifier::{Claims, Limits, Moment, VerifiedProgram, verify_claimed};
 
 use crate::evolve::{MAPS, MEMORY_BYTES, program};
 use crate::worlds::Random;
@@ -25,6 +25,8 @@ const RUNS: usize = 12;
 const STEPS_MAX: u64 = 8 * FOLLOWED_MAX as u64;
 /// Those of a run with `may_goto`, which goes on for millions of rounds: it is left where it is.
 const ROUNDS_STEPS_MAX: u64 = 25_000;
+/// From one frame of the stack to the next, in the interpreter.
+const FRAME_BYTES: u64 = 512;
 /// Instructions that are followed: some rejections would take the usual number, and the result is the same.
 const FOLLOWED_MAX: u32 = 20_000;
 
@@ -63,13 +65,15 @@ fn runs_hold_what_is_claimed() {
         coverage.programs += 1;
         let snippets = 3 + random.below(16);
         let object = program(&mut random, snippets);
-        let Ok((_, claims)) = verify_claimed(&object.programs[0], &object.maps, &limits) else { continue };
+        let Ok((verified, claims)) = verify_claimed(&object.programs[0], &object.maps, &limits) else {
+            continue;
+        };
         coverage.accepted += 1;
         coverage.with_loops += usize::from(has_loop(&object));
         coverage.with_callbacks += usize::from(calls_back(&object));
         for _ in 0..RUNS {
             coverage.runs += 1;
-            coverage.instructions += check_run(&object, &claims, &segment, &mut random);
+            coverage.instructions += check_run(&object, (&verified, &claims), &segment, &mut random);
         }
     }
     coverage.tell();
@@ -90,11 +94,16 @@ fn segment(maps: &[MapSpec]) -> Segment {
 }
 
 /// Runs the program once, and holds every step against `claims`; the number of steps.
-fn check_run(object: &Object, claims: &Claims, segment: &Segment, random: &mut Random) -> u64 {
+fn check_run(
+    object: &Object,
+    (verified, claims): (&VerifiedProgram, &Claims),
+    segment: &Segment,
+    random: &mut Random,
+) -> u64 {
     let program = &object.programs[0];
     let words: Vec<i64> = (0..MEMORY_BYTES / 8).map(|_| random.number()).collect();
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let watched = Watched::new(claims, object);
+    let watched = Watched::new(verified, claims, object);
     let environment = Environment { segment };
     let result = match program.kind {
         ProgramKind::Probe => {
@@ -115,7 +124,11 @@ fn check_run(object: &Object, claims: &Claims, segment: &Segment, random: &mut R
 
 /// One run, and what was seen of it.
 struct Watched<'a> {
+    verified: &'a VerifiedProgram,
     claims: &'a Claims,
+    /// The instruction before, and the function of each frame.
+    before: Option<usize>,
+    frames: Vec<usize>,
     /// Times that it came to each instruction.
     visits: Vec<usize>,
     rounds: Rounds,
@@ -142,8 +155,10 @@ impl Rounds {
 }
 
 impl Watched<'_> {
-    fn new<'a>(claims: &'a Claims, object: &Object) -> Watched<'a> {
-        Watched { claims, visits: vec![0; object.programs[0].insns.len()], rounds: Rounds::of(object) }
+    fn new<'a>(verified: &'a VerifiedProgram, claims: &'a Claims, object: &Object) -> Watched<'a> {
+        let visits = vec![0; verified.insns().len()];
+        let rounds = Rounds::of(object);
+        Watched { verified, claims, before: None, frames: Vec::new(), visits, rounds }
     }
 
     /// The number of steps.
@@ -184,6 +199,8 @@ impl Watched<'_> {
             value_at: &|address| memory.value_at(address).map(|found| (found.map, found.offset)),
         };
         self.claims.check(&claimed)?;
+        self.check_branch(moment.at)?;
+        self.check_stack(moment)?;
         self.visits[moment.at] += 1;
         let (visits, followed) = (self.visits[moment.at], self.claims.visits(moment.at));
         if visits > followed && self.rounds == Rounds::None {
@@ -193,6 +210,48 @@ impl Watched<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// A branch that is said always to go one way went that way.
+    fn check_branch(&mut self, at: usize) -> Result<(), String> {
+        let Some(before) = self.before.replace(at) else { return Ok(()) };
+        let insn = self.verified.insns()[before];
+        let expected = match self.verified.facts()[before].branch {
+            Some(true) => before as i64 + 1 + i64::from(insn.off),
+            Some(false) => before as i64 + 1,
+            None => return Ok(()),
+        };
+        if at as i64 == expected {
+            Ok(())
+        } else {
+            Err(format!("from {before} always to {expected}, now to {at}"))
+        }
+    }
+
+    /// What it accesses in the stack is of a frame as deep as is said of its function.
+    fn check_stack(&mut self, moment: &weir_interp::Moment<'_>) -> Result<(), String> {
+        let functions = self.verified.functions();
+        let here = functions.partition_point(|function| function.start <= moment.at) - 1;
+        self.frames.truncate(moment.depth);
+        self.frames.push(here);
+        let insn = self.verified.insns()[moment.at];
+        let base = match insn.class() {
+            class::LDX => insn.src,
+            class::ST | class::STX => insn.dst,
+            _ => return Ok(()),
+        };
+        let address = moment.registers[usize::from(base)].wrapping_add_signed(insn.off.into());
+        let below = moment.memory.stack_top().wrapping_sub(address);
+        let frame = (below.wrapping_sub(1) / FRAME_BYTES) as usize;
+        let Some(function) = self.frames.get(frame) else { return Ok(()) };
+        let (bytes, said) = (below - frame as u64 * FRAME_BYTES, functions[*function].stack_bytes);
+        if bytes <= said.into() {
+            return Ok(());
+        }
+        Err(format!(
+            "instruction {}: {bytes} bytes below r10, of which {said} are said to be used",
+            moment.at
+        ))
     }
 }
 
