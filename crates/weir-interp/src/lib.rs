@@ -94,6 +94,7 @@ pub fn run_among<'c>(
     if others.iter().any(|other| other.kind() != program.kind()) {
         return Err(Fault::Context { kind: program.kind() });
     }
+    let zeroes_frames = program.zeroes_frames() || others.iter().any(|other| other.zeroes_frames());
     let others: Vec<&[Insn]> = others.iter().map(|other| other.insns()).collect();
     let code = Code {
         kind: program.kind(),
@@ -101,6 +102,7 @@ pub fn run_among<'c>(
         maps: program.maps(),
         others: &others,
         is_verified: true,
+        zeroes_frames,
     };
     machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX, &mut |_| {})
 }
@@ -125,6 +127,13 @@ pub fn run_watched<'c>(
     steps: u64,
     watch: &mut dyn FnMut(Moment<'_>),
 ) -> Result<u64, Fault> {
-    let code = Code { kind: program.kind, insns: &program.insns, maps, others: &[], is_verified: false };
+    let code = Code {
+        kind: program.kind,
+        insns: &program.insns,
+        maps,
+        others: &[],
+        is_verified: false,
+        zeroes_frames: true,
+    };
     machine::run(code, environment, &mut context.into(), steps, watch)
 }

@@ -20,6 +20,8 @@ pub(crate) struct Code<'a> {
     pub(crate) others: &'a [&'a [Insn]],
     /// It may do what a verifier allows on demand alone.
     pub(crate) is_verified: bool,
+    /// Every frame is zero when it begins.
+    pub(crate) zeroes_frames: bool,
 }
 
 /// Runs `code` from the first instruction to the `EXIT` of the outermost function.
@@ -55,6 +57,7 @@ fn run_in(
         kind: code.kind,
         insns: code.insns,
         others: code.others,
+        zeroes_frames: code.zeroes_frames,
         tail_calls: 0,
         registers: [0; 11],
         pc: 0,
@@ -84,6 +87,7 @@ pub(crate) struct Machine<'a> {
     kind: ProgramKind,
     insns: &'a [Insn],
     others: &'a [&'a [Insn]],
+    zeroes_frames: bool,
     tail_calls: u32,
     pub(crate) registers: [u64; 11],
     pub(crate) pc: usize,
@@ -338,6 +342,9 @@ impl Machine<'_> {
         match found.filter(|_| self.tail_calls < helper::TAIL_CALLS_MAX) {
             Some(insns) => {
                 self.tail_calls += 1;
+                if self.zeroes_frames {
+                    self.memory.clear_frame();
+                }
                 (self.insns, self.pc, self.rounds_left) = (insns, 0, MAY_GOTO_ROUNDS_MAX);
             }
             None => self.pc += 1,
@@ -348,6 +355,9 @@ impl Machine<'_> {
     /// Into a function; it returns behind the instruction at hand, or to the helper that is called there.
     pub(crate) fn enter(&mut self, target: usize, rounds: Option<Rounds>) -> Result<Option<u64>, Fault> {
         let frame = self.memory.enter().ok_or(Fault::CallDepth { pc: self.pc })?;
+        if self.zeroes_frames {
+            self.memory.clear_frame();
+        }
         let [.., r6, r7, r8, r9, r10] = self.registers;
         self.callers.push(Caller { return_to: self.pc + 1, kept: [r6, r7, r8, r9, r10], rounds });
         self.registers[10] = frame;

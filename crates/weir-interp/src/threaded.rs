@@ -5,7 +5,7 @@
 //! (`c/threaded.c`, which says why); `decode` makes its operations.
 //!
 //! Per-CPU values are those of the shared lane, as in the checking interpreter, which is this one's slow twin and runs
-//! what has no operation here: tail calls, kernel functions, and programs on lanes that runs claim.
+//! what has no operation here: tail calls, kernel functions, frames that are to be zeroed, and programs on lanes that runs claim.
 
 mod decode;
 
@@ -48,7 +48,11 @@ impl<'a> Threaded<'a> {
     /// runs claim.
     pub fn of(program: &VerifiedProgram, segment: &'a Segment) -> Option<Threaded<'a>> {
         let specs = segment.layout().maps.iter().map(|map| &map.spec);
-        if !specs.eq(program.maps()) || program.needs_lane() || segment.layout().claim_lanes > 0 {
+        if !specs.eq(program.maps())
+            || program.needs_lane()
+            || program.zeroes_frames()
+            || segment.layout().claim_lanes > 0
+        {
             return None;
         }
         Some(Threaded { kind: program.kind(), ops: decode::decode(program, segment)?, _segment: segment })

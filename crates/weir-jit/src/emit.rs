@@ -56,6 +56,8 @@ pub(crate) struct Input<'a> {
     pub(crate) functions: &'a [Function],
     /// A run claims a lane at entry.
     pub(crate) claims: bool,
+    /// Frames are zero when they begin.
+    pub(crate) zeroes_frames: bool,
     /// Choose forms that change no flag.
     pub(crate) neutral: bool,
     /// Loops begin at multiples of [`crate::limits::LOOP_ALIGNMENT`].
@@ -119,7 +121,8 @@ pub(crate) fn phys(reg: u8) -> Reg {
 #[derive(Debug, Default)]
 struct Frame {
     saved: Vec<Reg>,
-    /// Bytes of the program's stack, with padding.
+    /// Bytes of the program's stack, and the same with padding.
+    used: u32,
     stack: u32,
     /// The stack lies in the red zone.
     red_zone: bool,
@@ -142,14 +145,14 @@ impl Frame {
         callees.sort_unstable();
         callees.dedup();
         let calls = calls_helpers || !callees.is_empty();
-        let mut stack = used_stack(ops, stack_bytes).next_multiple_of(8);
-        stack += ops.iter().map(rounds::frame_bytes).max().unwrap_or(0);
+        let used = used_stack(ops, stack_bytes).next_multiple_of(8);
+        let mut stack = used + ops.iter().map(rounds::frame_bytes).max().unwrap_or(0);
         // Callees expect rsp to be a multiple of 16 at a call if it was one before the call to us.
         if calls && !(8 + 8 * saved.len() as u32 + stack).is_multiple_of(16) {
             stack += 8;
         }
         let red_zone = !calls && stack <= RED_ZONE_BYTES;
-        Frame { saved, stack, red_zone, claims, calls_helpers, callees }
+        Frame { saved, used, stack, red_zone, claims, calls_helpers, callees }
     }
 
     /// Bytes that rsp is lowered by after the pushes.
@@ -390,6 +393,13 @@ impl<'a> Emitter<'a> {
         if self.frame.lowered() != 0 {
             let below = Mem::base(Reg::Rsp, -self.frame.lowered());
             self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsp, below);
+        }
+        if self.input.zeroes_frames {
+            // `mov`, which changes no flag and needs no register.
+            for below in (8..=self.frame.used as i32).step_by(8) {
+                let word = self.mem(At { base: Base::Stack, offset: -below });
+                self.asm.op_imm(x64::Op::MovImm, Width::W64, word, 0);
+            }
         }
         if is_program && self.input.claims {
             self.claim();

@@ -156,10 +156,25 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
         Flags::Only(passes) => passes,
         Flags::KeepIfPossible | Flags::Change | Flags::KeepEach => Passes::ALL,
     };
+    // A register that stands for a place on the stack is not zero at entry.
+    let passes = if program.zeroes_frames() { passes.minus(Passes::PROMOTE) } else { passes };
     let emit = |ops: &[Op], live: &LiveRegs, neutral: bool| {
         let (maps, kind, places) = (program.maps(), program.kind(), &places[..]);
+        let zeroes_frames = program.zeroes_frames();
         let aligns_loops = !neutral && passes.has(Passes::ALIGN);
-        emit::emit(Input { ops, live, abi, places, maps, kind, functions, claims, neutral, aligns_loops })
+        emit::emit(Input {
+            ops,
+            live,
+            abi,
+            places,
+            maps,
+            kind,
+            functions,
+            claims,
+            zeroes_frames,
+            neutral,
+            aligns_loops,
+        })
     };
     // Most programs compare, which needs flags, so that trying would be in vain.
     let tries_neutral = match flags {

@@ -46,7 +46,11 @@ impl Passes {
 
     /// All but those of `other`.
     pub fn without(other: Passes) -> Passes {
-        Passes(Passes::ALL.0 & !other.0)
+        Passes::ALL.minus(other)
+    }
+
+    pub(crate) fn minus(self, other: Passes) -> Passes {
+        Passes(self.0 & !other.0)
     }
 
     pub(crate) fn has(self, pass: Passes) -> bool {

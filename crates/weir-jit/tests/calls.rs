@@ -187,6 +187,39 @@ fn helpers_reach_the_stack_at_an_index() {
     }
 }
 
+/// Whatever stood in a frame before, of the program, of a function at each call, or of a callback: it is zero.
+#[test]
+fn stack_that_was_never_written_is_zero() {
+    for (text, functions) in [
+        ("r0 = *(u64 *)(r10 - 8)", ""),
+        ("*(u32 *)(r10 - 8) = 0; r0 = *(u64 *)(r10 - 8)", ""),
+        ("r0 = *(u64 *)(r10 - 8); r1 = *(u32 *)(r10 - 300); r0 += r1; *(u64 *)(r10 - 8) = 7", ""),
+        ("call f; r6 = r0; call f; r0 += r6", "f: r0 = *(u64 *)(r10 - 8); *(u64 *)(r10 - 8) = 7; exit"),
+        ("call g; call f", "f: r0 = *(u64 *)(r10 - 40); exit; g: r0 = -1; *(u64 *)(r10 - 40) = r0; r1 = r10; r1 += -48; call h; exit
+          h: r0 = *(u64 *)(r1 + 8); *(u64 *)(r1 + 0) = r0; r0 = 1; exit"),
+        ("*(u64 *)(r10 - 8) = 0; r1 = 5; r2 = f ll; r3 = r10; r3 += -8; r4 = 0; call loop; r0 = *(u64 *)(r10 - 8)",
+         "f: r0 = *(u64 *)(r10 - 8); r1 = *(u64 *)(r2 + 0); r1 += r0; *(u64 *)(r2 + 0) = r1; *(u64 *)(r10 - 8) = 9; r0 = 0; exit"),
+        // A place that could be a register, were it not zero at first.
+        (
+            "r2 = map[@in][0] ll; r2 = *(u8 *)(r2 + 0); r6 = 4; r7 = 0; here: r1 = *(u64 *)(r10 - 16); r7 += r1
+             if r2 == 24 goto +1; *(u64 *)(r10 - 16) = r2; r6 += -1; if r6 != 0 goto here; r0 = r7",
+            "",
+        ),
+        ("r6 = 4; r7 = 0; here: r1 = *(u64 *)(r10 - 16); r7 += r1; r6 += -1; if r6 != 0 goto here; r0 = r7", ""),
+        ("r2 = r10; r2 += -64; r1 = map[@in][0] ll; r1 = *(u8 *)(r1 + 0); r1 &= 56; r2 += r1; r0 = *(u64 *)(r2 + 0)", ""),
+    ] {
+        let object = {
+            let text = format!("{MAPS}{}{AFTER}{}", text.replace(';', "\n"), functions.replace(';', "\n"));
+            asm::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+        };
+        let verified = engines::verified(&object.programs[0], &object.maps);
+        assert!(verified.zeroes_frames(), "{text}");
+        for _ in 0..3 {
+            assert!(in_weir(&object, &[24]).iter().all(|left| left.0 == 0), "{text}");
+        }
+    }
+}
+
 /// As a program compiled for many kernels reads its registers.
 #[test]
 fn helpers_read_the_context_at_a_field() {

@@ -38,13 +38,12 @@ const UNREAD: &[(&str, &str)] = &[
 #[rustfmt::skip]
 const UNACCEPTED: &[(&str, &str)] = &[
     ("it has no entries",            "the tool sets the map's size before it loads it"),
-    ("was never written or is part",      "Linux lets root's programs read what they never wrote of the stack"),
     ("in its place stood",           "this kernel's types lack it; the tool would not load the program either"),
 ];
 
 /// Fewer would say that something broke.
 const OBJECTS_MIN: usize = 60;
-const ACCEPTED_MIN: usize = 143;
+const ACCEPTED_MIN: usize = 144;
 
 #[test]
 fn what_debian_ships_is_verified_and_runs() {

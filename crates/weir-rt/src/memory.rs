@@ -206,6 +206,13 @@ impl<'a> Space<'a> {
         Some(self.stack_top() - u64::from(STACK_FRAME_BYTES * (self.frames - 1)))
     }
 
+    /// Zeroes the innermost frame, which may hold what an earlier call left.
+    pub fn clear_frame(&mut self) {
+        let words = (STACK_FRAME_BYTES / 8) as usize;
+        let end = self.stack.len() - (self.frames as usize - 1) * words;
+        self.stack[end - words..end].iter_mut().for_each(|word| *word.get_mut() = 0);
+    }
+
     /// The innermost local call ends: its frame is no memory of the program any more.
     pub fn leave(&mut self) {
         assert!(self.frames > 1, "the outermost frame lives as long as the run");

@@ -91,6 +91,7 @@ pub(crate) struct Findings {
     pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
+    pub(crate) zeroes_frames: bool,
 }
 
 /// What is explored.
@@ -103,6 +104,10 @@ pub(crate) struct Input<'a> {
     pub(crate) maps: &'a [MapSpec],
     pub(crate) limits: &'a Limits,
     pub(crate) observer: Option<&'a Observer>,
+    /// Stack that was never written may be read, since engines zero frames.
+    pub(crate) zeroes_frames: bool,
+    /// Set where such a read was refused.
+    pub(crate) reads_unwritten: &'a Cell<bool>,
     /// Set where states were merged: a run [`Precision::Exact`] may know more.
     pub(crate) has_merged: &'a Cell<bool>,
 }
@@ -124,7 +129,7 @@ pub(crate) enum Precision {
 pub(crate) fn explore(input: Input<'_>, precision: Precision) -> At<Findings> {
     let mut walk = Walk::new(input, precision);
     walk.pending = 1;
-    let mut work = vec![Work::Follow(Box::new(Path::entry(input.kind)))];
+    let mut work = vec![Work::Follow(Box::new(Path::entry(input.kind, input.zeroes_frames)))];
     while let Some(next) = work.pop() {
         match next {
             Work::Finish(node) => walk.nodes[node].finished = true,
@@ -142,7 +147,7 @@ pub(crate) fn explore(input: Input<'_>, precision: Precision) -> At<Findings> {
     };
     let functions = input.functions.starts().iter().zip(&walk.stack_deepest).map(function).collect();
     let Walk { seen, context_reads, needs_lane, .. } = walk;
-    Ok(Findings { seen, functions, context_reads, needs_lane })
+    Ok(Findings { seen, functions, context_reads, needs_lane, zeroes_frames: input.zeroes_frames })
 }
 
 /// Joining begins when this many states of an instruction are remembered; they are joined to nothing known
@@ -170,8 +175,14 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    fn entry(kind: ProgramKind) -> Path {
-        Path { at: 0, state: State::entry(kind), node: None, written: Places::default(), passes: 0 }
+    fn entry(kind: ProgramKind, zeroes_frames: bool) -> Path {
+        Path {
+            at: 0,
+            state: State::entry(kind, zeroes_frames),
+            node: None,
+            written: Places::default(),
+            passes: 0,
+        }
     }
 }
 
@@ -268,6 +279,7 @@ pub(crate) struct Walk<'a> {
     rounds_entries: Vec<Option<usize>>,
     explored: u32,
     has_merged: &'a Cell<bool>,
+    pub(crate) reads_unwritten: &'a Cell<bool>,
     /// Branches that wait.
     pending: usize,
     last_id: u32,
@@ -281,7 +293,9 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(input: Input<'a>, precision: Precision) -> Walk<'a> {
-        let Input { kind, ops, functions, numbers, maps, limits, observer, has_merged } = input;
+        let Input {
+            kind, ops, functions, numbers, maps, limits, observer, has_merged, reads_unwritten, ..
+        } = input;
         if let Some(observer) = observer {
             observer.begin(ops.len());
         }
@@ -320,6 +334,7 @@ impl<'a> Walk<'a> {
             rounds_entries: Vec::new(),
             explored: 0,
             has_merged,
+            reads_unwritten,
             pending: 0,
             last_id: 0,
             seen: vec![Seen::default(); ops.len()],

@@ -6,7 +6,8 @@
 //!   than 8,388,608 times, or by so many more than a map has entries;
 //! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads, and fields that may
 //!   be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring records
-//!   it holds, inside their bounds, at indices too, and reads nothing of the stack that it did not write;
+//!   it holds, inside their bounds, at indices too, and reads nothing of the stack that it did not write
+//!   (unless engines zero its frames: [`VerifiedProgram::zeroes_frames`]);
 //! - calls helpers as their contracts say; returns every record exactly once;
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller (but to a helper that prints, and what
 //!   a helper reads of the process may be anything, this program's own stack among it), not by comparing it (`pointers`);
@@ -115,6 +116,7 @@ fn verify_with(
         functions: findings.functions,
         context_reads: findings.context_reads,
         needs_lane: findings.needs_lane,
+        zeroes_frames: findings.zeroes_frames,
     })
 }
 
@@ -127,7 +129,7 @@ fn findings(
     let ops = decode(program.kind, &program.insns, maps, limits)?;
     let functions = Functions::of(&ops)?;
     let numbers = Numbers::of(program.kind, &ops, &functions);
-    let has_merged = Cell::new(false);
+    let (has_merged, reads_unwritten) = (Cell::new(false), Cell::new(false));
     let input = Input {
         kind: program.kind,
         ops: &ops,
@@ -136,12 +138,23 @@ fn findings(
         maps,
         limits,
         observer,
+        zeroes_frames: false,
+        reads_unwritten: &reads_unwritten,
         has_merged: &has_merged,
     };
-    let is_too_big = |result: &At<Findings>| {
-        result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
-    };
-    if ops.iter().any(has_rounds) {
+    let strict = judged(input);
+    if strict.is_ok() || !reads_unwritten.get() || !limits.allow_unwritten_stack {
+        return strict;
+    }
+    has_merged.set(false);
+    let zeroed = judged(Input { zeroes_frames: true, ..input });
+    // What else is wrong with it is the better message.
+    if is_too_big(&zeroed) { strict } else { zeroed }
+}
+
+/// With the precision that the program needs.
+fn judged(input: Input<'_>) -> At<Findings> {
+    if input.ops.iter().any(has_rounds) {
         let by_rounds = explore(input, Precision::Rounds);
         if by_rounds.is_ok() {
             return by_rounds;
@@ -161,11 +174,15 @@ fn findings(
             return joined;
         }
     }
-    if !has_merged.get() {
+    if !input.has_merged.get() {
         return merged;
     }
     // Merging may have lost what shows that it is safe; and the rejection to show is that of the run that knows most.
     explore(input, Precision::Exact)
+}
+
+fn is_too_big(result: &At<Findings>) -> bool {
+    result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
 }
 
 /// It begins rounds that need not be followed one by one.

@@ -15,6 +15,9 @@ pub struct Limits {
     pub states_max: usize,
     /// Helpers that change the process they run in (`helper::CHANGES_PROCESS` of weir-ebpf) are accepted.
     pub allow_changes: bool,
+    /// A program may read stack that it never wrote: then engines zero its frames
+    /// ([`VerifiedProgram::zeroes_frames`](crate::VerifiedProgram::zeroes_frames)).
+    pub allow_unwritten_stack: bool,
 }
 
 impl Default for Limits {
@@ -26,6 +29,7 @@ impl Default for Limits {
             states_per_insn_max: 32,
             states_max: 16_384,
             allow_changes: false,
+            allow_unwritten_stack: true,
         }
     }
 }

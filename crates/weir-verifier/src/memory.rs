@@ -210,7 +210,10 @@ impl Walk<'_> {
         self.read(path, at.frame.into(), stack_places(at.off, bytes.into()));
         match path.state.stack_load(at, bytes) {
             Ok(value) => Ok(value),
-            Err(what) => refuse(format!("the {bytes} bytes at r10{} hold {what}", signed(at.off))),
+            Err(what) => {
+                self.reads_unwritten.set(true);
+                refuse(format!("the {bytes} bytes at r10{} hold {what}", signed(at.off)))
+            }
         }
     }
 
@@ -242,12 +245,15 @@ impl Walk<'_> {
         self.read(path, first.frame.into(), stack_places(first.off, reached));
         match path.state.stack_unreadable(first, reached) {
             None => Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes))),
-            Some(at) => refuse(format!(
-                "the {bytes} bytes anywhere from r10{} on may include the byte at r10{}, which was never written or is \
+            Some(at) => {
+                self.reads_unwritten.set(true);
+                refuse(format!(
+                    "the {bytes} bytes anywhere from r10{} on may include the byte at r10{}, which was never written or is \
                  part of a pointer",
-                signed(first.off),
-                signed(at)
-            )),
+                    signed(first.off),
+                    signed(at)
+                ))
+            }
         }
     }
 
@@ -266,12 +272,15 @@ impl Walk<'_> {
             self.read(path, from.frame.into(), stack_places(off, bytes));
             return match path.state.stack_unreadable(from, bytes) {
                 None => Ok(()),
-                Some(at) => refuse(format!(
-                    "the helper reads {bytes} bytes at r10{}, but the byte at r10{} was never written or is part of \
+                Some(at) => {
+                    self.reads_unwritten.set(true);
+                    refuse(format!(
+                        "the helper reads {bytes} bytes at r10{}, but the byte at r10{} was never written or is part of \
                      a pointer",
-                    signed(off),
-                    signed(at)
-                )),
+                        signed(off),
+                        signed(at)
+                    ))
+                }
             };
         }
         self.check_rights(pointer, true, false)?;
@@ -292,11 +301,14 @@ impl Walk<'_> {
         self.read(path, from.frame.into(), stack_places(from.off, bytes));
         match path.state.stack_unwritten(from, bytes) {
             None => Ok(()),
-            Some(at) => refuse(format!(
-                "the helper reads {bytes} bytes at r10{}, but the byte at r10{} was never written",
-                signed(from.off),
-                signed(at)
-            )),
+            Some(at) => {
+                self.reads_unwritten.set(true);
+                refuse(format!(
+                    "the helper reads {bytes} bytes at r10{}, but the byte at r10{} was never written",
+                    signed(from.off),
+                    signed(at)
+                ))
+            }
         }
     }
 

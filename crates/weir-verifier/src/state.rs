@@ -191,11 +191,13 @@ pub(crate) struct State {
     pub(crate) records: Vec<u32>,
     /// At the call of a helper that calls back.
     pub(crate) rounds: Option<Rounds>,
+    /// What a byte of stack is that was never written: a number, if engines zero frames. The same for all states of a run.
+    unwritten: Byte,
 }
 
 impl State {
     /// As a program starts: the context, or memory and its size, in r1 and r2; the frame in r10.
-    pub(crate) fn entry(kind: ProgramKind) -> State {
+    pub(crate) fn entry(kind: ProgramKind, zeroes_frames: bool) -> State {
         let mut registers = [Value::Uninit; 11];
         let number = |number: u32| Value::Scalar(Scalar::constant(number.into()));
         (registers[1], registers[2]) = match kind {
@@ -206,7 +208,15 @@ impl State {
             _ => (Value::Context, Value::Uninit),
         };
         registers[10] = Value::Stack(StackAt { frame: 0, off: 0 });
-        State { registers, stack: Rc::default(), callers: Vec::new(), records: Vec::new(), rounds: None }
+        let unwritten = if zeroes_frames { Byte::Unknown } else { Byte::Uninit };
+        State {
+            registers,
+            stack: Rc::default(),
+            callers: Vec::new(),
+            records: Vec::new(),
+            rounds: None,
+            unwritten,
+        }
     }
 
     /// Local calls under way: the number of the innermost frame.
@@ -272,14 +282,15 @@ impl State {
     }
 
     pub(crate) fn slot(&self, frame: usize, slot: usize) -> Slot {
-        self.stack_of(frame).get(slot).copied().unwrap_or(Slot::Bytes([Byte::Uninit; 8]))
+        self.stack_of(frame).get(slot).copied().unwrap_or(Slot::Bytes([self.unwritten; 8]))
     }
 
     fn slot_mut(&mut self, frame: usize, slot: usize) -> &mut Slot {
+        let unwritten = Slot::Bytes([self.unwritten; 8]);
         let stack = self.callers.get_mut(frame).map_or(&mut self.stack, |caller| &mut caller.stack);
         let stack = Rc::make_mut(stack);
         if stack.len() <= slot {
-            stack.resize(slot + 1, Slot::Bytes([Byte::Uninit; 8]));
+            stack.resize(slot + 1, unwritten);
         }
         &mut stack[slot]
     }
@@ -383,7 +394,8 @@ impl State {
             }),
         });
         // A stack that ends in slots never written is the same as one without them.
-        let never_written = [Byte::Uninit; 8].iter().fold(1, |sum, _| mixed(sum, 256));
+        let byte = if self.unwritten == Byte::Uninit { 256 } else { 257 };
+        let never_written = (0..8).fold(1, |sum, _| mixed(sum, byte));
         registers.chain(slots.filter(|slot| *slot != never_written)).fold(0, mixed)
     }
 

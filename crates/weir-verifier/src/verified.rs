@@ -16,6 +16,7 @@ pub struct VerifiedProgram {
     pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
+    pub(crate) zeroes_frames: bool,
 }
 
 /// A function of the program: itself, or what local calls enter.
@@ -92,6 +93,12 @@ impl VerifiedProgram {
     /// a lane that it has alone, and so does every other program on the same maps.
     pub fn needs_lane(&self) -> bool {
         self.needs_lane
+    }
+
+    /// The program reads stack that it may never have written. Each frame, of the program and of its functions at every
+    /// call, must be zero when it begins, or the program would see what stood there before.
+    pub fn zeroes_frames(&self) -> bool {
+        self.zeroes_frames
     }
 
     /// Bit n set: the 8-byte slot n of the context (byte offset 8 n of `weir_rt::executable::Frame`) may be read.

@@ -151,7 +151,8 @@ fn object(before: &str, text: &str) -> Object {
 }
 
 fn verdict(object: &Object) -> Result<VerifiedProgram, String> {
-    verify(&object.programs[0], &object.maps, &Limits::default()).map_err(|rejection| rejection.to_string())
+    let limits = Limits { allow_unwritten_stack: false, ..Limits::default() };
+    verify(&object.programs[0], &object.maps, &limits).map_err(|rejection| rejection.to_string())
 }
 
 fn accepted(before: &str, text: &str) -> VerifiedProgram {

@@ -51,8 +51,13 @@ fn object(before: &str, text: &str) -> Object {
     asm::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
+/// What is read of the stack must have been written: `unwritten.rs` has what is accepted otherwise.
+fn limits() -> Limits {
+    Limits { allow_unwritten_stack: false, ..Limits::default() }
+}
+
 fn rejection(object: &Object) -> Rejection {
-    match verify(&object.programs[0], &object.maps, &Limits::default()) {
+    match verify(&object.programs[0], &object.maps, &limits()) {
         Err(rejection) => rejection,
         Ok(_) => panic!("accepted:\n{}", asm::print(object)),
     }
