@@ -190,7 +190,7 @@ fn verifying_prints_a_line_for_each_program() {
 p: accepted: 8 instructions, 8 bytes of stack
 ";
     assert_eq!(text, wanted);
-    let path = file("refused.s", "program \"p\" probe\nr0 = *(u64 *)(r10 - 8)\nexit\n");
+    let path = file("refused.s", "program \"p\" probe\nr0 = r3\nexit\n");
     let output = weir(&["verify", "-v", &path]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
