@@ -232,6 +232,15 @@ impl Walk<'_> {
                 "a pointer into a function's stack is stored in its caller's, where it would outlive it",
             );
         }
+        // A key is there as long as its callback runs. Frames of functions that the callback calls end before.
+        if let Value::Key { .. } = value
+            && usize::from(at.frame) != path.state.depth()
+        {
+            return refuse(format!(
+                "{} is stored in a caller's stack, where it would outlive the callback that it was given to",
+                self.describe(value)
+            ));
+        }
         path.state.stack_store(at, bytes, value);
         if bytes == 8 {
             path.written.add(at.frame.into(), stack_places(at.off, 8));

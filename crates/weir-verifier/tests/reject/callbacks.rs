@@ -159,6 +159,32 @@ fn callbacks() {
     does_not_run("", varied, "the callback differs from path to path");
 }
 
+/// A callback's key is there as long as the callback runs, so it leaves it in no frame but its own.
+#[test]
+fn keys_do_not_outlive_their_callbacks() {
+    let before = "*(u64 *)(r10 - 16) = 0; r1 = r10; r1 += -16; *(u64 *)(r10 - 8) = r1
+        r1 = map[@hash] ll; r2 = f ll; r3 = r10; r3 += -8; r4 = 0; call for_each_map_elem
+        r1 = *(u64 *)(r10 - 8); r0 = *(u64 *)(r1 + 0); exit";
+    let part = "where it would outlive the callback";
+    let check = |f: &str| refuses("", &format!("{before}; f: {f}"), part);
+    check("*(u64 *)(r4 + 0) = r2; r0 = 0; exit");
+    check("r2 += 4; *(u64 *)(r4 + 0) = r2; r0 = 0; exit");
+    check("store_release((u64 *)(r4 + 0), r2); r0 = 0; exit");
+    check("*(u64 *)(r10 - 8) = r2; r1 = *(u64 *)(r10 - 8); *(u64 *)(r4 + 0) = r1; r0 = 0; exit");
+    check("r1 = r2; r2 = r4; call g; r0 = 0; exit; g: *(u64 *)(r2 + 0) = r1; exit");
+    check(
+        "r1 = r2; call g; *(u64 *)(r4 + 0) = r0; r0 = 0; exit; g: r0 = r1; exit"
+            .replace("call g;", "r6 = r4; call g; r4 = r6;")
+            .as_str(),
+    );
+    // One that is given to another's callback.
+    check(
+        "*(u64 *)(r10 - 8) = r2; *(u64 *)(r10 - 16) = r4; r1 = map[@hash] ll; r2 = g ll; r3 = r10; r3 += -16; r4 = 0
+            call for_each_map_elem; r0 = 0; exit
+            g: r1 = *(u64 *)(r4 + 8); r5 = *(u64 *)(r4 + 0); *(u64 *)(r5 + 0) = r1; r0 = 0; exit",
+    );
+}
+
 #[test]
 fn kernel_functions() {
     let cookie = "call bpf_session_cookie";
