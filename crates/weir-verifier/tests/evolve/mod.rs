@@ -347,7 +347,8 @@ impl Writer<'_> {
         let (number, to, slot, label) =
             (self.number(), self.number(), self.random.pick(&SLOTS), self.label());
         line!(self, "*(u64 *)(r10 - {slot}) = {}", self.immediate());
-        line!(self, "if r{number} s> {} goto {label}", self.immediate());
+        // What decides here is nothing that decides later.
+        line!(self, "r1 = *(u64 *)(r6 + 8)\nif r1 s> {} goto {label}", self.immediate());
         line!(self, "*(u64 *)(r10 - {slot}) = {}\n{label}:", self.immediate());
         let (bytes, first) = (self.random.pick(&[1, 2, 4]), self.random.below(2));
         let part = slot - first * (8 - bytes);
@@ -697,13 +698,24 @@ impl Writer<'_> {
     fn rounds(&mut self) {
         let over_map = self.random.one_in(3);
         // What it is called with: a number, and the buffer.
-        let name = self.function(if over_map { "r7 = *(u32 *)(r2 + 0)\nr2 = r4" } else { "r7 = r1" }, true);
+        // The key of an element does not live as long as what is left in the buffer.
+        let leaves_key = over_map && self.random.one_in(6);
+        let first = match (over_map, leaves_key) {
+            (false, _) => "r7 = r1",
+            (true, false) => "r7 = *(u32 *)(r2 + 0)\nr2 = r4",
+            (true, true) => "r7 = 0\n*(u64 *)(r4 + 16) = r2\nr2 = r4",
+        };
+        let name = self.function(first, true);
         if self.random.one_in(2) {
             // What a round leaves may be what another way to the call begins with.
             let (number, label) = (self.number(), self.label());
             line!(self, "*(u64 *)(r10 - {BUFFER}) = {}", self.random.below(3));
             line!(self, "if r{number} s> {} goto {label}", self.immediate());
             line!(self, "*(u64 *)(r10 - {BUFFER}) = {}\n{label}:", self.random.below(3));
+        }
+        let left = BUFFER - 16;
+        if leaves_key {
+            line!(self, "r1 = r10\nr1 += -8\n*(u64 *)(r10 - {left}) = r1");
         }
         let buffer = format!("r2 = {name} ll\nr3 = r10\nr3 += -{BUFFER}\nr4 = 0");
         if over_map {
@@ -716,6 +728,9 @@ impl Writer<'_> {
                 _ => format!("r{number}\nr1 &= {}", self.random.pick(&[1, 3, 7])),
             };
             line!(self, "r1 = {count}\n{buffer}\ncall loop");
+        }
+        if leaves_key {
+            line!(self, "r1 = *(u64 *)(r10 - {left})\nr0 = *(u32 *)(r1 + 0)\n*(u64 *)(r10 - {left}) = 0");
         }
         let (to, at) = (self.number(), BUFFER - 8 * self.random.below(2));
         line!(self, "r{to} = *(u64 *)(r10 - {at})");
