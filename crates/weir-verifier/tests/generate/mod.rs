@@ -70,6 +70,9 @@ pub(crate) fn program(random: &mut Random, snippets: usize) -> Object {
     writer.line("r6 = r1");
     writer.kinds[6] = Kind::Context;
     writer.fill_stack();
+    if writer.random.one_in(6) {
+        writer.context_field();
+    }
     writer.body(snippets);
     // Functions call later ones, but for a few that are recursive on purpose.
     let mut written = 0;
@@ -268,10 +271,9 @@ impl Writer<'_> {
     }
 
     fn snippet(&mut self) {
-        match self.random.below(25) {
+        match self.random.below(24) {
             21 | 22 => self.indexed(),
             23 => self.compared(),
-            24 => self.context_field(),
             16 | 17 => self.local(),
             18 => self.rounds(),
             19 => self.ordered(),
@@ -533,6 +535,8 @@ impl Writer<'_> {
         let pointers = [Kind::Stack, Kind::Element, Kind::Lane, Kind::Record, Kind::Context, Kind::Outer];
         let Some(left) = self.one_of(&pointers) else { return };
         let (copy, by) = (self.random.pick(&[2usize, 3, 4, 5]), self.random.below(7));
+        let kind = self.kinds[left];
+        self.set(copy, kind);
         match self.random.below(4) {
             0 => self.line(&format!("r{copy} = r10\nr{copy} += -{}", 8 * by)),
             1 => self.line(&format!("r{copy} = r{left}\nr{copy} += {by}")),
@@ -541,12 +545,13 @@ impl Writer<'_> {
                 None => return,
             },
             _ => match self.one_of(&pointers) {
-                Some(right) => self.line(&format!("r{copy} = r{right}")),
+                Some(right) => {
+                    self.line(&format!("r{copy} = r{right}"));
+                    self.set(copy, self.kinds[right]);
+                }
                 None => return,
             },
         }
-        let kind = self.kinds[left];
-        self.set(copy, kind);
         if self.random.one_in(3) {
             self.line(&format!("r{copy} -= r{left}"));
             return self.set(copy, Kind::Number);
@@ -559,17 +564,17 @@ impl Writer<'_> {
         self.open_labels.push((label, length));
     }
 
-    /// A field of the context, or one at an index, which a helper reads.
+    /// A field of the context, or one at an index, which a helper reads. At the start, where r6 is the context for
+    /// certain: of another address the helper could read what is not the same in every engine.
     fn context_field(&mut self) {
-        let Some(base) = self.one_of(&[Kind::Context]) else { return };
-        let index = self.one_of(&[Kind::Index]);
-        let off = self.random.below(18) * 8;
-        self.line(&format!("r3 = r{base}\nr3 += {off}"));
-        if let (Some(index), true) = (index, self.random.one_in(3)) {
-            self.line(&format!("r3 += r{index}"));
+        let off = self.random.below(16) * 8;
+        self.line(&format!("r3 = r6\nr3 += {off}"));
+        if self.random.one_in(3) {
+            self.line("r4 = *(u64 *)(r6 + 8)\nr4 &= 24\nr3 += r4");
         }
-        self.line("r1 = r10\nr1 += -8\nr2 = 8\ncall probe_read_kernel");
+        self.line("r1 = r10\nr1 += -8\nr2 = 8\ncall probe_read_kernel\nr1 = r6");
         self.called(Kind::Number);
+        self.set(1, Kind::Context);
     }
 
     fn helper(&mut self) {
@@ -577,10 +582,11 @@ impl Writer<'_> {
         match self.random.below(5) {
             0 => self.line(&format!("r1 = r10\nr1 += -24\nr2 = {size}\ncall get_current_comm")),
             1 => {
+                // The address is a number: what stands near a pointer is not the same in every engine.
                 let (address, size) = (self.number(), self.number());
                 let most = self.random.pick(&[7, 15, 31]);
                 self.line(&format!(
-                    "r3 = r{address}\nr2 = r{size}\nr2 &= {most}\nr1 = r10\nr1 += -24\ncall probe_read_user_str"
+                    "r3 = r{address}\nr3 |= 0\nr2 = r{size}\nr2 &= {most}\nr1 = r10\nr1 += -24\ncall probe_read_user_str"
                 ));
             }
             2 => self.line(
