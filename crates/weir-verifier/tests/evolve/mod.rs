@@ -33,6 +33,8 @@ const NUMBERS: [usize; 3] = [7, 8, 9];
 const SCRATCH: [usize; 5] = [1, 2, 3, 4, 5];
 /// Slots of the stack for numbers, bytes below r10 of each. All are written at the start.
 const SLOTS: [usize; 4] = [16, 24, 32, 40];
+/// A slot that is not written at the start.
+const UNWRITTEN: usize = 176;
 /// 64 bytes for helpers, written at the start.
 const BUFFER: usize = 128;
 
@@ -278,7 +280,9 @@ impl Writer<'_> {
 
     /// Into the stack and back, whole or in parts.
     fn spill(&mut self) {
-        let (src, dst, slot) = (self.number(), self.number(), self.random.pick(&SLOTS));
+        let (src, dst) = (self.number(), self.number());
+        // Rarely one that nothing is in yet: then everything is known once more, of frames that begin with zeros.
+        let slot = if self.random.one_in(40) { UNWRITTEN } else { self.random.pick(&SLOTS) };
         match self.random.below(6) {
             0 | 1 => line!(self, "*(u64 *)(r10 - {slot}) = r{src}"),
             2 => line!(self, "r{dst} = *(u64 *)(r10 - {slot})"),
@@ -766,6 +770,10 @@ impl Writer<'_> {
         let stored =
             if self.random.one_in(3) { self.random.below(3).to_string() } else { format!("r{kept}") };
         line!(self, "r1 = *(u64 *)(r10 - 8)\n*(u64 *)(r1 + {to}) = {stored}");
+        if self.random.one_in(4) {
+            // Deeper in the caller's frame than it goes itself.
+            line!(self, "*(u64 *)(r1 - 64) = r{kept}");
+        }
         if is_callback && self.random.one_in(2) {
             let (comparison, bound) = (self.random.pick(&["==", "s>", "!="]), self.random.below(3));
             line!(self, "if r8 {comparison} {bound} goto +0");
