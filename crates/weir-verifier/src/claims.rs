@@ -34,6 +34,8 @@ pub struct Claims {
     /// Of each map.
     value_bytes: Vec<u32>,
     insns: Vec<InsnClaims>,
+    /// By instruction: how often a run comes to it at most, where rounds of loops were counted.
+    times: Option<Vec<u64>>,
 }
 
 /// A run before one of its instructions.
@@ -97,6 +99,7 @@ impl Claims {
         maps: &[MapSpec],
         limits: &Limits,
         claims: Vec<Vec<Claim>>,
+        times: Option<Vec<u64>>,
     ) -> Claims {
         let ops = decode(program.kind, &program.insns, maps, limits).expect("the program was accepted");
         let functions = Functions::of(&ops).expect("the program was accepted");
@@ -107,13 +110,15 @@ impl Claims {
             InsnClaims { operands, moves, claims, last: Cell::default() }
         };
         let value_bytes = maps.iter().map(|map| map.value_bytes).collect();
-        Claims { kind: program.kind, value_bytes, insns: claims.into_iter().enumerate().map(insn).collect() }
+        let insns = claims.into_iter().enumerate().map(insn).collect();
+        Claims { kind: program.kind, value_bytes, insns, times }
     }
 
-    /// How often exploring went on from the instruction. A run that passes no `may_goto` and is not called back comes
-    /// to it no more often: whatever covers a path leads to no state a second time.
+    /// How often exploring went on from the instruction, or the rounds of loops that were counted lead there. A run that
+    /// passes no `may_goto` and is not called back comes to it no more often: whatever covers a path leads to no state a
+    /// second time.
     pub fn visits(&self, at: usize) -> usize {
-        self.insns[at].claims.len()
+        self.times.as_ref().map_or(self.insns[at].claims.len(), |times| times[at] as usize)
     }
 
     /// The run may be where it is with what it holds. Err: what was claimed.

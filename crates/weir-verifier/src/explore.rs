@@ -11,7 +11,8 @@
 //! keep paths apart, since a loop's count is one, and what decides an index or a size often is. Only finished paths are
 //! merged with: an unfinished one is this path's own earlier round.
 //!
-//! A loop is followed round by round; it ends because a state leaves it, or is refused when a round begins
+//! Where all loops of a program can be counted, one round stands for all (`counted`, [`Precision::Counted`]). Else a loop
+//! is followed round by round; it ends because a state leaves it, or is refused when a round begins
 //! exactly as an unfinished one, or when a limit is reached. A round that passed a `may_goto` need not end: a path is
 //! dropped too where an unfinished one with fewer such passes ([`Path::passes`]) covers it wholly. Finished paths cover
 //! only paths with as many passes or more. The rounds of a helper's callback are the same, but that each call of the
@@ -23,13 +24,16 @@
 use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
 
+use crate::counted::{Arrival, Counting, followed_max};
 use crate::decode::{At, Op};
 use crate::functions::Functions;
 use crate::limits::{Limits, STACK_BYTES};
+use crate::loops::Loops;
 use crate::numbers::Numbers;
 use crate::observe::Observer;
 use crate::places::{FramePlaces, Places, WHOLE_FRAME, register_place};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
+use crate::scalar::Scalar;
 use crate::state::{Join, Rounds, State, covers, differ_as_constants};
 use crate::verified::Function;
 use weir_ebpf::context::{Field, memory};
@@ -92,7 +96,12 @@ pub(crate) struct Findings {
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
     pub(crate) zeroes_frames: bool,
+    /// By instruction: how often a run comes to it at most, if that is more than was followed.
+    pub(crate) times: Option<Vec<u64>>,
 }
+
+/// Instructions that were followed, over all runs: an instruction counts each time.
+pub(crate) type Followed = Cell<u64>;
 
 /// What is explored.
 #[derive(Clone, Copy, Debug)]
@@ -110,11 +119,14 @@ pub(crate) struct Input<'a> {
     pub(crate) reads_unwritten: &'a Cell<bool>,
     /// Set where states were merged: a run [`Precision::Exact`] may know more.
     pub(crate) has_merged: &'a Cell<bool>,
+    pub(crate) followed: &'a Followed,
 }
 
 /// How far exploring goes to tell paths apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Precision {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Precision<'a> {
+    /// As `Merged`, and one round of each of these loops stands for all (`counted`).
+    Counted(&'a Loops),
     /// Every path has its own numbers.
     Exact,
     /// Ranges of numbers that differ where paths meet are merged, and widened; constants keep paths apart.
@@ -126,34 +138,20 @@ pub(crate) enum Precision {
 }
 
 /// Follows all paths of `ops`.
-pub(crate) fn explore(input: Input<'_>, precision: Precision) -> At<Findings> {
+pub(crate) fn explore<'a>(input: Input<'a>, precision: Precision<'a>) -> At<Findings> {
     let mut walk = Walk::new(input, precision);
-    walk.pending = 1;
-    let mut work = vec![Work::Follow(Box::new(Path::entry(input.kind, input.zeroes_frames)))];
-    while let Some(next) = work.pop() {
-        match next {
-            Work::Finish(node) => walk.nodes[node].finished = true,
-            Work::Follow(mut path) => {
-                walk.pending -= 1;
-                walk.follow(&mut path, &mut work).map_err(|refusal| (Some(path.at), refusal))?;
-            }
-        }
-    }
-    let callbacks = walk.seen.iter().enumerate().filter_map(|(at, seen)| Some((at, seen.callback.always()?)));
-    input.functions.with_callbacks(callbacks)?.check_stack(&walk.stack_deepest)?;
-    let function = |(start, deepest): (&usize, &i64)| Function {
-        start: *start,
-        stack_bytes: (*deepest as u32).next_multiple_of(8),
-    };
-    let functions = input.functions.starts().iter().zip(&walk.stack_deepest).map(function).collect();
-    let Walk { seen, context_reads, needs_lane, .. } = walk;
-    Ok(Findings { seen, functions, context_reads, needs_lane, zeroes_frames: input.zeroes_frames })
+    let findings = walk.run(input);
+    input.followed.set(input.followed.get() + u64::from(walk.explored));
+    findings
 }
 
 /// Joining begins when this many states of an instruction are remembered; they are joined to nothing known
 /// when this many more are. Few enough that a program of a thousand branches stays within the limits.
 const JOIN_AFTER_STATES: usize = 4;
 const FORGET_AFTER_STATES: usize = 12;
+
+/// States of an instruction that are told apart by constants where the rounds of loops are counted.
+const CONSTANTS_MAX: usize = 3;
 
 /// Last in, first out: what a node's paths wait for lies above its `Finish`.
 enum Work {
@@ -172,16 +170,22 @@ pub(crate) struct Path {
     pub(crate) written: Places,
     /// Times that the path went on behind a `may_goto`.
     pub(crate) passes: u32,
+    /// The instruction before `at`; behind a call of the program's own functions, the call.
+    pub(crate) from: usize,
+    /// The innermost loop that the path is in, by the time that it entered it (`counted`).
+    pub(crate) entry: Option<u32>,
 }
 
 impl Path {
-    fn entry(kind: ProgramKind, zeroes_frames: bool) -> Path {
+    fn start(kind: ProgramKind, zeroes_frames: bool) -> Path {
         Path {
             at: 0,
             state: State::entry(kind, zeroes_frames),
             node: None,
             written: Places::default(),
             passes: 0,
+            from: 0,
+            entry: None,
         }
     }
 }
@@ -199,6 +203,8 @@ struct Node {
 struct Remembered {
     node: usize,
     passes: u32,
+    /// The loop that the path was in; that of the head is none yet.
+    entry: Option<u32>,
     state: Box<State>,
     fingerprint: OnceCell<u64>,
     /// The register whose constant last told a path apart.
@@ -266,11 +272,12 @@ pub(crate) struct Walk<'a> {
     pub(crate) kind: ProgramKind,
     pub(crate) ops: &'a [Op],
     pub(crate) maps: &'a [MapSpec],
-    functions: &'a Functions,
-    numbers: &'a Numbers,
+    pub(crate) functions: &'a Functions,
+    pub(crate) numbers: &'a Numbers,
     pub(crate) limits: &'a Limits,
     observer: Option<&'a Observer>,
-    precision: Precision,
+    precision: Precision<'a>,
+    pub(crate) counting: Option<Counting<'a>>,
     nodes: Vec<Node>,
     /// For jump targets and the like: the states remembered there, oldest first.
     remembered: Vec<Option<Vec<Remembered>>>,
@@ -278,6 +285,7 @@ pub(crate) struct Walk<'a> {
     /// By number of [`Rounds`]: the node where they began, if it is remembered.
     rounds_entries: Vec<Option<usize>>,
     explored: u32,
+    explored_max: u32,
     has_merged: &'a Cell<bool>,
     pub(crate) reads_unwritten: &'a Cell<bool>,
     /// Branches that wait.
@@ -292,10 +300,14 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(input: Input<'a>, precision: Precision) -> Walk<'a> {
+    fn new(input: Input<'a>, precision: Precision<'a>) -> Walk<'a> {
         let Input {
             kind, ops, functions, numbers, maps, limits, observer, has_merged, reads_unwritten, ..
         } = input;
+        let (counting, explored_max) = match precision {
+            Precision::Counted(loops) => (Some(Counting::new(loops)), followed_max(ops.len(), limits)),
+            _ => (None, limits.explored_insns_max),
+        };
         if let Some(observer) = observer {
             observer.begin(ops.len());
         }
@@ -328,11 +340,13 @@ impl<'a> Walk<'a> {
             limits,
             observer,
             precision,
+            counting,
             nodes: Vec::new(),
             remembered,
             remembered_count: 0,
             rounds_entries: Vec::new(),
             explored: 0,
+            explored_max,
             has_merged,
             reads_unwritten,
             pending: 0,
@@ -342,6 +356,33 @@ impl<'a> Walk<'a> {
             context_reads: at_entry,
             needs_lane: false,
         }
+    }
+
+    fn run(&mut self, input: Input<'_>) -> At<Findings> {
+        self.pending = 1;
+        let mut work = vec![Work::Follow(Box::new(Path::start(input.kind, input.zeroes_frames)))];
+        while let Some(next) = work.pop() {
+            match next {
+                Work::Finish(node) => self.nodes[node].finished = true,
+                Work::Follow(mut path) => {
+                    self.pending -= 1;
+                    self.follow(&mut path, &mut work).map_err(|refusal| (Some(path.at), refusal))?;
+                }
+            }
+        }
+        let times = self.times().map_err(|refusal| (None, refusal))?;
+        let callbacks =
+            self.seen.iter().enumerate().filter_map(|(at, seen)| Some((at, seen.callback.always()?)));
+        input.functions.with_callbacks(callbacks)?.check_stack(&self.stack_deepest)?;
+        let function = |(start, deepest): (&usize, &i64)| Function {
+            start: *start,
+            stack_bytes: (*deepest as u32).next_multiple_of(8),
+        };
+        let functions = input.functions.starts().iter().zip(&self.stack_deepest).map(function).collect();
+        let seen = std::mem::take(&mut self.seen);
+        let (context_reads, needs_lane) = (self.context_reads, self.needs_lane);
+        let zeroes_frames = input.zeroes_frames;
+        Ok(Findings { seen, functions, context_reads, needs_lane, zeroes_frames, times })
     }
 
     /// Follows `path` to its end, or to where it was seen before.
@@ -357,8 +398,15 @@ impl<'a> Walk<'a> {
             }
             self.count()?;
             self.seen[path.at].reached = true;
+            path.from = path.at;
             match self.step(path)? {
-                Next::To(at) => path.at = at,
+                Next::To(at) => {
+                    if let Op::Exit = self.ops[path.at] {
+                        // Back behind a call: the loop around that is still the path's.
+                        path.from = at - 1;
+                    }
+                    path.at = at;
+                }
                 Next::Both(at, waiting) => {
                     if self.pending >= self.limits.pending_branches_max {
                         return may_not_end("branches wait", self.limits.pending_branches_max);
@@ -374,8 +422,8 @@ impl<'a> Walk<'a> {
 
     fn count(&mut self) -> Result<(), Refusal> {
         self.explored += 1;
-        if self.explored > self.limits.explored_insns_max {
-            return may_not_end("instructions were followed", self.limits.explored_insns_max as usize);
+        if self.explored > self.explored_max {
+            return may_not_end("instructions were followed", self.explored_max as usize);
         }
         Ok(())
     }
@@ -388,12 +436,16 @@ impl<'a> Walk<'a> {
             path.state.rounds = Some(Rounds { id: self.rounds_entries.len(), passes: 0, done: 0 });
             self.rounds_entries.push(None);
         }
+        let arrival = self.counting.as_ref().map_or(Arrival::Elsewhere, |counting| counting.arrival(path));
+        if arrival == Arrival::Round {
+            return self.next_round(path);
+        }
         if self.covered(path)? {
             return Ok(true);
         }
         let is_joined = match self.precision {
             Precision::Exact => false,
-            Precision::Merged => self.merge(path),
+            Precision::Counted(_) | Precision::Merged => self.merge(path),
             Precision::Joined => self.join(path),
             Precision::Rounds => self.join_rounds(path) || self.join(path),
         };
@@ -408,7 +460,16 @@ impl<'a> Walk<'a> {
         if let (true, Some(rounds)) = (begins_rounds, path.state.rounds) {
             self.rounds_entries[rounds.id] = Some(node);
         }
-        let Some(here) = &mut self.remembered[path.at] else { return Ok(false) };
+        self.remember(path, node);
+        if let Arrival::Entry(number) = arrival {
+            self.enter_loop(path, number)?;
+        }
+        Ok(false)
+    }
+
+    /// The path's state, to be compared with that of paths to come.
+    fn remember(&mut self, path: &Path, node: usize) {
+        let Some(here) = &mut self.remembered[path.at] else { return };
         let count = here.len();
         here.retain(|old| !old.is_stale());
         self.remembered_count -= count - here.len();
@@ -418,19 +479,19 @@ impl<'a> Walk<'a> {
             self.remembered_count += 1;
         } else {
             // A state that is not remembered costs time later, nothing else.
-            return Ok(false);
+            return;
         }
         let state = Box::new(path.state.clone());
         here.push(Remembered {
             node,
             passes: path.passes,
+            entry: path.entry,
             state,
             fingerprint: OnceCell::new(),
             witness: Cell::default(),
             hits: Cell::default(),
             misses: Cell::default(),
         });
-        Ok(false)
     }
 
     /// A finished path covers this one. Refused where an unfinished one is this one: a loop without progress.
@@ -442,6 +503,10 @@ impl<'a> Walk<'a> {
         let numbers = self.numbers.at(path.at);
         for old in here.iter().rev() {
             let Node { finished, read, .. } = &self.nodes[old.node];
+            if self.counting.is_some() && (!finished || old.entry != path.entry) {
+                // What is known of a loop's rounds is known of those who entered with it.
+                continue;
+            }
             let decides = if *finished { read.of(path.state.depth()) & numbers } else { WHOLE_FRAME };
             if old.has_other_constants(&path.state, decides) {
                 old.misses.set(old.misses.get() + u32::from(*finished));
@@ -523,11 +588,15 @@ impl<'a> Walk<'a> {
     /// Makes the path's state one that also holds that of a finished path, where they differ in ranges of numbers alone.
     fn merge(&self, path: &mut Path) -> bool {
         let Some(here) = &self.remembered[path.at] else { return false };
-        let numbers = self.numbers.at(path.at);
+        // Where rounds are counted, no constant is needed to see a loop end; some are kept apart, for what they decide else.
+        let (numbers, how) = match self.counting {
+            Some(_) if here.len() >= CONSTANTS_MAX => (0, Scalar::join as fn(Scalar, Scalar) -> Scalar),
+            _ => (self.numbers.at(path.at), Scalar::widen as _),
+        };
         let merged = here.iter().rev().filter(|old| self.nodes[old.node].finished).find_map(|old| {
             let read = self.nodes[old.node].read.of(0);
             let is_apart = old.has_other_constants(&path.state, read & numbers);
-            if is_apart { None } else { path.state.merge(&old.state, read, numbers) }
+            if is_apart { None } else { path.state.merge(&old.state, read, numbers, how) }
         });
         let Some(merged) = merged else { return false };
         // What a merged state did not hold would be missing from the proof, so that one property is looked at each time.

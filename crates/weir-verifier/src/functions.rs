@@ -60,6 +60,16 @@ impl Functions {
         &self.starts
     }
 
+    /// The slots of a function of a program of so many.
+    pub(crate) fn slots(&self, function: usize, count: usize) -> std::ops::Range<usize> {
+        self.starts[function]..self.starts.get(function + 1).copied().unwrap_or(count)
+    }
+
+    /// Every function, before those that call it.
+    pub(crate) fn callees_first(&self) -> &[usize] {
+        &self.callees_first
+    }
+
     /// The function that `slot` lies in.
     pub(crate) fn at(&self, slot: usize) -> usize {
         self.starts.partition_point(|start| *start <= slot) - 1

@@ -2,7 +2,7 @@
 //!
 //! In: a program from anywhere (our compiler's or a file's: nobody is trusted) and the maps of its object.
 //! Out: the proof, with [facts](InsnFacts) for the engines; or a [`Rejection`]. What is accepted:
-//! - ends: loops are followed to their end, or pass a `may_goto` in every round; a helper calls its callback back no more
+//! - ends: loops are counted, or followed to their end, or pass a `may_goto` in every round; a helper calls its callback back no more
 //!   than 8,388,608 times, or by so many more than a map has entries;
 //! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads, and fields that may
 //!   be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring records
@@ -16,8 +16,9 @@
 //!   restartable section), or says that it needs a lane to itself ([`VerifiedProgram::needs_lane`]).
 //!
 //! Method: `decode` and `functions` check what needs no path; `explore` follows every path over abstract values, as the
-//! kernel's verifier does; a local call goes into its function with a frame of its own. A first run merges the ranges of
-//! numbers where paths meet (`explore`); where that is refused, a second one keeps every path apart. Where it takes too
+//! kernel's verifier does; a local call goes into its function with a frame of its own. Where the
+//! rounds of all loops can be counted, one round stands for all (`counted`). Where that is refused, a run merges the ranges
+//! of numbers where paths meet (`explore`), and then one keeps every path apart. Where it takes too
 //! long, a run joins all numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
 //! joined, since such loops have no end of their own; so are programs with callbacks (see `rounds`).
 //!
@@ -30,12 +31,15 @@
 
 mod alu;
 mod call;
+mod changes;
 mod claims;
 mod compare;
+mod counted;
 mod decode;
 mod explore;
 mod functions;
 mod limits;
+mod loops;
 mod memory;
 mod numbers;
 mod observe;
@@ -63,12 +67,13 @@ pub use crate::verified::{Function, InsnFacts, VerifiedProgram};
 use crate::decode::{At, Op, decode};
 use crate::explore::{Findings, Input, Precision, Seen, explore};
 use crate::functions::Functions;
+use crate::loops::Loops;
 use crate::numbers::Numbers;
 use crate::observe::Observer;
 
 /// Verifies `program`, whose map indices refer to `maps`.
 pub fn verify(program: &Program, maps: &[MapSpec], limits: &Limits) -> Result<VerifiedProgram, Rejection> {
-    verify_with(program, maps, limits, None)
+    verify_with(program, maps, limits, None).map(|(verified, _)| verified)
 }
 
 /// The same, and what was known at each instruction; of a program that is refused, up to there.
@@ -78,7 +83,7 @@ pub fn verify_observed(
     limits: &Limits,
 ) -> (Result<VerifiedProgram, Rejection>, States) {
     let observer = Observer::words();
-    let verdict = verify_with(program, maps, limits, Some(&observer));
+    let verdict = verify_with(program, maps, limits, Some(&observer)).map(|(verified, _)| verified);
     (verdict, observer.into_states())
 }
 
@@ -89,25 +94,27 @@ pub fn verify_claimed(
     limits: &Limits,
 ) -> Result<(VerifiedProgram, Claims), Rejection> {
     let observer = Observer::claims();
-    let verified = verify_with(program, maps, limits, Some(&observer))?;
-    let claims = Claims::of(program, maps, limits, observer.into_claims());
+    let (verified, times) = verify_with(program, maps, limits, Some(&observer))?;
+    let claims = Claims::of(program, maps, limits, observer.into_claims(), times);
     Ok((verified, claims))
 }
 
+/// With how often a run comes to each instruction at most, where that is more than was followed.
 fn verify_with(
     program: &Program,
     maps: &[MapSpec],
     limits: &Limits,
     observer: Option<&Observer>,
-) -> Result<VerifiedProgram, Rejection> {
-    let findings = findings(program, maps, limits, observer).map_err(|(at, refusal)| Rejection {
-        program: program.name.clone(),
-        at,
-        text: at.map(|at| asm::insn_text(&program.insns, at, maps)).unwrap_or_default(),
-        kind: refusal.kind,
-        message: refusal.message,
-    })?;
-    Ok(VerifiedProgram {
+) -> Result<(VerifiedProgram, Option<Vec<u64>>), Rejection> {
+    let (findings, followed) =
+        findings(program, maps, limits, observer).map_err(|(at, refusal)| Rejection {
+            program: program.name.clone(),
+            at,
+            text: at.map(|at| asm::insn_text(&program.insns, at, maps)).unwrap_or_default(),
+            kind: refusal.kind,
+            message: refusal.message,
+        })?;
+    let verified = VerifiedProgram {
         name: program.name.clone(),
         kind: program.kind,
         insns: program.insns.clone().into(),
@@ -117,7 +124,9 @@ fn verify_with(
         context_reads: findings.context_reads,
         needs_lane: findings.needs_lane,
         zeroes_frames: findings.zeroes_frames,
-    })
+        followed,
+    };
+    Ok((verified, findings.times))
 }
 
 fn findings(
@@ -125,11 +134,11 @@ fn findings(
     maps: &[MapSpec],
     limits: &Limits,
     observer: Option<&Observer>,
-) -> At<Findings> {
+) -> At<(Findings, u64)> {
     let ops = decode(program.kind, &program.insns, maps, limits)?;
     let functions = Functions::of(&ops)?;
     let numbers = Numbers::of(program.kind, &ops, &functions);
-    let (has_merged, reads_unwritten) = (Cell::new(false), Cell::new(false));
+    let (has_merged, reads_unwritten, followed) = (Cell::new(false), Cell::new(false), Cell::new(0));
     let input = Input {
         kind: program.kind,
         ops: &ops,
@@ -141,18 +150,21 @@ fn findings(
         zeroes_frames: false,
         reads_unwritten: &reads_unwritten,
         has_merged: &has_merged,
+        followed: &followed,
     };
     let strict = judged(input);
     if strict.is_ok() || !reads_unwritten.get() || !limits.allow_unwritten_stack {
-        return strict;
+        return Ok((strict?, followed.get()));
     }
     has_merged.set(false);
     let zeroed = judged(Input { zeroes_frames: true, ..input });
     // What else is wrong with it is the better message.
-    if is_too_big(&zeroed) { strict } else { zeroed }
+    let findings = if is_too_big(&zeroed) { strict } else { zeroed }?;
+    Ok((findings, followed.get()))
 }
 
-/// With the precision that the program needs.
+/// With the precision that the program needs: the verdict of the first run that accepts, else that of the run that knows
+/// most.
 fn judged(input: Input<'_>) -> At<Findings> {
     if input.ops.iter().any(has_rounds) {
         let by_rounds = explore(input, Precision::Rounds);
@@ -162,6 +174,15 @@ fn judged(input: Input<'_>) -> At<Findings> {
         // Joining rounds may have lost what shows that they are safe.
         let exact = explore(input, Precision::Exact);
         return if is_too_big(&exact) { by_rounds } else { exact };
+    }
+    if let Some(loops) = Loops::of(input.ops, input.functions, input.numbers) {
+        let counted = explore(input, Precision::Counted(&loops));
+        if counted.is_ok() {
+            return counted;
+        }
+        // What it refuses may be safe: one state for all rounds knows less than each round's own.
+        input.has_merged.set(false);
+        input.reads_unwritten.set(false);
     }
     let merged = explore(input, Precision::Merged);
     if merged.is_ok() {

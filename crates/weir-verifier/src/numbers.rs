@@ -25,12 +25,20 @@ use crate::places::{FramePlaces, register_place, register_places, stack_places};
 #[derive(Debug)]
 pub(crate) struct Numbers {
     before: Vec<FramePlaces>,
+    /// Registers that may hold pointers into a stack, by instruction.
+    stack_pointers: Vec<FramePlaces>,
 }
 
 impl Numbers {
     pub(crate) fn of(kind: ProgramKind, ops: &[Op], functions: &Functions) -> Numbers {
         let pointers = Forwards::new(kind, ops, functions).run();
-        Backwards::new(ops, functions, &pointers).run()
+        let before = Backwards::new(ops, functions, &pointers).run();
+        Numbers { before, stack_pointers: pointers.iter().map(|held| held.stack & REGISTERS).collect() }
+    }
+
+    /// Some of these registers may hold a pointer into a stack before the instruction at `at`.
+    pub(crate) fn may_point_to_stack(&self, at: usize, registers: FramePlaces) -> bool {
+        self.stack_pointers[at] & registers != 0
     }
 
     /// Of the innermost frame, before the instruction at `at`.
@@ -348,7 +356,7 @@ impl<'a> Backwards<'a> {
         }
     }
 
-    fn run(mut self) -> Numbers {
+    fn run(mut self) -> Vec<FramePlaces> {
         while let Some(at) = self.work.pop() {
             self.waits[at] = false;
             let after = successors(self.ops, at).into_iter().flatten();
@@ -368,7 +376,7 @@ impl<'a> Backwards<'a> {
                 }
             }
         }
-        Numbers { before: self.before }
+        self.before
     }
 
     fn look_again(&mut self, at: usize) {

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use crate::limits::POINTER_OFFSET_MAX;
 use crate::places::{FramePlaces, WHOLE_FRAME, register_place, slot_of};
 use crate::scalar::Scalar;
 use crate::tnum::Tnum;
@@ -429,8 +430,14 @@ impl State {
 
     /// This state made wider: it also holds `old`, looking only at the `places` that were read behind that one. None
     /// where the two differ in more than ranges of numbers: constants tell paths apart, if they are among the `numbers`
-    /// that matter.
-    pub(crate) fn merge(&self, old: &State, places: FramePlaces, numbers: FramePlaces) -> Option<State> {
+    /// that matter. `how` makes one range of two.
+    pub(crate) fn merge(
+        &self,
+        old: &State,
+        places: FramePlaces,
+        numbers: FramePlaces,
+        how: fn(Scalar, Scalar) -> Scalar,
+    ) -> Option<State> {
         // LIMIT: inside local calls paths stay apart.
         if self.depth() > 0 || old.depth() > 0 || self.records != old.records {
             return None;
@@ -450,17 +457,63 @@ impl State {
         }
         let mut merged = self.clone();
         for at in registers() {
-            merged.registers[at] = merge_values(old.registers[at], self.registers[at]);
+            merged.registers[at] = merge_values(old.registers[at], self.registers[at], how);
         }
         for slot in slots() {
             let (old, new) = (old.slot(0, slot), self.slot(0, slot));
             if let (Slot::Spilled(old), Slot::Spilled(new)) = (old, new)
                 && old != new
             {
-                *merged.slot_mut(0, slot) = Slot::Spilled(merge_values(old, new));
+                *merged.slot_mut(0, slot) = Slot::Spilled(merge_values(old, new, how));
             }
         }
         Some(merged)
+    }
+
+    /// This state, at a loop's head, made wider: it also holds what `next` brings back there, but in the places `moved`,
+    /// which are as they were. None where the two differ in more than values.
+    pub(crate) fn round(&self, next: &State, moved: FramePlaces, numbers: FramePlaces) -> Option<State> {
+        let mut callers = self.callers.iter().zip(&next.callers);
+        let same_records =
+            self.records == next.records && callers.all(|(mine, theirs)| mine.records == theirs.records);
+        if !self.same_callers(next) || !same_records {
+            return None;
+        }
+        let mut wider = self.clone();
+        let innermost = self.depth();
+        for at in (0..10u8).filter(|at| moved & register_place(*at) == 0) {
+            let (register, matters) = (usize::from(at), numbers & register_place(at) != 0);
+            wider.registers[register] =
+                round_values(self.registers[register], next.registers[register], matters);
+        }
+        let mine = wider.callers.iter_mut().flat_map(|caller| &mut caller.kept);
+        for (mine, theirs) in mine.zip(next.callers.iter().flat_map(|caller| &caller.kept)) {
+            *mine = round_values(*mine, *theirs, true);
+        }
+        for frame in 0..=innermost {
+            for slot in 0..self.stack_of(frame).len().max(next.stack_of(frame).len()) {
+                if frame == innermost && moved >> slot & 1 != 0 {
+                    continue;
+                }
+                let matters = frame != innermost || numbers >> slot & 1 != 0;
+                let (mine, theirs) = (self.slot(frame, slot), next.slot(frame, slot));
+                let both = match (mine, theirs) {
+                    (Slot::Spilled(mine), Slot::Spilled(theirs)) => {
+                        Slot::Spilled(round_values(mine, theirs, matters))
+                    }
+                    _ => join_slots(mine, theirs, Join::Round)?,
+                };
+                if both != mine {
+                    *wider.slot_mut(frame, slot) = both;
+                }
+            }
+        }
+        Some(wider)
+    }
+
+    /// Puts `value` in a slot of the innermost frame.
+    pub(crate) fn spill(&mut self, slot: usize, value: Value) {
+        *self.slot_mut(self.depth(), slot) = Slot::Spilled(value);
     }
 
     /// The other's rounds, of which no more are done than in either.
@@ -559,11 +612,42 @@ pub(crate) fn differ_as_constants(old: Value, new: Value) -> bool {
     }
 }
 
-fn merge_values(old: Value, new: Value) -> Value {
+fn merge_values(old: Value, new: Value, how: fn(Scalar, Scalar) -> Scalar) -> Value {
     match (old, new) {
-        (Value::Scalar(old), Value::Scalar(new)) if old != new => Value::Scalar(old.widen(new)),
+        (Value::Scalar(old), Value::Scalar(new)) if old != new => Value::Scalar(how(old, new)),
         _ => new,
     }
+}
+
+/// What holds both at a loop's head, and what comes next if need be; nothing that may be read where there is no such
+/// value.
+fn round_values(mine: Value, next: Value, matters: bool) -> Value {
+    let wider = |mine: Scalar, next: Scalar| Some(mine.widen(next)).filter(|offset| is_near(*offset));
+    let both = match (mine, next) {
+        _ if mine == next => Some(mine),
+        (Value::Scalar(_), Value::Scalar(_)) if !matters => Some(Value::Scalar(Scalar::UNKNOWN)),
+        (Value::Scalar(mine), Value::Scalar(next)) => Some(Value::Scalar(mine.widen(next))),
+        (Value::Memory { size, offset }, Value::Memory { size: next_size, offset: next })
+            if size == next_size =>
+        {
+            wider(offset, next).map(|offset| Value::Memory { size, offset })
+        }
+        (Value::Element { map, offset }, Value::Element { map: next_map, offset: next })
+            if map == next_map =>
+        {
+            wider(offset, next).map(|offset| Value::Element { map, offset })
+        }
+        (Value::Key { map, offset }, Value::Key { map: next_map, offset: next }) if map == next_map => {
+            wider(offset, next).map(|offset| Value::Key { map, offset })
+        }
+        _ => None,
+    };
+    both.unwrap_or(Value::Uninit)
+}
+
+/// A pointer may be so far from its object.
+pub(crate) fn is_near(offset: Scalar) -> bool {
+    offset.smin >= -POINTER_OFFSET_MAX && offset.smax <= POINTER_OFFSET_MAX
 }
 
 fn join_slots(mine: Slot, theirs: Slot, how: Join) -> Option<Slot> {

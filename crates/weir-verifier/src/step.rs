@@ -279,8 +279,9 @@ impl Walk<'_> {
         self.seen[path.at].goes(jumps.is_some(), falls.is_some());
         Ok(match (jumps, falls) {
             (Some(jumps), Some(falls)) => {
-                let Path { node, passes, .. } = *path;
-                let waiting = Path { at: target, state: jumps, node, written: path.written.clone(), passes };
+                let Path { node, passes, from, entry, .. } = *path;
+                let written = path.written.clone();
+                let waiting = Path { at: target, state: jumps, node, written, passes, from, entry };
                 path.state = falls;
                 Next::Both(path.at + 1, Box::new(waiting))
             }

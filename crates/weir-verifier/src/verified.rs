@@ -17,6 +17,7 @@ pub struct VerifiedProgram {
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
     pub(crate) zeroes_frames: bool,
+    pub(crate) followed: u64,
 }
 
 /// A function of the program: itself, or what local calls enter.
@@ -99,6 +100,11 @@ impl VerifiedProgram {
     /// call, must be zero when it begins, or the program would see what stood there before.
     pub fn zeroes_frames(&self) -> bool {
         self.zeroes_frames
+    }
+
+    /// Instructions that were followed to prove it, each time that one was: what verifying took, whatever the machine.
+    pub fn followed(&self) -> u64 {
+        self.followed
     }
 
     /// Bit n set: the 8-byte slot n of the context (byte offset 8 n of `weir_rt::executable::Frame`) may be read.

@@ -1,0 +1,320 @@
+//! Loops whose rounds can be counted before they are followed.
+//!
+//! In: decoded instructions and their functions. Out: [`Loops`]: each loop's head, body, and what a round does to its
+//! places (`changes`), with the branches that end it. `counted` makes one round stand for all of them by that.
+//!
+//! None where there is nothing to gain, or not everything can be counted:
+//! - no instruction comes again (every path is followed anyway);
+//! - a loop is entered otherwise than through its head, or no branch of it compares what every round moves by a
+//!   constant with what no round changes;
+//! - rounds are bounded by something else than the program (`may_goto`, callbacks);
+//! - loops nest so deeply that finding them would take long ([`WORK_PER_INSN`]).
+//!
+//! A loop is what the text books call a natural one: the instructions from which a jump back to the head is reached
+//! without passing the head. All jumps back to one head are one loop. Every cycle of a function lies in the loop of one
+//! of its instructions, which is what makes counting each loop's rounds enough to count all steps.
+
+use std::ops::Range;
+
+use crate::changes::{Change, Test, of_loop};
+use crate::decode::Op;
+use crate::functions::Functions;
+use crate::numbers::Numbers;
+
+/// Every loop of a program, all of them such that their rounds may be counted.
+#[derive(Debug)]
+pub(crate) struct Loops {
+    loops: Vec<Loop>,
+    /// By instruction: the loop that it is the head of.
+    headed: Vec<Option<u32>>,
+    /// By instruction: bit n is set if what rn holds before may be read.
+    live: Vec<u16>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Loop {
+    body: Body,
+    /// By place of `changes`: what a whole round does.
+    pub(crate) changes: Vec<Change>,
+    /// Each round goes through each of these.
+    pub(crate) tests: Vec<Test>,
+}
+
+/// Instructions of a loop.
+#[derive(Debug)]
+pub(crate) struct Body {
+    first: usize,
+    inside: Vec<bool>,
+}
+
+/// Instructions of all bodies together, at most, for each of the program.
+const WORK_PER_INSN: usize = 8;
+
+impl Loops {
+    pub(crate) fn of(ops: &[Op], functions: &Functions, numbers: &Numbers) -> Option<Loops> {
+        let flow = Flow::new(ops);
+        let mut heads = Vec::new();
+        for function in 0..functions.count() {
+            flow.jumps_back(functions.slots(function, ops.len()), &mut heads)?;
+        }
+        if heads.is_empty() {
+            return None;
+        }
+        heads.sort_unstable();
+        let earlier = Earlier::new(&flow);
+        let mut loops = Loops { loops: Vec::new(), headed: vec![None; ops.len()], live: Vec::new() };
+        let mut work = WORK_PER_INSN * ops.len();
+        for jumps in heads.chunk_by(|one, other| one.0 == other.0) {
+            let head = jumps[0].0;
+            let entry = functions.starts()[functions.at(head)];
+            let body = earlier.body(head, jumps, entry, &mut work)?;
+            let (changes, tests) = of_loop(&flow, numbers, head, &body)?;
+            if tests.is_empty() {
+                return None;
+            }
+            loops.headed[head] = Some(loops.loops.len() as u32);
+            loops.loops.push(Loop { body, changes, tests });
+        }
+        loops.live = live(&flow);
+        Some(loops)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.loops.len()
+    }
+
+    pub(crate) fn get(&self, number: u32) -> &Loop {
+        &self.loops[number as usize]
+    }
+
+    /// The number of the loop whose head is at `at`.
+    pub(crate) fn headed_by(&self, at: usize) -> Option<u32> {
+        self.headed[at]
+    }
+
+    /// Registers whose content may be read from `at` on, before it is written: bit n for rn.
+    pub(crate) fn live(&self, at: usize) -> u16 {
+        self.live[at]
+    }
+
+    /// By instruction: how often a run comes to it at most, where the rounds of each loop are at most these each time that
+    /// it is entered.
+    pub(crate) fn times(&self, ops: &[Op], functions: &Functions, rounds: &[u64]) -> Vec<u64> {
+        let mut times = vec![0u64; ops.len()];
+        for (at, times) in times.iter_mut().enumerate().filter(|(at, _)| !matches!(ops[*at], Op::Second)) {
+            let around = self.loops.iter().zip(rounds).filter(|(around, _)| around.contains(at));
+            *times = around.fold(1, |times, (_, rounds)| times.saturating_mul((*rounds).max(1)));
+        }
+        let mut calls = vec![0u64; functions.count()];
+        calls[0] = 1;
+        // Whoever calls a function has been counted before it.
+        for &function in functions.callees_first().iter().rev() {
+            for at in functions.slots(function, ops.len()) {
+                times[at] = times[at].saturating_mul(calls[function]);
+                if let Op::CallLocal { target } = ops[at] {
+                    let called = &mut calls[functions.at(target)];
+                    *called = called.saturating_add(times[at]);
+                }
+            }
+        }
+        times
+    }
+}
+
+impl Loop {
+    pub(crate) fn contains(&self, at: usize) -> bool {
+        self.body.contains(at)
+    }
+}
+
+impl Body {
+    pub(crate) fn contains(&self, at: usize) -> bool {
+        at >= self.first && self.inside.get(at - self.first).copied().unwrap_or(false)
+    }
+
+    pub(crate) fn slots(&self) -> Range<usize> {
+        self.first..self.first + self.inside.len()
+    }
+}
+
+/// Where instructions lead, inside their function.
+#[derive(Debug)]
+pub(crate) struct Flow<'a> {
+    pub(crate) ops: &'a [Op],
+    /// By instruction: a jump leads there.
+    pub(crate) is_target: Vec<bool>,
+}
+
+impl<'a> Flow<'a> {
+    fn new(ops: &'a [Op]) -> Flow<'a> {
+        let mut is_target = vec![false; ops.len()];
+        for op in ops {
+            if let Op::Jump { target } | Op::Branch { target, .. } | Op::MayGoto { target } = *op {
+                is_target[target] = true;
+            }
+        }
+        Flow { ops, is_target }
+    }
+
+    /// The instruction behind `at`, and where it jumps.
+    pub(crate) fn after(&self, at: usize) -> [Option<usize>; 2] {
+        let next = at + 1 + usize::from(matches!(self.ops.get(at + 1), Some(Op::Second)));
+        let next = Some(next).filter(|next| *next < self.ops.len());
+        match self.ops[at] {
+            Op::Jump { target } => [Some(target), None],
+            Op::Branch { target, .. } | Op::MayGoto { target } => [next, Some(target)],
+            Op::Exit | Op::CallUnknown { .. } => [None, None],
+            _ => [next, None],
+        }
+    }
+
+    /// Adds the jumps of a function to where a path already was: to where, from where. None where rounds are bounded by
+    /// something else.
+    fn jumps_back(&self, slots: Range<usize>, found: &mut Vec<(usize, usize)>) -> Option<()> {
+        let bounded_elsewhere = |op: &Op| match op {
+            Op::MayGoto { .. } => true,
+            Op::Call { helper } => helper.callback().is_some(),
+            _ => false,
+        };
+        if self.ops[slots.clone()].iter().any(bounded_elsewhere) {
+            return None;
+        }
+        #[derive(Clone, Copy, PartialEq)]
+        enum Mark {
+            New,
+            OnPath,
+            Done,
+        }
+        let mut marks = vec![Mark::New; slots.len()];
+        let mut path = vec![(slots.start, 0)];
+        marks[0] = Mark::OnPath;
+        while let Some(&mut (at, ref mut way)) = path.last_mut() {
+            if *way == 2 {
+                marks[at - slots.start] = Mark::Done;
+                path.pop();
+                continue;
+            }
+            let next = self.after(at)[*way];
+            *way += 1;
+            let Some(next) = next else { continue };
+            match marks[next - slots.start] {
+                Mark::New => {
+                    marks[next - slots.start] = Mark::OnPath;
+                    path.push((next, 0));
+                }
+                Mark::OnPath => found.push((next, at)),
+                Mark::Done => {}
+            }
+        }
+        Some(())
+    }
+}
+
+/// The instructions before each, one list behind the other.
+struct Earlier {
+    begin: Vec<usize>,
+    all: Vec<usize>,
+}
+
+impl Earlier {
+    fn new(flow: &Flow<'_>) -> Earlier {
+        let slots = || (0..flow.ops.len()).filter(|at| !matches!(flow.ops[*at], Op::Second));
+        let mut begin = vec![0; flow.ops.len() + 1];
+        for next in slots().flat_map(|at| flow.after(at)).flatten() {
+            begin[next + 1] += 1;
+        }
+        for at in 0..flow.ops.len() {
+            begin[at + 1] += begin[at];
+        }
+        let mut free = begin.clone();
+        let mut all = vec![0; begin[flow.ops.len()]];
+        for at in slots() {
+            for next in flow.after(at).into_iter().flatten() {
+                all[free[next]] = at;
+                free[next] += 1;
+            }
+        }
+        Earlier { begin, all }
+    }
+
+    /// The loop of these `jumps` back to `head`. None if the function's `entry` leads into it past the head. What no path
+    /// reaches may lead there.
+    fn body(&self, head: usize, jumps: &[(usize, usize)], entry: usize, work: &mut usize) -> Option<Body> {
+        let mut slots = vec![head];
+        let mut waiting: Vec<usize> = jumps.iter().map(|jump| jump.1).collect();
+        let mut inside = std::collections::HashSet::from([head]);
+        while let Some(at) = waiting.pop() {
+            if !inside.insert(at) {
+                continue;
+            }
+            if at == entry {
+                return None;
+            }
+            *work = work.checked_sub(1)?;
+            slots.push(at);
+            waiting.extend(&self.all[self.begin[at]..self.begin[at + 1]]);
+        }
+        let (first, last) = (*slots.iter().min()?, *slots.iter().max()?);
+        let mut body = Body { first, inside: vec![false; last + 1 - first] };
+        for at in slots {
+            body.inside[at - first] = true;
+        }
+        Some(body)
+    }
+}
+
+/// By instruction: the registers that may be read from there on, before they are written.
+fn live(flow: &Flow<'_>) -> Vec<u16> {
+    let mut live = vec![0u16; flow.ops.len()];
+    loop {
+        let mut changed = false;
+        for at in (0..flow.ops.len()).rev() {
+            let after = flow.after(at).into_iter().flatten().fold(0, |all, next| all | live[next]);
+            let callee = if let Op::CallLocal { target } = flow.ops[at] { live[target] } else { 0 };
+            let before = live_before(&flow.ops[at], after, callee);
+            changed |= before != live[at];
+            live[at] = before;
+        }
+        if !changed {
+            return live;
+        }
+    }
+}
+
+/// r0 to r5, which no call keeps, and r1 to r5, its arguments.
+const CLOBBERED: u16 = 0x3f;
+const ARGUMENTS: u16 = 0x3e;
+
+fn live_before(op: &Op, after: u16, callee: u16) -> u16 {
+    use crate::decode::Operand;
+    let bit = |register: u8| 1u16 << register;
+    let read = |operand: Operand| if let Operand::Register(register) = operand { bit(register) } else { 0 };
+    match *op {
+        Op::Arithmetic { operation, dst, src, .. } => {
+            let kept =
+                if operation == weir_ebpf::insn::alu::MOV { after & !bit(dst) } else { after | bit(dst) };
+            kept | read(src)
+        }
+        Op::ByteOrder { dst, .. } => after | bit(dst),
+        Op::Load { dst, base, .. } | Op::LoadAcquire { dst, base, .. } => after & !bit(dst) | bit(base),
+        Op::Store { base, value, .. } => after | bit(base) | read(value),
+        Op::StoreRelease { base, src, .. } => after | bit(base) | bit(src),
+        // r0 besides: a comparing exchange reads it.
+        Op::Atomic { base, src, .. } => after | bit(base) | bit(src) | bit(0),
+        Op::Constant { dst, .. }
+        | Op::Map { dst, .. }
+        | Op::MapValue { dst, .. }
+        | Op::Function { dst, .. } => after & !bit(dst),
+        Op::Branch { dst, src, .. } => after | bit(dst) | read(src),
+        // r6 is where the packet is found.
+        Op::PacketLoad { index, .. } => after & !CLOBBERED | bit(6) | index.map_or(0, bit),
+        Op::Call { helper } => {
+            let count = helper.args.len() as u32;
+            after & !CLOBBERED | ((1 << count) - 1) << 1
+        }
+        Op::CallKernel { .. } => after & !CLOBBERED,
+        Op::CallLocal { .. } => after & !CLOBBERED | callee & ARGUMENTS,
+        Op::Exit => bit(0),
+        Op::Jump { .. } | Op::MayGoto { .. } | Op::CallUnknown { .. } | Op::Second => after,
+    }
+}
