@@ -14,6 +14,7 @@ use weir_ebpf::btf::core::Target;
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ebpf::{Insn, MapKind, MapSpec, ProgramKind, pt_regs};
 use weir_interp::Environment;
+use weir_interp::threaded::Threaded;
 use weir_rt::context::{self, Context, ContextMut};
 use weir_rt::executable::{Executable, Frame};
 use weir_rt::local::{self, LocalProgram};
@@ -41,8 +42,16 @@ pub struct Program {
     verified: VerifiedProgram,
     /// Where an array of programs is: those of the object by their numbers, which tail calls lead to.
     others: Vec<VerifiedProgram>,
-    /// Machine code; without it the interpreter runs.
-    code: Option<LocalProgram>,
+    engine: Ready,
+}
+
+/// What runs a program.
+#[derive(Debug)]
+enum Ready {
+    /// The checking interpreter.
+    Checking,
+    Threaded(Threaded<Arc<Segment>>),
+    MachineCode(LocalProgram),
 }
 
 /// A map by its place in the object.
@@ -53,6 +62,7 @@ pub(crate) struct MapNumber(pub(crate) c_int);
 pub(crate) enum Engine {
     Interpreter,
     Jit,
+    CheckingInterpreter,
 }
 
 impl Engine {
@@ -60,9 +70,12 @@ impl Engine {
         match number {
             0 => Ok(Engine::Interpreter),
             1 => Ok(Engine::Jit),
+            2 => Ok(Engine::CheckingInterpreter),
             other => Err(Error::new(
                 EINVAL,
-                format!("there is no engine {other}; 0 is the interpreter, 1 the JIT"),
+                format!(
+                    "there is no engine {other}; 0 is the interpreter, 1 the JIT, 2 the checking interpreter"
+                ),
             )),
         }
     }
@@ -128,21 +141,27 @@ impl Object {
         let has_tail_calls = self.file.object.maps.iter().any(|map| map.kind == MapKind::ProgArray);
         let others = if has_tail_calls { 0..self.file.object.programs.len() } else { 0..0 };
         let others = others.map(|other| self.verify_at(other, memory_size)).collect::<Result<Vec<_>>>()?;
-        let code = match engine {
-            Engine::Interpreter => None,
+        let engine = match engine {
+            Engine::CheckingInterpreter => Ready::Checking,
+            Engine::Interpreter => {
+                let threaded = Threaded::of(&verified, Arc::clone(&self.segment));
+                threaded.map_or(Ready::Checking, Ready::Threaded)
+            }
             Engine::Jit if has_tail_calls => {
                 let executables = others.iter().map(|other| executable(other, &self.segment));
                 let executables = executables.collect::<Result<Vec<_>>>()?;
                 let loaded = LocalProgram::load_all(&executables, &self.segment)
                     .map_err(|error| of_loading(&error))?;
-                loaded.into_iter().nth(index)
+                // SANITY: as many are loaded as were given.
+                Ready::MachineCode(loaded.into_iter().nth(index).expect("the program is among them"))
             }
             Engine::Jit => {
                 let executable = executable(&verified, &self.segment)?;
-                Some(LocalProgram::load(&executable, &self.segment).map_err(|error| of_loading(&error))?)
+                let loaded = LocalProgram::load(&executable, &self.segment);
+                Ready::MachineCode(loaded.map_err(|error| of_loading(&error))?)
             }
         };
-        Ok(Program { segment: Arc::clone(&self.segment), verified, others, code })
+        Ok(Program { segment: Arc::clone(&self.segment), verified, others, engine })
     }
 
     pub(crate) fn map_named(&self, name: &str) -> Result<u32> {
@@ -273,10 +292,13 @@ impl Program {
         if size > weir_rt::limits::LENT_BYTES_MAX as usize {
             return Err(Error::new(E2BIG, format!("{size} bytes")));
         }
-        if let Some(code) = &self.code {
-            let mut frame = context::frame(kind, data as u64, size);
+        let mut frame = context::frame(kind, data as u64, size);
+        match &self.engine {
             // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
-            return Ok(unsafe { code.run_frame(&mut frame) });
+            Ready::MachineCode(code) => return Ok(unsafe { code.run_frame(&mut frame) }),
+            // SAFETY: the same.
+            Ready::Threaded(threaded) => return Ok(unsafe { threaded.run_frame(&mut frame) }),
+            Ready::Checking => {}
         }
         // SAFETY: the caller's promise. The interpreter checks each access against a copy.
         let bytes = if size == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(data, size) } };
@@ -294,9 +316,10 @@ impl Program {
     }
 
     fn run_frame(&self, mut frame: Frame) -> Result<u64> {
-        match &self.code {
-            Some(code) => Ok(code.run(&mut frame)),
-            None => self.interpret(&mut frame),
+        match &self.engine {
+            Ready::MachineCode(code) => Ok(code.run(&mut frame)),
+            Ready::Threaded(threaded) => Ok(threaded.run(&mut frame)),
+            Ready::Checking => self.interpret(&mut frame),
         }
     }
 

@@ -22,7 +22,7 @@ fn text(text: &str) -> CString {
 
 #[test]
 fn bare_instructions_run_on_memory_of_the_size_they_were_verified_for() {
-    for engine in [0, 1] {
+    for engine in [0, 1, 2] {
         let mut memory = [7u64, 9];
         let mut result = 0;
         // SAFETY: every pointer names what the header asks for.
@@ -93,7 +93,7 @@ fn tail_calls_lead_to_the_other_programs_of_the_object() {
         }
         result
     };
-    for engine in [0, 1] {
+    for engine in [0, 1, 2] {
         assert_eq!(answers(engine, 1), 1234, "add, then times");
         assert_eq!(answers(engine, 5), 33, "again and again");
         assert_eq!(answers(engine, 6), 19, "an empty slot");
@@ -161,7 +161,7 @@ fn per_cpu_values_are_summed_or_one_by_one() {
         registers[14] = 5;
         let data = registers.as_mut_ptr().cast::<c_void>();
         let mut answers = Vec::new();
-        for engine in [0, 1] {
+        for engine in [0, 1, 2] {
             let program = weir_bpf_load(object, null(), engine, 0);
             assert!(!program.is_null(), "{}", error());
             let mut result = 0;
@@ -169,15 +169,16 @@ fn per_cpu_values_are_summed_or_one_by_one() {
             answers.push(result as u16);
             weir_bpf_unload(program);
         }
-        // Two CPUs count apart, if the thread was moved.
-        assert!(answers == [1, 2] || answers == [1, 1], "{answers:?}");
+        // Two CPUs count apart, if the thread was moved: a count is one more than an earlier one, or 1.
+        let follows = |at: usize| answers[at] == 1 || answers[..at].contains(&(answers[at] - 1));
+        assert!((0..3).all(follows), "{answers:?}");
         let lanes = weir_bpf_map_lanes(object, map);
         assert!(lanes > 16);
         let (key, mut sum, mut each) = (5u64, 0u64, vec![0u64; lanes as usize]);
         let at = |number: &u64| std::ptr::from_ref(number).cast::<c_void>();
         assert_eq!(weir_bpf_map_lookup(object, map, at(&key), (&raw mut sum).cast()), 0);
         assert_eq!(weir_bpf_map_lookup_lanes(object, map, at(&key), each.as_mut_ptr().cast()), 0);
-        assert_eq!((sum, each.iter().sum()), (2, 2));
+        assert_eq!((sum, each.iter().sum()), (3, 3));
         let values = [30u64, 12];
         assert_eq!(weir_bpf_map_update_lanes(object, map, at(&key), values.as_ptr().cast(), 2, 2), 0);
         assert_eq!(weir_bpf_map_lookup_lanes(object, map, at(&key), each.as_mut_ptr().cast()), 0);

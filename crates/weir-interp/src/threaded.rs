@@ -10,23 +10,25 @@
 mod decode;
 
 use std::ffi::{CStr, c_char};
+use std::ops::Deref;
 use std::sync::OnceLock;
 
 use weir_ebpf::ProgramKind;
 use weir_ebpf::context::memory;
 use weir_rt::context::ContextMut;
+use weir_rt::executable::Frame;
 use weir_rt::segment::Segment;
 use weir_verifier::VerifiedProgram;
 
 use crate::limits::{CALL_DEPTH_MAX, MAY_GOTO_ROUNDS_MAX};
 
-/// A verified program on the maps of one segment, ready to run.
+/// A verified program on the maps of one segment, ready to run. `S`: what keeps the segment, a reference or an `Arc`.
 #[derive(Debug)]
-pub struct Threaded<'a> {
+pub struct Threaded<S> {
     kind: ProgramKind,
     ops: Vec<Op>,
     /// The operations hold addresses in it.
-    _segment: &'a Segment,
+    _segment: S,
 }
 
 /// `struct op` of c/threaded.c.
@@ -43,10 +45,10 @@ struct Op {
 
 const _: () = assert!(size_of::<Op>() == 24 && CALL_DEPTH_MAX == 8, "c/threaded.c");
 
-impl<'a> Threaded<'a> {
+impl<S: Deref<Target = Segment>> Threaded<S> {
     /// None if the program has an instruction that this interpreter has not, or the segment other maps or lanes that
     /// runs claim.
-    pub fn of(program: &VerifiedProgram, segment: &'a Segment) -> Option<Threaded<'a>> {
+    pub fn of(program: &VerifiedProgram, segment: S) -> Option<Threaded<S>> {
         let specs = segment.layout().maps.iter().map(|map| &map.spec);
         if !specs.eq(program.maps())
             || program.needs_lane()
@@ -55,7 +57,7 @@ impl<'a> Threaded<'a> {
         {
             return None;
         }
-        Some(Threaded { kind: program.kind(), ops: decode::decode(program, segment)?, _segment: segment })
+        Some(Threaded { kind: program.kind(), ops: decode::decode(program, &segment)?, _segment: segment })
     }
 
     /// Runs it with a `Frame` or a `Context`; the answer is r0.
@@ -65,16 +67,32 @@ impl<'a> Threaded<'a> {
     pub fn run<'c>(&self, context: impl Into<ContextMut<'c>>) -> u64 {
         let mut context: ContextMut<'c> = context.into();
         assert!(context.fits(self.kind), "a program of kind {} given {:?}", self.kind, context.kind());
-        let frame = context.frame_pointer();
+        // SAFETY: the frame lives as long as `context`, which is of the program's kind.
+        unsafe { self.run_at(context.frame_pointer()) }
+    }
+
+    /// The same with addresses of the caller's in the frame, as [`frame`](weir_rt::context::frame) makes it.
+    ///
+    /// # Safety
+    /// The memory that the frame names, of the kind of this program, may be read and written until this returns, and
+    /// nobody who minds races uses it meanwhile.
+    pub unsafe fn run_frame(&self, frame: &mut Frame) -> u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_at(frame) }
+    }
+
+    /// # Safety
+    /// As for [`run_frame`](Threaded::run_frame).
+    unsafe fn run_at(&self, frame: *mut Frame) -> u64 {
         let (r1, r2) = match self.kind {
-            // SAFETY: the frame lives as long as `context`.
+            // SAFETY: the caller's promise.
             ProgramKind::Memory { .. } => unsafe {
                 ((*frame).regs[memory::ADDRESS as usize / 8], (*frame).regs[memory::BYTES as usize / 8])
             },
             _ => (frame as u64, 0),
         };
         // SAFETY: the operations were made of a verified program, whose proof is that it touches its stack, its context
-        // and its maps alone; the context was checked to be of its kind, and the segment outlives `self`.
+        // and its maps alone; the frame is of its kind, and the segment outlives `self`.
         unsafe { weir_interp_threaded(self.ops.as_ptr(), r1, r2, MAY_GOTO_ROUNDS_MAX, std::ptr::null_mut()) }
     }
 }

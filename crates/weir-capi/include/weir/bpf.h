@@ -2,8 +2,8 @@
  * weir/bpf.h: verified eBPF programs inside your program.
  *
  * Objects (.bpf.o, as clang makes them) or bare instructions (RFC 9669) are opened, their programs verified, and run
- * by machine code (x86-64) or by an interpreter that checks every access. Maps belong to the opened object and are
- * shared by its programs; they are memory of this process.
+ * by machine code (x86-64) or by an interpreter. Maps belong to the opened object and are shared by its programs; they
+ * are memory of this process.
  *
  *     object = weir_bpf_open_file("filter.bpf.o", NULL);
  *     program = weir_bpf_load(object, "filter", WEIR_BPF_JIT, 0);
@@ -31,10 +31,13 @@ extern "C" {
 struct weir_bpf_object;
 struct weir_bpf_program;
 
-/* What runs a program. */
+/* What runs a program: machine code, or an interpreter where memory that is executable is not wanted. The second
+ * interpreter is much slower, and checks every access as if nobody had verified the program; it also runs what the
+ * first one leaves to it: tail calls, functions of the kernel, objects with per-CPU maps. */
 enum weir_bpf_engine {
 	WEIR_BPF_INTERPRETER = 0,
 	WEIR_BPF_JIT = 1,
+	WEIR_BPF_CHECKING_INTERPRETER = 2,
 };
 
 /* How to open; all zeros is right for most. */

@@ -1,9 +1,9 @@
 //! Hostile programs: each line is one, with a part of the message that it is refused with.
 
+mod arguments;
 mod callbacks;
 mod encoding;
 mod functions;
-mod helpers;
 mod maps;
 mod memory;
 mod paths;

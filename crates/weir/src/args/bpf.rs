@@ -93,7 +93,7 @@ pub(crate) struct Build {
 /// What runs a program by hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Vm {
-    /// The interpreter that checks every access
+    /// The interpreter; the one that checks every access where the program does what the other has not
     Interp,
     /// Machine code
     Jit,

@@ -14,6 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use weir_ebpf::ProgramKind;
 use weir_ebpf::elf::ObjectFile;
+use weir_interp::threaded::Threaded;
 use weir_interp::{Environment, Fault};
 use weir_rt::local::{self, LocalProgram};
 use weir_rt::runtime;
@@ -55,6 +56,9 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
             let (segment, mut given) = (segment(&file, programs.need_lane())?, Given::of(kind, memory)?);
             let environment = Environment { segment: &segment };
             let (first, others) = (programs.first(), programs.others());
+            if let Some(threaded) = Threaded::of(first, &segment).filter(|_| others.is_empty()) {
+                return repeat(args, kind, || Ok(threaded.run(given.context())));
+            }
             repeat(args, kind, || {
                 let result = weir_interp::run_among(&others, first, &environment, given.context());
                 result.map_err(|fault| faulted(first.name(), &fault))
