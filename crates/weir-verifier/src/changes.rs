@@ -637,14 +637,15 @@ mod tests {
     fn check(seed: &mut u64) -> bool {
         let small = |seed: &mut u64| (random(seed) % 9) as i32 - 4;
         let start = number(seed);
-        let bound = if random(seed) % 2 == 0 {
+        let bound = if random(seed).is_multiple_of(2) {
             start.wrapping_add(random(seed) % 99).wrapping_sub(49)
         } else {
             number(seed)
         };
-        let is_shift = random(seed) % 6 == 0;
-        let (low, more) = (small(seed), if random(seed) % 2 == 0 { 0 } else { (random(seed) % 3) as i32 });
-        let narrow = random(seed) % 2 == 0;
+        let is_shift = random(seed).is_multiple_of(6);
+        let (low, more) =
+            (small(seed), if random(seed).is_multiple_of(2) { 0 } else { (random(seed) % 3) as i32 });
+        let narrow = random(seed).is_multiple_of(2);
         let change = match is_shift {
             true => Change::AtMost { of: 1, shifted: 1 + (random(seed) % 9) as u8 },
             false => Change::Moved { of: 1, low, high: low + more, narrow },
@@ -653,19 +654,19 @@ mod tests {
             true => ((random(seed) % 3) as i32, 0),
             false => {
                 let low = small(seed);
-                (low, low + if random(seed) % 3 == 0 { 1 } else { 0 })
+                (low, low + if random(seed).is_multiple_of(3) { 1 } else { 0 })
             }
         };
         let test = Test {
             of: 1,
             first,
-            narrow: !is_shift && random(seed) % 2 == 0,
-            wide: random(seed) % 2 == 0,
+            narrow: !is_shift && random(seed).is_multiple_of(2),
+            wide: random(seed).is_multiple_of(2),
             stay: STAY[random(seed) as usize % STAY.len()],
             bound: Bound::Constant(bound as i64),
         };
         // Entered with any number from `start` to a few more.
-        let spread = if random(seed) % 2 == 0 { 0 } else { random(seed) % 5 };
+        let spread = if random(seed).is_multiple_of(2) { 0 } else { random(seed) % 5 };
         let Some(end) = start.checked_add(spread) else { return false };
         let entered = Scalar::range(start, end);
         let Some(Rounds { heads, range }) = test.rounds(change, entered, Scalar::constant(bound)) else {
