@@ -161,7 +161,7 @@ impl Writer<'_> {
             return;
         }
         self.snippets -= 1;
-        match self.random.below(40) {
+        match self.random.below(41) {
             0..=5 => self.arithmetic(),
             6..=8 => self.narrow(),
             9..=11 => self.spill(),
@@ -175,7 +175,7 @@ impl Writer<'_> {
             27 if !self.is_function => self.rounds(),
             28 if !self.is_function => self.call(),
             29 => self.may_go(),
-            30 => self.related(),
+            30 | 39 => self.related(),
             31 => self.through(),
             32 => self.shift(),
             33 => self.carried(),
@@ -350,14 +350,21 @@ impl Writer<'_> {
     fn parts(&mut self) {
         let (number, to, slot, label) =
             (self.number(), self.number(), self.random.pick(&SLOTS), self.label());
-        line!(self, "*(u64 *)(r10 - {slot}) = {}", self.immediate());
+        // All of it goes there from a register, through another pointer, or is there before.
+        let is_through = self.random.one_in(3);
+        let place = if is_through { "r3".to_owned() } else { format!("*(u64 *)(r10 - {slot})") };
+        line!(self, "{place} = {}", self.immediate());
         // What decides here is nothing that decides later.
         line!(self, "r1 = *(u64 *)(r6 + 8)\nif r1 s> {} goto {label}", self.immediate());
-        line!(self, "*(u64 *)(r10 - {slot}) = {}\n{label}:", self.immediate());
+        line!(self, "{place} = {}\n{label}:", self.immediate());
+        let (comparison, bound) = (self.random.pick(&["==", "s>", "<", "&"]), self.immediate());
+        if is_through {
+            line!(self, "r1 = r10\nr1 += -{slot}\n*(u64 *)(r1 + 0) = r3\nr{to} = *(u64 *)(r10 - {slot})");
+            return line!(self, "if r{to} {comparison} {bound} goto +0");
+        }
         let (bytes, first) = (self.random.pick(&[1, 2, 4]), self.random.below(2));
         let part = slot - first * (8 - bytes);
         line!(self, "*(u{} *)(r10 - {part}) = r{number}\nr{to} = *(u64 *)(r10 - {slot})", bytes * 8);
-        let (comparison, bound) = (self.random.pick(&["==", "s>", "<", "&"]), self.immediate());
         line!(self, "if r{to} {comparison} {bound} goto +0");
     }
 
