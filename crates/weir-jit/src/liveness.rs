@@ -13,8 +13,8 @@
 use crate::limits::STACK_BYTES_MAX;
 use crate::lir::{ARGUMENTS, Effect, Op, StackRange};
 
-/// What is read later: registers and bytes of the stack (bit 0 of word 0 is the deepest byte).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// What is read later: registers and bytes of the stack (bit 0 of word 0 is the byte below r10).
+#[derive(Clone, Copy, Debug, Default)]
 struct Live {
     regs: u16,
     stack: [u64; STACK_BYTES_MAX / 64],
@@ -31,57 +31,134 @@ pub(crate) struct LiveRegs {
 /// Removes dead operations.
 pub(crate) fn drop_dead(ops: &mut [Op]) -> LiveRegs {
     let effects: Vec<Effect> = ops.iter().map(Op::effect).collect();
-    let (at_entry, after) = live(ops, &effects);
-    for ((op, effect), live) in ops.iter_mut().zip(&effects).zip(&after) {
-        if is_dead(effect, *live) {
-            *op = Op::Nothing;
+    let before = live(ops, &effects);
+    let mut after_all = Vec::with_capacity(ops.len());
+    for index in 0..ops.len() {
+        let after = before.after(ops, index);
+        after_all.push(after.regs);
+        if is_dead(&effects[index], &after) {
+            ops[index] = Op::Nothing;
         }
     }
-    LiveRegs { at_entry: at_entry.regs, after: after.iter().map(|live| live.regs).collect() }
+    LiveRegs { at_entry: before.regs.first().copied().unwrap_or_default(), after: after_all }
 }
 
-/// What is live at entry and after each operation: the least fixed point, backward over the flow graph.
-fn live(ops: &[Op], effects: &[Effect]) -> (Live, Vec<Live>) {
-    let mut before = vec![Live::default(); ops.len()];
-    let mut after = vec![Live::default(); ops.len()];
-    let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); ops.len()];
-    for (index, op) in ops.iter().enumerate() {
-        for next in op.successors(index).into_iter().flatten().filter(|&next| next < ops.len()) {
-            predecessors[next].push(index as u32);
-        }
-        if let Some(callee) = op.local_callee() {
-            predecessors[callee].push(index as u32);
-        }
-    }
+/// What is live before each operation: the least fixed point, backward over the flow graph.
+fn live(ops: &[Op], effects: &[Effect]) -> Before {
+    let mut before = Before::new(effects);
+    let jumps = Jumps::of(ops);
     // The last instruction is at the end, so it is handled first.
     let mut work: Vec<u32> = (0..ops.len() as u32).collect();
     let mut queued = vec![true; ops.len()];
     while let Some(index) = work.pop() {
         let index = index as usize;
         queued[index] = false;
-        let mut live = Live::default();
-        for next in ops[index].successors(index).into_iter().flatten().filter(|&next| next < ops.len()) {
-            live.join(before[next]);
-        }
-        after[index] = live;
+        let mut live = before.after(ops, index);
         transfer(&effects[index], &mut live);
         if let Some(callee) = ops[index].local_callee() {
-            live.regs |= before[callee].regs & ARGUMENTS;
+            live.regs |= before.regs[callee] & ARGUMENTS;
         }
-        if live != before[index] {
-            before[index] = live;
-            for &previous in &predecessors[index] {
-                if !std::mem::replace(&mut queued[previous as usize], true) {
-                    work.push(previous);
+        if before.replace(index, &live) {
+            let above = index.checked_sub(1).filter(|&above| falls_through(&ops[above]));
+            for previous in above.into_iter().chain(jumps.to(index)) {
+                if !std::mem::replace(&mut queued[previous], true) {
+                    work.push(previous as u32);
                 }
             }
         }
     }
-    (before.first().copied().unwrap_or_default(), after)
+    before
+}
+
+fn falls_through(op: &Op) -> bool {
+    !matches!(op, Op::Jump { .. } | Op::Exit)
+}
+
+/// Who jumps to an operation, or calls the function that begins there: sources in the order of targets.
+#[derive(Debug)]
+struct Jumps {
+    /// By target: where its sources begin; one more at the end.
+    starts: Vec<u32>,
+    sources: Vec<u32>,
+}
+
+impl Jumps {
+    fn of(ops: &[Op]) -> Jumps {
+        let target = |op: &Op| match *op {
+            Op::Jump { target } | Op::Branch { target, .. } | Op::MayGoto { target } => Some(target),
+            _ => op.local_callee(),
+        };
+        let mut starts = vec![0; ops.len() + 1];
+        for target in ops.iter().filter_map(target) {
+            starts[target] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
+        }
+        // Filled from the end of each target's part, whose beginning is left then.
+        let mut sources = vec![0; sum as usize];
+        for (index, op) in ops.iter().enumerate() {
+            if let Some(target) = target(op) {
+                starts[target] -= 1;
+                sources[starts[target] as usize] = index as u32;
+            }
+        }
+        Jumps { starts, sources }
+    }
+
+    fn to(&self, target: usize) -> impl Iterator<Item = usize> {
+        let sources = self.starts[target] as usize..self.starts[target + 1] as usize;
+        self.sources[sources].iter().map(|&source| source as usize)
+    }
+}
+
+/// What is live before each operation. Of the stack as many words as stores reach: it does not matter whether what
+/// nothing stores to is read.
+#[derive(Debug)]
+struct Before {
+    words: usize,
+    regs: Vec<u16>,
+    stack: Vec<u64>,
+}
+
+impl Before {
+    fn new(effects: &[Effect]) -> Before {
+        let deepest = effects.iter().filter_map(|effect| Some(effect.stack_writes?.from)).min().unwrap_or(0);
+        let words = bytes(StackRange { from: deepest, to: 0 }).end.div_ceil(64);
+        Before { words, regs: vec![0; effects.len()], stack: vec![0; words * effects.len()] }
+    }
+
+    fn stack(&self, index: usize) -> &[u64] {
+        &self.stack[self.words * index..self.words * (index + 1)]
+    }
+
+    /// What is live behind the operation at `index`.
+    fn after(&self, ops: &[Op], index: usize) -> Live {
+        let mut live = Live::default();
+        for next in ops[index].successors(index).into_iter().flatten().filter(|&next| next < ops.len()) {
+            live.regs |= self.regs[next];
+            for (word, other) in live.stack.iter_mut().zip(self.stack(next)) {
+                *word |= other;
+            }
+        }
+        live
+    }
+
+    /// True if that is something new.
+    fn replace(&mut self, index: usize, live: &Live) -> bool {
+        let stack = &mut self.stack[self.words * index..self.words * (index + 1)];
+        let new = &live.stack[..self.words];
+        let is_new = self.regs[index] != live.regs || stack != new;
+        self.regs[index] = live.regs;
+        stack.copy_from_slice(new);
+        is_new
+    }
 }
 
 fn transfer(effect: &Effect, live: &mut Live) {
-    if is_dead(effect, *live) {
+    if is_dead(effect, live) {
         return;
     }
     live.regs = live.regs & !effect.writes | effect.reads;
@@ -93,40 +170,42 @@ fn transfer(effect: &Effect, live: &mut Live) {
     }
 }
 
-fn is_dead(effect: &Effect, after: Live) -> bool {
+fn is_dead(effect: &Effect, after: &Live) -> bool {
     let written_is_read =
         effect.writes & after.regs != 0 || effect.stack_writes.is_some_and(|range| after.any(range));
     !effect.keep && !written_is_read
 }
 
 impl Live {
-    fn join(&mut self, other: Live) {
-        self.regs |= other.regs;
-        for (word, other) in self.stack.iter_mut().zip(other.stack) {
-            *word |= other;
-        }
-    }
-
     fn set(&mut self, range: StackRange, live: bool) {
-        for byte in bytes(range) {
-            let mask = 1 << (byte % 64);
-            if live {
-                self.stack[byte / 64] |= mask;
-            } else {
-                self.stack[byte / 64] &= !mask;
-            }
+        for (word, mask) in self.stack.iter_mut().zip(masks(range)) {
+            *word = if live { *word | mask } else { *word & !mask };
         }
     }
 
-    fn any(self, range: StackRange) -> bool {
-        bytes(range).any(|byte| self.stack[byte / 64] >> (byte % 64) & 1 != 0)
+    fn any(&self, range: StackRange) -> bool {
+        self.stack.iter().zip(masks(range)).any(|(word, mask)| word & mask != 0)
     }
 }
 
-/// Indices of the bytes of `range` that lie within the stack.
+/// The bits of a range in each word.
+fn masks(range: StackRange) -> impl Iterator<Item = u64> {
+    let bytes = bytes(range);
+    (0..STACK_BYTES_MAX / 64).map(move |word| {
+        let bit = |byte: usize| byte.saturating_sub(64 * word).min(64) as u32;
+        below(bit(bytes.end)) & !below(bit(bytes.start))
+    })
+}
+
+/// So many of the lowest bits.
+fn below(bits: u32) -> u64 {
+    u64::MAX.checked_shr(64 - bits).unwrap_or(0)
+}
+
+/// Indices of the bytes of `range` that lie within the stack, from its top downwards.
 fn bytes(range: StackRange) -> std::ops::Range<usize> {
-    let index = |offset: i32| (offset + STACK_BYTES_MAX as i32).clamp(0, STACK_BYTES_MAX as i32) as usize;
-    index(range.from)..index(range.to)
+    let index = |offset: i32| offset.saturating_neg().clamp(0, STACK_BYTES_MAX as i32) as usize;
+    index(range.to)..index(range.from)
 }
 
 #[cfg(test)]
