@@ -12,7 +12,7 @@
 
 use weir_rt::executable::{RelocKind, Relocation, Symbol};
 
-use crate::limits::LOOP_ALIGNMENT;
+use crate::limits::{LINE_BYTES, LOOP_ALIGNMENT};
 use crate::x64::{self, Cond, Mem, Op, Plain, Reg, Rm, ShiftX, Width};
 
 /// A place that jumps and addresses may refer to before it is known.
@@ -34,7 +34,8 @@ enum JumpKind {
     IfRcxZero,
     /// It has a long form only.
     Call,
-    /// No jump: padding up to the next multiple of [`LOOP_ALIGNMENT`]. Its target means nothing.
+    /// No jump: padding up to the next multiple of [`LOOP_ALIGNMENT`]; to one of [`LINE_BYTES`], if what stands from
+    /// there to the target fits in between then, and not else.
     Align,
 }
 
@@ -87,6 +88,18 @@ pub(crate) struct Assembler {
     origins: Vec<(Point, u32)>,
     clobbers: u16,
     clobbers_flags: bool,
+    result: Option<FlagsOf>,
+}
+
+/// What the flags say, where the last instruction was arithmetic on a register.
+#[derive(Clone, Copy, Debug)]
+struct FlagsOf {
+    reg: Reg,
+    width: Width,
+    /// They are the same as those of a comparison with 0; else only the zero flag is.
+    is_comparison: bool,
+    /// Behind it.
+    end: Point,
 }
 
 impl Assembler {
@@ -109,6 +122,18 @@ impl Assembler {
         let here = self.here();
         let old = self.labels[label.0].replace(here);
         assert!(old.is_none(), "label bound twice");
+        // Who jumps here brings other flags.
+        self.result = None;
+    }
+
+    /// Whether the last instruction has set the flags that `test reg, reg` would: all that comparisons look at, or
+    /// (`zero_only`) the zero flag.
+    pub(crate) fn has_flags_of(&self, reg: Reg, width: Width, zero_only: bool) -> bool {
+        let is_same = |result: FlagsOf| {
+            (result.reg, result.width, result.end) == (reg, width, self.here())
+                && (zero_only || result.is_comparison)
+        };
+        self.result.is_some_and(is_same)
     }
 
     pub(crate) fn jump(&mut self, target: Label) {
@@ -123,11 +148,10 @@ impl Assembler {
         self.push_jump(JumpKind::IfRcxZero, target);
     }
 
-    /// Pads with instructions that do nothing, so that what follows begins a line of the decoder.
-    pub(crate) fn align(&mut self) {
-        let here = self.label();
-        self.bind(here);
-        self.push_jump(JumpKind::Align, here);
+    /// Pads with instructions that do nothing, so that the loop that follows, up to `end`, begins a line of the decoder,
+    /// and lies in one line of the cache, if it fits.
+    pub(crate) fn align(&mut self, end: Label) {
+        self.push_jump(JumpKind::Align, end);
     }
 
     /// Bytes so far, while there are no jumps, whose sizes are open.
@@ -372,12 +396,20 @@ impl Assembler {
 
     /// The sizes with what padding really needs, which is no more: every jump still reaches.
     fn padded(&self, mut sizes: Vec<usize>) -> Vec<usize> {
+        let longest = prefix_sums(&sizes);
         let mut before = 0;
-        for (jump, size) in self.jumps.iter().zip(&mut sizes) {
+        for (index, jump) in self.jumps.iter().enumerate() {
             if jump.kind == JumpKind::Align {
-                *size = (jump.at.bytes + before).wrapping_neg() % LOOP_ALIGNMENT;
+                let here = jump.at.bytes + before;
+                let end = self.bound(jump.target);
+                // With loops inside, their padding counts in full: such a loop is seldom short anyway.
+                let bytes = end.bytes + longest[end.jumps] - jump.at.bytes - longest[index + 1];
+                let start = here.next_multiple_of(LOOP_ALIGNMENT);
+                let crosses = start % LINE_BYTES + bytes > LINE_BYTES;
+                let is_better = crosses && bytes <= LINE_BYTES;
+                sizes[index] = if is_better { here.next_multiple_of(LINE_BYTES) } else { start } - here;
             }
-            before += *size;
+            before += sizes[index];
         }
         sizes
     }
@@ -386,7 +418,7 @@ impl Assembler {
     fn initial_size(&self, index: usize, jump: &Jump) -> usize {
         match jump.kind {
             JumpKind::Call => return 5,
-            JumpKind::Align => return LOOP_ALIGNMENT - 1,
+            JumpKind::Align => return LINE_BYTES - 1,
             _ => {}
         }
         let after = Point { bytes: jump.at.bytes, jumps: index + 1 };
@@ -398,6 +430,9 @@ impl Assembler {
         self.clobbers |= x64::written(op, reg, rm);
         self.clobbers_flags |= op.row().flags;
         x64::encode(&mut self.bytes, lock, op, width, reg, rm, imm);
+        if let (Some(is_comparison), Rm::Reg(reg)) = (op.sets_flags_of_result(imm), rm) {
+            self.result = Some(FlagsOf { reg, width, is_comparison, end: self.here() });
+        }
     }
 
     fn push_jump(&mut self, kind: JumpKind, target: Label) {
@@ -487,7 +522,7 @@ fn encode_jump(code: &mut Vec<u8>, kind: JumpKind, size: usize, distance: i64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Assembler, Cond, LOOP_ALIGNMENT, OutOfReach, Plain};
+    use super::{Assembler, Cond, LINE_BYTES, LOOP_ALIGNMENT, OutOfReach, Plain};
 
     /// Offsets and sizes of a jump forward over `gap` one-byte instructions.
     fn jump_over(gap: usize, conditional: bool) -> usize {
@@ -553,9 +588,11 @@ mod tests {
             let mut assembler = Assembler::new();
             let top = assembler.label();
             (0..before).for_each(|_| assembler.plain(Plain::Ret));
-            assembler.align();
+            let end = assembler.label();
+            assembler.align(end);
             assembler.bind(top);
             assembler.jump(top);
+            assembler.bind(end);
             let code = assembler.finish().unwrap().code;
             let loop_at = before.next_multiple_of(LOOP_ALIGNMENT);
             assert_eq!(code[loop_at..], [0xeb, 0xfe], "{code:x?}");
@@ -565,12 +602,32 @@ mod tests {
     }
 
     #[test]
+    fn short_loops_lie_in_one_line() {
+        for before in 0..2 * LINE_BYTES {
+            for inside in [4, 30, 62, 63] {
+                let mut assembler = Assembler::new();
+                let (top, end) = (assembler.label(), assembler.label());
+                (0..before).for_each(|_| assembler.plain(Plain::Ret));
+                assembler.align(end);
+                assembler.bind(top);
+                (0..inside).for_each(|_| assembler.plain(Plain::Ret));
+                assembler.jump(top);
+                assembler.bind(end);
+                let code = assembler.finish().unwrap().code;
+                let start = code.len() - inside - 2;
+                let lines = (code.len() - 1) / LINE_BYTES - start / LINE_BYTES;
+                assert_eq!((start % LOOP_ALIGNMENT, lines), (0, usize::from(inside + 2 > LINE_BYTES)));
+            }
+        }
+    }
+
+    #[test]
     fn jumps_over_padding_reach() {
         for gap in 80..140 {
             let mut assembler = Assembler::new();
             let end = assembler.label();
             assembler.jump(end);
-            assembler.align();
+            assembler.align(end);
             (0..gap).for_each(|_| assembler.plain(Plain::Ret));
             assembler.bind(end);
             let code = assembler.finish().unwrap().code;

@@ -27,9 +27,13 @@ use weir_verifier::Function;
 
 use crate::JitError;
 use crate::assembler::{Assembled, Assembler, Label};
+use crate::blocks;
+use crate::inversions;
+use crate::jumps::opposite;
 use crate::limits::{HELPER_STACK_BYTES, PROGRAM_STACK_BYTES, RED_ZONE_BYTES};
 use crate::lir::{At, Base, Extend, IN_R12, Op, Operand, Over, REGISTERS, Size, Test};
 use crate::liveness::LiveRegs;
+use crate::passes::Passes;
 use crate::places::MapPlace;
 use crate::rounds;
 use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
@@ -60,8 +64,8 @@ pub(crate) struct Input<'a> {
     pub(crate) zeroes_frames: bool,
     /// Choose forms that change no flag.
     pub(crate) neutral: bool,
-    /// Loops begin at multiples of [`crate::limits::LOOP_ALIGNMENT`].
-    pub(crate) aligns_loops: bool,
+    /// What the emitter does of them: none, where it may change no flag.
+    pub(crate) passes: Passes,
 }
 
 pub(crate) fn emit(input: Input<'_>) -> Result<Emitted, JitError> {
@@ -238,8 +242,10 @@ pub(crate) struct Emitter<'a> {
     frame: Frame,
     /// Of the operations that something jumps to.
     labels: Vec<Option<Label>>,
-    /// Something behind them jumps there.
-    begins_loop: Vec<bool>,
+    /// See [`inversions::inversions`].
+    inversions: Vec<Option<usize>>,
+    /// Of the loops that are aligned: see [`blocks::loops`].
+    loops: Vec<Option<usize>>,
     /// By first slot: of the functions that something calls, before their frame is made.
     callees: BTreeMap<usize, Label>,
     /// Some function counts rounds.
@@ -255,13 +261,24 @@ impl<'a> Emitter<'a> {
     fn new(input: Input<'a>) -> Emitter<'a> {
         let mut asm = Assembler::new();
         let mut labels = vec![None; input.ops.len()];
-        let mut begins_loop = vec![false; input.ops.len()];
-        for (index, op) in input.ops.iter().enumerate() {
-            if let Op::Jump { target } | Op::Branch { target, .. } | Op::MayGoto { target } = *op {
-                labels[target].get_or_insert_with(|| asm.label());
-                begins_loop[target] |= target <= index;
-            }
+        let inversions = match input.passes.has(Passes::INVERSIONS) {
+            true => inversions::inversions(input.ops),
+            false => vec![None; input.ops.len()],
+        };
+        // An inverted jump goes behind the branch that it repeats.
+        let jump = |(index, op): (usize, &Op)| match *op {
+            Op::Jump { target } => Some((index, inversions[index].map_or(target, |branch| branch + 1))),
+            Op::Branch { target, .. } | Op::MayGoto { target } => Some((index, target)),
+            _ => None,
+        };
+        let jumps: Vec<(usize, usize)> = input.ops.iter().enumerate().filter_map(jump).collect();
+        for &(_, target) in &jumps {
+            labels[target].get_or_insert_with(|| asm.label());
         }
+        let loops = match input.passes.has(Passes::ALIGN) {
+            true => blocks::loops(input.ops.len(), jumps.into_iter()),
+            false => vec![None; input.ops.len()],
+        };
         let mut callees = BTreeMap::new();
         for callee in input.ops.iter().filter_map(Op::callee) {
             callees.entry(callee).or_insert_with(|| asm.label());
@@ -275,7 +292,8 @@ impl<'a> Emitter<'a> {
             now: 0,
             frame,
             labels,
-            begins_loop,
+            inversions,
+            loops,
             callees,
             has_rounds,
             epilogue: None,
@@ -296,11 +314,17 @@ impl<'a> Emitter<'a> {
             self.asm.origin(function.start as u32);
         }
         self.prologue(is_program);
+        let mut around: Vec<(usize, Label)> = Vec::new();
         for (index, op) in (function.start..).zip(ops) {
+            while let Some((_, end)) = around.pop_if(|(end, _)| *end == index) {
+                self.asm.bind(end);
+            }
+            if let Some(end) = self.loops[index] {
+                let label = self.asm.label();
+                self.asm.align(label);
+                around.push((end, label));
+            }
             if let Some(label) = self.labels[index] {
-                if self.begins_loop[index] && self.input.aligns_loops {
-                    self.asm.align();
-                }
                 self.asm.bind(label);
             }
             if *op != Op::Nothing {
@@ -311,6 +335,7 @@ impl<'a> Emitter<'a> {
                 self.op(op)?;
             }
         }
+        around.into_iter().for_each(|(_, end)| self.asm.bind(end));
         self.cold();
         if let Some(label) = self.no_packet.take() {
             self.asm.bind(label);
@@ -374,7 +399,10 @@ impl<'a> Emitter<'a> {
             Op::Loop { over, callback, checks_flags, .. } => self.helper_loop(over, callback, checks_flags),
             Op::TailCall { map } => self.tail_call(map)?,
             Op::MayGoto { target } => self.may_goto(target),
-            Op::Jump { target } => self.asm.jump(self.target(target)),
+            Op::Jump { target } => match self.inversions[self.now] {
+                Some(branch) => self.inverted(target, branch)?,
+                None => self.asm.jump(self.target(target)),
+            },
             Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),
             Op::Fused(ref fused) => self.fused(fused),
             Op::Exit => self.exit(),
@@ -641,6 +669,28 @@ impl<'a> Emitter<'a> {
         self.asm.jump_if(condition(test), target);
     }
 
+    /// The operations from `head` to the branch, which goes on behind itself where the original falls through.
+    fn inverted(&mut self, head: usize, branch: usize) -> Result<(), JitError> {
+        for index in head..=branch {
+            let op = &self.input.ops[index];
+            if *op == Op::Nothing {
+                continue;
+            }
+            self.now = index;
+            self.asm.origin(index as u32);
+            match *op {
+                Op::Branch { test, wide, left, right, target } => {
+                    // SANITY: `inversions` takes only tests that have one.
+                    let opposite = opposite(test).expect("a test without an opposite");
+                    self.branch(opposite, wide, left, right, branch + 1);
+                    self.asm.jump(self.target(target));
+                }
+                _ => self.op(op)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Sets the flags for [`condition`]. May use r10 and r11.
     pub(crate) fn compare(&mut self, test: Test, wide: bool, left: Operand, right: Operand) {
         let width = width(wide);
@@ -651,6 +701,9 @@ impl<'a> Emitter<'a> {
                 let right = self.in_register(right, Reg::R11);
                 self.asm.op(x64::Op::Test, width, right, left);
             }
+            (_, Operand::Imm(0))
+                if self.input.passes.has(Passes::FLAGS)
+                    && self.asm.has_flags_of(left, width, matches!(test, Test::Eq | Test::Ne)) => {}
             // Same flags as comparing with 0, one byte less.
             (_, Operand::Imm(0)) => self.asm.op(x64::Op::Test, width, left, left),
             (_, Operand::Imm(imm)) => self.asm.op_imm(x64::Op::CmpImm, width, left, imm),

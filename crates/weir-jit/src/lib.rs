@@ -38,6 +38,8 @@ mod diamonds;
 
 mod jumps;
 
+mod inversions;
+
 mod promote;
 
 mod zero_upper;
@@ -161,7 +163,7 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     let emit = |ops: &[Op], live: &LiveRegs, neutral: bool| {
         let (maps, kind, places) = (program.maps(), program.kind(), &places[..]);
         let zeroes_frames = program.zeroes_frames();
-        let aligns_loops = !neutral && passes.has(Passes::ALIGN);
+        let passes = if neutral { Passes::NONE } else { passes };
         emit::emit(Input {
             ops,
             live,
@@ -173,7 +175,7 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
             claims,
             zeroes_frames,
             neutral,
-            aligns_loops,
+            passes,
         })
     };
     // Most programs compare, which needs flags, so that trying would be in vain.

@@ -26,5 +26,13 @@ pub(crate) const CONSTANT_SLOTS_MAX: usize = 8;
 /// clang's code 9 of 10 uses stand within 8.
 pub(crate) const LOOK_AHEAD_SLOTS: usize = 48;
 
+/// Most operations before a branch that are repeated in place of a jump to them.
+pub(crate) const INVERTED_OPS_MAX: usize = 8;
+
 /// Loops begin at multiples of so many bytes.
 pub(crate) const LOOP_ALIGNMENT: usize = 32;
+
+/// Loops that fit into so many bytes do not cross a multiple of them: a line of the cache, by which x86 processors
+/// fetch and predict. (A comparison of strings whose inner loop of 34 bytes crosses one took 525 ns, at most other places
+/// 310.)
+pub(crate) const LINE_BYTES: usize = 64;

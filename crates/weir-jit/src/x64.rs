@@ -230,6 +230,18 @@ impl Op {
         }
     }
 
+    /// Whether the flags tell about the value that is left in the rm operand: true, if what a comparison of it with 0
+    /// would; false, if only the zero flag does.
+    pub(crate) fn sets_flags_of_result(self, imm: i32) -> Option<bool> {
+        match self {
+            Op::And | Op::Or | Op::Xor | Op::AndImm | Op::OrImm | Op::XorImm => Some(true),
+            Op::Add | Op::Sub | Op::AddImm | Op::SubImm | Op::Neg => Some(false),
+            // A shift by nothing leaves the flags as they were.
+            Op::ShlImm | Op::ShrImm | Op::SarImm if (1..32).contains(&imm) => Some(false),
+            _ => None,
+        }
+    }
+
     /// The rm operand is one byte whatever the width says.
     fn byte_rm(self, width: Width) -> bool {
         matches!(self, Op::Movzx8 | Op::Movsx8 | Op::SetO) || (width == Width::W8 && !self.fixed_opcode())
