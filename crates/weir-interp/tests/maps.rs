@@ -66,6 +66,18 @@ fn per_cpu_values_are_changed_in_the_shared_lane() {
     assert_eq!(run_in(&segment, "r1 = map[@q][0] + 0x8 ll;;r0 = *(u64 *)(r1 + 0x0);;exit"), Ok(5));
 }
 
+/// Elements of a hash are as long as its keys, and the next map begins behind the last of them.
+#[test]
+fn a_map_behind_long_keys_has_its_own_values() {
+    let maps = "map @h hash key 1032 value 16 entries 8\nmap @a array key 4 value 16 entries 1\n";
+    let lines = "r1 = map[@a][0] + 0x0 ll\n*(u64 *)(r1 + 0x8) = 7\nr0 = *(u64 *)(r1 + 0x8)\nexit\n";
+    let object = asm::parse(&format!("{maps}program \"test\" probe\n{lines}")).expect("an object");
+    let segment = segment(&object.maps);
+    let environment = Environment { segment: &segment };
+    let ran = run_unverified(&object.programs[0], &object.maps, &environment, &mut Frame::default(), 100);
+    assert_eq!(ran, Ok(7));
+}
+
 #[test]
 fn records_reach_their_reader() {
     let segment = segment(&object("exit").maps);

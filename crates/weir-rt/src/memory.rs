@@ -754,7 +754,9 @@ impl<'a> Space<'a> {
                 let lane = offset / map.lane_stride;
                 offset = if lane < map.lanes.into() { offset % map.lane_stride } else { u64::MAX };
             }
-            (offset < u64::from(elements) * stride).then(|| ValueAt {
+            // Behind the last value there may be another map's: those of hashes begin behind a key of their own.
+            let end = u64::from(elements).saturating_sub(1) * stride + u64::from(map.spec.value_bytes);
+            (offset < end).then(|| ValueAt {
                 map: index as u32,
                 offset: offset % stride,
                 bytes: map.spec.value_bytes.into(),
