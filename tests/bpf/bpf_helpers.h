@@ -13,7 +13,6 @@ typedef long long s64;
 #define __uint(name, val) int (*name)[val]
 #define __array(name, val) __typeof__(val) *name[]
 #define __type(name, val) __typeof__(val) *name
-#define __array(name, val) __typeof__(val) *name[]
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
 #define __weak __attribute__((weak))

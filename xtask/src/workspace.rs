@@ -55,7 +55,9 @@ pub(crate) fn commit() -> String {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
     };
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".to_string() };
-    let changed = git(&["status", "--porcelain"]).is_some_and(|files| !files.is_empty());
+    // Records of this commit's own runs do not make it another one: an interrupted soak goes on.
+    let changed = git(&["status", "--porcelain", "--", ".", ":!docs/soak", ":!docs/bench"]);
+    let changed = changed.is_some_and(|files| !files.is_empty());
     if changed { format!("{commit}+") } else { commit }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
+use std::fmt::Display;
 
 /// Numbers of asm-generic/errno.h.
 pub(crate) const ENOENT: c_int = 2;
@@ -23,6 +24,11 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 impl Error {
     pub(crate) fn new(errno: c_int, message: impl Into<String>) -> Error {
         Error { errno, message: message.into() }
+    }
+
+    /// The same, of a file.
+    pub(crate) fn in_file(self, path: &impl Display) -> Error {
+        Error { message: format!("{path}: {}", self.message), ..self }
     }
 
     /// Keeps the words for [`last`]; the negative number.

@@ -81,7 +81,8 @@ pub unsafe extern "C" fn weir_bpf_open_instructions(
     instructions: *const c_void,
     count: usize,
 ) -> *mut Object {
-    let bytes = count.checked_mul(8).ok_or_else(|| Error::new(EINVAL, "too many instructions"));
+    let bytes = count.checked_mul(8).filter(|bytes| *bytes > 0);
+    let bytes = bytes.ok_or_else(|| Error::new(EINVAL, format!("{count} instructions are no program")));
     // SAFETY: the caller's promise.
     answer(bytes.and_then(|bytes| Object::of_instructions(unsafe { slice(instructions, bytes) }?)))
 }

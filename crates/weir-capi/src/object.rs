@@ -5,7 +5,8 @@
 //! in which things are closed does not matter.
 
 use std::ffi::{CString, c_int};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,12 @@ use weir_verifier::{Limits, Rejection, RejectionKind, VerifiedProgram};
 
 use crate::MapInfo;
 use crate::error::{E2BIG, EACCES, EINVAL, EIO, ENOENT, EOPNOTSUPP, Error, Result};
+
+/// Most bytes that are read of a file: what the reader of objects takes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// The types of this kernel.
+const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// `struct weir_bpf_object`.
 #[derive(Debug)]
@@ -83,18 +90,26 @@ impl Engine {
 
 impl Object {
     pub(crate) fn open(bytes: &[u8], btf: Option<&[u8]>) -> Result<Object> {
-        let btf = btf.map(Btf::parse).transpose();
+        let of_kernel = match btf {
+            // Only a program that asks for the kernel's types has a need for 5 MB of them.
+            None if elf::needs_target(bytes).unwrap_or(false) => std::fs::read(KERNEL_BTF).ok(),
+            _ => None,
+        };
+        let btf = btf.or(of_kernel.as_deref()).map(Btf::parse).transpose();
         let btf = btf.map_err(|error| Error::new(EINVAL, format!("options.btf: {error}")))?;
         let file = elf::read_for(bytes, btf.as_ref().map(Target::new).as_ref());
         Object::of(file.map_err(|error| Error::new(EINVAL, error.to_string()))?, false)
     }
 
     pub(crate) fn open_file(path: &Path, btf: Option<&[u8]>) -> Result<Object> {
-        let bytes = std::fs::read(path).map_err(|error| {
-            let errno = error.raw_os_error().unwrap_or(EIO);
-            Error::new(errno, format!("{}: {error}", path.display()))
-        })?;
-        Object::open(&bytes, btf)
+        let shown = path.display();
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+        read.map_err(|error| Error::new(error.raw_os_error().unwrap_or(EIO), format!("{shown}: {error}")))?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(Error::new(E2BIG, format!("{shown} has more than {FILE_BYTES_MAX} bytes")));
+        }
+        Object::open(&bytes, btf).map_err(|error| error.in_file(&shown))
     }
 
     pub(crate) fn of_instructions(bytes: &[u8]) -> Result<Object> {
@@ -138,7 +153,7 @@ impl Object {
     pub(crate) fn load(&self, name: Option<&str>, engine: Engine, memory_size: usize) -> Result<Program> {
         let index = self.program_index(name)?;
         let verified = self.verify_at(index, memory_size)?;
-        let has_tail_calls = self.file.object.maps.iter().any(|map| map.kind == MapKind::ProgArray);
+        let has_tail_calls = self.file.maps.iter().any(|origin| !origin.programs.is_empty());
         let others = if has_tail_calls { 0..self.file.object.programs.len() } else { 0..0 };
         let others = others.map(|other| self.verify_at(other, memory_size)).collect::<Result<Vec<_>>>()?;
         let engine = match engine {

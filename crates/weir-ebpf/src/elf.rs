@@ -157,40 +157,56 @@ impl ObjectFile {
         missing.into_iter().chain(line).collect()
     }
 
-    /// Why a program is none that weir runs, whatever it does: its section is of a context that weir does not have.
+    /// Why a program is none that weir runs, whatever it does: its section is of a context that weir does not have, or of
+    /// none that is known.
     pub fn other_context(&self, program: usize) -> Option<String> {
         let section = self.programs.get(program).map_or("", |origin| origin.section.as_str());
-        let is_other = ObjectFile::kind_of(section).is_none();
-        is_other.then(|| {
-            format!(
-                "{}: unsupported: programs of section `{}`; this version runs those of probes (uprobe, kprobe), tracepoints \
-                 and packets (xdp, socket)",
-                self.object.programs[program].name.escape_debug(),
-                section.escape_debug()
-            )
-        })
+        if ObjectFile::kind_of(section).is_some() {
+            return None;
+        }
+        let reason = match OTHER_CONTEXTS.contains(&family(section)) {
+            true => {
+                "this version runs those of probes (uprobe, kprobe), tracepoints and packets (xdp, socket)"
+            }
+            false => {
+                "no kind of program is called so; libbpf's names begin with xdp, socket, uprobe, kprobe, tp and the like"
+            }
+        };
+        Some(format!(
+            "{}: unsupported: programs of section `{}`; {reason}",
+            self.object.programs[program].name.escape_debug(),
+            section.escape_debug()
+        ))
     }
 
     /// The kind of the programs of `section`, by libbpf's names of sections. None where their context is one that weir
-    /// does not have. Unknown names are taken for probes.
+    /// does not have, or where nothing is called so.
     pub fn kind_of(section: &str) -> Option<ProgramKind> {
         let section = section.trim_start_matches('?');
         if let Some(bytes) = section.strip_prefix(MEMORY_SECTION).and_then(|bytes| bytes.parse().ok()) {
             return Some(ProgramKind::Memory { bytes });
         }
-        match section.split(['/', '.']).next().unwrap_or_default() {
+        match family(section) {
             "socket" => Some(ProgramKind::SocketFilter),
             "tp" | "tracepoint" | "raw_tp" | "raw_tracepoint" => Some(ProgramKind::Tracepoint),
             // Programs of a map of devices or CPUs have more fields.
             "xdp" if section.ends_with("/devmap") || section.ends_with("/cpumap") => None,
             "xdp" => Some(ProgramKind::Xdp),
-            kind => (!OTHER_CONTEXTS.contains(&kind)).then_some(ProgramKind::Probe),
+            kind => PROBES.contains(&kind).then_some(ProgramKind::Probe),
         }
     }
 }
 
 /// Section of programs that get memory; its bytes follow. weir's own.
 const MEMORY_SECTION: &str = "weir.memory/";
+
+/// What a section's name begins with: `uprobe` of `uprobe.multi/libc:malloc`, and of `?uprobe`.
+fn family(section: &str) -> &str {
+    section.trim_start_matches('?').split(['/', '.']).next().unwrap_or_default()
+}
+
+/// What libbpf's section names begin with, where r1 is a `struct pt_regs`.
+const PROBES: &[&str] = &["kprobe", "kretprobe", "ksyscall", "kretsyscall", "uprobe", "uretprobe", "usdt"];
 
 /// What libbpf's section names begin with, where r1 is nothing that weir has.
 const OTHER_CONTEXTS: &[&str] = &[

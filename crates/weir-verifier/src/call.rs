@@ -488,9 +488,6 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
     if helper.id == helper::MAP_LOOKUP_PERCPU_ELEM && !map.kind.is_per_cpu() {
         return refuse(format!("{} has no value of each CPU: it is of kind {}", map.name, map.kind.name()));
     }
-    if helper.id == helper::MAP_DELETE_ELEM && map.kind.is_array() {
-        return refuse(format!("{} is an array; its elements cannot be deleted", map.name));
-    }
     if WRITERS.contains(&helper.id) && map.has(flag::RDONLY_PROG) {
         return refuse(format!(
             "{} is read-only (BPF_F_RDONLY_PROG); {} writes to it",

@@ -85,7 +85,9 @@ impl Walk<'_> {
             Value::Uninit if register <= 5 => {
                 refuse(format!("r{register} is read but holds nothing here (a call clears r1 to r5)"))
             }
-            Value::Uninit => refuse(format!("r{register} is read but was never written")),
+            Value::Uninit => refuse(format!(
+                "r{register} is read but was never written, or the record that it pointed to is submitted"
+            )),
             value => Ok(value),
         }
     }
@@ -130,8 +132,8 @@ impl Walk<'_> {
                 self.moved(pointer, by, operation == alu::SUB)
             }
             (Value::Scalar(by), pointer) if wide && operation == alu::ADD => self.moved(pointer, by, false),
-            (from, to) if wide && operation == alu::SUB && in_packet(from) && in_packet(to) => {
-                Ok(Value::Scalar(Scalar::UNKNOWN))
+            (from, to) if operation == alu::SUB && in_packet(from) && in_packet(to) => {
+                Ok(Value::Scalar(if wide { Scalar::UNKNOWN } else { Scalar::UNKNOWN.low(32) }))
             }
             (from, to) if wide && operation == alu::SUB && self.difference(from, to).is_some() => {
                 Ok(Value::Scalar(self.difference(from, to).unwrap_or(Scalar::UNKNOWN)))

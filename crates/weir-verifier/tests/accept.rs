@@ -103,6 +103,7 @@ const SAFE: &[(&str, &str)] = &[
     (UNKNOWN, "r1 = map[@one][0] ll; r6 >>= 61; r1 += 8; r1 += r6; r0 = *(u8 *)(r1 + 0); exit"),
     (UNKNOWN, "r1 = map[@one][0] ll; r6 &= 1; r6 <<= 3; r7 = 1; r1 += r6; lock *(u64 *)(r1 + 0) += r7; r0 = 0; exit"),
     // Updates and deletes.
+    ("", "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@array] ll; call map_delete_elem; exit"),
     ("", "*(u64 *)(r10 - 8) = 0; *(u64 *)(r10 - 16) = 0; r2 = r10; r2 += -8; r3 = r10; r3 += -16; r4 = 0
         r1 = map[@hash] ll; call map_update_elem; r2 = r10; r2 += -8; r1 = map[@hash] ll; call map_delete_elem; exit"),
     ("", "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r3 = r2; r4 = 1; r1 = map[@percpu] ll; call map_update_elem; exit"),

@@ -26,6 +26,7 @@ use weir_verifier::{Limits, Rejection, States, VerifiedProgram};
 
 use crate::args::bpf::{Bpf, BpfCommand, Build};
 use crate::failure::Failure;
+use crate::print::print;
 use crate::session;
 
 /// Does what `args` say. The error comes with the source that its spans are in.
@@ -43,8 +44,7 @@ pub(crate) fn bpf(args: &Bpf) -> Result<ExitCode, (Failure, Option<SourceFile>)>
 }
 
 fn disassemble(file: &ObjectFile) -> Result<ExitCode, Failure> {
-    print!("{}", text(file));
-    Ok(ExitCode::SUCCESS)
+    print(&text(file))
 }
 
 /// Verifies every program: one line for each, refusals on standard error.
@@ -53,8 +53,8 @@ fn verify(file: &ObjectFile, path: &Path, verbose: bool) -> Result<ExitCode, Fai
     for (index, program) in file.object.programs.iter().enumerate() {
         let verdict = if verbose {
             let (verdict, states) = observe_one(file, index);
-            println!("{}:", program.name);
-            print!("{}", listing::listing(file, index, verdict.as_ref().ok(), &states));
+            print(&format!("{}:\n", program.name))?;
+            print(&listing::listing(file, index, verdict.as_ref().ok(), &states))?;
             verdict
         } else {
             verify_one(file, index)
@@ -62,11 +62,14 @@ fn verify(file: &ObjectFile, path: &Path, verbose: bool) -> Result<ExitCode, Fai
         match verdict {
             Ok(verified) => {
                 let (slots, stack) = (program.insns.len(), verified.stack_bytes());
-                println!("{}: accepted: {slots} instructions, {stack} bytes of stack", program.name);
+                print(&format!(
+                    "{}: accepted: {slots} instructions, {stack} bytes of stack\n",
+                    program.name
+                ))?;
             }
             Err(failure) => {
                 refused = true;
-                failure.report(None);
+                failure.of_file(path).report(None);
             }
         }
     }
@@ -131,7 +134,11 @@ fn check_section(file: &ObjectFile, index: usize) -> Result<(), Failure> {
 
 fn refused_at(rejection: &Rejection, file: &ObjectFile, index: usize) -> Failure {
     let about = rejection.at.map_or_else(String::new, |at| file.about(index, at));
-    refused(&format!("{rejection}{about}"))
+    // Made from a file's section, which is how its author knows it.
+    let section = file.programs.get(index).filter(|_| file.btf.is_some()).map(|origin| &origin.section);
+    let section =
+        section.map_or_else(String::new, |section| format!("\n  in section `{}`", section.escape_debug()));
+    refused(&format!("{rejection}{about}{section}"))
 }
 
 fn refused(message: &str) -> Failure {

@@ -1,5 +1,6 @@
 //! Why weir ends without having done what it was asked, and the exit code for it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
@@ -20,6 +21,14 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// What was refused is in this file.
+    pub(crate) fn of_file(self, path: &Path) -> Failure {
+        match self {
+            Failure::Refused(error) => Failure::Refused(error.context(path.display().to_string())),
+            other => other,
+        }
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {

@@ -200,6 +200,43 @@ p: accepted: 8 instructions, 8 bytes of stack
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// A disk that is full is no bug of weir's.
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let path = file("full.s", "program \"p\" probe\nr0 = 7\nexit\n");
+    for arguments in
+        [&["verify", &path][..], &["verify", "-v", &path], &["dis", &path], &["run", "--repeat", "2", &path]]
+    {
+        let full = fs::File::options().write(true).open("/dev/full").expect("a device of Linux");
+        let weir = Command::new(env!("CARGO_BIN_EXE_weir")).arg("bpf").args(arguments).stdout(full).output();
+        let output = weir.expect("weir runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("writing to standard output: No space left"), "{arguments:?}: {said}");
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+    }
+}
+
+/// What is called by no name of libbpf's is not taken for something else.
+#[test]
+fn sections_that_nobody_knows_are_refused() {
+    for (section, wanted) in [
+        ("xdp_prog", "no kind of program is called so"),
+        ("socket1", "no kind of program is called so"),
+        ("tc", "this version runs those of"),
+    ] {
+        let source =
+            format!("#include \"bpf_helpers.h\"\nSEC(\"{section}\") int f(void *ctx) {{ return 0; }}\n");
+        let path = file(&format!("{section}.c"), &source);
+        let Some(object) = compile(Path::new(&path), section) else { return };
+        for command in ["verify", "run"] {
+            refuses(
+                &[command, &object],
+                &[&format!("f: unsupported: programs of section `{section}`"), wanted],
+            );
+        }
+    }
+}
+
 #[test]
 fn rejections_name_the_source_line() {
     let source = "#include \"bpf_helpers.h\"\nstruct { __uint(type, 1); __uint(max_entries, 1); __type(key, u64);\n\
@@ -208,7 +245,8 @@ fn rejections_name_the_source_line() {
     let path = file("unchecked.c", source);
     let Some(object) = compile(Path::new(&path), "unchecked") else { return };
     let place = format!("{path}:7: return *v;");
-    refuses(&["verify", &object], &["f: instruction", "unsafe", &place]);
+    let section = "in section `uprobe/f`";
+    refuses(&["verify", &object], &[&object, "f: instruction", "unsafe", &place, section]);
     refuses(&["run", &object], &["f: instruction", "unsafe", &place]);
     let other = source.replace("uprobe/f", "fentry/f").replace("return *v", "return v ? *v : 0");
     let path = file("fentry.c", &other);
@@ -334,7 +372,7 @@ fn registers_are_given_to_programs_of_probes() {
     }
     refuses(
         &["run", &source, "--mem-hex", &"00".repeat(169)],
-        &["169 bytes are more than the 168 of a pt_regs"],
+        &["169 bytes are more than the 168 of the context"],
     );
     if kernel::available().is_ok() {
         refuses(
@@ -419,7 +457,10 @@ fn bad_input_is_refused_with_its_place() {
     refuses(&["dis", &binary.display().to_string()], &["for machine 62, not for BPF"]);
     fs::write(&binary, [0xff, 0xfe, 0]).unwrap();
     refuses(&["verify", &binary.display().to_string()], &["neither an ELF object nor assembly text"]);
-    refuses(&["verify", &file("empty.s", "")], &["empty.s has no programs"]);
+    refuses(&["verify", &file("empty.s", "")], &["empty.s is empty"]);
+    refuses(&["dis", &file("empty.s", "")], &["empty.s is empty"]);
+    refuses(&["verify", &file("nothing.s", "\n")], &["nothing.s has no programs"]);
+    refuses(&["run", &file("nothing.s", "\n")], &["nothing.s: it has no programs"]);
     refuses(&["build", "-e", "uprobe:libc:malloc { @x = nosuch(1) }", "-o", "/dev/null"], &["nosuch"]);
 }
 

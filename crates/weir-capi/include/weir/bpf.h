@@ -16,7 +16,7 @@
  * Threads: every function may be called by several threads at once, on the same object and program as well. An object
  * may be closed while its programs are loaded: what they need stays.
  *
- * Link with `pkg-config --cflags --libs weir-bpf` (add --static for libweir_bpf.a).
+ * Link with `pkg-config --cflags --libs weir-bpf`, or with libweir_bpf.a: `pkg-config --cflags --libs weir-bpf-static`.
  */
 #ifndef WEIR_BPF_H
 #define WEIR_BPF_H
@@ -43,7 +43,7 @@ enum weir_bpf_engine {
 /* How to open; all zeros is right for most. */
 struct weir_bpf_options {
 	size_t size;          /* of this struct: sizeof(struct weir_bpf_options) */
-	const void *btf;      /* the types that CO-RE relocations are answered from, as in /sys/kernel/btf/vmlinux */
+	const void *btf;      /* the types that CO-RE relocations are answered from; NULL: /sys/kernel/btf/vmlinux */
 	size_t btf_size;
 };
 
@@ -99,7 +99,11 @@ void weir_bpf_unload(struct weir_bpf_program *program);
  * -EINVAL if the size or alignment is another one. */
 int weir_bpf_run(const struct weir_bpf_program *program, void *data, size_t size, uint64_t *result);
 
-/* ---- maps: as bpf(2) has them ---- */
+/* ---- maps: as bpf(2) has them ----
+ *
+ * What stands for a descriptor in bpf(2) is a number of the object here: the value of an array of programs is the number
+ * of a program (its place in weir_bpf_programs), that of a map that holds maps the number of a map. Tail calls lead
+ * anywhere only in objects whose definition fills an array of programs. */
 
 /* The number of the map of that name, or -ENOENT. */
 int weir_bpf_map(const struct weir_bpf_object *object, const char *name);
@@ -125,8 +129,9 @@ int weir_bpf_map_delete(const struct weir_bpf_object *object, int map, const voi
 /* The key behind `key` (NULL: the first) into `next`; -ENOENT at the end. */
 int weir_bpf_map_next_key(const struct weir_bpf_object *object, int map, const void *key, void *next);
 
-/* Takes the oldest record of a ring: its bytes, 0 if there is none. Of a record of more than `size` bytes the rest is
- * cut off. */
+/* Takes the oldest record of a ring into `record`; the number of its bytes, 0 if there is none. Of a record of more than
+ * `size` bytes the rest is lost, and the number is that of the whole. Records of user_ring and perf_event maps are not
+ * read by this library yet. */
 long weir_bpf_ring_read(const struct weir_bpf_object *object, int map, void *record, size_t size);
 
 #ifdef __cplusplus

@@ -49,6 +49,7 @@ pub(crate) const XDP: &[(&str, &str)] = &[
         if r6 != 8 goto here; exit"),
     // The packet's size.
     (ENDS, "r8 -= r7; r0 = r8; exit"),
+    (ENDS, "w8 -= w7; w0 = w8; exit"),
     // Metadata.
     (ENDS, "r9 = *(u32 *)(r1 + 8); r2 = r9; r2 += 4; r0 = 0; if r2 > r7 goto +2; r0 = *(u32 *)(r9 + 0); *(u32 *)(r9 + 0) = 5; exit"),
     (ENDS, "r9 = *(u32 *)(r1 + 8); r2 = r9; r2 += 4; r0 = 0; if r7 < r2 goto +1; r0 = *(u32 *)(r9 + 0); exit"),

@@ -11,8 +11,6 @@ fn arguments_of_helpers() {
     refuses(key, "r1 = r10; call map_lookup_elem; exit", "a map is needed, not a stack pointer");
     refuses(key, "call map_lookup_elem; exit", "a map is needed, not the context");
     refuses(key, "r1 = map[@ring] ll; call map_lookup_elem; exit", "ringbuf, which the helper does not take");
-    refuses(key, "r1 = map[@array] ll; call map_delete_elem; exit", "is an array");
-    refuses(key, "r1 = map[@lanes] ll; call map_delete_elem; exit", "is an array");
     refuses(
         key,
         "r1 = map[@hash] ll; r2 = 5; call map_lookup_elem; exit",

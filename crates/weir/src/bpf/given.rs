@@ -48,7 +48,7 @@ impl Given {
 fn registers(bytes: &[u8]) -> Result<Frame, Failure> {
     if bytes.len() > pt_regs::BYTES as usize {
         return Err(super::refused(&format!(
-            "{} bytes are more than the {} of a pt_regs, which the program gets",
+            "{} bytes are more than the {} of the context that the program gets",
             bytes.len(),
             pt_regs::BYTES
         )));

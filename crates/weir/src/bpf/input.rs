@@ -25,6 +25,9 @@ const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// kernel's are, if the object asks for any.
 pub(super) fn file(path: &Path, btf: Option<&Path>) -> Result<ObjectFile, Failure> {
     let bytes = contents(path)?;
+    if bytes.is_empty() {
+        return Err(refused(&format!("{} is empty", path.display())));
+    }
     let btf = match (btf, bytes.starts_with(ELF_MAGIC) && elf::needs_target(&bytes).unwrap_or(false)) {
         (Some(path), _) => Some(types(path)?),
         (None, true) if Path::new(KERNEL_BTF).exists() => Some(types(Path::new(KERNEL_BTF))?),

@@ -7,6 +7,7 @@
 //! for a bounded number of instructions.
 
 use std::hint::black_box;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -26,12 +27,13 @@ use crate::bpf::given::Given;
 use crate::bpf::kernel::InKernel;
 use crate::bpf::{check_section, input, refused, verify_one};
 use crate::failure::Failure;
+use crate::print::print;
 
 /// Instructions that a program runs for which nobody verified (`--help` names it).
 const UNVERIFIED_STEPS_MAX: u64 = 100_000_000;
 
 pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
-    runtime::print_to(print);
+    runtime::print_to(show);
     let memory = args.mem_hex.as_deref().map(input::bytes).transpose()?;
     let file = match (&args.program_hex, &args.file) {
         (Some(digits), _) => input::hex(digits, memory.as_ref().map_or(0, Vec::len))?,
@@ -39,8 +41,12 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
         // SANITY: clap requires one of them.
         (None, None) => unreachable!("clap requires a file or --program-hex"),
     };
-    let index = choose(&file, args.program.as_deref())?;
-    let kind = kind(&file, index)?;
+    let of_file = |failure: Failure| match &args.file {
+        Some(path) => failure.of_file(path),
+        None => failure,
+    };
+    let index = choose(&file, args.program.as_deref()).map_err(of_file)?;
+    let kind = kind(&file, index).map_err(of_file)?;
     let memory = memory.as_deref();
     match (args.unverified_checked, args.engine) {
         (true, Some(Vm::Jit | Vm::Kernel)) => {
@@ -52,7 +58,7 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
         }
         (false, Some(Vm::Kernel)) => in_kernel(args, &InKernel::load(&file, index, memory)?),
         (false, Some(Vm::Interp)) => {
-            let programs = Programs::of(&file, index)?;
+            let programs = Programs::of(&file, index).map_err(of_file)?;
             let (segment, mut given) = (segment(&file, programs.need_lane())?, Given::of(kind, memory)?);
             let environment = Environment { segment: &segment };
             let (first, others) = (programs.first(), programs.others());
@@ -65,7 +71,7 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
             })
         }
         (false, None | Some(Vm::Jit)) => {
-            let programs = Programs::of(&file, index)?;
+            let programs = Programs::of(&file, index).map_err(of_file)?;
             let (segment, mut given) = (segment(&file, programs.need_lane())?, Given::of(kind, memory)?);
             let program = programs.machine_code(&segment)?;
             repeat(args, kind, || Ok(program.run(given.context())))
@@ -128,32 +134,34 @@ fn repeat(
     let r0 = once()?;
     // What the kernel takes of a packet's program.
     let r0 = if kind.is_packet() { r0 & 0xffff_ffff } else { r0 };
-    println!("{r0:#x}");
+    print(&format!("{r0:#x}\n"))?;
     if let Some(count) = args.repeat {
         // The first run above is not timed: it warms caches, and is the one whose answer is printed.
         let start = Instant::now();
         for _ in 0..count {
             black_box(once()?);
         }
-        println!("{:.1} ns per run", start.elapsed().as_nanos() as f64 / count as f64);
+        print(&format!("{:.1} ns per run\n", start.elapsed().as_nanos() as f64 / count as f64))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What the program prints with `trace_printk`: a line on standard error, without what could move a terminal's cursor.
-fn print(text: &str) {
-    eprintln!("{}", text.trim_end_matches('\n').replace(|char: char| char.is_control() && char != '\n', " "));
+fn show(text: &str) {
+    let text = text.trim_end_matches('\n').replace(|char: char| char.is_control() && char != '\n', " ");
+    // What cannot be written is lost, as in the kernel's trace_pipe.
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// The same in the kernel, which measures by itself.
 fn in_kernel(args: &Run, program: &InKernel) -> Result<ExitCode, Failure> {
     let (r0, _) = program.run(1)?;
-    println!("{r0:#x}");
+    print(&format!("{r0:#x}\n"))?;
     if let Some(count) = args.repeat {
         let count = u32::try_from(count);
         let count = count.map_err(|_| refused(&format!("the kernel repeats at most {} times", u32::MAX)))?;
         let (_, nanoseconds) = program.run(count)?;
-        println!("{:.1} ns per run", f64::from(nanoseconds));
+        print(&format!("{:.1} ns per run\n", f64::from(nanoseconds)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -169,7 +177,7 @@ fn choose(file: &ObjectFile, name: Option<&str>) -> Result<usize, Failure> {
     let programs = &file.object.programs;
     let names = || programs.iter().map(|program| program.name.as_str()).collect::<Vec<_>>().join(", ");
     match (name, programs.len()) {
-        (_, 0) => Err(refused("the file has no programs")),
+        (_, 0) => Err(refused("it has no programs")),
         (None, 1) => Ok(0),
         (None, _) => Err(refused(&format!("several programs; choose with --program: {}", names()))),
         (Some(name), _) => {
