@@ -15,6 +15,8 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
@@ -104,6 +106,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
     if let Some(seed) = options.seed {
         return cycle(seed).map(drop).with_context(|| format!("seed {seed}"));
     }
+    let of_one_thread = matches!(options.name, Name::Differential | Name::Claims | Name::Fuzz);
     let path = workspace::root().join("docs/soak").join(format!("{name}.json"));
     let mut record = Record::load(&path, &workspace::commit(), &workspace::machine())?;
     let first = record.next_seed();
@@ -111,7 +114,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
     for from in (first..last).step_by(options.jobs as usize) {
         eprintln!("{name}: seed {from}, {} to go", last - from);
         let seeds: Vec<u64> = (from..last.min(from + options.jobs)).collect();
-        let outcomes = at_a_time(&seeds, &cycle);
+        let outcomes = at_a_time(&seeds, of_one_thread, &cycle);
         for (seed, outcome) in seeds.iter().zip(&outcomes) {
             record.add(*seed, outcome.as_ref().map_err(|error| format!("{error:#}")));
         }
@@ -129,15 +132,40 @@ fn nothing_counted(outcome: Result<()>) -> Result<Counts> {
     outcome.map(|()| Counts::new())
 }
 
-/// Runs a cycle for each seed, all at once.
-fn at_a_time(seeds: &[u64], cycle: &(impl Fn(u64) -> Result<Counts> + Sync)) -> Vec<Result<Counts>> {
+/// Runs a cycle for each seed, all at once, those of one thread each on a CPU of its own as far as there are some: tests
+/// that stay on the CPU where they begin would else share it.
+fn at_a_time(
+    seeds: &[u64],
+    of_one_thread: bool,
+    cycle: &(impl Fn(u64) -> Result<Counts> + Sync),
+) -> Vec<Result<Counts>> {
     thread::scope(|scope| {
-        let running: Vec<_> = seeds.iter().map(|seed| scope.spawn(|| cycle(*seed))).collect();
+        let begin = |(job, seed): (usize, &u64)| {
+            let seed = *seed;
+            scope.spawn(move || {
+                if seeds.len() > 1 && of_one_thread {
+                    stay_on_cpu(job);
+                }
+                cycle(seed)
+            })
+        };
+        let running: Vec<_> = seeds.iter().enumerate().map(begin).collect();
         let join = |running: ScopedJoinHandle<'_, Result<Counts>>| {
             running.join().unwrap_or_else(|_| Err(anyhow!("the cycle panicked")))
         };
         running.into_iter().map(join).collect()
     })
+}
+
+/// This thread, and what it starts, stays on one of the CPUs that it may use.
+fn stay_on_cpu(job: usize) {
+    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
+    let mut one = CpuSet::new();
+    if !cpus.is_empty() && one.set(cpus[job % cpus.len()]).is_ok() {
+        // Without it a soak takes longer, and finds the same.
+        let _ = sched_setaffinity(Pid::from_raw(0), &one);
+    }
 }
 
 /// Random numbers that depend on the seed alone (splitmix64).
