@@ -4,7 +4,7 @@
 //! it like any other:
 //!
 //! ```text
-//!        mov    %fs:cpu_id, %r12d         # or lsl, in a process without rseq
+//!        mov    %fs:cpu_id, %r12d         # or lsl, in a process without rseq; or straight to another
 //!        cmp    $cpus, %r12d
 //!        jae    another
 //!        mov    %r12d, %r11d
@@ -30,11 +30,12 @@
 
 use weir_ebpf::insn::{class, pseudo};
 use weir_rt::abi::{CLAIM_STRIDE, CLAIM_TAKEN};
-use weir_rt::executable::{LanePolicy, LaneUse, RuntimeFunction, SiteAbi, Symbol, TidSource};
+use weir_rt::executable::{CpuSource, LanePolicy, LaneUse, RuntimeFunction, SiteAbi, Symbol, TidSource};
 use weir_rt::limits::CLAIM_SPARE_LANES;
 use weir_verifier::VerifiedProgram;
 
 use crate::JitError;
+use crate::assembler::Label;
 use crate::emit::{CALLER_SAVED, Cold, ColdCode, Emitter, RUN, phys};
 use crate::lir::InLane;
 use crate::x64::{self, Cond, Mem, Reg, Width};
@@ -72,15 +73,25 @@ impl Emitter<'_> {
     pub(crate) fn claim(&mut self) {
         let [another, have] = std::array::from_fn(|_| self.asm.label());
         match self.input.abi.lanes {
-            LanePolicy::Claimed { rseq: Some(offset) } => {
+            LanePolicy::Claimed { cpu: CpuSource::Rseq { offset } } => {
                 self.asm.op(x64::Op::Load, Width::W32, RUN, Mem::fs(offset + RSEQ_CPU_ID));
+                self.claim_of_cpu(another);
             }
+            LanePolicy::Claimed { cpu: CpuSource::Runtime } => self.asm.jump(another),
             _ => {
                 self.asm.mov_value(RUN, CPU_SELECTOR);
                 self.asm.op(x64::Op::Lsl, Width::W32, RUN, RUN);
                 self.asm.op_imm(x64::Op::AndImm, Width::W32, RUN, CPU_MASK);
+                self.claim_of_cpu(another);
             }
         }
+        self.asm.bind(have);
+        self.asm.op_imm(x64::Op::ShlImm, Width::W64, RUN, 32);
+        self.cold.push(Cold { from: self.now, entry: another, back: have, what: ColdCode::Claim });
+    }
+
+    /// Claims the lane of the CPU that RUN names, or goes to `another`.
+    fn claim_of_cpu(&mut self, another: Label) {
         // A thread without rseq has a negative number.
         self.asm.op_imm(x64::Op::CmpImm, Width::W32, RUN, self.input.abi.cpus as i32);
         self.asm.jump_if(Cond::AboveOrEqual, another);
@@ -90,9 +101,6 @@ impl Emitter<'_> {
         self.asm.op(x64::Op::Xor, Width::W32, Reg::Rax, Reg::Rax);
         self.asm.lock_op(x64::Op::Cmpxchg, Width::W64, Reg::R10, Mem::base(Reg::R11, 0));
         self.asm.jump_if(Cond::NotEqual, another);
-        self.asm.bind(have);
-        self.asm.op_imm(x64::Op::ShlImm, Width::W64, RUN, 32);
-        self.cold.push(Cold { from: self.now, entry: another, back: have, what: ColdCode::Claim });
     }
 
     /// Any lane, or the end of the run.

@@ -16,7 +16,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork, gettid};
 use signals::{Alarm, call, take_alarms};
 use weir_jit::{Flags, JitError};
-use weir_rt::executable::{Frame, LanePolicy, LaneUse, SiteAbi, TidSource};
+use weir_rt::executable::{CpuSource, Frame, LanePolicy, LaneUse, SiteAbi, TidSource};
 use weir_rt::limits::CLAIM_SPARE_LANES;
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::Segment;
@@ -203,7 +203,8 @@ fn no_increment_is_lost_to_threads_or_signals() {
     }
 }
 
-const BY_SELECTOR: LanePolicy = LanePolicy::Claimed { rseq: None };
+const BY_SELECTOR: LanePolicy = LanePolicy::Claimed { cpu: CpuSource::Selector };
+const BY_RUNTIME: LanePolicy = LanePolicy::Claimed { cpu: CpuSource::Runtime };
 
 #[test]
 fn this_process_knows_where_its_rseq_is() {
@@ -228,7 +229,8 @@ fn set_claim(segment: &Segment, lane: u32, word: u64) {
 fn a_run_takes_the_lane_of_its_cpu() {
     engines::stay_on_this_cpu();
     let cpu = nix::sched::sched_getcpu().expect("sched_getcpu");
-    for abi in [claimed_abi(has_bmi2()), SiteAbi { lanes: BY_SELECTOR, ..claimed_abi(false) }] {
+    let others = [BY_SELECTOR, BY_RUNTIME].map(|lanes| SiteAbi { lanes, ..claimed_abi(false) });
+    for abi in [claimed_abi(has_bmi2())].into_iter().chain(others) {
         let loaded = Loaded::new(INCREMENT, &abi);
         (0..5).for_each(|_| assert_eq!(loaded.run(), 7));
         let mut expected = vec![0; (cpus() + CLAIM_SPARE_LANES) as usize];

@@ -40,6 +40,11 @@ u64 weir_jiffies64(void)
  * same way where RDPID is missing. */
 static u32 node_and_cpu(void)
 {
+    if (weir_island.flags & ISLAND_ASK_CPU) {
+        u32 cpu = 0, node = 0;
+        syscall3(SYS_GETCPU, (u64)&cpu, (u64)&node, 0);
+        return node << 12 | (cpu & 0xfff);
+    }
     u32 limit = 0;
     __asm__ volatile("lsl %1, %0" : "+r"(limit) : "r"(0x7bu) : "cc");
     return limit;

@@ -125,6 +125,8 @@ _Static_assert(sizeof(struct weir_island) == 56, "island.c and src/runtime.rs");
 #define ISLAND_NO_SYSTEM_CALLS 2u
 /* Programs run at the first instruction of a function, where the word at the stack pointer is the return address. */
 #define ISLAND_AT_ENTRY 4u
+/* The CPU is asked of the kernel: what runs the process (valgrind) does not know lsl. */
+#define ISLAND_ASK_CPU 8u
 extern const volatile struct weir_island weir_island;
 
 /* Offset of the counters in the segment header, and their order (src/abi.rs). */
@@ -362,6 +364,7 @@ INLINE s64 syscall3(s64 number, u64 a, u64 b, u64 c)
     return result;
 }
 enum { SYS_GETPID = 39, SYS_KILL = 62, SYS_GETUID = 102, SYS_GETGID = 104, SYS_PRCTL = 157, SYS_GETTID = 186,
-       SYS_CLOCK_GETTIME = 228, SYS_TGKILL = 234, SYS_PROCESS_VM_READV = 310, SYS_PROCESS_VM_WRITEV = 311 };
+       SYS_CLOCK_GETTIME = 228, SYS_TGKILL = 234, SYS_GETCPU = 309, SYS_PROCESS_VM_READV = 310,
+       SYS_PROCESS_VM_WRITEV = 311 };
 
 #endif

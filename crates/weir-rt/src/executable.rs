@@ -75,17 +75,28 @@ pub enum LanePolicy {
     /// On the shared lane, with `lock`.
     Shared,
     /// In any way, on a lane that the run has claimed for itself: its CPU's if that is free. A run that finds none
-    /// is skipped and counted. `rseq`: offset of `struct rseq` from fs, to learn the CPU from. For a segment of
-    /// [`plan_claimable`](crate::segment::SegmentLayout::plan_claimable), and all programs on its maps.
-    Claimed { rseq: Option<i32> },
+    /// is skipped and counted. For a segment of [`plan_claimable`](crate::segment::SegmentLayout::plan_claimable), and
+    /// all programs on its maps.
+    Claimed { cpu: CpuSource },
+}
+
+/// Where a run that claims a lane learns its CPU from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CpuSource {
+    /// `struct rseq`, at that offset from fs.
+    Rseq { offset: i32 },
+    /// The limit of the segment that the kernel keeps it in, by `lsl`.
+    Selector,
+    /// The runtime, which asks the kernel: for machines that do not know `lsl`.
+    Runtime,
 }
 
 impl LanePolicy {
     /// The same place, for programs of which some need a lane of their own.
     pub fn claimed(self) -> LanePolicy {
         match self {
-            LanePolicy::Rseq { offset, .. } => LanePolicy::Claimed { rseq: Some(offset) },
-            LanePolicy::Shared => LanePolicy::Claimed { rseq: None },
+            LanePolicy::Rseq { offset, .. } => LanePolicy::Claimed { cpu: CpuSource::Rseq { offset } },
+            LanePolicy::Shared => LanePolicy::Claimed { cpu: CpuSource::Selector },
             LanePolicy::Claimed { .. } => self,
         }
     }

@@ -32,7 +32,7 @@ pub mod memory;
 
 pub use context::{Context, ContextMut};
 pub use executable::{
-    Executable, Frame, LanePolicy, LaneUse, RelocKind, Relocation, RuntimeFunction, SiteAbi, Symbol,
-    TidSource,
+    CpuSource, Executable, Frame, LanePolicy, LaneUse, RelocKind, Relocation, RuntimeFunction, SiteAbi,
+    Symbol, TidSource,
 };
 pub use link::{LinkError, link};

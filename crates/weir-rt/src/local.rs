@@ -16,7 +16,7 @@ use memmap2::{Mmap, MmapMut};
 use weir_ebpf::ProgramKind;
 
 use crate::context::ContextMut;
-use crate::executable::{Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
+use crate::executable::{CpuSource, Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
 use crate::link::link;
 use crate::runtime::{RuntimeImage, image, linked};
 use crate::segment::{DESCRIPTOR_BYTES, Mapping, Segment, SegmentLayout};
@@ -170,15 +170,24 @@ pub fn site(layout: &SegmentLayout) -> SiteAbi {
         tid: TidSource::Syscall,
         lanes: match layout.claim_lanes {
             0 => LanePolicy::Shared,
-            _ => LanePolicy::Claimed { rseq: rseq_offset() },
+            _ => LanePolicy::Claimed { cpu: cpu_source() },
         },
         cpus: layout.cpus,
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
     }
 }
 
+/// Where runs in this process learn their CPU from.
+fn cpu_source() -> CpuSource {
+    match rseq_offset() {
+        Some(offset) => CpuSource::Rseq { offset },
+        None if linked::is_emulated() => CpuSource::Runtime,
+        None => CpuSource::Selector,
+    }
+}
+
 /// Where a thread of this process finds its `struct rseq`, from its thread pointer; `None` where the C library registers
-/// none. For [`LanePolicy::Claimed`](crate::LanePolicy::Claimed): a thread reads the number of its CPU there.
+/// none. For [`CpuSource::Rseq`]: a thread reads the number of its CPU there.
 pub fn rseq_offset() -> Option<i32> {
     let variable = |name: &CStr| {
         // SAFETY: looks a name up among what is loaded.

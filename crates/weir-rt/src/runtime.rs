@@ -35,7 +35,7 @@ pub struct Island {
     pub clock_gettime: u64,
     /// What `get_current_pid_tgid` answers in its upper half, and the process that slow reads name.
     pub pid: u32,
-    /// [`Island::READ_BY_TID`] or 0.
+    /// [`Island::READ_BY_TID`] and the like.
     pub flags: u32,
     /// Device and inode of the process's pid namespace (stat(2) of /proc/PID/ns/pid); 0: `get_ns_current_pid_tgid`
     /// knows none.
@@ -55,6 +55,8 @@ impl Island {
 
     /// Programs run at first instructions of functions, where the word at the stack pointer is the return address.
     pub const AT_ENTRY: u32 = 4;
+    /// The CPU is asked of the kernel: what runs the process does not know `lsl`.
+    pub const ASK_CPU: u32 = 8;
 
     /// The bytes as they stand in the image.
     pub fn to_bytes(&self) -> [u8; Island::BYTES as usize] {

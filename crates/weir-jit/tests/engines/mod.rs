@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind, pt_regs};
 use weir_jit::{Flags, compile_with};
-use weir_rt::executable::{Executable, Frame, LanePolicy, SiteAbi, TidSource};
+use weir_rt::executable::{CpuSource, Executable, Frame, LanePolicy, SiteAbi, TidSource};
 use weir_rt::local::{LocalProgram, possible_cpus};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Limits, VerifiedProgram, verify};
@@ -53,7 +53,8 @@ pub(crate) fn claimed_abi(bmi2: bool) -> SiteAbi {
 
 /// The sites that can run the program: if it needs a lane, those where runs claim one.
 pub(crate) fn abis_for(program: &VerifiedProgram) -> Vec<SiteAbi> {
-    let by_selector = SiteAbi { lanes: LanePolicy::Claimed { rseq: None }, ..shared_abi(false) };
+    let by_selector =
+        SiteAbi { lanes: LanePolicy::Claimed { cpu: CpuSource::Selector }, ..shared_abi(false) };
     let mut abis = vec![claimed_abi(false), by_selector];
     if has_bmi2() {
         abis.push(claimed_abi(true));

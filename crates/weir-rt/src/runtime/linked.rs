@@ -132,11 +132,17 @@ pub(crate) fn local_island(segment: u64) -> Island {
         segment,
         clock_gettime: nix::libc::clock_gettime as *const () as u64,
         pid: std::process::id(),
-        flags: Island::READ_BY_TID,
+        flags: Island::READ_BY_TID | if is_emulated() { Island::ASK_CPU } else { 0 },
         pid_namespace: pid_namespace("self"),
         print: PRINT_TO.get().map_or(0, |_| take_print as *const () as u64),
         tick_ns: tick_ns(),
     }
+}
+
+/// Whether this process has no vDSO: something like valgrind runs it, which does not know `lsl`.
+pub(crate) fn is_emulated() -> bool {
+    // SAFETY: reads the auxiliary vector.
+    unsafe { nix::libc::getauxval(nix::libc::AT_SYSINFO_EHDR) == 0 }
 }
 
 /// Device and inode of the pid namespace of `process` (a number, or `self`); zeros where nobody says.
