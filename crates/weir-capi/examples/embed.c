@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	}
 	struct weir_bpf_object *object = weir_bpf_open_file(argv[1], NULL);
 	if (!object)
-		return fail(argv[1]);
+		return fail("open");
 	enum weir_bpf_engine engine = getenv("INTERPRETER") ? WEIR_BPF_INTERPRETER : WEIR_BPF_JIT;
 	struct weir_bpf_program *program = weir_bpf_load(object, argv[2], engine, 0);
 	if (!program)

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use testkit::{bpf, paths};
+use testkit::{bpf, paths, skip};
 use weir_bpf::*;
 
 /// `r0 = *(u8 *)(r1 + 0); r0 += r2; exit`.
@@ -100,6 +100,82 @@ fn tail_calls_lead_to_the_other_programs_of_the_object() {
     }
 }
 
+/// `source` behind the helpers' header, as an object; none, loudly, where clang is not.
+fn compiled(name: &str, source: &str) -> Option<CString> {
+    let folder = paths::target().join("capi");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (from, object) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.o")));
+    std::fs::write(&from, format!("#include \"bpf_helpers.h\"\n{source}")).unwrap();
+    bpf::compile(&from, &object).then(|| text(object.to_str().unwrap()))
+}
+
+/// What each engine answers of the program of that name in the object, given a `pt_regs` of zeros.
+fn answers(path: &CStr, name: &str) -> [u64; 3] {
+    [0, 1, 2].map(|engine| {
+        let mut result = 0;
+        // SAFETY: as above; a program of a probe may be given NULL.
+        unsafe {
+            let object = weir_bpf_open_file(path.as_ptr(), null());
+            assert!(!object.is_null(), "{}", error());
+            let program = weir_bpf_load(object, text(name).as_ptr(), engine, 0);
+            assert!(!program.is_null(), "{}", error());
+            assert_eq!(weir_bpf_run(program, null_mut(), 0, &mut result), 0, "{}", error());
+            weir_bpf_unload(program);
+            weir_bpf_close(object);
+        }
+        result
+    })
+}
+
+/// Where an array of programs is not filled in its definition, no program can come to another one.
+#[test]
+fn a_refused_program_is_no_matter_to_others_that_cannot_call_it() {
+    let source = r#"struct { __uint(type, BPF_MAP_TYPE_PROG_ARRAY); __uint(max_entries, 2); __type(key, u32); __type(value, u32); }
+	steps SEC(".maps");
+SEC("uprobe/safe") int safe(struct pt_regs *ctx) { bpf_tail_call(ctx, &steps, 0); return 7; }
+SEC("uprobe/wild") int wild(struct pt_regs *ctx) { return *(volatile int *)PARM1(ctx); }
+"#;
+    let Some(path) = compiled("refused_other", source) else { return };
+    // SAFETY: as above.
+    unsafe {
+        let object = weir_bpf_open_file(path.as_ptr(), null());
+        assert!(!object.is_null(), "{}", error());
+        assert!(weir_bpf_load(object, text("wild").as_ptr(), 1, 0).is_null());
+        assert!(error().contains("wild"), "{}", error());
+        weir_bpf_close(object);
+    }
+    assert_eq!(answers(&path, "safe"), [7; 3]);
+}
+
+/// `pid` is at 0 in the program's own idea of a task.
+#[test]
+fn without_options_core_relocations_are_answered_by_this_kernel() {
+    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return skip::skip("kernel-btf", "this kernel has no /sys/kernel/btf/vmlinux");
+    }
+    let source = r#"struct task_struct { int pid; } __attribute__((preserve_access_index));
+SEC("uprobe/f") int offset(struct pt_regs *ctx) { return __builtin_preserve_field_info(((struct task_struct *)0)->pid, 0); }
+"#;
+    let Some(path) = compiled("kernel_types", source) else { return };
+    let [offset, ..] = answers(&path, "offset");
+    assert!(offset > 0);
+    assert_eq!(answers(&path, "offset"), [offset; 3]);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_name() {
+    let check = |path: &str, words: &str| {
+        // SAFETY: as above.
+        assert!(unsafe { weir_bpf_open_file(text(path).as_ptr(), null()) }.is_null());
+        assert!(error().starts_with(path) && error().contains(words), "{}", error());
+    };
+    check("/nonexistent", "No such file");
+    check("/dev/zero", "more than 16777216 bytes");
+    check("/dev/null", "");
+    check("/etc/passwd", "ELF");
+    check("/", "directory");
+}
+
 /// A program whose context weir does not have would be given something else.
 #[test]
 fn programs_of_other_contexts_are_not_run() {
@@ -129,7 +205,12 @@ fn null_is_an_error_and_not_a_fault() {
         assert!(weir_bpf_open(null(), 10, null()).is_null());
         assert!(error().contains("NULL"), "{}", error());
         assert!(weir_bpf_open_file(null(), null()).is_null());
-        assert!(weir_bpf_open_file(text("/etc/passwd").as_ptr(), null()).is_null());
+        for count in [0, usize::MAX] {
+            assert!(weir_bpf_open_instructions(null(), count).is_null());
+            assert!(error().contains("instructions are no program"), "{}", error());
+        }
+        assert!(weir_bpf_open_instructions(null(), 1).is_null());
+        assert!(error().contains("NULL"), "{}", error());
         assert_eq!(weir_bpf_programs(null()), 0);
         assert!(weir_bpf_program_name(null(), 0).is_null());
         assert_eq!(weir_bpf_verify(null(), null(), 0), -22);
