@@ -8,6 +8,7 @@ use std::fmt::Display;
 pub(crate) const ENOENT: c_int = 2;
 pub(crate) const EIO: c_int = 5;
 pub(crate) const E2BIG: c_int = 7;
+pub(crate) const ENOMEM: c_int = 12;
 pub(crate) const EACCES: c_int = 13;
 pub(crate) const EINVAL: c_int = 22;
 pub(crate) const EOPNOTSUPP: c_int = 95;

@@ -23,7 +23,7 @@ use weir_rt::segment::{Identity, MapError, Segment, SegmentLayout};
 use weir_verifier::{Limits, Rejection, RejectionKind, VerifiedProgram};
 
 use crate::MapInfo;
-use crate::error::{E2BIG, EACCES, EINVAL, EIO, ENOENT, EOPNOTSUPP, Error, Result};
+use crate::error::{E2BIG, EACCES, EINVAL, EIO, ENOENT, ENOMEM, EOPNOTSUPP, Error, Result};
 
 /// Most bytes that are read of a file: what the reader of objects takes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -375,7 +375,11 @@ fn segment(file: &ObjectFile) -> Result<Segment> {
     let layout = layout.map_err(|error| Error::new(E2BIG, error.to_string()))?;
     let segment = Segment::create_local(layout, &Identity::default());
     let segment = segment.map_err(|error| {
-        Error::new(error.raw_os_error().unwrap_or(EIO), format!("making the maps: {error}"))
+        let errno = match error.kind() {
+            io::ErrorKind::OutOfMemory => ENOMEM,
+            _ => error.raw_os_error().unwrap_or(EIO),
+        };
+        Error::new(errno, format!("making the maps: {error}"))
     })?;
     segment.fill(&file.maps).map_err(|(_, error)| of_map(error))?;
     Ok(segment)

@@ -5,6 +5,8 @@ use std::ptr::{null, null_mut};
 
 use testkit::{bpf, paths, skip};
 use weir_bpf::*;
+use weir_ebpf::asm;
+use weir_ebpf::elf::{self, ObjectFile};
 
 /// `r0 = *(u8 *)(r1 + 0); r0 += r2; exit`.
 const SUM: [u64; 3] = [0x0000_0000_0000_1071, 0x0000_0000_0000_200f, 0x95];
@@ -196,6 +198,28 @@ fn programs_of_other_contexts_are_not_run() {
         assert!(weir_bpf_load(object, null(), 1, 0).is_null());
         weir_bpf_close(object);
     }
+}
+
+/// Refused in words, before any page of the map is taken.
+#[test]
+fn maps_that_take_most_of_the_memory_are_refused() {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
+    let available = available.trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10;
+    // A segment has 64 GiB at most, for a reason that is told otherwise.
+    let entries = (available / 4 * 3 >> 20).min(64_000);
+    if entries << 20 <= available / 2 {
+        return skip::skip("much-memory", "the largest segment is less than half of what there is");
+    }
+    let map = format!("map huge array key 4 value 1048576 entries {entries}");
+    let object = asm::parse(&format!("{map}\nprogram \"p\" xdp\nr1 = map[huge] ll\nr0 = 1\nexit\n")).unwrap();
+    let bytes = elf::write(&ObjectFile::of(object)).unwrap();
+    // SAFETY: as above.
+    unsafe {
+        assert!(weir_bpf_open(bytes.as_ptr().cast(), bytes.len(), null()).is_null());
+    }
+    assert!(error().contains("making the maps: the maps need "), "{}", error());
+    assert!(error().contains("(map huge alone takes "), "{}", error());
 }
 
 #[test]

@@ -26,6 +26,10 @@ pub const CPUS_MAX: u32 = 4096;
 pub const CLAIM_SPARE_LANES: u32 = 16;
 /// Bytes of a whole segment.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 36;
+/// Part of the memory that the machine, or the control group, has left, which one segment may take: 1 divided by this.
+pub const MEMORY_SHARE: u64 = 2;
+/// Segments of at most so many bytes are made without asking what memory there is, which takes a few files of /proc.
+pub const MEMORY_UNASKED_BYTES: u64 = 4 << 20;
 /// Entries of the undo journal.
 pub const JOURNAL_CAPACITY_MAX: u32 = 1 << 20;
 /// Bytes of text that one journal entry can hold.

@@ -2,7 +2,7 @@
 //! layout.
 //!
 //! Guarantees: every page is allocated and the size sealed before `create` returns, so that no access of a target
-//! can fault; every offset comes from the layout that `plan` checked, never from the segment's own bytes, which a
+//! can fault, and a segment that would take most of the machine's memory is refused before any page is; every offset comes from the layout that `plan` checked, never from the segment's own bytes, which a
 //! hostile target may change at any time. What such a target can do is give wrong answers about itself.
 //!
 //! Deliberately not here: making the memfd inside a target and mapping it there (weir-probe).
@@ -10,6 +10,7 @@
 mod layout;
 
 mod mapping;
+mod memory;
 
 mod counters;
 mod elements;
@@ -41,6 +42,7 @@ pub use self::counters::{Counters, MapCounters};
 pub use self::journal::{Journal, JournalEntry, JournalFull, JournalState};
 pub use self::layout::{LayoutError, MapLayout, SegmentLayout};
 pub use self::map_view::{MapError, MapView};
+pub use self::memory::OutOfMemory;
 pub use self::ring::{PerfReader, Record, RingCounters, RingReader};
 pub use self::user_map::UserMap;
 
@@ -92,8 +94,10 @@ impl Segment {
     /// Makes the segment in `fd`, an empty memfd that allows sealing.
     ///
     /// # Errors
-    /// Of the failing system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
+    /// [`OutOfMemory`] (of kind `OutOfMemory`) where the maps take too much of what memory there is. Else of the failing
+    /// system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
     pub fn create(fd: OwnedFd, layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
+        memory::check(&layout)?;
         let bytes = i64::try_from(layout.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         nix::unistd::ftruncate(&fd, bytes)?;
         fallocate(&fd, FallocateFlags::empty(), 0, bytes)?;
