@@ -135,7 +135,7 @@ fn create(spec: &MapSpec, like: Option<&OwnedFd>) -> Result<OwnedFd, KernelError
         map_flags: spec.flags,
         inner_map_fd: like.map_or(0, |like| like.as_raw_fd() as u32),
         numa_node: 0,
-        map_name: [0; 16],
+        map_name: syscall::object_name(&spec.name),
         other: [0; 5],
         map_extra: spec.extra,
     };

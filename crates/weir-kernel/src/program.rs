@@ -41,6 +41,9 @@ pub struct Ran {
     pub nanoseconds: u32,
 }
 
+/// Bytes by which a program may make its packet longer, before and behind: the kernel's packets of tests are in one page.
+const GROWTH_BYTES_MAX: usize = 4096;
+
 /// Bytes for the verifier's log; longer logs lose their beginning.
 const LOG_BYTES: usize = 1 << 20;
 
@@ -86,7 +89,7 @@ impl Loaded {
         if bytes.len() < least {
             return Err(KernelError::Short { kind: self.kind, least, bytes: bytes.len() });
         }
-        let mut after = vec![0; bytes.len()];
+        let mut after = vec![0; bytes.len() + GROWTH_BYTES_MAX];
         let mut context = vec![0; input.context.len()];
         let address = |bytes: &[u8]| if bytes.is_empty() { 0 } else { bytes.as_ptr() as u64 };
         let mut attributes = TestRun {
@@ -109,7 +112,10 @@ impl Loaded {
             name: self.name.clone(),
             source,
         })?;
-        after.truncate(input.bytes.len());
+        after.truncate(match self.kind {
+            ProgramKind::Xdp => attributes.data_size_out as usize,
+            _ => input.bytes.len(),
+        });
         if self.kind == ProgramKind::SocketFilter {
             // The kernel has put zeros where the link header was, which the program cannot write to.
             after[..LINK_BYTES].copy_from_slice(&bytes[..LINK_BYTES]);
@@ -142,6 +148,7 @@ fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, Kernel
             log_level,
             log_size: if has_log { LOG_BYTES as u32 } else { 0 },
             log_buf: if has_log { log.as_mut_ptr() as u64 } else { 0 },
+            prog_name: syscall::object_name(name),
             prog_btf_fd: btf.as_ref().map_or(0, |btf| btf.as_raw_fd() as u32),
             func_info_rec_size: if functions.is_empty() { 0 } else { Described::FUNCTION_BYTES },
             func_info: if functions.is_empty() { 0 } else { functions.as_ptr() as u64 },

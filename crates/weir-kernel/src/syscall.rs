@@ -100,6 +100,17 @@ pub(crate) struct TestRun {
     pub(crate) ctx_out: u64,
 }
 
+/// What the kernel calls a map or program, so that its own tools show it: 15 bytes of letters, digits, `_` and `.`; other
+/// characters become `_`.
+pub(crate) fn object_name(name: &str) -> [u8; 16] {
+    let allowed = |char: char| char.is_ascii_alphanumeric() || char == '.';
+    let mut bytes = [0; 16];
+    for (byte, char) in bytes[..15].iter_mut().zip(name.chars()) {
+        *byte = if allowed(char) { char as u8 } else { b'_' };
+    }
+    bytes
+}
+
 /// A command that answers in its attributes or in buffers that they name.
 ///
 /// # Safety
@@ -117,4 +128,23 @@ pub(crate) unsafe fn command<T>(command: libc::c_long, attributes: &mut T) -> io
 pub(crate) unsafe fn open<T>(number: libc::c_long, attributes: &mut T) -> io::Result<OwnedFd> {
     // SAFETY: the caller's promise; a new descriptor is nobody else's.
     unsafe { Ok(OwnedFd::from_raw_fd(command(number, attributes)?)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_what_the_kernel_allows() {
+        let check = |name: &str, wanted: &[u8]| {
+            let found = object_name(name);
+            assert_eq!(&found[..wanted.len()], wanted, "{name}");
+            assert!(found[wanted.len()..].iter().all(|byte| *byte == 0), "{name}");
+        };
+        check("", b"");
+        check("counts", b"counts");
+        check("prog.rodata", b"prog.rodata");
+        check("@bytes[1] \0\u{e9}\u{1f600}", b"_bytes_1_____");
+        check("a_name_of_more_than_fifteen", b"a_name_of_more_");
+    }
 }

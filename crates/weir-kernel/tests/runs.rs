@@ -37,6 +37,34 @@ fn packets_are_changed_and_results_have_32_bits() {
 }
 
 #[test]
+fn packets_may_grow_and_shrink() {
+    if !available() {
+        return;
+    }
+    let packet: Vec<u8> = (0..64).collect();
+    let run = |text: &str| run("xdp", text, Input { bytes: &packet, ..Input::default() }).unwrap();
+    let longer = run("r2 = -14; call xdp_adjust_head; exit");
+    assert_eq!((longer.r0, longer.bytes.len(), &longer.bytes[14..]), (0, 78, &packet[..]));
+    let shorter = run("r2 = 20; call xdp_adjust_head; exit");
+    assert_eq!((shorter.r0, shorter.bytes), (0, packet[20..].to_vec()));
+    let longer = run("r2 = 1000; call xdp_adjust_tail; exit");
+    assert_eq!((longer.r0, longer.bytes.len(), &longer.bytes[..64]), (0, 1064, &packet[..]));
+}
+
+#[test]
+fn maps_and_programs_of_any_name_are_taken() {
+    if !available() {
+        return;
+    }
+    for name in ["@bytes", "", "a name of more than 15 characters", "\u{e9}\u{1f600}\n", ".rodata.str1.1"] {
+        let mut object = object("xdp", "r1 = map[@a] ll; r0 = 0; exit");
+        (object.maps[0].name, object.programs[0].name) = (name.into(), name.into());
+        let maps = Maps::create(&object.maps).unwrap();
+        load(&object.programs[0], &maps).unwrap();
+    }
+}
+
+#[test]
 fn socket_filters_begin_behind_the_link_header() {
     if !available() {
         return;
