@@ -1,4 +1,4 @@
-//! Any bytes as assembly text: an object, whose text is the same object again, or an error with its line.
+//! Any bytes as assembly text: a file, whose text is the same file again, or an error with its line.
 
 #![no_main]
 
@@ -7,8 +7,8 @@ use weir_ebpf::asm;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(object) = asm::parse(text) else { return };
-    let printed = asm::print(&object);
-    let again = asm::parse(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
-    assert_eq!(again, object, "{printed}");
+    let Ok(file) = asm::parse_file(text) else { return };
+    let printed = asm::print_file(&file);
+    let again = asm::parse_file(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
+    assert_eq!(again, file, "{printed}");
 });

@@ -1,6 +1,8 @@
 //! Assembly text of an [`Object`](crate::Object), both ways.
 //!
-//! In: an object, or its text. Out: the other. Printing and parsing again gives the same object, bit for bit.
+//! In: an object, or its text. Out: the other. Printing and parsing again gives the same object, bit for bit. Of an
+//! [`ObjectFile`](crate::elf::ObjectFile) so do the first contents of its maps ([`print_file`], [`parse_file`]); sections and
+//! source lines are comments.
 //!
 //! The instructions are written as llvm-objdump writes them (LLVM 17 and later: hexadecimal immediates):
 //!
@@ -24,6 +26,9 @@
 //! - `map NAME KIND key N value N entries N` defines a map, with `flags N` and `extra N` behind it where they are not 0;
 //!   `program "NAME" KIND` begins a program
 //!   (kinds: `probe`, `controller`, `socket`, `xdp`, `memory BYTES`);
+//! - `initial NAME "2a00000000000000"` is what the only value of an array holds at first, in hexadecimal digits; the rest is
+//!   zeros. `holds NAME 1 OTHER` is the program or map in slot 1 of an array of programs or a map that holds maps;
+//! - `program "NAME" unsupported "SECTION"` is one whose context weir does not have: it is printed, and never read;
 //! - `map[NAME] ll` is a map, `map[NAME][0] + 0x8 ll` the address 8 bytes into its first value; `map[#3]` names
 //!   a map by index, where its name is not unique or no such map exists;
 //! - `call pc+0x5` calls a function of the program, `call btf 0x5` a kernel function by BTF id; those
@@ -37,10 +42,12 @@
 //!
 //! Deliberately not here: any opinion on whether the program is safe (weir-verifier).
 
+mod contents;
 mod line;
 mod parse;
 mod print;
 
+pub use contents::{parse_file, print_file};
 pub use parse::parse;
 pub use print::{insn_text, print};
 

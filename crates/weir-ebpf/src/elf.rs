@@ -22,7 +22,7 @@
 
 mod core;
 mod error;
-mod limits;
+pub(crate) mod limits;
 mod link;
 mod maps;
 mod sections;

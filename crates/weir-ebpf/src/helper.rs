@@ -1,6 +1,9 @@
 //! Helper functions: number, name and the contract that the verifier holds callers to.
 //!
-//! Numbers, names and meanings are the kernel's (`enum bpf_func_id`, bpf-helpers(7)). A helper is one row.
+//! Numbers, names and meanings are the kernel's (`enum bpf_func_id`, bpf-helpers(7)). A helper is one row. Of those
+//! that are not here, the kernel's name alone is known ([`kernel_name`]).
+
+mod names;
 
 /// A helper's number, as in the `imm` of a `CALL`.
 pub type HelperId = i32;
@@ -243,4 +246,35 @@ pub fn by_id(id: HelperId) -> Option<&'static HelperProto> {
 /// The row of the helper named `name` (without `bpf_`).
 pub fn by_name(name: &str) -> Option<&'static HelperProto> {
     HELPERS.iter().find(|proto| proto.name == name)
+}
+
+/// What the kernel calls helper `id` (without `bpf_`), whether weir has it or not.
+pub fn kernel_name(id: HelperId) -> Option<&'static str> {
+    let at = usize::try_from(id).ok()?.checked_sub(1)?;
+    names::NAMES.get(at).copied()
+}
+
+/// The number of the kernel's helper of that name (without `bpf_`), whether weir has it or not.
+pub fn kernel_number(name: &str) -> Option<HelperId> {
+    let at = names::NAMES.iter().position(|known| *known == name)?;
+    Some(at as HelperId + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_called_as_the_kernel_calls_them() {
+        let rows = HELPERS.iter().map(|proto| (proto.id, proto.name));
+        let unsupported = UNSUPPORTED.iter().map(|(id, name, _)| (*id, *name));
+        for (id, name) in rows.chain(unsupported) {
+            assert_eq!((kernel_name(id), kernel_number(name)), (Some(name), Some(id)));
+        }
+        let names =
+            [(44, Some("xdp_adjust_head")), (211, Some("cgrp_storage_delete")), (212, None), (0, None)];
+        for (id, name) in names.into_iter().chain([(-1, None), (HelperId::MIN, None)]) {
+            assert_eq!(kernel_name(id), name, "{id}");
+        }
+    }
 }

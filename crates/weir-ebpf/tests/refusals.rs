@@ -129,6 +129,10 @@ fn symbols_of_the_kernel_are_named() {
     check("strong", &strong, &["the extern `jiffies`"]);
     let function = format!("extern int bpf_kfunc(int x) __ksym;\n{}", program("return bpf_kfunc(1);"));
     check("kfunc", &function, &["instruction 1", "the kernel function `bpf_kfunc`"]);
+    // What clang calls of its own accord, and what nobody said is the kernel's.
+    let compared = "char a[500], b[500];\nint memcmp(const void *, const void *, unsigned long);";
+    let compared = format!("{compared}\n{}", program("return memcmp(a, b, 500);"));
+    check("memcmp", &compared, &["the undefined symbol `memcmp`", "-fno-builtin"]);
     let config = format!("extern int CONFIG_HZ __kconfig __weak;\n{}", program("return CONFIG_HZ;"));
     check("config", &config, &["`CONFIG_HZ` of the kernel's configuration"]);
 }

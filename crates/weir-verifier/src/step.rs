@@ -389,7 +389,10 @@ impl Walk<'_> {
 fn unknown_helper<T>(id: weir_ebpf::HelperId) -> Result<T, Refusal> {
     match weir_ebpf::helper::UNSUPPORTED.iter().find(|(known, ..)| *known == id) {
         Some((_, name, reason)) => unsupported(format!("{name} ({id}): {reason}")),
-        None => unsupported(format!("weir has no helper number {id}")),
+        None => match weir_ebpf::helper::kernel_name(id) {
+            Some(name) => unsupported(format!("weir does not have {name} ({id})")),
+            None => unsupported(format!("weir has no helper number {id}")),
+        },
     }
 }
 

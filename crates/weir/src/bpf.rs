@@ -12,7 +12,6 @@ mod given;
 
 mod kernel;
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -44,7 +43,7 @@ pub(crate) fn bpf(args: &Bpf) -> Result<ExitCode, (Failure, Option<SourceFile>)>
 }
 
 fn disassemble(file: &ObjectFile) -> Result<ExitCode, Failure> {
-    print(&text(file))
+    print(&asm::print_file(file))
 }
 
 /// Verifies every program: one line for each, refusals on standard error.
@@ -143,52 +142,4 @@ fn refused_at(rejection: &Rejection, file: &ObjectFile, index: usize) -> Failure
 
 fn refused(message: &str) -> Failure {
     Failure::Refused(anyhow!("{message}"))
-}
-
-/// Most bytes of a map's first contents that are printed.
-const INITIAL_BYTES_MAX: usize = 64;
-
-/// The assembly text of a file, with what only the file knows as comments.
-fn text(file: &ObjectFile) -> String {
-    let object = &file.object;
-    let mut text = String::new();
-    for (map, origin) in object.maps.iter().zip(&file.maps) {
-        if let Some(initial) = &origin.initial {
-            let bytes: Vec<String> =
-                initial.iter().take(INITIAL_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
-            let rest = initial.len() - bytes.len();
-            let rest = if rest > 0 { format!(" and {rest} bytes more") } else { String::new() };
-            let _ = writeln!(text, "; {} holds at first: {}{rest}", map.name, bytes.join(" "));
-        }
-        for (slot, program) in &origin.programs {
-            let program = object.programs.get(*program).map_or("", |program| program.name.as_str());
-            let _ = writeln!(text, "; slot {slot} of {}: {program}", map.name);
-        }
-    }
-    for (map, origin) in object.maps.iter().zip(&file.maps) {
-        for (key, held) in &origin.held {
-            let held = object.maps.get(*held as usize).map_or("?", |map| map.name.as_str());
-            let _ = writeln!(text, "; {} holds {held} at {key}", map.name);
-        }
-    }
-    let mut programs = 0;
-    let mut known = None;
-    for line in asm::print(object).lines() {
-        if line.starts_with("program ") {
-            let section = file.programs.get(programs).map_or("", |origin| origin.section.as_str());
-            let _ = writeln!(text, "; section {section:?}");
-            (programs, known) = (programs + 1, None);
-        } else if let Some(slot) =
-            line.split_once(':').and_then(|(slot, _)| slot.trim().parse::<usize>().ok())
-        {
-            let source = file.source_line(programs.saturating_sub(1), slot);
-            if let Some(source) = source.filter(|source| known != Some((source.file, source.line))) {
-                let _ = writeln!(text, "; {source}");
-                known = Some((source.file, source.line));
-            }
-        }
-        text.push_str(line);
-        text.push('\n');
-    }
-    text
 }

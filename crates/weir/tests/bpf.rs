@@ -104,7 +104,10 @@ fn programs_of_one_object_take_over_from_each_other() {
         assert_eq!(prints(&["run", "--engine", engine, &object, "--program", "again"]), "0x22\n");
         assert_eq!(prints(&["run", "--engine", engine, &object, "--program", "start"]), "0x13\n");
     }
-    assert!(prints(&["dis", &object]).contains("; slot 1 of steps: add\n"));
+    let text = prints(&["dis", &object]);
+    assert!(text.contains("holds steps 1 add\n"), "{text}");
+    let again = file("tail_calls.s", &text);
+    assert_eq!(prints(&["run", &again, "--program", "start"]), "0x13\n");
 }
 
 #[test]
@@ -126,7 +129,12 @@ fn objects_of_clang_run_with_their_variables() {
         assert_eq!(prints(&["run", &object, "--engine", engine]), "0x411\n");
     }
     let text = prints(&["dis", &object]);
-    assert!(text.contains("; .data holds at first: 28 00 00 00 00 00 00 00\n"), "{text}");
+    assert!(text.contains("initial .data \"28\"\n"), "{text}");
+    let again = file("globals.s", &text);
+    assert_eq!(prints(&["run", &again]), "0x411\n");
+    let object = folder().join("globals-again.o").display().to_string();
+    assert_eq!(prints(&["asm", &again, "-o", &object]), "");
+    assert_eq!(prints(&["run", &object]), "0x411\n");
     assert!(text.contains("globals.c:15: calls++;\n"), "{text}");
 }
 
@@ -138,14 +146,58 @@ fn maps_that_hold_maps_are_filled() {
         assert_eq!((run("numbered"), run("parity")), ("0x2a\n".into(), "0xd89\n".into()));
     }
     let text = prints(&["dis", &object]);
-    for line in [
-        "; by_parity holds even at 0\n",
-        "; by_parity holds odd at 1\n",
-        "; by_number holds some_slots at 2\n",
-    ] {
+    for line in ["holds by_parity 0 even\n", "holds by_parity 1 odd\n", "holds by_number 2 some_slots\n"] {
         assert!(text.contains(line), "{text}");
     }
+    let again = file("inner_maps.s", &text);
+    assert_eq!(prints(&["run", &again, "--program", "parity"]), "0xd89\n");
     assert!(text.contains("map by_parity array_of_maps key 4 value 4 entries 4 inner "), "{text}");
+}
+
+/// A program of a context that weir does not have becomes none that it runs by way of text.
+#[test]
+fn refusals_survive_text() {
+    let source = "#include \"bpf_helpers.h\"\nSEC(\"tc\") int f(void *ctx) { return 0; }";
+    let (source, object) = (file("other.c", source), folder().join("other.o"));
+    if !bpf::compile(Path::new(&source), &object) {
+        return;
+    }
+    let object = object.display().to_string();
+    refuses(&["run", &object], &["unsupported: programs of section `tc`"]);
+    let text = prints(&["dis", &object]);
+    assert!(text.contains("program \"f\" unsupported \"tc\"\n"), "{text}");
+    let text = file("other.s", &text);
+    for arguments in [&["run", &text][..], &["verify", &text], &["asm", &text, "-o", "/dev/null"]] {
+        refuses(arguments, &["other.s: line 2: unsupported: the program `f` is of section `tc`"]);
+    }
+}
+
+/// Three quarters of what there is: more than one segment may take, and refused before any page is taken.
+#[test]
+fn maps_that_take_most_of_the_memory_are_refused() {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
+    let available: u64 = available.trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10;
+    // A segment has 64 GiB at most, for a reason that is told otherwise.
+    let entries = (available / 4 * 3 >> 20).min(64_000);
+    if entries << 20 <= available / 2 {
+        return skip::skip("much-memory", "the largest segment is less than half of what there is");
+    }
+    let text = format!(
+        "map small array key 4 value 8 entries 1\nmap huge array key 4 value 1048576 entries {entries}
+         program \"p\" xdp\nr0 = 1\nexit\n"
+    );
+    let source = file("huge.s", &text);
+    for engine in ["interp", "jit"] {
+        let output = weir(&["run", "--engine", engine, &source]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{message}");
+        for part in ["creating the maps' segment: the maps need ", " are available", "(map huge alone takes "]
+        {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+    assert!(prints(&["verify", &source]).contains("accepted"));
 }
 
 #[test]

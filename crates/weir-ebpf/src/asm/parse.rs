@@ -2,13 +2,26 @@
 
 use std::collections::HashMap;
 
+use crate::asm::contents::Content;
 use crate::asm::line::{Line, Token};
 use crate::asm::{ALU_OPERATORS, ATOMICS, AsmError, COMPARISONS, LOAD_ACQUIRE, STORE_RELEASE, WIDTHS};
 use crate::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
 use crate::{Insn, MapKind, MapSpec, Object, Program, ProgramKind, helper, kfunc};
 
-/// The object that `text` writes down (see the [module](crate::asm) for the syntax).
+/// The object that `text` writes down (see the [module](crate::asm) for the syntax), which gives no map contents: an object
+/// has none.
 pub fn parse(text: &str) -> Result<Object, AsmError> {
+    let (object, contents) = parse_parts(text)?;
+    match contents.first() {
+        None => Ok(object),
+        Some(content) => {
+            Err(AsmError { line: content.line, message: "contents of maps have no place here".into() })
+        }
+    }
+}
+
+/// The object, and the lines that say what its maps hold at first.
+pub(super) fn parse_parts(text: &str) -> Result<(Object, Vec<Content>), AsmError> {
     let mut reader = Reader::default();
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
@@ -16,7 +29,7 @@ pub fn parse(text: &str) -> Result<Object, AsmError> {
         read.map_err(|message| AsmError { line: number, message })?;
     }
     reader.end_program()?;
-    Ok(reader.object)
+    Ok((reader.object, reader.contents))
 }
 
 /// Errors inside a line; the line number is added outside.
@@ -25,6 +38,7 @@ pub(super) type Result<T, E = String> = std::result::Result<T, E>;
 #[derive(Default)]
 struct Reader {
     object: Object,
+    contents: Vec<Content>,
     /// Labels of the current program: slot.
     labels: HashMap<String, usize>,
     /// Jumps of the current program to fill in: slot, line, label.
@@ -45,6 +59,9 @@ impl Reader {
         }
         match line.peek() {
             Some(Token::Word(word)) if word == "map" => self.map(&mut line)?,
+            Some(Token::Word(word)) if word == "initial" || word == "holds" => {
+                self.contents.push(Content::of(number, &mut line)?);
+            }
             Some(Token::Word(word)) if word == "program" => {
                 self.end_program().map_err(|error| format!("{} (line {})", error.message, error.line))?;
                 self.program(&mut line)?;
@@ -130,6 +147,14 @@ impl Reader {
                 let bytes = u32::try_from(bytes).map_err(|_| format!("memory of {bytes} bytes"))?;
                 ProgramKind::Memory { bytes }
             }
+            "unsupported" => {
+                let section = line.name()?;
+                return Err(format!(
+                    "unsupported: the program `{}` is of section `{}`, whose context weir does not have",
+                    name.escape_debug(),
+                    section.escape_debug()
+                ));
+            }
             _ => {
                 let known = ProgramKind::NAMES.join(", ");
                 return Err(format!("`{kind_name}` is no program kind (known: {known})"));
@@ -145,6 +170,12 @@ impl Reader {
             let error = |message| AsmError { line, message };
             let target = self.labels.get(&label).copied();
             let insn = &mut self.current().insns[slot];
+            // Of a helper that weir does not have the text is read; that it is refused is the verifier's to say.
+            let helper = helper::kernel_number(&label).filter(|_| target.is_none() && is_call(*insn));
+            if let Some(id) = helper {
+                (insn.src, insn.imm) = (pseudo::HELPER, id);
+                continue;
+            }
             let Some(target) = target else {
                 let what = if is_call(*insn) { "no helper is called so, and " } else { "" };
                 return Err(error(format!("{what}label `{label}` is not defined in this program")));
@@ -223,7 +254,7 @@ impl Reader {
             (Some(Token::Punct("-" | "+") | Token::Number(_)), _) => {
                 let value = line.signed("a number")?;
                 if !line.take_word("ll") {
-                    let imm = as_i32(value)?;
+                    let imm = immediate(dst, value)?;
                     return one(Insn {
                         opcode: dst.alu_class() | alu::MOV,
                         dst: dst.number,
@@ -299,7 +330,15 @@ fn operand(line: &mut Line, dst: Register) -> Result<(u8, u8, i32)> {
         src.same_width(dst)?;
         return Ok((source::X, src.number, 0));
     }
-    Ok((source::K, 0, as_i32(line.signed("a register or a number")?)?))
+    Ok((source::K, 0, immediate(dst, line.signed("a register or a number")?)?))
+}
+
+/// The number that an operation on `dst` has in its 32 bits. One of 32 bits needs no sign: 0xffffffff is -1 there.
+fn immediate(dst: Register, value: i128) -> Result<i32> {
+    match u32::try_from(value) {
+        Ok(bits) if dst.letter == 'w' => Ok(bits as i32),
+        _ => as_i32(value),
+    }
 }
 
 /// `be16 r1` and its like, after the `=`.

@@ -168,7 +168,7 @@ fn jump(insn: Insn) -> Option<String> {
 fn call(src: u8, imm: i32) -> Option<String> {
     match src {
         pseudo::HELPER => {
-            let comment = helper::by_id(imm).map(|proto| format!(" ; {}", proto.name)).unwrap_or_default();
+            let comment = helper::kernel_name(imm).map(|name| format!(" ; {name}")).unwrap_or_default();
             Some(format!("call {}{comment}", hex(imm.into())))
         }
         pseudo::LOCAL => Some(format!("call pc{}", distance(imm.into()))),
@@ -271,10 +271,14 @@ fn hex(value: i64) -> String {
 
 /// How map `index` is called between brackets. None: a negative index has no text.
 fn map_name(index: i32, maps: &[MapSpec]) -> Option<String> {
-    let index = usize::try_from(index).ok()?;
-    let unique =
-        maps.get(index).filter(|map| maps.iter().filter(|other| other.name == map.name).count() == 1);
-    Some(unique.map_or_else(|| format!("#{index}"), |map| quoted_unless_word(&map.name)))
+    let names = maps.iter().map(|map| map.name.as_str());
+    Some(reference(usize::try_from(index).ok()?, names))
+}
+
+/// How the one of `names` at `index` is called: by its number where its name is not its own, or none is there.
+pub(super) fn reference<'a>(index: usize, names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let unique = names.clone().nth(index).filter(|name| names.filter(|other| other == name).count() == 1);
+    unique.map_or_else(|| format!("#{index}"), quoted_unless_word)
 }
 
 fn quoted_unless_word(name: &str) -> String {
@@ -285,7 +289,7 @@ fn quoted_unless_word(name: &str) -> String {
 }
 
 /// In double quotes, with `\"`, `\\` and `\u{…}` for what would break the line.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     let mut text = String::from("\"");
     for char in name.chars() {
         match char {

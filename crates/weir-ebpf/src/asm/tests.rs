@@ -1,6 +1,6 @@
 //! Both ways of the text form.
 
-use crate::asm::{insn_text, parse, print};
+use crate::asm::{insn_text, parse, parse_file, print, print_file};
 use crate::insn::Insn;
 use crate::{MapKind, MapSpec, Object, Program, ProgramKind};
 
@@ -156,6 +156,11 @@ fn input_may_be_freer_than_output() {
     means("call next\nexit\nnext: exit", "call pc+0x1");
     means("r2 = next ll\nexit\nnext: exit", "r2 = pc+0x2 ll");
     means("call map_update_elem", "call 0x2 ; map_update_elem");
+    means("call xdp_adjust_head", "call 0x2c ; xdp_adjust_head");
+    means("call redirect\nexit\nredirect: exit", "call pc+0x1");
+    means("w1 = 0xffffffff", "w1 = -0x1");
+    means("w1 &= 4294967295", "w1 &= -0x1");
+    means("if w2 & 0xffffffc0 goto +1", "if w2 & -0x40 goto +0x1");
     means("w1 = *(u32 *)(r2 + 0)", "r1 = *(u32 *)(r2 + 0x0)");
     means("lock *(u32 *)(r2 + 0) += r1", "lock *(u32 *)(r2 + 0x0) += w1");
     means("r1 = *(u64 *)(r10 + -8)", "r1 = *(u64 *)(r10 - 0x8)");
@@ -167,6 +172,10 @@ fn bad_text_is_refused_with_its_line() {
     refused("r11 = 0", 2, "begins no instruction");
     refused("r01 = 0", 2, "begins no instruction");
     refused("\n\nr1 = 0x80000000", 4, "does not fit");
+    refused("w1 = 0x100000000", 2, "does not fit");
+    refused("w1 = -0x80000001", 2, "does not fit");
+    refused("r1 &= 0xffffffff", 2, "does not fit");
+    refused("if r1 > 0xffffffff goto +1", 2, "does not fit");
     refused("r1 = r2 r3", 2, "left over");
     refused("r1 = w2", 2, "differ in width");
     refused("w1 = 0 ll", 2, "must be an r register");
@@ -204,6 +213,7 @@ fn bad_text_is_refused_with_its_line() {
     refused("map @m hash key 1 value 1", 2, "line ends");
     refused("map @m hash key 1 value 1 entries 1 flags", 2, "line ends");
     refused("map @m array_of_maps key 4 value 4 entries 1 inner @m", 2, "");
+    refused("program \"q\" unsupported \"tc\"", 2, "unsupported: the program `q` is of section `tc`");
     refused("program \"q\" kprobe", 2, "no program kind");
     assert!(parse("exit").is_err_and(|error| error.message.contains("before the first")));
 }
@@ -228,6 +238,61 @@ fn odd_names_survive() {
         }],
     };
     assert_eq!(parse(&print(&object)), Ok(object));
+}
+
+#[test]
+fn contents_of_maps_survive() {
+    let text = "map .data array key 4 value 8 entries 1\ninitial .data \"2a00ff\"
+map zero array key 4 value 4 entries 1\ninitial zero \"\"
+map twice array key 4 value 4 entries 1
+map twice array key 4 value 4 entries 1\ninitial #3 \"01\"
+map steps prog_array key 4 value 4 entries 4\nholds steps 0 \"a b\"\nholds steps 3 q
+map outer array_of_maps key 4 value 4 entries 2 inner 2\nholds outer 1 #3
+map by hash_of_maps key 4 value 4 entries 2 inner 2\nholds by 77 #2\nholds by 4294967295 zero\n
+; section \"uprobe\"\nprogram \"a b\" probe\n     0: exit\n\n; section \"xdp\"\nprogram \"q\" xdp\n     0: exit\n";
+    let file = parse_file(text).unwrap();
+    assert_eq!(file.maps[0].initial.as_deref(), Some(&[0x2a, 0, 0xff, 0, 0, 0, 0, 0][..]));
+    assert_eq!(file.maps[1].initial.as_deref(), Some(&[0; 4][..]));
+    assert_eq!(file.maps[4].programs, [(0, 0), (3, 1)]);
+    assert_eq!((&file.maps[5].held[..], file.maps[6].held.len()), (&[(1, 3)][..], 2));
+    assert_eq!(print_file(&file), text);
+    assert!(parse(text).is_err_and(|error| error.line == 2 && error.message.contains("no place here")));
+}
+
+#[test]
+fn bad_contents_are_refused_with_their_line() {
+    let check = |maps: &str, contents: &str, part: &str| {
+        let text = format!("{}\nprogram \"p\" probe\nexit\n{contents}\n", maps.replace(';', "\n"));
+        let error = parse_file(&text).expect_err(&text);
+        assert!(error.message.contains(part), "{text}: {error}");
+        assert_eq!(error.line, text.lines().count(), "{text}: {error}");
+    };
+    let one = "map m array key 4 value 2 entries 1";
+    check(one, "initial n \"00\"", "no map `n`");
+    check(one, "initial #1 \"00\"", "no map `#1`");
+    check(one, "initial m \"010203\"", "3 bytes for a value of 2");
+    check(one, "initial m \"012\"", "3 hexadecimal digits");
+    check(one, "initial m \"0x\"", "no hexadecimal digit");
+    check(one, "initial m 00", "should be");
+    check(one, "initial m \"\" 1", "left over");
+    check(one, "initial m \"\"\ninitial m \"\"", "given twice");
+    check(one, "holds m 0 p", "only an array of programs");
+    check("map m array key 4 value 4294967295 entries 1", "initial m \"00\"", "have at most 1048576");
+    check("map m array key 4 value 2 entries 2", "initial m \"00\"", "one entry");
+    check("map m hash key 4 value 2 entries 1", "initial m \"00\"", "one entry");
+    let many: String = (0..17).map(|n| format!("map m{n} array key 4 value 1048576 entries 1;")).collect();
+    let all: Vec<String> = (0..17).map(|n| format!("initial m{n} \"\"")).collect();
+    check(&many, &all.join("\n"), "together 16777216");
+    let programs = "map m prog_array key 4 value 4 entries 2";
+    check(programs, "holds m 2 p", "slot 2 of 2");
+    check(programs, "holds m 0 q", "no program `q`");
+    check(programs, "holds m 4294967296 p", "32 bits");
+    check(programs, "holds m 1 p\nholds m 1 p", "slot 1 is filled twice");
+    check("map m prog_array key 8 value 4 entries 2", "holds m 0 p", "4 bytes each");
+    let maps = "map i array key 4 value 4 entries 1;map j array key 4 value 8 entries 1;map o array_of_maps key 4 value 4";
+    check(&format!("{maps} entries 2 inner 0"), "holds o 0 j", "`j` is not what");
+    check(&format!("{maps} entries 2 inner 0"), "holds o 0 p", "no map `p`");
+    check(&format!("{maps} entries 2"), "holds o 0 i", "`i` is not what");
 }
 
 /// A small generator with a fixed seed (xorshift64*), so that every run tests the same.
@@ -275,7 +340,8 @@ fn every_opcode_and_field_prints_and_parses_back() {
 
 #[test]
 fn hostile_text_never_panics() {
-    let seed_text = "map @m hash key 8 value 8 entries 1\nprogram \"p\" probe\nl: if r1 s> 0x5 goto l <x>\n\
+    let seed_text = "map @m array key 4 value 8 entries 1\ninitial @m \"2a0b\"\nmap t prog_array key 4 value 4 entries 2
+        holds t 1 p\nprogram \"p\" probe\nl: if r1 s> 0x5 goto l <x>\n\
         lock *(u64 *)(r0 + 0x0) += r1\nr1 = map[\"a\"][0] + 0x8 ll\nr0 = cmpxchg_64(r1 + 0x0, r0, r2)\nw1 = (s8)w2\n";
     let mut seed = 7;
     for _ in 0..20_000 {
@@ -288,6 +354,9 @@ fn hostile_text_never_panics() {
                 _ => bytes.truncate(at.max(1)),
             }
         }
-        let _ = parse(&String::from_utf8_lossy(&bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        if let Ok(file) = parse_file(&text) {
+            assert_eq!(parse_file(&print_file(&file)), Ok(file), "{text}");
+        }
     }
 }

@@ -23,8 +23,8 @@ pub(crate) const PROGRAM_SLOTS_IN_MAP_MAX: u32 = 1 << 16;
 pub(crate) const DATA_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of all data sections.
 pub(crate) const DATA_BYTES_SUM_MAX: u64 = 16 << 20;
-/// Variables of the kernel's configuration that a file may name.
-pub(crate) const CONFIG_VARIABLES_MAX: usize = 4096;
+/// Variables of the kernel's configuration that a file may name, and as many of the kernel's symbols.
+pub(crate) const EXTERNS_MAX: usize = 4096;
 /// Bytes of a license.
 pub(crate) const LICENSE_BYTES_MAX: usize = 127;
 

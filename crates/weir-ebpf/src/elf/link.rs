@@ -105,6 +105,8 @@ struct Notes {
     core: BTreeMap<(SectionIndex, usize), CoreRelocation>,
     /// Names of variables of the kernel's configuration.
     config: BTreeSet<String>,
+    /// Names that are declared to be the kernel's (`__ksym`).
+    kernel: BTreeSet<String>,
 }
 
 impl Notes {
@@ -131,19 +133,25 @@ impl Notes {
                     .extend(found.iter().map(|relocation| ((index, relocation.slot as usize), *relocation)));
             }
         }
-        let config = btf.section_variables(".kconfig");
-        if config.len() > limits::CONFIG_VARIABLES_MAX {
-            let (count, most) = (config.len() as u64, limits::CONFIG_VARIABLES_MAX as u64);
-            return Err(ElfError::too_big("variables", count, most).in_section(".kconfig"));
-        }
-        let names = config.into_iter().filter_map(|id| btf.name(btf.get(id)?.name));
-        notes.config = names.map(str::to_owned).collect();
+        notes.config = externs(btf, ".kconfig")?;
+        notes.kernel = externs(btf, ".ksyms")?;
         Ok(notes)
     }
 
     fn rows(&self, section: SectionIndex) -> &[LineRow] {
         self.rows.get(&section).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Names of what the file declares in a section that only a loader knows.
+fn externs(btf: &Btf, section: &'static str) -> Result<BTreeSet<String>> {
+    let found = btf.section_variables(section);
+    if found.len() > limits::EXTERNS_MAX {
+        let (count, most) = (found.len() as u64, limits::EXTERNS_MAX as u64);
+        return Err(ElfError::too_big("variables", count, most).in_section(section));
+    }
+    let names = found.into_iter().filter_map(|id| btf.name(btf.get(id)?.name));
+    Ok(names.map(str::to_owned).collect())
 }
 
 struct Linker<'a> {
@@ -428,7 +436,14 @@ impl<'a> Linker<'a> {
             return Ok(Insn { src: pseudo::KERNEL, imm, ..call });
         }
         if !symbol.is_weak {
-            return Err(ElfError::unsupported(format!("the kernel function `{}`", symbol.name)));
+            return Err(ElfError::unsupported(match self.notes.kernel.contains(&symbol.name) {
+                true => format!("the kernel function `{}`", symbol.name),
+                false => format!(
+                    "the undefined symbol `{}`, which libbpf would look up among the kernel's functions; where it is a \
+                     function of C that the compiler put there, -fno-builtin or an inline function of that name helps",
+                    symbol.name
+                ),
+            }));
         }
         self.missing.push((self.insns.len() as u32, format!("the kernel function `{}`", symbol.name)));
         Ok(Insn { imm: core::MISSING, ..call })

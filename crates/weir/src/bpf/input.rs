@@ -79,7 +79,7 @@ fn object(bytes: &[u8], target: Option<&Target>) -> anyhow::Result<ObjectFile> {
         return Ok(elf::read_for(bytes, target)?);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| anyhow!("neither an ELF object nor assembly text"))?;
-    Ok(ObjectFile::of(asm::parse(text)?))
+    Ok(asm::parse_file(text)?)
 }
 
 fn read(input: impl std::io::Read, name: &str) -> Result<Vec<u8>, Failure> {
