@@ -179,7 +179,7 @@ fn maps_that_take_most_of_the_memory_are_refused() {
     let available = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
     let available: u64 = available.trim_end_matches("kB").trim().parse::<u64>().unwrap() << 10;
     // A segment has 64 GiB at most, for a reason that is told otherwise.
-    let entries = (available / 4 * 3 >> 20).min(64_000);
+    let entries = ((available / 4 * 3) >> 20).min(64_000);
     if entries << 20 <= available / 2 {
         return skip::skip("much-memory", "the largest segment is less than half of what there is");
     }
