@@ -123,7 +123,7 @@ fn check(
     inputs: &mut worlds::Random,
     coverage: &mut Coverage,
 ) -> bool {
-    let limits = Limits { explored_insns_max: 10_000, ..Limits::default() };
+    let limits = Limits { explored_insns_max: 2_000, ..Limits::default() };
     let Ok(program) = verify(&object.programs[0], &object.maps, &limits) else { return false };
     coverage.with_lanes += usize::from(program.needs_lane());
     coverage.lent += usize::from(program.kind() != ProgramKind::Probe);
