@@ -8,27 +8,29 @@ use crate::{paths, skip};
 /// Compiles the C file `source` for BPF, with the header of `tests/bpf`, to `object`. False, loudly, where clang is
 /// not installed or knows no BPF; a source that does not compile panics.
 pub fn compile(source: &Path, object: &Path) -> bool {
-    let include = paths::root().join("tests/bpf");
-    let mut clang = Command::new("clang");
-    clang
-        .args(["-target", "bpf", "-O2", "-g", "-c"])
-        .arg(source)
-        .arg("-o")
-        .arg(object)
-        .arg("-I")
-        .arg(include);
-    let missing = match clang.output() {
-        Ok(output) if output.status.success() => return true,
-        Ok(output) => {
-            let message = String::from_utf8_lossy(&output.stderr).into_owned();
-            let has_no_bpf = message.contains("unknown target") || message.contains("No available targets");
-            assert!(has_no_bpf, "clang {}: {message}", source.display());
-            "clang has no target bpf".to_owned()
+    match compile_with("clang", &[], source, object) {
+        Ok(()) => true,
+        Err(missing) => {
+            skip::skip("bpf-corpus", missing);
+            false
         }
-        Err(error) => format!("clang: {error}"),
-    };
-    skip::skip("bpf-corpus", missing);
-    false
+    }
+}
+
+/// The same with a compiler of that name, and more options. The error: why there is none.
+pub fn compile_with(clang: &str, options: &[&str], source: &Path, object: &Path) -> Result<(), String> {
+    let include = paths::root().join("tests/bpf");
+    let mut command = Command::new(clang);
+    command.args(["-target", "bpf", "-O2", "-g", "-c"]).args(options);
+    command.arg(source).arg("-o").arg(object).arg("-I").arg(include);
+    let output = command.output().map_err(|error| format!("{clang}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let has_no_bpf = message.contains("unknown target") || message.contains("No available targets");
+    assert!(has_no_bpf, "{clang} {}: {message}", source.display());
+    Err(format!("{clang} has no target bpf"))
 }
 
 /// bpftool, which is in no PATH of plain users. None, loudly, where it is not.
