@@ -169,7 +169,7 @@ fn the_server_outlives_a_weir_killed_at_random() {
         if round % 2 == 0 {
             // The next weir takes over.
             let traced = Traced::start(&redis, "kill-random", script);
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(200));
             let text = traced.stop();
             assert!(number(&text, "@commands") > 0, "round {round}: {text}");
         } else {

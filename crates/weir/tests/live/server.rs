@@ -178,9 +178,11 @@ impl Traced {
         command.args(["trace", "-e", script, "-p", &redis.pid().to_string(), "-o"]).arg(&out);
         let mut weir = Daemon::spawn(command).unwrap();
         let files = redis.text_of_files();
+        let of_this_weir = |line: &str| line.split_whitespace().nth(2) == Some(&weir.pid().to_string());
         let is_armed = || {
             let text = redis.text();
-            text.iter().zip(&files).all(|(text, file)| text != file)
+            // Patches may be those that a killed weir has left.
+            text.iter().zip(&files).all(|(text, file)| text != file) && listed().lines().any(of_this_weir)
         };
         if !wait::until(DEADLINE, is_armed) {
             let is_running = weir.is_running();
@@ -196,6 +198,12 @@ impl Traced {
         assert!(ended.status.success(), "{}: {}", ended.status, ended.stderr);
         std::fs::read_to_string(&self.out).unwrap()
     }
+}
+
+/// What `weir ps` prints: process, command, weir, and so on.
+fn listed() -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir")).arg("ps").output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The number that follows `name: ` in weir's output.
