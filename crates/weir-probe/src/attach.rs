@@ -25,7 +25,7 @@ use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, S
 use weir_symbols::{Binary, Function, VirtAddr};
 
 use crate::island::{self, Image, Place, PlannedSite};
-use crate::limits::{self, JUMP_BYTES, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
+use crate::limits::{self, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
 use crate::restore;
@@ -35,7 +35,7 @@ use crate::stop::Stopped;
 use crate::sys;
 use crate::target::Target;
 use crate::undo::{Patch, Report, Undo};
-use crate::window::Window;
+use crate::window::{Window, Write};
 
 /// Name of the segment's memfd, by which the next weir finds it.
 pub(crate) const SEGMENT_NAME: &str = "weir-segment";
@@ -354,18 +354,21 @@ impl Attachment {
     ) -> Result<(), Error> {
         let memory = &self.target.memory;
         todo.retain(|jump| {
-            let mut now = vec![0; jump.window.len()];
-            let is_same = memory.read(jump.address, &mut now).is_ok() && now == jump.window;
-            if !is_same {
-                self.outcomes[request_of[jump.site]] = Err(Refusal::TextDiffers { offset: 0 });
+            let difference = jump.unlike_file(memory);
+            if let Some(offset) = difference {
+                self.outcomes[request_of[jump.site]] = Err(Refusal::TextDiffers { offset });
             }
-            is_same
+            difference.is_none()
         });
         let journal = self.segment.journal();
+        let mut entries = Vec::new();
         for jump in todo.iter() {
-            let old = jump.window[..JUMP_BYTES].to_vec();
-            journal.push(jump.address, &old, &jump.bytes).expect("the journal has an entry for each site");
-            self.undo.patches.push(Patch { address: jump.address, old, new: jump.bytes.to_vec() });
+            let leads_from = |write: &Write| (write.address != jump.address).then_some(jump.address);
+            for write in &jump.writes {
+                let entry = journal.push(write.address, &write.old, &write.new);
+                entries.push(entry.expect("the journal has entries for every write of each site"));
+                self.undo.patches.push(Patch::of(write, leads_from(write)));
+            }
         }
         for tid in stopped.threads() {
             let mut registers = stopped.registers(tid)?;
@@ -374,9 +377,10 @@ impl Attachment {
                 stopped.set_registers(tid, registers)?;
             }
         }
-        for (index, jump) in todo.iter().enumerate() {
-            memory.write(jump.address, &jump.bytes).map_err(|e| Error::system("writing a jump", e))?;
-            journal.set_state(index as u32, JournalState::Applied);
+        let writes = todo.iter().flat_map(|jump| &jump.writes);
+        for (write, entry) in writes.zip(entries) {
+            memory.write(write.address, &write.new).map_err(|e| Error::system("writing a jump", e))?;
+            journal.set_state(entry, JournalState::Applied);
         }
         Ok(())
     }
@@ -391,30 +395,43 @@ impl Drop for Attachment {
     }
 }
 
-/// One jump to write.
+/// One site to patch.
 #[derive(Debug)]
 struct Jump {
     site: usize,
+    /// Of the first displaced instruction.
     address: u64,
-    bytes: [u8; JUMP_BYTES],
-    /// The bytes of the displaced instructions.
-    window: Vec<u8>,
+    /// What is written, the jump at `address` last.
+    writes: Vec<Write>,
+    /// The bytes of the displaced instructions, and of padding behind them that is written.
+    covered: Vec<u8>,
     /// For each displaced instruction but the first: its address, and where it stands in the trampoline.
     interior: Vec<(u64, u64)>,
 }
 
 impl Jump {
     fn new(site: usize, planned: &PlannedSite, entry: u64, places: &[(u64, u64)]) -> Jump {
-        let address = planned.patch_address();
-        let displacement = entry.wrapping_sub(address + JUMP_BYTES as u64) as i64;
-        let displacement = i32::try_from(displacement).expect("an island lies within reach of its sites");
-        let mut bytes = [0xe9; JUMP_BYTES];
-        bytes[1..].copy_from_slice(&displacement.to_le_bytes());
-        let inside =
-            |original: u64| address < original && original < address + planned.window.bytes.len() as u64;
+        let (window, address) = (&planned.window, planned.patch_address());
+        let inside = |original: u64| address < original && original < address + window.bytes.len() as u64;
         let interior =
             places.iter().filter(|place| inside(place.1)).map(|&(to, original)| (original, to)).collect();
-        Jump { site, address, bytes, window: planned.window.bytes.clone(), interior }
+        Jump {
+            site,
+            address,
+            writes: window.writes(planned.bias, entry),
+            covered: window.covered(),
+            interior,
+        }
+    }
+
+    /// Offset from the window of bytes that are not as in the file.
+    fn unlike_file(&self, memory: &sys::Memory) -> Option<u64> {
+        let writes = self.writes.iter().map(|write| (write.address, &write.old));
+        writes.chain([(self.address, &self.covered)]).find_map(|(address, old)| {
+            let mut now = vec![0; old.len()];
+            let is_same = memory.read(address, &mut now).is_ok() && now == *old;
+            (!is_same).then(|| address.saturating_sub(self.address))
+        })
     }
 
     /// Where a thread at `address` goes on, if that is inside this window.
@@ -423,7 +440,9 @@ impl Jump {
     }
 
     fn contains(&self, address: u64) -> bool {
-        self.address < address && address < self.address + self.window.len() as u64
+        let is_inside = self.address < address && address < self.address + self.covered.len() as u64;
+        is_inside
+            || self.writes.iter().any(|w| w.address < address && address < w.address + w.new.len() as u64)
     }
 }
 

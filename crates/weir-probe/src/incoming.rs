@@ -1,73 +1,79 @@
 //! Proves that nothing outside a function goes to the inside of its patch.
 //!
-//! In: the interiors of all planned windows of one binary, and the binary. Out: those interiors that something
-//! may reach. The proof does not depend on telling code from data: every place that could encode a branch or a
-//! pointer is looked at, so a reported interior may be a coincidence (a refusal too many), never the reverse.
+//! In: addresses at which nothing may arrive (interiors of all planned windows of one binary, padding and holes that
+//! are to be written), and the binary. Out: those that something may reach. Every place that could encode a branch or
+//! a pointer is looked at, so a reported address may be a coincidence (a refusal too many), never the reverse.
 //!
 //! - `rel32`: at every byte offset of every executable segment that follows an opcode of a near branch (E8, E9,
-//!   0F 80 to 0F 8F, C7 F8), the 4 bytes there, taken as a displacement from their end, must not lead to an
-//!   interior. Without a look at the opcode, small constants (`2f 00 00 00`) collide within a few hundred bytes.
-//! - `rel8`: within 130 bytes of an interior, the code of every function, also of one that contains the probed one,
-//!   is decoded from its known start; in bytes that no function covers, every byte may begin a short branch.
+//!   0F 80 to 0F 8F, C7 F8) or of `lea x(%rip)` (8D), the 4 bytes there, taken as a displacement from their end, must
+//!   not lead to an asked address. Without a look at the opcode, small constants (`2f 00 00 00`) collide within a few
+//!   hundred bytes. Inside a known function that decodes to its end, a hit must be one of its instructions.
+//! - `rel8`: within 130 bytes of an asked address, the code of every function, also of one that contains the probed
+//!   one, is decoded from its known start; in bytes that no function covers, every byte may begin a short branch.
 //! - absolute pointers: addends of relative relocations, and in position-dependent files every 8-byte (and 4-byte)
 //!   word of every segment.
-//! - tables of 32-bit offsets (`switch` in position-independent code), for functions with indirect jumps: each
-//!   address that the function takes with `lea` is a possible base; every aligned word near it is an entry.
+//! - tables of 32-bit offsets (`switch` in position-independent code): each address that a function with computed
+//!   jumps takes with `lea` is a possible base, and so is each that a `lea` in unknown code may take. A table ends
+//!   where an entry does not lead to text, or where another address is taken.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use weir_symbols::{Binary, LinkAddr, Segment};
 
-use crate::window::{Window, near_target};
+use crate::body::Bodies;
 
 /// How far a `rel8` branch reaches, in either direction, with room for its own length.
 const SHORT_REACH: u64 = 130;
 /// Words of a jump table that are looked at after a possible base.
 const TABLE_ENTRIES_MAX: usize = 16 << 10;
 
-/// Interiors (link addresses) that something in `binary` may reach other than by falling through.
-pub fn reached(binary: &Binary, windows: &[&Window]) -> HashSet<u64> {
-    let interiors: HashSet<u64> = windows.iter().flat_map(|window| window.interior()).collect();
+/// Those of `asked` that something in the binary may reach other than by falling through. Each part of `asked` belongs
+/// to one window: addresses that lie close together.
+pub fn reached(bodies: &mut Bodies, asked: &[Vec<u64>]) -> HashSet<u64> {
+    let binary = bodies.binary();
+    let all: HashSet<u64> = asked.iter().flatten().copied().collect();
     let mut reached = HashSet::new();
-    if interiors.is_empty() {
+    if all.is_empty() {
         return reached;
     }
-    let filter = Filter::new(&interiors);
+    let filter = Filter::new(&all);
+    let mut unknown_bases = Vec::new();
     for (start, bytes) in binary.executable_ranges() {
-        near_branches(start.0, bytes, &filter, &interiors, &mut reached);
+        let references = near_references(start.0, bytes, &filter, &all);
+        reached
+            .extend(references.hits.into_iter().filter(|&hit| may_refer(bodies, hit)).map(|hit| hit.target));
+        let is_unknown = |hit: &Hit| binary.function_bounds(LinkAddr(hit.at)).is_none();
+        unknown_bases.extend(references.taken.into_iter().filter(is_unknown).map(|hit| hit.target));
     }
-    for window in windows {
-        short_branches(binary, window, &mut reached);
-        if !window.indirect_jumps.is_empty() {
-            table_entries(binary, window, &mut reached);
-        }
+    table_entries(bodies, unknown_bases, &all, &mut reached);
+    for addresses in asked {
+        short_branches(bodies, addresses, &mut reached);
     }
-    reached.extend(binary.relative_relocations().into_iter().filter(|target| interiors.contains(target)));
+    reached.extend(binary.relative_relocations().into_iter().filter(|target| all.contains(target)));
     if !binary.is_position_independent() {
         for segment in binary.segments() {
-            absolute_words(segment_bytes(binary, segment), &filter, &interiors, &mut reached);
+            absolute_words(segment_bytes(binary, segment), &filter, &all, &mut reached);
         }
     }
     reached
 }
 
-/// A cheap first test whether an address may be an interior: one bit for each of 2^16 hash values.
+/// A cheap first test whether an address may be an asked one: one bit for each of 2^16 hash values.
 struct Filter {
     bits: Vec<u64>,
     bounds: Range<u64>,
 }
 
 impl Filter {
-    fn new(interiors: &HashSet<u64>) -> Filter {
+    fn new(asked: &HashSet<u64>) -> Filter {
         let mut bits = vec![0; 1 << 10];
-        for &address in interiors {
+        for &address in asked {
             let hash = address as usize & 0xffff;
             bits[hash >> 6] |= 1 << (hash & 63);
         }
-        let low = interiors.iter().copied().min().unwrap_or(0);
-        let high = interiors.iter().copied().max().unwrap_or(0);
+        let low = asked.iter().copied().min().unwrap_or(0);
+        let high = asked.iter().copied().max().unwrap_or(0);
         Filter { bits, bounds: low..high + 1 }
     }
 
@@ -77,20 +83,40 @@ impl Filter {
     }
 }
 
-fn near_branches(
-    start: u64,
-    bytes: &[u8],
-    filter: &Filter,
-    interiors: &HashSet<u64>,
-    reached: &mut HashSet<u64>,
-) {
-    for (at, word) in bytes.windows(4).enumerate() {
+/// Bytes that may refer to an asked address.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    /// Where the displacement stands.
+    at: u64,
+    target: u64,
+}
+
+/// References by 32-bit displacements.
+struct References {
+    /// To asked addresses.
+    hits: Vec<Hit>,
+    /// Everything that bytes like a `lea` take.
+    taken: Vec<Hit>,
+}
+
+fn near_references(start: u64, bytes: &[u8], filter: &Filter, asked: &HashSet<u64>) -> References {
+    let mut found = References { hits: Vec::new(), taken: Vec::new() };
+    for (offset, word) in bytes.windows(4).enumerate() {
+        let at = start + offset as u64;
         let displacement = i32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-        let target = (start + at as u64 + 4).wrapping_add_signed(i64::from(displacement));
-        if filter.may_contain(target) && interiors.contains(&target) && is_near_branch(&bytes[..at]) {
-            reached.insert(target);
+        let target = (at + 4).wrapping_add_signed(i64::from(displacement));
+        let takes = takes_address(&bytes[..offset]);
+        if takes {
+            found.taken.push(Hit { at, target });
+        }
+        if filter.may_contain(target)
+            && asked.contains(&target)
+            && (takes || is_near_branch(&bytes[..offset]))
+        {
+            found.hits.push(Hit { at, target });
         }
     }
+    found
 }
 
 /// True if a near branch's displacement may follow `before`.
@@ -98,26 +124,45 @@ fn is_near_branch(before: &[u8]) -> bool {
     matches!(before, [.., 0xe8 | 0xe9] | [.., 0x0f, 0x80..=0x8f] | [.., 0xc7, 0xf8])
 }
 
-fn short_branches(binary: &Binary, window: &Window, reached: &mut HashSet<u64>) {
-    let interiors: Vec<u64> = window.interior().collect();
-    let (Some(&low), Some(&high)) = (interiors.first(), interiors.last()) else { return };
+/// True if the displacement of a `lea x(%rip)` may follow `before`.
+fn takes_address(before: &[u8]) -> bool {
+    matches!(before, [.., 0x8d, mode] if mode & 0xc7 == 5)
+}
+
+/// False if `hit` lies in a function all of whose instructions are known, and none refers to its target.
+fn may_refer(bodies: &mut Bodies, hit: Hit) -> bool {
+    let Some(bounds) = bodies.binary().function_bounds(LinkAddr(hit.at)) else { return true };
+    let Some(body) = bodies.of(bounds.start.0..bounds.end.0) else { return true };
+    let refers = |addresses: &[u64]| addresses.binary_search(&hit.target).is_ok();
+    body.undecodable.is_some() || refers(&body.targets) || refers(&body.taken)
+}
+
+fn short_branches(bodies: &mut Bodies, addresses: &[u64], reached: &mut HashSet<u64>) {
+    let binary = bodies.binary();
+    let (Some(&low), Some(&high)) = (addresses.iter().min(), addresses.iter().max()) else { return };
     let mut at = low.saturating_sub(SHORT_REACH);
     let end = high + SHORT_REACH;
     while at < end {
         // The function itself is among them: its symbol may lie inside a larger one, whose code was not decoded when
         // the window was planned.
-        let bounds = binary.function_bounds(LinkAddr(at));
-        let from = bounds.as_ref().map_or(at, |bounds| bounds.start.0);
+        let bounds = binary.function_bounds(LinkAddr(at)).map(|bounds| bounds.start.0..bounds.end.0);
         let to = match &bounds {
-            Some(bounds) => bounds.end.0,
+            Some(bounds) => bounds.end,
             None => next_function(binary, at).unwrap_or(end).min(end),
         };
-        if let Some(bytes) = binary.bytes(LinkAddr(from), (to - from) as usize) {
-            let targets = match bounds {
-                Some(_) => decoded_targets(from, bytes),
-                None => possible_targets(from, bytes),
-            };
-            reached.extend(targets.into_iter().filter(|target| interiors.contains(target)));
+        let body = bounds.and_then(|bounds| bodies.of(bounds));
+        let is_asked = |target: &u64| addresses.contains(target);
+        if let Some(body) = &body {
+            let from = body.targets.partition_point(|&target| target < low);
+            reached.extend(
+                body.targets[from..].iter().take_while(|&&target| target <= high).filter(|t| is_asked(t)),
+            );
+        }
+        if body.as_ref().is_none_or(|body| body.undecodable.is_some()) {
+            let (from, to) = (at.max(low.saturating_sub(SHORT_REACH)), to.min(end));
+            if let Some(bytes) = binary.bytes(LinkAddr(from), to.saturating_sub(from) as usize) {
+                reached.extend(possible_targets(from, bytes).into_iter().filter(is_asked));
+            }
         }
         at = to.max(at + 1);
     }
@@ -130,19 +175,6 @@ fn next_function(binary: &Binary, address: u64) -> Option<u64> {
     functions.get(index).map(|function| function.address.0)
 }
 
-fn decoded_targets(address: u64, bytes: &[u8]) -> Vec<u64> {
-    let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
-    let mut instruction = Instruction::default();
-    let mut targets = Vec::new();
-    while decoder.can_decode() {
-        decoder.decode_out(&mut instruction);
-        if instruction.flow_control() != FlowControl::Next {
-            targets.extend(near_target(&instruction));
-        }
-    }
-    targets
-}
-
 /// Where a short branch would lead from any byte that could begin one: for bytes of which nobody knows where
 /// instructions begin, or whether they are code.
 fn possible_targets(address: u64, bytes: &[u8]) -> Vec<u64> {
@@ -153,19 +185,34 @@ fn possible_targets(address: u64, bytes: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-fn table_entries(binary: &Binary, window: &Window, reached: &mut HashSet<u64>) {
-    let interiors: Vec<u64> = window.interior().collect();
-    for &base in &window.lea_targets {
-        let Some(segment) = binary.segments().iter().find(|segment| segment.holds(LinkAddr(base))) else {
+/// Entries of tables of offsets, at `unknown_bases` and those of all functions with computed jumps.
+fn table_entries(
+    bodies: &mut Bodies,
+    unknown_bases: Vec<u64>,
+    asked: &HashSet<u64>,
+    reached: &mut HashSet<u64>,
+) {
+    let binary = bodies.binary();
+    let all = bodies.all();
+    let taken: BTreeSet<u64> = all.iter().flat_map(|body| body.taken.iter().copied()).collect();
+    let mut bases: BTreeSet<u64> = unknown_bases.into_iter().collect();
+    bases.extend(all.iter().filter(|b| !b.computed.is_empty()).flat_map(|body| body.taken.iter().copied()));
+    let segments = binary.segments();
+    for base in bases {
+        let Some(segment) = segments.iter().find(|segment| segment.holds(LinkAddr(base))) else { continue };
+        // Words of code look like offsets into code; compilers put no tables there.
+        if segment.executable {
             continue;
-        };
-        let Some(table) = segment_bytes(binary, segment).get((base - segment.address.0) as usize..) else {
-            continue;
-        };
-        for entry in table.chunks_exact(4).take(TABLE_ENTRIES_MAX) {
+        }
+        let table = &segment_bytes(binary, segment)[(base - segment.address.0) as usize..];
+        let next = taken.range(base + 1..).next().map_or(u64::MAX, |next| (next - base).div_ceil(4));
+        for entry in table.chunks_exact(4).take(TABLE_ENTRIES_MAX.min(next as usize)) {
             let offset = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
             let target = base.wrapping_add_signed(i64::from(offset));
-            if interiors.contains(&target) {
+            if !segments.iter().any(|s| s.executable && s.holds(LinkAddr(target))) {
+                break;
+            }
+            if asked.contains(&target) {
                 reached.insert(target);
             }
         }
@@ -176,11 +223,11 @@ fn segment_bytes<'a>(binary: &'a Binary, segment: &Segment) -> &'a [u8] {
     binary.bytes(segment.address, segment.file_bytes as usize).unwrap_or_default()
 }
 
-fn absolute_words(bytes: &[u8], filter: &Filter, interiors: &HashSet<u64>, reached: &mut HashSet<u64>) {
+fn absolute_words(bytes: &[u8], filter: &Filter, asked: &HashSet<u64>, reached: &mut HashSet<u64>) {
     // Position-dependent code may hold addresses in 4 bytes (they lie below 2 GiB); 8-byte ones contain those.
     for word in bytes.windows(4) {
         let target = u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
-        if filter.may_contain(target) && interiors.contains(&target) {
+        if filter.may_contain(target) && asked.contains(&target) {
             reached.insert(target);
         }
     }

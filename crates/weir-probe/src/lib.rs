@@ -18,6 +18,8 @@ pub mod refusal;
 
 mod sys;
 
+pub mod body;
+mod cave;
 pub mod incoming;
 pub mod plan;
 pub mod relocate;

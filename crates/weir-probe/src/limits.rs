@@ -18,6 +18,13 @@ pub const JUMP_REACH: u64 = 1 << 31;
 /// Bytes of the jump that replaces a function's first instructions.
 pub const JUMP_BYTES: usize = 5;
 
+/// Bytes of a `jmp rel8`, and how far it leads forward; one byte more backward.
+pub const SHORT_JUMP_BYTES: usize = 2;
+pub const HOLE_REACH: u64 = 127;
+
+/// Texts that are written for one site: a jump at its entry, and one in a hole that it leads through.
+pub const WRITES_PER_SITE_MAX: usize = 2;
+
 /// Bytes that a window may cover: four bytes short of a jump, then one instruction of at most 15 bytes.
 pub const WINDOW_BYTES_MAX: usize = JUMP_BYTES - 1 + 15;
 

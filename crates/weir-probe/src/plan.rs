@@ -1,61 +1,184 @@
 //! Plans the patches of many functions from their files alone.
 //!
-//! In: functions of binaries. Out: for each a proved [`Window`], or the [`Refusal`]. The proof has three parts: the
-//! function's own bytes ([`crate::window`]), other symbols that begin inside, and everything else in the binary that
-//! could lead there ([`crate::incoming`], one scan for all functions of a binary). No process is needed: whether its
-//! memory is like the file is checked when it is patched.
+//! In: functions of binaries. Out: for each a proved [`Window`], or the [`Refusal`]. The first step that can be proved
+//! is taken:
+//!
+//! 1. a near jump over one instruction (or a pad of the compiler's), where no thread can be caught inside;
+//! 2. a near jump over several, or over the function's end and padding behind it;
+//! 3. a short jump over the first instructions, to a near jump in a hole within 127 bytes: also where a call, a
+//!    branch's target, another symbol or a page's end comes too early for 5 bytes;
+//! 4. refused, with the reason why step 2 was.
+//!
+//! The proof has three parts: the function's own bytes ([`crate::window`], [`crate::body`]), other symbols that begin
+//! inside, and everything else in the binary that could lead there ([`crate::incoming`], two scans for all functions
+//! of a binary). No process is needed: whether its memory is like the file is checked when it is patched.
+//!
+//! The holes of one call are disjoint. Deliberately not here yet: punned jumps, breakpoints, kernel uprobes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
+use std::rc::Rc;
 
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
+use crate::body::{Bodies, Body};
+use crate::cave::{self, Caves};
 use crate::incoming;
+use crate::limits::{JUMP_BYTES, SHORT_JUMP_BYTES};
 use crate::refusal::Refusal;
-use crate::window::{FunctionCode, Window, plan};
+use crate::window::{self, FunctionCode, Hole, Shape, Window};
 
 /// Plans every site from its file alone: how it would be patched, or why not. No process is needed.
 pub fn plan_sites(sites: &[(&Binary, &Function)]) -> Vec<Result<Window, Refusal>> {
-    let mut windows: Vec<Result<Window, Refusal>> =
-        sites.iter().map(|&(binary, function)| plan_site(binary, function)).collect();
     let mut by_binary: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
     for (index, (binary, _)) in sites.iter().enumerate() {
         by_binary.entry(binary.path()).or_default().push(index);
     }
+    let mut windows: Vec<Option<Result<Window, Refusal>>> = vec![None; sites.len()];
     for indices in by_binary.values() {
-        let good: Vec<&Window> = indices.iter().filter_map(|&index| windows[index].as_ref().ok()).collect();
-        let reached = incoming::reached(sites[indices[0]].0, &good);
-        for &index in indices {
-            let Ok(window) = &windows[index] else { continue };
-            let target = window.interior().find(|target| reached.contains(target));
-            if let Some(target) = target {
-                let offset = target - sites[index].1.address.0;
-                windows[index] = Err(Refusal::BranchIntoWindow { offset });
-            }
+        let binary = sites[indices[0]].0;
+        let functions: Vec<&Function> = indices.iter().map(|&index| sites[index].1).collect();
+        for (&index, outcome) in indices.iter().zip(plan_binary(binary, &functions)) {
+            windows[index] = Some(outcome);
         }
     }
-    windows
+    windows.into_iter().map(|window| window.expect("every site belongs to a binary")).collect()
 }
 
-fn plan_site(binary: &Binary, function: &Function) -> Result<Window, Refusal> {
+/// A function that can be decoded, and how it is to be patched.
+struct Planned<'a> {
+    code: FunctionCode<'a>,
+    body: Rc<Body>,
+    window: Result<Window, Refusal>,
+}
+
+fn plan_binary(binary: &Binary, functions: &[&Function]) -> Vec<Result<Window, Refusal>> {
+    let mut bodies = Bodies::new(binary);
+    let mut sites: Vec<Result<Planned, Refusal>> =
+        functions.iter().map(|function| read(&mut bodies, function)).collect();
+    let mut planned: Vec<&mut Planned> = sites.iter_mut().filter_map(|site| site.as_mut().ok()).collect();
+    // By address, so that holes are given out in their order.
+    planned.sort_by_key(|site| site.code.address);
+    plan_near(&mut bodies, &mut planned);
+    plan_through_holes(&mut bodies, &mut planned);
+    sites.into_iter().map(|site| site.and_then(|planned| planned.window)).collect()
+}
+
+fn read<'a>(bodies: &mut Bodies<'a>, function: &Function) -> Result<Planned<'a>, Refusal> {
+    let binary = bodies.binary();
     if function.kind == FunctionKind::Indirect {
         return Err(Refusal::IndirectFunction);
     }
-    if function.size == 0 {
-        return Err(Refusal::SizeUnknown);
+    let (address, size) = (function.address.0, function.size);
+    let bytes = binary.bytes(function.address, size as usize).filter(|bytes| !bytes.is_empty());
+    let bytes = bytes.ok_or(Refusal::SizeUnknown)?;
+    if size > crate::limits::FUNCTION_BYTES_MAX {
+        return Err(Refusal::TooLong { bytes: size, max: crate::limits::FUNCTION_BYTES_MAX });
     }
-    let bytes = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
-    let window = plan(FunctionCode { address: function.address.0, bytes })?;
+    let code = FunctionCode { address, bytes, behind: cave::behind(binary, address + size) };
+    let body = bodies.of(address..address + size).ok_or(Refusal::SizeUnknown)?;
+    Ok(Planned { code, body, window: Err(Refusal::SizeUnknown) })
+}
+
+/// Steps 1 and 2: one jump that leads far enough.
+fn plan_near(bodies: &mut Bodies, sites: &mut [&mut Planned]) {
+    for site in sites.iter_mut() {
+        let near = window::plan(site.code, &site.body);
+        site.window = near.and_then(|window| nothing_begins_inside(bodies.binary(), site, window));
+    }
+    let windows = sites.iter().filter_map(|site| site.window.as_ref().ok());
+    let asked: Vec<Vec<u64>> = windows.map(Window::unreachable).collect();
+    let reached = incoming::reached(bodies, &asked);
+    for site in sites.iter_mut() {
+        let Ok(window) = &site.window else { continue };
+        if let Some(refusal) = refused_by(&reached, site, window) {
+            site.window = Err(refusal);
+        }
+    }
+}
+
+/// Step 3, for those that step 2 was refused for.
+fn plan_through_holes(bodies: &mut Bodies, sites: &mut [&mut Planned]) {
+    let mut taken: BTreeSet<u64> = sites
+        .iter()
+        .filter_map(|site| site.window.as_ref().ok())
+        .flat_map(|window| window.end()..window.end() + window.padding.len() as u64)
+        .collect();
+    let binary = bodies.binary();
+    let mut caves = Caves::new(binary);
+    let wanting: Vec<(usize, Window, Vec<Hole>)> = sites
+        .iter()
+        .enumerate()
+        .filter(|(_, site)| site.window.is_err())
+        .filter_map(|(index, site)| {
+            short_window(binary, site, &mut caves).map(|(w, holes)| (index, w, holes))
+        })
+        .collect();
+    let addresses = |window: &Window, holes: &[Hole]| {
+        let holes: BTreeSet<u64> = holes.iter().flat_map(Hole::range).collect();
+        window.interior().chain(holes).collect()
+    };
+    let asked: Vec<Vec<u64>> = wanting.iter().map(|(_, window, holes)| addresses(window, holes)).collect();
+    let reached = incoming::reached(bodies, &asked);
+    for (index, mut window, holes) in wanting {
+        let is_free =
+            |hole: &&Hole| hole.range().all(|byte| !taken.contains(&byte) && !reached.contains(&byte));
+        if window.interior().any(|address| reached.contains(&address)) {
+            continue;
+        }
+        let Some(hole) = holes.iter().find(is_free) else { continue };
+        taken.extend(hole.range());
+        window.shape = Shape::Short(hole.clone());
+        sites[index].window = Ok(window);
+    }
+}
+
+/// The window of a short jump for `site`, and the holes that it may lead to, by address.
+fn short_window(binary: &Binary, site: &Planned, caves: &mut Caves) -> Option<(Window, Vec<Hole>)> {
+    let at = window::patch_address(site.code);
+    let starts = window::hole_range(at);
+    let runs = caves.within(starts.start..starts.end + JUMP_BYTES as u64 - 1);
+    let holes: Vec<Hole> = runs.into_iter().flat_map(|run| holes(binary, run)).collect();
+    let window = window::plan_short(site.code, &site.body, holes.first()?.clone()).ok()?;
+    let window = nothing_begins_inside(binary, site, window).ok()?;
+    let own = window.address
+        ..window.address + (window.bytes.len() + window.padding.len()).max(SHORT_JUMP_BYTES) as u64;
+    let holes: Vec<Hole> = holes
+        .into_iter()
+        .filter(|hole| starts.contains(&hole.address) && hole.range().all(|byte| !own.contains(&byte)))
+        .filter(|hole| !hole.range().any(|byte| site.body.targets.contains(&byte)))
+        .collect();
+    (!holes.is_empty()).then_some((window, holes))
+}
+
+/// Every place in `run` where a jump fits that crosses no page.
+fn holes(binary: &Binary, run: std::ops::Range<u64>) -> Vec<Hole> {
+    let last = (run.end + 1).saturating_sub(JUMP_BYTES as u64);
+    let hole = |address: u64| {
+        let bytes = binary.bytes(LinkAddr(address), JUMP_BYTES)?.try_into().ok()?;
+        (address / 4096 == (address + JUMP_BYTES as u64 - 1) / 4096).then_some(Hole { address, bytes })
+    };
+    (run.start..last).filter_map(hole).collect()
+}
+
+/// Refuses `window` where another symbol begins inside what is displaced or written.
+fn nothing_begins_inside(binary: &Binary, site: &Planned, window: Window) -> Result<Window, Refusal> {
+    if window.instructions.len() > 1 {
+        site.body.unknown_jump(binary.is_position_independent())?;
+    }
     let functions = binary.functions();
     let next = functions.partition_point(|other| other.address <= LinkAddr(window.address));
-    if let Some(other) = functions.get(next).filter(|other| other.address.0 < window.end()) {
-        let offset = other.address.0 - function.address.0;
-        return Err(Refusal::SymbolInWindow { name: other.name.clone(), offset });
+    let end = window.address + (window.bytes.len() + window.padding.len()) as u64;
+    match functions.get(next).filter(|other| other.address.0 < end) {
+        Some(other) => {
+            let offset = other.address.0 - site.code.address;
+            Err(Refusal::SymbolInWindow { name: other.name.clone(), offset })
+        }
+        None => Ok(window),
     }
-    if let (Some(&offset), true) = (window.indirect_jumps.first(), window.lea_targets.is_empty())
-        && binary.is_position_independent()
-    {
-        return Err(Refusal::IndirectJump { offset });
-    }
-    Ok(window)
+}
+
+fn refused_by(reached: &HashSet<u64>, site: &Planned, window: &Window) -> Option<Refusal> {
+    let target = window.unreachable().into_iter().find(|address| reached.contains(address))?;
+    Some(Refusal::BranchIntoWindow { offset: target - site.code.address })
 }

@@ -1,9 +1,9 @@
 //! Moves instructions to another address so that they do there what they did here.
 //!
-//! RIP-relative operands and branch displacements are re-encoded (short branches become long ones); everything
-//! else is copied. iced-x86's block encoder does the work; what it cannot do is refused.
+//! RIP-relative operands and branch displacements are re-encoded (short branches become long ones); `nop`s
+//! are left out; everything else is copied. iced-x86's block encoder does the work; what it cannot do is refused.
 
-use iced_x86::{BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock};
+use iced_x86::{BlockEncoder, BlockEncoderOptions, Instruction, InstructionBlock, Mnemonic};
 
 use crate::refusal::Refusal;
 
@@ -23,6 +23,10 @@ pub fn relocate(instructions: &[Instruction], bias: u64, to: u64) -> Result<Move
     // One at a time, so that the place of each is known even where the encoder rewrites it. No window has a branch
     // to its own inside, so they do not depend on each other.
     for instruction in instructions {
+        if instruction.mnemonic() == Mnemonic::Nop {
+            moved.offsets.push(moved.code.len() as u32);
+            continue;
+        }
         let shifted = [shift(instruction, bias)];
         let block = InstructionBlock::new(&shifted, to + moved.code.len() as u64);
         let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE).map_err(|error| {
@@ -38,7 +42,7 @@ pub fn relocate(instructions: &[Instruction], bias: u64, to: u64) -> Result<Move
 fn shift(instruction: &Instruction, bias: u64) -> Instruction {
     let mut shifted = *instruction;
     shifted.set_ip(instruction.ip().wrapping_add(bias));
-    if let Some(target) = crate::window::near_target(instruction) {
+    if let Some(target) = crate::body::near_target(instruction) {
         shifted.set_near_branch64(target.wrapping_add(bias));
     }
     if instruction.is_ip_rel_memory_operand() {

@@ -2,7 +2,7 @@
 //!
 //! In: a process with weir's segment or code in it. Both may say anything: the target can write them. So what is
 //! undone is read off the process itself: its islands are the mappings of weir's code, and a patch is a jump into one
-//! of them that stands in the text of a file, where the file has something else. The file's bytes are put back (text
+//! of them (or a short jump to such a jump) that stands in the text of a file, where the file has something else. The file's bytes are put back (text
 //! that differs from its file was never patched). The journal is asked only where the file is out of reach.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use weir_rt::foreign;
 use weir_rt::segment::JournalEntry;
 use weir_symbols::maps::Mapping;
 
-use crate::limits::{JUMP_BYTES, JUMP_REACH};
+use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, SHORT_JUMP_BYTES};
 use crate::refusal::Error;
 use crate::scan;
 use crate::sys;
@@ -62,9 +62,16 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         }
         let file = open_mapped(target, mapping);
         for (address, now) in jumps {
-            match bytes_before(mapping, file.as_ref(), &journal, address, now) {
+            let before =
+                |address: u64, now: &[u8]| bytes_before(mapping, file.as_ref(), &journal, address, now);
+            match before(address, &now) {
                 Some(old) if old == now => {}
-                Some(old) => undo.patches.push(Patch { address, old: old.into(), new: now.into() }),
+                Some(old) => {
+                    let entry = short_jump_to(target, address, &before);
+                    let leads_from = entry.as_ref().map(|entry| entry.address);
+                    undo.patches.extend(entry);
+                    undo.patches.push(Patch { address, old, new: now.into(), leads_from });
+                }
                 None => undo.unknown.push(address),
             }
         }
@@ -108,21 +115,40 @@ fn jumps_into(target: &Target, mapping: &Mapping, islands: &[Range<u64>]) -> Vec
     found
 }
 
+/// The short jump of weir's that leads to the jump in the hole at `hole`, if it is one.
+fn short_jump_to(
+    target: &Target,
+    hole: u64,
+    before: &dyn Fn(u64, &[u8]) -> Option<Vec<u8>>,
+) -> Option<Patch> {
+    let reach = HOLE_REACH + 1 + SHORT_JUMP_BYTES as u64;
+    let start = hole.saturating_sub(reach);
+    let mut around = vec![0; 2 * reach as usize];
+    let length = target.memory.read_some(start, &mut around).ok()?;
+    around[..length].windows(SHORT_JUMP_BYTES).enumerate().find_map(|(offset, now)| {
+        let &[0xeb, distance] = now else { return None };
+        let address = start + offset as u64;
+        let to = (address + SHORT_JUMP_BYTES as u64).wrapping_add_signed(i64::from(distance as i8));
+        let old = before(address, now).filter(|old| to == hole && old != now)?;
+        Some(Patch { address, old, new: now.to_vec(), leads_from: None })
+    })
+}
+
 /// What stood at `address` before the jump `now`.
 fn bytes_before(
     mapping: &Mapping,
     file: Option<&File>,
     journal: &[JournalEntry],
     address: u64,
-    now: [u8; JUMP_BYTES],
-) -> Option<[u8; JUMP_BYTES]> {
-    let mut bytes = [0; JUMP_BYTES];
-    let offset = mapping.offset.0 + (address - mapping.start.0);
+    now: &[u8],
+) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; now.len()];
+    let offset = mapping.offset.0.checked_add(address.checked_sub(mapping.start.0)?)?;
     if file.is_some_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
         return Some(bytes);
     }
     let entry = journal.iter().find(|entry| entry.address == address && entry.new == now)?;
-    entry.old.as_slice().try_into().ok()
+    Some(entry.old.clone())
 }
 
 /// The file that `mapping` shows: by the link in map_files, which leads to it even where its path does not any more

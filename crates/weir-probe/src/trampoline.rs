@@ -192,9 +192,11 @@ fn leave(
         places.push((at + offset, instruction.ip() + placement.bias));
     }
     out.bytes(&moved.code);
-    let end = window.end() + placement.bias;
-    places.push((out.code.len() as u32, end));
-    out.jump(end);
+    if window.goes_on() {
+        let end = window.end() + placement.bias;
+        places.push((out.code.len() as u32, end));
+        out.jump(end);
+    }
     Ok(())
 }
 
@@ -290,6 +292,7 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
 
     use super::*;
+    use crate::body;
     use crate::window::{FunctionCode, plan};
 
     const PLACEMENT: Placement = Placement {
@@ -298,6 +301,10 @@ mod tests {
         gate: 0x7f00_0020_0000,
         function: 0x7f00_0000_1000,
     };
+
+    fn window(bytes: &[u8]) -> Window {
+        plan(FunctionCode { address: 0x1000, bytes, behind: &[] }, &body::read(0x1000, bytes)).unwrap()
+    }
 
     fn call(clobbers: u16, clobbers_flags: bool, context_reads: u32) -> Call {
         Call {
@@ -314,7 +321,7 @@ mod tests {
     fn check(calls: &[Call]) -> (Trampoline, Vec<String>) {
         // push %rbp; mov %rsp,%rbp; sub $16,%rsp; ret
         let bytes = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10, 0xc3];
-        let window = plan(FunctionCode { address: 0x1000, bytes: &bytes }).unwrap();
+        let window = window(&bytes);
         let trampoline = generate(&window, PLACEMENT, calls).unwrap();
         let mut formatter = GasFormatter::new();
         let lines = Decoder::with_ip(64, &trampoline.code, PLACEMENT.at, DecoderOptions::NONE)
@@ -381,7 +388,7 @@ mod tests {
     fn refuses_too_many_programs() {
         let many = vec![call(0, false, 0); 17];
         let bytes = [0xb8, 0, 0, 0, 0, 0xc3];
-        let window = plan(FunctionCode { address: 0x1000, bytes: &bytes }).unwrap();
+        let window = window(&bytes);
         assert_eq!(generate(&window, PLACEMENT, &many).unwrap_err().code(), "too-many-programs");
     }
 }

@@ -8,7 +8,7 @@
 //! Nothing but text that leads into weir's code, and weir's own mappings, is written or unmapped: each address is
 //! held against the process's maps first, since a foreign journal (and the target itself) may say anything.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::thread;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use crate::stack;
 use crate::stop::Stopped;
 use crate::sys;
 use crate::target::Target;
+use crate::window::Write;
 
 const PAGE: u64 = 4096;
 
@@ -33,12 +34,20 @@ pub struct Patch {
     pub address: u64,
     pub old: Vec<u8>,
     pub new: Vec<u8>,
+    /// A hole: the address of the patch that leads through it, and is to be restored before it.
+    pub leads_from: Option<u64>,
+}
+
+impl Patch {
+    pub(crate) fn of(write: &Write, leads_from: Option<u64>) -> Patch {
+        Patch { address: write.address, old: write.old.clone(), new: write.new.clone(), leads_from }
+    }
 }
 
 /// What was done.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Patches whose text is as before.
+    /// Functions whose text is as before.
     pub restored: usize,
     /// Addresses where the text was neither as weir left it nor as before, and was left alone.
     pub foreign: Vec<u64>,
@@ -81,7 +90,8 @@ impl Undo {
         self.restore_text(target, &mut report)?;
         for try_number in 0.. {
             self.move_out(&stopped)?;
-            if self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
+            let is_filled = self.fill_holes(target, &stopped, &mut report)?;
+            if is_filled && self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
                 break;
             }
             if try_number == RETRIES_MAX || !report.foreign.is_empty() {
@@ -114,29 +124,51 @@ impl Undo {
     }
 
     fn restore_text(&self, target: &Target, report: &mut Report) -> Result<(), Error> {
-        for patch in &self.patches {
-            let mut now = vec![0; patch.old.len()];
-            if target.memory.read(patch.address, &mut now).is_err() {
-                continue; // Its library was unloaded.
-            }
-            if now == patch.new {
-                let written = target.memory.write(patch.address, &patch.old);
-                written.map_err(|source| Error::system("restoring text", source))?;
-                report.restored += 1;
-            } else if now == patch.old {
-                report.restored += 1;
-            } else {
-                report.foreign.push(patch.address);
+        for patch in self.patches.iter().filter(|patch| patch.leads_from.is_none()) {
+            match put_back(target, patch)? {
+                Some(true) => report.restored += 1,
+                Some(false) => report.foreign.push(patch.address),
+                None => {} // Its library was unloaded.
             }
         }
         Ok(())
+    }
+
+    /// Fills the holes that no thread stands in and that no signal handler returns to. What stands at their entries
+    /// leads elsewhere by now; threads that stood in one go on at the entry.
+    fn fill_holes(&self, target: &Target, stopped: &Stopped, report: &mut Report) -> Result<bool, Error> {
+        let holes: Vec<&Patch> = self.patches.iter().filter(|patch| patch.leads_from.is_some()).collect();
+        if holes.is_empty() {
+            return Ok(true);
+        }
+        let at: HashSet<u64> = holes.iter().map(|hole| hole.address).collect();
+        let mut awaited = BTreeSet::new();
+        for tid in stopped.threads() {
+            let registers = stopped.registers(tid)?;
+            let found =
+                stack::scan(&target.memory, &target.mappings, registers.rsp, &|word| at.contains(&word));
+            awaited.extend(found.words);
+            awaited.extend(at.get(&registers.rip));
+        }
+        for hole in &holes {
+            let leads_here = hole.leads_from.is_some_and(|entry| report.foreign.contains(&entry));
+            if leads_here || awaited.contains(&hole.address) {
+                continue;
+            }
+            if put_back(target, hole)? == Some(false) && !report.foreign.contains(&hole.address) {
+                report.foreign.push(hole.address);
+            }
+        }
+        Ok(awaited.is_empty())
     }
 
     /// Threads that have left the programs go on in the restored text.
     fn move_out(&self, stopped: &Stopped) -> Result<(), Error> {
         for tid in stopped.threads() {
             let mut registers = stopped.registers(tid)?;
-            if let Some(&original) = self.places.get(&registers.rip) {
+            let in_hole =
+                || self.patches.iter().find(|p| p.address == registers.rip).and_then(|p| p.leads_from);
+            if let Some(original) = self.places.get(&registers.rip).copied().or_else(in_hole) {
                 registers.rip = original;
                 stopped.set_registers(tid, registers)?;
             }
@@ -198,6 +230,20 @@ fn hold(target: &mut Target) -> Result<Stopped, Error> {
     let stopped = stopped?;
     target.refresh()?;
     if target.memory.is_gone() { Err(Error::Replaced { pid: target.pid }) } else { Ok(stopped) }
+}
+
+/// Puts the old bytes of `patch` back: whether they are there now, `None` where nothing is mapped any more.
+fn put_back(target: &Target, patch: &Patch) -> Result<Option<bool>, Error> {
+    let mut now = vec![0; patch.old.len()];
+    if target.memory.read(patch.address, &mut now).is_err() {
+        return Ok(None);
+    }
+    if now == patch.new {
+        let written = target.memory.write(patch.address, &patch.old);
+        written.map_err(|source| Error::system("restoring text", source))?;
+        return Ok(Some(true));
+    }
+    Ok(Some(now == patch.old))
 }
 
 pub(crate) fn is_segment(mapping: &Mapping) -> bool {

@@ -1,7 +1,7 @@
 //! Decides where a function's entry can be patched, and proves what can be proved from its bytes alone.
 //!
 //! In: the bytes of a whole function, as in its file, and where the file says it lies. Out: a [`Window`], the
-//! instructions that a 5-byte jump displaces, or the [`Refusal`] that says why there is none.
+//! instructions that a jump displaces, or the [`Refusal`] that says why there is none.
 //!
 //! The jump is written over the first instructions of the function (after `endbr64`, which stays):
 //!
@@ -10,10 +10,18 @@
 //!             push %rbp                      ⋮
 //!             push %rbx           →    (rest of the last displaced instruction)
 //!             mov  x(%rip),%rax        ⋮
+//!
+//! get:        mov  (%rdi),%rax         jmp trampoline       the function ends within 5 bytes; behind it lie
+//!             ret                 →                         bytes that nothing reaches (crate::cave)
+//!             nop  (padding)
+//!
+//! init:       sub  $8,%rsp             jmp hole (2 bytes)   5 bytes would cover the call; the jump that leads
+//!             call start          →    …                    far enough stands in a hole within 127 bytes
+//! (padding)   nop  (5 bytes)           jmp trampoline
 //! ```
 //!
 //! Proved here, by decoding the function from its first byte to its last:
-//! - the displaced instructions are whole, inside the function, and inside one page;
+//! - the displaced instructions are whole, inside the function, and the patch lies inside one page;
 //! - none of them is a call (its return address would lie inside the patch, or unwinders would see a return
 //!   address in generated code) or a system call (which the kernel restarts by stepping back two bytes);
 //! - no branch of the function goes to the inside of the patch.
@@ -21,9 +29,13 @@
 //! Proved elsewhere: branches and pointers from other code ([`crate::incoming`]); threads and signal frames
 //! ([`crate::stack`], while the target is stopped).
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use std::ops::Range;
 
-use crate::limits::{FUNCTION_BYTES_MAX, JUMP_BYTES, WINDOW_BYTES_MAX};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
+
+use crate::body::Body;
+use crate::cave;
+use crate::limits::{FUNCTION_BYTES_MAX, HOLE_REACH, JUMP_BYTES, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX};
 use crate::refusal::Refusal;
 
 /// A function's code as its file has it.
@@ -32,6 +44,32 @@ pub struct FunctionCode<'a> {
     /// Link address of the first byte.
     pub address: u64,
     pub bytes: &'a [u8],
+    /// What lies between its end and the next function, where that is known.
+    pub behind: &'a [u8],
+}
+
+/// What is written over the window.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// `jmp rel32` to the trampoline.
+    Near,
+    /// `jmp rel8` to a hole, and there a `jmp rel32`.
+    Short(Hole),
+}
+
+/// Five bytes that nothing reaches, within reach of a short jump.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hole {
+    /// Link address.
+    pub address: u64,
+    /// What stands there in the file.
+    pub bytes: [u8; JUMP_BYTES],
+}
+
+impl Hole {
+    pub fn range(&self) -> Range<u64> {
+        self.address..self.address + JUMP_BYTES as u64
+    }
 }
 
 /// The instructions that the jump displaces, and what the rest of the function said about them.
@@ -41,97 +79,189 @@ pub struct Window {
     pub address: u64,
     /// Displaced instructions, whole, at their link addresses.
     pub instructions: Vec<Instruction>,
-    /// Bytes of the displaced instructions, ≥ 5.
+    /// Bytes of the displaced instructions.
     pub bytes: Vec<u8>,
-    /// Offsets from the function's start of indirect jumps, whose targets this module cannot see.
-    pub indirect_jumps: Vec<u64>,
-    /// Addresses that the function takes with a RIP-relative `lea`: possible bases of its jump tables.
-    pub lea_targets: Vec<u64>,
+    /// Bytes behind them that nothing reaches and that the jump covers too.
+    pub padding: Vec<u8>,
+    pub shape: Shape,
     /// The jump overwrites the symbol's first instruction (no `endbr64` before it): a kernel uprobe on the same
     /// function would resume inside it.
     pub uprobe_unsafe: bool,
 }
 
+/// Bytes of text to be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Write {
+    /// In the target.
+    pub address: u64,
+    pub old: Vec<u8>,
+    pub new: Vec<u8>,
+}
+
 impl Window {
-    /// Link addresses of displaced instructions but the first: where nothing may ever continue.
+    /// Link addresses of displaced instructions but the first: where no thread may ever continue.
     pub fn interior(&self) -> impl Iterator<Item = u64> + '_ {
         self.instructions.iter().skip(1).map(Instruction::ip)
     }
 
+    /// Link addresses at which nothing may ever arrive: the interior, and padding and holes that are written to.
+    pub fn unreachable(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.interior().collect();
+        all.extend(self.end()..self.end() + self.padding.len() as u64);
+        if let Shape::Short(hole) = &self.shape {
+            all.extend(hole.range());
+        }
+        all
+    }
+
+    /// Where the function goes on behind the displaced instructions.
     pub fn end(&self) -> u64 {
         self.address + self.bytes.len() as u64
     }
 
+    /// Whether anything comes behind the displaced instructions.
+    pub fn goes_on(&self) -> bool {
+        self.instructions.last().is_some_and(|last| !cave::ends_flow(last))
+    }
+
+    /// Everything that must be as in the file: displaced instructions and padding.
+    pub fn covered(&self) -> Vec<u8> {
+        [&self.bytes[..], &self.padding].concat()
+    }
+
+    /// Bytes at [`Window::address`] that are written.
+    pub fn patch_bytes(&self) -> usize {
+        match self.shape {
+            Shape::Near => JUMP_BYTES,
+            Shape::Short(_) => SHORT_JUMP_BYTES,
+        }
+    }
+
+    /// What leads to the trampoline at `entry` in a process that adds `bias` to link addresses. In the order of
+    /// writing: when the last one, at the window itself, is written, the others must be in place.
+    pub fn writes(&self, bias: u64, entry: u64) -> Vec<Write> {
+        let at = self.address.wrapping_add(bias);
+        let old = self.covered()[..self.patch_bytes()].to_vec();
+        match &self.shape {
+            Shape::Near => vec![Write { address: at, old, new: near_jump(at, entry).to_vec() }],
+            Shape::Short(hole) => {
+                let hole_at = hole.address.wrapping_add(bias);
+                let far = Write {
+                    address: hole_at,
+                    old: hole.bytes.to_vec(),
+                    new: near_jump(hole_at, entry).to_vec(),
+                };
+                let distance = hole_at.wrapping_sub(at + SHORT_JUMP_BYTES as u64) as i64;
+                let distance = i8::try_from(distance).expect("a hole is chosen within reach of a short jump");
+                vec![far, Write { address: at, old, new: vec![0xeb, distance as u8] }]
+            }
+        }
+    }
+
     /// How the function is patched, for `--emit sites`.
     pub fn technique(&self) -> String {
-        match self.instructions.len() {
-            1 => "jump over 1 instruction".into(),
-            count => format!("jump over {count} instructions"),
+        let count = match self.instructions.len() {
+            1 => "1 instruction".to_owned(),
+            count => format!("{count} instructions"),
+        };
+        let is_pad = self.instructions.iter().all(|instruction| instruction.mnemonic() == Mnemonic::Nop);
+        match &self.shape {
+            Shape::Short(_) => format!("short jump over {count}, through a hole"),
+            Shape::Near if is_pad => "jump over a pad".into(),
+            Shape::Near if !self.padding.is_empty() => format!("jump over {count} and padding"),
+            Shape::Near => format!("jump over {count}"),
         }
     }
 }
 
-/// Plans the patch of the function `code`.
-pub fn plan(code: FunctionCode) -> Result<Window, Refusal> {
+/// `jmp rel32` at `from` to `to`.
+fn near_jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
+    let displacement = to.wrapping_sub(from + JUMP_BYTES as u64) as i64;
+    let displacement = i32::try_from(displacement).expect("an island lies within reach of its sites");
+    let mut bytes = [0xe9; JUMP_BYTES];
+    bytes[1..].copy_from_slice(&displacement.to_le_bytes());
+    bytes
+}
+
+/// Plans a near jump over the first instructions of the function `code`.
+pub fn plan(code: FunctionCode, body: &Body) -> Result<Window, Refusal> {
+    let window = displaced(code, JUMP_BYTES)?;
+    check(window, body)
+}
+
+/// Plans a short jump over the first instructions of the function `code`, through `hole`.
+pub fn plan_short(code: FunctionCode, body: &Body, hole: Hole) -> Result<Window, Refusal> {
+    let mut window = displaced(code, SHORT_JUMP_BYTES)?;
+    window.shape = Shape::Short(hole);
+    check(window, body)
+}
+
+/// Where a hole for a short jump at `address` may begin.
+pub fn hole_range(address: u64) -> Range<u64> {
+    let next = address + SHORT_JUMP_BYTES as u64;
+    next.saturating_sub(HOLE_REACH + 1)..next + HOLE_REACH + 1
+}
+
+/// Link address of the first instruction that may be displaced: behind `endbr64`.
+pub fn patch_address(code: FunctionCode) -> u64 {
+    const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    code.address + if code.bytes.starts_with(&LANDING_PAD) { LANDING_PAD.len() as u64 } else { 0 }
+}
+
+/// The first instructions that together, or with padding behind them, have `wanted` bytes.
+fn displaced(code: FunctionCode, wanted: usize) -> Result<Window, Refusal> {
     if code.bytes.is_empty() {
         return Err(Refusal::SizeUnknown);
     }
     if code.bytes.len() as u64 > FUNCTION_BYTES_MAX {
         return Err(Refusal::TooLong { bytes: code.bytes.len() as u64, max: FUNCTION_BYTES_MAX });
     }
-    let mut window = displaced(code)?;
-    check_rest(code, &mut window)?;
-    Ok(window)
-}
-
-/// The first instructions that together are long enough.
-fn displaced(code: FunctionCode) -> Result<Window, Refusal> {
-    let mut decoder = Decoder::with_ip(64, code.bytes, code.address, DecoderOptions::NONE);
-    let mut first = decoder.decode();
-    let has_landing_pad = first.code() == Code::Endbr64;
-    if has_landing_pad && decoder.can_decode() {
-        first = decoder.decode();
-    }
-    let address = first.ip();
+    let address = patch_address(code);
     let start = (address - code.address) as usize;
-    if code.bytes.len() - start.min(code.bytes.len()) < JUMP_BYTES {
-        return Err(Refusal::TooShort { available: code.bytes.len() - start.min(code.bytes.len()) });
-    }
+    let mut decoder = Decoder::with_ip(64, &code.bytes[start..], address, DecoderOptions::NONE);
     let mut instructions = Vec::new();
-    let mut next = first;
-    loop {
-        check_displaced(code, &next)?;
-        instructions.push(next);
-        let length = (next.next_ip() - address) as usize;
-        if length >= JUMP_BYTES {
-            let bytes = code.bytes[start..start + length].to_vec();
-            assert!(
-                bytes.len() <= WINDOW_BYTES_MAX,
-                "a window ends with the instruction that makes it long enough"
-            );
-            if address / 4096 != (address + JUMP_BYTES as u64 - 1) / 4096 {
-                return Err(Refusal::PageStraddle);
-            }
-            return Ok(Window {
-                address,
-                instructions,
-                bytes,
-                indirect_jumps: Vec::new(),
-                lea_targets: Vec::new(),
-                uprobe_unsafe: !has_landing_pad,
-            });
-        }
-        if matches!(
-            next.flow_control(),
-            FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
-        ) {
-            return Err(Refusal::EndsInWindow { offset: next.ip() - code.address });
-        }
+    let mut length = 0;
+    let mut padding = Vec::new();
+    while length < wanted {
         if !decoder.can_decode() {
             return Err(Refusal::TooShort { available: length });
         }
-        next = decoder.decode();
+        let next = decoder.decode();
+        check_displaced(code, &next)?;
+        length = (next.next_ip() - address) as usize;
+        instructions.push(next);
+        if length < wanted && cave::ends_flow(&next) {
+            padding = padding_at(code, start + length, wanted - length).ok_or_else(|| {
+                match start + length == code.bytes.len() {
+                    true => Refusal::TooShort { available: length },
+                    false => Refusal::EndsInWindow { offset: next.ip() - code.address },
+                }
+            })?;
+            break;
+        }
     }
+    assert!(length <= WINDOW_BYTES_MAX, "a window ends with the instruction that makes it long enough");
+    if address / 4096 != (address + wanted as u64 - 1) / 4096 {
+        return Err(Refusal::PageStraddle);
+    }
+    Ok(Window {
+        address,
+        instructions,
+        bytes: code.bytes[start..start + length].to_vec(),
+        padding,
+        shape: Shape::Near,
+        uprobe_unsafe: start == 0,
+    })
+}
+
+/// The `wanted` bytes from `offset` on, in and behind the function, if they are nothing but padding.
+fn padding_at(code: FunctionCode, offset: usize, wanted: usize) -> Option<Vec<u8>> {
+    let inside = &code.bytes[offset..];
+    let mut bytes = inside[..inside.len().min(cave::PADDING_BYTES_MAX)].to_vec();
+    if bytes.len() == inside.len() {
+        bytes.extend_from_slice(code.behind);
+    }
+    (cave::padding(&bytes) >= wanted).then(|| bytes[..wanted].to_vec())
 }
 
 fn check_displaced(code: FunctionCode, instruction: &Instruction) -> Result<(), Refusal> {
@@ -156,42 +286,19 @@ fn check_displaced(code: FunctionCode, instruction: &Instruction) -> Result<(), 
     }
 }
 
-/// Decodes the whole function and looks at where each instruction may go.
-fn check_rest(code: FunctionCode, window: &mut Window) -> Result<(), Refusal> {
-    let inside = window.address + 1..window.end();
-    let mut decoder = Decoder::with_ip(64, code.bytes, code.address, DecoderOptions::NONE);
-    let mut instruction = Instruction::default();
-    while decoder.can_decode() {
-        decoder.decode_out(&mut instruction);
-        let offset = instruction.ip() - code.address;
-        if instruction.is_invalid() {
-            return Err(Refusal::Undecodable { offset });
-        }
-        if let Some(target) = near_target(&instruction)
-            && inside.contains(&target)
-        {
-            return Err(Refusal::BranchIntoWindow { offset: target - code.address });
-        }
-        if instruction.flow_control() == FlowControl::IndirectBranch && !is_import_jump(&instruction) {
-            window.indirect_jumps.push(offset);
-        }
-        if instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
-            window.lea_targets.push(instruction.ip_rel_memory_address());
-        }
+/// Holds the window against the rest of the function.
+fn check(window: Window, body: &Body) -> Result<Window, Refusal> {
+    if let Some(offset) = body.undecodable {
+        return Err(Refusal::Undecodable { offset });
     }
-    window.lea_targets.sort_unstable();
-    window.lea_targets.dedup();
-    Ok(())
-}
-
-/// The target of a direct branch or call.
-pub(crate) fn near_target(instruction: &Instruction) -> Option<u64> {
-    matches!(instruction.op0_kind(), OpKind::NearBranch64).then(|| instruction.near_branch_target())
-}
-
-/// `jmp *x(%rip)`: a tail call through the global offset table, which holds addresses of other functions.
-fn is_import_jump(instruction: &Instruction) -> bool {
-    instruction.op0_kind() == OpKind::Memory && instruction.is_ip_rel_memory_operand()
+    // Any byte counts, also one inside an instruction: old lock sequences jump over a prefix.
+    let written = window.address + 1..window.address + window.patch_bytes() as u64;
+    let unreachable = window.unreachable();
+    let target = body.targets.iter().find(|target| written.contains(target) || unreachable.contains(target));
+    if let Some(&target) = target {
+        return Err(Refusal::BranchIntoWindow { offset: target.wrapping_sub(body.address) });
+    }
+    Ok(window)
 }
 
 #[cfg(test)]
@@ -206,10 +313,14 @@ mod tests {
     }
 
     fn outcome(bytes: &[u8]) -> Result<(usize, usize), String> {
-        match plan(FunctionCode { address: 0x1000, bytes }) {
+        match at(0x1000, bytes, &[]) {
             Ok(window) => Ok((window.instructions.len(), window.bytes.len())),
             Err(refusal) => Err(refusal.code()),
         }
+    }
+
+    fn at(address: u64, bytes: &[u8], behind: &[u8]) -> Result<Window, Refusal> {
+        plan(FunctionCode { address, bytes, behind }, &crate::body::read(address, bytes))
     }
 
     fn refused(code: &str) -> Result<(usize, usize), String> {
@@ -230,7 +341,7 @@ mod tests {
     #[test]
     fn leaves_the_landing_pad() {
         let bytes = [0xf3, 0x0f, 0x1e, 0xfa, 0xb8, 1, 0, 0, 0, 0xc3];
-        let window = plan(FunctionCode { address: 0x1000, bytes: &bytes }).unwrap();
+        let window = at(0x1000, &bytes, &[]).unwrap();
         assert_eq!((window.address, window.uprobe_unsafe), (0x1004, false));
     }
 
@@ -238,7 +349,7 @@ mod tests {
     fn refuses_short_functions() {
         assert_eq!(outcome(&[0xc3]), refused("too-short"));
         assert_eq!(outcome(&[0xf3, 0xc3]), refused("too-short"));
-        assert_eq!(outcome(&[0x31, 0xc0, 0xc3, 0x90, 0x90, 0x90]), refused("ends-in-window"));
+        assert_eq!(outcome(&[0x31, 0xc0, 0xc3, 0x53, 0x90, 0x90]), refused("ends-in-window"));
         assert_eq!(outcome(&[0xf3, 0x0f, 0x1e, 0xfa, 0x31, 0xc0, 0xc3]), refused("too-short"));
         assert_eq!(outcome(&[]), refused("size-unknown"));
     }
@@ -280,15 +391,52 @@ mod tests {
     #[test]
     fn refuses_to_cross_a_page() {
         let bytes = [0xb8, 1, 0, 0, 0, 0xc3];
-        let refusal = plan(FunctionCode { address: 0x1ffd, bytes: &bytes }).unwrap_err();
+        let refusal = at(0x1ffd, &bytes, &[]).unwrap_err();
         assert_eq!(refusal, Refusal::PageStraddle);
     }
 
     #[test]
-    fn remembers_indirect_jumps_and_table_bases() {
-        // lea 0x100(%rip),%rdx; movslq (%rdx,%rdi,4),%rax; add %rdx,%rax; jmp *%rax
-        let bytes = [0x48, 0x8d, 0x15, 0, 1, 0, 0, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xd0, 0xff, 0xe0];
-        let window = plan(FunctionCode { address: 0x1000, bytes: &bytes }).unwrap();
-        assert_eq!((window.indirect_jumps, window.lea_targets), (vec![0xe], vec![0x1107]));
+    fn takes_padding_behind_what_ends_too_early() {
+        let check = |bytes: &[u8], behind: &[u8]| {
+            let planned = at(0x1000, bytes, behind);
+            planned.map(|w| (w.bytes.len(), w.padding.len(), w.goes_on())).map_err(|refusal| refusal.code())
+        };
+        assert_eq!(check(&[0xc3], &[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0]), Ok((1, 4, false)));
+        assert_eq!(check(&[0x48, 0x8b, 0x07, 0xc3], &[0xcc]), Ok((4, 1, false)));
+        assert_eq!(check(&[0x31, 0xc9, 0xeb, 0x1d, 0x0f, 0x1f, 0x40, 0], &[]), Ok((4, 1, false)));
+        assert_eq!(check(&[0xc3], &[0x90, 0x90, 0x90]), Err("too-short".into()));
+        assert_eq!(check(&[0xc3], &[0x90, 0x90, 0x90, 0x55]), Err("too-short".into()));
+        assert_eq!(
+            check(&[0x31, 0xc0], &[0x90, 0x90, 0x90]),
+            Err("too-short".into()),
+            "it goes on into the padding"
+        );
+    }
+
+    #[test]
+    fn leads_through_a_hole_where_five_bytes_are_too_many() {
+        let check = |bytes: &[u8], hole: u64| {
+            let hole = Hole { address: hole, bytes: [0x90; JUMP_BYTES] };
+            let code = FunctionCode { address: 0x1000, bytes, behind: &[] };
+            let window = plan_short(code, &crate::body::read(0x1000, bytes), hole);
+            window.map(|w| {
+                w.writes(0x10_0000, 0x18_0000).into_iter().map(|w| (w.address, w.new)).collect::<Vec<_>>()
+            })
+        };
+        let call_second = [0x48, 0x83, 0xec, 0x08, 0xe8, 0, 1, 0, 0, 0xc3];
+        assert_eq!(
+            check(&call_second, 0xff0).unwrap(),
+            [(0x10_0ff0, vec![0xe9, 0x0b, 0xf0, 0x07, 0]), (0x10_1000, vec![0xeb, 0xee])]
+        );
+        let refused = |bytes: &[u8]| check(bytes, 0xff0).unwrap_err().code();
+        assert_eq!(refused(&[0x53, 0xe8, 0, 1, 0, 0, 0xc3]), "call-in-window");
+        // push %rbx; mov %edi,%ebx; jmp -4 (to the mov)
+        assert_eq!(refused(&[0x53, 0x89, 0xfb, 0xeb, 0xfc]), "branch-into-window");
+    }
+
+    #[test]
+    fn holes_lie_within_reach() {
+        let reach = hole_range(0x1000);
+        assert_eq!((reach.start, reach.end), (0x1002 - 128, 0x1002 + 128));
     }
 }

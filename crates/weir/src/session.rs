@@ -243,7 +243,7 @@ impl Session<'_> {
     }
 
     fn layout(&self) -> Result<SegmentLayout, Failure> {
-        let journal = self.sites.len().max(1) as u32;
+        let journal = (self.sites.len() * weir_probe::limits::WRITES_PER_SITE_MAX).max(1) as u32;
         let layout = SegmentLayout::plan(&self.compiled.object.maps, local::possible_cpus(), journal);
         layout.map_err(|error| Failure::Refused(anyhow!(error)))
     }

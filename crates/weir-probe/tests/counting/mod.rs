@@ -45,7 +45,7 @@ pub(crate) fn identity(pid: i32) -> Identity {
 
 pub(crate) fn layout() -> SegmentLayout {
     let map = MapSpec::new("count", MapKind::Array, 4, 8, 1);
-    SegmentLayout::plan(&[map], 2, 16).unwrap()
+    SegmentLayout::plan(&[map], 2, 128).unwrap()
 }
 
 fn counting() -> Executable {

@@ -1,0 +1,67 @@
+//! Prints how many functions of installed binaries can be patched, by technique, and why the others cannot: planning
+//! alone, nothing is attached.
+//!
+//! `cargo run -p weir-probe --example ladder [--refused] [FILE…]`; without files, those that issue boards quote.
+//! `--refused` lists every refused function with its first bytes. Counted are sized FUNC symbols; IFUNC symbols are
+//! resolvers, and are counted beside them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use weir_probe::plan_sites;
+use weir_symbols::{Binary, Function, FunctionKind};
+
+const USUAL: [&str; 7] = [
+    "/bin/bash",
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/x86_64-linux-gnu/libcrypto.so.3",
+    "/lib/x86_64-linux-gnu/libsqlite3.so.0",
+    "/usr/bin/sqlite3",
+    "/usr/bin/redis-server",
+    "/usr/bin/python3",
+];
+
+fn main() {
+    let (flags, mut files): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    if files.is_empty() {
+        files = USUAL.map(String::from).to_vec();
+    }
+    for file in files {
+        match Binary::open(Path::new(&file)) {
+            Ok(binary) => table(&binary, flags.iter().any(|flag| flag == "--refused")),
+            Err(error) => println!("{file}: {error}"),
+        }
+    }
+}
+
+fn table(binary: &Binary, lists_refused: bool) {
+    let sized = |function: &&Function| function.size > 0 && function.kind == FunctionKind::Plain;
+    let functions: Vec<&Function> = binary.functions().iter().filter(sized).collect();
+    let sites: Vec<_> = functions.iter().map(|&function| (binary, function)).collect();
+    let start = Instant::now();
+    let outcomes = plan_sites(&sites);
+    let took = start.elapsed();
+    let (mut planned, mut refused) = (BTreeMap::<String, usize>::new(), BTreeMap::<String, usize>::new());
+    for (function, outcome) in functions.iter().zip(&outcomes) {
+        match outcome {
+            Ok(window) => *planned.entry(window.technique()).or_default() += 1,
+            Err(refusal) => {
+                *refused.entry(refusal.code()).or_default() += 1;
+                if lists_refused {
+                    let bytes = binary.bytes(function.address, function.size.min(16) as usize);
+                    println!(
+                        "{} {:#x}+{}: {refusal} {bytes:02x?}",
+                        function.name, function.address.0, function.size
+                    );
+                }
+            }
+        }
+    }
+    let (good, all) = (planned.values().sum::<usize>(), functions.len());
+    let share = 100.0 * good as f64 / all.max(1) as f64;
+    let indirect = binary.functions().iter().filter(|f| f.kind == FunctionKind::Indirect).count();
+    println!("{}: {good} of {all} = {share:.2} % in {took:.0?} ({indirect} IFUNC)", binary.path().display());
+    println!("  patched: {planned:?}\n  refused: {refused:?}");
+}
