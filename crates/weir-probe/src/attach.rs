@@ -26,6 +26,7 @@ use weir_symbols::{Binary, Function, VirtAddr};
 
 use crate::island::{self, Image, Place, PlannedSite};
 use crate::limits::{self, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
+use crate::outpost::{self, Outpost, Wanted};
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
 use crate::restore;
@@ -40,6 +41,8 @@ use crate::window::{Window, Write};
 /// Name of the segment's memfd, by which the next weir finds it.
 pub(crate) const SEGMENT_NAME: &str = "weir-segment";
 pub(crate) const CODE_NAME: &str = "weir-code";
+/// Another name than that of islands, which have a gate page behind them.
+pub(crate) const OUTPOST_NAME: &str = "weir-outpost";
 const PAGE: u64 = 4096;
 
 /// A function to probe, and the programs to run there in order.
@@ -196,6 +199,30 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
     Ok(PlannedSite { window, bias, function: function.address.0, programs: site.programs.clone() })
 }
 
+/// Outposts for punned sites, and where the jump of each leads to.
+fn place_outposts(
+    target: &Target,
+    planned: &[PlannedSite],
+    places: &[Place],
+    images: &[Image],
+) -> (Vec<Outpost>, BTreeMap<usize, u64>) {
+    let entries = images.iter().flat_map(|image| &image.entries);
+    let wanted: Vec<Wanted> = entries
+        .filter_map(|entry| {
+            let site = &planned[entry.site];
+            Some(Wanted { targets: site.window.targets(site.bias)?, entry })
+        })
+        .collect();
+    if wanted.is_empty() {
+        return (Vec::new(), BTreeMap::new());
+    }
+    let mut taken = island::taken(&target.mappings);
+    let stack = target.mappings.iter().find(|mapping| mapping.path == "[stack]");
+    taken.extend(stack.map(|stack| stack.start.0.saturating_sub(limits::STACK_ROOM)..stack.start.0));
+    taken.extend(places.iter().map(Place::range));
+    outpost::place(&wanted, &taken)
+}
+
 /// Address of the vDSO's clock_gettime in the target, 0 where there is none.
 fn clock_function(target: &Target) -> u64 {
     let Some(mapping) = target.mappings.iter().find(|mapping| mapping.path == "[vdso]") else { return 0 };
@@ -287,34 +314,54 @@ impl Attachment {
             .iter()
             .map(|place| island::generate_image(place, &planned, executables, segment, words))
             .collect::<Result<Vec<_>, _>>()?;
-        self.undo.islands = places.iter().map(Place::range).collect();
+        let (outposts, landings) = place_outposts(target, &planned, &places, &images);
+        self.undo.islands =
+            places.iter().map(Place::range).chain(outposts.iter().map(Outpost::range)).collect();
         self.outcomes = outcomes;
-        self.patch(&planned, &request_of, &places, &images)
+        let mut todo: Vec<Jump> = Vec::new();
+        for entry in images.iter().flat_map(|image| &image.entries) {
+            let site = &planned[entry.site];
+            let landing = match site.window.targets(site.bias) {
+                None => entry.address,
+                Some(_) => match landings.get(&entry.site) {
+                    Some(&landing) => landing,
+                    None => {
+                        self.outcomes[request_of[entry.site]] = Err(Refusal::NoRoom);
+                        continue;
+                    }
+                },
+            };
+            todo.push(Jump::new(entry.site, site, landing, &entry.places));
+            self.undo.places.extend(entry.places.iter().copied());
+            // Where a thread stands that has come from the function, and has done nothing yet.
+            if landing != entry.address {
+                self.undo.places.insert(landing, site.patch_address());
+            }
+        }
+        self.patch(todo, &request_of, &places, &images, &outposts)
     }
 
     /// The stop in which everything becomes visible to the target.
     fn patch(
         &mut self,
-        planned: &[PlannedSite],
+        mut todo: Vec<Jump>,
         request_of: &[usize],
         places: &[Place],
         images: &[Image],
+        outposts: &[Outpost],
     ) -> Result<(), Error> {
         let mut stopped = self.target.stop()?;
         self.target.refresh()?;
-        map_islands(&self.target, &mut stopped, places, images)?;
+        let unmapped = map_islands(&self.target, &mut stopped, places, images, outposts)?;
+        todo.retain(|jump| !unmapped.contains(&jump.site));
+        for &site in &unmapped {
+            self.outcomes[request_of[site]] = Err(Refusal::NoRoom);
+        }
         self.segment.set_place(&SegmentPlace {
             segment_address: self.undo.segment.start,
             gate_address: places.first().map_or(0, Place::gate),
             islands: places.iter().map(|place| (place.address, place.bytes)).collect(),
         });
-        let mut todo: Vec<Jump> = Vec::new();
-        for image in images {
-            for entry in &image.entries {
-                todo.push(Jump::new(entry.site, &planned[entry.site], entry.address, &entry.places));
-                self.undo.places.extend(entry.places.iter().copied());
-            }
-        }
         for try_number in 0.. {
             let busy = busy_threads(&self.target, &stopped, &todo)?;
             if busy.is_empty() {
@@ -403,25 +450,23 @@ struct Jump {
     address: u64,
     /// What is written, the jump at `address` last.
     writes: Vec<Write>,
-    /// The bytes of the displaced instructions, and of padding behind them that is written.
+    /// The bytes of the displaced instructions, and of padding behind them.
+    displaced_bytes: u64,
+    /// What must be at `address` as in the file: those, and what a punned jump borrows.
     covered: Vec<u8>,
     /// For each displaced instruction but the first: its address, and where it stands in the trampoline.
     interior: Vec<(u64, u64)>,
 }
 
 impl Jump {
-    fn new(site: usize, planned: &PlannedSite, entry: u64, places: &[(u64, u64)]) -> Jump {
+    fn new(site: usize, planned: &PlannedSite, landing: u64, places: &[(u64, u64)]) -> Jump {
         let (window, address) = (&planned.window, planned.patch_address());
         let inside = |original: u64| address < original && original < address + window.bytes.len() as u64;
         let interior =
             places.iter().filter(|place| inside(place.1)).map(|&(to, original)| (original, to)).collect();
-        Jump {
-            site,
-            address,
-            writes: window.writes(planned.bias, entry),
-            covered: window.covered(),
-            interior,
-        }
+        let writes = window.writes(planned.bias, landing);
+        let displaced_bytes = (window.bytes.len() + window.padding.len()) as u64;
+        Jump { site, address, writes, displaced_bytes, covered: window.covered(), interior }
     }
 
     /// Offset from the window of bytes that are not as in the file.
@@ -440,7 +485,7 @@ impl Jump {
     }
 
     fn contains(&self, address: u64) -> bool {
-        let is_inside = self.address < address && address < self.address + self.covered.len() as u64;
+        let is_inside = self.address < address && address < self.address + self.displaced_bytes;
         is_inside
             || self.writes.iter().any(|w| w.address < address && address < w.address + w.new.len() as u64)
     }
@@ -476,10 +521,12 @@ fn map_islands(
     stopped: &mut Stopped,
     places: &[Place],
     images: &[Image],
-) -> Result<(), Error> {
+    outposts: &[Outpost],
+) -> Result<Vec<usize>, Error> {
     if places.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let mut unmapped = Vec::new();
     let mut remote = Borrowed::new(stopped, target)?;
     with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
         let file = File::from(fd);
@@ -490,7 +537,39 @@ fn map_islands(
         }
         Ok(())
     })?;
-    remote.finish()
+    if !outposts.is_empty() {
+        with_memfd(target, &mut remote, OUTPOST_NAME, |remote, remote_fd, fd| {
+            let file = File::from(fd);
+            let mut offset = 0;
+            for outpost in outposts {
+                // The target may have mapped something there meanwhile.
+                if map_code(remote, outpost.address, &outpost.bytes, &file, remote_fd, offset).is_err() {
+                    unmapped.extend(&outpost.sites);
+                }
+                offset += outpost.bytes.len() as u64;
+            }
+            Ok(())
+        })?;
+    }
+    remote.finish()?;
+    Ok(unmapped)
+}
+
+/// Whole pages of code at a fixed address, from `offset` of the memfd on.
+fn map_code(
+    remote: &mut Borrowed,
+    address: u64,
+    bytes: &[u8],
+    file: &File,
+    remote_fd: u64,
+    offset: u64,
+) -> Result<(), Error> {
+    let length = (bytes.len() as u64).next_multiple_of(PAGE);
+    let written = file.set_len(offset + length).and_then(|()| file.write_all_at(bytes, offset));
+    written.map_err(|source| Error::system("writing generated code", source))?;
+    let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+    let shared = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+    remote.call("mmap", libc::SYS_mmap, [address, length, execute, shared, remote_fd, offset]).map(|_| ())
 }
 
 /// One island: its code from `offset` of the memfd on, and its gate page.
@@ -502,17 +581,11 @@ fn map_island(
     remote_fd: u64,
     offset: u64,
 ) -> Result<(), Error> {
-    let code_bytes = place.bytes - PAGE;
-    let written = file.set_len(offset + code_bytes).and_then(|()| file.write_all_at(&image.bytes, offset));
-    written.map_err(|source| Error::system("writing generated code", source))?;
+    let mut code = image.bytes.clone();
+    code.resize((place.bytes - PAGE) as usize, 0);
+    map_code(remote, place.address, &code, file, remote_fd, offset)?;
     let fixed = libc::MAP_FIXED_NOREPLACE as u64;
-    let (execute, data) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
-    let shared = libc::MAP_SHARED as u64 | fixed;
-    remote.call(
-        "mmap",
-        libc::SYS_mmap,
-        [place.address, code_bytes, execute as u64, shared, remote_fd, offset],
-    )?;
+    let data = libc::PROT_READ | libc::PROT_WRITE;
     let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 | fixed;
     remote.call("mmap", libc::SYS_mmap, [place.gate(), PAGE, data as u64, private, u64::MAX, 0])?;
     let wipe = libc::MADV_WIPEONFORK as u64;

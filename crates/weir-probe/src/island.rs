@@ -17,7 +17,7 @@ use weir_rt::segment::Segment;
 use weir_rt::{Executable, Symbol};
 use weir_symbols::maps::Mapping;
 
-use crate::limits::{HEAP_ROOM, ISLAND_REACH, ISLANDS_MAX, TRAMPOLINE_BYTES_MAX};
+use crate::limits::{HEAP_ROOM, ISLAND_REACH, ISLANDS_MAX, LOWEST_ADDRESS, TRAMPOLINE_BYTES_MAX};
 use crate::refusal::{Error, Refusal};
 use crate::relocate::relocate;
 use crate::trampoline::{Call, Placement, Trampoline, generate};
@@ -73,7 +73,7 @@ pub(crate) struct Image {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) site: usize,
-    /// Where the patch jumps to.
+    /// Where the patch leads to, at last.
     pub(crate) address: u64,
     /// As in [`Trampoline`], but by address in the target.
     pub(crate) places: Vec<(u64, u64)>,
@@ -91,12 +91,7 @@ pub(crate) fn place(
     let fixed = runtime::image().bytes.len()
         + maps * weir_rt::segment::DESCRIPTOR_BYTES as usize
         + executables.iter().map(|executable| executable.code.len() + 64).sum::<usize>();
-    let mut taken: Vec<Range<u64>> = mappings.iter().map(|mapping| mapping.start.0..mapping.end.0).collect();
-    taken.sort_by_key(|range| range.start);
-    let heap = mappings.iter().find(|mapping| mapping.path == "[heap]").map(|mapping| mapping.end.0);
-    if let Some(end) = heap {
-        taken.push(end..end + HEAP_ROOM);
-    }
+    let mut taken = taken(mappings);
     let (mut places, mut refused): (Vec<Place>, Vec<(usize, Refusal)>) = (Vec::new(), Vec::new());
     let mut rest = &order[..];
     while let Some(&first) = rest.first() {
@@ -116,6 +111,17 @@ pub(crate) fn place(
         }
     }
     (places, refused)
+}
+
+/// Addresses where nothing may be put: mappings, and room for the heap to grow.
+pub(crate) fn taken(mappings: &[Mapping]) -> Vec<Range<u64>> {
+    let mut taken: Vec<Range<u64>> = mappings.iter().map(|mapping| mapping.start.0..mapping.end.0).collect();
+    taken.sort_by_key(|range| range.start);
+    let heap = mappings.iter().find(|mapping| mapping.path == "[heap]").map(|mapping| mapping.end.0);
+    if let Some(end) = heap {
+        taken.push(end..end + HEAP_ROOM);
+    }
+    taken
 }
 
 /// Takes the sites from `place` whose instructions cannot be moved there (an operand would be out of reach).
@@ -142,11 +148,10 @@ pub(crate) fn drop_unmovable(place: &mut Place, sites: &[PlannedSite]) -> Vec<(u
 /// The free range of `bytes` nearest to, and within reach of, everything in `low..=high`: below it if possible (above
 /// lie the heap and later libraries).
 fn free_range(taken: &[Range<u64>], low: u64, high: u64, bytes: u64) -> Option<u64> {
-    const LOWEST: u64 = 1 << 16; // vm.mmap_min_addr
     let is_free =
         |address: u64| taken.iter().all(|range| address + bytes <= range.start || range.end <= address);
     let reaches = |address: u64| {
-        address >= LOWEST
+        address >= LOWEST_ADDRESS
             && high.saturating_sub(address) < ISLAND_REACH
             && (address + bytes).saturating_sub(low) < ISLAND_REACH
     };

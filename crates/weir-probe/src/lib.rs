@@ -31,6 +31,7 @@ mod stack;
 mod stop;
 
 mod island;
+mod outpost;
 pub mod undo;
 
 pub mod attach;

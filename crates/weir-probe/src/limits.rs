@@ -37,6 +37,15 @@ pub const ISLAND_REACH: u64 = (1 << 31) - (16 << 20);
 /// Room left free above the heap, so that an island is not in the way of its growth.
 pub const HEAP_ROOM: u64 = 1 << 30;
 
+/// Below it nothing is mapped (vm.mmap_min_addr).
+pub const LOWEST_ADDRESS: u64 = 1 << 16;
+
+/// Room left free below the main thread's stack, so that an outpost is not in the way of its growth.
+pub const STACK_ROOM: u64 = 1 << 30;
+
+/// Outposts of one target: each costs it a mapping.
+pub const OUTPOSTS_MAX: usize = 64;
+
 /// Islands of one target: the header of the segment has room for so many.
 pub const ISLANDS_MAX: usize = 16;
 

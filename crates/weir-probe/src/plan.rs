@@ -7,15 +7,18 @@
 //! 2. a near jump over several, or over the function's end and padding behind it;
 //! 3. a short jump over the first instructions, to a near jump in a hole within 127 bytes: also where a call, a
 //!    branch's target, another symbol or a page's end comes too early for 5 bytes;
-//! 4. refused, with the reason why step 2 was.
+//! 4. a punned jump over the first instruction, if the bytes behind it lead to where an outpost may stand: whether
+//!    there is room in a process is seen when it is patched;
+//! 5. refused, with the reason why step 2 was.
 //!
 //! The proof has three parts: the function's own bytes ([`crate::window`], [`crate::body`]), other symbols that begin
 //! inside, and everything else in the binary that could lead there ([`crate::incoming`], two scans for all functions
 //! of a binary). No process is needed: whether its memory is like the file is checked when it is patched.
 //!
-//! The holes of one call are disjoint. Deliberately not here yet: punned jumps, breakpoints, kernel uprobes.
+//! The holes of one call are disjoint. Deliberately not here yet: breakpoints, kernel uprobes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -24,7 +27,7 @@ use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 use crate::body::{Bodies, Body};
 use crate::cave::{self, Caves};
 use crate::incoming;
-use crate::limits::{JUMP_BYTES, SHORT_JUMP_BYTES};
+use crate::limits::{JUMP_BYTES, LOWEST_ADDRESS, SHORT_JUMP_BYTES};
 use crate::refusal::Refusal;
 use crate::window::{self, FunctionCode, Hole, Shape, Window};
 
@@ -61,6 +64,7 @@ fn plan_binary(binary: &Binary, functions: &[&Function]) -> Vec<Result<Window, R
     planned.sort_by_key(|site| site.code.address);
     plan_near(&mut bodies, &mut planned);
     plan_through_holes(&mut bodies, &mut planned);
+    plan_punned(binary, &mut planned);
     sites.into_iter().map(|site| site.and_then(|planned| planned.window)).collect()
 }
 
@@ -133,6 +137,33 @@ fn plan_through_holes(bodies: &mut Bodies, sites: &mut [&mut Planned]) {
     }
 }
 
+/// Step 4, for those that are left.
+fn plan_punned(binary: &Binary, sites: &mut [&mut Planned]) {
+    for site in sites.iter_mut().filter(|site| site.window.is_err()) {
+        let punned = window::plan_punned(site.code, &site.body);
+        let punned = punned.and_then(|window| nothing_begins_inside(binary, site, window));
+        if let Ok(window) = punned
+            && may_have_room(binary, &window)
+        {
+            site.window = Ok(window);
+        }
+    }
+}
+
+/// Whether an outpost could stand somewhere where the jump at `window` leads, going by the file alone.
+fn may_have_room(binary: &Binary, window: &Window) -> bool {
+    const PAGE: u64 = 4096;
+    // Where a movable file will stand is not known: nowhere near the ends of memory.
+    let bias = if binary.is_position_independent() { 1 << 40 } else { 0 };
+    let Some(targets) = window.targets(bias).filter(|targets| targets.end > LOWEST_ADDRESS) else {
+        return false;
+    };
+    let segments = binary.segments();
+    let start = segments.iter().map(|segment| segment.address.0).min().unwrap_or(0) / PAGE * PAGE;
+    let end = segments.iter().map(|segment| segment.address.0 + segment.file_bytes).max().unwrap_or(0);
+    targets.start < bias + start || bias + end.next_multiple_of(PAGE) < targets.end
+}
+
 /// The window of a short jump for `site`, and the holes that it may lead to, by address.
 fn short_window(binary: &Binary, site: &Planned, caves: &mut Caves) -> Option<(Window, Vec<Hole>)> {
     let at = window::patch_address(site.code);
@@ -152,7 +183,7 @@ fn short_window(binary: &Binary, site: &Planned, caves: &mut Caves) -> Option<(W
 }
 
 /// Every place in `run` where a jump fits that crosses no page.
-fn holes(binary: &Binary, run: std::ops::Range<u64>) -> Vec<Hole> {
+fn holes(binary: &Binary, run: Range<u64>) -> Vec<Hole> {
     let last = (run.end + 1).saturating_sub(JUMP_BYTES as u64);
     let hole = |address: u64| {
         let bytes = binary.bytes(LinkAddr(address), JUMP_BYTES)?.try_into().ok()?;

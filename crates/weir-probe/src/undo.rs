@@ -16,7 +16,7 @@ use std::time::Duration;
 use nix::libc;
 use weir_symbols::maps::Mapping;
 
-use crate::attach::{CODE_NAME, SEGMENT_NAME};
+use crate::attach::{CODE_NAME, OUTPOST_NAME, SEGMENT_NAME};
 use crate::limits::{RETRIES_MAX, UNDO_STOPS_MAX};
 use crate::refusal::Error;
 use crate::remote::Borrowed;
@@ -260,7 +260,7 @@ pub(crate) fn is_weirs(mapping: &Mapping) -> bool {
 pub(crate) struct Island {
     /// With its gate page.
     pub(crate) range: Range<u64>,
-    /// `None` where the attach did not get so far.
+    /// `None` for outposts, and where the attach did not get so far.
     pub(crate) gate: Option<u64>,
 }
 
@@ -268,14 +268,16 @@ pub(crate) struct Island {
 pub(crate) fn islands(mappings: &[Mapping]) -> Vec<Island> {
     let is_code = |mapping: &&Mapping| {
         let name = mapping.path.strip_prefix("/memfd:");
-        mapping.execute && name.is_some_and(|name| name.starts_with(CODE_NAME))
+        let is_ours = |name: &str| name.starts_with(CODE_NAME) || name.starts_with(OUTPOST_NAME);
+        mapping.execute && name.is_some_and(is_ours)
     };
+    let is_outpost = |mapping: &Mapping| mapping.path.contains(OUTPOST_NAME);
     let is_gate = |mapping: &Mapping, code: &Mapping| {
         let is_anonymous = mapping.inode == 0 && mapping.path.is_empty() && !mapping.shared;
         mapping.start == code.end && mapping.end.0 - mapping.start.0 == PAGE && is_anonymous
     };
     let island = |code: &Mapping| {
-        let gate = mappings.iter().find(|mapping| is_gate(mapping, code));
+        let gate = mappings.iter().find(|mapping| !is_outpost(code) && is_gate(mapping, code));
         let end = gate.map_or(code.end.0, |gate| gate.end.0);
         Island { range: code.start.0..end, gate: gate.map(|gate| gate.start.0) }
     };

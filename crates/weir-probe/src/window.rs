@@ -18,6 +18,10 @@
 //! init:       sub  $8,%rsp             jmp hole (2 bytes)   5 bytes would cover the call; the jump that leads
 //!             call start          →    …                    far enough stands in a hole within 127 bytes
 //! (padding)   nop  (5 bytes)           jmp trampoline
+//!
+//! enter:      push %rbx                jmp outpost          only the first byte changes: the other four are those of
+//!             call start          →    (its last 4 bytes    the call, and where they lead, an outpost is put
+//!                                       are the call's)
 //! ```
 //!
 //! Proved here, by decoding the function from its first byte to its last:
@@ -55,6 +59,11 @@ pub enum Shape {
     Near,
     /// `jmp rel8` to a hole, and there a `jmp rel32`.
     Short(Hole),
+    /// `jmp rel32` whose last bytes are those of the instructions behind the displaced one, which stay as they are.
+    Punned {
+        /// What stands there in the file.
+        tail: Vec<u8>,
+    },
 }
 
 /// Five bytes that nothing reaches, within reach of a short jump.
@@ -124,17 +133,35 @@ impl Window {
         self.instructions.last().is_some_and(|last| !cave::ends_flow(last))
     }
 
-    /// Everything that must be as in the file: displaced instructions and padding.
+    /// Everything at [`Window::address`] that must be as in the file: displaced instructions, and what the jump covers
+    /// or borrows behind them.
     pub fn covered(&self) -> Vec<u8> {
-        [&self.bytes[..], &self.padding].concat()
+        let tail: &[u8] = match &self.shape {
+            Shape::Punned { tail } => tail,
+            Shape::Near | Shape::Short(_) => &[],
+        };
+        [&self.bytes[..], &self.padding, tail].concat()
     }
 
     /// Bytes at [`Window::address`] that are written.
     pub fn patch_bytes(&self) -> usize {
-        match self.shape {
+        match &self.shape {
             Shape::Near => JUMP_BYTES,
             Shape::Short(_) => SHORT_JUMP_BYTES,
+            Shape::Punned { tail } => JUMP_BYTES - tail.len(),
         }
+    }
+
+    /// Where the jump at the window can lead to in a process that adds `bias` to link addresses; `None`: wherever an
+    /// island may stand. Empty where that is no address.
+    pub fn targets(&self, bias: u64) -> Option<Range<u64>> {
+        let Shape::Punned { tail } = &self.shape else { return None };
+        let mut displacement = [0; JUMP_BYTES - 1];
+        displacement[JUMP_BYTES - 1 - tail.len()..].copy_from_slice(tail);
+        let next = self.address.wrapping_add(bias).wrapping_add(JUMP_BYTES as u64);
+        let first = next.checked_add_signed(i64::from(i32::from_le_bytes(displacement)));
+        let end = first.and_then(|first| first.checked_add(1 << (8 * (JUMP_BYTES - 1 - tail.len()))));
+        Some(first.zip(end).map_or(0..0, |(first, end)| first..end))
     }
 
     /// What leads to the trampoline at `entry` in a process that adds `bias` to link addresses. In the order of
@@ -144,6 +171,11 @@ impl Window {
         let old = self.covered()[..self.patch_bytes()].to_vec();
         match &self.shape {
             Shape::Near => vec![Write { address: at, old, new: near_jump(at, entry).to_vec() }],
+            Shape::Punned { tail } => {
+                let jump = near_jump(at, entry);
+                assert_eq!(jump[self.patch_bytes()..], tail[..], "an outpost stands where its jump leads");
+                vec![Write { address: at, old, new: jump[..self.patch_bytes()].to_vec() }]
+            }
             Shape::Short(hole) => {
                 let hole_at = hole.address.wrapping_add(bias);
                 let far = Write {
@@ -167,6 +199,7 @@ impl Window {
         let is_pad = self.instructions.iter().all(|instruction| instruction.mnemonic() == Mnemonic::Nop);
         match &self.shape {
             Shape::Short(_) => format!("short jump over {count}, through a hole"),
+            Shape::Punned { .. } => format!("punned jump over {count}, through an outpost"),
             Shape::Near if is_pad => "jump over a pad".into(),
             Shape::Near if !self.padding.is_empty() => format!("jump over {count} and padding"),
             Shape::Near => format!("jump over {count}"),
@@ -193,6 +226,22 @@ pub fn plan(code: FunctionCode, body: &Body) -> Result<Window, Refusal> {
 pub fn plan_short(code: FunctionCode, body: &Body, hole: Hole) -> Result<Window, Refusal> {
     let mut window = displaced(code, SHORT_JUMP_BYTES)?;
     window.shape = Shape::Short(hole);
+    check(window, body)
+}
+
+/// Plans a jump over the first instruction of the function `code` whose last bytes are what stands behind that.
+pub fn plan_punned(code: FunctionCode, body: &Body) -> Result<Window, Refusal> {
+    let mut window = displaced(code, 1)?;
+    let from = (window.end() - code.address) as usize;
+    let missing = JUMP_BYTES.saturating_sub(window.bytes.len());
+    let behind = [&code.bytes[from..code.bytes.len().min(from + missing)], code.behind].concat();
+    let tail = behind.get(..missing).filter(|tail| !tail.is_empty());
+    let tail = tail.ok_or(Refusal::TooShort { available: window.bytes.len() })?;
+    // Only the displaced instruction is written to.
+    if window.address / 4096 != (window.end() - 1) / 4096 {
+        return Err(Refusal::PageStraddle);
+    }
+    window.shape = Shape::Punned { tail: tail.to_vec() };
     check(window, body)
 }
 
@@ -432,6 +481,36 @@ mod tests {
         assert_eq!(refused(&[0x53, 0xe8, 0, 1, 0, 0, 0xc3]), "call-in-window");
         // push %rbx; mov %edi,%ebx; jmp -4 (to the mov)
         assert_eq!(refused(&[0x53, 0x89, 0xfb, 0xeb, 0xfc]), "branch-into-window");
+    }
+
+    #[test]
+    fn puns_leave_what_stands_behind() {
+        let check = |bytes: &[u8], bias: u64| -> Result<(usize, Range<u64>), String> {
+            let code = FunctionCode { address: 0x1000, bytes, behind: &[0xcc, 0xcc] };
+            let window =
+                plan_punned(code, &crate::body::read(0x1000, bytes)).map_err(|refusal| refusal.code())?;
+            let targets = window.targets(bias).unwrap();
+            let written = window.writes(bias, targets.start).remove(0);
+            assert_eq!(written.address, bias + 0x1000);
+            Ok((written.new.len(), targets))
+        };
+        // push %rbx; call: e8 00 01 00 is the displacement.
+        let call = [0x53, 0xe8, 0, 1, 0, 0, 0xc3];
+        assert_eq!(
+            check(&call, 0x7f00_0000_0000),
+            Ok((1, 0x7f00_0000_1005 + 0x1_00e8..0x7f00_0000_1005 + 0x1_00e9))
+        );
+        // sub $8,%rsp; call: three bytes are free.
+        let call = [0x48, 0x83, 0xec, 8, 0xe8, 0, 1, 0, 0, 0xc3];
+        let first = 0x7f00_0000_1005 - 0x1800_0000;
+        assert_eq!(check(&call, 0x7f00_0000_0000), Ok((4, first..first + (1 << 24))));
+        assert_eq!(
+            check(&[0x48, 0x89, 0xf8, 0xc3], 0x7f00_0000_0000).map(|found| found.0),
+            Ok(3),
+            "with padding"
+        );
+        assert_eq!(check(&[0xc3], 0), Err("too-short".into()));
+        assert_eq!(check(&[0xe8, 0, 1, 0, 0, 0xc3], 0), Err("call-in-window".into()));
     }
 
     #[test]

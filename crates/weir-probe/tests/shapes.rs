@@ -30,7 +30,7 @@ const SHAPES: [(&str, &str); 38] = [
     ("jumps_early", "jump over 2 instructions and padding"),
     ("call_second", "short jump over 1 instruction, through a hole"),
     ("call_third", "short jump over 2 instructions, through a hole"),
-    ("call_after_push", "call-in-window"),
+    ("call_after_push", "punned jump over 1 instruction, through an outpost"),
     ("call_first", "call-in-window"),
     ("call_through_memory", "call-in-window"),
     ("loops_to_second", "short jump over 1 instruction, through a hole"),
@@ -61,9 +61,20 @@ const SHAPES: [(&str, &str); 38] = [
     ("page_straddle", "short jump over 1 instruction, through a hole"),
 ];
 
-fn patched() -> Vec<&'static str> {
+/// The same for one binary. Where the bytes behind a first instruction lead below the start of memory, an outpost is
+/// possible only in one that stands higher.
+fn wanted(binary: &Binary) -> Vec<(&'static str, &'static str)> {
+    let is_movable = binary.is_position_independent();
+    let row = |&(name, wanted): &(&'static str, &'static str)| match name {
+        "table_into_window" if is_movable => (name, "punned jump over 1 instruction, through an outpost"),
+        _ => (name, wanted),
+    };
+    SHAPES.iter().map(row).collect()
+}
+
+fn patched(binary: &Binary) -> Vec<&'static str> {
     // Reason codes are single words.
-    SHAPES.iter().filter(|shape| shape.1.contains(' ')).map(|shape| shape.0).collect()
+    wanted(binary).into_iter().filter(|shape| shape.1.contains(' ')).map(|shape| shape.0).collect()
 }
 
 #[test]
@@ -71,9 +82,9 @@ fn each_shape_is_patched_by_the_first_step_that_holds() {
     let check = |path: &Path| {
         let binary = Binary::open(path).unwrap();
         let sites: Vec<_> = SHAPES.iter().map(|shape| (&binary, binary.find(shape.0).unwrap()[0])).collect();
-        for ((name, wanted), outcome) in SHAPES.iter().zip(plan_sites(&sites)) {
+        for ((name, wanted), outcome) in wanted(&binary).into_iter().zip(plan_sites(&sites)) {
             let found = outcome.map_or_else(|refusal| refusal.code(), |window| window.technique());
-            assert_eq!(&found, wanted, "{name} in {}", path.display());
+            assert_eq!(found, wanted, "{name} in {}", path.display());
         }
     };
     for (_, path) in target::matrix("shapes", Source::Program("shapes.c"), &[]) {
@@ -88,9 +99,10 @@ fn holes_of_one_plan_are_disjoint_and_like_the_file() {
     let sites: Vec<_> = binary.functions().iter().map(|function| (&binary, function)).collect();
     let mut written: Vec<(u64, usize)> = Vec::new();
     for window in plan_sites(&sites).into_iter().flatten() {
-        // Jumps of any length of program: the trampoline lies 1 MiB behind.
-        for write in window.writes(0, window.address + (1 << 20)) {
-            let file = binary.bytes(weir_symbols::LinkAddr(write.address), write.old.len()).unwrap();
+        let bias = 1 << 40;
+        let to = window.targets(bias).map_or(bias + (1 << 20), |targets| targets.start);
+        for write in window.writes(bias, to) {
+            let file = binary.bytes(weir_symbols::LinkAddr(write.address - bias), write.old.len()).unwrap();
             assert_eq!(file, write.old, "at {:#x}", write.address);
             assert_eq!(write.old.len(), write.new.len());
             assert_eq!(write.address / 4096, (write.address + write.new.len() as u64 - 1) / 4096);
@@ -114,8 +126,9 @@ fn every_register_and_flag_is_as_in_the_unprobed_program() {
             Launched::start(&command, None, nix::sys::signal::SigSet::empty()).unwrap();
         let binary = Binary::open(&path).unwrap();
         let target = exec.into_target(&[binary.identity().unwrap()]).unwrap();
-        let attachment = arm(target, &path, &patched()).unwrap();
-        assert_eq!(attachment.probes(), patched().len(), "{variant}: {:?}", attachment.outcomes());
+        let patched = patched(&binary);
+        let attachment = arm(target, &path, &patched).unwrap();
+        assert_eq!(attachment.probes(), patched.len(), "{variant}: {:?}", attachment.outcomes());
         let mut status = None;
         let ended = wait::until(Duration::from_secs(60), || {
             status = launched.try_wait();
@@ -123,7 +136,7 @@ fn every_register_and_flag_is_as_in_the_unprobed_program() {
         });
         assert!(ended, "{variant}: the target does not end");
         assert_eq!(status, Some(Ended::Code(0)), "{variant}: a result differs");
-        assert_eq!(count(&attachment), CALLS * patched().len() as u64, "{variant}");
+        assert_eq!(count(&attachment), CALLS * patched.len() as u64, "{variant}");
     }
 }
 
@@ -174,14 +187,15 @@ impl Server {
 #[test]
 fn attaching_and_detaching_changes_no_result_under_signals() {
     let server = Server::start();
+    let patched = patched(&server.binary);
     for round in 0..15 {
         let target = Target::open(server.pid()).unwrap();
-        let mut attachment = arm(target, server.binary.path(), &patched()).unwrap();
-        assert_eq!(attachment.probes(), patched().len(), "round {round}: {:?}", attachment.outcomes());
+        let mut attachment = arm(target, server.binary.path(), &patched).unwrap();
+        assert_eq!(attachment.probes(), patched.len(), "round {round}: {:?}", attachment.outcomes());
         let runs = wait::until(Duration::from_secs(10), || count(&attachment) > 10 * CALLS);
         assert!(runs, "round {round}: {} counted", count(&attachment));
         let report = attachment.detach().unwrap();
-        assert_eq!((report.restored, &report.foreign[..]), (patched().len(), &[][..]), "round {round}");
+        assert_eq!((report.restored, &report.foreign[..]), (patched.len(), &[][..]), "round {round}");
         assert!(server.text() == server.before, "round {round}: the text differs");
     }
     server.finish();
@@ -190,13 +204,14 @@ fn attaching_and_detaching_changes_no_result_under_signals() {
 #[test]
 fn the_next_weir_finds_short_jumps_and_fills_their_holes() {
     let server = Server::start();
+    let patched = patched(&server.binary);
     let target = Target::open(server.pid()).unwrap();
-    let attachment = arm(target, server.binary.path(), &patched()).unwrap();
+    let attachment = arm(target, server.binary.path(), &patched).unwrap();
     assert!(wait::until(Duration::from_secs(10), || count(&attachment) > 10 * CALLS));
     // As if the controller were gone: nothing of what it knows is used.
     std::mem::forget(attachment);
     let report = restore::detach(server.pid()).unwrap();
-    assert_eq!((report.restored, &report.foreign[..]), (patched().len(), &[][..]));
+    assert_eq!((report.restored, &report.foreign[..]), (patched.len(), &[][..]));
     assert!(server.text() == server.before, "the text differs");
     server.finish();
 }
