@@ -379,7 +379,8 @@ impl Attachment {
             stopped = self.target.stop()?;
             self.target.refresh()?;
         }
-        if stopped.elapsed() > limits::STOP_MAX {
+        // A launched command has not begun to run yet: it may wait.
+        if stopped.elapsed() > limits::STOP_MAX && !self.target.launched {
             let (pid, limit_ms) = (self.target.pid, limits::STOP_MAX.as_millis());
             return Err(Error::StopTooLong { pid, limit_ms });
         }

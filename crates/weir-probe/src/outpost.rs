@@ -135,11 +135,11 @@ mod tests {
     const BASE: u64 = 0x5555_0000_0000;
 
     /// Where the jumps of sites with these targets (relative to `BASE`) lead to.
-    fn check(targets: &[Range<u64>], taken: &[Range<u64>]) -> Vec<Option<u64>> {
+    fn check(targets: &[(u64, u64)], taken: &[(u64, u64)]) -> Vec<Option<u64>> {
         let entries: Vec<Entry> = (0..targets.len())
             .map(|site| Entry { site, address: BASE - 0x10_0000, places: Vec::new() })
             .collect();
-        let shift = |range: &Range<u64>| BASE + range.start..BASE + range.end;
+        let shift = |range: &(u64, u64)| BASE + range.0..BASE + range.1;
         let wanted: Vec<Wanted> = targets
             .iter()
             .zip(&entries)
@@ -160,34 +160,34 @@ mod tests {
 
     #[test]
     fn a_jump_stands_where_it_must() {
-        assert_eq!(check(&[0x1234..0x1235], &[]), [Some(0x1234)]);
-        assert_eq!(check(&[0x1ffe..0x1fff], &[]), [Some(0x1ffe)], "across pages");
+        assert_eq!(check(&[(0x1234, 0x1235)], &[]), [Some(0x1234)]);
+        assert_eq!(check(&[(0x1ffe, 0x1fff)], &[]), [Some(0x1ffe)], "across pages");
     }
 
     #[test]
     fn sites_share_pages_where_they_can() {
         assert_eq!(
-            check(&[0x1000..0x100_1000, 0x1000..0x100_1000, 0x1800..0x1801], &[]),
+            check(&[(0x1000, 0x100_1000), (0x1000, 0x100_1000), (0x1800, 0x1801)], &[]),
             [Some(0x1000), Some(0x1008), Some(0x1800)]
         );
     }
 
     #[test]
     fn nothing_is_put_where_something_is() {
-        assert_eq!(check(&[0x1234..0x1235], std::slice::from_ref(&(0..0x2000))), [None]);
-        assert_eq!(check(&[0x1ffe..0x1fff], std::slice::from_ref(&(0x2000..0x3000))), [None]);
-        assert_eq!(check(&[0x1234..0x2_1234], std::slice::from_ref(&(0..0x3000))), [Some(0x3000)]);
-        assert_eq!(check(&[0x1234..0x1235, 0x1236..0x1237], &[])[1], None, "two jumps overlap");
+        assert_eq!(check(&[(0x1234, 0x1235)], &[(0, 0x2000)]), [None]);
+        assert_eq!(check(&[(0x1ffe, 0x1fff)], &[(0x2000, 0x3000)]), [None]);
+        assert_eq!(check(&[(0x1234, 0x2_1234)], &[(0, 0x3000)]), [Some(0x3000)]);
+        assert_eq!(check(&[(0x1234, 0x1235), (0x1236, 0x1237)], &[])[1], None, "two jumps overlap");
     }
 
     #[test]
     fn what_a_jump_from_there_does_not_reach_is_left() {
-        assert_eq!(check(&[0x7fff_ff00..0x8000_0000], &[]), [None]);
+        assert_eq!(check(&[(0x7fff_ff00, 0x8000_0000)], &[]), [None]);
     }
 
     #[test]
     fn the_number_of_pages_is_bounded() {
-        let many: Vec<Range<u64>> = (0..100).map(|n| n * 0x2000..n * 0x2000 + 1).collect();
+        let many: Vec<(u64, u64)> = (0..100).map(|n| (n * 0x2000, n * 0x2000 + 1)).collect();
         assert_eq!(check(&many, &[]).iter().flatten().count(), OUTPOSTS_MAX);
     }
 }

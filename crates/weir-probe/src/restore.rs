@@ -67,7 +67,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
             match before(address, &now) {
                 Some(old) if old == now => {}
                 Some(old) => {
-                    let entry = short_jump_to(target, address, &before);
+                    let entry = short_jump_to(target, address, before);
                     let leads_from = entry.as_ref().map(|entry| entry.address);
                     undo.patches.extend(entry);
                     undo.patches.push(Patch { address, old, new: now.into(), leads_from });
@@ -119,7 +119,7 @@ fn jumps_into(target: &Target, mapping: &Mapping, islands: &[Range<u64>]) -> Vec
 fn short_jump_to(
     target: &Target,
     hole: u64,
-    before: &dyn Fn(u64, &[u8]) -> Option<Vec<u8>>,
+    before: impl Fn(u64, &[u8]) -> Option<Vec<u8>>,
 ) -> Option<Patch> {
     let reach = HOLE_REACH + 1 + SHORT_JUMP_BYTES as u64;
     let start = hole.saturating_sub(reach);

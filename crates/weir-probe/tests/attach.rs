@@ -2,15 +2,17 @@
 
 mod counting;
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use testkit::target::{self, Source};
-use testkit::wait;
-use weir_probe::{Error, Launched, Target};
-use weir_symbols::Binary;
+use testkit::{paths, wait};
+use weir_probe::launch::Ended;
+use weir_probe::{Error, Launched, Refusal, Target};
+use weir_symbols::{Binary, Function, FunctionKind};
 
-use crate::counting::{arm, count};
+use crate::counting::{arm, arm_functions, count};
 
 fn wait_for_end(launched: &mut Launched) {
     assert!(
@@ -117,4 +119,113 @@ fn says_that_a_command_does_not_exist() {
     };
     assert!(start("no-such-command").to_string().contains("no such command in PATH"));
     assert!(start("/etc/passwd").to_string().contains("Permission denied"));
+}
+
+const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
+
+/// Runs `command`, which writes to the file that it is given as `$OUT`, and gives what it wrote and how it ended;
+/// with all functions of `binaries` probed, if there are any.
+fn run_probed(command: &str, binaries: &[Binary], out: &Path) -> (Vec<u8>, Ended, u64) {
+    let program: Vec<String> =
+        command.split('\x1f').map(|word| word.replace("$OUT", &out.display().to_string())).collect();
+    let (mut launched, exec) =
+        Launched::start(&program, Some("/usr/bin:/bin".as_ref()), nix::sys::signal::SigSet::empty()).unwrap();
+    let identities: Vec<_> = binaries.iter().map(|binary| binary.identity().unwrap()).collect();
+    let target = exec.into_target(&identities).unwrap();
+    let sized = |function: &&Function| function.size > 0 && function.kind == FunctionKind::Plain;
+    let functions: Vec<(&Binary, &Function)> =
+        binaries.iter().flat_map(|b| b.functions().iter().filter(sized).map(move |f| (b, f))).collect();
+    let attachment = arm_functions(target, &functions).unwrap();
+    let refused: Vec<&Refusal> =
+        attachment.outcomes().iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    assert!(attachment.probes() * 100 >= functions.len() * 95, "{command}: {refused:?}");
+    let mut ended = None;
+    assert!(
+        wait::until(Duration::from_secs(60), || {
+            ended = launched.try_wait();
+            ended.is_some()
+        }),
+        "{command} does not end"
+    );
+    eprintln!(
+        "{command}: {} of {} probed, {} hits",
+        attachment.probes(),
+        functions.len(),
+        count(&attachment)
+    );
+    (std::fs::read(out).unwrap(), ended.unwrap(), count(&attachment))
+}
+
+/// Runs `command` unprobed and probed, if all `files` are installed.
+fn check_everything(name: &str, command: &str, files: &[&str]) {
+    if let Some(missing) = files.iter().find(|file| !Path::new(file).exists()) {
+        testkit::skip::skip("plan", format!("{missing} is not installed"));
+        return;
+    }
+    let out = |kind: &str| -> PathBuf {
+        let folder = paths::target().join("testkit");
+        std::fs::create_dir_all(&folder).unwrap();
+        folder.join(format!("everything-{name}-{kind}-{}", std::process::id()))
+    };
+    let (unprobed, probed) = (out("unprobed"), out("probed"));
+    let expected = run_probed(command, &[], &unprobed);
+    let binaries: Vec<Binary> = files.iter().map(|file| Binary::open(Path::new(file)).unwrap()).collect();
+    let found = run_probed(command, &binaries, &probed);
+    assert_eq!((expected.0.len(), expected.1), (found.0.len(), found.1), "{name}");
+    assert!(!expected.0.is_empty(), "{name} wrote nothing");
+    assert!(expected.0 == found.0, "{name}: the output differs");
+    assert!(found.2 > 10_000, "{name}: {} hits", found.2);
+    let _ = (std::fs::remove_file(unprobed), std::fs::remove_file(probed));
+}
+
+#[test]
+fn a_shell_script_gives_the_same_output() {
+    let script = "bash\x1f-c\x1fexec > $OUT; for i in $(seq 300); do x=$((i*i)); a[i]=$x; case $x in *1*) s=${s/1/2}$x;; \
+                  *) s=${x%%4*}$s;; esac; done; echo ${#a[@]} $s ${s:3:7}; trap 'echo left' EXIT; f() { local y=$1; \
+                  ((y)) && f $((y-1)); echo $y; }; f 40; printf '%s|%5d|%x\\n' a 3 255; [[ abc =~ a(.)c ]] && echo \
+                  ${BASH_REMATCH[1]}; (exit 3); echo $?; echo x | (read y; echo $y$y); nothing 2> /dev/null; echo $?";
+    check_everything(
+        "bash",
+        &script.replace("echo x | (", "echo x > $OUT.in; (").replace("$y$y)", "$y$y < $OUT.in)"),
+        &["/bin/bash", LIBC],
+    );
+}
+
+#[test]
+fn a_database_gives_the_same_output() {
+    let script = "sqlite3\x1f-batch\x1f:memory:\x1f.output $OUT\x1fcreate table t(a integer primary key, b text, c real); \
+                  with recursive n(i) as (select 1 union all select i+1 from n where i < 3000) insert into t select i, \
+                  hex(i*7919), i/3.0 from n; create index u on t(b); select a, b, round(c, 3) from t where b like '%3A%' \
+                  order by c desc; select count(*), sum(a), group_concat(b) from t where a % 97 = 0; delete from t where \
+                  a % 2; select json_group_array(a) from t where a < 99; explain query plan select * from t where b = 'x';";
+    check_everything("sqlite3", script, &["/usr/lib/x86_64-linux-gnu/libsqlite3.so.0", LIBC]);
+}
+
+#[test]
+fn every_function_of_a_running_shell_comes_and_goes() {
+    let script = r#"f() { local y=$1 s=; while ((y--)); do s=$s$((y*y)); s=${s/44/x}; done; echo ${#s} ${s:7:30}; }
+        expected=$(f 60); echo ready
+        until read -t 0.001; do found=$(f 60); [[ $found == "$expected" ]] || { echo "$found"; exit 1; }; done
+        echo same"#;
+    let binaries = ["/bin/bash", LIBC].map(|file| Binary::open(Path::new(file)).unwrap());
+    let functions: Vec<(&Binary, &Function)> =
+        binaries.iter().flat_map(|b| b.functions().iter().map(move |f| (b, f))).collect();
+    for round in 0..4 {
+        // Each time another, since code may stay behind in one that waits in a call.
+        let mut command = Command::new("/bin/bash");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = testkit::Daemon::spawn(command).unwrap();
+        shell.line_with("ready", Duration::from_secs(10)).unwrap();
+        let target = Target::open(shell.pid() as i32).unwrap();
+        let mut attachment = arm_functions(target, &functions).unwrap();
+        let probes = attachment.probes();
+        assert!(probes * 100 >= functions.len() * 95, "round {round}: {probes} of {}", functions.len());
+        let runs = wait::until(Duration::from_secs(20), || count(&attachment) > 20_000);
+        assert!(runs, "round {round}: {} hits", count(&attachment));
+        let report = attachment.detach().unwrap();
+        assert_eq!((report.restored, &report.foreign[..]), (probes, &[][..]), "round {round}");
+        shell.write("\n").unwrap();
+        shell.line_with("same", Duration::from_secs(10)).unwrap();
+        shell.finish(Duration::from_secs(10)).unwrap();
+    }
 }

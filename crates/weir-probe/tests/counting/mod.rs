@@ -9,15 +9,24 @@ use weir_ebpf::{MapKind, MapSpec};
 use weir_probe::{Attachment, Error, SiteRequest, Target, plan_sites, prepare};
 use weir_rt::segment::{Identity, SegmentLayout};
 use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
-use weir_symbols::Binary;
+use weir_symbols::{Binary, Function};
 
 /// Attaches the counter to functions of the binary at `path`.
 pub(crate) fn arm(target: Target, path: &Path, functions: &[&str]) -> Result<Attachment, Error> {
     let binary = Binary::open(path)?;
-    let identity = identity(target.pid());
-    let prepared = prepare(target, layout(), &identity)?;
     let functions: Vec<_> = functions.iter().map(|name| (&binary, binary.find(name).unwrap()[0])).collect();
-    let windows = plan_sites(&functions);
+    arm_functions(target, &functions)
+}
+
+/// The same for functions of any binaries.
+pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) -> Result<Attachment, Error> {
+    // Planned before the process is held.
+    let windows = plan_sites(functions);
+    let identity = identity(target.pid());
+    let map = MapSpec::new("count", MapKind::Array, 4, 8, 1);
+    let writes = functions.len() * weir_probe::limits::WRITES_PER_SITE_MAX;
+    let layout = SegmentLayout::plan(&[map], 2, writes.max(1) as u32).unwrap();
+    let prepared = prepare(target, layout, &identity)?;
     let planned = functions.iter().zip(&windows);
     let requests: Vec<SiteRequest> = planned
         .map(|(&(binary, function), window)| SiteRequest { binary, function, window, programs: vec![(0, 0)] })
@@ -41,11 +50,6 @@ pub(crate) fn identity(pid: i32) -> Identity {
         target_pid: pid as u32,
         label: "test".into(),
     }
-}
-
-pub(crate) fn layout() -> SegmentLayout {
-    let map = MapSpec::new("count", MapKind::Array, 4, 8, 1);
-    SegmentLayout::plan(&[map], 2, 128).unwrap()
 }
 
 fn counting() -> Executable {
