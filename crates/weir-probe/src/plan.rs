@@ -139,11 +139,15 @@ fn plan_through_holes(bodies: &mut Bodies, sites: &mut [&mut Planned]) {
 
 /// Step 4, for those that are left.
 fn plan_punned(binary: &Binary, sites: &mut [&mut Planned]) {
+    // The bytes that such a jump borrows must stay what they are.
+    let written: BTreeSet<u64> =
+        sites.iter().filter_map(|site| site.window.as_ref().ok()).flat_map(Window::written).collect();
     for site in sites.iter_mut().filter(|site| site.window.is_err()) {
         let punned = window::plan_punned(site.code, &site.body);
         let punned = punned.and_then(|window| nothing_begins_inside(binary, site, window));
         if let Ok(window) = punned
             && may_have_room(binary, &window)
+            && window.borrowed().all(|byte| !written.contains(&byte))
         {
             site.window = Ok(window);
         }
@@ -182,12 +186,18 @@ fn short_window(binary: &Binary, site: &Planned, caves: &mut Caves) -> Option<(W
     (!holes.is_empty()).then_some((window, holes))
 }
 
-/// Every place in `run` where a jump fits that crosses no page.
+/// Every place in `run` where a jump fits that crosses no page, and where no symbol is.
 fn holes(binary: &Binary, run: Range<u64>) -> Vec<Hole> {
     let last = (run.end + 1).saturating_sub(JUMP_BYTES as u64);
+    let is_named = |range: Range<u64>| {
+        let functions = binary.functions();
+        let next = functions.partition_point(|function| function.address.0 < range.start);
+        functions.get(next).is_some_and(|function| range.contains(&function.address.0))
+    };
     let hole = |address: u64| {
-        let bytes = binary.bytes(LinkAddr(address), JUMP_BYTES)?.try_into().ok()?;
-        (address / 4096 == (address + JUMP_BYTES as u64 - 1) / 4096).then_some(Hole { address, bytes })
+        let hole = Hole { address, bytes: binary.bytes(LinkAddr(address), JUMP_BYTES)?.try_into().ok()? };
+        let crosses = address / 4096 != (address + JUMP_BYTES as u64 - 1) / 4096;
+        (!crosses && !is_named(hole.range())).then_some(hole)
     };
     (run.start..last).filter_map(hole).collect()
 }
@@ -199,7 +209,7 @@ fn nothing_begins_inside(binary: &Binary, site: &Planned, window: Window) -> Res
     }
     let functions = binary.functions();
     let next = functions.partition_point(|other| other.address <= LinkAddr(window.address));
-    let end = window.address + (window.bytes.len() + window.padding.len()) as u64;
+    let end = window.address + window.covered().len() as u64;
     match functions.get(next).filter(|other| other.address.0 < end) {
         Some(other) => {
             let offset = other.address.0 - site.code.address;

@@ -123,6 +123,24 @@ impl Window {
         all
     }
 
+    /// Link addresses of bytes that are written.
+    pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
+        let hole = match &self.shape {
+            Shape::Short(hole) => hole.range(),
+            Shape::Near | Shape::Punned { .. } => 0..0,
+        };
+        (self.address..self.address + self.patch_bytes() as u64).chain(hole)
+    }
+
+    /// Link addresses of bytes that a punned jump borrows.
+    pub fn borrowed(&self) -> impl Iterator<Item = u64> + '_ {
+        let length = match &self.shape {
+            Shape::Punned { tail } => tail.len() as u64,
+            Shape::Near | Shape::Short(_) => 0,
+        };
+        self.end()..self.end() + length
+    }
+
     /// Where the function goes on behind the displaced instructions.
     pub fn end(&self) -> u64 {
         self.address + self.bytes.len() as u64

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use weir_probe::plan_sites;
-use weir_symbols::Binary;
+use weir_symbols::{Binary, FunctionKind};
 
 /// Plans every function of the binary; (planned, refused by code).
 fn plan_all(path: &Path) -> (usize, BTreeMap<String, usize>) {
     let binary = Binary::open(path).unwrap();
-    let sites: Vec<_> = binary.functions().iter().map(|function| (&binary, function)).collect();
+    // An IFUNC symbol is only a resolver.
+    let plain = binary.functions().iter().filter(|f| f.kind == FunctionKind::Plain && f.size > 0);
+    let sites: Vec<_> = plain.map(|function| (&binary, function)).collect();
     let start = Instant::now();
     let mut refused = BTreeMap::new();
     let mut planned = 0;
@@ -31,8 +33,15 @@ fn plan_all(path: &Path) -> (usize, BTreeMap<String, usize>) {
 
 #[test]
 fn most_functions_of_the_system_can_be_planned() {
-    for path in ["/lib/x86_64-linux-gnu/libc.so.6", "/usr/bin/redis-server", "/usr/bin/python3", "/bin/bash"]
-    {
+    let paths = [
+        "/lib/x86_64-linux-gnu/libc.so.6",
+        "/lib/x86_64-linux-gnu/libcrypto.so.3",
+        "/lib/x86_64-linux-gnu/libsqlite3.so.0",
+        "/usr/bin/redis-server",
+        "/usr/bin/python3",
+        "/bin/bash",
+    ];
+    for path in paths {
         let path = Path::new(path);
         if !path.exists() {
             testkit::skip::skip("plan", format!("{} is not installed", path.display()));
@@ -40,7 +49,7 @@ fn most_functions_of_the_system_can_be_planned() {
         }
         let (planned, refused) = plan_all(path);
         let total = planned + refused.values().sum::<usize>();
-        assert!(planned * 100 >= total * 90, "{}: {planned} of {total}: {refused:?}", path.display());
+        assert!(planned * 100 >= total * 95, "{}: {planned} of {total}: {refused:?}", path.display());
     }
 }
 

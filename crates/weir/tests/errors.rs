@@ -46,7 +46,8 @@ fn server() -> (Daemon, PathBuf) {
     let source = r#"
         #include <stdio.h>
         #include <unistd.h>
-        __asm__(".globl tiny\n.type tiny,@function\ntiny: ret\n.size tiny,.-tiny\n .balign 16\n");
+        __asm__(".globl tiny\n.type tiny,@function\ntiny: ret\n.size tiny,.-tiny\n"
+            ".globl next\n.type next,@function\nnext: ret\n.size next,.-next\n .balign 16\n");
         __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x ^ 5; }
         int main(void) { alarm(60); puts("ready"); fflush(stdout); return getchar() == EOF ? 0 : work(1); }
     "#;
