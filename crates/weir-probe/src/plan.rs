@@ -168,7 +168,7 @@ fn may_have_room(binary: &Binary, window: &Window) -> bool {
     targets.start < bias + start || bias + end.next_multiple_of(PAGE) < targets.end
 }
 
-/// The window of a short jump for `site`, and the holes that it may lead to, by address.
+/// The window of a short jump for `site`, and the holes that it may lead to, the best first.
 fn short_window(binary: &Binary, site: &Planned, caves: &mut Caves) -> Option<(Window, Vec<Hole>)> {
     let at = window::patch_address(site.code);
     let starts = window::hole_range(at);
@@ -178,11 +178,13 @@ fn short_window(binary: &Binary, site: &Planned, caves: &mut Caves) -> Option<(W
     let window = nothing_begins_inside(binary, site, window).ok()?;
     let own = window.address
         ..window.address + (window.bytes.len() + window.padding.len()).max(SHORT_JUMP_BYTES) as u64;
-    let holes: Vec<Hole> = holes
+    let mut holes: Vec<Hole> = holes
         .into_iter()
         .filter(|hole| starts.contains(&hole.address) && hole.range().all(|byte| !own.contains(&byte)))
         .filter(|hole| !hole.range().any(|byte| site.body.targets.contains(&byte)))
         .collect();
+    // Between functions first: inside one, somebody may have meant it.
+    holes.sort_by_key(|hole| binary.function_bounds(LinkAddr(hole.address)).is_some());
     (!holes.is_empty()).then_some((window, holes))
 }
 

@@ -30,6 +30,9 @@
 //!   address in generated code) or a system call (which the kernel restarts by stepping back two bytes);
 //! - no branch of the function goes to the inside of the patch.
 //!
+//! A patch may cross a cache line: everything is written while all threads are stopped. Live writes of patches over one
+//! instruction inside one line are left for later.
+//!
 //! Proved elsewhere: branches and pointers from other code ([`crate::incoming`]); threads and signal frames
 //! ([`crate::stack`], while the target is stopped).
 
