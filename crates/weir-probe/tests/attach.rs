@@ -205,7 +205,7 @@ fn a_database_gives_the_same_output() {
 fn every_function_of_a_running_shell_comes_and_goes() {
     let script = r#"f() { local y=$1 s=; while ((y--)); do s=$s$((y*y)); s=${s/44/x}; done; echo ${#s} ${s:7:30}; }
         expected=$(f 60); echo ready
-        until read -t 0.001; do found=$(f 60); [[ $found == "$expected" ]] || { echo "$found"; exit 1; }; done
+        until read -t 0; do found=$(f 60); [[ $found == "$expected" ]] || { echo "$found"; exit 1; }; done
         echo same"#;
     let binaries = ["/bin/bash", LIBC].map(|file| Binary::open(Path::new(file)).unwrap());
     let functions: Vec<(&Binary, &Function)> =
