@@ -46,9 +46,13 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Program {
     segment: Arc<Segment>,
-    verified: VerifiedProgram,
-    /// Where an array of programs is: those of the object by their numbers, which tail calls lead to.
-    others: Vec<VerifiedProgram>,
+    /// The program to run; where an array of programs holds some, all of the object by their numbers, which tail calls
+    /// lead to.
+    programs: Vec<VerifiedProgram>,
+    /// Which of them is run.
+    first: usize,
+    /// An array of programs holds some.
+    has_tail_calls: bool,
     engine: Ready,
 }
 
@@ -152,31 +156,32 @@ impl Object {
 
     pub(crate) fn load(&self, name: Option<&str>, engine: Engine, memory_size: usize) -> Result<Program> {
         let index = self.program_index(name)?;
-        let verified = self.verify_at(index, memory_size)?;
         let has_tail_calls = self.file.maps.iter().any(|origin| !origin.programs.is_empty());
-        let others = if has_tail_calls { 0..self.file.object.programs.len() } else { 0..0 };
-        let others = others.map(|other| self.verify_at(other, memory_size)).collect::<Result<Vec<_>>>()?;
+        // What is wrong with the one that was asked for is said before what is wrong with others.
+        let verified = self.verify_at(index, memory_size)?;
+        let (others, first) = if has_tail_calls { (self.file.object.programs.len(), index) } else { (0, 0) };
+        let others = (0..others).filter(|other| *other != index);
+        let others = others.map(|other| self.verify_at(other, memory_size));
+        let mut programs = others.collect::<Result<Vec<_>>>()?;
+        programs.insert(first, verified);
         let engine = match engine {
             Engine::CheckingInterpreter => Ready::Checking,
             Engine::Interpreter => {
-                let threaded = Threaded::of(&verified, Arc::clone(&self.segment));
+                let threaded = Threaded::of(&programs[first], Arc::clone(&self.segment));
                 threaded.map_or(Ready::Checking, Ready::Threaded)
             }
-            Engine::Jit if has_tail_calls => {
-                let executables = others.iter().map(|other| executable(other, &self.segment));
-                let executables = executables.collect::<Result<Vec<_>>>()?;
-                let loaded = LocalProgram::load_all(&executables, &self.segment)
-                    .map_err(|error| of_loading(&error))?;
-                // SANITY: as many are loaded as were given.
-                Ready::MachineCode(loaded.into_iter().nth(index).expect("the program is among them"))
-            }
             Engine::Jit => {
-                let executable = executable(&verified, &self.segment)?;
-                let loaded = LocalProgram::load(&executable, &self.segment);
+                let executables = programs.iter().map(|program| executable(program, &self.segment));
+                let executables = executables.collect::<Result<Vec<_>>>()?;
+                let loaded = match has_tail_calls {
+                    true => LocalProgram::load_all(&executables, &self.segment)
+                        .map(|mut loaded| loaded.swap_remove(first)),
+                    false => LocalProgram::load(&executables[first], &self.segment),
+                };
                 Ready::MachineCode(loaded.map_err(|error| of_loading(&error))?)
             }
         };
-        Ok(Program { segment: Arc::clone(&self.segment), verified, others, engine })
+        Ok(Program { segment: Arc::clone(&self.segment), programs, first, has_tail_calls, engine })
     }
 
     pub(crate) fn map_named(&self, name: &str) -> Result<u32> {
@@ -289,7 +294,7 @@ impl Program {
     /// # Safety
     /// `data` is NULL or points to `size` bytes, which programs of packets and memory may write.
     pub(crate) unsafe fn run(&self, data: *mut u8, size: usize) -> Result<u64> {
-        let kind = self.verified.kind();
+        let kind = self.verified().kind();
         if data.is_null() && size != 0 {
             return Err(Error::new(EINVAL, format!("{size} bytes at NULL")));
         }
@@ -330,6 +335,10 @@ impl Program {
         Ok(r0)
     }
 
+    fn verified(&self) -> &VerifiedProgram {
+        &self.programs[self.first]
+    }
+
     fn run_frame(&self, mut frame: Frame) -> Result<u64> {
         match &self.engine {
             Ready::MachineCode(code) => Ok(code.run(&mut frame)),
@@ -339,9 +348,9 @@ impl Program {
     }
 
     fn interpret<'c>(&self, context: impl Into<ContextMut<'c>>) -> Result<u64> {
-        let others: Vec<&VerifiedProgram> = self.others.iter().collect();
+        let others: Vec<&VerifiedProgram> = self.programs.iter().filter(|_| self.has_tail_calls).collect();
         let environment = Environment { segment: &self.segment };
-        weir_interp::run_among(&others, &self.verified, &environment, context).map_err(of_fault)
+        weir_interp::run_among(&others, self.verified(), &environment, context).map_err(of_fault)
     }
 }
 
