@@ -135,13 +135,15 @@ impl Walk<'_> {
             (from, to) if operation == alu::SUB && in_packet(from) && in_packet(to) => {
                 Ok(Value::Scalar(if wide { Scalar::UNKNOWN } else { Scalar::UNKNOWN.low(32) }))
             }
-            (from, to) if wide && operation == alu::SUB && self.difference(from, to).is_some() => {
-                Ok(Value::Scalar(self.difference(from, to).unwrap_or(Scalar::UNKNOWN)))
+            (from, to) => {
+                let is_difference = wide && operation == alu::SUB;
+                if let Some(difference) = is_difference.then(|| self.difference(from, to)).flatten() {
+                    return Ok(Value::Scalar(difference));
+                }
+                let pointer = if matches!(from, Value::Scalar(_)) { to } else { from };
+                let pointer = self.describe(pointer);
+                refuse(format!("arithmetic on {pointer} that is not adding or subtracting a number"))
             }
-            (Value::Scalar(_), pointer) | (pointer, _) => refuse(format!(
-                "arithmetic on {} that is not adding or subtracting a number",
-                self.describe(pointer)
-            )),
         }
     }
 
