@@ -10,9 +10,9 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_ebpf::btf::Btf;
 use weir_ebpf::btf::core::Target;
-use weir_ebpf::elf::{self, ObjectFile};
+use weir_ebpf::btf::{Btf, KERNEL_BTF};
+use weir_ebpf::elf::{self, FILE_BYTES_MAX, ObjectFile};
 use weir_ebpf::{Insn, MapKind, MapSpec, ProgramKind, pt_regs};
 use weir_interp::Environment;
 use weir_interp::threaded::Threaded;
@@ -24,12 +24,6 @@ use weir_verifier::{Limits, Rejection, RejectionKind, VerifiedProgram};
 
 use crate::MapInfo;
 use crate::error::{E2BIG, EACCES, EINVAL, EIO, ENOENT, ENOMEM, EOPNOTSUPP, Error, Result};
-
-/// Most bytes that are read of a file: what the reader of objects takes.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-
-/// The types of this kernel.
-const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// `struct weir_bpf_object`.
 #[derive(Debug)]
@@ -108,9 +102,10 @@ impl Object {
     pub(crate) fn open_file(path: &Path, btf: Option<&[u8]>) -> Result<Object> {
         let shown = path.display();
         let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+        let read =
+            File::open(path).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
         read.map_err(|error| Error::new(error.raw_os_error().unwrap_or(EIO), format!("{shown}: {error}")))?;
-        if bytes.len() as u64 > FILE_BYTES_MAX {
+        if bytes.len() > FILE_BYTES_MAX {
             return Err(Error::new(E2BIG, format!("{shown} has more than {FILE_BYTES_MAX} bytes")));
         }
         Object::open(&bytes, btf).map_err(|error| error.in_file(&shown))

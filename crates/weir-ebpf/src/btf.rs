@@ -20,6 +20,9 @@ mod write;
 pub use functions::Described;
 pub use write::Builder;
 
+/// The types of the kernel that runs, where it was built with them.
+pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
 /// Index of a type; 0 is `void`.
 pub type TypeId = u32;
 

@@ -30,6 +30,7 @@ mod write;
 
 pub use core::MISSING;
 pub use error::{ElfError, ElfErrorKind};
+pub use limits::FILE_BYTES_MAX;
 pub use write::{WriteError, write};
 
 use std::fmt;

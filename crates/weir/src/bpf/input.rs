@@ -4,8 +4,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use weir_ebpf::btf::Btf;
 use weir_ebpf::btf::core::Target;
+use weir_ebpf::btf::{Btf, KERNEL_BTF};
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ebpf::{Insn, Object, Program, ProgramKind, asm};
 
@@ -16,10 +16,7 @@ use crate::failure::Failure;
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 
 /// Most bytes that are read of anything: what the reader of objects takes, and far more than a text needs.
-const INPUT_BYTES_MAX: u64 = 16 << 20;
-
-/// The types of this kernel.
-const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+const INPUT_BYTES_MAX: usize = elf::FILE_BYTES_MAX;
 
 /// The object in a file. `btf`: a file with the types that CO-RE relocations are answered from; without it, this
 /// kernel's are, if the object asks for any.
@@ -84,9 +81,9 @@ fn object(bytes: &[u8], target: Option<&Target>) -> anyhow::Result<ObjectFile> {
 
 fn read(input: impl std::io::Read, name: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let read = input.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes);
+    let read = input.take(INPUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.with_context(|| format!("cannot read {name}")).map_err(Failure::Refused)?;
-    if bytes.len() as u64 > INPUT_BYTES_MAX {
+    if bytes.len() > INPUT_BYTES_MAX {
         return Err(refused(&format!("{name} is larger than {INPUT_BYTES_MAX} bytes")));
     }
     Ok(bytes)
@@ -94,7 +91,7 @@ fn read(input: impl std::io::Read, name: &str) -> Result<Vec<u8>, Failure> {
 
 /// Pairs of digits, with blanks wherever.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, Failure> {
-    if text.len() as u64 > INPUT_BYTES_MAX {
+    if text.len() > INPUT_BYTES_MAX {
         return Err(refused(&format!("more than {INPUT_BYTES_MAX} hexadecimal digits")));
     }
     let mut digits = Vec::new();
