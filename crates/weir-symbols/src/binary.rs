@@ -1,7 +1,7 @@
 //! One ELF file: its identity, its functions, its bytes by address.
 //!
 //! In: a path. Out: [`Binary`], which holds the file's bytes as they were when it was opened. The layout is parsed at
-//! once; functions and `.eh_frame` ranges when first asked for. Reading is not mapping: a file that is truncated or
+//! once; functions, `.eh_frame` ranges and static probes when first asked for. Reading is not mapping: a file that is truncated or
 //! rewritten while weir runs cannot fault it.
 
 use std::fs::{self, File};
@@ -11,12 +11,14 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::frames;
+use crate::frames::{self, Frame};
 use crate::functions::{self, Function};
+use crate::landing;
 use crate::layout::{self, Layout, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
 use crate::pattern;
 use crate::relocations;
+use crate::usdt::{self, StaticProbe};
 use crate::{Error, FileOffset, LinkAddr};
 
 /// What tells one file from another, and names it in `/proc/PID/maps`. On btrfs and some overlays that differs between
@@ -36,7 +38,9 @@ pub struct Binary {
     data: Vec<u8>,
     layout: Layout,
     functions: OnceLock<(Vec<Function>, u64)>,
-    frames: OnceLock<Vec<Range<LinkAddr>>>,
+    frames: OnceLock<(Vec<Range<LinkAddr>>, Vec<Frame>)>,
+    landing_pads: OnceLock<Option<Vec<LinkAddr>>>,
+    probes: OnceLock<(Vec<StaticProbe>, u64)>,
 }
 
 impl Binary {
@@ -53,8 +57,9 @@ impl Binary {
     pub fn parse(path: &Path, data: Vec<u8>) -> Result<Binary, Error> {
         let layout = layout::parse(&data).map_err(|refusal| refused(path, refusal))?;
         let path = path.to_path_buf();
-        let (functions, frames) = (OnceLock::new(), OnceLock::new());
-        Ok(Binary { path, identity: None, data, layout, functions, frames })
+        let (functions, frames, probes) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let landing_pads = OnceLock::new();
+        Ok(Binary { path, identity: None, data, layout, functions, frames, landing_pads, probes })
     }
 
     pub fn path(&self) -> &Path {
@@ -154,6 +159,43 @@ impl Binary {
         Err(Error::NoFunction { path, name: pattern.into(), near, functions })
     }
 
+    /// The places of static probes (USDT), sorted by provider, name and address. One probe has a place for each time
+    /// that its macro was compiled, inlined copies included.
+    pub fn static_probes(&self) -> &[StaticProbe] {
+        &self.collected_probes().0
+    }
+
+    /// Notes of static probes that are not among [`Binary::static_probes`]: broken, or beyond a limit.
+    pub fn static_probes_left_out(&self) -> u64 {
+        self.collected_probes().1
+    }
+
+    /// The places of the static probes with this name, else those that it matches as a wildcard; of this provider
+    /// (a name or a wildcard), else of any. Never empty.
+    pub fn find_static(&self, provider: Option<&str>, name: &str) -> Result<Vec<&StaticProbe>, Error> {
+        let probes = self.static_probes();
+        let is = |pattern: &str, text: &str| pattern == text || pattern::matches(pattern, text);
+        let of_provider = |p: &&StaticProbe| provider.is_none_or(|wanted| is(wanted, &p.provider));
+        let exact: Vec<_> = probes.iter().filter(of_provider).filter(|p| p.name == name).collect();
+        let found = match exact.is_empty() {
+            false => exact,
+            true => probes.iter().filter(of_provider).filter(|p| pattern::matches(name, &p.name)).collect(),
+        };
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let (path, total) = (self.path.clone(), probes.len());
+        let wanted = provider.map_or_else(|| name.to_string(), |provider| format!("{provider}:{name}"));
+        let near = match provider {
+            None => pattern::near_misses(name, probes.iter().map(|p| p.name.as_str())),
+            Some(_) => {
+                let full: Vec<String> = probes.iter().map(StaticProbe::full_name).collect();
+                pattern::near_misses(&wanted, full.iter().map(String::as_str))
+            }
+        };
+        Err(Error::NoStaticProbe { path, wanted, near, total })
+    }
+
     /// The innermost function that contains `address`; one of unknown size contains its first byte only.
     pub fn function_at(&self, address: LinkAddr) -> Option<&Function> {
         let functions = self.functions();
@@ -173,10 +215,15 @@ impl Binary {
 
     /// Ranges of `.eh_frame`'s entries, sorted by start: every function that can be unwound through, named or not.
     pub fn frame_ranges(&self) -> &[Range<LinkAddr>] {
-        self.frames.get_or_init(|| match &self.layout.frames {
-            Some(section) => frames::ranges(&self.data, section),
-            None => Vec::new(),
-        })
+        &self.collected_frames().0
+    }
+
+    /// Where exceptions land, sorted; `None` where a table of them is not understood.
+    pub fn landing_pads(&self) -> Option<&[LinkAddr]> {
+        let pads = self
+            .landing_pads
+            .get_or_init(|| landing::pads(&self.data, &self.layout.segments, &self.collected_frames().1));
+        pads.as_deref()
     }
 
     /// Where the file holds the byte at `address`. `None` outside it, and for zeros that only memory has (.bss).
@@ -220,6 +267,22 @@ impl Binary {
     fn collected(&self) -> &(Vec<Function>, u64) {
         self.functions
             .get_or_init(|| functions::collect(&self.data, &self.layout, || self.frame_ranges().to_vec()))
+    }
+
+    fn collected_frames(&self) -> &(Vec<Range<LinkAddr>>, Vec<Frame>) {
+        self.frames.get_or_init(|| {
+            let mut frames = match &self.layout.frames {
+                Some(section) => frames::read(&self.data, section),
+                None => Vec::new(),
+            };
+            let ranges = frames.iter().map(|frame| frame.range.clone()).collect();
+            frames.retain(|frame| frame.exceptions.is_some());
+            (ranges, frames)
+        })
+    }
+
+    fn collected_probes(&self) -> &(Vec<StaticProbe>, u64) {
+        self.probes.get_or_init(|| usdt::collect(&self.data, &self.layout))
     }
 
     fn segment_bytes(&self, segment: &Segment) -> &[u8] {

@@ -44,6 +44,17 @@ pub enum Error {
     #[error("no function matches \"{pattern}\" in {}{}", path.display(), near_or(&[], *functions))]
     NoMatch { path: PathBuf, pattern: String, functions: usize },
 
+    #[error("no static probe (USDT) {} in {}{}", quoted(wanted), path.display(), near_or_probes(near, *total))]
+    NoStaticProbe {
+        path: PathBuf,
+        /// `name` or `provider:name`.
+        wanted: String,
+        /// Nearest first.
+        near: Vec<String>,
+        /// Places of static probes in the file.
+        total: usize,
+    },
+
     #[error("no program or library named \"{name}\"; searched {}{}", list(searched), did_you_mean(near))]
     NoBinary {
         name: String,
@@ -77,6 +88,22 @@ fn near_or(near: &[String], functions: usize) -> String {
         (true, 0) => "; it names no functions at all (stripped): install its debug symbols".into(),
         (true, 1) => "; it names 1 other function".into(),
         (true, n) => format!("; it names {n} other functions"),
+    }
+}
+
+fn quoted(wanted: &str) -> String {
+    if crate::pattern::is_wildcard(wanted) {
+        format!("matches \"{wanted}\"")
+    } else {
+        format!("is named \"{wanted}\"")
+    }
+}
+
+fn near_or_probes(near: &[String], total: usize) -> String {
+    match (near.is_empty(), total) {
+        (false, _) => did_you_mean(near),
+        (true, 0) => "; it has none at all: it was built without them".into(),
+        (true, n) => format!("; it has {n} places of others"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Address ranges of `.eh_frame`'s frame description entries (LSB 5.0, 10.6.1).
 //!
-//! In: the section's bytes. Out: the ranges, sorted by start, without empty ones. Read until the first broken
+//! In: the section's bytes. Out: the entries, sorted by start, without empty ones. Read until the first broken
 //! entry. Each CIE is parsed once, when its turn comes; an FDE may refer only to one that stands before it, as all
 //! assemblers write them: otherwise a hostile section could have a long CIE parsed by every one of its FDEs.
 
@@ -12,7 +12,15 @@ use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindS
 use crate::LinkAddr;
 use crate::layout::FrameSection;
 
-pub(crate) fn ranges(data: &[u8], section: &FrameSection) -> Vec<Range<LinkAddr>> {
+/// One entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Frame {
+    pub(crate) range: Range<LinkAddr>,
+    /// The address of its exception table; `Err` where that stands in memory that only the loader fills.
+    pub(crate) exceptions: Option<Result<LinkAddr, ()>>,
+}
+
+pub(crate) fn read(data: &[u8], section: &FrameSection) -> Vec<Frame> {
     let mut bases = BaseAddresses::default().set_eh_frame(section.address.0);
     if let Some(text) = section.text {
         bases = bases.set_text(text.0);
@@ -34,12 +42,17 @@ pub(crate) fn ranges(data: &[u8], section: &FrameSection) -> Vec<Range<LinkAddr>
                 if let Some(end) = fde.initial_address().checked_add(fde.len())
                     && fde.len() > 0
                 {
-                    out.push(LinkAddr(fde.initial_address())..LinkAddr(end));
+                    let exceptions = fde.lsda().map(|pointer| match pointer {
+                        gimli::Pointer::Direct(address) => Ok(LinkAddr(address)),
+                        gimli::Pointer::Indirect(_) => Err(()),
+                    });
+                    let range = LinkAddr(fde.initial_address())..LinkAddr(end);
+                    out.push(Frame { range, exceptions });
                 }
             }
         }
     }
-    out.sort_unstable_by_key(|range| (range.start, range.end));
+    out.sort_by_key(|frame| (frame.range.start, frame.range.end));
     out
 }
 

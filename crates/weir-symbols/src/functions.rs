@@ -5,6 +5,7 @@
 //! segment. Names lose a version (`memcpy@@GLIBC_2.14`): the two `memcpy` of glibc are two functions of one name.
 //! Left out are names longer than a bound or not UTF-8, and everything beyond the bound on all names together.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use object::LittleEndian as Le;
@@ -114,6 +115,35 @@ pub(crate) fn symbol_value(data: &[u8], tables: &[SymbolTable], name: &str) -> O
         }
     }
     found.map(|s| (LinkAddr(s.st_value.get(Le)), s.st_size.get(Le)))
+}
+
+/// The values of those of `names` that a defined symbol has, in one pass over the tables: the first table that has a
+/// name wins, in it a global symbol before others. Thread-local symbols are left out: their values are no addresses.
+pub(crate) fn symbol_values(
+    data: &[u8],
+    tables: &[SymbolTable],
+    names: &HashSet<&str>,
+) -> HashMap<String, LinkAddr> {
+    let mut found = HashMap::new();
+    let mut budget = (data.len() as u64).saturating_mul(NAMES_BYTES_PER_FILE_BYTE_MAX);
+    for table in tables.iter().filter(|_| !names.is_empty()) {
+        let strings = &data[table.strings.clone()];
+        let mut here: HashMap<String, (bool, LinkAddr)> = HashMap::new();
+        for symbol in symbols(data, table).iter().filter(|s| is_defined(s) && s.st_type() != elf::STT_TLS) {
+            let Some(name) = function_name(strings, symbol, &mut budget).filter(|n| names.contains(n)) else {
+                continue;
+            };
+            let (is_global, value) = (symbol.st_bind() != elf::STB_LOCAL, LinkAddr(symbol.st_value.get(Le)));
+            let entry = here.entry(name.into()).or_insert((is_global, value));
+            if is_global && !entry.0 {
+                *entry = (true, value);
+            }
+        }
+        for (name, (_, value)) in here {
+            found.entry(name).or_insert(value);
+        }
+    }
+    found
 }
 
 fn is_defined(symbol: &Symbol) -> bool {

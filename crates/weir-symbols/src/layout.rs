@@ -1,11 +1,12 @@
 //! Where things stand in an ELF file (System V ABI, gABI chapters 4 and 5; x86-64 psABI).
 //!
 //! In: the bytes of a file. Out: [`Layout`]: segments, the interpreter, the build id, the dynamic section's facts, and
-//! the ranges of symbol tables and `.eh_frame`. Every range lies inside the file. Guaranteed by [`parse`]:
+//! the ranges of symbol tables, `.eh_frame` and the notes of static probes. Every range lies inside the file. Guaranteed by [`parse`]:
 //! - the file is a 64-bit little-endian x86-64 program or shared library with at least one loadable segment;
 //! - program headers are at most `SEGMENTS_MAX`, and no segment wraps around the address space.
 //!
-//! Section headers serve only to find symbol tables and `.eh_frame`; the kernel ignores them, so a file whose section
+//! Section headers serve only to find symbol tables, `.eh_frame` and the notes of static probes (which no program header
+//! covers); the kernel ignores them, so a file whose section
 //! headers are absent or broken still opens, with its dynamic symbols found through PT_DYNAMIC.
 
 use std::ops::Range;
@@ -15,7 +16,9 @@ use object::elf;
 use object::read::elf::{FileHeader as _, GnuHashTable, HashTable, ProgramHeader as _, SectionHeader as _};
 use object::read::{ReadRef, SectionIndex};
 
-use crate::limits::{NAME_BYTES_MAX, NEEDED_MAX, NOTES_MAX, RELOCATION_TABLES_MAX, SEGMENTS_MAX};
+use crate::limits::{
+    NAME_BYTES_MAX, NEEDED_MAX, NOTES_MAX, PROBE_SECTIONS_MAX, RELOCATION_TABLES_MAX, SEGMENTS_MAX,
+};
 use crate::relocations::{RelocationForm, RelocationTable};
 use crate::{FileOffset, LinkAddr};
 
@@ -80,6 +83,16 @@ pub(crate) struct Layout {
     pub(crate) frames: Option<FrameSection>,
     /// Each range once.
     pub(crate) relocations: Vec<RelocationTable>,
+    pub(crate) probes: ProbeSections,
+}
+
+/// The sections of SystemTap's static probes, as their section headers give them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ProbeSections {
+    /// `.note.stapsdt`; a linker makes one of all.
+    pub(crate) notes: Vec<Range<usize>>,
+    /// The address of `.stapsdt.base`, by which prelink(8) shows how far it moved the file.
+    pub(crate) base: Option<LinkAddr>,
 }
 
 /// Why a file is refused; the caller adds its path.
@@ -129,6 +142,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<Layout, Refusal> {
         frames: frames.map(|(address, bytes)| FrameSection { address, bytes, text: sections.text }),
         relocations,
         segments,
+        probes: sections.probes,
     })
 }
 
@@ -359,6 +373,7 @@ struct Sections {
     frames: Option<(LinkAddr, Range<usize>)>,
     text: Option<LinkAddr>,
     relocations: Vec<RelocationTable>,
+    probes: ProbeSections,
 }
 
 impl Sections {
@@ -400,6 +415,10 @@ impl Sections {
                         out.frames = range(section).map(|r| (LinkAddr(section.sh_addr(Le)), r));
                     }
                     Some(b".text") => out.text = Some(LinkAddr(section.sh_addr(Le))),
+                    Some(b".stapsdt.base") => out.probes.base = Some(LinkAddr(section.sh_addr(Le))),
+                    Some(b".note.stapsdt") if out.probes.notes.len() < PROBE_SECTIONS_MAX => {
+                        out.probes.notes.extend(range(section));
+                    }
                     _ => {}
                 },
             }

@@ -1,4 +1,4 @@
-//! Finds things in files and processes: which file a name means, what functions an ELF file has, where its bytes
+//! Finds things in files and processes: which file a name means, what functions and static probes an ELF file has, where its bytes
 //! stand in a running process.
 //!
 //! In: ELF files ([`Binary`]), `/proc/PID/maps` ([`maps`]), `ld.so.cache` and library folders ([`resolve`]).
@@ -14,15 +14,18 @@ mod binary;
 mod error;
 mod frames;
 mod functions;
+mod landing;
 mod layout;
 mod limits;
 pub mod maps;
 pub mod pattern;
 mod relocations;
 pub mod resolve;
+pub mod usdt;
 
 pub use crate::address::{FileOffset, LinkAddr, VirtAddr};
 pub use crate::binary::{Binary, FileIdentity};
 pub use crate::error::Error;
 pub use crate::functions::{Function, FunctionKind};
 pub use crate::layout::Segment;
+pub use crate::usdt::StaticProbe;

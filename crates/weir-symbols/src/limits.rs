@@ -24,6 +24,22 @@ pub(crate) const NEAR_MISSES_MAX: usize = 3;
 pub(crate) const NEAR_CANDIDATES_MAX: usize = 200_000;
 pub(crate) const NEAR_NAME_BYTES_MAX: usize = 64;
 
+/// Most `.note.stapsdt` sections read: a linker makes one of all.
+pub(crate) const PROBE_SECTIONS_MAX: usize = 16;
+/// Most static probes of one file; the largest seen (a browser with its engine's probes) has ≈ 2,000.
+pub(crate) const PROBE_NOTES_MAX: usize = 100_000;
+/// Longest provider or name of a static probe.
+pub(crate) const PROBE_NAME_BYTES_MAX: usize = 256;
+/// Longest text of all arguments of a static probe: 12 operands, each with a mangled symbol of some hundred bytes.
+pub(crate) const PROBE_ARGUMENTS_BYTES_MAX: usize = 16384;
+/// Most arguments of a static probe: `<sys/sdt.h>` has macros for up to 12.
+pub(crate) const PROBE_ARGUMENTS_MAX: usize = 12;
+/// Most terms of a displacement such as `table+8-4`.
+pub(crate) const DISPLACEMENT_TERMS_MAX: usize = 8;
+
+/// All exception tables together are read at most this many times the file: real ones do not overlap.
+pub(crate) const LANDING_BYTES_PER_FILE_BYTE_MAX: u64 = 2;
+
 /// Symbolic links followed in one path, as in the kernel (MAXSYMLINKS).
 pub(crate) const LINKS_MAX: usize = 40;
 /// Components of one path, counted over all links: 40 links of PATH_MAX / 2 would be too many to walk.

@@ -39,6 +39,9 @@ fn ask(data: Vec<u8>) -> bool {
     let _ =
         (binary.find("alpha").map(|f| f.len()), binary.find("*a*").map(|f| f.len()), binary.find("alphq"));
     let _ = (binary.symbol_value("main"), binary.frame_ranges().len(), binary.relative_relocations().len());
+    let _ =
+        (binary.find_static(None, "*").map(|f| f.len()), binary.find_static(Some("wier"), "flag").is_ok());
+    let _ = (binary.static_probes().len(), binary.static_probes_left_out());
     let functions = binary.functions().iter().step_by(functions / 20 + 1).map(|f| f.address);
     let fixed = [0, 1, 0x1000, 0x400000, u64::MAX].map(LinkAddr);
     for address in functions.chain(fixed).chain([binary.entry()]) {
@@ -137,6 +140,12 @@ fn mutants_without_section_headers_are_survived() {
     data[0x28..0x30].fill(0);
     data[0x3c..0x40].fill(0);
     check("sectionless", &data, 2);
+}
+
+#[test]
+fn mutants_of_a_program_with_static_probes_are_survived() {
+    let path = target::program("usdt");
+    check("usdt", &std::fs::read(path).unwrap(), 4);
 }
 
 #[test]

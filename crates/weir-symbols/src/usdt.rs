@@ -1,0 +1,153 @@
+//! Static probes (USDT): the notes that `<sys/sdt.h>` leaves in a file
+//! (<https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>, version 3).
+//!
+//! In: the bytes of `.note.stapsdt`, notes of owner `stapsdt` and type 3. Out: a [`StaticProbe`] for each place. A
+//! note's descriptor: address of the `nop`, address of `.stapsdt.base`, address of the semaphore or 0 (8 bytes each),
+//! then provider, name and arguments, each ended by a NUL.
+//!
+//! Guaranteed of each probe: its address is in a segment that is executable, its semaphore in one that is writable,
+//! its names are short and printable. A note of which that is not true is left out and counted. Where prelink(8) moved
+//! the file, `.stapsdt.base` has another address than the note says, and both addresses move with it.
+//!
+//! Deliberately not here: notes of versions 1 and 2 (before 2010); what stands at the address (nothing is decoded).
+
+mod operand;
+mod split;
+
+use std::collections::{HashMap, HashSet};
+
+use crate::LinkAddr;
+use crate::functions::symbol_values;
+use crate::layout::{Layout, name_at};
+use crate::limits::{PROBE_ARGUMENTS_BYTES_MAX, PROBE_NAME_BYTES_MAX, PROBE_NOTES_MAX};
+
+pub use crate::usdt::operand::{Argument, Displacement, Memory, Operand, Register, Unreadable};
+
+/// One place of a static probe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StaticProbe {
+    pub provider: String,
+    pub name: String,
+    /// The `nop` that stands for the probe.
+    pub address: LinkAddr,
+    /// A `u16` that counts the tracers: the program prepares arguments only where it is not 0.
+    pub semaphore: Option<LinkAddr>,
+    pub arguments: Vec<Argument>,
+}
+
+impl StaticProbe {
+    /// `provider:name`.
+    pub fn full_name(&self) -> String {
+        format!("{}:{}", self.provider, self.name)
+    }
+}
+
+const TYPE: u32 = 3;
+const OWNER: &[u8] = b"stapsdt\0";
+
+/// The probes of the file, and how many notes were left out.
+pub(crate) fn collect(data: &[u8], layout: &Layout) -> (Vec<StaticProbe>, u64) {
+    let mut left_out = 0;
+    let mut notes: Vec<Note<'_>> = Vec::new();
+    for range in &layout.probes.notes {
+        for descriptor in (Descriptors { rest: &data[range.clone()] }) {
+            match Note::parse(descriptor, layout) {
+                Some(note) if notes.len() < PROBE_NOTES_MAX => notes.push(note),
+                _ => left_out += 1,
+            }
+        }
+    }
+    let symbols = symbols_of(&notes, data, layout);
+    let mut probes: Vec<StaticProbe> = notes.iter().map(|note| note.probe(&symbols)).collect();
+    probes.sort_by(|a, b| (&a.provider, &a.name, a.address).cmp(&(&b.provider, &b.name, b.address)));
+    probes.dedup();
+    (probes, left_out)
+}
+
+/// The values of all symbols that arguments name, in one pass over the tables.
+fn symbols_of(notes: &[Note<'_>], data: &[u8], layout: &Layout) -> HashMap<String, LinkAddr> {
+    let texts = notes.iter().flat_map(|note| split::arguments(note.arguments));
+    let names: HashSet<&str> = texts.flat_map(operand::symbols).collect();
+    symbol_values(data, &layout.symbol_tables, &names)
+}
+
+/// Descriptors of the notes of SystemTap in a section. Ends at the first note that does not fit.
+struct Descriptors<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Descriptors<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let half = |at: usize| Some(u32::from_le_bytes(self.rest.get(at..at + 4)?.try_into().ok()?));
+            let (name_bytes, bytes, kind) = (half(0)? as usize, half(4)? as usize, half(8)?);
+            let name_end = 12usize.checked_add(name_bytes)?;
+            let start = name_end.checked_next_multiple_of(4)?;
+            let end = start.checked_add(bytes)?;
+            let (name, descriptor) = (self.rest.get(12..name_end)?, self.rest.get(start..end)?);
+            self.rest = self.rest.get(end.next_multiple_of(4)..).unwrap_or_default();
+            if kind == TYPE && name == OWNER {
+                return Some(descriptor);
+            }
+        }
+    }
+}
+
+/// A note whose addresses and names are sound.
+struct Note<'a> {
+    provider: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+    address: LinkAddr,
+    semaphore: Option<LinkAddr>,
+}
+
+impl<'a> Note<'a> {
+    fn parse(descriptor: &'a [u8], layout: &Layout) -> Option<Note<'a>> {
+        let word = |at: usize| Some(u64::from_le_bytes(descriptor.get(at..at + 8)?.try_into().ok()?));
+        let (address, base, semaphore) = (word(0)?, word(8)?, word(16)?);
+        let moved = layout.probes.base.map_or(0, |now| now.0.wrapping_sub(base));
+        let address = LinkAddr(address.wrapping_add(moved));
+        let semaphore = (semaphore != 0).then(|| LinkAddr(semaphore.wrapping_add(moved)));
+        if !layout.segments.iter().any(|s| s.executable && s.holds(address)) {
+            return None;
+        }
+        if semaphore.is_some_and(|at| !is_counter(layout, at)) {
+            return None;
+        }
+        let mut at = 24;
+        let mut text = |bytes_max: usize| {
+            let bytes = name_at(descriptor, at)?;
+            at += bytes.len() as u64 + 1;
+            let text = std::str::from_utf8(bytes).ok()?;
+            (bytes.len() <= bytes_max && !text.contains(char::is_control)).then_some(text)
+        };
+        let (provider, name) = (text(PROBE_NAME_BYTES_MAX)?, text(PROBE_NAME_BYTES_MAX)?);
+        let arguments = text(PROBE_ARGUMENTS_BYTES_MAX)?;
+        if provider.is_empty() || name.is_empty() {
+            return None;
+        }
+        Some(Note { provider, name, arguments, address, semaphore })
+    }
+
+    fn probe(&self, symbols: &HashMap<String, LinkAddr>) -> StaticProbe {
+        let arguments = split::arguments(self.arguments);
+        StaticProbe {
+            provider: self.provider.into(),
+            name: self.name.into(),
+            address: self.address,
+            semaphore: self.semaphore,
+            arguments: arguments.into_iter().map(|text| operand::parse(text, symbols)).collect(),
+        }
+    }
+}
+
+/// Whether the two bytes at `address` are memory that the file maps writable.
+fn is_counter(layout: &Layout, address: LinkAddr) -> bool {
+    let holds = |s: &&crate::Segment| {
+        s.writable && address >= s.address && address.0 - s.address.0 + 2 <= s.memory_bytes
+    };
+    layout.segments.iter().any(|s| holds(&s))
+}
