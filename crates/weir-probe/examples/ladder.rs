@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use weir_probe::plan_sites;
+use weir_probe::plan_functions;
 use weir_symbols::{Binary, Function, FunctionKind};
 
 const USUAL: [&str; 7] = [
@@ -41,7 +41,7 @@ fn table(binary: &Binary, lists_refused: bool) {
     let functions: Vec<&Function> = binary.functions().iter().filter(sized).collect();
     let sites: Vec<_> = functions.iter().map(|&function| (binary, function)).collect();
     let start = Instant::now();
-    let outcomes = plan_sites(&sites);
+    let outcomes = plan_functions(&sites);
     let took = start.elapsed();
     let (mut planned, mut refused) = (BTreeMap::<String, usize>::new(), BTreeMap::<String, usize>::new());
     for (function, outcome) in functions.iter().zip(&outcomes) {

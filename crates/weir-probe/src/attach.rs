@@ -11,7 +11,7 @@
 //! A thread inside a window, or with a signal frame there, is let run on for a millisecond and the stop is tried
 //! again; a site that stays busy is refused and the others are patched.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -22,8 +22,9 @@ use std::time::Duration;
 use nix::libc;
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, SegmentLayout};
-use weir_symbols::{Binary, Function, VirtAddr};
+use weir_symbols::{Binary, Function, LinkAddr, VirtAddr};
 
+use crate::counters;
 use crate::island::{self, Image, Place, PlannedSite};
 use crate::limits::{self, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
 use crate::outpost::{self, Outpost, Wanted};
@@ -52,6 +53,8 @@ pub struct SiteRequest<'a> {
     pub function: &'a Function,
     /// As [`plan_sites`](crate::plan_sites) answered for this function.
     pub window: &'a Result<Window, Refusal>,
+    /// A word that counts tracers, raised while the site is patched.
+    pub semaphore: Option<LinkAddr>,
     /// Index of an executable, and the attach cookie for it.
     pub programs: Vec<(usize, u64)>,
 }
@@ -72,6 +75,7 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
         islands: Vec::new(),
         patches: Vec::new(),
         unknown: Vec::new(),
+        counters: Vec::new(),
         places: HashMap::new(),
     };
     Ok(Prepared {
@@ -196,7 +200,14 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
     if let Some(offset) = in_file.iter().zip(&in_memory).position(|(file, memory)| file != memory) {
         return Err(Refusal::TextDiffers { offset: offset as u64 });
     }
-    Ok(PlannedSite { window, bias, function: function.address.0, programs: site.programs.clone() })
+    if let Some(semaphore) = site.semaphore {
+        let address = semaphore.0.wrapping_add(bias);
+        if !counters::is_countable(&target.mappings, address) {
+            return Err(Refusal::Semaphore { address });
+        }
+    }
+    let function = if window.inside { window.address } else { function.address.0 };
+    Ok(PlannedSite { window, bias, function, programs: site.programs.clone() })
 }
 
 /// Outposts for punned sites, and where the jump of each leads to.
@@ -267,8 +278,10 @@ impl Attachment {
     /// Restores the text and takes everything out of the target again. The segment stays readable here.
     pub fn detach(&mut self) -> Result<Report, Error> {
         self.is_detached = true;
+        let lowered = counters::plan_lowering(&self.segment, &self.target, &self.undo.counters);
         let report = self.undo.run(&mut self.target)?;
         let journal = self.segment.journal();
+        lowered.into_iter().for_each(|index| journal.set_state(index, JournalState::Applied));
         for index in 0..self.undo.patches.len() {
             journal.set_state(index as u32, JournalState::Undone);
         }
@@ -304,8 +317,12 @@ impl Attachment {
             segment: self.undo.segment.start,
             clock_gettime: if target.has_tsc { clock_function(target) } else { 0 },
             pid: target.pid as u32,
-            flags: weir_rt::runtime::Island::AT_ENTRY
-                | if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
+            // The word at the stack pointer is a return address only where every site is an entry.
+            flags: if planned.iter().any(|site| site.window.inside) {
+                0
+            } else {
+                weir_rt::runtime::Island::AT_ENTRY
+            } | if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
             pid_namespace: weir_rt::runtime::pid_namespace(target.pid as u32),
             print: 0,
             tick_ns: weir_rt::runtime::tick_ns(),
@@ -338,7 +355,12 @@ impl Attachment {
                 self.undo.places.insert(landing, site.patch_address());
             }
         }
-        self.patch(todo, &request_of, &places, &images, &outposts)
+        let semaphores: Vec<(usize, u64)> = planned
+            .iter()
+            .zip(&request_of)
+            .filter_map(|(site, &index)| Some((index, sites[index].semaphore?.0.wrapping_add(site.bias))))
+            .collect();
+        self.patch(todo, &request_of, &places, &images, &outposts, &semaphores)
     }
 
     /// The stop in which everything becomes visible to the target.
@@ -349,6 +371,7 @@ impl Attachment {
         places: &[Place],
         images: &[Image],
         outposts: &[Outpost],
+        semaphores: &[(usize, u64)],
     ) -> Result<(), Error> {
         let mut stopped = self.target.stop()?;
         self.target.refresh()?;
@@ -388,6 +411,12 @@ impl Attachment {
         for place in places {
             let open = 1u64.to_le_bytes();
             self.target.memory.write(place.gate(), &open).map_err(|e| Error::system("opening a gate", e))?;
+        }
+        let patched = semaphores.iter().filter(|(index, _)| self.outcomes[*index].is_ok());
+        let addresses: BTreeSet<u64> = patched.map(|&(_, address)| address).collect();
+        for address in addresses {
+            counters::raise(&self.segment, &self.target, address)?;
+            self.undo.counters.push(address);
         }
         stopped.resume();
         self.target.launched = false;

@@ -49,7 +49,7 @@ impl Place {
 pub(crate) struct PlannedSite {
     pub(crate) window: Window,
     pub(crate) bias: u64,
-    /// Link address of the function.
+    /// Link address that programs see as `ip`: the function's, or the window's inside a function.
     pub(crate) function: u64,
     /// Index of an executable, and the attach cookie for it.
     pub(crate) programs: Vec<(usize, u64)>,

@@ -11,7 +11,7 @@
 //!   middle of the patch; everything else is refused with a [`Refusal`].
 //!
 //! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: return
-//! probes, probes inside functions, functions of libraries that are loaded later.
+//! probes, functions of libraries that are loaded later.
 
 pub mod limits;
 pub mod refusal;
@@ -30,6 +30,7 @@ mod remote;
 mod stack;
 mod stop;
 
+mod counters;
 mod island;
 mod outpost;
 pub mod undo;
@@ -42,7 +43,7 @@ pub mod target;
 
 pub use crate::attach::{Attachment, Prepared, SiteRequest, prepare};
 pub use crate::launch::Launched;
-pub use crate::plan::plan_sites;
+pub use crate::plan::{Place, plan_functions, plan_sites};
 pub use crate::refusal::{Error, Refusal};
 pub use crate::target::Target;
 pub use crate::undo::Report;

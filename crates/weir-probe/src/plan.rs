@@ -1,6 +1,6 @@
-//! Plans the patches of many functions from their files alone.
+//! Plans the patches of many functions, and of places inside them, from their files alone.
 //!
-//! In: functions of binaries. Out: for each a proved [`Window`], or the [`Refusal`]. The first step that can be proved
+//! In: [`Place`]s in binaries. Out: for each a proved [`Window`], or the [`Refusal`]. The first step that can be proved
 //! is taken:
 //!
 //! 1. a near jump over one instruction (or a pad of the compiler's), where no thread can be caught inside;
@@ -12,12 +12,14 @@
 //! 5. refused, with the reason why step 2 was.
 //!
 //! The proof has three parts: the function's own bytes ([`crate::window`], [`crate::body`]), other symbols that begin
-//! inside, and everything else in the binary that could lead there ([`crate::incoming`], two scans for all functions
-//! of a binary). No process is needed: whether its memory is like the file is checked when it is patched.
+//! inside, and everything else in the binary that could lead there: [`crate::incoming`], two scans for all functions
+//! of a binary, and landing pads, to which the unwinder goes by an offset that no scan of the code shows. No process is
+//! needed: whether its memory is like the file is checked when it is patched.
 //!
-//! The holes of one call are disjoint. Deliberately not here yet: breakpoints, kernel uprobes.
+//! What the patches of one call write, displace and borrow does not overlap; of two that would, the first in the list
+//! stays. Deliberately not here yet: breakpoints, kernel uprobes, windows that begin before a place inside a function.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
@@ -31,8 +33,24 @@ use crate::limits::{JUMP_BYTES, LOWEST_ADDRESS, SHORT_JUMP_BYTES};
 use crate::refusal::Refusal;
 use crate::window::{self, FunctionCode, Hole, Shape, Window};
 
+/// Where a probe is wanted.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// At the beginning of a function, behind an `endbr64`.
+    Entry(&'a Function),
+    /// At an instruction of a function.
+    Inside(LinkAddr),
+}
+
+/// Plans the entries of functions; see [`plan_sites`].
+pub fn plan_functions(functions: &[(&Binary, &Function)]) -> Vec<Result<Window, Refusal>> {
+    let sites: Vec<_> =
+        functions.iter().map(|&(binary, function)| (binary, Place::Entry(function))).collect();
+    plan_sites(&sites)
+}
+
 /// Plans every site from its file alone: how it would be patched, or why not. No process is needed.
-pub fn plan_sites(sites: &[(&Binary, &Function)]) -> Vec<Result<Window, Refusal>> {
+pub fn plan_sites(sites: &[(&Binary, Place)]) -> Vec<Result<Window, Refusal>> {
     let mut by_binary: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
     for (index, (binary, _)) in sites.iter().enumerate() {
         by_binary.entry(binary.path()).or_default().push(index);
@@ -40,52 +58,99 @@ pub fn plan_sites(sites: &[(&Binary, &Function)]) -> Vec<Result<Window, Refusal>
     let mut windows: Vec<Option<Result<Window, Refusal>>> = vec![None; sites.len()];
     for indices in by_binary.values() {
         let binary = sites[indices[0]].0;
-        let functions: Vec<&Function> = indices.iter().map(|&index| sites[index].1).collect();
-        for (&index, outcome) in indices.iter().zip(plan_binary(binary, &functions)) {
+        let places: Vec<Place> = indices.iter().map(|&index| sites[index].1).collect();
+        for (&index, outcome) in indices.iter().zip(plan_binary(binary, &places)) {
             windows[index] = Some(outcome);
         }
     }
     windows.into_iter().map(|window| window.expect("every site belongs to a binary")).collect()
 }
 
-/// A function that can be decoded, and how it is to be patched.
+/// A place in a function that can be decoded, and how it is to be patched.
 struct Planned<'a> {
     code: FunctionCode<'a>,
     body: Rc<Body>,
     window: Result<Window, Refusal>,
 }
 
-fn plan_binary(binary: &Binary, functions: &[&Function]) -> Vec<Result<Window, Refusal>> {
+fn plan_binary(binary: &Binary, places: &[Place]) -> Vec<Result<Window, Refusal>> {
     let mut bodies = Bodies::new(binary);
     let mut sites: Vec<Result<Planned, Refusal>> =
-        functions.iter().map(|function| read(&mut bodies, function)).collect();
+        places.iter().map(|place| read(&mut bodies, place)).collect();
     let mut planned: Vec<&mut Planned> = sites.iter_mut().filter_map(|site| site.as_mut().ok()).collect();
+    let mut ground = Ground::default();
+    plan_near(&mut bodies, &mut planned, &mut ground);
     // By address, so that holes are given out in their order.
-    planned.sort_by_key(|site| site.code.address);
-    plan_near(&mut bodies, &mut planned);
-    plan_through_holes(&mut bodies, &mut planned);
-    plan_punned(binary, &mut planned);
+    planned.sort_by_key(|site| site.code.place);
+    plan_through_holes(&mut bodies, &mut planned, &mut ground);
+    plan_punned(binary, &mut planned, &mut ground);
     sites.into_iter().map(|site| site.and_then(|planned| planned.window)).collect()
 }
 
-fn read<'a>(bodies: &mut Bodies<'a>, function: &Function) -> Result<Planned<'a>, Refusal> {
+fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refusal> {
     let binary = bodies.binary();
-    if function.kind == FunctionKind::Indirect {
-        return Err(Refusal::IndirectFunction);
-    }
-    let (address, size) = (function.address.0, function.size);
-    let bytes = binary.bytes(function.address, size as usize).filter(|bytes| !bytes.is_empty());
+    let range = match place {
+        Place::Entry(function) if function.kind == FunctionKind::Indirect => {
+            return Err(Refusal::IndirectFunction);
+        }
+        Place::Entry(function) => function.address.0..function.address.0.saturating_add(function.size),
+        Place::Inside(address) => {
+            let bounds = binary.function_bounds(*address).ok_or(Refusal::SizeUnknown)?;
+            bounds.start.0..bounds.end.0
+        }
+    };
+    let size = range.end - range.start;
+    let bytes = binary.bytes(LinkAddr(range.start), size as usize).filter(|bytes| !bytes.is_empty());
     let bytes = bytes.ok_or(Refusal::SizeUnknown)?;
     if size > crate::limits::FUNCTION_BYTES_MAX {
         return Err(Refusal::TooLong { bytes: size, max: crate::limits::FUNCTION_BYTES_MAX });
     }
-    let code = FunctionCode { address, bytes, behind: cave::behind(binary, address + size) };
-    let body = bodies.of(address..address + size).ok_or(Refusal::SizeUnknown)?;
+    let behind = cave::behind(binary, range.end);
+    let code = match place {
+        Place::Entry(_) => FunctionCode::at_entry(range.start, bytes, behind),
+        Place::Inside(address) => FunctionCode::at(range.start, bytes, behind, address.0),
+    };
+    let body = bodies.of(range).ok_or(Refusal::SizeUnknown)?;
     Ok(Planned { code, body, window: Err(Refusal::SizeUnknown) })
 }
 
+/// Bytes of a file that planned patches need, and how, by link address.
+#[derive(Default)]
+struct Ground {
+    /// To the address of the window.
+    displaced: HashMap<u64, u64>,
+    written: HashSet<u64>,
+    /// Tails of punned jumps.
+    borrowed: HashSet<u64>,
+}
+
+impl Ground {
+    /// The window in the way of `window`.
+    fn check(&self, window: &Window) -> Result<(), Refusal> {
+        let other = window.displaced().find_map(|byte| self.displaced.get(&byte).copied());
+        let other = other.or_else(|| {
+            let is_used = |byte: &u64| !self.is_free(*byte);
+            window
+                .written()
+                .find(is_used)
+                .or_else(|| window.borrowed().find(|byte| self.written.contains(byte)))
+        });
+        other.map_or(Ok(()), |address| Err(Refusal::Overlap { address }))
+    }
+
+    fn is_free(&self, byte: u64) -> bool {
+        !self.displaced.contains_key(&byte) && !self.written.contains(&byte) && !self.borrowed.contains(&byte)
+    }
+
+    fn take(&mut self, window: &Window) {
+        self.displaced.extend(window.displaced().map(|byte| (byte, window.address)));
+        self.written.extend(window.written());
+        self.borrowed.extend(window.borrowed());
+    }
+}
+
 /// Steps 1 and 2: one jump that leads far enough.
-fn plan_near(bodies: &mut Bodies, sites: &mut [&mut Planned]) {
+fn plan_near(bodies: &mut Bodies, sites: &mut [&mut Planned], ground: &mut Ground) {
     for site in sites.iter_mut() {
         let near = window::plan(site.code, &site.body);
         site.window = near.and_then(|window| nothing_begins_inside(bodies.binary(), site, window));
@@ -95,19 +160,16 @@ fn plan_near(bodies: &mut Bodies, sites: &mut [&mut Planned]) {
     let reached = incoming::reached(bodies, &asked);
     for site in sites.iter_mut() {
         let Ok(window) = &site.window else { continue };
-        if let Some(refusal) = refused_by(&reached, site, window) {
-            site.window = Err(refusal);
+        let checked = refused_by(&reached, site, window).map_or_else(|| ground.check(window), Err);
+        match checked {
+            Ok(()) => ground.take(window),
+            Err(refusal) => site.window = Err(refusal),
         }
     }
 }
 
 /// Step 3, for those that step 2 was refused for.
-fn plan_through_holes(bodies: &mut Bodies, sites: &mut [&mut Planned]) {
-    let mut taken: BTreeSet<u64> = sites
-        .iter()
-        .filter_map(|site| site.window.as_ref().ok())
-        .flat_map(|window| window.end()..window.end() + window.padding.len() as u64)
-        .collect();
+fn plan_through_holes(bodies: &mut Bodies, sites: &mut [&mut Planned], ground: &mut Ground) {
     let binary = bodies.binary();
     let mut caves = Caves::new(binary);
     let wanting: Vec<(usize, Window, Vec<Hole>)> = sites
@@ -125,30 +187,30 @@ fn plan_through_holes(bodies: &mut Bodies, sites: &mut [&mut Planned]) {
     let asked: Vec<Vec<u64>> = wanting.iter().map(|(_, window, holes)| addresses(window, holes)).collect();
     let reached = incoming::reached(bodies, &asked);
     for (index, mut window, holes) in wanting {
-        let is_free =
-            |hole: &&Hole| hole.range().all(|byte| !taken.contains(&byte) && !reached.contains(&byte));
         if window.interior().any(|address| reached.contains(&address)) {
             continue;
         }
+        let is_free =
+            |hole: &&Hole| hole.range().all(|byte| ground.is_free(byte) && !reached.contains(&byte));
         let Some(hole) = holes.iter().find(is_free) else { continue };
-        taken.extend(hole.range());
         window.shape = Shape::Short(hole.clone());
-        sites[index].window = Ok(window);
+        if ground.check(&window).is_ok() {
+            ground.take(&window);
+            sites[index].window = Ok(window);
+        }
     }
 }
 
 /// Step 4, for those that are left.
-fn plan_punned(binary: &Binary, sites: &mut [&mut Planned]) {
-    // The bytes that such a jump borrows must stay what they are.
-    let written: BTreeSet<u64> =
-        sites.iter().filter_map(|site| site.window.as_ref().ok()).flat_map(Window::written).collect();
+fn plan_punned(binary: &Binary, sites: &mut [&mut Planned], ground: &mut Ground) {
     for site in sites.iter_mut().filter(|site| site.window.is_err()) {
         let punned = window::plan_punned(site.code, &site.body);
         let punned = punned.and_then(|window| nothing_begins_inside(binary, site, window));
         if let Ok(window) = punned
             && may_have_room(binary, &window)
-            && window.borrowed().all(|byte| !written.contains(&byte))
+            && ground.check(&window).is_ok()
         {
+            ground.take(&window);
             site.window = Ok(window);
         }
     }
@@ -170,7 +232,7 @@ fn may_have_room(binary: &Binary, window: &Window) -> bool {
 
 /// The window of a short jump for `site`, and the holes that it may lead to, the best first.
 fn short_window(binary: &Binary, site: &Planned, caves: &mut Caves) -> Option<(Window, Vec<Hole>)> {
-    let at = window::patch_address(site.code);
+    let at = site.code.place;
     let starts = window::hole_range(at);
     let runs = caves.within(starts.start..starts.end + JUMP_BYTES as u64 - 1);
     let holes: Vec<Hole> = runs.into_iter().flat_map(|run| holes(binary, run)).collect();
@@ -204,10 +266,21 @@ fn holes(binary: &Binary, run: Range<u64>) -> Vec<Hole> {
     (run.start..last).filter_map(hole).collect()
 }
 
-/// Refuses `window` where another symbol begins inside what is displaced or written.
+/// Refuses `window` where another symbol begins inside what is displaced or written, or exceptions land.
 fn nothing_begins_inside(binary: &Binary, site: &Planned, window: Window) -> Result<Window, Refusal> {
     if window.instructions.len() > 1 {
         site.body.unknown_jump(binary.is_position_independent())?;
+        match binary.landing_pads() {
+            Some(pads) => {
+                let pad = window.interior().find(|ip| pads.binary_search(&LinkAddr(*ip)).is_ok());
+                if let Some(pad) = pad {
+                    return Err(Refusal::BranchIntoWindow { offset: pad - site.code.address });
+                }
+            }
+            // Compilers land no exception at the first instructions of a function.
+            None if window.inside => return Err(Refusal::LandingPads),
+            None => {}
+        }
     }
     let functions = binary.functions();
     let next = functions.partition_point(|other| other.address <= LinkAddr(window.address));

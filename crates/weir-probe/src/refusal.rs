@@ -41,6 +41,16 @@ pub enum Refusal {
     NoRoom,
     #[error("not-mapped: the target does not map {binary} (libraries loaded later are not probed yet)")]
     NotMapped { binary: String },
+    #[error("not-an-instruction: no instruction of the function begins at +{offset:#x}")]
+    NotAnInstruction { offset: u64 },
+    #[error(
+        "landing-pads: where exceptions land in the file cannot be told, so the patch might be in the way"
+    )]
+    LandingPads,
+    #[error("overlap: the patch would overlap that of another probe at {address:#x}")]
+    Overlap { address: u64 },
+    #[error("semaphore: the counter of tracers at {address:#x} is not in writable memory of the target")]
+    Semaphore { address: u64 },
     #[error("too-many-programs: {given} on one function, at most {max}")]
     TooManyPrograms { given: usize, max: usize },
 }

@@ -16,6 +16,7 @@ use weir_rt::foreign;
 use weir_rt::segment::JournalEntry;
 use weir_symbols::maps::Mapping;
 
+use crate::counters;
 use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, SHORT_JUMP_BYTES};
 use crate::refusal::Error;
 use crate::scan;
@@ -53,6 +54,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         islands,
         patches: Vec::new(),
         unknown: Vec::new(),
+        counters: counters::raised(&journal, &target.memory),
         places: HashMap::new(),
     };
     for mapping in target.mappings.iter().filter(|mapping| may_be_patched(mapping, &undo.islands)) {

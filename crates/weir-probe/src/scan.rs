@@ -6,7 +6,7 @@
 use std::fs;
 
 use weir_rt::foreign::{self, ForeignHeader};
-use weir_rt::segment::Identity;
+use weir_rt::segment::{Identity, JournalState};
 use weir_symbols::maps::{self, Mapping};
 
 use crate::refusal::Error;
@@ -54,7 +54,7 @@ pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
     let controller_alive = is_alive(identity.controller_pid as i32, identity.controller_start);
     let journal = foreign::parse_journal(&bytes);
     let probes =
-        journal.iter().filter(|entry| entry.state == weir_rt::segment::JournalState::Applied).count();
+        journal.iter().filter(|entry| entry.state == JournalState::Applied && !entry.is_counter).count();
     let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned();
     Ok(Some(Probed { pid, comm, identity, controller_alive, probes }))
 }

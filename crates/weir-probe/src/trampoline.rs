@@ -24,7 +24,8 @@
 //!         jmp   function + 8
 //! ```
 //!
-//! Nothing below the stack pointer is live at a function's entry, so the red zone is not skipped. The direction
+//! Nothing below the stack pointer is live at a function's entry, so the red zone is not skipped there; inside a
+//! function it is, by 128 bytes more for the frame. The direction
 //! flag and vector state are not touched: programs use neither.
 
 use weir_rt::executable::{FRAME_COOKIE, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
@@ -39,6 +40,8 @@ use crate::window::Window;
 /// thread that waits in that call looks as if it would come back, and the code stays mapped after detaching. With 208
 /// bytes that happened to threads in poll(2) (tests/adversity.rs). Adopting what such a session leaves would be better.
 pub const FRAME_BYTES: i32 = 240;
+/// What a function may keep below its stack pointer (System V AMD64 psABI, 3.2.2).
+pub const RED_ZONE_BYTES: i32 = 128;
 const FLAGS_SLOT: i32 = size_of::<Frame>() as i32;
 
 /// Byte offset in `pt_regs` of each general register, by x86 encoding number (asm/ptrace.h).
@@ -90,12 +93,13 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     if calls.len() > PROGRAMS_PER_SITE_MAX {
         return Err(Refusal::TooManyPrograms { given: calls.len(), max: PROGRAMS_PER_SITE_MAX });
     }
-    let mut out = Emitter { code: Vec::new(), at: placement.at };
+    let frame_bytes = FRAME_BYTES + if window.inside { RED_ZONE_BYTES } else { 0 };
+    let mut out = Emitter { code: Vec::new(), at: placement.at, frame_bytes };
     let mut places = Vec::new();
     let off = out.code.len();
     leave(&mut out, window, placement, &mut places)?;
     let entry = out.code.len() as u32;
-    out.move_stack(-FRAME_BYTES);
+    out.move_stack(-frame_bytes);
     out.save(RCX);
     out.load_rip_rcx(placement.gate);
     out.jrcxz(off);
@@ -162,7 +166,8 @@ fn constants(out: &mut Emitter, placement: Placement, is_read: &dyn Fn(i32) -> b
     }
     if is_read(SP) {
         out.bytes(&[0x48, 0x8d, 0x8c, 0x24]); // lea FRAME_BYTES(%rsp),%rcx
-        out.bytes(&FRAME_BYTES.to_le_bytes());
+        let bytes = out.frame_bytes.to_le_bytes();
+        out.bytes(&bytes);
         out.store(RCX, SP);
     }
     if is_read(IP) {
@@ -185,7 +190,7 @@ fn leave(
     places: &mut Vec<(u32, u64)>,
 ) -> Result<(), Refusal> {
     out.restore(RCX);
-    out.move_stack(FRAME_BYTES);
+    out.move_stack(out.frame_bytes);
     let at = out.code.len() as u32;
     let moved = relocate(&window.instructions, placement.bias, placement.at + u64::from(at))?;
     for (instruction, offset) in window.instructions.iter().zip(&moved.offsets) {
@@ -204,6 +209,8 @@ fn leave(
 struct Emitter {
     code: Vec<u8>,
     at: u64,
+    /// What the stack pointer is lowered by.
+    frame_bytes: i32,
 }
 
 impl Emitter {
@@ -303,7 +310,7 @@ mod tests {
     };
 
     fn window(bytes: &[u8]) -> Window {
-        plan(FunctionCode { address: 0x1000, bytes, behind: &[] }, &body::read(0x1000, bytes)).unwrap()
+        plan(FunctionCode::at_entry(0x1000, bytes, &[]), &body::read(0x1000, bytes)).unwrap()
     }
 
     fn call(clobbers: u16, clobbers_flags: bool, context_reads: u32) -> Call {
@@ -382,6 +389,30 @@ mod tests {
             once[..3].iter().copied().chain([0x7f00_0000_1008]).collect::<Vec<_>>()[..]
         );
         assert_eq!(originals[4..], once);
+    }
+
+    #[test]
+    fn inside_a_function_the_red_zone_is_left_alone() {
+        // nop; push %rbp; mov %rsp,%rbp; ret
+        let bytes = [0x90, 0x90, 0x55, 0x48, 0x89, 0xe5, 0xc3];
+        let code = FunctionCode::at(0x1000, &bytes, &[], 0x1001);
+        let window = plan(code, &body::read(0x1000, &bytes)).unwrap();
+        let placement = Placement { function: 0x7f00_0000_1001, ..PLACEMENT };
+        let sp = slot_bit(152);
+        let trampoline = generate(&window, placement, &[call(0, true, sp)]).unwrap();
+        let code = &trampoline.code;
+        let moves: Vec<i32> = Decoder::with_ip(64, code, PLACEMENT.at, DecoderOptions::NONE)
+            .iter()
+            .filter(|i| i.mnemonic() == iced_x86::Mnemonic::Lea && i.memory_base() == iced_x86::Register::RSP)
+            .map(|i| i.memory_displacement64() as i32)
+            .collect();
+        // The way out, the entry, the stack pointer that programs see, the way back.
+        assert_eq!(moves, [368, -368, 368, 368]);
+    }
+
+    /// The bit of the slot at this byte of `pt_regs`.
+    fn slot_bit(offset: u32) -> u32 {
+        1 << (offset / 8)
     }
 
     #[test]

@@ -17,6 +17,7 @@ use nix::libc;
 use weir_symbols::maps::Mapping;
 
 use crate::attach::{CODE_NAME, OUTPOST_NAME, SEGMENT_NAME};
+use crate::counters;
 use crate::limits::{RETRIES_MAX, UNDO_STOPS_MAX};
 use crate::refusal::Error;
 use crate::remote::Borrowed;
@@ -66,6 +67,8 @@ pub(crate) struct Undo {
     pub(crate) patches: Vec<Patch>,
     /// Text that leads into the islands, and whose own bytes nobody knows: they stay mapped.
     pub(crate) unknown: Vec<u64>,
+    /// Semaphores that weir has raised.
+    pub(crate) counters: Vec<u64>,
     /// Places in trampolines where programs have run, and where the same place is in the restored text.
     pub(crate) places: HashMap<u64, u64>,
 }
@@ -88,6 +91,7 @@ impl Undo {
         let mut stopped = hold(target)?;
         report.foreign.extend(&self.unknown);
         self.restore_text(target, &mut report)?;
+        counters::lower(&target.memory, &target.mappings, &self.counters)?;
         for try_number in 0.. {
             self.move_out(&stopped)?;
             let is_filled = self.fill_holes(target, &stopped, &mut report)?;

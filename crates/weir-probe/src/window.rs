@@ -1,9 +1,10 @@
-//! Decides where a function's entry can be patched, and proves what can be proved from its bytes alone.
+//! Decides where a function can be patched, and proves what can be proved from its bytes alone.
 //!
-//! In: the bytes of a whole function, as in its file, and where the file says it lies. Out: a [`Window`], the
+//! In: the bytes of a whole function, as in its file, where the file says it lies, and the instruction to begin at: the
+//! first one (after `endbr64`, which stays), or any, as a static probe's `nop`. Out: a [`Window`], the
 //! instructions that a jump displaces, or the [`Refusal`] that says why there is none.
 //!
-//! The jump is written over the first instructions of the function (after `endbr64`, which stays):
+//! The jump is written over that instruction and those behind it:
 //!
 //! ```text
 //! malloc:     push %r12                jmp trampoline
@@ -53,6 +54,37 @@ pub struct FunctionCode<'a> {
     pub bytes: &'a [u8],
     /// What lies between its end and the next function, where that is known.
     pub behind: &'a [u8],
+    /// Link address of the first instruction to displace.
+    pub place: u64,
+    /// The place is not the function's beginning.
+    pub inside: bool,
+}
+
+impl<'a> FunctionCode<'a> {
+    /// To be patched at its beginning, behind an `endbr64`.
+    pub fn at_entry(address: u64, bytes: &'a [u8], behind: &'a [u8]) -> FunctionCode<'a> {
+        const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+        let place = address + if bytes.starts_with(&LANDING_PAD) { LANDING_PAD.len() as u64 } else { 0 };
+        FunctionCode { address, bytes, behind, place, inside: false }
+    }
+
+    /// To be patched at the instruction at `place`.
+    pub fn at(address: u64, bytes: &'a [u8], behind: &'a [u8], place: u64) -> FunctionCode<'a> {
+        FunctionCode { address, bytes, behind, place, inside: true }
+    }
+
+    /// An error where no instruction begins at the place, as decoded from the function's first byte.
+    fn check_place(&self) -> Result<(), Refusal> {
+        let offset = self.place.wrapping_sub(self.address);
+        let mut decoder = Decoder::with_ip(64, self.bytes, self.address, DecoderOptions::NONE);
+        while decoder.ip() < self.place && decoder.can_decode() {
+            if decoder.decode().is_invalid() {
+                break;
+            }
+        }
+        let is_one = decoder.ip() == self.place && decoder.can_decode();
+        if is_one { Ok(()) } else { Err(Refusal::NotAnInstruction { offset }) }
+    }
 }
 
 /// What is written over the window.
@@ -99,6 +131,8 @@ pub struct Window {
     /// The jump overwrites the symbol's first instruction (no `endbr64` before it): a kernel uprobe on the same
     /// function would resume inside it.
     pub uprobe_unsafe: bool,
+    /// It begins inside the function: what lies below the stack pointer may be live there.
+    pub inside: bool,
 }
 
 /// Bytes of text to be written.
@@ -124,6 +158,11 @@ impl Window {
             all.extend(hole.range());
         }
         all
+    }
+
+    /// Link addresses of the displaced instructions' bytes, and of padding that the jump covers.
+    pub fn displaced(&self) -> Range<u64> {
+        self.address..self.end() + self.padding.len() as u64
     }
 
     /// Link addresses of bytes that are written.
@@ -237,20 +276,20 @@ fn near_jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
     bytes
 }
 
-/// Plans a near jump over the first instructions of the function `code`.
+/// Plans a near jump over the instructions at the place of `code`.
 pub fn plan(code: FunctionCode, body: &Body) -> Result<Window, Refusal> {
     let window = displaced(code, JUMP_BYTES)?;
     check(window, body)
 }
 
-/// Plans a short jump over the first instructions of the function `code`, through `hole`.
+/// Plans a short jump over the instructions at the place of `code`, through `hole`.
 pub fn plan_short(code: FunctionCode, body: &Body, hole: Hole) -> Result<Window, Refusal> {
     let mut window = displaced(code, SHORT_JUMP_BYTES)?;
     window.shape = Shape::Short(hole);
     check(window, body)
 }
 
-/// Plans a jump over the first instruction of the function `code` whose last bytes are what stands behind that.
+/// Plans a jump over the instruction at the place of `code` whose last bytes are what stands behind that.
 pub fn plan_punned(code: FunctionCode, body: &Body) -> Result<Window, Refusal> {
     let mut window = displaced(code, 1)?;
     let from = (window.end() - code.address) as usize;
@@ -272,12 +311,6 @@ pub fn hole_range(address: u64) -> Range<u64> {
     next.saturating_sub(HOLE_REACH + 1)..next + HOLE_REACH + 1
 }
 
-/// Link address of the first instruction that may be displaced: behind `endbr64`.
-pub fn patch_address(code: FunctionCode) -> u64 {
-    const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-    code.address + if code.bytes.starts_with(&LANDING_PAD) { LANDING_PAD.len() as u64 } else { 0 }
-}
-
 /// The first instructions that together, or with padding behind them, have `wanted` bytes.
 fn displaced(code: FunctionCode, wanted: usize) -> Result<Window, Refusal> {
     if code.bytes.is_empty() {
@@ -286,7 +319,10 @@ fn displaced(code: FunctionCode, wanted: usize) -> Result<Window, Refusal> {
     if code.bytes.len() as u64 > FUNCTION_BYTES_MAX {
         return Err(Refusal::TooLong { bytes: code.bytes.len() as u64, max: FUNCTION_BYTES_MAX });
     }
-    let address = patch_address(code);
+    if code.inside {
+        code.check_place()?;
+    }
+    let address = code.place;
     let start = (address - code.address) as usize;
     let mut decoder = Decoder::with_ip(64, &code.bytes[start..], address, DecoderOptions::NONE);
     let mut instructions = Vec::new();
@@ -320,7 +356,8 @@ fn displaced(code: FunctionCode, wanted: usize) -> Result<Window, Refusal> {
         bytes: code.bytes[start..start + length].to_vec(),
         padding,
         shape: Shape::Near,
-        uprobe_unsafe: start == 0,
+        uprobe_unsafe: start == 0 || code.inside,
+        inside: code.inside,
     })
 }
 
@@ -390,7 +427,7 @@ mod tests {
     }
 
     fn at(address: u64, bytes: &[u8], behind: &[u8]) -> Result<Window, Refusal> {
-        plan(FunctionCode { address, bytes, behind }, &crate::body::read(address, bytes))
+        plan(FunctionCode::at_entry(address, bytes, behind), &crate::body::read(address, bytes))
     }
 
     fn refused(code: &str) -> Result<(usize, usize), String> {
@@ -487,7 +524,7 @@ mod tests {
     fn leads_through_a_hole_where_five_bytes_are_too_many() {
         let check = |bytes: &[u8], hole: u64| {
             let hole = Hole { address: hole, bytes: [0x90; JUMP_BYTES] };
-            let code = FunctionCode { address: 0x1000, bytes, behind: &[] };
+            let code = FunctionCode::at_entry(0x1000, bytes, &[]);
             let window = plan_short(code, &crate::body::read(0x1000, bytes), hole);
             window.map(|w| {
                 w.writes(0x10_0000, 0x18_0000).into_iter().map(|w| (w.address, w.new)).collect::<Vec<_>>()
@@ -507,7 +544,7 @@ mod tests {
     #[test]
     fn puns_leave_what_stands_behind() {
         let check = |bytes: &[u8], bias: u64| -> Result<(usize, Range<u64>), String> {
-            let code = FunctionCode { address: 0x1000, bytes, behind: &[0xcc, 0xcc] };
+            let code = FunctionCode::at_entry(0x1000, bytes, &[0xcc, 0xcc]);
             let window =
                 plan_punned(code, &crate::body::read(0x1000, bytes)).map_err(|refusal| refusal.code())?;
             let targets = window.targets(bias).unwrap();
@@ -538,5 +575,33 @@ mod tests {
     fn holes_lie_within_reach() {
         let reach = hole_range(0x1000);
         assert_eq!((reach.start, reach.end), (0x1002 - 128, 0x1002 + 128));
+    }
+
+    /// `mov $1,%eax; nop; pop %rbx; pop %rbp; pop %r12; ret`.
+    const STRAIGHT: &[u8] = &[0xb8, 1, 0, 0, 0, 0x90, 0x5b, 0x5d, 0x41, 0x5c, 0xc3];
+
+    fn inside(offset: u64) -> Result<(usize, usize), String> {
+        let code = FunctionCode::at(0x1000, STRAIGHT, &[], 0x1000 + offset);
+        match plan(code, &crate::body::read(0x1000, STRAIGHT)) {
+            Ok(window) => {
+                assert!(window.inside && window.address == 0x1000 + offset);
+                Ok((window.instructions.len(), window.bytes.len()))
+            }
+            Err(refusal) => Err(refusal.code()),
+        }
+    }
+
+    #[test]
+    fn a_window_begins_where_it_is_told() {
+        assert_eq!(inside(5), Ok((4, 5)));
+        assert_eq!(inside(0), Ok((1, 5)));
+    }
+
+    #[test]
+    fn only_instructions_are_places() {
+        for offset in [1, 4, 9, 11, 100] {
+            assert_eq!(inside(offset), Err("not-an-instruction".into()), "{offset}");
+        }
+        assert_eq!(inside(7), Err("too-short".into()), "pop, pop, ret: 4 bytes");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use weir_probe::plan_sites;
+use weir_probe::plan_functions;
 use weir_symbols::{Binary, FunctionKind};
 
 /// Plans every function of the binary; (planned, refused by code).
@@ -16,7 +16,7 @@ fn plan_all(path: &Path) -> (usize, BTreeMap<String, usize>) {
     let start = Instant::now();
     let mut refused = BTreeMap::new();
     let mut planned = 0;
-    for outcome in plan_sites(&sites) {
+    for outcome in plan_functions(&sites) {
         match outcome {
             Ok(_) => planned += 1,
             Err(refusal) => *refused.entry(refusal.code()).or_insert(0) += 1,
@@ -72,7 +72,7 @@ fn what_people_probe_first_can_be_planned() {
         let binary = Binary::open(path).unwrap();
         for name in names {
             let function = binary.find(name).unwrap()[0];
-            let outcome = &plan_sites(&[(&binary, function)])[0];
+            let outcome = &plan_functions(&[(&binary, function)])[0];
             assert!(outcome.is_ok(), "{name}: {outcome:?}");
         }
     }
@@ -98,7 +98,7 @@ fn short_branches_from_around_a_function_are_seen() {
     let binary = Binary::open(&path).unwrap();
     let outcome = |name: &str| {
         let function = binary.find(name).unwrap()[0];
-        plan_sites(&[(&binary, function)]).remove(0).map(|_| ()).map_err(|refusal| refusal.code())
+        plan_functions(&[(&binary, function)]).remove(0).map(|_| ()).map_err(|refusal| refusal.code())
     };
     let refused = Err("branch-into-window".to_owned());
     assert_eq!((outcome("inner"), outcome("lonely"), outcome("fine")), (refused.clone(), refused, Ok(())));

@@ -252,7 +252,7 @@ fn function(random: &mut Random, memory: &Memory) -> (Vec<u8>, Window) {
         code.extend(pad(PADS + 16 * number, number as u32));
     }
     memory.write(0, &code);
-    let function = FunctionCode { address: memory.at, bytes: &code, behind: &[] };
+    let function = FunctionCode::at_entry(memory.at, &code, &[]);
     let window = plan(function, &body::read(memory.at, &code)).unwrap();
     (code, window)
 }

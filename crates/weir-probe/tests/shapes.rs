@@ -11,7 +11,7 @@ use std::time::Duration;
 use testkit::target::{self, Source};
 use testkit::{Daemon, wait};
 use weir_probe::launch::Ended;
-use weir_probe::{Launched, Target, plan_sites, restore};
+use weir_probe::{Launched, Target, plan_functions, restore};
 use weir_symbols::Binary;
 
 use crate::counting::{arm, count};
@@ -82,7 +82,7 @@ fn each_shape_is_patched_by_the_first_step_that_holds() {
     let check = |path: &Path| {
         let binary = Binary::open(path).unwrap();
         let sites: Vec<_> = SHAPES.iter().map(|shape| (&binary, binary.find(shape.0).unwrap()[0])).collect();
-        for ((name, wanted), outcome) in wanted(&binary).into_iter().zip(plan_sites(&sites)) {
+        for ((name, wanted), outcome) in wanted(&binary).into_iter().zip(plan_functions(&sites)) {
             let found = outcome.map_or_else(|refusal| refusal.code(), |window| window.technique());
             assert_eq!(found, wanted, "{name} in {}", path.display());
         }
@@ -98,7 +98,7 @@ fn holes_of_one_plan_are_disjoint_and_like_the_file() {
     let binary = Binary::open(&path).unwrap();
     let sites: Vec<_> = binary.functions().iter().map(|function| (&binary, function)).collect();
     let mut written: Vec<(u64, usize)> = Vec::new();
-    for window in plan_sites(&sites).into_iter().flatten() {
+    for window in plan_functions(&sites).into_iter().flatten() {
         let bias = 1 << 40;
         let to = window.targets(bias).map_or(bias + (1 << 20), |targets| targets.start);
         for write in window.writes(bias, to) {

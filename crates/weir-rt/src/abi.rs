@@ -201,6 +201,8 @@ pub const JOURNAL_ENTRY_BYTES: usize = 64;
 pub mod journal {
     pub const ADDRESS: usize = 0;
     pub const LEN: usize = 8;
+    /// Set in LEN: the entry is of a counter of 2 bytes, not of text.
+    pub const COUNTER: u32 = 0x100;
     pub const STATE: usize = 12;
     pub const OLD: usize = 16;
     pub const NEW: usize = 32;

@@ -119,6 +119,7 @@ fn a_journal_is_read_back_and_spoiled_entries_are_left_out() {
         state: JournalState::Applied,
         old: vec![1, 2, 3, 4, 5],
         new: vec![6, 7, 8, 9, 10],
+        is_counter: false,
     };
     let read = parse(&bytes(&segment));
     assert_eq!(read, journal.entries());
@@ -129,6 +130,20 @@ fn a_journal_is_read_back_and_spoiled_entries_are_left_out() {
     journal.push(0x3000, &[1], &[2]).expect("room");
     journal.push(0x4000, &[1], &[2]).expect("room");
     assert_eq!(journal.push(0x5000, &[1], &[2]).map_err(|full| full.capacity), Err(4));
+}
+
+#[test]
+fn a_counter_is_told_from_text() {
+    let segment = segment();
+    let journal = segment.journal();
+    journal.push(0x1000, &[1, 2], &[3, 4]).expect("room");
+    let index = journal.push_counter(0x1000, 0xffff, 0).expect("room");
+    journal.set_state(index, JournalState::Applied);
+    let entries = journal.entries();
+    assert_eq!(entries.iter().map(|entry| entry.is_counter).collect::<Vec<_>>(), [false, true]);
+    let counter = &entries[1];
+    assert_eq!((counter.len, counter.state), (2, JournalState::Applied));
+    assert_eq!((counter.old.as_slice(), counter.new.as_slice()), (&[0xff, 0xff][..], &[0, 0][..]));
 }
 
 #[test]

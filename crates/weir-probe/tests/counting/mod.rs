@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use weir_ebpf::{MapKind, MapSpec};
-use weir_probe::{Attachment, Error, SiteRequest, Target, plan_sites, prepare};
+use weir_probe::{Attachment, Error, SiteRequest, Target, plan_functions, prepare};
 use weir_rt::segment::{Identity, SegmentLayout};
 use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
 use weir_symbols::{Binary, Function};
@@ -21,7 +21,7 @@ pub(crate) fn arm(target: Target, path: &Path, functions: &[&str]) -> Result<Att
 /// The same for functions of any binaries.
 pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) -> Result<Attachment, Error> {
     // Planned before the process is held.
-    let windows = plan_sites(functions);
+    let windows = plan_functions(functions);
     let identity = identity(target.pid());
     let map = MapSpec::new("count", MapKind::Array, 4, 8, 1);
     let writes = functions.len() * weir_probe::limits::WRITES_PER_SITE_MAX;
@@ -29,7 +29,13 @@ pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) 
     let prepared = prepare(target, layout, &identity)?;
     let planned = functions.iter().zip(&windows);
     let requests: Vec<SiteRequest> = planned
-        .map(|(&(binary, function), window)| SiteRequest { binary, function, window, programs: vec![(0, 0)] })
+        .map(|(&(binary, function), window)| SiteRequest {
+            binary,
+            function,
+            window,
+            semaphore: None,
+            programs: vec![(0, 0)],
+        })
         .collect();
     prepared.arm(&requests, &[counting()])
 }

@@ -1,4 +1,5 @@
-//! The undo journal: what text was where before each patch, so that any later weir can put it back.
+//! The undo journal: what text was where before each patch, so that any later weir can put it back; and which counters
+//! (semaphores of static probes) it has raised. A counter has an entry for each change of it; the last one counts.
 //!
 //! An entry is written in full before its state becomes `Planned`, and only then may the text be patched. States only
 //! go forward. The controller is the only writer; a reader in another process sees each entry whole or not at all
@@ -34,6 +35,8 @@ pub struct JournalEntry {
     pub state: JournalState,
     pub old: Vec<u8>,
     pub new: Vec<u8>,
+    /// The bytes are a counter, that others may have changed since, and no text.
+    pub is_counter: bool,
 }
 
 /// The journal of a segment.
@@ -59,6 +62,15 @@ impl<'a> Journal<'a> {
     /// # Panics
     /// If the texts differ in length, are empty or longer than 16 bytes.
     pub fn push(&self, address: u64, old: &[u8], new: &[u8]) -> Result<u32, JournalFull> {
+        self.push_entry(address, old, new, 0)
+    }
+
+    /// Writes a planned change of a counter; the answer is its index.
+    pub fn push_counter(&self, address: u64, old: u16, new: u16) -> Result<u32, JournalFull> {
+        self.push_entry(address, &old.to_le_bytes(), &new.to_le_bytes(), journal::COUNTER)
+    }
+
+    fn push_entry(&self, address: u64, old: &[u8], new: &[u8], flag: u32) -> Result<u32, JournalFull> {
         assert!(
             old.len() == new.len() && (1..=JOURNAL_TEXT_BYTES).contains(&old.len()),
             "a patch of {} bytes by {} bytes",
@@ -81,7 +93,7 @@ impl<'a> Journal<'a> {
             put(start + 8, u64::from_le_bytes(padded[8..].try_into().expect("8 bytes")));
         }
         put(journal::CHECK, check(address, old, new));
-        self.put_state(index, old.len(), JournalState::Planned);
+        self.put_state(index, old.len() as u32 | flag, JournalState::Planned);
         Ok(index)
     }
 
@@ -93,7 +105,7 @@ impl<'a> Journal<'a> {
         assert!(index < self.segment.journal_entries.load(Ordering::Relaxed), "no journal entry {index}");
         let word = self.segment.mapping().word(self.entry(index) + journal::LEN as u64);
         let len = word.load(Ordering::Relaxed) as u32;
-        self.put_state(index, len as usize, state);
+        self.put_state(index, len, state);
     }
 
     /// The patches, in the order of their making. Entries that the target has spoiled are left out.
@@ -103,8 +115,8 @@ impl<'a> Journal<'a> {
         parse(&self.segment.mapping().copy(offset, taken * JOURNAL_ENTRY_BYTES))
     }
 
-    fn put_state(&self, index: u32, len: usize, state: JournalState) {
-        let word = len as u64 | (state as u64) << 32;
+    fn put_state(&self, index: u32, len: u32, state: JournalState) {
+        let word = u64::from(len) | (state as u64) << 32;
         self.segment.mapping().word(self.entry(index) + journal::LEN as u64).store(word, Ordering::Release);
     }
 
@@ -121,14 +133,16 @@ pub(crate) fn parse(bytes: &[u8]) -> Vec<JournalEntry> {
 fn parse_entry(bytes: &[u8]) -> Option<JournalEntry> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     let address = word(journal::ADDRESS);
-    let len = word(journal::LEN) as u32 as usize;
+    let flags = word(journal::LEN) as u32;
+    let is_counter = flags & journal::COUNTER != 0;
+    let len = (flags & !journal::COUNTER) as usize;
     let state = match (word(journal::LEN) >> 32) as u32 {
         1 => JournalState::Planned,
         2 => JournalState::Applied,
         3 => JournalState::Undone,
         _ => return None,
     };
-    if !(1..=JOURNAL_TEXT_BYTES).contains(&len) {
+    if !(1..=JOURNAL_TEXT_BYTES).contains(&len) || is_counter && len != 2 {
         return None;
     }
     let old = bytes[journal::OLD..journal::OLD + len].to_vec();
@@ -139,6 +153,7 @@ fn parse_entry(bytes: &[u8]) -> Option<JournalEntry> {
         state,
         old,
         new,
+        is_counter,
     })
 }
 
