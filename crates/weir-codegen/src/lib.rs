@@ -141,6 +141,6 @@ fn record_bytes(action: &Action) -> u32 {
 fn kind(trigger: &Trigger) -> ProgramKind {
     match trigger {
         Trigger::Begin | Trigger::End | Trigger::Interval { .. } => ProgramKind::Controller,
-        Trigger::Uprobe { .. } => ProgramKind::Probe,
+        Trigger::Uprobe { .. } | Trigger::Usdt { .. } => ProgramKind::Probe,
     }
 }

@@ -205,6 +205,7 @@ impl<'a> Lower<'a> {
                 Held::Memory(object)
             }
             Op::Builtin(builtin) => Held::Reg(self.builtin(*builtin)),
+            Op::ReadInt { address, bytes } => Held::Reg(self.read_int(*address, *bytes)),
             Op::Bin(op, a, b) => self.bin(*op, *a, *b),
             Op::Cmp(..) | Op::StrEq { .. } => Held::Reg(self.truth(op)),
             Op::MapGet { map, key } => self.map_get(*map, key, &ty)?,
@@ -222,6 +223,11 @@ impl<'a> Lower<'a> {
         match builtin {
             Builtin::Arg(n) => {
                 let offset = pt_regs::ARGUMENTS[usize::from(n)] as i32;
+                let from = Place::Reg(self.context(), offset);
+                self.insts.push(Inst::Load { dst: result, from });
+            }
+            Builtin::Register(n) => {
+                let offset = pt_regs::REGISTERS[usize::from(n)] as i32;
                 let from = Place::Reg(self.context(), offset);
                 self.insts.push(Inst::Load { dst: result, from });
             }
@@ -257,6 +263,21 @@ impl<'a> Lower<'a> {
             }
             Builtin::Comm => unreachable!("comm is a string"),
         }
+        result
+    }
+
+    /// Reads into a word of zeros: integers are little endian, so that it is the zero-extended value.
+    fn read_int(&mut self, address: Value, bytes: u8) -> Reg {
+        let object = self.object(8);
+        self.zero(Place::Object(object, 0), 8);
+        let address = match self.src(address) {
+            Src::Imm(imm) => build::Arg::Imm(imm),
+            Src::Reg(reg) => build::Arg::Reg(reg),
+        };
+        let size = build::Arg::Imm(bytes.into());
+        self.call(helper::PROBE_READ_USER, &[build::Arg::Object(object), size, address]);
+        let result = self.fresh();
+        self.insts.push(Inst::Load { dst: result, from: Place::Object(object, 0) });
         result
     }
 

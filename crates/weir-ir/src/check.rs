@@ -183,11 +183,14 @@ impl<'a> FunctionCheck<'a> {
                 self.fault(format!("v{index}: {fault}"));
             }
         }
-        if let Trigger::Uprobe { sites } = &function.trigger {
-            for site in sites {
-                if site.cookie >= self.module.schema.sites.len() as u64 {
-                    self.fault(format!("site {} has no name in the schema", site.cookie));
-                }
+        let cookies: Vec<u64> = match &function.trigger {
+            Trigger::Uprobe { sites } => sites.iter().map(|site| site.cookie).collect(),
+            Trigger::Usdt { sites } => sites.iter().map(|site| site.cookie).collect(),
+            Trigger::Begin | Trigger::End | Trigger::Interval { .. } => Vec::new(),
+        };
+        for cookie in cookies {
+            if cookie >= self.module.schema.sites.len() as u64 {
+                self.fault(format!("site {cookie} has no name in the schema"));
             }
         }
         for index in 0..function.blocks.len() {
@@ -339,6 +342,13 @@ impl<'a> FunctionCheck<'a> {
                     _ => Err("a string is read into no string".into()),
                 }
             }
+            Op::ReadInt { address, bytes } => {
+                self.want_int(*address)?;
+                match bytes {
+                    1 | 2 | 4 | 8 => result_is_int(result),
+                    _ => Err(format!("an integer of {bytes} bytes")),
+                }
+            }
             Op::MapGet { map, key } => self.check_map_get(*map, key, result),
             Op::MapHas { map, key } => {
                 self.check_key(*map, key)?;
@@ -438,6 +448,9 @@ fn check_builtin(builtin: Builtin, result: Option<&Type>) -> Result<(), String> 
     match (builtin, result) {
         (Builtin::Arg(n), _) if n >= limits::ARGUMENTS => {
             Err(format!("arg {n}, but only {} arguments are in registers", limits::ARGUMENTS))
+        }
+        (Builtin::Register(n), _) if n >= limits::REGISTERS => {
+            Err(format!("register {n}, but there are {}", limits::REGISTERS))
         }
         (Builtin::Comm, Some(Type::Str { bytes: 16 }))
         | (Builtin::Probe, Some(Type::Probe))

@@ -25,7 +25,7 @@ use weir_event::{Schema, Type};
 use weir_source::Span;
 
 pub use crate::ops::{Effect, fits, leaves};
-pub use crate::world::{FoundFunction, World, WorldError};
+pub use crate::world::{ArgumentPlace, FoundArgument, FoundFunction, FoundStatic, World, WorldError};
 
 /// A compiled script before code generation.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -51,6 +51,25 @@ pub enum Trigger {
     Uprobe {
         sites: Vec<SiteSpec>,
     },
+    /// At each of these places of static probes, in the target.
+    Usdt {
+        sites: Vec<StaticSpec>,
+    },
+}
+
+/// One place of a static probe, as the world resolved it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StaticSpec {
+    /// Resolved path of the binary.
+    pub binary: String,
+    pub provider: String,
+    pub name: String,
+    /// Link address.
+    pub address: u64,
+    /// Link address of the word that counts its tracers.
+    pub semaphore: Option<u64>,
+    /// Index into `schema.sites`.
+    pub cookie: u64,
 }
 
 /// One function to probe, as the world resolved it.
@@ -139,6 +158,8 @@ pub enum CmpOp {
 pub enum Builtin {
     /// Integer argument 0..=5 of the probed function.
     Arg(u8),
+    /// A register as it was at the probe: 0 to 15 by x86-64 encoding (rax, rcx, rdx, rbx, rsp, …), 16 is ip.
+    Register(u8),
     Pid,
     Tid,
     Cpu,
@@ -182,6 +203,12 @@ pub enum Op {
     ReadStr {
         address: Value,
         limit: Option<Value>,
+    },
+    /// An integer of 1, 2, 4 or 8 bytes at an address in the target, zero-extended; 0 on a fault (counted by the
+    /// runtime).
+    ReadInt {
+        address: Value,
+        bytes: u8,
     },
     /// The value at a key, 0 or "" where there is none. For `Count`, `Sum`, `Avg` (the quotient), `Min` and `Max`: the integer
     /// that the map would print.

@@ -26,7 +26,7 @@ impl Op {
             Op::Builtin(Builtin::Nsecs | Builtin::Elapsed) => Effect::Reads,
             // The rest cannot change while one clause runs, but for a migration to another CPU.
             Op::Builtin(_) => Effect::Pure,
-            Op::ReadStr { .. } | Op::MapGet { .. } | Op::MapHas { .. } => Effect::Reads,
+            Op::ReadStr { .. } | Op::ReadInt { .. } | Op::MapGet { .. } | Op::MapHas { .. } => Effect::Reads,
             Op::MapSet { .. }
             | Op::MapAdd { .. }
             | Op::MapDelete { .. }
@@ -67,6 +67,7 @@ impl Op {
                 see(a);
                 see(b);
             }
+            Op::ReadInt { address, .. } => see(address),
             Op::ReadStr { address, limit } => {
                 see(address);
                 limit.iter_mut().for_each(see);
@@ -230,7 +231,7 @@ impl CmpOp {
 }
 
 impl Builtin {
-    /// Every builtin but `Arg` with its name in the text form.
+    /// Every builtin but `Arg` and `Register` with its name in the text form.
     #[rustfmt::skip]
     pub const NAMES: [(Builtin, &'static str); 8] = [
         (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Nsecs, "nsecs"),

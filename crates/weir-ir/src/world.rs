@@ -1,4 +1,5 @@
-//! How a front end asks about what lies outside the text: which functions a pattern names.
+//! How a front end asks about what lies outside the text: which functions and
+//! static probes a pattern names.
 //!
 //! The compiler is pure; whoever calls it implements [`World`] with weir-symbols, and tests with a table.
 
@@ -17,8 +18,68 @@ pub struct WorldError {
     pub hint: Option<String>,
 }
 
+/// A place of a static probe (USDT) that a pattern matched.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundStatic {
+    /// The resolved path of its binary.
+    pub binary: String,
+    pub provider: String,
+    pub name: String,
+    /// The function that it stands in; empty where none is named.
+    pub function: String,
+    /// Link address.
+    pub address: u64,
+    /// Link address of the word that counts its tracers.
+    pub semaphore: Option<u64>,
+    pub arguments: Vec<FoundArgument>,
+}
+
+/// An argument of a static probe, and how it is read at that place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundArgument {
+    /// As the file has it: `-4@8(%rsp)`.
+    pub text: String,
+    /// 1, 2, 4 or 8.
+    pub bytes: u8,
+    pub signed: bool,
+    /// Or why it cannot be read.
+    pub place: Result<ArgumentPlace, String>,
+}
+
+/// Where an argument's value is. Registers are 0 to 15 by x86-64 encoding (rax, rcx, rdx, rbx, rsp, …), 16 is ip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArgumentPlace {
+    Constant(i64),
+    /// `bits` of a register from bit `shift` on.
+    Register {
+        number: u8,
+        shift: u8,
+        bits: u8,
+    },
+    /// At base + index × scale + displacement.
+    Memory {
+        base: Option<u8>,
+        index: Option<(u8, u8)>,
+        displacement: i64,
+        /// The displacement counts from the probe's own address.
+        relative: bool,
+    },
+}
+
 pub trait World {
     /// Functions of `binary` (a path, a name in PATH, or a library's short name such as `libc`) whose names
     /// match `pattern` (`*`, `?` and `[…]` as in a shell). Never empty: no match is an error that names near misses.
     fn functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError>;
+
+    /// Places of the static probes of `binary` whose names match `pattern`, of a provider that matches `provider`
+    /// (else of any). Never empty. A world without static probes need not answer.
+    fn static_probes(
+        &self,
+        binary: &str,
+        provider: Option<&str>,
+        pattern: &str,
+    ) -> Result<Vec<FoundStatic>, WorldError> {
+        let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
+        Err(WorldError { message: format!("no static probe {provider}{pattern} in {binary}"), hint: None })
+    }
 }

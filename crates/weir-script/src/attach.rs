@@ -2,7 +2,7 @@
 //!
 //! Knows the probe kinds and their spellings; asks the [`World`] for functions. Does not know clauses.
 
-use weir_ir::{FoundFunction, World};
+use weir_ir::{FoundFunction, FoundStatic, World};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Name, Probe};
@@ -18,6 +18,7 @@ pub(crate) enum Attach {
     End,
     Interval { period_ns: u64 },
     Functions(Vec<FoundFunction>),
+    Statics(Vec<FoundStatic>),
 }
 
 /// Why it means nothing.
@@ -35,6 +36,7 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("end", "end", "`END`"),
     ("interval", "i", "`interval:s:1`, `interval:ms:100`, `interval:hz:10` or `interval:1s`"),
     ("uprobe", "u", "`uprobe:BINARY:FUNCTION`, such as `uprobe:libc:malloc`"),
+    ("usdt", "U", "`usdt:BINARY:PROVIDER:NAME` or `usdt:BINARY:NAME`, such as `usdt:python3:gc__start`"),
 ];
 
 /// Resolves one attach point. `params` stand in for `$1` and so on.
@@ -44,7 +46,8 @@ pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Re
     let (kind, rest) = parts.split_first().expect("a probe has a kind");
     let lower = kind.text.to_lowercase();
     // `U` is bpftrace's usdt, `u` its uprobe; all else is the same in either case.
-    let known = KINDS.iter().find(|(name, alias, _)| *name == lower || (*alias == lower && kind.text != "U"));
+    let is_alias = |alias: &str| if kind.text == "U" { alias == "U" } else { alias == lower };
+    let known = KINDS.iter().find(|(name, alias, _)| *name == lower || is_alias(alias));
     let Some((name, _, form)) = known else { return Err(Fault::Written(unknown_kind(kind, &lower))) };
     match *name {
         "begin" | "end" if !rest.is_empty() => Err(written(
@@ -55,7 +58,8 @@ pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Re
         "begin" => Ok(Attach::Begin),
         "end" => Ok(Attach::End),
         "interval" => interval(probe.span, rest, form),
-        _ => functions(probe.span, rest, form, world),
+        "uprobe" => functions(probe.span, rest, form, world),
+        _ => statics(probe.span, rest, form, world),
     }
 }
 
@@ -157,6 +161,26 @@ fn functions(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result
     }
 }
 
+fn statics(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result<Attach, Fault> {
+    let (binary, provider, name) = match rest {
+        [binary, name] => (binary, None, name),
+        [binary, provider, name] => (binary, Some(provider.text.as_str()), name),
+        _ => {
+            let message = "`usdt` needs a binary and a name".to_string();
+            return Err(written(span, message, format!("write {form}")));
+        }
+    };
+    if rest.iter().any(|part| part.text.is_empty()) {
+        let message = "a part of the `usdt` probe is empty".to_string();
+        return Err(written(span, message, format!("write {form}")));
+    }
+    world.static_probes(&binary.text, provider, &name.text).map(Attach::Statics).map_err(|error| {
+        let mut diagnostic = Diagnostic::error(span, error.message);
+        diagnostic.hint = error.hint;
+        Fault::Missing(diagnostic)
+    })
+}
+
 fn unknown_kind(kind: &Name, lower: &str) -> Diagnostic {
     let unsupported =
         unsupported::find(Kind::Probe, &kind.text).or_else(|| unsupported::find(Kind::Probe, lower));
@@ -167,7 +191,8 @@ fn unknown_kind(kind: &Name, lower: &str) -> Diagnostic {
     let message = format!("unknown kind of probe `{}`", shown.escape_debug());
     let hint = match suggest::nearest(&kind.text, KINDS.iter().map(|(name, _, _)| *name)) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => "probes are `BEGIN`, `END`, `interval:…` and `uprobe:BINARY:FUNCTION`".to_string(),
+        None => "probes are `BEGIN`, `END`, `interval:…`, `uprobe:BINARY:FUNCTION` and `usdt:BINARY:NAME`"
+            .to_string(),
     };
     Diagnostic::error(kind.span, message).with_hint(hint)
 }

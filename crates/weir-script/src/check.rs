@@ -8,16 +8,17 @@
 //!
 //! The result has what the lowering cannot see locally: types of maps and of scratch variables, and targets.
 
+mod argument;
 mod call;
 mod constant;
 mod expr;
 mod map;
 mod stmt;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_event::{MapSchema, MapValue, SiteName, Type};
-use weir_ir::{SiteSpec, Trigger, World};
+use weir_ir::{FoundArgument, SiteSpec, Trigger, World};
 use weir_source::{Diagnostic, Severity, Span};
 
 use crate::Options;
@@ -50,6 +51,8 @@ pub(crate) struct Target {
     pub trigger: Trigger,
     /// The site that `probe` means where there is no attach cookie (`BEGIN`, `END`, `interval`).
     pub probe_site: Option<u64>,
+    /// Of static probes: how each argument that the clause uses is read, the same at all of its sites.
+    pub arguments: BTreeMap<u8, FoundArgument>,
 }
 
 /// Checks a script. `None` if a diagnostic is an error.
@@ -85,7 +88,11 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
     let mut targets = Vec::new();
     for (index, attached) in attached.into_iter().enumerate() {
         let names_probe = checker.names_probe.contains(&index);
-        targets.push(clause_targets(&script.clauses[index], attached, names_probe, &mut sites));
+        let used = checker.used_arguments.remove(&index).unwrap_or_default();
+        let clause = &script.clauses[index];
+        let found = clause_targets(clause, attached, names_probe, &used, &mut sites);
+        too_many_shapes(clause, &found, &mut diagnostics);
+        targets.push(found);
     }
     too_many_comparisons(&checker.name_comparisons, &sites, &mut diagnostics);
     if diagnostics.iter().any(|d| d.severity == Severity::Error) {
@@ -147,13 +154,15 @@ fn attach_all(
             }
             match attach::resolve(probe, &options.params, world) {
                 Ok(attach) => {
-                    if let Attach::Functions(found) = &attach {
-                        sites += found.len() as u64;
-                    }
+                    sites += match &attach {
+                        Attach::Functions(found) => found.len() as u64,
+                        Attach::Statics(found) => found.len() as u64,
+                        Attach::Begin | Attach::End | Attach::Interval { .. } => 0,
+                    };
                     if sites > settings.max_probes {
                         too_many = true;
                         let message = format!(
-                            "too many functions to probe: {sites}, the limit is {}",
+                            "too many places to probe: {sites}, the limit is {}",
                             settings.max_probes
                         );
                         let hint = "narrow the pattern, or write `config = { max_probes = …; }`";
@@ -184,16 +193,31 @@ fn attach_all(
     all
 }
 
-/// The functions of a clause: one for each probe that runs in weir itself, one for all probed functions together.
+fn too_many_shapes(clause: &Clause, targets: &[Target], diagnostics: &mut Vec<Diagnostic>) {
+    let shapes = targets.iter().filter(|target| matches!(target.trigger, Trigger::Usdt { .. })).count();
+    let limit = limits::ARGUMENT_SHAPES_MAX;
+    if shapes > limit {
+        let message = format!(
+            "the arguments that the clause uses lie in {shapes} different ways at its probes, the limit is {limit}"
+        );
+        let hint = "narrow the pattern, or use fewer arguments";
+        diagnostics.push(Diagnostic::error(clause.span, message).with_hint(hint));
+    }
+}
+
+/// The functions of a clause: one for each probe that runs in weir itself, one for all probed functions together, and
+/// one for all static probes that have the `used` arguments in the same places.
 fn clause_targets(
     clause: &Clause,
     attached: Vec<(usize, Attach)>,
     names_probe: bool,
+    used: &BTreeSet<u8>,
     sites: &mut Vec<SiteName>,
 ) -> Vec<Target> {
     let mut targets = Vec::new();
     let mut written = Vec::new();
     let mut specs = Vec::new();
+    let mut shapes = argument::Shapes::default();
     for (index, attach) in attached {
         let probe = &clause.probes[index];
         let name = attach::display(probe, &attach);
@@ -211,17 +235,25 @@ fn clause_targets(
                 }
                 continue;
             }
+            Attach::Statics(found) => {
+                for place in found {
+                    shapes.add(&name, place, used, sites);
+                }
+                continue;
+            }
         };
         let probe_site = names_probe.then(|| {
             sites.push(SiteName { probe: name.clone(), func: String::new() });
             sites.len() as u64 - 1
         });
-        targets.push(Target { name, trigger, probe_site });
+        targets.push(Target { name, trigger, probe_site, arguments: BTreeMap::new() });
     }
     if !specs.is_empty() {
         let name = written.join(",");
-        targets.push(Target { name, trigger: Trigger::Uprobe { sites: specs }, probe_site: None });
+        let trigger = Trigger::Uprobe { sites: specs };
+        targets.push(Target { name, trigger, probe_site: None, arguments: BTreeMap::new() });
     }
+    targets.extend(shapes.targets());
     targets
 }
 
@@ -243,6 +275,10 @@ pub(crate) struct Checker<'a> {
     outside: Option<(Span, String)>,
     /// Clauses that use `probe`.
     names_probe: Vec<usize>,
+    /// The arguments that each clause uses.
+    used_arguments: HashMap<usize, BTreeSet<u8>>,
+    /// What the probes of the clause have of arguments.
+    arguments: argument::Arguments,
     /// Reads of variables whose type is not known.
     unknown_reads: Vec<(Span, String)>,
     /// Names of probes or functions that are compared with text.
@@ -278,6 +314,8 @@ impl<'a> Checker<'a> {
             clause: 0,
             outside: None,
             names_probe: Vec::new(),
+            used_arguments: HashMap::new(),
+            arguments: argument::Arguments::default(),
             unknown_reads: Vec::new(),
             name_comparisons: Vec::new(),
         }
@@ -293,7 +331,9 @@ impl<'a> Checker<'a> {
     }
 
     fn clause(&mut self, clause: &Clause, attached: &[(usize, Attach)]) {
-        let outside = attached.iter().find(|(_, attach)| !matches!(attach, Attach::Functions(_)));
+        self.arguments = argument::Arguments::of(attached);
+        let outside =
+            attached.iter().find(|(_, attach)| !matches!(attach, Attach::Functions(_) | Attach::Statics(_)));
         self.outside = outside.map(|(index, attach)| {
             let probe = &clause.probes[*index];
             (probe.span, attach::display(probe, attach))

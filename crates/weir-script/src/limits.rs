@@ -51,6 +51,8 @@ pub(crate) const MAX_PROBES_RANGE: (u64, u64) = (1, 1 << 16);
 pub(crate) const MAX_PROBES_DEFAULT: u64 = 1024;
 
 /// Sites that `probe == "…"` or `func == "…"` may stand for in one comparison.
+/// Ways in which the arguments of one clause's static probes may lie: each is a program of its own.
+pub(crate) const ARGUMENT_SHAPES_MAX: usize = 64;
 pub(crate) const SITE_COMPARISONS_MAX: usize = 64;
 
 /// The shortest period of an interval probe: the controller could not keep a shorter one.

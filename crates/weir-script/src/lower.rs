@@ -5,6 +5,7 @@
 //! parameter where paths with different values meet. Types were checked: what does not fit here is a bug of ours.
 //! Folds no constant and removes no dead value: that is the passes' work.
 
+mod argument;
 mod block;
 mod call;
 mod expr;

@@ -20,6 +20,7 @@ Examples:
         count in a running process; Ctrl-C ends it and prints
   weir trace -f json -o out.ndjson script.bt first second -p 1234
         run a file with the parameters $1 and $2; weir's output goes to out.ndjson
+  weir list 'usdt:./app:*'    what can be probed
   weir bpf run prog.bpf.o     verify a compiled eBPF program, run it, print its result
   weir ps                     what is being traced now
   weir detach -p 1234         put a process's code back after a killed weir
@@ -57,6 +58,8 @@ impl Args {
 pub(crate) enum Command {
     /// Run a script: -e PROGRAM or a file, on a command (-c) or running processes (-p)
     Trace(Trace),
+    /// List what can be probed: functions and static probes (USDT), by pattern
+    List(List),
     /// eBPF objects by hand: run, verify, disassemble, assemble, or build one from a script
     Bpf(bpf::Bpf),
     /// List the processes that are being traced
@@ -133,6 +136,28 @@ pub(crate) fn script<'a>(program: Option<&'a str>, arguments: &'a [String]) -> (
         // SANITY: clap requires an argument where there is no -e.
         (None, None) => unreachable!("clap requires a file where there is no -e"),
     }
+}
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  weir list 'uprobe:libc:*alloc*'     functions of a library
+  weir list -v 'usdt:./app:*'         static probes, with the types and places of their arguments
+  weir list -p 1234 'usdt:*:*'        static probes of all that a process has mapped";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = LIST_EXAMPLES)]
+pub(crate) struct List {
+    /// uprobe:BINARY[:FUNCTION], usdt:BINARY[:[PROVIDER:]NAME] or BINARY, with wildcards (* ? [..])
+    #[arg(value_name = "PATTERN", required_unless_present = "pid")]
+    pub(crate) patterns: Vec<String>,
+
+    /// Only what this process has mapped; the binary may then have wildcards too
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pid: Option<i32>,
+
+    /// Show addresses, semaphores, and the types and operands of arguments
+    #[arg(short = 'v', long = "verbose")]
+    pub(crate) verbose: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -346,6 +371,8 @@ mod tests {
         check_usage("weir detach");
         check_usage("weir detach -p 1 --all");
         check_usage("weir ps 1");
+        check_usage("weir list");
+        check_usage("weir list -p 0");
         check_usage("weir bpf");
         check_usage("weir bpf run");
         check_usage("weir bpf run a.o --program-hex 95");

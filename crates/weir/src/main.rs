@@ -8,6 +8,7 @@ mod args;
 mod bpf;
 mod doctor;
 mod failure;
+mod list;
 mod manage;
 mod print;
 mod report;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Bpf(args) => {
             bpf::bpf(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
+        Command::List(args) => list::list(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Ps => manage::ps().unwrap_or_else(|failure| failure.report(None)),
         Command::Detach(detach) => manage::detach(&detach).unwrap_or_else(|failure| failure.report(None)),
         Command::Doctor => doctor().unwrap_or_else(|failure| failure.report(None)),

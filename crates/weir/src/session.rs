@@ -33,7 +33,7 @@ use crate::report::Report;
 use crate::session::controller::Controller;
 use crate::session::events::Events;
 use crate::session::stages::Site;
-use crate::session::world::Binaries;
+pub(crate) use crate::session::world::Binaries;
 
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
 pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
@@ -107,8 +107,9 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     hopeless(&compiled, &sites, &planned)?;
     if !sites.is_empty() && pid.is_none() && args.run.is_none() {
         return Err(Failure::Refused(anyhow!(
-            "the script probes functions of {}, but nothing says in which process: add -c COMMAND or -p PID \
+            "the script probes {} of {}, but nothing says in which process: add -c COMMAND or -p PID \
              (tracing every process is not in this version)",
+            stages::places(&sites),
             sites[0].path
         )));
     }
@@ -126,7 +127,8 @@ fn one_pid(args: &args::Trace) -> Result<Option<i32>, Failure> {
     }
 }
 
-fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
+/// The files of a target, or of this machine.
+pub(crate) fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
     let path_env = std::env::var_os("PATH");
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let Some(pid) = pid else {
@@ -149,7 +151,9 @@ fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
 /// A clause none of whose functions can be patched makes the run pointless.
 fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Result<(), Failure> {
     for (program, trigger) in compiled.triggers.iter().enumerate() {
-        let Trigger::Uprobe { .. } = trigger else { continue };
+        if !matches!(trigger, Trigger::Uprobe { .. } | Trigger::Usdt { .. }) {
+            continue;
+        }
         let of_program = || {
             let runs_here = |site: &Site| site.programs.iter().any(|(index, _)| *index == program);
             sites.iter().zip(outcomes).filter(move |(site, _)| runs_here(site))
@@ -243,7 +247,10 @@ impl Session<'_> {
     }
 
     fn layout(&self) -> Result<SegmentLayout, Failure> {
-        let journal = (self.sites.len() * weir_probe::limits::WRITES_PER_SITE_MAX).max(1) as u32;
+        // A semaphore is raised and lowered.
+        let semaphores = self.sites.iter().filter(|site| site.semaphore.is_some()).count();
+        let writes = self.sites.len() * weir_probe::limits::WRITES_PER_SITE_MAX;
+        let journal = (writes + 2 * semaphores).max(1) as u32;
         let layout = SegmentLayout::plan(&self.compiled.object.maps, local::possible_cpus(), journal);
         layout.map_err(|error| Failure::Refused(anyhow!(error)))
     }
@@ -302,7 +309,12 @@ impl Session<'_> {
         if refused.is_empty() {
             return;
         }
-        eprintln!("weir: {} of {} functions are not probed:", refused.len(), outcomes.len());
+        eprintln!(
+            "weir: {} of {} {} are not probed:",
+            refused.len(),
+            outcomes.len(),
+            stages::places(self.sites)
+        );
         let mut codes: Vec<(String, usize)> = Vec::new();
         for (site, outcome) in &refused {
             let Err(refusal) = outcome else { continue };
@@ -359,6 +371,7 @@ impl Drop for KillOnFailure {
 fn probes_of(trigger: &Trigger) -> usize {
     match trigger {
         Trigger::Uprobe { sites } => sites.len(),
+        Trigger::Usdt { sites } => sites.len(),
         Trigger::Begin | Trigger::End | Trigger::Interval { .. } => 1,
     }
 }

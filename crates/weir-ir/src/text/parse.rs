@@ -6,8 +6,8 @@ use weir_source::Span;
 use super::scan::{Token, scan};
 use crate::check::{check_lhist, check_type};
 use crate::{
-    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, SiteSpec, Terminator,
-    Trigger, Value, limits,
+    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, SiteSpec, StaticSpec,
+    Terminator, Trigger, Value, limits,
 };
 
 /// Why a text is not a module.
@@ -134,6 +134,7 @@ impl<'a> Parser<'a> {
             "end" => Trigger::End,
             "interval" => Trigger::Interval { period_ns: self.number()? },
             "uprobe" => Trigger::Uprobe { sites: Vec::new() },
+            "usdt" => Trigger::Usdt { sites: Vec::new() },
             other => return Err(self.error(format!("`{other}` is no trigger"))),
         };
         let mut span = Span::default();
@@ -155,14 +156,30 @@ impl<'a> Parser<'a> {
         Ok(Function { name, trigger, types, blocks: body.blocks, span })
     }
 
+    fn static_site(&mut self) -> Result<StaticSpec> {
+        let (binary, provider, name) = (self.text()?, self.text()?, self.text()?);
+        let (address, cookie) = (self.number()?, self.number()?);
+        let semaphore = if self.peek_word() == Some("semaphore") {
+            self.at += 1;
+            Some(self.number()?)
+        } else {
+            None
+        };
+        Ok(StaticSpec { binary, provider, name, address, semaphore, cookie })
+    }
+
     fn function_item(&mut self, trigger: &mut Trigger, body: &mut Body) -> Result<()> {
         match self.peek_word() {
             Some("site") => {
                 self.at += 1;
-                let site = SiteSpec { binary: self.text()?, function: self.text()?, cookie: self.number()? };
                 match trigger {
-                    Trigger::Uprobe { sites } => sites.push(site),
-                    _ => return Err(self.error("a site of a function that is no uprobe")),
+                    Trigger::Uprobe { sites } => sites.push(SiteSpec {
+                        binary: self.text()?,
+                        function: self.text()?,
+                        cookie: self.number()?,
+                    }),
+                    Trigger::Usdt { sites } => sites.push(self.static_site()?),
+                    _ => return Err(self.error("a site of a function that has none")),
                 }
             }
             Some("value") => {
@@ -274,6 +291,11 @@ impl<'a> Parser<'a> {
             "int" => Ok(Op::Int(self.number()?)),
             "str" => Ok(Op::Str(self.text()?)),
             "arg" => Ok(Op::Builtin(Builtin::Arg(self.number()?))),
+            "reg" => Ok(Op::Builtin(Builtin::Register(self.number()?))),
+            "read_int" => {
+                let bytes = self.number()?;
+                Ok(Op::ReadInt { address: self.value()?, bytes })
+            }
             "streq" | "strne" => {
                 let (a, b) = self.two_values()?;
                 Ok(Op::StrEq { a, b, negate: word == "strne" })

@@ -54,11 +54,22 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
         Trigger::End => out.write_str("end")?,
         Trigger::Interval { period_ns } => write!(out, "interval {period_ns}")?,
         Trigger::Uprobe { .. } => out.write_str("uprobe")?,
+        Trigger::Usdt { .. } => out.write_str("usdt")?,
     }
     writeln!(out, " span {} {} {{", function.span.start, function.span.end)?;
     if let Trigger::Uprobe { sites } = &function.trigger {
         for site in sites {
             writeln!(out, "  site {} {} {}", Quoted(&site.binary), Quoted(&site.function), site.cookie)?;
+        }
+    }
+    if let Trigger::Usdt { sites } = &function.trigger {
+        for site in sites {
+            let (binary, provider, name) = (Quoted(&site.binary), Quoted(&site.provider), Quoted(&site.name));
+            write!(out, "  site {binary} {provider} {name} {} {}", site.address, site.cookie)?;
+            if let Some(semaphore) = site.semaphore {
+                write!(out, " semaphore {semaphore}")?;
+            }
+            out.write_char('\n')?;
         }
     }
     let defined = defined_values(function);
@@ -128,12 +139,14 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::Int(value) => write!(out, "int {value}"),
         Op::Str(text) => write!(out, "str {}", Quoted(text)),
         Op::Builtin(Builtin::Arg(n)) => write!(out, "arg {n}"),
+        Op::Builtin(Builtin::Register(n)) => write!(out, "reg {n}"),
         Op::Builtin(builtin) => out.write_str(name_in(&Builtin::NAMES, builtin)),
         Op::Bin(op, a, b) => write!(out, "{} {}, {}", name_in(&BinOp::NAMES, op), Shown(a), Shown(b)),
         Op::Cmp(op, a, b) => write!(out, "{} {}, {}", name_in(&CmpOp::NAMES, op), Shown(a), Shown(b)),
         Op::StrEq { a, b, negate } => {
             write!(out, "{} {}, {}", if *negate { "strne" } else { "streq" }, Shown(a), Shown(b))
         }
+        Op::ReadInt { address, bytes } => write!(out, "read_int {bytes} {}", Shown(address)),
         Op::ReadStr { address, limit: None } => write!(out, "read_str {}", Shown(address)),
         Op::ReadStr { address, limit: Some(limit) } => {
             write!(out, "read_str {}, {}", Shown(address), Shown(limit))

@@ -106,6 +106,14 @@ impl Run<'_> {
                 let text = self.around.memory.get(&(self.int(*address) as u64)).map_or("", String::as_str);
                 Some(Datum::Str(text.as_bytes()[..text.len().min(limit as usize)].to_vec()))
             }
+            Op::ReadInt { address, bytes } => {
+                let text = self.around.memory.get(&(self.int(*address) as u64)).map_or("", String::as_str);
+                let mut word = [0; 8];
+                for (to, from) in word.iter_mut().take((*bytes).into()).zip(text.bytes()) {
+                    *to = from;
+                }
+                int(i64::from_le_bytes(word))
+            }
             Op::MapGet { map, key } => {
                 let words = self.entry(*map, key).cloned();
                 Some(read(self.schema(*map), words))
@@ -167,6 +175,11 @@ impl Run<'_> {
             Builtin::Nsecs => now(),
             Builtin::Elapsed => now().wrapping_sub(around.started as i64),
             Builtin::Arg(n) => around.args[usize::from(n)] as i64,
+            // Those that carry no argument are 0 in the model's world.
+            Builtin::Register(n) => {
+                let argument = [7, 6, 2, 1, 8, 9].iter().position(|register| *register == n);
+                argument.map_or(0, |index| around.args[index] as i64)
+            }
             Builtin::Pid => i64::from(around.pid),
             Builtin::Tid => i64::from(around.tid),
             Builtin::Cpu => i64::from(around.cpu),

@@ -163,9 +163,19 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
         };
         blocks.push(Block { params, insts: Vec::new(), end });
     }
-    let trigger = match dice.below(3) {
+    let trigger = match dice.below(4) {
         0 => Trigger::Begin,
         1 => Trigger::Interval { period_ns: 1_000_000 },
+        2 => Trigger::Usdt {
+            sites: vec![weir_ir::StaticSpec {
+                binary: "/x".into(),
+                provider: "p".into(),
+                name: "n".into(),
+                address: 0x1000,
+                semaphore: (dice.below(2) == 0).then_some(0x2000),
+                cookie: 0,
+            }],
+        },
         _ => Trigger::Uprobe {
             sites: vec![weir_ir::SiteSpec { binary: "/x".into(), function: "f0".into(), cookie: 0 }],
         },

@@ -5,6 +5,7 @@ use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, MapRef};
 use crate::builtin::{self, Place};
+use crate::check::argument;
 use crate::check::constant::param_number;
 use crate::check::{Checker, NameComparison, constant, constant_string};
 use crate::limits;
@@ -236,7 +237,10 @@ impl Checker<'_> {
         if row.name == "probe" && !self.names_probe.contains(&self.clause) {
             self.names_probe.push(self.clause);
         }
-        Ty::Value(row.ty.clone())
+        match argument::index(row) {
+            Some(index) => self.argument(row, index, span),
+            None => Ty::Value(row.ty.clone()),
+        }
     }
 
     /// An error if the clause also runs outside of the target.
@@ -246,7 +250,7 @@ impl Checker<'_> {
             "`{name}` is of the traced process, but `{display}` runs in weir itself, not in the target"
         );
         let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs in weir");
-        self.push(diagnostic.with_hint("use it in the clause of a `uprobe`, and keep it in a map"));
+        self.push(diagnostic.with_hint("use it in the clause of a `uprobe` or `usdt`, and keep it in a map"));
     }
 
     fn param(&mut self, index: u32, span: Span) -> Ty {

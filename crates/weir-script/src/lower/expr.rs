@@ -105,6 +105,11 @@ impl Lowering<'_> {
     pub(super) fn builtin(&mut self, name: &str) -> Operand {
         // SANITY: the check refuses a name that is no builtin.
         let row = builtin::variable(name).expect("a checked name is a builtin");
+        if let Builtin::Arg(index) = row.ir
+            && let Some(argument) = self.target.arguments.get(&index).cloned()
+        {
+            return self.static_argument(&argument);
+        }
         let op = match (row.ir, self.target.probe_site) {
             (Builtin::Probe, Some(site)) => Op::Int(site as i64),
             (ir, _) => Op::Builtin(ir),
@@ -265,6 +270,9 @@ impl Lowering<'_> {
     fn cookies(&self, expr: &Expr, ty: &Type, text: &str) -> Vec<u64> {
         let own = match (&expr.kind, &self.target.trigger, self.target.probe_site) {
             (ExprKind::Name(_), Trigger::Uprobe { sites }, _) => {
+                Some(sites.iter().map(|site| site.cookie).collect())
+            }
+            (ExprKind::Name(_), Trigger::Usdt { sites }, _) => {
                 Some(sites.iter().map(|site| site.cookie).collect())
             }
             (ExprKind::Name(_), _, Some(site)) => Some(vec![site]),

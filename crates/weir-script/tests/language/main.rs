@@ -6,6 +6,7 @@ mod lower;
 mod reject;
 mod run;
 mod soup;
+mod statics;
 mod world;
 
 use weir_ir::Module;

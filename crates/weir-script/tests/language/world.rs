@@ -1,6 +1,6 @@
-//! A world of two binaries, in place of ELF files.
+//! A world of two binaries, in place of ELF files. The second has static probes.
 
-use weir_ir::{FoundFunction, World, WorldError};
+use weir_ir::{ArgumentPlace, FoundArgument, FoundFunction, FoundStatic, World, WorldError};
 
 pub(crate) struct TableWorld;
 
@@ -32,4 +32,82 @@ impl World for TableWorld {
         }
         Ok(found)
     }
+
+    fn static_probes(
+        &self,
+        binary: &str,
+        provider: Option<&str>,
+        pattern: &str,
+    ) -> Result<Vec<FoundStatic>, WorldError> {
+        let fits = |place: &FoundStatic| {
+            let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
+            let is_named = if pattern.contains('*') {
+                place.name.starts_with(start) && place.name.ends_with(end)
+            } else {
+                place.name == pattern
+            };
+            provider.is_none_or(|provider| place.provider == provider) && is_named
+        };
+        let all = if binary == "./app" { static_probes() } else { Vec::new() };
+        let found: Vec<FoundStatic> = all.into_iter().filter(fits).collect();
+        if found.is_empty() {
+            return Err(WorldError { message: format!("no static probe {pattern} in {binary}"), hint: None });
+        }
+        Ok(found)
+    }
+}
+
+/// `start` has two places with its arguments in different registers; `end` has one it cannot give; `tick` has
+/// none; `wide` has them in memory.
+fn static_probes() -> Vec<FoundStatic> {
+    let register = |number, shift, bits| ArgumentPlace::Register { number, shift, bits };
+    let memory =
+        |base, index, displacement, relative| ArgumentPlace::Memory { base, index, displacement, relative };
+    let argument =
+        |bytes: u8, signed, place| FoundArgument { text: "text".into(), bytes, signed, place: Ok(place) };
+    let unreadable = FoundArgument {
+        text: "8f@%xmm0".into(),
+        bytes: 8,
+        signed: false,
+        place: Err("floating-point: no type".into()),
+    };
+    let place = |name: &str, address, semaphore, arguments| FoundStatic {
+        binary: "/opt/app".into(),
+        provider: "prov".into(),
+        name: name.into(),
+        function: "main".into(),
+        address,
+        semaphore,
+        arguments,
+    };
+    vec![
+        place(
+            "start",
+            0x1000,
+            Some(0x4000),
+            vec![
+                argument(4, true, register(7, 0, 32)),
+                argument(1, false, register(0, 8, 8)),
+                argument(8, false, register(3, 0, 64)),
+            ],
+        ),
+        place(
+            "start",
+            0x1100,
+            Some(0x4000),
+            vec![argument(4, true, register(6, 0, 32)), argument(1, false, register(0, 8, 8))],
+        ),
+        place("end", 0x1200, None, vec![unreadable]),
+        place("tick", 0x1300, None, Vec::new()),
+        place(
+            "wide",
+            0x1400,
+            None,
+            vec![
+                argument(2, true, memory(Some(4), Some((0, 8)), -8, false)),
+                argument(8, false, memory(None, None, 0x3000, true)),
+                argument(1, true, ArgumentPlace::Constant(0x1ff)),
+            ],
+        ),
+    ]
 }

@@ -24,11 +24,11 @@ pub(crate) fn ast(source: &SourceFile) -> Result<ExitCode, Failure> {
     text(&weir_script::ast::print(&script))
 }
 
-/// One line a function: where, how it would be patched, or why not.
+/// One line a place: where, how it would be patched, or why not.
 pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
     let (mut patched, mut out) = (0, String::new());
     for site in sites {
-        let address = site.function.address.0;
+        let address = site.address.0;
         match &site.window {
             Ok(window) => {
                 patched += 1;
@@ -38,7 +38,7 @@ pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
             Err(refusal) => out += &format!("{}:{} {address:#x}: refused: {refusal}\n", site.path, site.name),
         }
     }
-    out += &format!("{patched} of {} functions can be probed\n", sites.len());
+    out += &format!("{patched} of {} {} can be probed\n", sites.len(), stages::places(sites));
     print(&out)
 }
 

@@ -7,12 +7,12 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow};
 use weir_codegen::Compiled;
-use weir_ir::{Module, SiteSpec, Trigger};
+use weir_ir::{Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
-use weir_probe::{Refusal, SiteRequest};
+use weir_probe::{Place, Refusal, SiteRequest};
 use weir_rt::{Executable, SiteAbi};
 use weir_source::{Diagnostic, SourceFile};
-use weir_symbols::{Binary, Function};
+use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 use weir_verifier::VerifiedProgram;
 
 use crate::failure::Failure;
@@ -43,12 +43,17 @@ pub(crate) fn back(module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), 
     Ok((compiled, verified))
 }
 
-/// One function to patch: its binary, and the programs that run there (index of the program, attach cookie).
+/// One place to patch: its binary, and the programs that run there (index of the program, attach cookie).
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) path: String,
     pub(crate) binary: Rc<Binary>,
+    /// Of a static probe the function that it is in, as far as that is known.
     pub(crate) function: Function,
+    /// Where the probe is: the function's start, or the `nop` of a static probe.
+    pub(crate) address: LinkAddr,
+    pub(crate) is_static: bool,
+    pub(crate) semaphore: Option<LinkAddr>,
     /// The name that the user wrote, or that a wildcard matched.
     pub(crate) name: String,
     /// How it is patched, or why not: what its file says.
@@ -56,38 +61,98 @@ pub(crate) struct Site {
     pub(crate) programs: Vec<(usize, u64)>,
 }
 
-/// The functions that the programs are for, each once, in the order of the script, with the plan of each patch.
+impl Site {
+    fn place(&self) -> Place<'_> {
+        if self.is_static { Place::Inside(self.address) } else { Place::Entry(&self.function) }
+    }
+}
+
+/// What to call them together.
+pub(crate) fn places(sites: &[Site]) -> &'static str {
+    if sites.iter().any(|site| site.is_static) { "places" } else { "functions" }
+}
+
+/// The places that the programs are for, each once, in the order of the script, with the plan of each patch.
 pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> {
-    let mut found: Vec<(String, Rc<Binary>, Function, String)> = Vec::new();
-    let mut programs: Vec<Vec<(usize, u64)>> = Vec::new();
-    let mut known: BTreeMap<(String, u64), usize> = BTreeMap::new();
+    let mut sites: Vec<Site> = Vec::new();
+    let mut known: BTreeMap<(String, bool, u64), usize> = BTreeMap::new();
+    let mut add = |site: Site, program: (usize, u64)| {
+        let key = (site.path.clone(), site.is_static, site.address.0);
+        let index = *known.entry(key).or_insert_with(|| {
+            sites.push(site);
+            sites.len() - 1
+        });
+        sites[index].programs.push(program);
+    };
     for (program, trigger) in compiled.triggers.iter().enumerate() {
-        let Trigger::Uprobe { sites: specs } = trigger else { continue };
-        for SiteSpec { binary: path, function: name, cookie } in specs {
-            let binary = world.at(path).with_context(|| format!("{path} was not opened"))?;
-            for function in binary.find(name)? {
-                let index = *known.entry((path.clone(), function.address.0)).or_insert_with(|| {
-                    found.push((path.clone(), binary.clone(), function.clone(), name.clone()));
-                    programs.push(Vec::new());
-                    found.len() - 1
-                });
-                programs[index].push((program, *cookie));
+        match trigger {
+            Trigger::Uprobe { sites: specs } => {
+                for spec in specs {
+                    let found = functions_of(spec, world)?;
+                    found.into_iter().for_each(|site| add(site, (program, spec.cookie)));
+                }
             }
+            Trigger::Usdt { sites: specs } => {
+                for spec in specs {
+                    add(static_site(spec, world)?, (program, spec.cookie));
+                }
+            }
+            Trigger::Begin | Trigger::End | Trigger::Interval { .. } => {}
         }
     }
-    let functions: Vec<_> = found.iter().map(|(_, binary, function, _)| (&**binary, function)).collect();
-    let windows = weir_probe::plan_sites(&functions);
-    let sites = found.into_iter().zip(programs).zip(windows);
-    Ok(sites
-        .map(|(((path, binary, function, name), programs), window)| Site {
-            path,
-            binary,
-            function,
-            name,
-            window,
-            programs,
-        })
-        .collect())
+    plan(&mut sites);
+    Ok(sites)
+}
+
+fn functions_of(spec: &SiteSpec, world: &Binaries) -> Result<Vec<Site>> {
+    let SiteSpec { binary: path, function: name, .. } = spec;
+    let binary = world.at(path).with_context(|| format!("{path} was not opened"))?;
+    let site = |function: &Function| Site {
+        path: path.clone(),
+        binary: binary.clone(),
+        function: function.clone(),
+        address: function.address,
+        is_static: false,
+        semaphore: None,
+        name: name.clone(),
+        window: Err(Refusal::SizeUnknown),
+        programs: Vec::new(),
+    };
+    Ok(binary.find(name)?.into_iter().map(site).collect())
+}
+
+fn static_site(spec: &StaticSpec, world: &Binaries) -> Result<Site> {
+    let StaticSpec { binary: path, provider, name, address, semaphore, .. } = spec;
+    let binary = world.at(path).with_context(|| format!("{path} was not opened"))?;
+    let address = LinkAddr(*address);
+    let bounds = binary.function_bounds(address).unwrap_or(address..address);
+    let function = Function {
+        name: binary.function_at(address).map_or_else(String::new, |function| function.name.clone()),
+        aliases: Vec::new(),
+        address: bounds.start,
+        size: bounds.end.0 - bounds.start.0,
+        kind: FunctionKind::Plain,
+    };
+    Ok(Site {
+        path: path.clone(),
+        binary,
+        function,
+        address,
+        is_static: true,
+        semaphore: semaphore.map(LinkAddr),
+        name: format!("{provider}:{name}"),
+        window: Err(Refusal::SizeUnknown),
+        programs: Vec::new(),
+    })
+}
+
+/// Plans all patches. Of patches that overlap, the first in the script stays.
+fn plan(sites: &mut [Site]) {
+    let places: Vec<_> = sites.iter().map(|site| (&*site.binary, site.place())).collect();
+    let windows = weir_probe::plan_sites(&places);
+    for (site, window) in sites.iter_mut().zip(windows) {
+        site.window = window;
+    }
 }
 
 /// Compiles each program for each place it runs at. Programs of `requests` are indices into the executables.
@@ -116,7 +181,7 @@ pub(crate) fn native<'a>(
             programs.push((index, cookie));
         }
         let (binary, function, window) = (&*site.binary, &site.function, &site.window);
-        requests.push(SiteRequest { binary, function, window, programs });
+        requests.push(SiteRequest { binary, function, window, semaphore: site.semaphore, programs });
     }
     Ok((requests, executables))
 }

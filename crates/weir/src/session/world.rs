@@ -1,17 +1,19 @@
-//! What the compiler may ask of the files around it: which functions a probe names.
+//! What the compiler may ask of the files around it: which functions and
+//! static probes a probe names.
 //!
 //! Binaries are looked for as the target sees them: in its root, and among the files that it has mapped. Each is
 //! read once and kept, for the sites that are planned later.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use weir_ir::{FoundFunction, World, WorldError};
-use weir_symbols::maps::Mapping;
+use weir_ir::{ArgumentPlace, FoundArgument, FoundFunction, FoundStatic, World, WorldError};
+use weir_symbols::maps::{self, Mapping};
 use weir_symbols::resolve::{self, Places};
-use weir_symbols::{Binary, Error, Function, pattern};
+use weir_symbols::usdt::{Argument, Displacement, Operand};
+use weir_symbols::{Binary, Error, Function, StaticProbe, pattern};
 
 /// The binaries of one target.
 #[derive(Debug)]
@@ -32,7 +34,8 @@ impl Binaries {
         self.opened.borrow().get(Path::new(path)).cloned()
     }
 
-    fn open(&self, name: &str) -> Result<(PathBuf, Rc<Binary>), Error> {
+    /// The binary of this name, and the path that it is shown by.
+    pub(crate) fn open(&self, name: &str) -> Result<(PathBuf, Rc<Binary>), Error> {
         let path = self.find(name)?;
         // As bpftrace shows it: a path as it was written, a name as the file that it means.
         let shown = match path.strip_prefix(&self.places.root) {
@@ -50,6 +53,23 @@ impl Binaries {
 }
 
 impl Binaries {
+    /// Whether the running target maps the file that `path` shows.
+    pub(crate) fn maps(&self, path: &Path, binary: &Binary) -> bool {
+        let path = if path.is_absolute() { path.to_owned() } else { self.places.cwd.join(path) };
+        maps::identity_of(&self.mappings, binary, &path)
+            .is_some_and(|file| self.mappings.iter().any(|mapping| mapping.is_file(file)))
+    }
+
+    /// Paths of the files whose code the running target maps, each once.
+    pub(crate) fn mapped_paths(&self) -> Vec<String> {
+        let files = self.mappings.iter().filter(|m| m.execute && m.inode != 0 && !m.deleted);
+        let paths: BTreeSet<&str> = files
+            .map(|m| m.path.as_str())
+            .filter(|path| path.starts_with('/') && !path.starts_with("/memfd:"))
+            .collect();
+        paths.into_iter().map(String::from).collect()
+    }
+
     fn find(&self, name: &str) -> Result<PathBuf, Error> {
         let mapped = if name.contains('/') { None } else { resolve::mapped(name, &self.mappings) };
         let Some(mapping) = mapped else { return resolve::binary(name, &self.places) };
@@ -80,6 +100,52 @@ impl World for Binaries {
         }
         Ok(found)
     }
+
+    fn static_probes(
+        &self,
+        binary: &str,
+        provider: Option<&str>,
+        wanted: &str,
+    ) -> Result<Vec<FoundStatic>, WorldError> {
+        let explain = |error: Error| WorldError { message: error.to_string(), hint: None };
+        let (path, binary) = self.open(binary).map_err(explain)?;
+        let found = binary.find_static(provider, wanted).map_err(explain)?;
+        let path = path.display().to_string();
+        Ok(found.into_iter().map(|probe| found_static(&path, &binary, probe)).collect())
+    }
+}
+
+fn found_static(path: &str, binary: &Binary, probe: &StaticProbe) -> FoundStatic {
+    FoundStatic {
+        binary: path.to_owned(),
+        provider: probe.provider.clone(),
+        name: probe.name.clone(),
+        function: binary.function_at(probe.address).map_or_else(String::new, |f| f.name.clone()),
+        address: probe.address.0,
+        semaphore: probe.semaphore.map(|address| address.0),
+        arguments: probe.arguments.iter().map(|argument| found_argument(probe, argument)).collect(),
+    }
+}
+
+fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
+    let place = match &argument.operand {
+        Ok(Operand::Constant(value)) => Ok(ArgumentPlace::Constant(*value)),
+        Ok(Operand::Register(register)) => Ok(ArgumentPlace::Register {
+            number: register.number,
+            shift: register.shift,
+            bits: register.bits,
+        }),
+        Ok(Operand::Memory(memory)) => {
+            let (displacement, relative) = match memory.displacement {
+                Displacement::Bytes(bytes) => (bytes, false),
+                // The file moves as a whole: what is so far from the probe now is as far from it in the process.
+                Displacement::Linked(at) => (at.0.wrapping_sub(probe.address.0) as i64, true),
+            };
+            Ok(ArgumentPlace::Memory { base: memory.base, index: memory.index, displacement, relative })
+        }
+        Err(reason) => Err(reason.to_string()),
+    };
+    FoundArgument { text: argument.text.clone(), bytes: argument.bytes, signed: argument.signed, place }
 }
 
 /// The name of `function` that the user meant.

@@ -1,0 +1,144 @@
+//! `arg0` to `arg11`: which a clause's probes have, of what type, and how they are read.
+//!
+//! A function has six, 64-bit and unsigned. A static probe has what its note says, at each of its places in registers
+//! or memory of its own: a clause becomes one function for each way in which the arguments that it uses lie
+//! ([`Shapes`]). Where the places differ in sign, the argument is signed: a narrower unsigned value fits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_event::{SiteName, Type};
+use weir_ir::{Builtin, FoundArgument, FoundStatic, StaticSpec, Trigger};
+use weir_source::Span;
+
+use crate::attach::Attach;
+use crate::builtin;
+use crate::check::{Checker, Target};
+use crate::types::Ty;
+
+/// What the probes of one clause have of arguments.
+#[derive(Clone, Default)]
+pub(crate) struct Arguments {
+    has_functions: bool,
+    /// Each different list of arguments, with a probe that has it.
+    lists: Vec<(String, Vec<FoundArgument>)>,
+}
+
+impl Arguments {
+    pub(crate) fn of(attached: &[(usize, Attach)]) -> Arguments {
+        let mut out = Arguments::default();
+        for (_, attach) in attached {
+            match attach {
+                Attach::Functions(_) => out.has_functions = true,
+                Attach::Statics(found) => found.iter().for_each(|place| out.add(place)),
+                Attach::Begin | Attach::End | Attach::Interval { .. } => {}
+            }
+        }
+        out
+    }
+
+    fn add(&mut self, place: &FoundStatic) {
+        if !self.lists.iter().any(|(_, arguments)| *arguments == place.arguments) {
+            self.lists.push((full_name(place), place.arguments.clone()));
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// The type of `argN`, or an error where a probe of the clause does not have it.
+    pub(super) fn argument(&mut self, row: &builtin::Variable, index: u8, span: Span) -> Ty {
+        self.used_arguments.entry(self.clause).or_default().insert(index);
+        if self.arguments.has_functions && index >= weir_ir::limits::ARGUMENTS {
+            let message = format!("not supported by weir yet: `{}` of a function", row.name);
+            self.error(span, &message, "arguments on the stack are not read; there are `arg0` to `arg5`");
+            return Ty::Unknown;
+        }
+        let mut is_signed = false;
+        for (probe, arguments) in self.arguments.lists.clone() {
+            match arguments.get(usize::from(index)) {
+                None => {
+                    let count = arguments.len();
+                    let message = format!("`{probe}` has no `{}`", row.name);
+                    let hint = match count {
+                        0 => "it has no arguments".to_string(),
+                        1 => "it has one: `arg0`".to_string(),
+                        _ => format!("it has {count}: `arg0` to `arg{}`", count - 1),
+                    };
+                    self.error(span, &message, &hint);
+                    return Ty::Unknown;
+                }
+                Some(FoundArgument { place: Err(reason), text, .. }) => {
+                    let message = format!("`{}` of `{probe}` cannot be read: {reason}", row.name);
+                    self.error(span, &message, &format!("the file has it as `{text}`"));
+                    return Ty::Unknown;
+                }
+                Some(argument) => is_signed |= argument.signed,
+            }
+        }
+        Ty::Value(Type::Int { signed: is_signed })
+    }
+}
+
+/// Number `n` of the builtin `argN`.
+pub(crate) fn index(row: &builtin::Variable) -> Option<u8> {
+    match row.ir {
+        Builtin::Arg(index) => Some(index),
+        _ => None,
+    }
+}
+
+/// The static probes of one clause, those together that one function can serve.
+#[derive(Default)]
+pub(crate) struct Shapes {
+    shapes: Vec<Shape>,
+}
+
+struct Shape {
+    arguments: BTreeMap<u8, FoundArgument>,
+    /// Attach points, as they were written.
+    written: Vec<String>,
+    sites: Vec<StaticSpec>,
+}
+
+impl Shapes {
+    /// Adds a place that the attach point `written` found; gives it an attach cookie.
+    pub(crate) fn add(
+        &mut self,
+        written: &str,
+        place: FoundStatic,
+        used: &BTreeSet<u8>,
+        sites: &mut Vec<SiteName>,
+    ) {
+        let cookie = sites.len() as u64;
+        sites.push(SiteName { probe: full_name(&place), func: place.function.clone() });
+        let wanted = |index: &u8| Some((*index, place.arguments.get(usize::from(*index))?.clone()));
+        let mut arguments: BTreeMap<u8, FoundArgument> = used.iter().filter_map(wanted).collect();
+        // Only how it is read matters.
+        arguments.values_mut().for_each(|argument| argument.text.clear());
+        let shape = match self.shapes.iter().position(|shape| shape.arguments == arguments) {
+            Some(known) => &mut self.shapes[known],
+            None => {
+                self.shapes.push(Shape { arguments, written: Vec::new(), sites: Vec::new() });
+                self.shapes.last_mut().expect("it was pushed just now")
+            }
+        };
+        if shape.written.iter().all(|other| other != written) {
+            shape.written.push(written.to_string());
+        }
+        let FoundStatic { binary, provider, name, address, semaphore, .. } = place;
+        shape.sites.push(StaticSpec { binary, provider, name, address, semaphore, cookie });
+    }
+
+    pub(crate) fn targets(self) -> impl Iterator<Item = Target> {
+        self.shapes.into_iter().map(|shape| Target {
+            name: shape.written.join(","),
+            trigger: Trigger::Usdt { sites: shape.sites },
+            probe_site: None,
+            arguments: shape.arguments,
+        })
+    }
+}
+
+/// As `probe` prints it.
+fn full_name(place: &FoundStatic) -> String {
+    format!("usdt:{}:{}:{}", place.binary, place.provider, place.name)
+}

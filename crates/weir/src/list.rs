@@ -1,0 +1,190 @@
+//! `weir list`: what can be probed, as attach points that a script takes.
+//!
+//! In: patterns such as `uprobe:./app:read*` or `usdt:*:gc*`, and a process or none. Out: one line a probe, sorted, each
+//! once; with `-v` below it each place of it, a static probe's with its arguments. A pattern that nothing matches is a
+//! message with near misses, and exit code 1; the others are listed all the same. Whether a place can be patched is not
+//! looked at: `weir trace --emit sites` shows that.
+//!
+//! | pattern | lists |
+//! |---|---|
+//! | `uprobe:BINARY:FUNCTION`, `u:…` | functions by any of their names |
+//! | `usdt:BINARY:PROVIDER:NAME`, `usdt:BINARY:NAME`, `U:…` | static probes |
+//! | `uprobe:BINARY`, `usdt:BINARY` | all of them |
+//! | `BINARY` | both kinds |
+//!
+//! Every part but the binary may have wildcards; with `-p` the binary too, which then stands for what the process maps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use anyhow::{Error, anyhow};
+use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, pattern};
+
+use crate::args;
+use crate::failure::Failure;
+use crate::print::print;
+use crate::session::Binaries;
+
+/// Prints what the patterns match.
+pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {
+    if let Some(pid) = args.pid {
+        weir_probe::target::check(pid)?;
+    }
+    let world = crate::session::binaries(args.pid)?;
+    let everything = ["uprobe:*:*".to_string(), "usdt:*:*".to_string()];
+    let patterns = if args.patterns.is_empty() { &everything[..] } else { &args.patterns };
+    let mut lines = Lines::new();
+    let mut faults = Vec::new();
+    for pattern in patterns {
+        if let Err(fault) = matching(pattern, args.pid, &world, &mut lines) {
+            faults.push(fault);
+        }
+    }
+    // Asked for everything: that a process has no static probes is no fault.
+    if args.patterns.is_empty() && !lines.is_empty() {
+        faults.clear();
+    }
+    let mut out = String::new();
+    for (line, places) in &lines {
+        out += &format!("{}\n", visible(line));
+        for place in places.iter().filter(|_| args.verbose) {
+            out += &format!("    {}\n", visible(place));
+        }
+    }
+    let printed = print(&out)?;
+    for fault in &faults {
+        eprintln!("weir: {fault:#}");
+    }
+    Ok(if faults.is_empty() { printed } else { ExitCode::from(1) })
+}
+
+/// Each attach point, and what `-v` says of its places.
+type Lines = BTreeMap<String, BTreeSet<String>>;
+
+/// A kind of probe: its name, its alias, how it is searched for in a binary.
+struct Kind {
+    name: &'static str,
+    alias: &'static str,
+    search: fn(&str, &Binary, &[&str], &mut Lines) -> Result<(), Error>,
+}
+
+const KINDS: &[Kind] = &[
+    Kind { name: "uprobe", alias: "u", search: functions },
+    Kind { name: "usdt", alias: "U", search: static_probes },
+];
+
+fn matching(text: &str, pid: Option<i32>, world: &Binaries, lines: &mut Lines) -> Result<(), Error> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let (kind, binary, rest) = match parts[..] {
+        [binary] => ("*", binary, &[][..]),
+        [kind, binary, ..] => (kind, binary, &parts[2..]),
+        [] => unreachable!("splitting gives a part"),
+    };
+    let kinds: Vec<&Kind> =
+        KINDS.iter().filter(|k| pattern::matches(kind, k.name) || kind == k.alias).collect();
+    if kinds.is_empty() {
+        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        return Err(anyhow!(
+            "{text}: no kind of probe is named \"{kind}\"; there are {}",
+            names.join(" and ")
+        ));
+    }
+    let binaries = binaries(binary, pid, world).map_err(|error| error.context(text.to_string()))?;
+    let before = lines.len();
+    let mut is_known = false;
+    let mut first_fault = None;
+    for (path, binary) in &binaries {
+        for kind in &kinds {
+            match (kind.search)(path, binary, rest, lines) {
+                Ok(()) => is_known = true,
+                Err(fault) => first_fault = first_fault.or(Some(fault)),
+            }
+        }
+    }
+    if is_known || lines.len() > before {
+        return Ok(());
+    }
+    match (binaries.len(), first_fault) {
+        (1, Some(fault)) => Err(fault.context(text.to_string())),
+        (count, _) => Err(anyhow!("{text}: nothing matches in {count} programs and libraries")),
+    }
+}
+
+/// The binary of this name, else (with a process) those that it maps whose path or name matches.
+fn binaries(name: &str, pid: Option<i32>, world: &Binaries) -> Result<Vec<(String, Rc<Binary>)>, Error> {
+    if !pattern::is_wildcard(name) {
+        let (path, binary) = world.open(name)?;
+        if let Some(pid) = pid
+            && !world.maps(&path, &binary)
+        {
+            return Err(anyhow!("process {pid} does not map {}", path.display()));
+        }
+        return Ok(vec![(path.display().to_string(), binary)]);
+    }
+    if pid.is_none() {
+        return Err(anyhow!(
+            "a wildcard in the name of the binary stands for what a process maps: add -p PID"
+        ));
+    }
+    let named = |path: &str| {
+        let file = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        pattern::matches(name, path) || pattern::matches(name, file)
+    };
+    let paths = world.mapped_paths().into_iter().filter(|path| named(path));
+    // What the process maps executable and is no ELF file (code of a virtual machine) has no symbols.
+    let opened = paths.filter_map(|path| Some((path.clone(), world.open(&path).ok()?.1)));
+    Ok(opened.collect())
+}
+
+fn functions(path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+    let wanted = match rest {
+        [] => "*",
+        [function] => function,
+        _ => return Err(anyhow!("a function has one part after the binary: uprobe:BINARY:FUNCTION")),
+    };
+    for function in binary.find(wanted)? {
+        for name in function.names().filter(|name| *name == wanted || pattern::matches(wanted, name)) {
+            lines.entry(format!("uprobe:{path}:{name}")).or_default().insert(described(function));
+        }
+    }
+    Ok(())
+}
+
+fn described(function: &Function) -> String {
+    let mark = match function.kind {
+        FunctionKind::Plain => "",
+        FunctionKind::Indirect => ", indirect (IFUNC)",
+    };
+    match function.size {
+        0 => format!("{}, of unknown size{mark}", function.address),
+        size => format!("{}, {size} bytes{mark}", function.address),
+    }
+}
+
+fn static_probes(path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+    let (provider, name) = match rest {
+        [] => (None, "*"),
+        [name] => (None, *name),
+        [provider, name] => (Some(*provider), *name),
+        _ => return Err(anyhow!("a static probe has two parts after the binary: usdt:BINARY:PROVIDER:NAME")),
+    };
+    for probe in binary.find_static(provider, name)? {
+        let line = format!("usdt:{path}:{}", probe.full_name());
+        lines.entry(line).or_default().insert(place_of(probe));
+    }
+    Ok(())
+}
+
+/// `0x12fe, semaphore 0x4028, (int32 -4@%edi)`.
+fn place_of(probe: &StaticProbe) -> String {
+    let semaphore = probe.semaphore.map_or_else(String::new, |at| format!(", semaphore {at}"));
+    let arguments: Vec<String> = probe.arguments.iter().map(ToString::to_string).collect();
+    format!("{}{semaphore}, ({})", probe.address, arguments.join(", "))
+}
+
+/// Names come from files that may have anything in them: no control characters reach the terminal.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
