@@ -112,6 +112,12 @@ impl MapKind {
         matches!(self, MapKind::ArrayOfMaps | MapKind::HashOfMaps)
     }
 
+    /// Elements stand where a look-up finds them, and are changed there: programs and user space may hold on to one.
+    /// Elements without keys, what helpers alone read, and maps in maps are not given out.
+    pub fn has_values_in_place(self) -> bool {
+        self.is_array() || self.is_hash() || self == MapKind::LpmTrie
+    }
+
     pub fn is_array(self) -> bool {
         matches!(self, MapKind::Array | MapKind::PerCpuArray)
     }

@@ -726,25 +726,12 @@ impl<'a> Space<'a> {
     /// The map whose values, or the room between them, a program's address is in.
     pub fn value_at(&self, address: u64) -> Option<ValueAt> {
         self.segment.layout().maps.iter().enumerate().find_map(|(index, map)| {
-            let elements = match map.spec.kind {
-                // A program never sees where elements without keys are.
-                MapKind::RingBuf
-                | MapKind::PerfEventArray
-                | MapKind::StackTrace
-                | MapKind::CgroupArray
-                | MapKind::ProgArray
-                | MapKind::ArrayOfMaps
-                | MapKind::HashOfMaps
-                | MapKind::BloomFilter
-                | MapKind::Queue
-                | MapKind::Stack => return None,
-                MapKind::Array | MapKind::PerCpuArray => map.spec.max_entries,
-                MapKind::Hash
-                | MapKind::PerCpuHash
-                | MapKind::LruHash
-                | MapKind::LruPerCpuHash
-                | MapKind::LpmTrie => map.node_count,
-            };
+            let kind = map.spec.kind;
+            // A program never sees where others are.
+            if !kind.has_values_in_place() {
+                return None;
+            }
+            let elements = if kind.is_array() { map.spec.max_entries } else { map.node_count };
             let stride = u64::from(map.elem_stride);
             let mut offset = address.wrapping_sub(self.segment.base() + map.data_offset);
             let mut distance = u64::from(map.shared_lane()) * map.lane_stride;

@@ -357,16 +357,7 @@ impl<'a> MapView<'a> {
     pub fn zero(&self) {
         let map = self.layout();
         match map.spec.kind {
-            MapKind::RingBuf
-            | MapKind::BloomFilter
-            | MapKind::PerfEventArray
-            | MapKind::StackTrace
-            | MapKind::CgroupArray
-            | MapKind::ProgArray
-            | MapKind::ArrayOfMaps
-            | MapKind::HashOfMaps
-            | MapKind::Queue
-            | MapKind::Stack => {}
+            kind if !kind.has_values_in_place() => {}
             MapKind::Array => {
                 for index in 0..map.spec.max_entries {
                     self.each_word(index.into(), |view, at| {
@@ -377,7 +368,8 @@ impl<'a> MapView<'a> {
             MapKind::PerCpuArray => {
                 (0..map.spec.max_entries).for_each(|index| self.subtract_sums(index.into()))
             }
-            MapKind::Hash | MapKind::LruHash | MapKind::LpmTrie => {
+            MapKind::PerCpuHash | MapKind::LruPerCpuHash => self.zero_per_cpu_hash(),
+            _ => {
                 let zeros = vec![0; map.spec.value_bytes as usize];
                 for entry in self.hash_entries() {
                     let is_trie = map.spec.kind == MapKind::LpmTrie;
@@ -385,7 +377,6 @@ impl<'a> MapView<'a> {
                     let _ = self.update(&key, &zeros, 2);
                 }
             }
-            MapKind::PerCpuHash | MapKind::LruPerCpuHash => self.zero_per_cpu_hash(),
         }
     }
 
