@@ -41,48 +41,32 @@ INLINE enum search walk(const struct weir_map *map, const u8 *key, u32 bytes, u6
 restart:
     if (*steps == 0)
         return GAVE_UP;
-    at->link = bucket;
-    at->head_word = at->link_word = load(bucket);
+    at_head(at, bucket);
     while (*steps) {
         --*steps;
-        if ((at->link_word & LINK_INDEX) == 0) {
-            /* The last node may have been replaced while its key was compared. */
-            read_fence();
-            if (load(at->link) != at->link_word)
-                goto restart;
+        switch (step_to(map, bucket, at)) {
+        case STEP_NODE:
+            break;
+        case STEP_GONE:
+            continue;
+        case STEP_END:
             return ABSENT;
-        }
-        struct node *node = at->node = node_at(map, at->link_word);
-        at->place = (at->link_word & LINK_INDEX) - 1;
-        if (!node) {
-            count_at((u64)&control_of(map)->corrupt);
+        case STEP_AGAIN:
+            goto restart;
+        case STEP_CORRUPT:
             return GAVE_UP;
         }
-        u64 word = at->node_word = load(&node->next);
-        if (load(at->link) != at->link_word)
-            goto restart;
-        if (word & LINK_MARKS) {
-            u64 past = link_to(at->link_word, word);
-            if (!cas(at->link, at->link_word, past))
-                goto restart;
-            weir_hash_release(map, node, word);
-            if (at->link == bucket)
-                at->head_word = past;
-            at->link_word = past;
-            continue;
-        }
+        const struct node *node = at->node;
         /* A short key is compared as soon as its hash. */
         int is_found = wanted ? node == wanted
                               : (bytes <= SHORT_KEY || (load_relaxed(&node->hash) & ~NODE_USED) == hash) &&
                                     same_key(node, key, bytes);
         if (is_found) {
-            read_fence();
-            if (load(&node->next) != word)
+            if (!is_still_there(at))
                 goto restart;
             return FOUND;
         }
-        at->link = &node->next;
-        at->link_word = word;
+        step_over(at);
     }
     return GAVE_UP;
 }

@@ -1,5 +1,6 @@
 /*
- * Nodes and links: of hash maps (hash.c, inspect.c), and of the pools that queue.c and stack.c take their nodes from.
+ * Nodes and links: of hash maps (and the prefixes of an LPM trie), with the steps of a walk along a chain (hash.c, inspect.c,
+ * next.c), and of the pools that queue.c and stack.c take their nodes from.
  *
  * A link word is {version:37, replaced:1, deleted:1, index + 1:25}. Bucket heads, free lists and each node's `next`
  * are links. Every change of a link raises its version, also across a node's lives, so an unchanged link word means
@@ -41,6 +42,15 @@ struct found {
     u64 head_word;   /* the bucket's head, as the search saw it first */
 };
 
+/* What one step along a chain came to. */
+enum step {
+    STEP_NODE,    /* a node that is in the chain */
+    STEP_GONE,    /* a marked node, which was unlinked: go on from the same link */
+    STEP_END,     /* there are no more, nor were there since the link was read */
+    STEP_AGAIN,   /* the chain has changed: go back to its head */
+    STEP_CORRUPT, /* this is no chain; counted */
+};
+
 INLINE u64 link_to(u64 old, u64 index) { return ((old & ~(LINK_VERSION - 1)) + LINK_VERSION) | (index & LINK_INDEX); }
 
 /* The node that a link word leads to; 0 for none and for an index out of bounds. */
@@ -64,6 +74,56 @@ INLINE u64 value_at(const struct weir_map *map, u64 place) { return map->data + 
 INLINE void *bucket_of(const struct weir_map *map, u64 hash)
 {
     return (void *)(map->buckets + 8 * (hash & map->bucket_mask));
+}
+
+/* Gives an unlinked node back to the list it belongs to, as `word`, its last link, says. */
+void weir_hash_release(const struct weir_map *map, struct node *node, u64 word);
+
+/* Where a walk along the chain of a bucket begins. */
+INLINE void at_head(struct found *at, void *bucket)
+{
+    at->link = bucket;
+    at->head_word = at->link_word = load(bucket);
+}
+/* To the node behind `at->link`, if it is in the chain; if it is marked, it is unlinked. */
+INLINE enum step step_to(const struct weir_map *map, const void *bucket, struct found *at)
+{
+    if ((at->link_word & LINK_INDEX) == 0) {
+        /* The last node may have been replaced while it was looked at. */
+        read_fence();
+        return load(at->link) == at->link_word ? STEP_END : STEP_AGAIN;
+    }
+    struct node *node = at->node = node_at(map, at->link_word);
+    at->place = (at->link_word & LINK_INDEX) - 1;
+    if (!node) {
+        count_at((u64)&control_of(map)->corrupt);
+        return STEP_CORRUPT;
+    }
+    u64 word = at->node_word = load(&node->next);
+    if (load(at->link) != at->link_word)
+        return STEP_AGAIN;
+    if (word & LINK_MARKS) {
+        u64 past = link_to(at->link_word, word);
+        if (!cas(at->link, at->link_word, past))
+            return STEP_AGAIN;
+        weir_hash_release(map, node, word);
+        if (at->link == bucket)
+            at->head_word = past;
+        at->link_word = past;
+        return STEP_GONE;
+    }
+    return STEP_NODE;
+}
+/* True if what was read of the node since the step to it was its own: it is in the chain with the same link. */
+INLINE int is_still_there(const struct found *at)
+{
+    read_fence();
+    return load(&at->node->next) == at->node_word;
+}
+INLINE void step_over(struct found *at)
+{
+    at->link = &at->node->next;
+    at->link_word = at->node_word;
 }
 
 /* Four words at a time, each on a chain of its own: a multiplication takes four cycles, and a string is 128 words.
@@ -120,7 +180,5 @@ int weir_hash_delete_found(const struct weir_map *map, const u8 *key, struct fou
 
 /* Takes a node from a free list, or one never used of `fresh`, which are `nodes` beginning with `first`. 0: none left. */
 struct node *weir_node_take(const struct weir_map *map, u64 *list, u64 *fresh, u64 first, u64 nodes);
-/* Gives an unlinked node back to the list it belongs to, as `word`, its last link, says. */
-void weir_hash_release(const struct weir_map *map, struct node *node, u64 word);
 
 #endif

@@ -30,48 +30,37 @@ s64 weir_hash_dump(const struct weir_map *map, u64 bucket, u64 *out, u64 capacit
 {
     u32 steps = STEPS_MAX;
     u32 key_words = words(map->key_bytes);
-    void *head = (void *)(map->buckets + 8 * (bucket & map->bucket_mask));
-restart:;
-    void *link = head;
-    u64 link_word = load(link);
-    u64 entries = 0;
+    void *head = bucket_of(map, bucket);
+    struct found at;
+    u64 entries;
+restart:
+    at_head(&at, head);
+    entries = 0;
     while (steps) {
         --steps;
-        if ((link_word & LINK_INDEX) == 0) {
-            read_fence();
-            if (load(link) != link_word)
-                goto restart;
-            return (s64)entries;
-        }
-        struct node *node = node_at(map, link_word);
-        if (!node) {
-            count_at((u64)&control_of(map)->corrupt);
-            return -EBUSY;
-        }
-        u64 word = load(&node->next);
-        if (load(link) != link_word)
-            goto restart;
-        if (word & LINK_MARKS) {
-            u64 past = link_to(link_word, word);
-            if (!cas(link, link_word, past))
-                goto restart;
-            weir_hash_release(map, node, word);
-            link_word = past;
+        switch (step_to(map, head, &at)) {
+        case STEP_NODE:
+            break;
+        case STEP_GONE:
             continue;
+        case STEP_END:
+            return (s64)entries;
+        case STEP_AGAIN:
+            goto restart;
+        case STEP_CORRUPT:
+            return -EBUSY;
         }
         if (entries < capacity) {
             u64 *entry = out + entries * entry_words;
-            entry[0] = node_index(map, node);
+            entry[0] = at.place;
             for (u32 n = 0; n < key_words; n++)
-                entry[1 + n] = load_relaxed(&node->key[n]);
-            copy_out(map, node, entry + 1 + key_words, each_lane);
-            read_fence();
-            if (load(&node->next) != word)
+                entry[1 + n] = load_relaxed(&at.node->key[n]);
+            copy_out(map, at.node, entry + 1 + key_words, each_lane);
+            if (!is_still_there(&at))
                 goto restart;
         }
         entries++;
-        link = &node->next;
-        link_word = word;
+        step_over(&at);
     }
     count_at((u64)&control_of(map)->contended);
     return -EBUSY;

@@ -19,51 +19,41 @@
 /* The node of the bucket that comes next behind `at`; 0: none. *ends: nor will there be one in other buckets. */
 static struct node *next_in_bucket(const struct weir_map *map, struct weir_cursor *at, int *ends)
 {
-    void *head = (void *)(map->buckets + 8 * at->bucket);
+    void *head = bucket_of(map, at->bucket);
+    struct found found;
     u32 steps = STEPS_MAX;
-restart:;
-    void *link = head;
-    u64 link_word = load(link);
-    struct node *best = 0;
-    u64 best_hash = 0;
+    struct node *best;
+    u64 best_hash;
+restart:
+    at_head(&found, head);
+    best = 0;
+    best_hash = 0;
     while (steps) {
         --steps;
-        if ((link_word & LINK_INDEX) == 0) {
-            read_fence();
-            if (load(link) != link_word)
-                goto restart;
+        switch (step_to(map, head, &found)) {
+        case STEP_NODE:
+            break;
+        case STEP_GONE:
+            continue;
+        case STEP_END:
             if (best)
                 at->hash = best_hash + 1;
             return best;
-        }
-        struct node *node = node_at(map, link_word);
-        if (!node) {
-            count_at((u64)&control_of(map)->corrupt);
+        case STEP_AGAIN:
+            goto restart;
+        case STEP_CORRUPT:
             *ends = 1;
             return 0;
         }
-        u64 word = load(&node->next);
-        if (load(link) != link_word)
-            goto restart;
-        if (word & LINK_MARKS) {
-            u64 past = link_to(link_word, word);
-            if (!cas(link, link_word, past))
-                goto restart;
-            weir_hash_release(map, node, word);
-            link_word = past;
-            continue;
-        }
-        u64 hash = load_relaxed(&node->hash) & ~NODE_USED;
-        read_fence();
+        u64 hash = load_relaxed(&found.node->hash) & ~NODE_USED;
         /* The hash was that of the key that stands in this chain. */
-        if (load(&node->next) != word)
+        if (!is_still_there(&found))
             goto restart;
         if (hash >= at->hash && (!best || hash < best_hash)) {
-            best = node;
+            best = found.node;
             best_hash = hash;
         }
-        link = &node->next;
-        link_word = word;
+        step_over(&found);
     }
     count_at((u64)&control_of(map)->contended);
     *ends = 1;
