@@ -1,8 +1,8 @@
 //! One ELF file: its identity, its functions, its bytes by address.
 //!
 //! In: a path. Out: [`Binary`], which holds the file's bytes as they were when it was opened. The layout is parsed at
-//! once; functions, `.eh_frame` ranges and static probes when first asked for. Reading is not mapping: a file that is truncated or
-//! rewritten while weir runs cannot fault it.
+//! once; functions, `.eh_frame` ranges and static probes when first asked for; a stripped file's functions also from its
+//! separate debug file. Reading is not mapping: a file that is truncated or rewritten while weir runs cannot fault it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::debug_file::{self, DebugSymbols};
 use crate::frames::{self, Frame};
 use crate::functions::{self, Function};
 use crate::landing;
@@ -37,6 +38,9 @@ pub struct Binary {
     identity: Option<FileIdentity>,
     data: Vec<u8>,
     layout: Layout,
+    /// Where separate debug files are looked for.
+    roots: Vec<PathBuf>,
+    debug_symbols: OnceLock<Option<DebugSymbols>>,
     functions: OnceLock<(Vec<Function>, u64)>,
     frames: OnceLock<(Vec<Range<LinkAddr>>, Vec<Frame>)>,
     landing_pads: OnceLock<Option<Vec<LinkAddr>>>,
@@ -47,9 +51,18 @@ impl Binary {
     /// Reads the file. Refused, each with its own message: what is no regular file, no ELF file, 32-bit, for another
     /// machine, neither program nor library, or broken where a kernel would refuse it too.
     pub fn open(path: &Path) -> Result<Binary, Error> {
+        Binary::open_in(path, Path::new("/"))
+    }
+
+    /// The same for a file of a process with another root, where its separate debug file is looked for first.
+    pub fn open_in(path: &Path, root: &Path) -> Result<Binary, Error> {
         let (data, identity) = read(path)?;
         let mut binary = Binary::parse(path, data)?;
         binary.identity = Some(identity);
+        binary.roots = vec![root.to_path_buf()];
+        if root != Path::new("/") {
+            binary.roots.push("/".into());
+        }
         Ok(binary)
     }
 
@@ -57,9 +70,18 @@ impl Binary {
     pub fn parse(path: &Path, data: Vec<u8>) -> Result<Binary, Error> {
         let layout = layout::parse(&data).map_err(|refusal| refused(path, refusal))?;
         let path = path.to_path_buf();
-        let (functions, frames, probes) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        let landing_pads = OnceLock::new();
-        Ok(Binary { path, identity: None, data, layout, functions, frames, landing_pads, probes })
+        Ok(Binary {
+            path,
+            identity: None,
+            data,
+            layout,
+            roots: Vec::new(),
+            debug_symbols: OnceLock::new(),
+            functions: OnceLock::new(),
+            frames: OnceLock::new(),
+            landing_pads: OnceLock::new(),
+            probes: OnceLock::new(),
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -261,12 +283,25 @@ impl Binary {
     /// Value and size of a defined symbol of any kind, such as `__rseq_offset`. A thread-local symbol's value is an
     /// offset in the TLS block.
     pub fn symbol_value(&self, name: &str) -> Option<(LinkAddr, u64)> {
-        functions::symbol_value(&self.data, &self.layout.symbol_tables, name)
+        functions::symbol_value(&self.symbol_tables(), name)
     }
 
     fn collected(&self) -> &(Vec<Function>, u64) {
-        self.functions
-            .get_or_init(|| functions::collect(&self.data, &self.layout, || self.frame_ranges().to_vec()))
+        self.functions.get_or_init(|| {
+            let segments = &self.layout.segments;
+            functions::collect(&self.symbol_tables(), segments, || self.frame_ranges().to_vec())
+        })
+    }
+
+    /// Its own, then that of its separate debug file if it has no static one itself.
+    fn symbol_tables(&self) -> Vec<functions::Table<'_>> {
+        let own = self.layout.symbol_tables.iter().map(|table| (&self.data[..], table));
+        let debug = self.debug_symbols.get_or_init(|| {
+            let roots: Vec<&Path> = self.roots.iter().map(PathBuf::as_path).collect();
+            let is_stripped = !self.layout.has_static_symbols;
+            self.build_id().filter(|_| is_stripped).and_then(|build_id| debug_file::find(build_id, &roots))
+        });
+        own.chain(debug.iter().map(|debug| (&debug.data[..], &debug.table))).collect()
     }
 
     fn collected_frames(&self) -> &(Vec<Range<LinkAddr>>, Vec<Frame>) {

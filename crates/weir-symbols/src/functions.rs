@@ -1,6 +1,6 @@
 //! The functions that an ELF file names.
 //!
-//! In: its symbol tables and `.eh_frame` ranges. Out: one [`Function`] per address, sorted, with every name that
+//! In: its symbol tables, those of its separate debug file, and `.eh_frame` ranges. Out: one [`Function`] per address, sorted, with every name that
 //! stands there. Taken are defined STT_FUNC and STT_GNU_IFUNC symbols whose value the file holds in an executable
 //! segment. Names lose a version (`memcpy@@GLIBC_2.14`): the two `memcpy` of glibc are two functions of one name.
 //! Left out are names longer than a bound or not UTF-8, and everything beyond the bound on all names together.
@@ -13,7 +13,7 @@ use object::elf;
 
 use crate::LinkAddr;
 use crate::frames;
-use crate::layout::{Layout, Segment, Symbol, SymbolTable, name_at, symbols};
+use crate::layout::{Segment, Symbol, SymbolTable, name_at, symbols};
 use crate::limits::NAMES_BYTES_PER_FILE_BYTE_MAX;
 
 /// A function of one ELF file.
@@ -61,20 +61,23 @@ struct Named<'a> {
     indirect: bool,
 }
 
+/// A symbol table, and the bytes that it is in.
+pub(crate) type Table<'a> = (&'a [u8], &'a SymbolTable);
+
 /// The functions of the file, and how many symbols were left out.
 pub(crate) fn collect(
-    data: &[u8],
-    layout: &Layout,
+    tables: &[Table<'_>],
+    segments: &[Segment],
     frames: impl Fn() -> Vec<Range<LinkAddr>>,
 ) -> (Vec<Function>, u64) {
     let mut named = Vec::new();
     let mut left_out = 0;
-    let mut budget = (data.len() as u64).saturating_mul(NAMES_BYTES_PER_FILE_BYTE_MAX);
-    for table in &layout.symbol_tables {
+    for &(data, table) in tables {
+        let mut budget = (data.len() as u64).saturating_mul(NAMES_BYTES_PER_FILE_BYTE_MAX);
         let strings = &data[table.strings.clone()];
         for symbol in symbols(data, table).iter().filter(|s| is_function(s)) {
             let address = LinkAddr(symbol.st_value.get(Le));
-            let Some(segment) = executable_segment(&layout.segments, address) else { continue };
+            let Some(segment) = executable_segment(segments, address) else { continue };
             match function_name(strings, symbol, &mut budget) {
                 Some(name) => named.push(Named {
                     address,
@@ -101,9 +104,9 @@ pub(crate) fn collect(
 
 /// The value and size of a defined symbol of this name, functions or not; the first table that has it wins, in it a
 /// global symbol before others.
-pub(crate) fn symbol_value(data: &[u8], tables: &[SymbolTable], name: &str) -> Option<(LinkAddr, u64)> {
+pub(crate) fn symbol_value(tables: &[Table<'_>], name: &str) -> Option<(LinkAddr, u64)> {
     let mut found: Option<&Symbol> = None;
-    for table in tables {
+    for &(data, table) in tables {
         let strings = &data[table.strings.clone()];
         for symbol in symbols(data, table).iter().filter(|s| is_defined(s)) {
             if names_symbol(strings, symbol, name) {

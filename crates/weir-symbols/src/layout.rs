@@ -80,6 +80,7 @@ pub(crate) struct Layout {
     pub(crate) marked_program: bool,
     /// The static symbol table first, then the dynamic one.
     pub(crate) symbol_tables: Vec<SymbolTable>,
+    pub(crate) has_static_symbols: bool,
     pub(crate) frames: Option<FrameSection>,
     /// Each range once.
     pub(crate) relocations: Vec<RelocationTable>,
@@ -119,6 +120,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<Layout, Refusal> {
     let image = Image { data, segments: &segments };
     let dynamic = Dynamic::read(&image, program_headers);
     let sections = Sections::read(header, data);
+    let has_static_symbols = sections.symbols.is_some();
     let mut symbol_tables = Vec::new();
     symbol_tables.extend(sections.symbols);
     symbol_tables.extend(sections.dynamic_symbols.or_else(|| dynamic.symbol_table(&image)));
@@ -139,6 +141,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<Layout, Refusal> {
         text_relocated: dynamic.text_relocated,
         marked_program: dynamic.marked_program,
         symbol_tables,
+        has_static_symbols,
         frames: frames.map(|(address, bytes)| FrameSection { address, bytes, text: sections.text }),
         relocations,
         segments,

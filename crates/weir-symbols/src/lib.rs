@@ -11,6 +11,7 @@
 
 mod address;
 mod binary;
+mod debug_file;
 mod error;
 mod frames;
 mod functions;

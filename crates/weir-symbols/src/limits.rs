@@ -10,6 +10,12 @@ pub(crate) const NAME_BYTES_MAX: usize = 16384;
 pub(crate) const NEEDED_MAX: usize = 4096;
 /// Most relocation tables read: the loader knows three, a linker writes few more sections.
 pub(crate) const RELOCATION_TABLES_MAX: usize = 64;
+/// Symbols and strings of one separate file; a browser's are ≈ 400 MiB.
+pub(crate) const DEBUG_SYMBOLS_BYTES_MAX: u64 = 2 << 30;
+/// Notes of one section of a separate file; real ones are below 1 KiB.
+pub(crate) const DEBUG_NOTES_BYTES_MAX: u64 = 1 << 20;
+/// Shortest build id that tells files apart (linkers make 8, 16 or 20 bytes).
+pub(crate) const BUILD_ID_BYTES_MIN: usize = 8;
 /// Most notes looked at in one PT_NOTE segment for the build id.
 pub(crate) const NOTES_MAX: usize = 1024;
 /// All names together are at most this many times the file: tail merging shares bytes between names, and in real

@@ -46,7 +46,7 @@ impl Binaries {
         if let Some(binary) = self.opened.borrow().get(&shown) {
             return Ok((shown, binary.clone()));
         }
-        let binary = Rc::new(Binary::open(&path)?);
+        let binary = Rc::new(Binary::open_in(&path, &self.places.root)?);
         self.opened.borrow_mut().insert(shown.clone(), binary.clone());
         Ok((shown, binary))
     }
