@@ -5,6 +5,17 @@ use std::process::Command;
 
 use crate::{paths, skip};
 
+/// The C files in `folder` of the repository, such as `tests/bpf`, sorted; not those in folders in it.
+pub fn sources(folder: &str) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(paths::root().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let paths = entries.map(|entry| entry.unwrap_or_else(|error| panic!("{folder}: {error}")).path());
+    let mut sources: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect();
+    sources.sort();
+    sources
+}
+
 /// Compiles the C file `source` for BPF, with the header of `tests/bpf`, to `object`. False, loudly, where clang is
 /// not installed or knows no BPF; a source that does not compile panics.
 pub fn compile(source: &Path, object: &Path) -> bool {

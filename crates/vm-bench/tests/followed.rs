@@ -1,7 +1,7 @@
 //! What verifying takes, in instructions followed for each of a program: bounded for the C programs of `tests/vm` and
 //! `tests/bpf`, so that a change that makes it slow is seen on any machine.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use testkit::{bpf, paths, skip};
 use vm_bench::program;
@@ -39,7 +39,7 @@ fn few_instructions_are_followed() {
             followed(&program.object.object).map(|(_, insns, followed)| (name.clone(), insns, followed)),
         );
     }
-    for source in ["tests/bpf", "tests/bpf/packets"].iter().flat_map(|folder| sources(folder)) {
+    for source in ["tests/bpf", "tests/bpf/packets"].into_iter().flat_map(bpf::sources) {
         let name = source.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let Some(object) = compiled(&source, &name) else { return };
         table.extend(
@@ -64,15 +64,6 @@ fn followed(object: &Object) -> impl Iterator<Item = (String, u64, u64)> + '_ {
         let verified = verified.unwrap_or_else(|rejection| panic!("{rejection}"));
         (program.name.clone(), program.insns.len() as u64, verified.followed())
     })
-}
-
-fn sources(folder: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(paths::root().join(folder)).expect("a folder of programs");
-    let files = entries.map(|entry| entry.expect("an entry").path());
-    let mut files: Vec<PathBuf> =
-        files.filter(|path| path.extension().is_some_and(|end| end == "c")).collect();
-    files.sort();
-    files
 }
 
 fn compiled(source: &Path, name: &str) -> Option<Object> {

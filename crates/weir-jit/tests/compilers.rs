@@ -4,8 +4,6 @@
 mod engines;
 mod wire;
 
-use std::path::PathBuf;
-
 use testkit::{bpf, paths, skip};
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_interp::Environment;
@@ -17,22 +15,13 @@ use weir_rt::local::LocalProgram;
 const CLANG: &str = "clang-19";
 const CPUS: [&str; 4] = ["v1", "v2", "v3", "v4"];
 
-fn sources() -> Vec<PathBuf> {
-    let files = |folder: &str| std::fs::read_dir(paths::root().join(folder)).expect("the programs");
-    let all = files("tests/bpf").chain(files("tests/bpf/packets"));
-    let mut sources: Vec<PathBuf> = all.map(|entry| entry.expect("an entry").path()).collect();
-    sources.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
-    sources.sort();
-    sources
-}
-
 #[test]
 fn objects_of_a_newer_clang_are_verified_and_run() {
     engines::stay_on_this_cpu();
     let folder = paths::target().join("newer-clang");
     std::fs::create_dir_all(&folder).expect("a folder");
     let (mut verified, mut compared) = (0, 0);
-    for source in sources() {
+    for source in ["tests/bpf", "tests/bpf/packets"].into_iter().flat_map(bpf::sources) {
         let object = folder.join(source.with_extension("o").file_name().expect("a name"));
         for cpu in CPUS {
             let compiled = bpf::compile_with(CLANG, &[&format!("-mcpu={cpu}")], &source, &object);

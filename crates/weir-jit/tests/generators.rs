@@ -18,7 +18,6 @@ mod wire;
 #[path = "../../weir-verifier/tests/worlds/mod.rs"]
 mod worlds;
 
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use testkit::{bpf, paths};
@@ -299,7 +298,7 @@ fn packet(random: &mut worlds::Random) -> Vec<u8> {
 fn corpus() -> Vec<Object> {
     let mut objects = Vec::new();
     for folder in ["tests/bpf", "tests/bpf/packets"] {
-        let compiled = compiled(&paths::root().join(folder));
+        let compiled = compiled(folder);
         if compiled.is_empty() {
             return Vec::new();
         }
@@ -311,15 +310,11 @@ fn corpus() -> Vec<Object> {
 }
 
 /// The programs of a folder's C files; none, loudly, where clang is not.
-fn compiled(sources: &Path) -> Vec<Object> {
+fn compiled(folder_of_sources: &str) -> Vec<Object> {
     let folder = paths::target().join("bpf-corpus/generators").join(std::process::id().to_string());
     std::fs::create_dir_all(&folder).expect("a folder");
-    let entries = std::fs::read_dir(sources).expect("the corpus");
-    let mut sources: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    sources.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
-    sources.sort();
     let mut objects = Vec::new();
-    for source in sources {
+    for source in bpf::sources(folder_of_sources) {
         let object = folder.join(source.with_extension("o").file_name().expect("a name"));
         if !bpf::compile(&source, &object) {
             break;

@@ -4,8 +4,6 @@
 mod engines;
 mod wire;
 
-use std::path::PathBuf;
-
 use engines::Random;
 use testkit::{bpf, paths};
 use weir_ebpf::elf::{self, ObjectFile};
@@ -215,12 +213,7 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 fn objects() -> Vec<(String, ObjectFile)> {
-    let mut sources: Vec<PathBuf> = std::fs::read_dir(paths::root().join("tests/bpf/packets"))
-        .expect("the programs")
-        .map(|entry| entry.expect("the programs").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
-        .collect();
-    sources.sort();
+    let sources = bpf::sources("tests/bpf/packets");
     assert!(sources.len() >= 10, "only {} programs", sources.len());
     let folder = paths::target().join("packet-programs");
     std::fs::create_dir_all(&folder).expect("a folder");

@@ -1,6 +1,6 @@
 //! The C programs of `tests/bpf`, compiled by clang. Shared by the tests of this folder.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use testkit::{bpf, paths};
@@ -14,12 +14,7 @@ pub(crate) fn objects(folder: &str) -> &'static [(String, Vec<u8>)] {
 }
 
 fn compile_all(folder: &str) -> Vec<(String, Vec<u8>)> {
-    let mut sources: Vec<PathBuf> = std::fs::read_dir(paths::root().join("tests/bpf"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
-        .collect();
-    sources.sort();
+    let sources = bpf::sources("tests/bpf");
     assert!(sources.len() >= 12, "the corpus is not in tests/bpf");
     let mut objects = Vec::new();
     for source in sources {
