@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use crate::asm::AsmError;
 use crate::asm::line::Line;
 use crate::asm::parse::{Result, parse_parts};
-use crate::asm::print::{print, quoted, reference};
+use crate::asm::print::{instruction_lines, map_line, program_line, quoted, reference};
 use crate::elf::limits::{DATA_BYTES_MAX, DATA_BYTES_SUM_MAX};
 use crate::elf::{MapOrigin, ObjectFile};
 use crate::{MapKind, MapSpec, Object};
@@ -21,33 +21,15 @@ use crate::{MapKind, MapSpec, Object};
 /// The text of a whole file.
 pub fn print_file(file: &ObjectFile) -> String {
     let mut text = String::new();
-    let (mut maps, mut programs) = (0, 0);
-    let mut known = None;
-    for line in print(&file.object).lines() {
-        let mut line = line.to_owned();
-        if line.starts_with("program ") {
-            let section = file.programs.get(programs).map_or("", |origin| origin.section.as_str());
-            if file.other_context(programs).is_some() {
-                let name = quoted(&file.object.programs[programs].name);
-                line = format!("program {name} unsupported {}", quoted(section));
-            }
-            let _ = writeln!(text, "; section {section:?}");
-            (programs, known) = (programs + 1, None);
-        } else if let Some(slot) =
-            line.split_once(':').and_then(|(slot, _)| slot.trim().parse::<usize>().ok())
-        {
-            let source = file.source_line(programs.saturating_sub(1), slot);
-            if let Some(source) = source.filter(|source| known != Some((source.file, source.line))) {
-                let _ = writeln!(text, "; {source}");
-                known = Some((source.file, source.line));
-            }
+    for (index, map) in file.object.maps.iter().enumerate() {
+        let _ = writeln!(text, "{}", map_line(map));
+        contents_of(file, index, &mut text);
+    }
+    for index in 0..file.object.programs.len() {
+        if !text.is_empty() {
+            text.push('\n');
         }
-        text.push_str(&line);
-        text.push('\n');
-        if line.starts_with("map ") {
-            contents_of(file, maps, &mut text);
-            maps += 1;
-        }
+        program_of(file, index, &mut text);
     }
     text
 }
@@ -245,6 +227,26 @@ fn contents_of(file: &ObjectFile, index: usize, text: &mut String) {
     }
     for (key, held) in &origin.held {
         let _ = writeln!(text, "holds {map} {key} {}", reference(*held as usize, maps.clone()));
+    }
+}
+
+/// Program `index` with its section, and each source line before the first of its instructions.
+fn program_of(file: &ObjectFile, index: usize, text: &mut String) {
+    let program = &file.object.programs[index];
+    let section = file.programs.get(index).map_or("", |origin| origin.section.as_str());
+    let _ = writeln!(text, "; section {section:?}");
+    let _ = match file.other_context(index) {
+        Some(_) => writeln!(text, "program {} unsupported {}", quoted(&program.name), quoted(section)),
+        None => writeln!(text, "{}", program_line(program)),
+    };
+    let mut known = None;
+    for (slot, line) in instruction_lines(program, &file.object.maps) {
+        let source = file.source_line(index, slot);
+        if let Some(source) = source.filter(|source| known != Some((source.file, source.line))) {
+            let _ = writeln!(text, "; {source}");
+            known = Some((source.file, source.line));
+        }
+        let _ = writeln!(text, "{line}");
     }
 }
 

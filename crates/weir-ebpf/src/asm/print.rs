@@ -4,38 +4,22 @@ use std::fmt::Write;
 
 use crate::asm::{ALU_OPERATORS, ATOMICS, COMPARISONS, LOAD_ACQUIRE, STORE_RELEASE, WIDTHS};
 use crate::insn::{MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
-use crate::{Insn, MapSpec, Object, helper, kfunc};
+use crate::{Insn, MapSpec, Object, Program, helper, kfunc};
 
 /// The text of a whole object.
 pub fn print(object: &Object) -> String {
     let mut text = String::new();
     for map in &object.maps {
-        let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra, inner } = map;
-        let name = quoted_unless_word(name);
-        let kind = kind.name();
         // Writing to a String cannot fail; the result is dropped for that reason here and below.
-        let _ = write!(text, "map {name} {kind} key {key_bytes} value {value_bytes} entries {max_entries}");
-        if *flags != 0 {
-            let _ = write!(text, " flags {flags:#x}");
-        }
-        if *extra != 0 {
-            let _ = write!(text, " extra {extra}");
-        }
-        if let Some(inner) = inner {
-            let _ = write!(text, " inner {inner}");
-        }
-        text.push('\n');
+        let _ = writeln!(text, "{}", map_line(map));
     }
     for program in &object.programs {
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = writeln!(text, "program {} {}", quoted(&program.name), program.kind);
-        let mut at = 0;
-        while at < program.insns.len() {
-            let (line, slots) = line(&program.insns, at, &object.maps);
-            let _ = writeln!(text, "{at:6}: {line}");
-            at += slots;
+        let _ = writeln!(text, "{}", program_line(program));
+        for (_, line) in instruction_lines(program, &object.maps) {
+            let _ = writeln!(text, "{line}");
         }
     }
     text
@@ -44,6 +28,42 @@ pub fn print(object: &Object) -> String {
 /// The text of the instruction at slot `at`, as in [`print()`] but without its number. Empty past the end.
 pub fn insn_text(insns: &[Insn], at: usize, maps: &[MapSpec]) -> String {
     if at < insns.len() { line(insns, at, maps).0 } else { String::new() }
+}
+
+/// The line that defines a map.
+pub(super) fn map_line(map: &MapSpec) -> String {
+    let MapSpec { name, kind, key_bytes, value_bytes, max_entries, flags, extra, inner } = map;
+    let (name, kind) = (quoted_unless_word(name), kind.name());
+    let mut text = format!("map {name} {kind} key {key_bytes} value {value_bytes} entries {max_entries}");
+    if *flags != 0 {
+        let _ = write!(text, " flags {flags:#x}");
+    }
+    if *extra != 0 {
+        let _ = write!(text, " extra {extra}");
+    }
+    if let Some(inner) = inner {
+        let _ = write!(text, " inner {inner}");
+    }
+    text
+}
+
+/// The line that begins a program.
+pub(super) fn program_line(program: &Program) -> String {
+    format!("program {} {}", quoted(&program.name), program.kind)
+}
+
+/// The line of each instruction, with its slot.
+pub(super) fn instruction_lines<'a>(
+    program: &'a Program,
+    maps: &'a [MapSpec],
+) -> impl Iterator<Item = (usize, String)> + 'a {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let at = next;
+        let (text, slots) = (at < program.insns.len()).then(|| line(&program.insns, at, maps))?;
+        next += slots;
+        Some((at, format!("{at:6}: {text}")))
+    })
 }
 
 /// Text and number of slots of the instruction at `at`.
