@@ -1,7 +1,7 @@
 //! The shared segment under a hostile target: what it writes is the input, what weir does with it is all it can do.
 //!
-//! The input is a kind of map, which stands beside a hash, and a list of steps: a write of up to 8 bytes anywhere in the
-//! segment (through its file, as the other process has it mapped), or one operation on a map or ring. At the end
+//! The input is a kind of map, which stands beside a hash, and a list of steps: a write of up to 8 bytes anywhere in
+//! the segment (through its file, as the other process has it mapped), or one operation on a map or ring. At the end
 //! everything is read, as after a target's death.
 //! No panic, no endless loop, no access outside of the segment (a page that is not mapped stands behind it).
 

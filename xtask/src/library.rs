@@ -2,8 +2,8 @@
 //!
 //! The shared library stands under its full version, with the links that the loader (libweir_bpf.so.0) and the linker
 //! (libweir_bpf.so) look for. weir-bpf.pc names it, weir-bpf-static.pc the archive. Neither library has debug
-//! information, which is most of what Cargo builds (12 and 52 MB; 1.9 and 24 without it); where there is no `strip` it stays,
-//! and that is said.
+//! information, which is most of what Cargo builds (12 and 52 MB; 1.9 and 24 without it); where there is no `strip` it
+//! stays, and that is said.
 
 use std::fs;
 use std::io;

@@ -1,8 +1,8 @@
 //! xtask: the development commands, run as `cargo xtask NAME`.
 //!
 //! `demo` traces a real program, `test` runs everything, `ci` is `test` with its time limit, `bench` measures weir
-//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times. Uses no crate of the workspace, so that it builds and
-//! reports even while one of them does not.
+//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times. Uses no crate of
+//! the workspace, so that it builds and reports even while one of them does not.
 
 #![forbid(unsafe_code)]
 

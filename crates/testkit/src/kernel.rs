@@ -5,8 +5,8 @@
 //! under the licence GPL. Nothing is attached: what is loaded goes when the descriptors are closed.
 //!
 //! [`load_filter`] loads as BPF_PROG_TYPE_SOCKET_FILTER instead, which is the plainest type that BPF_PROG_TEST_RUN
-//! takes: such programs can be run ([`Loaded::repeat`]) on a packet of zeros. [`run`] does so once; [`run_tracing`] runs
-//! as BPF_PROG_TYPE_RAW_TRACEPOINT, which may call what probes call, with a context of zeros, in this thread.
+//! takes: such programs can be run ([`Loaded::repeat`]) on a packet of zeros. [`run`] does so once; [`run_tracing`]
+//! runs as BPF_PROG_TYPE_RAW_TRACEPOINT, which may call what probes call, with a context of zeros, in this thread.
 //!
 //! Interface: bpf(2), Linux include/uapi/linux/bpf.h.
 
@@ -142,8 +142,8 @@ pub struct Run {
     pub values: Vec<Vec<u8>>,
 }
 
-/// Runs the object's first program once, in the kernel. Those of its maps that are arrays have the first values `values`
-/// before; others are empty.
+/// Runs the object's first program once, in the kernel. Those of its maps that are arrays have the first values
+/// `values` before; others are empty.
 pub fn run(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
     run_on_packet(BPF_PROG_TYPE_SOCKET_FILTER, object, values)
 }
@@ -168,8 +168,8 @@ fn run_on_packet(prog_type: u32, object: &Object, values: &[Vec<u8>]) -> Result<
     run_as(prog_type, object, values, |loaded| Ok(loaded.repeat(0, 1)?.r0))
 }
 
-/// Runs the object's first program once, in the kernel and in this thread, as [`run`] does. Maps that are no arrays have
-/// no values.
+/// Runs the object's first program once, in the kernel and in this thread, as [`run`] does. Maps that are no arrays
+/// have no values.
 pub fn run_tracing(object: &Object, values: &[Vec<u8>]) -> Result<Run, RunError> {
     run_tracing_at(object, values, 0)
 }

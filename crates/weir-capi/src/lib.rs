@@ -1,13 +1,13 @@
 //! libweir_bpf: the C interface of weir's eBPF machine. `include/weir/bpf.h` is its documentation.
 //!
-//! In: pointers of a C program. Out: the same calls of [`object`], which is safe Rust, with its errors as negative errno
-//! and words ([`error`]). This file turns pointers into slices and
+//! In: pointers of a C program. Out: the same calls of [`object`], which is safe Rust, with its errors as negative
+//! errno and words ([`error`]). This file turns pointers into slices and
 //! references, and back. What reads the data of a run is in `object`.
 //!
 //! Guaranteed: NULL where the header allows none is an error, not a fault; nothing unwinds into C.
 //!
-//! Deliberately not here: attaching to processes, and kernel programs; the interface is for programs that are run by the
-//! caller, on the caller's data.
+//! Deliberately not here: attaching to processes, and kernel programs; the interface is for programs that are run by
+//! the caller, on the caller's data.
 
 mod error;
 

@@ -1,6 +1,6 @@
-//! A C program that embeds the library: examples/embed.c, compiled against the header and the pkg-config files as a user
-//! would, with exactly what pkg-config prints: with the shared library, with the archive, and without any shared library.
-//! Run with both engines.
+//! A C program that embeds the library: examples/embed.c, compiled against the header and the pkg-config files as a
+//! user would, with exactly what pkg-config prints: with the shared library, with the archive, and without any shared
+//! library. Run with both engines.
 
 use std::fs;
 use std::os::unix::fs::symlink;

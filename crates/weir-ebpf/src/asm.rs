@@ -1,8 +1,8 @@
 //! Assembly text of an [`Object`](crate::Object), both ways.
 //!
 //! In: an object, or its text. Out: the other. Printing and parsing again gives the same object, bit for bit. Of an
-//! [`ObjectFile`](crate::elf::ObjectFile) so do the first contents of its maps ([`print_file`], [`parse_file`]); sections and
-//! source lines are comments.
+//! [`ObjectFile`](crate::elf::ObjectFile) so do the first contents of its maps ([`print_file`], [`parse_file`]);
+//! sections and source lines are comments.
 //!
 //! The instructions are written as llvm-objdump writes them (LLVM 17 and later: hexadecimal immediates):
 //!
@@ -23,11 +23,12 @@
 //! ```
 //!
 //! What llvm-objdump has no word for, because a relocation says it there, is written so:
-//! - `map NAME KIND key N value N entries N` defines a map, with `flags N` and `extra N` behind it where they are not 0;
-//!   `program "NAME" KIND` begins a program
+//! - `map NAME KIND key N value N entries N` defines a map, with `flags N` and `extra N` behind it where they are not
+//!   0; `program "NAME" KIND` begins a program
 //!   (kinds: `probe`, `controller`, `socket`, `xdp`, `memory BYTES`);
-//! - `initial NAME "2a00000000000000"` is what the only value of an array holds at first, in hexadecimal digits; the rest is
-//!   zeros. `holds NAME 1 OTHER` is the program or map in slot 1 of an array of programs or a map that holds maps;
+//! - `initial NAME "2a00000000000000"` is what the only value of an array holds at first, in hexadecimal digits; the
+//!   rest is zeros. `holds NAME 1 OTHER` is the program or map in slot 1 of an array of programs or a map that holds
+//!   maps;
 //! - `program "NAME" unsupported "SECTION"` is one whose context weir does not have: it is printed, and never read;
 //! - `map[NAME] ll` is a map, `map[NAME][0] + 0x8 ll` the address 8 bytes into its first value; `map[#3]` names
 //!   a map by index, where its name is not unique or no such map exists;
@@ -38,7 +39,8 @@
 //! - `.insn 0x…` is a slot that is no instruction: its 8 bytes as one little-endian number.
 //!
 //! The input may also hold labels (`exit_label:`, `goto exit_label`), helper names (`call map_lookup_elem`), functions
-//! of the program by label (`call function`, `r2 = function ll`), decimal numbers, comments from `;` or `//` to the end of the line, and what llvm-objdump adds (`<LBB0_2>`).
+//! of the program by label (`call function`, `r2 = function ll`), decimal numbers, comments from `;` or `//` to the end
+//! of the line, and what llvm-objdump adds (`<LBB0_2>`).
 //!
 //! Deliberately not here: any opinion on whether the program is safe (weir-verifier).
 

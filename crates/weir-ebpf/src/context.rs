@@ -21,8 +21,9 @@ pub mod packet {
     pub const LINK: u32 = 24;
     /// First byte of the network header.
     pub const NETWORK: u32 = 32;
-    /// Where the packet loads (RFC 9669, 5.5: `LD_ABS`, `LD_IND`) at an offset find their bytes: the slot that they count
-    /// from, and the distance from there. None: nowhere, they end the program. (The kernel's SKF_NET_OFF, SKF_LL_OFF.)
+    /// Where the packet loads (RFC 9669, 5.5: `LD_ABS`, `LD_IND`) at an offset find their bytes: the slot that they
+    /// count from, and the distance from there. None: nowhere, they end the program. (The kernel's SKF_NET_OFF,
+    /// SKF_LL_OFF.)
     pub fn load_base(offset: i32) -> Option<(u32, i32)> {
         match offset {
             0.. => Some((DATA, offset)),

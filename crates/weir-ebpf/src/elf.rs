@@ -148,8 +148,8 @@ impl ObjectFile {
         Some(source_line(self.btf.as_ref()?, row))
     }
 
-    /// What the file knows of an instruction that is to blame, for the end of a message: what CO-RE did not find for it,
-    /// and its source line. Each begins a line of its own; empty if there is neither.
+    /// What the file knows of an instruction that is to blame, for the end of a message: what CO-RE did not find for
+    /// it, and its source line. Each begins a line of its own; empty if there is neither.
     pub fn about(&self, program: usize, slot: usize) -> String {
         let missing = self.programs.get(program).map_or(&[][..], |origin| &origin.missing);
         let missing = missing.iter().find(|(at, _)| *at as usize == slot);
@@ -158,8 +158,8 @@ impl ObjectFile {
         missing.into_iter().chain(line).collect()
     }
 
-    /// Why a program is none that weir runs, whatever it does: its section is of a context that weir does not have, or of
-    /// none that is known.
+    /// Why a program is none that weir runs, whatever it does: its section is of a context that weir does not have, or
+    /// of none that is known.
     pub fn other_context(&self, program: usize) -> Option<String> {
         let section = self.programs.get(program).map_or("", |origin| origin.section.as_str());
         if ObjectFile::kind_of(section).is_some() {

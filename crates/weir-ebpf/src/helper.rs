@@ -62,8 +62,8 @@ pub const KTIME_GET_TAI_NS: HelperId = 208;
 /// Tail calls of one run (Linux: MAX_TAIL_CALL_CNT).
 pub const TAIL_CALLS_MAX: u32 = 33;
 
-/// Rounds that one `loop` may ask for (Linux: BPF_MAX_LOOPS), and elements that `for_each_map_elem` goes over beyond the
-/// number that a map has room for, where others come as fast as they go.
+/// Rounds that one `loop` may ask for (Linux: BPF_MAX_LOOPS), and elements that `for_each_map_elem` goes over beyond
+/// the number that a map has room for, where others come as fast as they go.
 pub const LOOP_ROUNDS_MAX: u32 = 8 * 1024 * 1024;
 
 /// What a helper wants in one argument register.

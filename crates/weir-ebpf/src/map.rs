@@ -128,8 +128,8 @@ impl MapKind {
 pub struct MapSpec {
     pub name: String,
     pub kind: MapKind,
-    /// Bytes of a key; 4 for arrays, 0 for kinds without keys; of an LPM trie, 4 for the length in bits and the most that a
-    /// prefix has.
+    /// Bytes of a key; 4 for arrays, 0 for kinds without keys; of an LPM trie, 4 for the length in bits and the most
+    /// that a prefix has.
     pub key_bytes: u32,
     /// Bytes of a value (of one CPU's value for per-CPU kinds); 0 for rings.
     pub value_bytes: u32,
@@ -166,8 +166,8 @@ impl MapSpec {
         }
     }
 
-    /// A map that holds maps may hold this one where it was defined to hold `other`: what is known of one is true of the
-    /// other (the kernel's `map_meta_equal`).
+    /// A map that holds maps may hold this one where it was defined to hold `other`: what is known of one is true of
+    /// the other (the kernel's `map_meta_equal`).
     pub fn is_like(&self, other: &MapSpec) -> bool {
         let sizes = |map: &MapSpec| (map.kind, map.key_bytes, map.value_bytes, map.flags, map.extra);
         sizes(self) == sizes(other) && (!self.kind.is_array() || self.max_entries == other.max_entries)

@@ -70,8 +70,8 @@ pub enum Fault {
     End { violation: Violation },
 }
 
-/// Runs a verified program with a `Frame` or a `Context`, which holds afterwards what the program left in it; the answer
-/// is r0.
+/// Runs a verified program with a `Frame` or a `Context`, which holds afterwards what the program left in it; the
+/// answer is r0.
 pub fn run<'c>(
     program: &VerifiedProgram,
     environment: &Environment<'_>,
@@ -80,8 +80,8 @@ pub fn run<'c>(
     run_among(&[], program, environment, context)
 }
 
-/// The same with programs that tail calls lead to: the numbers in an array of programs are those of `others`. All are of
-/// one object.
+/// The same with programs that tail calls lead to: the numbers in an array of programs are those of `others`. All are
+/// of one object.
 pub fn run_among<'c>(
     others: &[&VerifiedProgram],
     program: &VerifiedProgram,

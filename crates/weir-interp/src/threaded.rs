@@ -5,7 +5,8 @@
 //! (`c/threaded.c`, which says why); `decode` makes its operations.
 //!
 //! Per-CPU values are those of the shared lane, as in the checking interpreter, which is this one's slow twin and runs
-//! what has no operation here: tail calls, kernel functions, frames that are to be zeroed, and programs on lanes that runs claim.
+//! what has no operation here: tail calls, kernel functions, frames that are to be zeroed, and programs on lanes that
+//! runs claim.
 
 mod decode;
 

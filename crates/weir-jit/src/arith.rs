@@ -2,8 +2,8 @@
 //!
 //! Division by zero gives 0, remainder by zero the dividend; the most negative number divided by −1 is itself,
 //! its remainder 0 (RFC 9669, 4.1): x86 traps on both, so they are taken out of line unless the divisor is a
-//! constant, by which x86 need not divide: see [`crate::reciprocal`]. Shift counts are taken modulo the width, which is what x86 does. 32-bit operations clear the upper
-//! half, which x86 does too.
+//! constant, by which x86 need not divide: see [`crate::reciprocal`]. Shift counts are taken modulo the width, which is
+//! what x86 does. 32-bit operations clear the upper half, which x86 does too.
 
 use crate::emit::{Cold, ColdCode, Emitter, width};
 use crate::lir::{AluOp, Bytes, Operand};

@@ -148,8 +148,8 @@ impl Assembler {
         self.push_jump(JumpKind::IfRcxZero, target);
     }
 
-    /// Pads with instructions that do nothing, so that the loop that follows, up to `end`, begins a line of the decoder,
-    /// and lies in one line of the cache, if it fits.
+    /// Pads with instructions that do nothing, so that the loop that follows, up to `end`, begins a line of the
+    /// decoder, and lies in one line of the cache, if it fits.
     pub(crate) fn align(&mut self, end: Label) {
         self.push_jump(JumpKind::Align, end);
     }

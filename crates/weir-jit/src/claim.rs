@@ -23,8 +23,8 @@
 //! the above. Where none is free, the run ends there with r0 = 0, counted.
 //!
 //! The claim is a plain word of the segment: no section, no register of the thread. So it holds across preemption,
-//! migration and signal handlers, whose own runs take another lane. A child that a signal handler forks in the middle of
-//! a run has the parent's lane until that run ends.
+//! migration and signal handlers, whose own runs take another lane. A child that a signal handler forks in the middle
+//! of a run has the parent's lane until that run ends.
 //!
 //! Not here: who frees the lane of a thread that never came to the exit (weir-rt).
 

@@ -8,12 +8,13 @@
 //!
 //! (The kernel's assignment: a helper's arguments are where the C ABI wants them.) r9, r10 and r11 are scratch
 //! within one operation, unless a place on the stack got r9 or r10 (see [`crate::promote`]); rbp is never touched; r12
-//! holds the state of the run, where it has one: in its lower half the rounds left for `may_goto`, in its upper half the
-//! lane that it has claimed. Else it may be such a place.
+//! holds the state of the run, where it has one: in its lower half the rounds left for `may_goto`, in its upper half
+//! the lane that it has claimed. Else it may be such a place.
 //!
 //! The frame, downwards: context (`Frame`), return address, saved rbx/r13/r14/r15 as far as used (and r12), the
-//! program's stack as deep as it is used, and below it what a helper's rounds need (see [`crate::rounds`]). Without calls and up to 128 bytes that stack is the red zone and rsp stays.
-//! A local function has the same frame without a context: what it keeps for its caller, it saves itself.
+//! program's stack as deep as it is used, and below it what a helper's rounds need (see [`crate::rounds`]). Without
+//! calls and up to 128 bytes that stack is the red zone and rsp stays. A local function has the same frame without a
+//! context: what it keeps for its caller, it saves itself.
 //!
 //! Every operation has a form; some have a second one that changes no flag, chosen in `neutral` mode. Whether
 //! the result is flag-neutral is read off what was emitted.

@@ -33,6 +33,6 @@ pub(crate) const INVERTED_OPS_MAX: usize = 8;
 pub(crate) const LOOP_ALIGNMENT: usize = 32;
 
 /// Loops that fit into so many bytes do not cross a multiple of them: a line of the cache, by which x86 processors
-/// fetch and predict. (A comparison of strings whose inner loop of 34 bytes crosses one took 525 ns, at most other places
-/// 310.)
+/// fetch and predict. (A comparison of strings whose inner loop of 34 bytes crosses one took 525 ns, at most other
+/// places 310.)
 pub(crate) const LINE_BYTES: usize = 64;

@@ -5,8 +5,8 @@
 //! - loads and stores through a known stack or context address name the place; known constants become
 //!   immediates; fields of a packet's context are accessed where weir's slots have them;
 //! - lookups in arrays become an address (constant key) or a bounds check; `get_current_pid_tgid` with a known
-//!   place of the thread id, and `get_attach_cookie`, become loads; `loop` and `for_each_map_elem` are loops; every other
-//!   helper is a call, of its part for the kind and key size of its map if those are known.
+//!   place of the thread id, and `get_attach_cookie`, become loads; `loop` and `for_each_map_elem` are loops; every
+//!   other helper is a call, of its part for the kind and key size of its map if those are known.
 //!
 //! A load that acquires and a store that releases are a plain load and store, which x86 keeps in that order.
 //!

@@ -1,8 +1,8 @@
 //! The helpers `loop` and `for_each_map_elem` as machine code: a loop around a call of the callback.
 //!
-//! What must outlive the callback lies at the bottom of the frame, below the program's stack: the callback changes every
-//! register that a call may change. Two such helpers in one function are one after the other, so that one place is enough.
-//! The next element of a map is found by the runtime, in the run's lane where it has claimed one.
+//! What must outlive the callback lies at the bottom of the frame, below the program's stack: the callback changes
+//! every register that a call may change. Two such helpers in one function are one after the other, so that one place
+//! is enough. The next element of a map is found by the runtime, in the run's lane where it has claimed one.
 
 use std::mem::offset_of;
 

@@ -1,10 +1,10 @@
 //! Tail calls: the end of this program's frame, and a jump to another's entry.
 //!
 //! A slot of the map holds a program's number and one, or 0; its address is in the table that whoever loaded the code
-//! put beside it (`Symbol::Programs`). So the segment, which others write, holds no address, and whatever number is in it
-//! leads to a program of the table or nowhere. Tail calls are counted in the frame above the return address, which all
-//! programs of the run share: the entry of a program that has some sets the count to 0, and tail calls enter behind that.
-//! The stack does not grow.
+//! put beside it (`Symbol::Programs`). So the segment, which others write, holds no address, and whatever number is in
+//! it leads to a program of the table or nowhere. Tail calls are counted in the frame above the return address, which
+//! all programs of the run share: the entry of a program that has some sets the count to 0, and tail calls enter behind
+//! that. The stack does not grow.
 
 use weir_ebpf::helper::TAIL_CALLS_MAX;
 use weir_rt::executable::{FRAME_TAIL_CALLS, Symbol};

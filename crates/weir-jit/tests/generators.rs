@@ -3,7 +3,8 @@
 //!
 //! - random: instructions at random on registers, stack and maps, which are all mixed into r0 at the end;
 //! - grammar: text made of snippets that are nearly right, as the verifier's own tests use;
-//! - mutants: programs that clang made of tests/bpf, and programs of packets and memory, with a few instructions changed.
+//! - mutants: programs that clang made of tests/bpf, and programs of packets and memory, with a few instructions
+//!   changed.
 //!
 //! A run of the suite has a fixed seed; `WEIR_GENERATORS=SEED:COUNT` is for `cargo xtask soak differential`. Every form
 //! of code (passes on and off, flags kept or not, with BMI2 or not, every use of lanes) is chosen at random.

@@ -244,7 +244,8 @@ fn run_in_kernel(case: &Case) -> Result<Vec<u8>, KernelError> {
     Ok(maps.lookup(1, &[0; 4])?.expect("an array has its elements"))
 }
 
-/// Instructions that weir does not run: calls of kernel functions, and wide loads of the kernel's objects. `weir-verifier` refuses them as unsupported.
+/// Instructions that weir does not run: calls of kernel functions, and wide loads of the kernel's objects.
+/// `weir-verifier` refuses them as unsupported.
 fn is_left_out(form: &Form) -> bool {
     let is_kernel_call = form.opcode == class::JMP | jmp::CALL && form.src == Some(pseudo::KERNEL);
     let is_kernel_object = form.opcode == LD_IMM64 && matches!(form.src, Some(1..=3));

@@ -1,5 +1,5 @@
-//! C programs of `tests/bpf` that look at no context: the same answer from the interpreter, from the JIT for every kind of
-//! site, and from the kernel, each on empty maps of its own.
+//! C programs of `tests/bpf` that look at no context: the same answer from the interpreter, from the JIT for every kind
+//! of site, and from the kernel, each on empty maps of its own.
 
 mod engines;
 

@@ -1,5 +1,5 @@
-//! The C programs of `tests/bpf/packets`: the same result, packet, context and maps from the interpreter, from the JIT for
-//! every kind of site, and from the kernel, on packets that are short, exact, long, and random.
+//! The C programs of `tests/bpf/packets`: the same result, packet, context and maps from the interpreter, from the JIT
+//! for every kind of site, and from the kernel, on packets that are short, exact, long, and random.
 
 mod engines;
 mod wire;

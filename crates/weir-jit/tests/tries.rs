@@ -1,9 +1,10 @@
-//! LPM tries of many prefixes: look-ups from machine code and in the kernel find the same, and what one costs on each side.
+//! LPM tries of many prefixes: look-ups from machine code and in the kernel find the same, and what one costs on each
+//! side.
 //!
-//! Prefixes are as long as those of the Internet's routing tables are; half of the addresses lie in one of them, the others
-//! anywhere. The time of a look-up is that of a run less that of the same program without the call, each the least of many
-//! short rounds that take turns. It is printed (`cargo test -p weir-jit --test tries -- --nocapture`), not judged: how fast is
-//! said in docs/decisions, and tests run on machines that do other things as well.
+//! Prefixes are as long as those of the Internet's routing tables are; half of the addresses lie in one of them, the
+//! others anywhere. The time of a look-up is that of a run less that of the same program without the call, each the
+//! least of many short rounds that take turns. It is printed (`cargo test -p weir-jit --test tries -- --nocapture`),
+//! not judged: how fast is said in docs/decisions, and tests run on machines that do other things as well.
 
 mod engines;
 

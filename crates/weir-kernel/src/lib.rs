@@ -4,10 +4,11 @@
 //! and what a run by BPF_PROG_TEST_RUN answers ([`Ran`]); or the kernel's refusal, with its verifier's log.
 //!
 //! - XDP programs and socket filters are loaded as what they are. What a packet must have at least says
-//!   [`bytes_min`]; a socket filter's begins behind its link header; interface and queue are those of the loopback device.
-//! - A program of memory is called by an XDP program that weir puts before it, which checks that the packet has the bytes
-//!   and passes their address and number; its instructions stay as they are. Its result leaves in a map, since the kernel
-//!   gives back 32 bits.
+//!   [`bytes_min`]; a socket filter's begins behind its link header; interface and queue are those of the loopback
+//!   device.
+//! - A program of memory is called by an XDP program that weir puts before it, which checks that the packet has the
+//!   bytes and passes their address and number; its instructions stay as they are. Its result leaves in a map, since
+//!   the kernel gives back 32 bits.
 //! - Programs of probes are refused: the kernel runs those where they are attached, and nowhere else.
 //! - The functions of a program that has callbacks are described in BTF; others go without.
 //!

@@ -84,7 +84,8 @@ impl Maps {
         }
     }
 
-    /// User space changes the map no more: what libbpf does to `.rodata`, so that the verifier takes its contents as known.
+    /// User space changes the map no more: what libbpf does to `.rodata`, so that the verifier takes its contents as
+    /// known.
     pub fn freeze(&self, map: usize) -> Result<(), KernelError> {
         self.raw(syscall::MAP_FREEZE, map, 0, 0).map_err(|source| self.error("BPF_MAP_FREEZE", map, source))
     }

@@ -1,7 +1,8 @@
 //! The XDP program that calls a program of memory.
 //!
-//! The memory is the beginning of the packet, whose size is checked first; address and number of bytes go into r1 and r2.
-//! r0 goes to the first value of the last map. What follows the lines below is the program itself, called as a function:
+//! The memory is the beginning of the packet, whose size is checked first; address and number of bytes go into r1 and
+//! r2. r0 goes to the first value of the last map. What follows the lines below is the program itself, called as a
+//! function:
 //!
 //! ```text
 //!     r2 = *(u32 *)(r1 + 4)       data_end

@@ -41,7 +41,8 @@ pub struct Ran {
     pub nanoseconds: u32,
 }
 
-/// Bytes by which a program may make its packet longer, before and behind: the kernel's packets of tests are in one page.
+/// Bytes by which a program may make its packet longer, before and behind: the kernel's packets of tests are in one
+/// page.
 const GROWTH_BYTES_MAX: usize = 4096;
 
 /// Bytes for the verifier's log; longer logs lose their beginning.
@@ -155,8 +156,8 @@ fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, Kernel
             func_info_cnt: functions.len() as u32,
             ..ProgLoad::default()
         };
-        // SAFETY: the instructions, the licence, the functions and the log live over the call, with the sizes stated; the answer is a
-        // descriptor.
+        // SAFETY: the instructions, the licence, the functions and the log live over the call, with the sizes stated;
+        // the answer is a descriptor.
         unsafe { syscall::open(syscall::PROG_LOAD, &mut attributes) }
     };
     // Only a refusal is asked for its log: a log that is too long would refuse what is right.

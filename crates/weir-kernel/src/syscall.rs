@@ -100,8 +100,8 @@ pub(crate) struct TestRun {
     pub(crate) ctx_out: u64,
 }
 
-/// What the kernel calls a map or program, so that its own tools show it: 15 bytes of letters, digits, `_` and `.`; other
-/// characters become `_`.
+/// What the kernel calls a map or program, so that its own tools show it: 15 bytes of letters, digits, `_` and `.`;
+/// other characters become `_`.
 pub(crate) fn object_name(name: &str) -> [u8; 16] {
     let allowed = |char: char| char.is_ascii_alphanumeric() || char == '.';
     let mut bytes = [0; 16];

@@ -1,6 +1,6 @@
 /*
- * Nodes and links: of hash maps (and the prefixes of an LPM trie), with the steps of a walk along a chain (hash.c, inspect.c,
- * next.c), and of the pools that queue.c and stack.c take their nodes from.
+ * Nodes and links: of hash maps (and the prefixes of an LPM trie), with the steps of a walk along a chain (hash.c,
+ * inspect.c, next.c), and of the pools that queue.c and stack.c take their nodes from.
  *
  * A link word is {version:37, replaced:1, deleted:1, index + 1:25}. Bucket heads, free lists and each node's `next`
  * are links. Every change of a link raises its version, also across a node's lives, so an unchanged link word means

@@ -197,8 +197,8 @@ fn protocol(link: &[u8], rest: &[u8]) -> u32 {
     number.to_be().into()
 }
 
-/// Who an Ethernet header is addressed to: the loopback device, which has no address (0), a group (2; all are one, since
-/// the device has no broadcast address either), another (3).
+/// Who an Ethernet header is addressed to: the loopback device, which has no address (0), a group (2; all are one,
+/// since the device has no broadcast address either), another (3).
 fn packet_type(link: &[u8]) -> u32 {
     match link.get(..6) {
         Some([0, 0, 0, 0, 0, 0]) | None => 0,

@@ -21,8 +21,8 @@ pub struct Frame {
     pub regs: [u64; 21],
     /// What `get_attach_cookie` answers.
     pub cookie: u64,
-    /// Of a session (entry and return of one call): 8 bytes that the program at the return finds as the one at the entry
-    /// left them. `bpf_session_cookie` answers their address.
+    /// Of a session (entry and return of one call): 8 bytes that the program at the return finds as the one at the
+    /// entry left them. `bpf_session_cookie` answers their address.
     pub session_cookie: u64,
     /// What `bpf_session_is_return` answers: 0 or 1.
     pub is_return: u32,

@@ -61,7 +61,8 @@ pub const MAY_GOTO_ROUNDS_MAX: u32 = 8 * 1024 * 1024;
 /// and each further bucket would cost the full budget of steps.
 pub const SURPLUS_MAX: u32 = 1 << 16;
 pub const UNREADABLE_BUCKETS_MAX: u32 = 64;
-/// Times that the controller looks for the longest prefix of an LPM trie, where the one it found is gone when it reads it.
+/// Times that the controller looks for the longest prefix of an LPM trie, where the one it found is gone when it reads
+/// it.
 pub const MATCHES_MAX: u32 = 16;
 /// Walks of a stack for one dump, while others change it.
 pub const STACK_WALKS_MAX: u32 = 16;

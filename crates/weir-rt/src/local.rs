@@ -155,7 +155,8 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// CPUs that may ever come up: their numbers are below this. (`/sys/devices/system/cpu/possible` is a list such as `0-63`.)
+/// CPUs that may ever come up: their numbers are below this. (`/sys/devices/system/cpu/possible` is a list such as
+/// `0-63`.)
 pub fn possible_cpus() -> u32 {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
@@ -186,8 +187,8 @@ fn cpu_source() -> CpuSource {
     }
 }
 
-/// Where a thread of this process finds its `struct rseq`, from its thread pointer; `None` where the C library registers
-/// none. For [`CpuSource::Rseq`]: a thread reads the number of its CPU there.
+/// Where a thread of this process finds its `struct rseq`, from its thread pointer; `None` where the C library
+/// registers none. For [`CpuSource::Rseq`]: a thread reads the number of its CPU there.
 pub fn rseq_offset() -> Option<i32> {
     let variable = |name: &CStr| {
         // SAFETY: looks a name up among what is loaded.

@@ -3,8 +3,8 @@
 //! A program's addresses are real ones, so that interpreter and machine code see the same values. Live are: the
 //! stack (the frames of the calls under way, 8 at most), the context, the packet of an XDP program with its metadata,
 //! the memory that a program was lent, the values of the segment's maps, and ring records between their reservation and
-//! their end. An access must lie within one value, frame area, record or the like; anything else is a [`Violation`], and
-//! nothing is touched. A probe's context is read-only; of a packet's context each field is accessed as
+//! their end. An access must lie within one value, frame area, record or the like; anything else is a [`Violation`],
+//! and nothing is touched. A probe's context is read-only; of a packet's context each field is accessed as
 //! `weir_ebpf::context` says, and it is no memory for helpers.
 //!
 //! Values of per-CPU maps: a program holds their address in lane 0, and each access goes to the shared lane, which

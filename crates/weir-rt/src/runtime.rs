@@ -150,7 +150,8 @@ pub fn own_counters() -> [u64; crate::abi::counter::COUNT] {
     linked::counters()
 }
 
-/// Helpers that have a function in the C half: number and symbol. `get_attach_cookie`, `loop` and `for_each_map_elem` are inlined by every engine.
+/// Helpers that have a function in the C half: number and symbol. `get_attach_cookie`, `loop` and `for_each_map_elem`
+/// are inlined by every engine.
 pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
     (helper::MAP_LOOKUP_ELEM, "weir_map_lookup_elem"),
     (helper::MAP_UPDATE_ELEM, "weir_map_update_elem"),

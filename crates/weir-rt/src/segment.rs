@@ -2,8 +2,9 @@
 //! layout.
 //!
 //! Guarantees: every page is allocated and the size sealed before `create` returns, so that no access of a target
-//! can fault, and a segment that would take most of the machine's memory is refused before any page is; every offset comes from the layout that `plan` checked, never from the segment's own bytes, which a
-//! hostile target may change at any time. What such a target can do is give wrong answers about itself.
+//! can fault, and a segment that would take most of the machine's memory is refused before any page is; every offset
+//! comes from the layout that `plan` checked, never from the segment's own bytes, which a hostile target may change at
+//! any time. What such a target can do is give wrong answers about itself.
 //!
 //! Deliberately not here: making the memfd inside a target and mapping it there (weir-probe).
 
@@ -94,8 +95,8 @@ impl Segment {
     /// Makes the segment in `fd`, an empty memfd that allows sealing.
     ///
     /// # Errors
-    /// [`OutOfMemory`] (of kind `OutOfMemory`) where the maps take too much of what memory there is. Else of the failing
-    /// system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
+    /// [`OutOfMemory`] (of kind `OutOfMemory`) where the maps take too much of what memory there is. Else of the
+    /// failing system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
     pub fn create(fd: OwnedFd, layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
         memory::check(&layout)?;
         let bytes = i64::try_from(layout.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
@@ -141,8 +142,8 @@ impl Segment {
         self.session
     }
 
-    /// The descriptors of all maps for a segment mapped at `base`, [`DESCRIPTOR_BYTES`] each: what stands next to the code
-    /// in an island, at `at`.
+    /// The descriptors of all maps for a segment mapped at `base`, [`DESCRIPTOR_BYTES`] each: what stands next to the
+    /// code in an island, at `at`.
     pub fn descriptors(&self, base: u64, at: u64) -> Vec<u8> {
         let all = self.layout.descriptors(base, at, self.session);
         all.iter().flat_map(|descriptor| descriptor.to_bytes()).collect()

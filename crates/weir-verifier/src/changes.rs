@@ -1,10 +1,10 @@
 //! What a round of a loop does to the loop's places, and how many rounds there can be.
 //!
-//! In: the instructions of one loop (`loops`). Out: for each place what it holds when the head is reached again, by what
-//! the places held at the head before ([`Change`]), on every way through the loop, whether or not a run can take it; and
-//! the branches that every round passes and that end the loop by comparing what moves with what stays ([`Test`]). From
-//! these and from what places hold where the loop is entered follows how often the head is reached at most
-//! ([`Test::rounds`]): by arithmetic alone, so that it holds for every run that enters with such values.
+//! In: the instructions of one loop (`loops`). Out: for each place what it holds when the head is reached again, by
+//! what the places held at the head before ([`Change`]), on every way through the loop, whether or not a run can take
+//! it; and the branches that every round passes and that end the loop by comparing what moves with what stays
+//! ([`Test`]). From these and from what places hold where the loop is entered follows how often the head is reached at
+//! most ([`Test::rounds`]): by arithmetic alone, so that it holds for every run that enters with such values.
 //!
 //! Places are registers, and the slots of the frame nearest to r10 as far as they are read and written whole. A
 //! place's relation is kept through moves, additions of constants and spills; anything else makes it unknown.
@@ -618,8 +618,8 @@ mod tests {
     use crate::compare::compare;
     use crate::scalar::tests::{number, random};
 
-    /// Loops of every kind from values near where something changes: no run of them reaches the head more often than counted,
-    /// or with other values than said.
+    /// Loops of every kind from values near where something changes: no run of them reaches the head more often than
+    /// counted, or with other values than said.
     #[test]
     fn counts_and_ranges_hold_for_every_run() {
         let mut seed = 16;

@@ -1,7 +1,7 @@
 //! What the verifier claims of each instruction, so that runs can be held against it.
 //!
-//! In: the states that exploring followed on from each instruction, and a [`Moment`] of a run. Out: whether one of those
-//! states is one that the run may be in. An unsound step of the verifier shows here long before it lets an access
+//! In: the states that exploring followed on from each instruction, and a [`Moment`] of a run. Out: whether one of
+//! those states is one that the run may be in. An unsound step of the verifier shows here long before it lets an access
 //! outside through: a number outside its range, a pointer elsewhere than claimed, an instruction that no path reaches,
 //! a run that comes to an instruction more often than exploring did.
 //!
@@ -10,8 +10,8 @@
 //! the instruction decides by them (a branch, a pointer's move, a helper's argument), whatever `numbers` says, and
 //! elsewhere where they matter by `numbers`.
 //!
-//! For tests: nothing here is on the way to a proof. Deliberately not here: what stands in the stack, until it is loaded;
-//! offsets in ring records and keys.
+//! For tests: nothing here is on the way to a proof. Deliberately not here: what stands in the stack, until it is
+//! loaded; offsets in ring records and keys.
 
 use std::cell::Cell;
 
@@ -114,9 +114,9 @@ impl Claims {
         Claims { kind: program.kind, value_bytes, insns, times }
     }
 
-    /// How often exploring went on from the instruction, or the rounds of loops that were counted lead there. A run that
-    /// passes no `may_goto` and is not called back comes to it no more often: whatever covers a path leads to no state a
-    /// second time.
+    /// How often exploring went on from the instruction, or the rounds of loops that were counted lead there. A run
+    /// that passes no `may_goto` and is not called back comes to it no more often: whatever covers a path leads to no
+    /// state a second time.
     pub fn visits(&self, at: usize) -> usize {
         self.times.as_ref().map_or(self.insns[at].claims.len(), |times| times[at] as usize)
     }

@@ -1,16 +1,17 @@
 //! Loops followed once for all of their rounds.
 //!
-//! A first run over a program all of whose loops can be counted (`loops`). Where a path enters a loop, the values there say
-//! how often the head is reached at most; what rounds move by constants is given the range of all rounds at once,
-//! and the rest stays as it came. Where the path comes back to the head, what it holds must be in what the head was followed
-//! with: then the round stands for all. Else the rest is made wider, and the round followed again.
+//! A first run over a program all of whose loops can be counted (`loops`). Where a path enters a loop, the values there
+//! say how often the head is reached at most; what rounds move by constants is given the range of all rounds at once,
+//! and the rest stays as it came. Where the path comes back to the head, what it holds must be in what the head was
+//! followed with: then the round stands for all. Else the rest is made wider, and the round followed again.
 //!
-//! Why that is safe. Every state that a run can reach must be in one that was followed. For what a path brings back to the
-//! head that is compared, place by place. For the places that rounds move it is arithmetic: after so many rounds the
-//! place holds what it held at the entry and so many steps, and the head is not reached more often than counted
-//! ([`Test::rounds`](crate::changes::Test::rounds)). That says something of the runs that entered there alone, so that inside a loop a finished path covers only
-//! paths of the same entry ([`Path::entry`](crate::explore::Path)), and an entry is covered only by what an earlier one had before its places were
-//! given their ranges. What nobody reads from the head on is taken away there: if it is read after all, the run refuses.
+//! Why that is safe. Every state that a run can reach must be in one that was followed. For what a path brings back to
+//! the head that is compared, place by place. For the places that rounds move it is arithmetic: after so many rounds
+//! the place holds what it held at the entry and so many steps, and the head is not reached more often than counted
+//! ([`Test::rounds`](crate::changes::Test::rounds)). That says something of the runs that entered there alone, so that
+//! inside a loop a finished path covers only paths of the same entry ([`Path::entry`](crate::explore::Path)), and an
+//! entry is covered only by what an earlier one had before its places were given their ranges. What nobody reads from
+//! the head on is taken away there: if it is read after all, the run refuses.
 //!
 //! Why that ends. A run that does not end comes again and again to some loop's head without leaving that loop; but each
 //! entry has its count. The steps of all rounds together must be within what a run may follow ([`Walk::times`]).
@@ -65,8 +66,8 @@ const WIDENED_MAX: u32 = 12;
 /// And in steps; numbers that differ once more become unknown.
 const WIDENED_STEPWISE: u32 = 2;
 
-/// Instructions that the run follows at most, for each of the program: a loop nested in another is followed a few times,
-/// and a run that gives up should not have cost much.
+/// Instructions that the run follows at most, for each of the program: a loop nested in another is followed a few
+/// times, and a run that gives up should not have cost much.
 const FOLLOWED_PER_INSN: u32 = 40;
 const FOLLOWED_MIN: u32 = 2_000;
 
@@ -186,8 +187,8 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// By instruction: how often a run comes to it at most; none where every round was followed. All of them together must
-    /// take no more steps than a run that follows every round.
+    /// By instruction: how often a run comes to it at most; none where every round was followed. All of them together
+    /// must take no more steps than a run that follows every round.
     pub(crate) fn times(&self) -> Result<Option<Vec<u64>>, Refusal> {
         let Some(counting) = &self.counting else { return Ok(None) };
         let times = counting.loops.times(self.ops, self.functions, &counting.rounds);

@@ -2,24 +2,25 @@
 //!
 //! Depth first: at a branch that can go both ways, one way waits. A local call is followed into its function and out
 //! of it again, with the frames of its callers in the state. At every jump target, and where functions begin and calls
-//! return, the state is compared with the states seen there: a path is dropped where a finished one covers it. Covering looks only at the
-//! registers and stack slots that the finished path went on to read, and only at numbers that matter (`numbers`): each remembered state is a [`Node`] of a
-//! tree, and a read marks the places on all nodes above it, up to the write that made the value.
+//! return, the state is compared with the states seen there: a path is dropped where a finished one covers it. Covering
+//! looks only at the registers and stack slots that the finished path went on to read, and only at numbers that matter
+//! (`numbers`): each remembered state is a [`Node`] of a tree, and a read marks the places on all nodes above it, up to
+//! the write that made the value.
 //!
-//! Where a path comes to where a finished one was ([`Precision::Merged`]) and differs in ranges of numbers alone, it goes on
-//! with ranges that hold both, and wider ones than need be: what comes next is then often covered. Constants
+//! Where a path comes to where a finished one was ([`Precision::Merged`]) and differs in ranges of numbers alone, it
+//! goes on with ranges that hold both, and wider ones than need be: what comes next is then often covered. Constants
 //! keep paths apart, since a loop's count is one, and what decides an index or a size often is. Only finished paths are
 //! merged with: an unfinished one is this path's own earlier round.
 //!
-//! Where all loops of a program can be counted, one round stands for all (`counted`, [`Precision::Counted`]). Else a loop
-//! is followed round by round; it ends because a state leaves it, or is refused when a round begins
+//! Where all loops of a program can be counted, one round stands for all (`counted`, [`Precision::Counted`]). Else a
+//! loop is followed round by round; it ends because a state leaves it, or is refused when a round begins
 //! exactly as an unfinished one, or when a limit is reached. A round that passed a `may_goto` need not end: a path is
 //! dropped too where an unfinished one with fewer such passes ([`Path::passes`]) covers it wholly. Finished paths cover
 //! only paths with as many passes or more. The rounds of a helper's callback are the same, but that each call of the
 //! helper has its own, and that one path's rounds say something of another's only inside the same call or after its
 //! whole ([`Walk::progress`]): else a loop around the call could go on for ever. So a run that is not on the way to an
-//! end passes `may_goto` ever again, until its rounds are used up, or goes on in a call of a helper until that one's are;
-//! what is accepted ends.
+//! end passes `may_goto` ever again, until its rounds are used up, or goes on in a call of a helper until that one's
+//! are; what is accepted ends.
 
 use std::cell::{Cell, OnceCell};
 use std::cmp::Ordering;
@@ -585,10 +586,12 @@ impl<'a> Walk<'a> {
         joined.map(|joined| path.state = joined).is_some()
     }
 
-    /// Makes the path's state one that also holds that of a finished path, where they differ in ranges of numbers alone.
+    /// Makes the path's state one that also holds that of a finished path, where they differ in ranges of numbers
+    /// alone.
     fn merge(&self, path: &mut Path) -> bool {
         let Some(here) = &self.remembered[path.at] else { return false };
-        // Where rounds are counted, no constant is needed to see a loop end; some are kept apart, for what they decide else.
+        // Where rounds are counted, no constant is needed to see a loop end; some are kept apart, for what they decide
+        // else.
         let (numbers, how) = match self.counting {
             Some(_) if here.len() >= CONSTANTS_MAX => (0, Scalar::join as fn(Scalar, Scalar) -> Scalar),
             _ => (self.numbers.at(path.at), Scalar::widen as _),
@@ -599,7 +602,8 @@ impl<'a> Walk<'a> {
             if is_apart { None } else { path.state.merge(&old.state, read, numbers, how) }
         });
         let Some(merged) = merged else { return false };
-        // What a merged state did not hold would be missing from the proof, so that one property is looked at each time.
+        // What a merged state did not hold would be missing from the proof, so that one property is looked at each
+        // time.
         let holds = covers(&merged, &path.state, |_| WHOLE_FRAME, WHOLE_FRAME);
         debug_assert!(holds, "a merged state holds the path's own");
         if !holds {

@@ -4,8 +4,8 @@
 //! taken of one, and ends where the next begins. Checked here, as Linux does before it follows any path:
 //! - a function ends in an exit or an unconditional jump, and no jump leaves it;
 //! - nothing is recursive, and calls nest at most [`CALL_DEPTH_MAX`] deep;
-//! - after exploring: the same for callbacks ([`Functions::with_callbacks`]), and the frames of nested calls take at most
-//!   [`STACK_BYTES`] together ([`Functions::check_stack`]).
+//! - after exploring: the same for callbacks ([`Functions::with_callbacks`]), and the frames of nested calls take at
+//!   most [`STACK_BYTES`] together ([`Functions::check_stack`]).
 
 use crate::decode::{At, Op};
 use crate::limits::{CALL_DEPTH_MAX, FRAME_BYTES_UNIT, STACK_BYTES};

@@ -2,30 +2,32 @@
 //!
 //! In: a program from anywhere (our compiler's or a file's: nobody is trusted) and the maps of its object.
 //! Out: the proof, with [facts](InsnFacts) for the engines; or a [`Rejection`]. What is accepted:
-//! - ends: loops are counted, or followed to their end, or pass a `may_goto` in every round; a helper calls its callback back no more
-//!   than 8,388,608 times, or by so many more than a map has entries;
-//! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads, and fields that may
-//!   be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring records
-//!   it holds, inside their bounds, at indices too, and reads nothing of the stack that it did not write
+//! - ends: loops are counted, or followed to their end, or pass a `may_goto` in every round; a helper calls its
+//!   callback back no more than 8,388,608 times, or by so many more than a map has entries;
+//! - touches only its stack (512 bytes for all frames of nested calls together), its context (reads, and fields that
+//!   may be written), its packet as far as comparisons have shown it to reach, its memory, values of its maps and ring
+//!   records it holds, inside their bounds, at indices too, and reads nothing of the stack that it did not write
 //!   (unless engines zero its frames: [`VerifiedProgram::zeroes_frames`]);
 //! - calls helpers as their contracts say; returns every record exactly once;
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller (but to a helper that prints, and what
-//!   a helper reads of the process may be anything, this program's own stack among it), not by comparing it (`pointers`);
+//!   a helper reads of the process may be anything, this program's own stack among it), not by comparing it
+//!   (`pointers`);
 //! - calls what changes the process only where [`Limits::allow_changes`] says so;
 //! - is known to change per-CPU values by non-fetching atomics alone (an engine does these on the CPU's own lane, in a
 //!   restartable section), or says that it needs a lane to itself ([`VerifiedProgram::needs_lane`]).
 //!
 //! Method: `decode` and `functions` check what needs no path; `explore` follows every path over abstract values, as the
 //! kernel's verifier does; a local call goes into its function with a frame of its own. Where the
-//! rounds of all loops can be counted, one round stands for all (`counted`). Where that is refused, a run merges the ranges
-//! of numbers where paths meet (`explore`), and then one keeps every path apart. Where it takes too
+//! rounds of all loops can be counted, one round stands for all (`counted`). Where that is refused, a run merges the
+//! ranges of numbers where paths meet (`explore`), and then one keeps every path apart. Where it takes too
 //! long, a run joins all numbers of paths that meet. Programs with `may_goto` are first followed with their rounds
 //! joined, since such loops have no end of their own; so are programs with callbacks (see `rounds`).
 //!
 //! Soundness is tested by holding runs in the checking interpreter against what is claimed of each instruction
 //! ([`Claims`]), and by sets of numbers small enough to go through all of their members.
 //!
-//! Deliberately not here: tail calls from functions, kernel functions but those of a session: each is refused as unsupported.
+//! Deliberately not here: tail calls from functions, kernel functions but those of a session: each is refused as
+//! unsupported.
 
 #![forbid(unsafe_code)]
 
@@ -163,8 +165,8 @@ fn findings(
     Ok((findings, followed.get()))
 }
 
-/// With the precision that the program needs: the verdict of the first run that accepts, else that of the run that knows
-/// most.
+/// With the precision that the program needs: the verdict of the first run that accepts, else that of the run that
+/// knows most.
 fn judged(input: Input<'_>) -> At<Findings> {
     if input.ops.iter().any(has_rounds) {
         let by_rounds = explore(input, Precision::Rounds);

@@ -97,8 +97,8 @@ impl Loops {
         self.live[at]
     }
 
-    /// By instruction: how often a run comes to it at most, where the rounds of each loop are at most these each time that
-    /// it is entered.
+    /// By instruction: how often a run comes to it at most, where the rounds of each loop are at most these each time
+    /// that it is entered.
     pub(crate) fn times(&self, ops: &[Op], functions: &Functions, rounds: &[u64]) -> Vec<u64> {
         let mut times = vec![0u64; ops.len()];
         for (at, times) in times.iter_mut().enumerate().filter(|(at, _)| !matches!(ops[*at], Op::Second)) {
@@ -237,8 +237,8 @@ impl Earlier {
         Earlier { begin, all }
     }
 
-    /// The loop of these `jumps` back to `head`. None if the function's `entry` leads into it past the head. What no path
-    /// reaches may lead there.
+    /// The loop of these `jumps` back to `head`. None if the function's `entry` leads into it past the head. What no
+    /// path reaches may lead there.
     fn body(&self, head: usize, jumps: &[(usize, usize)], entry: usize, work: &mut usize) -> Option<Body> {
         let mut slots = vec![head];
         let mut waiting: Vec<usize> = jumps.iter().map(|jump| jump.1).collect();

@@ -8,7 +8,8 @@
 //!
 //! Method, without following paths: forwards over the instructions, which places may hold pointers (so as to know a
 //! pointer's move from a sum); then backwards, which numbers matter. Both join where ways meet, go through local calls,
-//! into callbacks with anything in their arguments, and err on the side of "may be a pointer" and "matters". Numbers of the frames that wait for a call always matter.
+//! into callbacks with anything in their arguments, and err on the side of "may be a pointer" and "matters". Numbers of
+//! the frames that wait for a call always matter.
 //!
 //! Deliberately not here: numbers that are read, but matter to nobody, are checked to be there by `explore`.
 

@@ -2,8 +2,8 @@
 //!
 //! In: the states that exploring steps through. Out: [`States`]: for each instruction how often it was visited, and for
 //! each register and stack slot that held something the different things that it held. A place that differs more often
-//! than [`VALUES_MAX`] times says so; proofs are not made of this. Numbers that decide nothing (`numbers`) may have other
-//! values on paths that were not followed.
+//! than [`VALUES_MAX`] times says so; proofs are not made of this. Numbers that decide nothing (`numbers`) may have
+//! other values on paths that were not followed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

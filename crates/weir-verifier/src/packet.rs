@@ -1,8 +1,8 @@
 //! Packets: fields of their context, pointers into them, packet loads.
 //!
-//! The size of a packet is not known; how far it reaches is learnt where a pointer into it is compared with its end. All
-//! pointers with the same unknown part learn together. The metadata before a packet ends where the packet begins, so
-//! that a pointer to the packet's start is its end.
+//! The size of a packet is not known; how far it reaches is learnt where a pointer into it is compared with its end.
+//! All pointers with the same unknown part learn together. The metadata before a packet ends where the packet begins,
+//! so that a pointer to the packet's start is its end.
 //!
 //! Deliberately not here: helpers that move a packet's ends.
 

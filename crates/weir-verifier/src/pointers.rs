@@ -1,12 +1,12 @@
 //! Pointers as numbers: what they may be moved by, and what comparing and subtracting them says.
 //!
-//! No address shows in what a program does. So pointers are compared with null; for equality, one into the own stack with
-//! one elsewhere, which it is not; and two into the same object, whose distance from each other says nothing of where
-//! it is: of these the difference is a number too. (Two look-ups in one map may have found one element or two: nothing
-//! is known then of the difference, which depends on the map's layout alone.)
+//! No address shows in what a program does. So pointers are compared with null; for equality, one into the own stack
+//! with one elsewhere, which it is not; and two into the same object, whose distance from each other says nothing of
+//! where it is: of these the difference is a number too. (Two look-ups in one map may have found one element or two:
+//! nothing is known then of the difference, which depends on the map's layout alone.)
 //!
-//! Deliberately not here: comparing by order pointers that may be outside their object, for which the sum of address and
-//! distance might wrap; comparing pointers with numbers but 0, as Linux lets root's programs.
+//! Deliberately not here: comparing by order pointers that may be outside their object, for which the sum of address
+//! and distance might wrap; comparing pointers with numbers but 0, as Linux lets root's programs.
 
 use weir_ebpf::insn::jmp;
 use weir_ebpf::pt_regs;

@@ -292,8 +292,8 @@ pub(crate) mod tests {
         (hull, members)
     }
 
-    /// Numbers at which widths and signs change, with steps between them of which the bits tell more than the bounds, and
-    /// with upper halves that differ: all sets of them (but the empty one), by the scalar that is nearest to each.
+    /// Numbers at which widths and signs change, with steps between them of which the bits tell more than the bounds,
+    /// and with upper halves that differ: all sets of them (but the empty one), by the scalar that is nearest to each.
     pub(crate) fn small_sets(centre: u64) -> Vec<(Scalar, Vec<u64>)> {
         let points = [0, 1, 2, 6, 1 << 32].map(|step: u64| centre.wrapping_sub(2).wrapping_add(step));
         let members = |set: u32| {

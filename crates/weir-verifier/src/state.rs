@@ -192,7 +192,8 @@ pub(crate) struct State {
     pub(crate) records: Vec<u32>,
     /// At the call of a helper that calls back.
     pub(crate) rounds: Option<Rounds>,
-    /// What a byte of stack is that was never written: a number, if engines zero frames. The same for all states of a run.
+    /// What a byte of stack is that was never written: a number, if engines zero frames. The same for all states of a
+    /// run.
     unwritten: Byte,
 }
 
@@ -470,8 +471,8 @@ impl State {
         Some(merged)
     }
 
-    /// This state, at a loop's head, made wider: it also holds what `next` brings back there, but in the places `moved`,
-    /// which are as they were. None where the two differ in more than values.
+    /// This state, at a loop's head, made wider: it also holds what `next` brings back there, but in the places
+    /// `moved`, which are as they were. None where the two differ in more than values.
     pub(crate) fn round(&self, next: &State, moved: FramePlaces, numbers: FramePlaces) -> Option<State> {
         let mut callers = self.callers.iter().zip(&next.callers);
         let same_records =

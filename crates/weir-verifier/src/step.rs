@@ -302,8 +302,8 @@ impl Walk<'_> {
         })
     }
 
-    /// A branch on numbers: what it teaches of its operands is noted in the state at hand, and in a copy only where both
-    /// ways are open.
+    /// A branch on numbers: what it teaches of its operands is noted in the state at hand, and in a copy only where
+    /// both ways are open.
     fn numbers_branch(
         &mut self,
         path: &mut Path,

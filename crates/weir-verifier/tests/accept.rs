@@ -221,8 +221,8 @@ const SAFE: &[(&str, &str)] = &[
     (UNKNOWN, "if r6 & 1 goto +1; r6 = 0; if r6 s<= 5 goto +0; if w6 s>= 5 goto +0; gotol +0; r0 = r6; exit"),
 ];
 
-/// Programs that are safe, but that Linux 6.18 refuses: it knows no bounds of a remainder, none below an offset, and none
-/// of a round's number.
+/// Programs that are safe, but that Linux 6.18 refuses: it knows no bounds of a remainder, none below an offset, and
+/// none of a round's number.
 const SAFE_HERE: &[(&str, &str)] = &[
     // Constant strings in maps that programs may write; helpers of other kinds of program.
     ("*(u64 *)(r10 - 8) = 0", "r1 = r10; r1 += -8; r2 = 8; r3 = map[@one][0] ll; call strncmp; exit"),

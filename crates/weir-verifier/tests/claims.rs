@@ -1,8 +1,9 @@
 //! What the verifier claims holds: runs of accepted programs are held against it before every instruction.
 //!
 //! Programs of `evolve` run in the interpreter, which checks every access. Each run must end without a fault, must only
-//! come to instructions and values that the verifier claimed to be possible there, to no instruction more often than was
-//! followed, take branches as the facts say, and use no more of a frame than they say. A run of the suite has a fixed seed; `WEIR_CLAIMS=SEED:COUNT` is for `cargo xtask soak claims`.
+//! come to instructions and values that the verifier claimed to be possible there, to no instruction more often than
+//! was followed, take branches as the facts say, and use no more of a frame than they say. A run of the suite has a
+//! fixed seed; `WEIR_CLAIMS=SEED:COUNT` is for `cargo xtask soak claims`.
 
 mod evolve;
 mod worlds;

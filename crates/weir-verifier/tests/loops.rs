@@ -1,5 +1,5 @@
-//! Loops: what is accepted without following every round keeps inside in every round, and ends; what a later round would
-//! do wrong is refused; and what verifying takes depends on the length of a loop, not on its rounds.
+//! Loops: what is accepted without following every round keeps inside in every round, and ends; what a later round
+//! would do wrong is refused; and what verifying takes depends on the length of a loop, not on its rounds.
 
 mod worlds;
 

@@ -1,5 +1,5 @@
-//! Programs that read stack which they never wrote: accepted as in the kernel, with the fact that engines must zero their
-//! frames; refused where that is not allowed.
+//! Programs that read stack which they never wrote: accepted as in the kernel, with the fact that engines must zero
+//! their frames; refused where that is not allowed.
 
 use weir_ebpf::{Object, asm};
 use weir_verifier::{Limits, VerifiedProgram, verify};

@@ -215,8 +215,8 @@ fn verifying_prints_a_line_for_each_program() {
     let text = prints(&["verify", "-v", &object]);
     assert!(text.contains("call 0x1 ; map_lookup_elem ; element 2, map sums\n"), "{text}");
     assert!(text.contains("array_sum.c:"), "{text}");
-    // What is known before an instruction stands above it, each change once. The last jump asks for the number: else the
-    // path that differs in it alone is not followed.
+    // What is known before an instruction stands above it, each change once. The last jump asks for the number: else
+    // the path that differs in it alone is not followed.
     let path = file(
         "states.s",
         "program \"p\" probe\nr6 = *(u64 *)(r1 + 112)\nr6 &= 255\nif r6 > 9 goto +1\nr6 = 300\n\

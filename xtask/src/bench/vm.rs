@@ -2,8 +2,8 @@
 //!
 //! The crate vm-bench runs them, alternately in one process, and says in lines of JSON what each round took; here
 //! they become figures, ratios and bars. A sample is nanoseconds of one run, without those of an empty program on the
-//! same engine; of an operation on a map, without those of a loop around it. Case `SUBJECT ÷ PEER` is the geometric mean of the ratios over the programs that both ran, one sample
-//! a round. `A/A` is weir's JIT once more.
+//! same engine; of an operation on a map, without those of a loop around it. Case `SUBJECT ÷ PEER` is the geometric
+//! mean of the ratios over the programs that both ran, one sample a round. `A/A` is weir's JIT once more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

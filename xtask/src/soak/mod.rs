@@ -132,8 +132,8 @@ fn nothing_counted(outcome: Result<()>) -> Result<Counts> {
     outcome.map(|()| Counts::new())
 }
 
-/// Runs a cycle for each seed, all at once, those of one thread each on a CPU of its own as far as there are some: tests
-/// that stay on the CPU where they begin would else share it.
+/// Runs a cycle for each seed, all at once, those of one thread each on a CPU of its own as far as there are some:
+/// tests that stay on the CPU where they begin would else share it.
 fn at_a_time(
     seeds: &[u64],
     of_one_thread: bool,

@@ -1,6 +1,6 @@
 //! Record: docs/soak/NAME.json, a list of runs, one for each commit and machine:
-//! `{"commit", "machine", "count", "first_seed", "last_seed", "counts", "failures": [{"seed", "error"}]}`; `counts` are the
-//! sums of what the cycles counted.
+//! `{"commit", "machine", "count", "first_seed", "last_seed", "counts", "failures": [{"seed", "error"}]}`; `counts` are
+//! the sums of what the cycles counted.
 
 use std::collections::BTreeMap;
 use std::fs;

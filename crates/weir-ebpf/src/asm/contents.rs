@@ -1,11 +1,11 @@
 //! Text of a file: its object, and what its maps hold at first.
 //!
-//! In: an [`ObjectFile`], or its text. Out: the other. What a map holds stands behind the map (`initial`, `holds`), names
-//! of what is defined later too. Sections and source lines are comments, and lost on the way back; but a program whose
-//! section is of a context that weir does not have is printed as one that no text can define.
+//! In: an [`ObjectFile`], or its text. Out: the other. What a map holds stands behind the map (`initial`, `holds`),
+//! names of what is defined later too. Sections and source lines are comments, and lost on the way back; but a program
+//! whose section is of a context that weir does not have is printed as one that no text can define.
 //!
-//! Guaranteed: what is read is within the kinds and sizes of the maps, and within the bounds of `limits.rs` of the reader of
-//! object files, whatever the text.
+//! Guaranteed: what is read is within the kinds and sizes of the maps, and within the bounds of `limits.rs` of the
+//! reader of object files, whatever the text.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

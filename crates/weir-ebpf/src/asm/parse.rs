@@ -8,8 +8,8 @@ use crate::asm::{ALU_OPERATORS, ATOMICS, AsmError, COMPARISONS, LOAD_ACQUIRE, ST
 use crate::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
 use crate::{Insn, MapKind, MapSpec, Object, Program, ProgramKind, helper, kfunc};
 
-/// The object that `text` writes down (see the [module](crate::asm) for the syntax), which gives no map contents: an object
-/// has none.
+/// The object that `text` writes down (see the [module](crate::asm) for the syntax), which gives no map contents: an
+/// object has none.
 pub fn parse(text: &str) -> Result<Object, AsmError> {
     let (object, contents) = parse_parts(text)?;
     match contents.first() {
@@ -535,8 +535,8 @@ fn atomic_operand(line: &mut Line, bits: u8) -> Result<u8> {
     Ok(register.number)
 }
 
-/// `0x1`, `name`, `pc+0x5` or `btf 0x5`, after `call`. A name that is no helper's and no kernel function's is a label: a
-/// function's.
+/// `0x1`, `name`, `pc+0x5` or `btf 0x5`, after `call`. A name that is no helper's and no kernel function's is a label:
+/// a function's.
 fn call(line: &mut Line) -> Result<(Vec<Insn>, Option<String>)> {
     let insn = |src, imm| Insn { opcode: class::JMP | jmp::CALL, src, imm, ..Insn::default() };
     let one = |insn| Ok((vec![insn], None));

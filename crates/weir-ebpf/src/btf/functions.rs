@@ -1,4 +1,5 @@
-//! The BTF of a program that has callbacks: the kernel lets helpers call back only functions that it knows to be static.
+//! The BTF of a program that has callbacks: the kernel lets helpers call back only functions that it knows to be
+//! static.
 //!
 //! In: instructions. Out: [`Described`] as bpf(2) takes it: types for BPF_BTF_LOAD, and `func_info` for BPF_PROG_LOAD.
 //! All functions have one type, since nobody looks at their arguments.

@@ -1,8 +1,8 @@
 //! Every bound of the reader of object files. A file past one is refused; together they bound memory to some 100 MiB,
 //! whatever the file says, even where its sections overlap.
 
-/// Bytes of a file: more need not be read of one. The largest that projects ship, with all their debug information, have
-/// some 5 MiB.
+/// Bytes of a file: more need not be read of one. The largest that projects ship, with all their debug information,
+/// have some 5 MiB.
 pub const FILE_BYTES_MAX: usize = 16 << 20;
 /// Sections of a file; the largest of the kernel's own tests have some 200.
 pub(crate) const SECTIONS_MAX: usize = 4096;

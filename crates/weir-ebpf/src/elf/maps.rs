@@ -252,7 +252,8 @@ impl Maps {
         Ok(())
     }
 
-    /// Notes the programs in the slots of the map that was defined last, at `offset` of its section; where they are named.
+    /// Notes the programs in the slots of the map that was defined last, at `offset` of its section; where they are
+    /// named.
     fn fill(
         &mut self,
         sections: &Sections,

@@ -76,7 +76,8 @@ struct Map<'a> {
 }
 
 impl Map<'_> {
-    /// Bytes of the variable that describes it: what every one has, and a pointer for each slot up to the last one filled.
+    /// Bytes of the variable that describes it: what every one has, and a pointer for each slot up to the last one
+    /// filled.
     fn variable_bytes(&self) -> u32 {
         let slots = self.programs.iter().map(|(slot, _)| slot + 1).max().unwrap_or(0);
         MAP_VARIABLE_BYTES + 8 * slots

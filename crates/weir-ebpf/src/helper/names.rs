@@ -1,7 +1,7 @@
 //! The names of the kernel's helpers, for messages about those that weir does not have.
 //!
-//! `enum bpf_func_id` of Linux 6.18 (include/uapi/linux/bpf.h), as the kernel's own BTF has it. Numbers never change; since
-//! 211 new ones are kernel functions, so the list does not grow.
+//! `enum bpf_func_id` of Linux 6.18 (include/uapi/linux/bpf.h), as the kernel's own BTF has it. Numbers never change;
+//! since 211 new ones are kernel functions, so the list does not grow.
 
 /// Number 1 comes first.
 #[rustfmt::skip]

@@ -1,8 +1,8 @@
 //! Makes the operations of `c/threaded.c` of a verified program.
 //!
 //! One operation for each instruction slot, so that jumps keep their distances; slots that no path reaches, and the
-//! second ones of wide loads, become `nothing`. Maps and helpers become addresses, fields of a packet's context loads of
-//! weir's own slots, accesses to per-CPU values accesses in the shared lane.
+//! second ones of wide loads, become `nothing`. Maps and helpers become addresses, fields of a packet's context loads
+//! of weir's own slots, accesses to per-CPU values accesses in the shared lane.
 
 use weir_ebpf::Insn;
 use weir_ebpf::helper;

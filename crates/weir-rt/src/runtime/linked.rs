@@ -280,8 +280,8 @@ pub(crate) fn map_next(map: &Descriptor, at: &mut Cursor, lane: u32) -> Option<(
     if address == 0 {
         return None;
     }
-    // SAFETY: the key's words are in the map's memory, which others may write at any time, or (an array's) in the cursor,
-    // which has not moved since; both are read as atomics, as wide as C writes them.
+    // SAFETY: the key's words are in the map's memory, which others may write at any time, or (an array's) in the
+    // cursor, which has not moved since; both are read as atomics, as wide as C writes them.
     let word = |n: u64| unsafe { AtomicU64::from_ptr((at.key + 8 * n) as *mut u64).load(Ordering::Relaxed) };
     let words = (0..u64::from(map.key_bytes.div_ceil(8))).flat_map(|n| word(n).to_le_bytes());
     Some((address, words.take(map.key_bytes as usize).collect()))
@@ -392,8 +392,8 @@ pub(crate) fn hash_bucket(map: &Descriptor, key: &[u8]) -> u32 {
     unsafe { weir_hash_bucket(map, key.as_ptr()) as u32 }
 }
 
-/// The entries of one bucket, `entry_words` words each: node index, key, value summed over lanes or that of each lane. `None` where the
-/// bucket never held still, or is no chain (counted as contended or corrupt).
+/// The entries of one bucket, `entry_words` words each: node index, key, value summed over lanes or that of each lane.
+/// `None` where the bucket never held still, or is no chain (counted as contended or corrupt).
 pub(crate) fn hash_dump(
     map: &Descriptor,
     bucket: u32,
@@ -494,7 +494,8 @@ pub(crate) fn perf_event_output(map: &Descriptor, flags: u64, data: &[u8]) -> i6
 
 /// The number of the stack that begins at these registers, a `struct pt_regs`.
 pub(crate) fn get_stackid(registers: &[u64; pt_regs::SLOTS as usize], map: &Descriptor, flags: u64) -> i64 {
-    // SAFETY: the registers are a whole structure; what they point to is read by the kernel; the map's memory is mapped.
+    // SAFETY: the registers are a whole structure; what they point to is read by the kernel; the map's memory is
+    // mapped.
     unsafe { weir_get_stackid(registers.as_ptr(), map, flags) }
 }
 

@@ -1,8 +1,8 @@
-//! Maps that hold maps, as user space fills them: by the index of the map in the object, where bpf(2) takes a descriptor
-//! and answers with an id.
+//! Maps that hold maps, as user space fills them: by the index of the map in the object, where bpf(2) takes a
+//! descriptor and answers with an id.
 //!
-//! In the segment stands the index and one, or 0 for an empty slot. What a program gets of it is checked when it looks it
-//! up (`c/map.c`).
+//! In the segment stands the index and one, or 0 for an empty slot. What a program gets of it is checked when it looks
+//! it up (`c/map.c`).
 
 use std::sync::atomic::Ordering;
 

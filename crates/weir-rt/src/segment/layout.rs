@@ -459,14 +459,14 @@ fn place_nodes(map: &mut MapLayout, at: u64) {
     }
 }
 
-/// Twice as many as entries: with as many, 37 % of the keys of a full map stand behind another, and the branches that walk
-/// to them cost 4 ns more a look-up.
+/// Twice as many as entries: with as many, 37 % of the keys of a full map stand behind another, and the branches that
+/// walk to them cost 4 ns more a look-up.
 fn bucket_count(spec: &MapSpec) -> u32 {
     (2 * spec.max_entries).next_power_of_two()
 }
 
-/// Bits of a Bloom filter: entries × hashes / ln 2, with 7/5 for 1/ln 2, rounded up to a power of two of at least 64, as in
-/// the kernel, so that false positives are as many.
+/// Bits of a Bloom filter: entries × hashes / ln 2, with 7/5 for 1/ln 2, rounded up to a power of two of at least 64,
+/// as in the kernel, so that false positives are as many.
 fn bloom_bits(spec: &MapSpec) -> u32 {
     let bits = u64::from(spec.max_entries) * u64::from(spec.bloom_hashes()) / 5 * 7;
     // LIMIT: ENTRIES_MAX and 15 hashes make 2^29.

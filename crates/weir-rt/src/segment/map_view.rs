@@ -1,5 +1,5 @@
-//! One map as the controller sees it: read, change, dump. Queues, stacks and Bloom filters have keys of no bytes: a look-up
-//! peeks, an update pushes. What a Bloom filter holds cannot be listed.
+//! One map as the controller sees it: read, change, dump. Queues, stacks and Bloom filters have keys of no bytes: a
+//! look-up peeks, an update pushes. What a Bloom filter holds cannot be listed.
 //!
 //! Arrays and sums over lanes are read here; hashes by the C half, which is also what a target runs. Values of
 //! per-CPU maps are words, and a reader sees each word summed over lanes, wrapping.
@@ -8,9 +8,9 @@
 //! shared lane; no CPU's lane is ever stored to. Two narrow exceptions, both counted as `contended`: a hash key
 //! deleted while it is zeroed, and a bucket that never held still long enough to be read.
 //!
-//! Where lanes are claimed ([`SegmentLayout::plan_claimable`](super::SegmentLayout::plan_claimable)), programs read what
-//! they find in theirs, so values are stored there, in every lane, as the kernel does for bpf(2): a run that is changing
-//! the same value at that moment may store over it, or over part of it. [`MapView::lookup_lanes`] and
+//! Where lanes are claimed ([`SegmentLayout::plan_claimable`](super::SegmentLayout::plan_claimable)), programs read
+//! what they find in theirs, so values are stored there, in every lane, as the kernel does for bpf(2): a run that is
+//! changing the same value at that moment may store over it, or over part of it. [`MapView::lookup_lanes`] and
 //! [`MapView::update_lanes`] are the kernel's view of such maps: a value a lane, the CPUs' first.
 
 use std::collections::HashSet;
@@ -179,8 +179,8 @@ impl<'a> MapView<'a> {
         is_filter && linked::map_peek(self.segment.descriptor(self.index), &mut value.to_vec()) == 0
     }
 
-    /// Every key and value; arrays by index, hashes sorted by key, LPM tries in the kernel's order, queues and stacks in the
-    /// order of pops. At most `max_entries` of them, however the segment looks.
+    /// Every key and value; arrays by index, hashes sorted by key, LPM tries in the kernel's order, queues and stacks
+    /// in the order of pops. At most `max_entries` of them, however the segment looks.
     pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let map = self.layout();
         match map.spec.kind {
@@ -311,8 +311,8 @@ impl<'a> MapView<'a> {
         MapError::from_status(linked::map_delete(self.segment.descriptor(self.index), key))
     }
 
-    /// Deletes every key of a hash and every stack, empties every slot for a map, takes every element of a queue or stack out, empties a Bloom filter;
-    /// zeroes an array.
+    /// Deletes every key of a hash and every stack, empties every slot for a map, takes every element of a queue or
+    /// stack out, empties a Bloom filter; zeroes an array.
     pub fn clear(&self) {
         match self.layout().spec.kind {
             MapKind::Hash

@@ -1,8 +1,8 @@
 //! Whether the machine has the memory that a segment takes, asked before any of it is taken: every page of a segment is
 //! allocated at once, and whoever gets the last of the machine's memory has others killed.
 //!
-//! In: a layout; /proc/meminfo, and of the control group (version 2) and those above it `memory.max`, `memory.current` and
-//! `memory.stat`. Out: nothing, or an [`OutOfMemory`]. What cannot be read is no bound.
+//! In: a layout; /proc/meminfo, and of the control group (version 2) and those above it `memory.max`, `memory.current`
+//! and `memory.stat`. Out: nothing, or an [`OutOfMemory`]. What cannot be read is no bound.
 //!
 //! Deliberately not here: control groups of version 1, swap, and what several segments take together: each is asked for
 //! when the others have theirs.

@@ -102,8 +102,8 @@ impl<'a> PerfReader<'a> {
         PerfReader { segment, index, turn: 0 }
     }
 
-    /// A record with the CPU that it was written on: of each CPU the oldest first, the CPUs in turn. `None`: nothing, or
-    /// only records whose producers are still at work.
+    /// A record with the CPU that it was written on: of each CPU the oldest first, the CPUs in turn. `None`: nothing,
+    /// or only records whose producers are still at work.
     #[allow(clippy::should_implement_trait, reason = "None does not end it: more may come")]
     pub fn next(&mut self) -> Option<(u32, Record)> {
         let rings = self.segment.rings[self.index].len();

@@ -1,5 +1,5 @@
-//! The stacks of a STACK_TRACE map, as the controller reads and deletes them. Writers are in `c/unwind.c`, which describes
-//! a bucket.
+//! The stacks of a STACK_TRACE map, as the controller reads and deletes them. Writers are in `c/unwind.c`, which
+//! describes a bucket.
 //!
 //! A stack is copied between two looks at its bucket's state; one that changes meanwhile, or is being written, is not
 //! there yet.

@@ -5,9 +5,10 @@
 //! and a frozen one not changed either, by this interface. (What programs may do is for the verifier, and what the
 //! controller does through [`MapView`] is its own affair.)
 //!
-//! Where it differs from the kernel's: maps are put into other maps, and found there, by their index in the object, where
-//! the kernel takes a descriptor and answers with an id; the value of a per-CPU kind is one, each word summed over lanes,
-//! not one for each CPU (but see [`UserMap::lookup_lanes`]); and an operation that others disturb too often answers EBUSY.
+//! Where it differs from the kernel's: maps are put into other maps, and found there, by their index in the object,
+//! where the kernel takes a descriptor and answers with an id; the value of a per-CPU kind is one, each word summed
+//! over lanes, not one for each CPU (but see [`UserMap::lookup_lanes`]); and an operation that others disturb too often
+//! answers EBUSY.
 
 use std::sync::atomic::Ordering;
 
@@ -99,8 +100,8 @@ impl<'a> UserMap<'a> {
         self.view().delete(key)
     }
 
-    /// BPF_MAP_LOOKUP_AND_DELETE_ELEM: of a hash's key, the value with which it was deleted; of a queue or stack, the next
-    /// element.
+    /// BPF_MAP_LOOKUP_AND_DELETE_ELEM: of a hash's key, the value with which it was deleted; of a queue or stack, the
+    /// next element.
     pub fn lookup_and_delete(&self, key: &[u8], flags: u64) -> Result<Vec<u8>, MapError> {
         self.check_write()?;
         self.check_lookup(key, flags)?;
@@ -126,8 +127,8 @@ impl<'a> UserMap<'a> {
     }
 
     /// BPF_MAP_GET_NEXT_KEY: the key after `key` in an order that only holds while the map does; the first one for
-    /// `None` and for a key that is not there; `NotFound` after the last one. An LPM trie's order is the kernel's: longer
-    /// prefixes before those they extend.
+    /// `None` and for a key that is not there; `NotFound` after the last one. An LPM trie's order is the kernel's:
+    /// longer prefixes before those they extend.
     pub fn next_key(&self, key: Option<&[u8]>) -> Result<Vec<u8>, MapError> {
         self.check_read()?;
         let spec = self.spec();

@@ -380,7 +380,8 @@ impl Writer<'_> {
         self.probe();
     }
 
-    /// The stack at an index: 48 bytes of the buffer, and slots with numbers that an index may reach if it goes too far.
+    /// The stack at an index: 48 bytes of the buffer, and slots with numbers that an index may reach if it goes too
+    /// far.
     fn span(&mut self) {
         let (number, to, bytes) = (self.number(), self.number(), self.random.pick(&[1usize, 1, 2, 4, 8]));
         let (mask, from) =

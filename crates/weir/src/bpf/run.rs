@@ -1,10 +1,10 @@
 //! `weir bpf run`: one program on maps of its own, verified and in this process, or in the kernel.
 //!
-//! What a program is given depends on its kind (see [`given`](super::given)): memory, a packet, the registers of a probe.
-//! The results of programs of packets have 32 bits, as in the kernel.
+//! What a program is given depends on its kind (see [`given`](super::given)): memory, a packet, the registers of a
+//! probe. The results of programs of packets have 32 bits, as in the kernel.
 //!
-//! With `--unverified-checked` nothing is verified: the interpreter, which checks every access, runs whatever it is given
-//! for a bounded number of instructions.
+//! With `--unverified-checked` nothing is verified: the interpreter, which checks every access, runs whatever it is
+//! given for a bounded number of instructions.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -124,8 +124,8 @@ impl Programs {
     }
 }
 
-/// Runs the program once and prints r0; then as often as asked for, and prints the time of one run. Maps and memory keep
-/// what earlier runs wrote.
+/// Runs the program once and prints r0; then as often as asked for, and prints the time of one run. Maps and memory
+/// keep what earlier runs wrote.
 fn repeat(
     args: &Run,
     kind: ProgramKind,

@@ -1,5 +1,5 @@
-//! Bloom filters: what was pushed is found, whoever else pushes; and how often something else is, beside what theory and
-//! the kernel say. (What each operation answers is in `oracle.rs`.)
+//! Bloom filters: what was pushed is found, whoever else pushes; and how often something else is, beside what theory
+//! and the kernel say. (What each operation answers is in `oracle.rs`.)
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -54,8 +54,8 @@ fn false_positives_are_as_many_as_theory_and_the_kernel_say() {
         let set = 1.0 - (-k * f64::from(entries) / f64::from(view.layout().buckets)).exp();
         let theory = set.powf(k);
         let ours = false_positives(ASKED, |n| view.contains(&numbered(n, value_bytes)));
-        // Of so many asked, chance moves the number by five standard deviations once in a million runs; the seed, which is
-        // the kernel's own, moves the rate of a filter, a small one's most.
+        // Of so many asked, chance moves the number by five standard deviations once in a million runs; the seed, which
+        // is the kernel's own, moves the rate of a filter, a small one's most.
         let asked = ASKED as f64;
         let seed = if entries < 100 { 2.0 * theory } else { theory / 4.0 };
         let chance = seed + (5.0 * (theory * asked).sqrt() + 5.0) / asked;

@@ -318,8 +318,8 @@ fn hash(kind: MapKind, value_bytes: u32) -> Start {
     Start { kind, value_bytes, max_entries: 4, elements: 0 }
 }
 
-/// Of a hash: keys 3 and 1 present, 2 absent, all in one chain. Of an LPM trie the same, and 1 is a prefix of 3, which is
-/// one of 2. Of a queue or stack: so many elements, after some that
+/// Of a hash: keys 3 and 1 present, 2 absent, all in one chain. Of an LPM trie the same, and 1 is a prefix of 3, which
+/// is one of 2. Of a queue or stack: so many elements, after some that
 /// were pushed, dropped and popped before, and the newest of them not settled.
 fn prepared(start: Start) -> Segment {
     let Start { kind, value_bytes, max_entries, elements } = start;

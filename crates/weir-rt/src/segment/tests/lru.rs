@@ -1,5 +1,5 @@
-//! Which keys an LRU gives up. Its rule: when a new key finds no room, a hand goes round the nodes; a key that a program
-//! used since the hand passed it stays and loses that mark, the first other one goes.
+//! Which keys an LRU gives up. Its rule: when a new key finds no room, a hand goes round the nodes; a key that a
+//! program used since the hand passed it stays and loses that mark, the first other one goes.
 //!
 //! So a key that was used goes only after the hand went round once more, past every key that was not: as long as half
 //! of all keys are used again within a quarter of the capacity in new keys, none of them goes. (A hand that met 8,192

@@ -2,8 +2,8 @@
 //! held to one model after every step, so that they are held to each other.
 //!
 //! User space asks weir through [`UserMap`](super::super::UserMap) and the kernel through bpf(2); a program asks weir
-//! through the C half and the kernel through a loaded program. Flags are valid and invalid ones, keys present, absent and
-//! out of bounds. Where bpf(2) is not allowed, weir's map alone is held to the model, and that is said.
+//! through the C half and the kernel through a loaded program. Flags are valid and invalid ones, keys present, absent
+//! and out of bounds. Where bpf(2) is not allowed, weir's map alone is held to the model, and that is said.
 
 use std::collections::BTreeSet;
 

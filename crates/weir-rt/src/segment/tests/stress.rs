@@ -1,9 +1,9 @@
-//! Maps of every kind under load: churn with a part of the room in use, eight threads that signal handlers interrupt, and
-//! targets killed in the middle of both.
+//! Maps of every kind under load: churn with a part of the room in use, eight threads that signal handlers interrupt,
+//! and targets killed in the middle of both.
 //!
 //! The rules are the same for all: nothing committed is lost or torn, no key is there twice, nobody waits for anybody,
-//! and afterwards the map takes what fits. `cargo xtask soak maps` runs [`a_kill_leaves_every_kind_usable`] with one seed
-//! after the other, which it passes in `WEIR_SOAK_SEED`.
+//! and afterwards the map takes what fits. `cargo xtask soak maps` runs [`a_kill_leaves_every_kind_usable`] with one
+//! seed after the other, which it passes in `WEIR_SOAK_SEED`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
