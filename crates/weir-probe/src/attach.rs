@@ -31,6 +31,7 @@ use crate::outpost::{self, Outpost, Wanted};
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
 use crate::restore;
+use crate::returns::Returns;
 use crate::scan;
 use crate::stack;
 use crate::stop::Stopped;
@@ -55,8 +56,37 @@ pub struct SiteRequest<'a> {
     pub window: &'a Result<Window, Refusal>,
     /// A word that counts tracers, raised while the site is patched.
     pub semaphore: Option<LinkAddr>,
-    /// Index of an executable, and the attach cookie for it.
-    pub programs: Vec<(usize, u64)>,
+    /// At most [`PROGRAMS_PER_SITE_MAX`]; they run in this order.
+    pub programs: Vec<Attach>,
+    /// As [`plan_returns`](crate::plan_returns) answered for this function; `None` where no program wants the return.
+    pub returns: Option<Result<Returns, Refusal>>,
+}
+
+/// One program of a site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attach {
+    /// Index of an executable.
+    pub executable: usize,
+    /// What `get_attach_cookie` answers.
+    pub cookie: u64,
+    pub when: When,
+}
+
+/// At which ends of a call a program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    Entry,
+    /// With the registers as at the return: ax holds the result, ip the address that the caller goes on at, sp is as
+    /// behind the `ret`.
+    Return,
+    /// At both; they share 8 bytes, and an entry that answers other than 0 suppresses the return.
+    Session,
+}
+
+impl When {
+    pub fn wants_return(self) -> bool {
+        self != When::Entry
+    }
 }
 
 /// A process that shares the segment, and is not patched yet. Dropped, it takes the segment out again.
@@ -183,6 +213,16 @@ impl Prepared {
 fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
     if site.programs.len() > PROGRAMS_PER_SITE_MAX {
         return Err(Refusal::TooManyPrograms { given: site.programs.len(), max: PROGRAMS_PER_SITE_MAX });
+    }
+    let returns = match site.programs.iter().any(|program| program.when.wants_return()) {
+        true => Some(site.returns.clone().unwrap_or(Err(Refusal::ReturnUnplanned))?),
+        false => None,
+    };
+    if window.inside && returns.is_some() {
+        return Err(Refusal::ReturnInside);
+    }
+    if returns.is_some() {
+        return Err(Refusal::ReturnUnsupported);
     }
     let binary = site.binary;
     let bias = target.bias(binary);

@@ -17,6 +17,7 @@ use weir_rt::segment::Segment;
 use weir_rt::{Executable, Symbol};
 use weir_symbols::maps::Mapping;
 
+use crate::attach::Attach;
 use crate::limits::{HEAP_ROOM, ISLAND_REACH, ISLANDS_MAX, LOWEST_ADDRESS, TRAMPOLINE_BYTES_MAX};
 use crate::refusal::{Error, Refusal};
 use crate::relocate::relocate;
@@ -51,8 +52,7 @@ pub(crate) struct PlannedSite {
     pub(crate) bias: u64,
     /// Link address that programs see as `ip`: the function's, or the window's inside a function.
     pub(crate) function: u64,
-    /// Index of an executable, and the attach cookie for it.
-    pub(crate) programs: Vec<(usize, u64)>,
+    pub(crate) programs: Vec<Attach>,
 }
 
 impl PlannedSite {
@@ -184,19 +184,20 @@ pub(crate) fn generate_image(
         other => segment.resolve(words.segment, descriptors, other),
     };
     let mut addresses = vec![None; executables.len()];
-    for (index, _) in place.sites.iter().flat_map(|&site| &sites[site].programs) {
-        if addresses[*index].is_none() {
+    for index in place.sites.iter().flat_map(|&site| &sites[site].programs).map(|program| program.executable)
+    {
+        if addresses[index].is_none() {
             align(&mut bytes, 64);
             let address = place.address + bytes.len() as u64;
-            if !segment.suits(&executables[*index]) {
+            if !segment.suits(&executables[index]) {
                 let detail =
-                    format!("{} is for lanes that the segment does not have", executables[*index].name);
+                    format!("{} is for lanes that the segment does not have", executables[index].name);
                 return Err(Error::Link { pid, detail });
             }
-            let code = weir_rt::link(&executables[*index], address, &resolve)
+            let code = weir_rt::link(&executables[index], address, &resolve)
                 .map_err(|error| Error::Link { pid, detail: error.to_string() })?;
             bytes.extend_from_slice(&code);
-            addresses[*index] = Some(address);
+            addresses[index] = Some(address);
         }
     }
     let mut entries = Vec::new();
@@ -216,11 +217,12 @@ pub(crate) fn generate_image(
 }
 
 fn calls(site: &PlannedSite, executables: &[Executable], addresses: &[Option<u64>]) -> Vec<Call> {
-    let call = |&(index, cookie): &(usize, u64)| {
-        let executable = &executables[index];
+    let call = |program: &Attach| {
+        let executable = &executables[program.executable];
         Call {
-            address: addresses[index].expect("every program of a site was linked into its island"),
-            cookie,
+            address: addresses[program.executable]
+                .expect("every program of a site was linked into its island"),
+            cookie: program.cookie,
             clobbers: executable.clobbers,
             clobbers_flags: executable.clobbers_flags,
             context_reads: executable.context_reads,

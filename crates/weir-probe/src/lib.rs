@@ -23,6 +23,7 @@ mod cave;
 pub mod incoming;
 pub mod plan;
 pub mod relocate;
+pub mod returns;
 pub mod trampoline;
 pub mod window;
 
@@ -41,9 +42,10 @@ pub mod restore;
 pub mod scan;
 pub mod target;
 
-pub use crate::attach::{Attachment, Prepared, SiteRequest, prepare};
+pub use crate::attach::{Attach, Attachment, Prepared, SiteRequest, When, prepare};
 pub use crate::launch::Launched;
 pub use crate::plan::{Place, plan_functions, plan_sites};
 pub use crate::refusal::{Error, Refusal};
+pub use crate::returns::{Returns, plan_returns};
 pub use crate::target::Target;
 pub use crate::undo::Report;

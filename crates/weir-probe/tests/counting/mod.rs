@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use weir_ebpf::{MapKind, MapSpec};
-use weir_probe::{Attachment, Error, SiteRequest, Target, plan_functions, prepare};
+use weir_probe::{Attach, Attachment, Error, SiteRequest, Target, When, plan_functions, prepare};
 use weir_rt::segment::{Identity, SegmentLayout};
 use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
 use weir_symbols::{Binary, Function};
@@ -34,7 +34,8 @@ pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) 
             function,
             window,
             semaphore: None,
-            programs: vec![(0, 0)],
+            programs: vec![Attach { executable: 0, cookie: 0, when: When::Entry }],
+            returns: None,
         })
         .collect();
     prepared.arm(&requests, &[counting()])

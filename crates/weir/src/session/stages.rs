@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use weir_codegen::Compiled;
 use weir_ir::{Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
-use weir_probe::{Place, Refusal, SiteRequest};
+use weir_probe::{Attach, Place, Refusal, SiteRequest, When};
 use weir_rt::{Executable, SiteAbi};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
@@ -178,10 +178,11 @@ pub(crate) fn native<'a>(
                     executables.len() - 1
                 }
             };
-            programs.push((index, cookie));
+            programs.push(Attach { executable: index, cookie, when: When::Entry });
         }
         let (binary, function, window) = (&*site.binary, &site.function, &site.window);
-        requests.push(SiteRequest { binary, function, window, semaphore: site.semaphore, programs });
+        let semaphore = site.semaphore;
+        requests.push(SiteRequest { binary, function, window, semaphore, programs, returns: None });
     }
     Ok((requests, executables))
 }
