@@ -71,7 +71,6 @@ __asm__(".text\n .p2align 4\n" BEGIN(before_all) "ret\n" END(before_all)
     BEGIN(helper) "lea 5(%rdi,%rsi), %rax\n ret\n" END(helper)
     // Its first instruction lies on two pages.
     ".p2align 12\n .skip 4093, 0x90\n" BEGIN(page_straddle) "add $0x123456, %rdi\n mov %rdi, %rax\n ret\n" END(page_straddle)
-    // The bytes of this call, taken for a displacement, lead some 2 MiB below the text, where nothing is.
     BEGIN(call_after_push) "push %rbx\n call helper\n pop %rbx\n ret\n" END(call_after_push)
     ".section .data.rel\n .p2align 4\n helper_pointer: .quad helper\n datum_pointer: .quad datum\n .data\n .p2align 4\n"
     "datum: .quad 0x1234567812345607, 42\n .text\n");

@@ -240,6 +240,9 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
     if let Some(offset) = in_file.iter().zip(&in_memory).position(|(file, memory)| file != memory) {
         return Err(Refusal::TextDiffers { offset: offset as u64 });
     }
+    if window.calls() && target.has_shadow_stack() {
+        return Err(Refusal::ShadowStack);
+    }
     if let Some(semaphore) = site.semaphore {
         let address = semaphore.0.wrapping_add(bias);
         if !counters::is_countable(&target.mappings, address) {

@@ -7,9 +7,11 @@
 //! 2. a near jump over several, or over the function's end and padding behind it;
 //! 3. a short jump over the first instructions, to a near jump in a hole within 127 bytes: also where a call, a
 //!    branch's target, another symbol or a page's end comes too early for 5 bytes;
-//! 4. a punned jump over the first instruction, if the bytes behind it lead to where an outpost may stand: whether
+//! 4. a near jump over instructions of which the last is a call, which the trampoline makes with the return address that
+//!    it would have had;
+//! 5. a punned jump over the first instruction, if the bytes behind it lead to where an outpost may stand: whether
 //!    there is room in a process is seen when it is patched;
-//! 5. refused, with the reason why step 2 was.
+//! 6. refused, with the reason why step 2 was.
 //!
 //! The proof has three parts: the function's own bytes ([`crate::window`], [`crate::body`]), other symbols that begin
 //! inside, and everything else in the binary that could lead there: [`crate::incoming`], two scans for all functions
@@ -83,6 +85,7 @@ fn plan_binary(binary: &Binary, places: &[Place]) -> Vec<Result<Window, Refusal>
     // By address, so that holes are given out in their order.
     planned.sort_by_key(|site| site.code.place);
     plan_through_holes(&mut bodies, &mut planned, &mut ground);
+    plan_to_calls(&mut bodies, &mut planned, &mut ground);
     plan_punned(binary, &mut planned, &mut ground);
     sites.into_iter().map(|site| site.and_then(|planned| planned.window)).collect()
 }
@@ -202,6 +205,27 @@ fn plan_through_holes(bodies: &mut Bodies, sites: &mut [&mut Planned], ground: &
 }
 
 /// Step 4, for those that are left.
+fn plan_to_calls(bodies: &mut Bodies, sites: &mut [&mut Planned], ground: &mut Ground) {
+    let binary = bodies.binary();
+    let refused = sites.iter().enumerate().filter(|(_, site)| site.window.is_err());
+    let wanting: Vec<(usize, Window)> = refused
+        .filter_map(|(index, site)| {
+            let window = window::plan_to_call(site.code, &site.body);
+            let window = window.and_then(|window| nothing_begins_inside(binary, site, window));
+            window.ok().map(|window| (index, window))
+        })
+        .collect();
+    let asked: Vec<Vec<u64>> = wanting.iter().map(|(_, window)| window.unreachable()).collect();
+    let reached = incoming::reached(bodies, &asked);
+    for (index, window) in wanting {
+        if refused_by(&reached, sites[index], &window).is_none() && ground.check(&window).is_ok() {
+            ground.take(&window);
+            sites[index].window = Ok(window);
+        }
+    }
+}
+
+/// Step 5, for those that are left.
 fn plan_punned(binary: &Binary, sites: &mut [&mut Planned], ground: &mut Ground) {
     for site in sites.iter_mut().filter(|site| site.window.is_err()) {
         let punned = window::plan_punned(site.code, &site.body);

@@ -41,6 +41,8 @@ pub enum Refusal {
     NoRoom,
     #[error("not-mapped: the target does not map {binary} (libraries loaded later are not probed yet)")]
     NotMapped { binary: String },
+    #[error("shadow-stack: a call would be displaced, and the target's threads have shadow stacks")]
+    ShadowStack,
     #[error("not-an-instruction: no instruction of the function begins at +{offset:#x}")]
     NotAnInstruction { offset: u64 },
     #[error(

@@ -96,6 +96,12 @@ pub(crate) fn has_seccomp(pid: i32) -> bool {
     status_field(pid, "Seccomp").is_ok_and(|mode| mode.is_some_and(|mode| mode != "0"))
 }
 
+/// The thread has a shadow stack.
+pub(crate) fn has_shadow_stack(tid: i32) -> bool {
+    let features = status_field(tid, "x86_Thread_features");
+    features.is_ok_and(|features| features.is_some_and(|features| features.contains("shstk")))
+}
+
 /// The blocked signals of stopped thread `tid`.
 pub(crate) fn signal_mask(tid: i32) -> io::Result<u64> {
     let mut mask = 0u64;

@@ -99,6 +99,11 @@ impl Target {
         }
     }
 
+    /// Whether its threads have shadow stacks, which hold every return address that a call pushed.
+    pub(crate) fn has_shadow_stack(&self) -> bool {
+        sys::has_shadow_stack(sys::living_thread(self.pid))
+    }
+
     /// True if the process maps `binary`.
     pub fn maps(&self, binary: &Binary) -> bool {
         self.bias(binary).is_some()

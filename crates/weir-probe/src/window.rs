@@ -27,8 +27,8 @@
 //!
 //! Proved here, by decoding the function from its first byte to its last:
 //! - the displaced instructions are whole, inside the function, and the patch lies inside one page;
-//! - none of them is a call (its return address would lie inside the patch, or unwinders would see a return
-//!   address in generated code) or a system call (which the kernel restarts by stepping back two bytes);
+//! - none of them is a system call (which the kernel restarts by stepping back two bytes), and none a call but the last:
+//!   its return address is the window's end, and stays that, so that callee and unwinders see no difference;
 //! - no branch of the function goes to the inside of the patch.
 //!
 //! A patch may cross a cache line: everything is written while all threads are stopped. Live writes of patches over one
@@ -45,6 +45,7 @@ use crate::body::Body;
 use crate::cave;
 use crate::limits::{FUNCTION_BYTES_MAX, HOLE_REACH, JUMP_BYTES, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX};
 use crate::refusal::Refusal;
+use crate::relocate;
 
 /// A function's code as its file has it.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +191,12 @@ impl Window {
 
     /// Whether anything comes behind the displaced instructions.
     pub fn goes_on(&self) -> bool {
-        self.instructions.last().is_some_and(|last| !cave::ends_flow(last))
+        self.instructions.last().is_some_and(|last| !cave::ends_flow(last)) && !self.calls()
+    }
+
+    /// Whether the last displaced instruction is a call.
+    pub fn calls(&self) -> bool {
+        self.instructions.last().is_some_and(relocate::is_movable_call)
     }
 
     /// Everything at [`Window::address`] that must be as in the file: displaced instructions, and what the jump covers
@@ -261,6 +267,7 @@ impl Window {
             Shape::Short(_) => format!("short jump over {count}, through a hole"),
             Shape::Punned { .. } => format!("punned jump over {count}, through an outpost"),
             Shape::Near if is_pad => "jump over a pad".into(),
+            Shape::Near if self.calls() => format!("jump over {count}, the last a call"),
             Shape::Near if !self.padding.is_empty() => format!("jump over {count} and padding"),
             Shape::Near => format!("jump over {count}"),
         }
@@ -279,6 +286,12 @@ fn near_jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
 /// Plans a near jump over the instructions at the place of `code`.
 pub fn plan(code: FunctionCode, body: &Body) -> Result<Window, Refusal> {
     let window = displaced(code, JUMP_BYTES)?;
+    check(window, body)
+}
+
+/// The same where the last displaced instruction may be a call.
+pub fn plan_to_call(code: FunctionCode, body: &Body) -> Result<Window, Refusal> {
+    let window = displaced_to(code, JUMP_BYTES, true)?;
     check(window, body)
 }
 
@@ -313,6 +326,10 @@ pub fn hole_range(address: u64) -> Range<u64> {
 
 /// The first instructions that together, or with padding behind them, have `wanted` bytes.
 fn displaced(code: FunctionCode, wanted: usize) -> Result<Window, Refusal> {
+    displaced_to(code, wanted, false)
+}
+
+fn displaced_to(code: FunctionCode, wanted: usize, may_call: bool) -> Result<Window, Refusal> {
     if code.bytes.is_empty() {
         return Err(Refusal::SizeUnknown);
     }
@@ -333,8 +350,10 @@ fn displaced(code: FunctionCode, wanted: usize) -> Result<Window, Refusal> {
             return Err(Refusal::TooShort { available: length });
         }
         let next = decoder.decode();
-        check_displaced(code, &next)?;
         length = (next.next_ip() - address) as usize;
+        if !(may_call && length >= wanted && relocate::is_movable_call(&next)) {
+            check_displaced(code, &next)?;
+        }
         instructions.push(next);
         if length < wanted && cave::ends_flow(&next) {
             padding = padding_at(code, start + length, wanted - length).ok_or_else(|| {
