@@ -1,15 +1,17 @@
 //! Prints how many functions of installed binaries can be patched, by technique, and why the others cannot: planning
 //! alone, nothing is attached.
 //!
-//! `cargo run -p weir-probe --example ladder [--refused] [FILE…]`; without files, those that issue boards quote.
-//! `--refused` lists every refused function with its first bytes. Counted are sized FUNC symbols; IFUNC symbols are
-//! resolvers, and are counted beside them.
+//! `cargo run -p weir-probe --example ladder [--refused] [--each] [FILE…]`; without files, those that issue boards
+//! quote. `--refused` lists every refused function with its first bytes, `--each` every function with what is to be
+//! done to it, for comparing two versions of the planner. Counted are sized FUNC symbols; IFUNC symbols are resolvers,
+//! and are counted beside them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use weir_probe::plan_functions;
+use weir_probe::window::Window;
+use weir_probe::{Refusal, plan_functions};
 use weir_symbols::{Binary, Function, FunctionKind};
 
 const USUAL: [&str; 7] = [
@@ -28,15 +30,21 @@ fn main() {
     if files.is_empty() {
         files = USUAL.map(String::from).to_vec();
     }
+    let has = |flag: &str| flags.iter().any(|given| given == flag);
     for file in files {
+        let start = Instant::now();
         match Binary::open(Path::new(&file)) {
-            Ok(binary) => table(&binary, flags.iter().any(|flag| flag == "--refused")),
+            Ok(binary) => {
+                let functions = binary.functions().len();
+                println!("{file}: {functions} functions found in {:.0?}", start.elapsed());
+                table(&binary, has("--refused"), has("--each"));
+            }
             Err(error) => println!("{file}: {error}"),
         }
     }
 }
 
-fn table(binary: &Binary, lists_refused: bool) {
+fn table(binary: &Binary, lists_refused: bool, lists_each: bool) {
     let sized = |function: &&Function| function.size > 0 && function.kind == FunctionKind::Plain;
     let functions: Vec<&Function> = binary.functions().iter().filter(sized).collect();
     let sites: Vec<_> = functions.iter().map(|&function| (binary, function)).collect();
@@ -45,6 +53,9 @@ fn table(binary: &Binary, lists_refused: bool) {
     let took = start.elapsed();
     let (mut planned, mut refused) = (BTreeMap::<String, usize>::new(), BTreeMap::<String, usize>::new());
     for (function, outcome) in functions.iter().zip(&outcomes) {
+        if lists_each {
+            println!("{:#x} {}", function.address.0, each(outcome));
+        }
         match outcome {
             Ok(window) => *planned.entry(window.technique()).or_default() += 1,
             Err(refusal) => {
@@ -64,4 +75,21 @@ fn table(binary: &Binary, lists_refused: bool) {
     let indirect = binary.functions().iter().filter(|f| f.kind == FunctionKind::Indirect).count();
     println!("{}: {good} of {all} = {share:.2} % in {took:.0?} ({indirect} IFUNC)", binary.path().display());
     println!("  patched: {planned:?}\n  refused: {refused:?}");
+}
+
+/// Everything that the plan of one function says.
+fn each(outcome: &Result<Window, Refusal>) -> String {
+    match outcome {
+        Ok(window) => format!(
+            "{:#x} {} {:02x?} {:02x?} {:?} {} {}",
+            window.address,
+            window.technique(),
+            window.bytes,
+            window.padding,
+            window.shape,
+            window.uprobe_unsafe,
+            window.inside
+        ),
+        Err(refusal) => refusal.to_string(),
+    }
 }
