@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
@@ -19,7 +19,11 @@ use iced_x86::{
 
 use weir_symbols::{Binary, LinkAddr};
 
+use crate::parallel;
 use crate::refusal::Refusal;
+
+/// Functions for which a second thread pays.
+const PART_FUNCTIONS_MIN: usize = 500;
 
 /// Where one function's code may go.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +76,7 @@ pub fn read(address: u64, bytes: &[u8]) -> Body {
 #[derive(Debug)]
 pub struct Bodies<'a> {
     binary: &'a Binary,
-    known: HashMap<(u64, u64), Rc<Body>>,
+    known: HashMap<(u64, u64), Arc<Body>>,
 }
 
 impl<'a> Bodies<'a> {
@@ -85,24 +89,40 @@ impl<'a> Bodies<'a> {
     }
 
     /// `None` where the file does not hold all of `range`.
-    pub fn of(&mut self, range: Range<u64>) -> Option<Rc<Body>> {
+    pub fn of(&mut self, range: Range<u64>) -> Option<Arc<Body>> {
         if let Some(known) = self.known.get(&(range.start, range.end)) {
             return Some(known.clone());
         }
         let length = range.end.checked_sub(range.start)?;
-        let body = Rc::new(read(range.start, self.binary.bytes(LinkAddr(range.start), length as usize)?));
+        let body = Arc::new(read(range.start, self.binary.bytes(LinkAddr(range.start), length as usize)?));
         self.known.insert((range.start, range.end), body.clone());
         Some(body)
     }
 
     /// Every function of the binary that a symbol or unwind information names, overlapping ones among them.
-    pub fn all(&mut self) -> Vec<Rc<Body>> {
+    pub fn all(&mut self) -> Vec<Arc<Body>> {
         let symbols = self.binary.functions().iter().filter_map(|f| Some(f.address.0..f.end()?.0));
         let frames = self.binary.frame_ranges().iter().map(|range| range.start.0..range.end.0);
         let mut ranges: Vec<Range<u64>> = symbols.chain(frames).collect();
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
         ranges.dedup();
+        self.read_together(&ranges);
         ranges.into_iter().filter_map(|range| self.of(range)).collect()
+    }
+
+    /// Decodes those of `ranges` that are not known, on several threads.
+    fn read_together(&mut self, ranges: &[Range<u64>]) {
+        let binary = self.binary;
+        let unknown = ranges.iter().filter(|range| !self.known.contains_key(&(range.start, range.end)));
+        let unknown: Vec<Range<u64>> = unknown.cloned().collect();
+        let body = |range: &Range<u64>| {
+            let length = range.end.checked_sub(range.start)?;
+            Some(Arc::new(read(range.start, binary.bytes(LinkAddr(range.start), length as usize)?)))
+        };
+        let parts = parallel::parts(unknown.len(), PART_FUNCTIONS_MIN);
+        let bodies = parallel::map(parts, |part| unknown[part].iter().map(body).collect::<Vec<_>>());
+        let bodies = unknown.iter().zip(bodies.into_iter().flatten());
+        self.known.extend(bodies.filter_map(|(range, body)| Some(((range.start, range.end), body?))));
     }
 }
 

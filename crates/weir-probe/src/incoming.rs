@@ -22,6 +22,7 @@ use std::ops::Range;
 use weir_symbols::{Binary, LinkAddr, Segment};
 
 use crate::body::Bodies;
+use crate::parallel;
 
 /// How far a `rel8` branch reaches, in either direction, with room for its own length.
 const SHORT_REACH: u64 = 130;
@@ -43,8 +44,17 @@ pub fn reached(bodies: &mut Bodies, asked: &[Vec<u64>]) -> HashSet<u64> {
         let references = near_references(start.0, bytes, &filter, &all);
         reached
             .extend(references.hits.into_iter().filter(|&hit| may_refer(bodies, hit)).map(|hit| hit.target));
-        let is_unknown = |hit: &Hit| binary.function_bounds(LinkAddr(hit.at)).is_none();
-        unknown_bases.extend(references.taken.into_iter().filter(is_unknown).map(|hit| hit.target));
+        // Most lie in the function of the one before.
+        let mut known = 0..0;
+        unknown_bases.extend(references.taken.into_iter().filter_map(|hit| {
+            if !known.contains(&hit.at) {
+                match binary.function_bounds(LinkAddr(hit.at)) {
+                    Some(bounds) => known = bounds.start.0..bounds.end.0,
+                    None => return Some(hit.target),
+                }
+            }
+            None
+        }));
     }
     table_entries(bodies, unknown_bases, &all, &mut reached);
     for addresses in asked {
@@ -59,27 +69,31 @@ pub fn reached(bodies: &mut Bodies, asked: &[Vec<u64>]) -> HashSet<u64> {
     reached
 }
 
-/// A cheap first test whether an address may be an asked one: one bit for each of 2^16 hash values.
+/// A cheap first test whether an address may be an asked one: a table of bits by the address's last bits, of which one
+/// in sixteen is set.
 struct Filter {
     bits: Vec<u64>,
+    mask: u64,
     bounds: Range<u64>,
 }
 
 impl Filter {
     fn new(asked: &HashSet<u64>) -> Filter {
-        let mut bits = vec![0; 1 << 10];
+        let count = (asked.len() * 16).next_power_of_two().clamp(1 << 16, 1 << 24);
+        let mask = count as u64 - 1;
+        let mut bits = vec![0; count / 64];
         for &address in asked {
-            let hash = address as usize & 0xffff;
-            bits[hash >> 6] |= 1 << (hash & 63);
+            let hash = address & mask;
+            bits[(hash >> 6) as usize] |= 1 << (hash & 63);
         }
         let low = asked.iter().copied().min().unwrap_or(0);
         let high = asked.iter().copied().max().unwrap_or(0);
-        Filter { bits, bounds: low..high + 1 }
+        Filter { bits, mask, bounds: low..high + 1 }
     }
 
     fn may_contain(&self, address: u64) -> bool {
-        let hash = address as usize & 0xffff;
-        self.bounds.contains(&address) && self.bits[hash >> 6] >> (hash & 63) & 1 == 1
+        let hash = address & self.mask;
+        self.bounds.contains(&address) && self.bits[(hash >> 6) as usize] >> (hash & 63) & 1 == 1
     }
 }
 
@@ -99,34 +113,77 @@ struct References {
     taken: Vec<Hit>,
 }
 
+/// Bytes of text for which a second thread pays.
+const PART_BYTES_MIN: usize = 1 << 20;
+
 fn near_references(start: u64, bytes: &[u8], filter: &Filter, asked: &HashSet<u64>) -> References {
+    let end = bytes.len().saturating_sub(3);
+    let parts = parallel::parts(end, PART_BYTES_MIN);
+    let found = parallel::map(parts, |part| references_in(start, bytes, part, filter, asked));
+    let mut all = References { hits: Vec::new(), taken: Vec::new() };
+    for part in found {
+        all.hits.extend(part.hits);
+        all.taken.extend(part.taken);
+    }
+    all
+}
+
+/// References whose displacements stand at the offsets `part` of `bytes`.
+fn references_in(
+    start: u64,
+    bytes: &[u8],
+    part: Range<usize>,
+    filter: &Filter,
+    asked: &HashSet<u64>,
+) -> References {
     let mut found = References { hits: Vec::new(), taken: Vec::new() };
-    for (offset, word) in bytes.windows(4).enumerate() {
-        let at = start + offset as u64;
+    let mut note = |offset: usize, takes: bool| {
+        let word = &bytes[offset..offset + 4];
         let displacement = i32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        let at = start + offset as u64;
         let target = (at + 4).wrapping_add_signed(i64::from(displacement));
-        let takes = takes_address(&bytes[..offset]);
         if takes {
             found.taken.push(Hit { at, target });
         }
-        if filter.may_contain(target)
-            && asked.contains(&target)
-            && (takes || is_near_branch(&bytes[..offset]))
-        {
+        if filter.may_contain(target) && asked.contains(&target) {
             found.hits.push(Hit { at, target });
         }
+    };
+    // The first displacement may have one byte of opcode before it; all others have two to be looked at.
+    if part.start < 2 && part.end > 1 && bytes[0] & 0xfe == 0xe8 {
+        note(1, false);
+    }
+    let mut offset = part.start.max(2);
+    while offset < part.end {
+        let count = (part.end - offset).min(BLOCK);
+        let mut kinds = [0; BLOCK];
+        let (first, second) = (&bytes[offset - 2..][..count], &bytes[offset - 1..][..count]);
+        for ((kind, &first), &second) in kinds.iter_mut().zip(first).zip(second) {
+            *kind = opcode(first, second);
+        }
+        for (at, eight) in kinds.chunks_exact(8).enumerate().filter(|(_, eight)| **eight != [0; 8]) {
+            for (within, &kind) in eight.iter().enumerate().filter(|(_, kind)| **kind != 0) {
+                note(offset + 8 * at + within, kind == TAKES);
+            }
+        }
+        offset += count;
     }
     found
 }
 
-/// True if a near branch's displacement may follow `before`.
-fn is_near_branch(before: &[u8]) -> bool {
-    matches!(before, [.., 0xe8 | 0xe9] | [.., 0x0f, 0x80..=0x8f] | [.., 0xc7, 0xf8])
-}
+/// Bytes that are looked at together: the loop over them has no branch, so that it is compiled to vectors.
+const BLOCK: usize = 64;
+const BRANCHES: u8 = 1;
+const TAKES: u8 = 2;
 
-/// True if the displacement of a `lea x(%rip)` may follow `before`.
-fn takes_address(before: &[u8]) -> bool {
-    matches!(before, [.., 0x8d, mode] if mode & 0xc7 == 5)
+/// What a displacement behind the bytes `first`, `second` would be for: a near branch (E8, E9, 0F 80 to 0F 8F, C7 F8),
+/// the address that a `lea x(%rip)` (8D) takes, or nothing.
+fn opcode(first: u8, second: u8) -> u8 {
+    let branches = (second & 0xfe == 0xe8)
+        | (first == 0x0f) & (second & 0xf0 == 0x80)
+        | (first == 0xc7) & (second == 0xf8);
+    let takes = (first == 0x8d) & (second & 0xc7 == 5);
+    u8::from(branches) * BRANCHES | u8::from(takes) * TAKES
 }
 
 /// False if `hit` lies in a function all of whose instructions are known, and none refers to its target.

@@ -16,6 +16,7 @@
 pub mod limits;
 pub mod refusal;
 
+mod parallel;
 mod sys;
 
 pub mod body;

@@ -24,7 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
@@ -34,6 +34,9 @@ use crate::incoming;
 use crate::limits::{JUMP_BYTES, LOWEST_ADDRESS, SHORT_JUMP_BYTES};
 use crate::refusal::Refusal;
 use crate::window::{self, FunctionCode, Hole, Shape, Window};
+
+/// Places of one binary for which all of its functions will be looked at.
+const MANY_PLACES: usize = 256;
 
 /// Where a probe is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -71,12 +74,16 @@ pub fn plan_sites(sites: &[(&Binary, Place)]) -> Vec<Result<Window, Refusal>> {
 /// A place in a function that can be decoded, and how it is to be patched.
 struct Planned<'a> {
     code: FunctionCode<'a>,
-    body: Rc<Body>,
+    body: Arc<Body>,
     window: Result<Window, Refusal>,
 }
 
 fn plan_binary(binary: &Binary, places: &[Place]) -> Vec<Result<Window, Refusal>> {
     let mut bodies = Bodies::new(binary);
+    if places.len() >= MANY_PLACES {
+        // Each is going to be asked for: at once, they are decoded on several threads.
+        bodies.all();
+    }
     let mut sites: Vec<Result<Planned, Refusal>> =
         places.iter().map(|place| read(&mut bodies, place)).collect();
     let mut planned: Vec<&mut Planned> = sites.iter_mut().filter_map(|site| site.as_mut().ok()).collect();

@@ -5,6 +5,7 @@
 //! separate debug file. Reading is not mapping: a file that is truncated or rewritten while weir runs cannot fault it.
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -42,6 +43,8 @@ pub struct Binary {
     roots: Vec<PathBuf>,
     debug_symbols: OnceLock<Option<DebugSymbols>>,
     functions: OnceLock<(Vec<Function>, u64)>,
+    /// Hash of each name, and index of its function, sorted.
+    names: OnceLock<Vec<(u64, u32)>>,
     frames: OnceLock<(Vec<Range<LinkAddr>>, Vec<Frame>)>,
     landing_pads: OnceLock<Option<Vec<LinkAddr>>>,
     probes: OnceLock<(Vec<StaticProbe>, u64)>,
@@ -78,6 +81,7 @@ impl Binary {
             roots: Vec::new(),
             debug_symbols: OnceLock::new(),
             functions: OnceLock::new(),
+            names: OnceLock::new(),
             frames: OnceLock::new(),
             landing_pads: OnceLock::new(),
             probes: OnceLock::new(),
@@ -162,13 +166,13 @@ impl Binary {
     /// The functions with this name, else those that it matches as a wildcard (`*`, `?`, `[..]`); by address. Never
     /// empty. Versions of one name are several functions.
     pub fn find(&self, pattern: &str) -> Result<Vec<&Function>, Error> {
-        let matching = |test: &dyn Fn(&str) -> bool| -> Vec<&Function> {
-            self.functions().iter().filter(|f| f.names().any(test)).collect()
-        };
-        let exact = matching(&|name| name == pattern);
+        let exact = self.named(pattern);
         if !exact.is_empty() {
             return Ok(exact);
         }
+        let matching = |test: &dyn Fn(&str) -> bool| -> Vec<&Function> {
+            self.functions().iter().filter(|f| f.names().any(test)).collect()
+        };
         let (path, functions) = (self.path.clone(), self.functions().len());
         if pattern::is_wildcard(pattern) {
             let found = matching(&|name| pattern::matches(pattern, name));
@@ -286,6 +290,25 @@ impl Binary {
         functions::symbol_value(&self.symbol_tables(), name)
     }
 
+    /// The functions with exactly this name, by address. Tens of thousands of names are asked for one by one, so they are
+    /// looked up by their hashes.
+    fn named(&self, name: &str) -> Vec<&Function> {
+        let functions = self.functions();
+        let index = self.names.get_or_init(|| {
+            let names = functions.iter().zip(0..).flat_map(|(f, at)| f.names().map(move |name| (name, at)));
+            let mut index: Vec<(u64, u32)> = names.map(|(name, at)| (hash(name), at)).collect();
+            index.sort_unstable();
+            // Two names of one function may have one hash.
+            index.dedup();
+            index
+        });
+        let wanted = hash(name);
+        let from = index.partition_point(|&(hash, _)| hash < wanted);
+        let same = index[from..].iter().take_while(|&&(hash, _)| hash == wanted);
+        let functions = same.map(|&(_, at)| &functions[at as usize]);
+        functions.filter(|function| function.names().any(|other| other == name)).collect()
+    }
+
     fn collected(&self) -> &(Vec<Function>, u64) {
         self.functions.get_or_init(|| {
             let segments = &self.layout.segments;
@@ -330,6 +353,13 @@ impl Binary {
         self.soname().is_some_and(|n| n.starts_with("ld-") || n == "libc.so")
             || self.path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with("ld-"))
     }
+}
+
+/// The same for the same name, whatever else there is.
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(name.as_bytes());
+    hasher.finish()
 }
 
 fn read(path: &Path) -> Result<(Vec<u8>, FileIdentity), Error> {
