@@ -15,8 +15,10 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 15] = [
+pub(crate) const PACKAGES: [Package; 17] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
+    Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
+    Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
     Package { name: "libc6-dev", program: "/usr/include/stdio.h", used_for: "building anything" },
     Package { name: "sqlite3", program: "sqlite3", used_for: "the end-to-end test on sqlite3, and the demo" },
     Package { name: "redis-server", program: "redis-server", used_for: "the end-to-end test on redis" },

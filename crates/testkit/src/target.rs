@@ -1,8 +1,8 @@
-//! Programs to probe, compiled from C: plainly, as a user's compiler does, without pads or special flags.
+//! Programs to probe, compiled from C, C++ or Rust: plainly, as a user's compiler does, without pads or special flags.
 //!
-//! In: C text, or a file of tests/programs. Out: the path of a program in `target/testkit/`, compiled at most once
-//! for the same text, compiler and flags. [`matrix`] gives one for each way of compiling. A source that does not
-//! compile is a bug of ours: it panics with the compiler's words.
+//! In: text, or a file of tests/programs, which may include headers that lie there. Out: the path of a program in
+//! `target/testkit/`, compiled at most once for the same text, headers, compiler and flags. [`matrix`] gives one for
+//! each way of compiling. A source that does not compile is a bug of ours: it panics with the compiler's words.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -56,7 +56,7 @@ impl Compiler {
     }
 
     pub fn is_installed(self) -> bool {
-        Command::new(self.command()).arg("--version").output().is_ok_and(|out| out.status.success())
+        is_installed(self.command())
     }
 }
 
@@ -85,6 +85,16 @@ impl std::fmt::Display for Variant {
 /// Compiles with `cc` and these flags (after the source, so that libraries may stand among them).
 pub fn build(name: &str, source: Source<'_>, flags: &[&str]) -> PathBuf {
     compile(name, "cc", source, flags)
+}
+
+/// The same with a compiler of its own: `g++`, `clang++`, `rustc`.
+pub fn build_with(compiler: &str, name: &str, source: Source<'_>, flags: &[&str]) -> PathBuf {
+    compile(name, compiler, source, flags)
+}
+
+/// Whether there is such a program.
+pub fn is_installed(compiler: &str) -> bool {
+    Command::new(compiler).arg("--version").output().is_ok_and(|out| out.status.success())
 }
 
 /// A program of tests/programs by its stem, at -O2 and as a position-independent program.
@@ -130,7 +140,7 @@ fn compile(name: &str, compiler: &str, source: Source<'_>, flags: &[&str]) -> Pa
     // that already runs must not lose its file to another's copy.
     static CALL: AtomicU32 = AtomicU32::new(0);
     let unique = format!("{}.{}", std::process::id(), CALL.fetch_add(1, Ordering::Relaxed));
-    let source = folder.join(format!("{name}.{unique}.c"));
+    let source = folder.join(format!("{name}.{unique}.{}", extension(compiler)));
     let made = folder.join(format!("{name}.{unique}"));
     fs::write(&source, &text).unwrap_or_else(|e| panic!("write {}: {e}", source.display()));
     run(compiler, &source, &made, flags);
@@ -148,12 +158,37 @@ fn compile(name: &str, compiler: &str, source: Source<'_>, flags: &[&str]) -> Pa
 fn key(compiler: &str, flags: &[&str], text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (compiler, flags, text).hash(&mut hasher);
+    headers().hash(&mut hasher);
     hasher.finish()
+}
+
+/// The headers of tests/programs, whatever program includes them.
+fn headers() -> Vec<String> {
+    let folder = paths::root().join("tests/programs");
+    let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("read {}: {e}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "h"));
+    files.sort();
+    files.iter().map(|path| fs::read_to_string(path).unwrap_or_default()).collect()
+}
+
+fn extension(compiler: &str) -> &'static str {
+    match compiler {
+        "rustc" => "rs",
+        _ if compiler.ends_with("++") => "cpp",
+        _ => "c",
+    }
 }
 
 fn run(compiler: &str, source: &Path, output: &Path, flags: &[&str]) {
     let mut command = Command::new(compiler);
     command.arg("-o").arg(output).arg(source).args(flags);
+    if compiler == "rustc" {
+        // Its name would have to be one of Rust's.
+        command.args(["--crate-name", "program"]);
+    } else {
+        command.arg("-I").arg(paths::root().join("tests/programs"));
+    }
     let result = command.output().unwrap_or_else(|e| panic!("run {compiler}: {e}; install gcc"));
     assert!(result.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&result.stderr));
 }

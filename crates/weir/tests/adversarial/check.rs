@@ -1,0 +1,301 @@
+//! The oracle of all adversarial tests: a probed program gives the same output and exit code as the unprobed one, every
+//! call of a probed function is a hit or a miss with a name, and afterwards its text is what it was.
+//!
+//! In: a program that says `ready`, waits for a line, works, says `calls FUNCTION NUMBER` for each function that it
+//! counts itself, says `done`, and waits for another line (tests/programs/adversarial.h). weir is attached between the
+//! first two, and detached between the last two.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use testkit::target::{self, Source};
+use testkit::{Daemon, daemon, wait};
+use weir_symbols::{Binary, maps};
+
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What a probe is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Entry,
+}
+
+/// The kinds that every program is tried with.
+pub(crate) const KINDS: &[Kind] = &[Kind::Entry];
+
+/// A program to probe.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    /// Said where something is wrong.
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) is_static: bool,
+}
+
+impl Program {
+    pub(crate) fn new(name: &str, path: PathBuf) -> Program {
+        Program { path, name: name.into(), arguments: Vec::new(), is_static: false }
+    }
+
+    pub(crate) fn with(mut self, arguments: &[&str]) -> Program {
+        self.arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        self
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.arguments).arg("wait");
+        command
+    }
+}
+
+/// The three ways of compiling that differ most; the whole matrix is for what each instruction set of a compiler
+/// could break (crates/weir-probe/tests/shapes.rs).
+const WAYS: [(&str, &str, &[&str]); 3] = [
+    ("gcc", "g++", &["-O2", "-fPIE", "-pie"]),
+    ("clang", "clang++", &["-O0", "-fno-pie", "-no-pie"]),
+    ("gcc", "g++", &["-O2", "-fno-pie", "-no-pie", "-static"]),
+];
+
+/// A program of tests/programs in C or C++, compiled in each of these ways.
+pub(crate) fn programs(file: &str, flags: &[&str]) -> Vec<Program> {
+    let (stem, extension) = file.split_once('.').expect("a file with an extension");
+    let compiled = |&(c, cpp, ways): &(&'static str, &'static str, &[&str])| {
+        let compiler = if extension == "cpp" { cpp } else { c };
+        if !target::is_installed(compiler) {
+            testkit::skip::skip(compiler, format!("not installed; {file} is not tested as compiled by it"));
+            return None;
+        }
+        let flags = [ways, &["-pthread", "-w"], flags].concat();
+        let path = target::build_with(compiler, stem, Source::Program(file), &flags);
+        let name = format!("{file} by {compiler} {}", flags.join(" "));
+        Some(Program { is_static: flags.contains(&"-static"), ..Program::new(&name, path) })
+    };
+    WAYS.iter().filter_map(compiled).collect()
+}
+
+/// How a run ended, and what it said: its own lines, and its counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) status: String,
+    pub(crate) lines: Vec<String>,
+    pub(crate) calls: BTreeMap<String, u64>,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    fn of(ended: daemon::Ended) -> Run {
+        let count = |line: &str| {
+            let (name, number) = line.strip_prefix("calls ")?.split_once(' ')?;
+            Some((name.to_owned(), number.parse().ok()?))
+        };
+        let calls: BTreeMap<String, u64> = ended.stdout.lines().filter_map(count).collect();
+        let lines =
+            ended.stdout.lines().filter(|line| !line.starts_with("calls ")).map(str::to_owned).collect();
+        Run { status: ended.status.to_string(), lines, calls, stderr: ended.stderr }
+    }
+
+    /// Threads that were taken out of whatever they did, as the program says.
+    fn abandoned(&self) -> u64 {
+        let said = self.lines.iter().find_map(|line| line.strip_prefix("abandoned "));
+        said.and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// What a tracer found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Traced {
+    pub(crate) run: Run,
+    pub(crate) hits: BTreeMap<String, u64>,
+    /// weir's output and messages.
+    pub(crate) output: String,
+    pub(crate) messages: String,
+}
+
+/// The oracle, for every function that the program counts, with probes of every kind.
+#[track_caller]
+pub(crate) fn check(program: &Program) {
+    check_but(program, &[]);
+}
+
+/// The same; of these functions some sites are refused, with these reasons.
+#[track_caller]
+pub(crate) fn check_but(program: &Program, refused: &[(&str, &str)]) {
+    let unprobed = unprobed(program);
+    for &kind in KINDS {
+        let named: Vec<&str> = unprobed
+            .calls
+            .keys()
+            .map(String::as_str)
+            .filter(|name| !refused.iter().any(|(other, _)| other == name))
+            .collect();
+        let traced = traced(program, &kind.script(program, &named));
+        same(program, &unprobed, &traced.run);
+        for name in named {
+            traced.check_hits(program, kind, name);
+        }
+    }
+    for (name, reason) in refused {
+        assert_eq!(&reason_of(&program.path, name), reason, "{name} in {}", program.name);
+    }
+}
+
+impl Traced {
+    /// Every call of `name` is a hit.
+    #[track_caller]
+    fn check_hits(&self, program: &Program, kind: Kind, name: &str) {
+        let calls = self.run.calls[name];
+        let function = name.rsplit(':').next().unwrap_or(name);
+        let hits = self.hits.get(function).copied().unwrap_or(0);
+        // A thread that was taken out of a probe by force has not come to the function's own counting.
+        let more = if name.ends_with("_abandoned") { self.run.abandoned() } else { 0 };
+        let is_right = (calls..=calls + more).contains(&hits);
+        let said = || format!("{}\n{}{}", program.name, self.output, self.messages);
+        assert!(is_right, "{kind:?} of {name}: {hits} hits of {calls} calls, {more} abandoned; {}", said());
+    }
+}
+
+/// Outputs, exit codes, and numbers of calls are those of the unprobed program.
+#[track_caller]
+pub(crate) fn same(program: &Program, unprobed: &Run, probed: &Run) {
+    let whole = |run: &Run| (run.status.clone(), run.lines.clone());
+    assert_eq!(whole(probed), whole(unprobed), "{}: {}", program.name, probed.stderr);
+    assert_eq!(probed.stderr, unprobed.stderr, "{}", program.name);
+    for (name, calls) in &probed.calls {
+        // Signals come as often as they come, and when.
+        if !name.ends_with("_signal") && !name.ends_with("_abandoned") {
+            assert_eq!(Some(calls), unprobed.calls.get(name), "{name} in {}", program.name);
+        }
+    }
+}
+
+impl Kind {
+    /// A script that counts the hits of each of these functions.
+    pub(crate) fn script(self, program: &Program, functions: &[&str]) -> String {
+        let provider = match self {
+            Kind::Entry => "uprobe",
+        };
+        let path = program.path.display();
+        let site = |name: &&str| match name.split_once(':') {
+            None => format!("{provider}:{path}:{name}"),
+            Some((_, name)) if program.is_static => format!("{provider}:{path}:{name}"),
+            Some(("ld", name)) => format!("{provider}:/lib64/ld-linux-x86-64.so.2:{name}"),
+            Some((file, name)) => format!("{provider}:{file}:{name}"),
+        };
+        let sites: Vec<String> = functions.iter().map(site).collect();
+        format!("{} {{ @[func] = count(); }}", sites.join(", "))
+    }
+}
+
+/// Runs the program without anybody.
+pub(crate) fn unprobed(program: &Program) -> Run {
+    let mut daemon = Daemon::spawn(program.command()).unwrap();
+    daemon.line_with("ready", DEADLINE).unwrap_or_else(|e| panic!("{}: {e:#}", program.name));
+    let _ = daemon.write("\n\n");
+    Run::of(daemon.finish(DEADLINE).unwrap())
+}
+
+/// Runs the program, with `script` attached to it from before its work till behind it.
+#[track_caller]
+pub(crate) fn traced(program: &Program, script: &str) -> Traced {
+    let mut daemon = Daemon::spawn(program.command()).unwrap();
+    daemon.line_with("ready", DEADLINE).unwrap_or_else(|e| panic!("{}: {e:#}", program.name));
+    let before = text(daemon.pid());
+    let out = Output::new();
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.args(["trace", "-e", script, "-p", &daemon.pid().to_string(), "-o"]).arg(&out.0);
+    let mut weir = Daemon::spawn(weir).unwrap();
+    let is_armed = wait::until(DEADLINE, || is_armed(daemon.pid()) || !weir.is_running());
+    if !is_armed || !weir.is_running() {
+        panic!("{}: weir did not attach: {:?}\n{script}", program.name, weir.finish(DEADLINE));
+    }
+    daemon.write("\n").unwrap();
+    // Some die on the way.
+    let is_done = daemon.line_with("done", DEADLINE).is_ok();
+    if is_done {
+        weir.signal(Signal::SIGINT).unwrap();
+    }
+    let weir = weir.finish(DEADLINE).unwrap_or_else(|e| panic!("{}: weir: {e:#}", program.name));
+    assert!(weir.status.success(), "{}: weir: {}\n{}", program.name, weir.status, weir.stderr);
+    if is_done {
+        let after = text(daemon.pid());
+        let is_same = before.iter().all(|(address, bytes)| after.get(address).is_none_or(|now| now == bytes));
+        assert!(is_same, "{}: its text is not what it was\n{}", program.name, weir.stderr);
+    }
+    let _ = daemon.write("\n");
+    let run = Run::of(daemon.finish(DEADLINE).unwrap_or_else(|e| panic!("{}: {e:#}", program.name)));
+    let output = out.text();
+    assert!(!weir.stderr.contains("not probed"), "{}: {}", program.name, weir.stderr);
+    Traced { run, hits: hits(&output), output, messages: weir.stderr }
+}
+
+/// The reason code with which a function is refused, or how it would be patched.
+pub(crate) fn reason_of(path: &Path, function: &str) -> String {
+    let binary = Binary::open(path).unwrap();
+    let function = binary.find(function).unwrap()[0];
+    let outcome = weir_probe::plan_functions(&[(&binary, function)]).remove(0);
+    outcome.map_or_else(|refusal| refusal.code(), |window| window.technique())
+}
+
+/// `@[NAME]: NUMBER` in weir's output.
+fn hits(output: &str) -> BTreeMap<String, u64> {
+    let line = |line: &str| {
+        let (name, number) = line.strip_prefix("@[")?.split_once("]: ")?;
+        Some((name.to_owned(), number.trim().parse().ok()?))
+    };
+    output.lines().filter_map(line).collect()
+}
+
+/// Whether a gate is open: everything is patched.
+fn is_armed(pid: u32) -> bool {
+    let Ok(mappings) = maps::read(pid) else { return false };
+    let code = mappings.iter().find(|mapping| mapping.path.starts_with("/memfd:weir-code"));
+    let Some(code) = code else { return false };
+    let Ok(memory) = std::fs::File::open(format!("/proc/{pid}/mem")) else { return false };
+    let mut gate = [0; 8];
+    memory.read_exact_at(&mut gate, code.end.0).is_ok() && gate != [0; 8]
+}
+
+/// All text of process `pid` that comes from files, by address.
+fn text(pid: u32) -> BTreeMap<u64, Vec<u8>> {
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut texts = BTreeMap::new();
+    for mapping in maps::read(pid).unwrap().iter().filter(|m| m.execute && m.path.starts_with('/')) {
+        if mapping.path.starts_with("/memfd:") {
+            continue;
+        }
+        let mut bytes = vec![0; (mapping.end.0 - mapping.start.0) as usize];
+        memory.read_exact_at(&mut bytes, mapping.start.0).unwrap();
+        texts.insert(mapping.start.0, bytes);
+    }
+    texts
+}
+
+/// A file for weir's output, of this test alone.
+struct Output(PathBuf);
+
+impl Output {
+    fn new() -> Output {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let folder = testkit::paths::target().join("adversarial-tests");
+        std::fs::create_dir_all(&folder).unwrap();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Output(folder.join(format!("{}.{number}", std::process::id())))
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap_or_default()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

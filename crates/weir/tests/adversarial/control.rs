@@ -1,0 +1,136 @@
+//! Ways of leaving a function that are not its return: tests/programs/control.c, control.cpp, foreign.rs and foreign.cpp.
+
+use testkit::target::{self, Source, is_installed};
+
+use crate::check::{Program, check, programs};
+
+#[track_caller]
+fn check_way(way: &str) {
+    for program in programs("control.c", &[]) {
+        check(&program.with(&[way]));
+    }
+}
+
+#[track_caller]
+fn check_exceptions(way: &str) {
+    for program in programs("control.cpp", &[]) {
+        check(&program.with(&[way]));
+    }
+}
+
+#[test]
+fn longjmp_a_million_times() {
+    check_way("longjmp");
+}
+
+#[test]
+fn siglongjmp_from_a_handler_that_hit_a_probe() {
+    check_way("siglongjmp");
+}
+
+#[test]
+fn fibres_of_ucontext() {
+    check_way("ucontext");
+}
+
+#[test]
+fn fibres_that_go_on_in_other_threads() {
+    check_way("migrate");
+}
+
+#[test]
+fn fibres_made_by_hand() {
+    check_way("by-hand");
+}
+
+#[test]
+fn ten_million_tail_calls() {
+    check_way("tail-calls");
+}
+
+#[test]
+fn an_alternate_stack_with_two_kibibytes_to_spare() {
+    check_way("alternate-stack");
+}
+
+#[test]
+fn recursion_to_the_end_of_a_stack() {
+    check_way("recursion-to-the-end");
+}
+
+#[test]
+fn deep_recursion() {
+    check_way("deep-recursion");
+}
+
+#[test]
+fn cancelled_threads_clean_up() {
+    check_way("cancel");
+}
+
+#[test]
+fn threads_cancelled_at_any_instruction() {
+    check_way("cancel-anywhere");
+}
+
+#[test]
+fn threads_that_exit_inside_clean_up() {
+    check_way("exit");
+}
+
+#[test]
+fn backtraces_show_the_same_frames() {
+    check_way("backtrace");
+}
+
+#[test]
+fn exceptions_of_every_type_go_through() {
+    check_exceptions("throw");
+}
+
+#[test]
+fn exceptions_are_rethrown_and_nested() {
+    check_exceptions("rethrow");
+}
+
+#[test]
+fn initialisers_of_statics_throw() {
+    check_exceptions("static-init");
+}
+
+#[test]
+fn noexcept_terminates() {
+    check_exceptions("noexcept");
+}
+
+#[test]
+fn exceptions_nobody_catches_terminate() {
+    check_exceptions("uncaught");
+}
+
+#[test]
+fn exceptions_cross_threads() {
+    check_exceptions("futures");
+}
+
+#[test]
+fn eight_threads_throw_at_once() {
+    check_exceptions("threads");
+}
+
+#[test]
+fn panics_go_through_cplusplus_and_exceptions_through_rust() {
+    for (compiler, optimization, level) in [("g++", "-O2", "opt-level=2"), ("clang++", "-O0", "opt-level=0")]
+    {
+        if !is_installed(compiler) {
+            testkit::skip::skip(compiler, "not installed; foreign.cpp is not tested as compiled by it");
+            continue;
+        }
+        let flags = [optimization, "-fPIC", "-c"];
+        let half = target::build_with(compiler, "foreign-half", Source::Program("foreign.cpp"), &flags);
+        let link = format!("link-arg={}", half.display());
+        let flags = ["--edition", "2021", "-C", level, "-C", &link, "-l", "dylib=stdc++"];
+        let path = target::build_with("rustc", "foreign", Source::Program("foreign.rs"), &flags);
+        check(&Program::new(&format!("foreign.rs and foreign.cpp by {compiler}"), path));
+    }
+}

@@ -1,0 +1,89 @@
+//! Everything that a program's state consists of goes through probed functions unchanged, in and out: general registers,
+//! flags, x87, MXCSR, vectors and masks of every width, with programs that count, read strings, hash and write records.
+//!
+//! tests/programs/state.c makes the state, from fixed seeds, and compares.
+
+use testkit::skip;
+
+use crate::check::{self, programs};
+
+/// Calls of each of its functions in one run.
+const CALLS: &str = "1500";
+const PROBED: [&str; 4] = ["state_long", "state_several", "state_short", "state_signal"];
+
+/// The functions of every build of the program are probed with `body`; half of its calls run with the alignment check.
+#[track_caller]
+fn check(body: &str) {
+    for program in programs("state.c", &[]) {
+        let program = program.with(&[CALLS, "ac", "signals"]);
+        let sites = PROBED.map(|name| format!("uprobe:{}:{name}", program.path.display())).join(", ");
+        let traced = check::traced(&program, &format!("{sites} {{ {body} }}"));
+        assert_eq!(traced.run.status, "exit status: 0", "{}: {:?}", program.name, traced.run);
+        assert!(traced.run.lines.contains(&"same".to_owned()), "{}: {:?}", program.name, traced.run);
+        for line in traced.run.lines.iter().filter_map(|line| line.strip_prefix("lacks ")) {
+            skip::skip(&format!("state-{line}"), "this processor does not have it");
+        }
+        for name in PROBED.iter().filter(|_| body.contains(COUNT)) {
+            assert_eq!(traced.hits.get(*name), traced.run.calls.get(*name), "{name} in {}", program.name);
+        }
+    }
+}
+
+#[test]
+fn survives_programs_that_do_nothing() {
+    check("");
+}
+
+#[test]
+fn survives_counting() {
+    check(COUNT);
+}
+
+const COUNT: &str = "@[func] = count();";
+
+#[test]
+fn survives_strings_at_bad_and_odd_addresses() {
+    check(&format!("{COUNT} @text[str(arg0)] = count();"));
+}
+
+#[test]
+fn survives_hashing_and_aggregating() {
+    check(&format!(
+        "{COUNT} @by[arg0 & 63, arg1 & 15] = sum(arg2); @values = hist(arg3); @lines = lhist(arg4, 0, 100, 5); \
+         @kinds[func, tid] = stats(arg5); @last[arg1 & 7] = arg2; delete(@by, (arg0 & 63, arg2 & 15));"
+    ));
+}
+
+#[test]
+fn survives_records_and_clocks() {
+    check(&format!(
+        "{COUNT} if (arg1 % 16 == 0) {{ printf(\"%s %d %d\\n\", str(arg0), arg1, nsecs); }} @t = max(nsecs);"
+    ));
+}
+
+/// What the comparison is worth: a function that changes one thing is found.
+#[test]
+fn finds_one_thing_changed() {
+    for (damage, found) in [
+        ("inc %r11", "r11"),
+        ("mov %rsp, %rbp", "rbp"),
+        ("cld", "flags"),
+        ("test %rsp, %rsp", "flags"),
+        ("pcmpeqd %xmm9, %xmm9", "xmm"),
+        ("fldz", "x87"),
+        ("vzeroupper", "avx"),
+        ("push $0x1f80; ldmxcsr (%rsp); lea 8(%rsp), %rsp", "MXCSR"),
+        ("movq $1, 16(%rsp)", "above"),
+    ] {
+        let flag = format!("-DDAMAGE=\"{damage}\\n\"");
+        for program in programs("state.c", &[&flag]).into_iter().take(1) {
+            let run = check::unprobed(&program.with(&["30"]));
+            if run.lines.contains(&format!("lacks {found}")) {
+                continue;
+            }
+            let is_found = |line: &String| line.contains("state_control: ") && line.contains(found);
+            let is_said = run.lines.iter().any(|line| is_found(line) || line.starts_with(found));
+            assert!(is_said && run.status != "exit status: 0", "{damage}: {run:?}");
+        }
+    }
+}
