@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -289,6 +289,17 @@ fn clock_function(target: &Target) -> u64 {
         .map_or(0, |(address, _)| mapping.start.0.wrapping_add(address.0))
 }
 
+/// CLOCK_MONOTONIC is the same there as here: it is, but in another time namespace (time_namespaces(7)).
+fn shares_clock(target: &Target) -> bool {
+    let namespace = |process: &str| match std::fs::metadata(format!("/proc/{process}/ns/time")) {
+        Ok(file) => Some((file.dev(), file.ino())),
+        // A kernel without time namespaces.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some((0, 0)),
+        Err(_) => None,
+    };
+    namespace("self").is_some_and(|own| namespace(&target.pid.to_string()) == Some(own))
+}
+
 /// Probes in a live process. Dropped, it restores the text.
 #[derive(Debug)]
 pub struct Attachment {
@@ -356,16 +367,22 @@ impl Attachment {
         for (site, refusal) in refused.into_iter().chain(unmovable.collect::<Vec<_>>()) {
             outcomes[request_of[site]] = Err(refusal);
         }
+        let clock_gettime = if target.has_tsc { clock_function(target) } else { 0 };
         let words = weir_rt::runtime::Island {
             segment: self.undo.segment.start,
-            clock_gettime: if target.has_tsc { clock_function(target) } else { 0 },
+            clock_gettime,
             pid: target.pid as u32,
             // The word at the stack pointer is a return address only where every site is an entry.
             flags: if planned.iter().any(|site| site.window.inside) {
                 0
             } else {
                 weir_rt::runtime::Island::AT_ENTRY
-            } | if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 },
+            } | if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 }
+                | if clock_gettime != 0 && shares_clock(target) {
+                    weir_rt::runtime::Island::READS_TICKS
+                } else {
+                    0
+                },
             pid_namespace: weir_rt::runtime::pid_namespace(target.pid as u32),
             print: 0,
             tick_ns: weir_rt::runtime::tick_ns(),

@@ -127,6 +127,8 @@ _Static_assert(sizeof(struct weir_island) == 56, "island.c and src/runtime.rs");
 #define ISLAND_AT_ENTRY 4u
 /* The CPU is asked of the kernel: what runs the process (valgrind) does not know lsl. */
 #define ISLAND_ASK_CPU 8u
+/* The time stamp counter may be read, and the segment's clock is this process's. */
+#define ISLAND_READS_TICKS 16u
 extern const volatile struct weir_island weir_island;
 
 /* Offset of the counters in the segment header, and their order (src/abi.rs). */
@@ -134,6 +136,17 @@ extern const volatile struct weir_island weir_island;
 enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS, COUNT_COMM_DENIED,
        COUNT_TID_DENIED, COUNT_OTHER_CALLS, COUNT_OTHER_DENIED, COUNT_PRINTS_DROPPED,
        COUNT_LANES_EXHAUSTED };
+/* CLOCK_MONOTONIC as lines over the time stamp counter, kept by the controller (src/clock.rs). */
+#define HEADER_CLOCK 640
+struct weir_clock {
+    u64 version; /* 0: there is none; twice the number of the newest line, odd while the next is written */
+    struct weir_line {
+        u64 ticks; /* from here on */
+        u64 ns;    /* the time at `ticks` */
+        u64 rate;  /* ns a tick, times 2^64 */
+    } lines[2];    /* line n at n modulo 2 */
+};
+_Static_assert(sizeof(struct weir_clock) == 56, "docs/segment.md");
 /* The word that random numbers are made of. */
 #define HEADER_RANDOM 600
 

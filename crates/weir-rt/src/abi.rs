@@ -39,6 +39,7 @@ pub mod header {
     pub const PLACE_ISLAND_COUNT: usize = 272;
     pub const PLACE_ISLANDS: usize = 280;
     pub const RANDOM: usize = 600;
+    pub const CLOCK: usize = 640;
     pub const COUNTERS: usize = 1024;
     pub const PROBE_WORDS: usize = 2048;
 }
@@ -56,6 +57,15 @@ pub mod counter {
     pub const PRINTS_DROPPED: usize = 8;
     pub const LANES_EXHAUSTED: usize = 9;
     pub const COUNT: usize = 10;
+}
+
+/// Words of the clock in the header (`struct weir_clock` of `c/weir.h`), one cache line: 0 where there is none, or twice
+/// the number of the line that was published last, odd while the next is written; then two lines, each {ticks, ns,
+/// rate}, of which line n is the one at n modulo 2.
+pub mod clock {
+    pub const LINES: usize = 1;
+    pub const LINE_WORDS: usize = 3;
+    pub const WORDS: usize = LINES + 2 * LINE_WORDS;
 }
 
 /// `struct weir_map` of `c/weir.h`: what a helper takes as a map.
@@ -212,6 +222,8 @@ pub mod journal {
 const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES as usize);
 const _: () = assert!(header::LABEL + LABEL_BYTES_MAX < header::CLAIMS_OFFSET);
 const _: () = assert!(header::PLACE_ISLANDS + ISLANDS_MAX * 16 <= header::RANDOM);
-const _: () = assert!(header::RANDOM + 8 <= header::COUNTERS);
+const _: () = assert!(header::RANDOM / 64 < header::CLOCK / 64, "random numbers write to their cache line");
+const _: () = assert!(header::CLOCK.is_multiple_of(64) && clock::WORDS * 8 <= 64);
+const _: () = assert!(header::CLOCK + 64 <= header::COUNTERS);
 const _: () = assert!(header::COUNTERS + counter::COUNT * 8 <= header::PROBE_WORDS);
 const _: () = assert!(header::PROBE_WORDS + PROBE_WORDS * 8 <= HEADER_BYTES);

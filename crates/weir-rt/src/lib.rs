@@ -24,12 +24,15 @@ pub mod foreign;
 
 pub mod runtime;
 
+mod clock;
+
 mod link;
 
 pub mod local;
 
 pub mod memory;
 
+pub use clock::Clock;
 pub use context::{Context, ContextMut};
 pub use executable::{
     CpuSource, Executable, Frame, LanePolicy, LaneUse, RelocKind, Relocation, RuntimeFunction, SiteAbi,

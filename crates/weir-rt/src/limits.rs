@@ -40,10 +40,18 @@ pub const LABEL_BYTES_MAX: usize = 95;
 pub const ISLANDS_MAX: usize = 16;
 /// Words in the header that weir-probe's trampolines count in.
 pub const PROBE_WORDS: usize = 256;
+/// Between refreshes of the clock that targets read: at first, and in the end.
+pub const CLOCK_INTERVAL_NS_MIN: u64 = 2_000_000;
+pub const CLOCK_INTERVAL_NS: u64 = 128_000_000;
+/// A line of it begins so much later than it is laid.
+pub const CLOCK_LEAD_NS: u64 = 1_000_000;
+/// A pair of counter and clock that took longer to read is not used.
+pub const CLOCK_PAIR_NS_MAX: u64 = 2_000;
 /// Most bytes below its return address that any helper uses, the vDSO's clock included; a test measures it.
 pub const HELPER_STACK_BYTES: u32 = 2048;
 
 const _: () = assert!(ENTRIES_MAX as u64 + (SPARE_NODES as u64) < (1 << 25), "an index must fit a link word");
+const _: () = assert!(CLOCK_LEAD_NS < CLOCK_INTERVAL_NS_MIN, "a line begins before the next is laid");
 const _: () = assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MAX.is_power_of_two());
 
 /// Bytes of one eBPF stack frame (the kernel's MAX_BPF_STACK), and frames of local calls (its MAX_CALL_FRAMES).

@@ -57,6 +57,9 @@ impl Island {
     pub const AT_ENTRY: u32 = 4;
     /// The CPU is asked of the kernel: what runs the process does not know `lsl`.
     pub const ASK_CPU: u32 = 8;
+    /// The process may read the time stamp counter, and is in the controller's time namespace: where the segment has a
+    /// clock, `ktime_get_ns` is read off it.
+    pub const READS_TICKS: u32 = 16;
 
     /// The bytes as they stand in the image.
     pub fn to_bytes(&self) -> [u8; Island::BYTES as usize] {

@@ -251,7 +251,7 @@ fn clock_source(facts: &Facts) -> Check {
         Some("tsc") => ok("clock source tsc"),
         other => warn(
             format!("clock source {}", other.unwrap_or("unknown")),
-            "nsecs then comes from the vDSO's clock: about 20 ns instead of 9 a reading",
+            "nsecs then comes from the vDSO's clock: about 30 ns instead of 10 a reading",
         ),
     }
 }

@@ -21,6 +21,7 @@ use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
 use weir_ir::Trigger;
 use weir_probe::{Attachment, Launched, Prepared, Refusal, Target};
+use weir_rt::Clock;
 use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_source::SourceFile;
@@ -88,6 +89,8 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     if let Some(pid) = pid {
         weir_probe::target::check(pid)?;
     }
+    // Its rate is known by when the target runs.
+    let clock = Clock::start();
     let world = binaries(pid)?;
     let mut warn = |warnings: &[_]| eprint!("{}", weir_source::render(source, warnings, is_coloured()));
     let module = stages::front(source, parameters, &world, &mut warn)?;
@@ -113,7 +116,7 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
             sites[0].path
         )));
     }
-    Session { args, compiled: &compiled, verified: &verified, sites: &sites }.run(pid)
+    Session { args, compiled: &compiled, verified: &verified, sites: &sites }.run(pid, clock)
 }
 
 fn one_pid(args: &args::Trace) -> Result<Option<i32>, Failure> {
@@ -180,7 +183,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn run(&self, pid: Option<i32>) -> Result<ExitCode, Failure> {
+    fn run(&self, pid: Option<i32>, clock: Option<Clock>) -> Result<ExitCode, Failure> {
         let out: Box<dyn Write> = match &self.args.output {
             None => Box::new(io::stdout()),
             Some(path) => {
@@ -194,14 +197,14 @@ impl Session<'_> {
         let old_mask = signals.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
         let old_mask = old_mask.context("blocking signals").map_err(Failure::Machine)?;
         match (pid, &self.args.run) {
-            (Some(pid), _) => self.trace_target(Target::open(pid)?, None, signals, report),
+            (Some(pid), _) => self.trace_target(Target::open(pid)?, None, clock, signals, report),
             (None, Some(command)) => {
                 let search_path = std::env::var_os("PATH");
                 let (launched, exec) = Launched::start(&command.words, search_path.as_deref(), old_mask)?;
                 let mut guard = KillOnFailure(Some(launched));
                 let wanted: Vec<_> = self.sites.iter().filter_map(|site| site.binary.identity()).collect();
                 let target = exec.into_target(&wanted)?;
-                self.trace_target(target, Some(&mut guard), signals, report)
+                self.trace_target(target, Some(&mut guard), clock, signals, report)
             }
             (None, None) => self.trace_nothing(signals, report),
         }
@@ -212,7 +215,7 @@ impl Session<'_> {
         let segment = Segment::create_local(self.layout()?, &self.identity(0));
         let segment = segment.context("making the segment").map_err(Failure::Machine)?;
         let mut events = self.begin(&segment, signals, report)?;
-        events.watch(&segment, None, None)?;
+        events.watch(&segment, None, None, None)?;
         self.end(&segment, events, None, true)
     }
 
@@ -220,15 +223,19 @@ impl Session<'_> {
         &self,
         target: Target,
         mut command: Option<&mut KillOnFailure>,
+        mut clock: Option<Clock>,
         signals: SigSet,
         report: Report<W>,
     ) -> Result<ExitCode, Failure> {
         let identity = self.identity(target.pid() as u32);
         let prepared = weir_probe::prepare(target, self.layout()?, &identity)?;
         let mut events = self.begin(prepared.segment(), signals, report)?;
+        if let Some(clock) = &mut clock {
+            clock.keep(prepared.segment());
+        }
         let mut attachment = self.arm(prepared)?;
         let launched = command.as_mut().and_then(|command| command.0.as_mut());
-        events.watch(attachment.segment(), Some(attachment.target()), launched)?;
+        events.watch(attachment.segment(), Some(attachment.target()), launched, clock)?;
         let mut is_detached = true;
         if attachment.target().is_alive() {
             match attachment.detach() {

@@ -446,6 +446,44 @@ fn a_target_that_may_not_read_the_time_stamp_counter_has_a_clock() {
     assert!(ended.status.success() && ended.stdout.contains("done"), "{ended:?}");
 }
 
+/// The target reads its own clock around each call: a probe's time lies between, but for the stated error.
+#[test]
+fn the_clock_of_probes_is_that_of_the_target() {
+    let source = r#"
+        #include <stdio.h>
+        #include <time.h>
+        #include <unistd.h>
+        volatile long seen;
+        __attribute__((noinline)) void foo(long n) { seen = n; }
+        static long now(void) {
+            struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
+            return t.tv_sec * 1000000000 + t.tv_nsec;
+        }
+        int main(void) {
+            alarm(60);
+            for (long end = now() + 700000000, at; (at = now()) < end; usleep(100)) foo(at);
+            return 0;
+        }
+    "#;
+    let path = target::build("own-clock", Source::Text(source), &["-O2"]);
+    // A call takes less than a millisecond where the thread is not kept from running in it.
+    let script = format!(
+        "uprobe:{}:foo {{ $now = nsecs; @ = count();
+            if ($now < @last) {{ @back = count(); }} @last = $now;
+            if ($now + 10000 > arg0 && $now < arg0 + 1000000) {{ @near = count(); }} }}",
+        path.display()
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let output = command.args(["trace", "-e", &script, "-c", path.to_str().unwrap()]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let count = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        value.map_or(0, |value| value.parse::<u64>().unwrap())
+    };
+    assert_eq!(count("@back"), 0, "{text}");
+    assert!(count("@") > 100 && count("@near") * 10 >= count("@") * 9, "{text}");
+}
+
 #[test]
 fn a_second_weir_cannot_take_the_probes_of_the_first() {
     let path = target::program("loop");

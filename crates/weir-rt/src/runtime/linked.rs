@@ -12,6 +12,7 @@ use weir_ebpf::{HelperId, MapKind, helper, pt_regs};
 
 use super::Island;
 use crate::abi::{Cursor, Descriptor, HEADER_BYTES, counter, header};
+use crate::clock;
 
 unsafe extern "C" {
     fn weir_map_lookup_elem(map: *const Descriptor, key: *const u8) -> u64;
@@ -132,7 +133,9 @@ pub(crate) fn local_island(segment: u64) -> Island {
         segment,
         clock_gettime: nix::libc::clock_gettime as *const () as u64,
         pid: std::process::id(),
-        flags: Island::READ_BY_TID | if is_emulated() { Island::ASK_CPU } else { 0 },
+        flags: Island::READ_BY_TID
+            | if is_emulated() { Island::ASK_CPU } else { 0 }
+            | if !is_emulated() && clock::may_read_ticks() { Island::READS_TICKS } else { 0 },
         pid_namespace: pid_namespace("self"),
         print: PRINT_TO.get().map_or(0, |_| take_print as *const () as u64),
         tick_ns: tick_ns(),

@@ -12,6 +12,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, MapValue, Schema};
 use weir_probe::{Launched, Target};
+use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
 use crate::failure::Failure;
@@ -71,18 +72,22 @@ impl<'a, W: Write> Events<'a, W> {
         self.read_all(segment)
     }
 
-    /// Until exit() is called, a signal asks for the end, or the target ends.
+    /// Until exit() is called, a signal asks for the end, or the target ends. `clock` is kept meanwhile.
     pub(crate) fn watch(
         &mut self,
         segment: &Segment,
         target: Option<&Target>,
         mut launched: Option<&mut Launched>,
+        mut clock: Option<Clock>,
     ) -> Result<(), Failure> {
         let mut is_replaced = false;
         self.controller.start_intervals(Instant::now());
         while self.exit.is_none() {
             if self.is_asked_to_end() {
                 return Ok(());
+            }
+            if let Some(clock) = &mut clock {
+                clock.keep(segment);
             }
             let has_ended = launched.as_mut().is_some_and(|launched| launched.try_wait().is_some());
             if has_ended || self.wait(target.map(Target::pidfd))? {
