@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 17] = [
+pub(crate) const PACKAGES: [Package; 18] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -23,6 +23,7 @@ pub(crate) const PACKAGES: [Package; 17] = [
     Package { name: "sqlite3", program: "sqlite3", used_for: "the end-to-end test on sqlite3, and the demo" },
     Package { name: "redis-server", program: "redis-server", used_for: "the end-to-end test on redis" },
     Package { name: "redis-tools", program: "redis-benchmark", used_for: "the end-to-end test on redis" },
+    Package { name: "nginx", program: "/usr/sbin/nginx", used_for: "the soak that probes every function" },
     Package {
         name: "strace",
         program: "strace",

@@ -4,7 +4,9 @@
 //! interrupted at any time; the record is rewritten after each cycle. A cycle that fails ends the run and is named
 //! in the record with its seed, which `--seed` repeats.
 
+mod functions;
 mod kill;
+mod nginx;
 mod record;
 mod redis;
 mod target;
@@ -47,6 +49,8 @@ enum Name {
     Redis,
     /// Kill weir at random moments; the next weir takes over
     Kill,
+    /// Probe every function of bash, sqlite3, python3, redis-server, nginx and their libraries at once
+    Functions,
     /// Feed every reader of hostile bytes; a cycle is 100,000 inputs for each
     Fuzz,
     /// Kill processes that change maps of every kind; the maps are whole
@@ -68,6 +72,8 @@ enum Subject {
 /// How many cycles the project promises.
 const REDIS_CYCLES: u64 = 50;
 const KILL_CYCLES: u64 = 500;
+/// Each probes 25,000 functions in five processes.
+const FUNCTIONS_CYCLES: u64 = 5;
 /// Of [`FUZZ_RUNS`] inputs each: 10⁷ for each reader.
 const FUZZ_CYCLES: u64 = 100;
 const FUZZ_RUNS: u64 = 100_000;
@@ -83,11 +89,14 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Maps => Subject::Test(TestProgram::build(MAPS)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
-        Name::Redis | Name::Kill => Subject::Weir(workspace::weir(options.weir.as_deref())?),
+        Name::Redis | Name::Kill | Name::Functions => {
+            Subject::Weir(workspace::weir(options.weir.as_deref())?)
+        }
     };
     let (name, full): (&str, u64) = match options.name {
         Name::Redis => ("redis", REDIS_CYCLES),
         Name::Kill => ("kill", KILL_CYCLES),
+        Name::Functions => ("functions", FUNCTIONS_CYCLES),
         Name::Fuzz => ("fuzz", FUZZ_CYCLES),
         Name::Maps => ("maps", MAPS_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
@@ -97,6 +106,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Subject::Weir(weir) if matches!(options.name, Name::Redis) => {
             nothing_counted(redis::cycle(weir, seed))
         }
+        Subject::Weir(weir) if matches!(options.name, Name::Functions) => functions::cycle(weir),
         Subject::Weir(weir) => nothing_counted(kill::cycle(weir, seed)),
         Subject::Fuzzers(fuzzers) => nothing_counted(
             fuzz::TARGETS.iter().try_for_each(|target| fuzzers.run(target, seed, FUZZ_RUNS).map(drop)),

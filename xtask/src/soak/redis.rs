@@ -7,6 +7,7 @@
 //! throughout, and its code is what it was.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -17,6 +18,7 @@ use nix::sys::signal::Signal;
 
 use crate::process::{self, Guard};
 use crate::soak::Random;
+use crate::soak::functions;
 use crate::soak::target::Code;
 use crate::workspace;
 
@@ -92,6 +94,30 @@ fn wait_for(mut done: impl FnMut() -> Result<bool>) -> Result<()> {
     }
     Ok(())
 }
+
+/// A server whose answers to a fixed list of commands are compared.
+pub(super) fn server() -> Result<Box<dyn functions::Server>> {
+    Ok(Box::new(Server::start()?))
+}
+
+impl functions::Server for Server {
+    fn pid(&self) -> i32 {
+        self.process.pid()
+    }
+
+    fn answers(&self) -> Result<Vec<u8>> {
+        let mut command = Command::new("redis-cli");
+        command.arg("-s").arg(&self.socket).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut client = command.spawn().context("cannot start redis-cli")?;
+        let mut input = client.stdin.take().context("redis-cli has no input")?;
+        input.write_all(COMMANDS.as_bytes())?;
+        drop(input);
+        Ok(process::finish_within(client, LIMIT)?.stdout)
+    }
+}
+
+/// Of every data type, and a script.
+const COMMANDS: &str = include_str!("load/commands.redis");
 
 struct Server {
     program: PathBuf,
