@@ -8,7 +8,8 @@
 //! - at every point where the controller may die, the target runs on, and the undo journal in the segment says
 //!   how to restore its text ([`restore`]);
 //! - a function is patched only where [`window`] proved that no thread, signal frame or branch can reach the
-//!   middle of the patch; everything else is refused with a [`Refusal`].
+//!   middle of the patch; everything else is refused with a [`Refusal`];
+//! - a function's return is caught only where [`returns`] proved that the function cannot notice.
 //!
 //! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: return
 //! probes, functions of libraries that are loaded later.
@@ -21,11 +22,13 @@ mod sys;
 
 pub mod body;
 mod cave;
+mod heights;
 pub mod incoming;
 pub mod plan;
 pub mod relocate;
 pub mod returns;
 pub mod trampoline;
+mod walk;
 pub mod window;
 
 mod remote;

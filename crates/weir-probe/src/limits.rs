@@ -55,6 +55,15 @@ pub const TRAMPOLINE_BYTES_MAX: usize = 1024;
 /// Programs on one function.
 pub const PROGRAMS_PER_SITE_MAX: usize = 16;
 
+/// Entries of one switch's table that are followed.
+pub const TABLE_ENTRIES_MAX: usize = 16 << 10;
+
+/// How often ways of a function may meet at one place with something new, before its proof is given up.
+pub const WALK_JOINS_MAX: u32 = 64;
+
+/// Functions that tail calls lead to, counted for all functions of one binary that are asked about.
+pub const TAIL_TARGETS_MAX: usize = 1 << 20;
+
 /// Stack that a remote call needs below the red zone: the signal frame and the extended state (at most 11 KiB
 /// with AMX).
 pub const REMOTE_STACK_BYTES: u64 = 16 << 10;

@@ -53,10 +53,8 @@ pub enum Refusal {
     Overlap { address: u64 },
     #[error("semaphore: the counter of tracers at {address:#x} is not in writable memory of the target")]
     Semaphore { address: u64 },
-    #[error(
-        "return-unproved: {detail} at +{offset:#x}; what lies at or above its return address may not be moved"
-    )]
-    ReturnUnproved { offset: u64, detail: String },
+    #[error("return-unproved: {detail} ({at:+#x}), so nothing may be kept between it and its caller")]
+    ReturnUnproved { at: i64, detail: String },
     #[error("return-blocked: `{name}` comes back in other ways than by `ret`, or asks who called it")]
     ReturnBlocked { name: String },
     #[error("return-inside: a program at the return needs the function's entry, and this place is inside")]

@@ -4,12 +4,24 @@
 //!
 //! - *call-through*: the trampoline calls the function, and the function returns to the trampoline. What it keeps lies
 //!   on the stack between the caller's frame and the function's, so this is only for functions that are proved neither
-//!   to read nor to take the address of anything at or above their return address.
+//!   to read nor to take the address of anything at or above their return address, nor any function that they may end
+//!   in by a jump ([`crate::walk`]).
 //! - *replacement*: the return address is replaced by that of a stub. Not here yet.
+//!
+//! Never: functions that come back twice or elsewhere, and those that ask who called them. Most of them could not be
+//! proved either; their names are a second net.
+//!
+//! Deliberately not here: tail calls into other binaries (through the PLT), prototypes from debug information.
 
-use weir_symbols::{Binary, Function};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 
+use weir_symbols::{Binary, Function, FunctionKind};
+
+use crate::limits::TAIL_TARGETS_MAX;
 use crate::refusal::Refusal;
+use crate::walk::{self, Failure, Pieces};
 
 /// How a return is caught.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +35,194 @@ pub enum Returns {
     Replace,
 }
 
+/// Functions that come back twice, on another stack or not at all, and those that act by their caller's address.
+const BLOCKED: [&str; 38] = [
+    "setjmp",
+    "_setjmp",
+    "__sigsetjmp",
+    "sigsetjmp",
+    "longjmp",
+    "_longjmp",
+    "__longjmp",
+    "siglongjmp",
+    "____longjmp_chk",
+    "vfork",
+    "__vfork",
+    "getcontext",
+    "__getcontext",
+    "setcontext",
+    "__setcontext",
+    "swapcontext",
+    "__swapcontext",
+    "makecontext",
+    "__makecontext",
+    "__start_context",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+    "__clone_internal",
+    "__restore_rt",
+    "restore_rt",
+    "_start",
+    "_dl_start",
+    "_dl_start_user",
+    "dlopen",
+    "dlsym",
+    "dlvsym",
+    "dlmopen",
+    "dladdr",
+    "dladdr1",
+    "__libc_start_main",
+    "__libc_start_call_main",
+];
+const BLOCKED_PREFIX: &str = "_dl_runtime_";
+
 /// Plans the return of every function from its file alone. No process is needed.
 pub fn plan_returns(functions: &[(&Binary, &Function)]) -> Vec<Result<Returns, Refusal>> {
-    functions.iter().map(|_| Err(Refusal::ReturnUnsupported)).collect()
+    let mut by_binary: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+    for (index, (binary, _)) in functions.iter().enumerate() {
+        by_binary.entry(binary.path()).or_default().push(index);
+    }
+    let mut planned: Vec<Option<Result<Returns, Refusal>>> = vec![None; functions.len()];
+    for indices in by_binary.values() {
+        let binary = functions[indices[0]].0;
+        let mut graph = Graph::default();
+        graph.walk_all(binary, indices.iter().map(|&index| functions[index].1));
+        let refused = graph.refused();
+        let recurring = graph.recurring();
+        for &index in indices {
+            let function = functions[index].1;
+            planned[index] = Some(answer(binary, function, &graph, &refused, &recurring));
+        }
+    }
+    planned.into_iter().map(|planned| planned.expect("every function belongs to a binary")).collect()
+}
+
+fn answer(
+    binary: &Binary,
+    function: &Function,
+    graph: &Graph,
+    refused: &HashMap<u64, Failure>,
+    recurring: &HashSet<u64>,
+) -> Result<Returns, Refusal> {
+    if let Some(name) = function.names().find(|name| is_blocked(name)) {
+        return Err(Refusal::ReturnBlocked { name: name.to_owned() });
+    }
+    if function.kind == FunctionKind::Indirect {
+        return Err(Refusal::IndirectFunction);
+    }
+    let entry = walk::behind_landing_pad(binary, function.address.0);
+    if let Some(failure) = refused.get(&entry) {
+        let is_own =
+            (function.address.0..function.address.0.saturating_add(function.size)).contains(&failure.at);
+        let detail = match is_own {
+            true => failure.detail.to_owned(),
+            false => format!("(in {}) {}", name_of(binary, failure.at), failure.detail),
+        };
+        let at = failure.at.wrapping_sub(function.address.0) as i64;
+        return Err(Refusal::ReturnUnproved { at, detail });
+    }
+    match graph.tails.contains_key(&entry) {
+        true => Ok(Returns::CallThrough { recurs: recurring.contains(&entry) }),
+        false => Err(Refusal::SizeUnknown),
+    }
+}
+
+fn is_blocked(name: &str) -> bool {
+    BLOCKED.contains(&name) || name.starts_with(BLOCKED_PREFIX)
+}
+
+fn name_of(binary: &Binary, address: u64) -> String {
+    let function = binary.function_at(weir_symbols::LinkAddr(address));
+    function.map_or_else(|| format!("{address:#x}"), |function| function.name.clone())
+}
+
+/// Functions of one binary by the link address of their first instruction, and what they end in by jumps.
+#[derive(Default)]
+struct Graph {
+    tails: HashMap<u64, Vec<u64>>,
+    failed: HashMap<u64, Failure>,
+}
+
+impl Graph {
+    fn walk_all<'a>(&mut self, binary: &Binary, functions: impl Iterator<Item = &'a Function>) {
+        let mut todo: Vec<u64> =
+            functions.map(|function| walk::behind_landing_pad(binary, function.address.0)).collect();
+        let mut pieces = Pieces::default();
+        while let Some(entry) = todo.pop() {
+            if self.tails.contains_key(&entry) || self.tails.len() >= TAIL_TARGETS_MAX {
+                continue;
+            }
+            let mut tails = Vec::new();
+            match walk::walk(binary, entry, &mut pieces) {
+                Ok(found) => tails = found,
+                Err(failure) => {
+                    self.failed.insert(entry, failure);
+                }
+            }
+            pieces.clear();
+            todo.extend(&tails);
+            self.tails.insert(entry, tails);
+        }
+    }
+
+    /// Those that are not proved, and those that may end in one that is not; each with the reason.
+    fn refused(&self) -> HashMap<u64, Failure> {
+        let callers = self.callers();
+        let mut refused = self.failed.clone();
+        let unknown = self.tails.values().flatten().filter(|tail| !self.tails.contains_key(tail));
+        let unknown = unknown.map(|&at| (at, Failure { at, detail: "too many functions" }));
+        refused.extend(unknown.collect::<Vec<_>>());
+        let mut todo: Vec<u64> = refused.keys().copied().collect();
+        while let Some(function) = todo.pop() {
+            let failure = refused[&function].clone();
+            for &caller in callers.get(&function).into_iter().flatten() {
+                if let Entry::Vacant(vacant) = refused.entry(caller) {
+                    vacant.insert(failure.clone());
+                    todo.push(caller);
+                }
+            }
+        }
+        refused
+    }
+
+    /// Those that tail calls may lead back to, and those between two such.
+    fn recurring(&self) -> HashSet<u64> {
+        let callers = self.callers();
+        let none = Vec::new();
+        let ahead = |function: &u64| self.tails.get(function).unwrap_or(&none);
+        let back = |function: &u64| callers.get(function).unwrap_or(&none);
+        let all: HashSet<u64> = self.tails.keys().copied().collect();
+        let left = without_ends(all, &ahead, &back);
+        without_ends(left, &back, &ahead)
+    }
+
+    fn callers(&self) -> HashMap<u64, Vec<u64>> {
+        let mut callers: HashMap<u64, Vec<u64>> = HashMap::new();
+        for (&function, tails) in &self.tails {
+            for &tail in tails {
+                callers.entry(tail).or_default().push(function);
+            }
+        }
+        callers
+    }
+}
+
+/// Takes from `nodes` those that lead nowhere, again and again.
+fn without_ends<'a>(
+    mut nodes: HashSet<u64>,
+    ahead: &dyn Fn(&u64) -> &'a Vec<u64>,
+    back: &dyn Fn(&u64) -> &'a Vec<u64>,
+) -> HashSet<u64> {
+    let leads = |nodes: &HashSet<u64>, node: &u64| ahead(node).iter().any(|next| nodes.contains(next));
+    let mut ends: Vec<u64> = nodes.iter().copied().filter(|node| !leads(&nodes, node)).collect();
+    while let Some(end) = ends.pop() {
+        if nodes.remove(&end) {
+            ends.extend(
+                back(&end).iter().copied().filter(|node| nodes.contains(node) && !leads(&nodes, node)),
+            );
+        }
+    }
+    nodes
 }

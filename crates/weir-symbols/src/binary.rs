@@ -252,6 +252,15 @@ impl Binary {
         pads.as_deref()
     }
 
+    /// Where exceptions land that pass through code of `range`, by the unwind information of the functions in it; `None`
+    /// where a table is not understood. They may lie outside of it.
+    pub fn landing_pads_of(&self, range: Range<LinkAddr>) -> Option<Vec<LinkAddr>> {
+        let frames = &self.collected_frames().1;
+        let from = frames.partition_point(|frame| frame.range.end <= range.start);
+        let until = frames.partition_point(|frame| frame.range.start < range.end);
+        landing::pads(&self.data, &self.layout.segments, frames.get(from..until).unwrap_or_default())
+    }
+
     /// Where the file holds the byte at `address`. `None` outside it, and for zeros that only memory has (.bss).
     pub fn file_offset(&self, address: LinkAddr) -> Option<FileOffset> {
         let segment = self.layout.segments.iter().find(|s| s.holds(address))?;
