@@ -153,6 +153,10 @@ impl Assembly {
                 let opcode = class::JMP | jmp::CALL;
                 self.insns.push(Insn { opcode, src: pseudo::HELPER, imm: helper, ..Insn::default() });
             }
+            Inst::CallKernel(function) => {
+                let opcode = class::JMP | jmp::CALL;
+                self.insns.push(Insn { opcode, src: pseudo::KERNEL, imm: function, ..Insn::default() });
+            }
             Inst::Jump(to) => {
                 self.jumps.push((self.insns.len(), to));
                 self.insns.push(Insn { opcode: class::JMP | jmp::JA, ..Insn::default() });

@@ -4,6 +4,9 @@
 //! maps and the internal ones, and the schema that says what records and maps mean. Programs follow the kernel's
 //! rules for BPF_PROG_TYPE_KPROBE, use at most 512 bytes of stack, and initialise every byte that leaves them.
 //!
+//! A program at the return of a function is one of a session: it runs at the entry too, where it only counts. So hits and
+//! misses of each probe can be told apart: `.hits` has how often each program ran at entries and at returns.
+//!
 //! Stages, each a file: [`maps`] chooses the maps; [`lower`] writes instructions on virtual registers; [`allocate`]
 //! gives them real ones; [`place`] lays out memory; [`assemble`] makes eBPF.
 //!
@@ -30,6 +33,7 @@ use weir_ir::{Function, Module, Trigger};
 pub use crate::error::CodegenError;
 use crate::maps::Maps;
 pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED, GLOBAL_START};
+pub use crate::maps::{HITS_BYTES, HITS_ENTRIES, HITS_RETURNS};
 
 /// A compiled module: what is verified, loaded and read.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,6 +46,9 @@ pub struct Compiled {
     pub ring: u32,
     /// Index of an array map with one entry of [`GLOBAL_BYTES`]: the session's start, and counts of what was left out.
     pub globals: u32,
+    /// Index of the per-CPU array in which each probe's program counts its runs: an entry of [`HITS_BYTES`] by the number
+    /// of the program. None if nothing counts.
+    pub hits: Option<u32>,
     /// When each program of `object` runs.
     pub triggers: Vec<Trigger>,
 }
@@ -51,11 +58,13 @@ pub struct Compiled {
 pub struct Options {
     /// Bytes of the ring: a power of two and a multiple of the page size.
     pub ring_bytes: u32,
+    /// Programs of probes count their runs (about a nanosecond each).
+    pub counts_hits: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ring_bytes: 1 << 20 }
+        Options { ring_bytes: 1 << 20, counts_hits: true }
     }
 }
 
@@ -71,11 +80,11 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
     if !ring_bytes.is_power_of_two() || !(4096..=limits::RING_BYTES_MAX).contains(&ring_bytes) {
         return Err(CodegenError::Ring { bytes: ring_bytes });
     }
-    let maps = Maps::of(module, ring_bytes);
+    let maps = Maps::of(module, ring_bytes, options.counts_hits);
     let (mut programs, mut zero_bytes, mut scratch_bytes) = (Vec::new(), 0, 0);
-    for function in &module.functions {
+    for (index, function) in module.functions.iter().enumerate() {
         check_records(module, function, ring_bytes)?;
-        let (insns, needs) = compile_function(module, function, &maps)?;
+        let (insns, needs) = compile_function(module, index, &maps)?;
         zero_bytes = zero_bytes.max(needs.zero_bytes);
         scratch_bytes = scratch_bytes.max(needs.scratch_bytes);
         programs.push(Program { name: function.name.clone(), kind: kind(&function.trigger), insns });
@@ -87,6 +96,7 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
     Ok(Compiled {
         ring: maps.ring,
         globals: maps.globals,
+        hits: maps.hits,
         object: Object { maps: maps.finish(scratch_bytes, zero_bytes, &mut programs), programs },
         schema,
         triggers: module.functions.iter().map(|function| function.trigger.clone()).collect(),
@@ -101,14 +111,11 @@ struct Needs {
 }
 
 /// Tries with as much on the stack as is good for speed, then with less.
-fn compile_function(
-    module: &Module,
-    function: &Function,
-    maps: &Maps,
-) -> Result<(Vec<Insn>, Needs), CodegenError> {
+fn compile_function(module: &Module, index: usize, maps: &Maps) -> Result<(Vec<Insn>, Needs), CodegenError> {
+    let function = &module.functions[index];
     let mut result = Err(CodegenError::Stack { clause: function.name.clone(), bytes: 0 });
     for stack_object_bytes in limits::STACK_OBJECT_BYTES {
-        let mut code = lower::lower(module, function, maps, stack_object_bytes)?;
+        let mut code = lower::lower(module, index, maps, stack_object_bytes)?;
         allocate::allocate(&mut code);
         let needs = Needs { zero_bytes: code.zero_bytes, scratch_bytes: code.scratch_bytes };
         result = assemble::assemble(&function.name, code).map(|insns| (insns, needs));
@@ -139,8 +146,5 @@ fn record_bytes(action: &Action) -> u32 {
 }
 
 fn kind(trigger: &Trigger) -> ProgramKind {
-    match trigger {
-        Trigger::Begin | Trigger::End | Trigger::Interval { .. } => ProgramKind::Controller,
-        Trigger::Uprobe { .. } | Trigger::Usdt { .. } => ProgramKind::Probe,
-    }
+    if trigger.is_probe() { ProgramKind::Probe } else { ProgramKind::Controller }
 }

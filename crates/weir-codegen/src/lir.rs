@@ -5,6 +5,7 @@
 //! Jumps go forward but for the loops that [`crate::lower`] writes inside one operation.
 
 use weir_ebpf::HelperId;
+use weir_ebpf::kfunc::KfuncId;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum Reg {
@@ -121,6 +122,8 @@ pub(crate) enum Inst {
         helper: HelperId,
         args: u8,
     },
+    /// A function of the kernel, without arguments.
+    CallKernel(KfuncId),
     Jump(Label),
     /// `op` is of `insn::jmp`.
     Branch {
@@ -154,6 +157,7 @@ impl Inst {
                 (1..=*args).for_each(|register| fixed(register, Use::Read));
                 (0..=5).for_each(|register| fixed(register, Use::Write));
             }
+            Inst::CallKernel(_) => (0..=5).for_each(|register| fixed(register, Use::Write)),
             Inst::CompareExchange { to, src } => {
                 see_place(to, &mut see);
                 see(src, Use::Read);

@@ -12,17 +12,18 @@
 //! - scratch memory is claimed in the last block that every use of it, and every return after it, passes
 //!
 //! Files: [`build`] the words, [`string`] strings, [`map`] map operations, [`aggregate`] aggregations, [`emit`]
-//! records, [`scratch`] where scratch memory begins and ends.
+//! records, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
 
 mod aggregate;
 mod build;
 mod emit;
+mod hits;
 mod map;
 mod scratch;
 mod string;
 
 use weir_ebpf::insn::{alu, jmp};
-use weir_ebpf::{helper, pt_regs};
+use weir_ebpf::{helper, kfunc, pt_regs};
 use weir_event::Type;
 use weir_ir::dominators::Dominators;
 use weir_ir::{
@@ -46,14 +47,16 @@ pub(crate) struct Code {
     pub(crate) scratch_bytes: u32,
 }
 
-/// Lowers `function`. Objects of more than `stack_object_bytes` become scratch memory.
+/// Lowers the function of this number. Objects of more than `stack_object_bytes` become scratch memory.
 pub(crate) fn lower(
     module: &Module,
-    function: &Function,
+    program: usize,
     maps: &Maps,
     stack_object_bytes: u32,
 ) -> Result<Code, CodegenError> {
+    let function = &module.functions[program];
     let mut lower = Lower::new(module, function, maps, stack_object_bytes);
+    let prologue = lower.prologue(program);
     let mut segments = Vec::new();
     for index in 0..function.blocks.len() {
         if lower.dominators.is_reachable(BlockId(index as u32)) {
@@ -61,7 +64,7 @@ pub(crate) fn lower(
         }
         segments.push(std::mem::take(&mut lower.insts));
     }
-    scratch::finish(lower, segments)
+    scratch::finish(lower, prologue, segments)
 }
 
 struct Lower<'a> {
@@ -188,6 +191,11 @@ impl<'a> Lower<'a> {
             Op::MapSet { map, key, value } => self.map_set(*map, key, *value),
             Op::MapDelete { map, key } => self.map_delete(*map, key)?,
             Op::Aggregate { map, key, value } => self.aggregate(*map, key, *value),
+            Op::SetSessionCookie { value } => {
+                let value = self.src(*value);
+                self.insts.push(Inst::CallKernel(kfunc::SESSION_COOKIE));
+                self.store(Place::Reg(R0, 0), value);
+            }
             Op::Emit { action, args } => self.emit(*action, args),
             other => unreachable!("{other:?} has a result"),
         }
@@ -230,6 +238,14 @@ impl<'a> Lower<'a> {
                 let offset = pt_regs::REGISTERS[usize::from(n)] as i32;
                 let from = Place::Reg(self.context(), offset);
                 self.insts.push(Inst::Load { dst: result, from });
+            }
+            Builtin::IsReturn => {
+                self.insts.push(Inst::CallKernel(kfunc::SESSION_IS_RETURN));
+                self.mov(result, R0);
+            }
+            Builtin::SessionCookie => {
+                self.insts.push(Inst::CallKernel(kfunc::SESSION_COOKIE));
+                self.insts.push(Inst::Load { dst: result, from: Place::Reg(R0, 0) });
             }
             Builtin::Pid => {
                 self.call(helper::GET_CURRENT_PID_TGID, &[]);

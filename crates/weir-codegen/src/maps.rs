@@ -5,7 +5,8 @@
 //! | Plain, Min, Max | HASH | ARRAY |
 //! | Count, Sum, Avg, Stats, Hist, Lhist | PERCPU_HASH | PERCPU_ARRAY |
 //!
-//! Internal: `.ring` (records), `.globals` (one entry of [`GLOBAL_BYTES`]); and, where a clause turns out to need
+//! Internal: `.ring` (records), `.globals` (one entry of [`GLOBAL_BYTES`]), `.hits` (per-CPU: an entry of two counts for
+//! each program: entries and returns); and, where a clause turns out to need
 //! them, `.scratch` (slots of scratch memory, each with an owner word first) and `.zero` (one entry of zeros, as long
 //! as the longest value that is inserted and does not fit on the stack).
 //!
@@ -27,12 +28,19 @@ pub const GLOBAL_NO_SCRATCH: i32 = 8;
 /// Byte offset in `.globals`: values of `min` and `max` left out because other threads won every attempt.
 pub const GLOBAL_NOT_RAISED: i32 = 16;
 
+/// Bytes of an entry of `.hits`, and the offsets in it.
+pub const HITS_BYTES: u32 = 16;
+pub const HITS_ENTRIES: i32 = 0;
+pub const HITS_RETURNS: i32 = 8;
+
 /// The maps of one object.
 #[derive(Debug)]
 pub(crate) struct Maps {
     pub(crate) specs: Vec<MapSpec>,
     pub(crate) ring: u32,
     pub(crate) globals: u32,
+    /// Where programs count their runs; none if they do not.
+    pub(crate) hits: Option<u32>,
     /// The index that `.scratch` has, if it is added.
     pub(crate) scratch: u32,
     /// The index that `.zero` has in programs, until [`Maps::finish`] says whether there is a `.scratch` before it.
@@ -40,7 +48,7 @@ pub(crate) struct Maps {
 }
 
 impl Maps {
-    pub(crate) fn of(module: &Module, ring_bytes: u32) -> Maps {
+    pub(crate) fn of(module: &Module, ring_bytes: u32, counts_hits: bool) -> Maps {
         let mut specs: Vec<MapSpec> =
             module.schema.maps.iter().map(|map| script_map(map, module.max_map_keys)).collect();
         let mut internal = |name: &str, kind, key_bytes, value_bytes, max_entries| {
@@ -49,7 +57,12 @@ impl Maps {
         };
         let ring = internal(".ring", MapKind::RingBuf, 0, 0, ring_bytes);
         let globals = internal(".globals", MapKind::Array, 4, GLOBAL_BYTES, 1);
-        Maps { ring, globals, scratch: globals + 1, zero: globals + 2, specs }
+        // Of those that run in weir itself it stays 0: they are not missed.
+        let programs = module.functions.len() as u32;
+        let counts = counts_hits && module.functions.iter().any(|function| function.trigger.is_probe());
+        let hits = counts.then(|| internal(".hits", MapKind::PerCpuArray, 4, HITS_BYTES, programs));
+        let scratch = specs.len() as u32;
+        Maps { ring, globals, hits, scratch, zero: scratch + 1, specs }
     }
 
     /// Adds `.scratch` and `.zero` where their bytes are not 0, and numbers `.zero` in the programs accordingly.

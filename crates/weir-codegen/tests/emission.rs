@@ -1,16 +1,18 @@
-//! What is emitted for each operation, as eBPF text: `files/NAME.ir` compiles to `files/NAME.bpf`.
+//! What is emitted for each operation, as eBPF text: `files/NAME.ir` compiles to `files/NAME.bpf`. Programs count their
+//! runs only in the files whose names begin with `hits`.
 //! `BLESS=1` rewrites the expectations.
 
 use std::path::{Path, PathBuf};
 
-use weir_codegen::compile;
+use weir_codegen::{Options, compile, compile_with};
 use weir_ir::text;
 
 /// Compiles one file and compares.
 fn check(path: &Path) -> Result<(), String> {
     let source = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let module = text::parse(&source).map_err(|error| format!("{}: {error}", path.display()))?;
-    let got = match compile(&module) {
+    let counts_hits = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("hits"));
+    let got = match compile_with(&module, &Options { counts_hits, ..Options::default() }) {
         Ok(compiled) => weir_ebpf::asm::print(&compiled.object),
         Err(error) => format!("; refused: {error}\n"),
     };

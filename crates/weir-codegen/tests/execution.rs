@@ -13,7 +13,7 @@ use weir_codegen::{Compiled, compile};
 use weir_ebpf::pt_regs;
 use weir_event::MapSchema;
 use weir_interp::Environment;
-use weir_ir::{Builtin, Module, Op, text};
+use weir_ir::{Builtin, Module, Op, Trigger, text};
 use weir_rt::executable::Frame;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Limits, VerifiedProgram, verify};
@@ -24,6 +24,7 @@ fn menu(seed: u64) -> Menu {
         per_cpu_reads: false,
         string_bytes: if seed.is_multiple_of(8) { 1024 } else { 128 },
         clocks: false,
+        sessions: true,
     }
 }
 
@@ -92,19 +93,23 @@ fn segment(compiled: &Compiled) -> Segment {
 }
 
 /// What the interpreter makes of it, in the evaluator's words.
-fn execute(compiled: &Compiled, args: [u64; 6]) -> State {
+fn execute(compiled: &Compiled, args: [u64; 6], is_return: bool) -> State {
     let program = verified(compiled);
     let segment = segment(compiled);
     let mut frame = Frame { cookie: COOKIE, ..Frame::default() };
     for (offset, arg) in pt_regs::ARGUMENTS.into_iter().zip(args) {
         frame.regs[offset as usize / 8] = arg;
     }
+    frame.is_return = is_return.into();
+    let mut session_cookie = 0;
     for _ in 0..RUNS {
         let environment = Environment { segment: &segment };
-        weir_interp::run(&program, &environment, &mut frame.clone())
+        let mut frame = frame.clone();
+        weir_interp::run(&program, &environment, &mut frame)
             .unwrap_or_else(|fault| panic!("{fault}\n{}", weir_ebpf::asm::print(&compiled.object)));
+        session_cookie = frame.session_cookie;
     }
-    let mut state = State::default();
+    let mut state = State { session_cookie, ..State::default() };
     for (index, map) in compiled.schema.maps.iter().enumerate() {
         for (key, value) in segment.map(map.map_index as usize).entries() {
             let key = if map.key.is_some() { key } else { Vec::new() };
@@ -133,8 +138,13 @@ fn evaluated(module: &Module, mut around: Surroundings) -> State {
 
 fn check(module: &Module, memory: &Memory, args: [u64; 6]) {
     let compiled = compile(module).unwrap_or_else(|error| panic!("{error}\n{}", text::print(module)));
-    let want = evaluated(module, memory.surroundings(args));
-    let got = execute(&compiled, args);
+    // Of a function that returns alone, the run at the entry does nothing.
+    let is_return = match module.functions[0].trigger {
+        Trigger::Session { .. } => args[0] % 2 == 1,
+        _ => true,
+    };
+    let want = evaluated(module, Surroundings { is_return, ..memory.surroundings(args) });
+    let got = execute(&compiled, args, is_return);
     let differing: Vec<&MapSchema> = module
         .schema
         .maps
@@ -196,7 +206,7 @@ fn words(schema: &str, body: &str, arg: i64) -> Vec<u64> {
     let source = format!("max_map_keys 16\n{schema}\nfn \"f\" uprobe {{\nb0:\n{body}\nreturn\n}}\n");
     let module = text::parse(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
     let compiled = compile(&module).unwrap_or_else(|error| panic!("{error}\n{source}"));
-    let state = execute(&compiled, [arg as u64; 6]);
+    let state = execute(&compiled, [arg as u64; 6], false);
     state.maps.into_iter().find(|((map, _), _)| *map == 0).map(|(_, words)| words).unwrap_or_default()
 }
 
@@ -248,7 +258,7 @@ fn a_full_map_leaves_the_observation_out() {
     let source = "max_map_keys 1\nmap @[u64] count\nfn \"f\" uprobe {\nb0:\nv0: u64 = pid\naggregate @[v0]\n\
                   v1: u64 = int 7\naggregate @[v1]\nreturn\n}\n";
     let compiled = compile(&text::parse(source).expect("parses")).expect("compiles");
-    let state = execute(&compiled, [0; 6]);
+    let state = execute(&compiled, [0; 6], false);
     let key = u64::from(std::process::id()).to_le_bytes().to_vec();
     assert_eq!(state.maps.into_iter().collect::<Vec<_>>(), [((0, key), vec![RUNS as u64])]);
 }
@@ -257,7 +267,7 @@ fn a_full_map_leaves_the_observation_out() {
 fn a_full_ring_drops_records_and_goes_on() {
     let source = "max_map_keys 1\nmap @ count\naction printf \"%s\" (str1024 at 8)\nfn \"f\" uprobe {\nb0:\n\
                   v0: u64 = arg 0\nv1: str1024 = read_str v0\nemit 0(v1)\naggregate @\nreturn\n}\n";
-    let options = weir_codegen::Options { ring_bytes: 4096 };
+    let options = weir_codegen::Options { ring_bytes: 4096, ..weir_codegen::Options::default() };
     let compiled =
         weir_codegen::compile_with(&text::parse(source).expect("parses"), &options).expect("compiles");
     let program = verified(&compiled);

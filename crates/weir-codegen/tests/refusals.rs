@@ -51,14 +51,15 @@ fn refuses_more_than_a_program_has() {
 fn refuses_rings_that_are_none_and_records_that_would_not_fit() {
     let long = module("action printf \"%s\" (str4096 at 8)", "v0: str4096 = str \"x\"\nemit 0(v0)\nreturn");
     let check = |ring_bytes: u32, want: &str| {
-        let error = compile_with(&long, &Options { ring_bytes }).expect_err(want).to_string();
+        let error =
+            compile_with(&long, &Options { ring_bytes, ..Options::default() }).expect_err(want).to_string();
         assert!(error.contains(want), "{error} lacks {want}");
     };
     check(4096, "uprobe:x:f: it needs a record of 4104 bytes, and the ring takes 2048");
     check(0, "a ring of 0 bytes");
     check(5000, "a ring of 5000 bytes");
     check(2048, "a ring of 2048 bytes");
-    assert!(compile_with(&long, &Options { ring_bytes: 16384 }).is_ok());
+    assert!(compile_with(&long, &Options { ring_bytes: 16384, ..Options::default() }).is_ok());
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! - a value is defined once, has a type that is no tuple, and its definition comes before its uses on every path
 //! - operands, keys, fields and results have the types that the operation and the schema ask for; a result is
 //!   there exactly where the table in [`Inst`] says
-//! - probed sites have a name in the schema
+//! - probed sites have a name in the schema; only sessions use the session's words
 //!
 //! Not checked: whether anything is reachable, and whether a program of it would fit a limit of eBPF.
 
@@ -183,12 +183,7 @@ impl<'a> FunctionCheck<'a> {
                 self.fault(format!("v{index}: {fault}"));
             }
         }
-        let cookies: Vec<u64> = match &function.trigger {
-            Trigger::Uprobe { sites } => sites.iter().map(|site| site.cookie).collect(),
-            Trigger::Usdt { sites } => sites.iter().map(|site| site.cookie).collect(),
-            Trigger::Begin | Trigger::End | Trigger::Interval { .. } => Vec::new(),
-        };
-        for cookie in cookies {
+        for cookie in function.trigger.cookies() {
             if cookie >= self.module.schema.sites.len() as u64 {
                 self.fault(format!("site {cookie} has no name in the schema"));
             }
@@ -316,6 +311,14 @@ impl<'a> FunctionCheck<'a> {
                 Some(Type::Str { .. }) => Ok(()),
                 _ => Err("text that is no string".into()),
             },
+            Op::Builtin(Builtin::IsReturn | Builtin::SessionCookie) => {
+                self.want_session()?;
+                result_is_int(result)
+            }
+            Op::SetSessionCookie { value } => {
+                self.want_session()?;
+                self.want_int(*value)
+            }
             Op::Builtin(builtin) => check_builtin(*builtin, result),
             Op::Bin(_, a, b) => {
                 self.want_int(*a)?;
@@ -430,6 +433,13 @@ impl<'a> FunctionCheck<'a> {
 
     fn want_int(&self, value: Value) -> Result<(), String> {
         self.want(value, &Type::I64)
+    }
+
+    fn want_session(&self) -> Result<(), String> {
+        match self.function.trigger {
+            Trigger::Session { .. } => Ok(()),
+            _ => Err("only a session has a cookie and a return".into()),
+        }
     }
 
     fn want_str(&self, value: Value) -> Result<(), String> {

@@ -51,10 +51,41 @@ pub enum Trigger {
     Uprobe {
         sites: Vec<SiteSpec>,
     },
+    /// Where a call of each of these functions has returned.
+    Uretprobe {
+        sites: Vec<SiteSpec>,
+    },
+    /// At entry of each of these functions and again where the same call has returned ([`Builtin::IsReturn`]).
+    Session {
+        sites: Vec<SiteSpec>,
+    },
     /// At each of these places of static probes, in the target.
     Usdt {
         sites: Vec<StaticSpec>,
     },
+}
+
+impl Trigger {
+    /// The functions that it is at; none for static probes and what runs in the controller.
+    pub fn sites(&self) -> &[SiteSpec] {
+        match self {
+            Trigger::Uprobe { sites } | Trigger::Uretprobe { sites } | Trigger::Session { sites } => sites,
+            Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Usdt { .. } => &[],
+        }
+    }
+
+    /// The attach cookies of all its places.
+    pub fn cookies(&self) -> Vec<u64> {
+        match self {
+            Trigger::Usdt { sites } => sites.iter().map(|site| site.cookie).collect(),
+            other => other.sites().iter().map(|site| site.cookie).collect(),
+        }
+    }
+
+    /// It runs in the target.
+    pub fn is_probe(&self) -> bool {
+        !matches!(self, Trigger::Begin | Trigger::End | Trigger::Interval { .. })
+    }
 }
 
 /// One place of a static probe, as the world resolved it.
@@ -72,12 +103,15 @@ pub struct StaticSpec {
     pub cookie: u64,
 }
 
-/// One function to probe, as the world resolved it.
+/// One function to probe, or an instruction, as the world resolved it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SiteSpec {
     /// Resolved path of the binary, as `probe` prints it.
     pub binary: String,
+    /// As `probe` prints it: for a place inside, with the offset.
     pub function: String,
+    /// Link address of an instruction; none: the function's entry.
+    pub address: Option<u64>,
     /// Index into `schema.sites`.
     pub cookie: u64,
 }
@@ -160,6 +194,10 @@ pub enum Builtin {
     Arg(u8),
     /// A register as it was at the probe: 0 to 15 by x86-64 encoding (rax, rcx, rdx, rbx, rsp, …), 16 is ip.
     Register(u8),
+    /// Of a session: 1 where the call has returned, 0 at its entry.
+    IsReturn,
+    /// Of a session: the integer that the same call has set before ([`Op::SetSessionCookie`]); 0 if none.
+    SessionCookie,
     Pid,
     Tid,
     Cpu,
@@ -244,6 +282,10 @@ pub enum Op {
         key: Vec<Value>,
         value: Option<Value>,
     },
+    /// Of a session: leaves an integer for the return of the same call.
+    SetSessionCookie {
+        value: Value,
+    },
     /// Writes a record for the action; `args` are its fields in order (a tuple field: one value per part).
     Emit {
         action: ActionId,
@@ -251,7 +293,7 @@ pub enum Op {
     },
 }
 
-/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate and Emit.
+/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate, SetSessionCookie and Emit.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Inst {
     pub result: Option<Value>,

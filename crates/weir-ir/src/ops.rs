@@ -23,7 +23,7 @@ impl Op {
         match self {
             Op::Int(_) | Op::Str(_) | Op::Bin(..) | Op::Cmp(..) | Op::StrEq { .. } => Effect::Pure,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
-            Op::Builtin(Builtin::Nsecs | Builtin::Elapsed) => Effect::Reads,
+            Op::Builtin(Builtin::Nsecs | Builtin::Elapsed | Builtin::SessionCookie) => Effect::Reads,
             // The rest cannot change while one clause runs, but for a migration to another CPU.
             Op::Builtin(_) => Effect::Pure,
             Op::ReadStr { .. } | Op::ReadInt { .. } | Op::MapGet { .. } | Op::MapHas { .. } => Effect::Reads,
@@ -31,13 +31,21 @@ impl Op {
             | Op::MapAdd { .. }
             | Op::MapDelete { .. }
             | Op::Aggregate { .. }
+            | Op::SetSessionCookie { .. }
             | Op::Emit { .. } => Effect::Writes,
         }
     }
 
     /// True if an instruction with this operation has a result.
     pub fn has_result(&self) -> bool {
-        !matches!(self, Op::MapSet { .. } | Op::MapDelete { .. } | Op::Aggregate { .. } | Op::Emit { .. })
+        !matches!(
+            self,
+            Op::MapSet { .. }
+                | Op::MapDelete { .. }
+                | Op::Aggregate { .. }
+                | Op::SetSessionCookie { .. }
+                | Op::Emit { .. }
+        )
     }
 
     /// The map it works on.
@@ -67,7 +75,7 @@ impl Op {
                 see(a);
                 see(b);
             }
-            Op::ReadInt { address, .. } => see(address),
+            Op::ReadInt { address: value, .. } | Op::SetSessionCookie { value } => see(value),
             Op::ReadStr { address, limit } => {
                 see(address);
                 limit.iter_mut().for_each(see);
@@ -233,8 +241,8 @@ impl CmpOp {
 impl Builtin {
     /// Every builtin but `Arg` and `Register` with its name in the text form.
     #[rustfmt::skip]
-    pub const NAMES: [(Builtin, &'static str); 8] = [
-        (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Nsecs, "nsecs"),
+    pub const NAMES: [(Builtin, &'static str); 10] = [
+        (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Nsecs, "nsecs"),
         (Builtin::Elapsed, "elapsed"), (Builtin::Comm, "comm"), (Builtin::Probe, "probe"), (Builtin::Func, "func"),
     ];
 }

@@ -11,8 +11,8 @@
 //!                                                      clear_map, zero_map, exit
 //! site "uprobe:/lib/libc.so.6:malloc" "malloc"         names of attach cookie 0, 1, …
 //!
-//! fn "uprobe:libc:malloc" uprobe span 0 42 {           begin, end, interval NS, uprobe, usdt
-//!   site "/lib/libc.so.6" "malloc" 0                   binary, function, cookie; of usdt: binary, provider,
+//! fn "uprobe:libc:malloc" uprobe span 0 42 {           begin, end, interval NS, uprobe, uretprobe, session, usdt
+//!   site "/lib/libc.so.6" "malloc" 0                   binary, function, cookie[, `at` address]; of usdt: binary, provider,
 //!                                                      name, address, cookie[, `semaphore` address]
 //! b0:
 //!   v0: u64 = arg 0
@@ -29,7 +29,7 @@
 //!
 //! Operations: `int N`, `reg N`, `read_int BYTES a`, `str "…"`, builtins by name, arithmetic and comparisons by name with two values,
 //! `streq a, b`, `strne a, b`, `read_str a`, `read_str a, limit`, `get @m[k]`, `has @m[k]`, `set @m[k], v`, `add_to @m[k], v`,
-//! `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`. `value v7: u64` gives a type to a value that nothing
+//! `set_session_cookie v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`. `value v7: u64` gives a type to a value that nothing
 //! defines. A `;` begins a comment. Line ends are spaces. Types: `i64 u64 strN probe func (T, …)`.
 //!
 //! Parsing checks the grammar and the bounds that keep memory small; what the text means is [`check`](crate::check)'s.

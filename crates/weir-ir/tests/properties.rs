@@ -8,7 +8,7 @@ use model::generate::{ADDRESSES, Menu, module};
 use proptest::prelude::*;
 use weir_ir::{Effect, Module, check::check, pass::optimise, text};
 
-const MENU: Menu = Menu { per_cpu_reads: true, string_bytes: 1024, clocks: false };
+const MENU: Menu = Menu { per_cpu_reads: true, string_bytes: 1024, clocks: false, sessions: true };
 
 fn surroundings(args: [u64; 6]) -> Surroundings {
     let strings = ["", "exactly8", "a string that is longer than sixteen bytes"];
@@ -21,6 +21,7 @@ fn surroundings(args: [u64; 6]) -> Surroundings {
         started: 300,
         comm: "weir".into(),
         cookie: 2,
+        is_return: args[0] % 2 == 1,
         memory: ADDRESSES.into_iter().zip(strings.map(String::from)).collect(),
     }
 }

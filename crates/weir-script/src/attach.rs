@@ -2,7 +2,7 @@
 //!
 //! Knows the probe kinds and their spellings; asks the [`World`] for functions. Does not know clauses.
 
-use weir_ir::{FoundFunction, FoundStatic, World};
+use weir_ir::{FoundFunction, FoundStatic, World, WorldError};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Name, Probe};
@@ -16,8 +16,12 @@ use crate::unsupported::{self, Kind};
 pub(crate) enum Attach {
     Begin,
     End,
-    Interval { period_ns: u64 },
+    Interval {
+        period_ns: u64,
+    },
     Functions(Vec<FoundFunction>),
+    /// Where calls of these functions have returned.
+    Returns(Vec<FoundFunction>),
     Statics(Vec<FoundStatic>),
 }
 
@@ -36,6 +40,7 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("end", "end", "`END`"),
     ("interval", "i", "`interval:s:1`, `interval:ms:100`, `interval:hz:10` or `interval:1s`"),
     ("uprobe", "u", "`uprobe:BINARY:FUNCTION`, such as `uprobe:libc:malloc`"),
+    ("uretprobe", "ur", "`uretprobe:BINARY:FUNCTION`, such as `uretprobe:libc:malloc`"),
     ("usdt", "U", "`usdt:BINARY:PROVIDER:NAME` or `usdt:BINARY:NAME`, such as `usdt:python3:gc__start`"),
 ];
 
@@ -58,7 +63,8 @@ pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Re
         "begin" => Ok(Attach::Begin),
         "end" => Ok(Attach::End),
         "interval" => interval(probe.span, rest, form),
-        "uprobe" => functions(probe.span, rest, form, world),
+        "uprobe" => functions("uprobe", probe.span, rest, form, world).map(Attach::Functions),
+        "uretprobe" => functions("uretprobe", probe.span, rest, form, world).map(Attach::Returns),
         _ => statics(probe.span, rest, form, world),
     }
 }
@@ -118,7 +124,13 @@ fn period(span: Span, period_ns: Option<u64>) -> Result<Attach, Fault> {
     }
 }
 
-fn functions(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result<Attach, Fault> {
+fn functions(
+    kind: &str,
+    span: Span,
+    rest: &[Name],
+    form: &str,
+    world: &dyn World,
+) -> Result<Vec<FoundFunction>, Fault> {
     let not_yet = |span, what: &str, hint: &str| {
         Err(written(span, format!("not supported by weir yet: {what}"), hint.to_string()))
     };
@@ -134,13 +146,13 @@ fn functions(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result
         _ => {
             return Err(written(
                 span,
-                "`uprobe` needs a binary and a function".to_string(),
+                format!("`{kind}` needs a binary and a function"),
                 format!("write {form}"),
             ));
         }
     };
     if binary.text.is_empty() || function.text.is_empty() {
-        let message = "`uprobe` needs a binary and a function".to_string();
+        let message = format!("`{kind}` needs a binary and a function");
         return Err(written(span, message, format!("write {form}")));
     }
     if let Some(offset) = function.text.find('+') {
@@ -151,14 +163,7 @@ fn functions(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result
     if function.text.starts_with(|c: char| c.is_ascii_digit()) {
         return not_yet(function.span, "an address as attach point", "write the name of the function");
     }
-    match world.functions(&binary.text, &function.text) {
-        Ok(found) => Ok(Attach::Functions(found)),
-        Err(error) => {
-            let mut diagnostic = Diagnostic::error(span, error.message);
-            diagnostic.hint = error.hint;
-            Err(Fault::Missing(diagnostic))
-        }
-    }
+    world.functions(&binary.text, &function.text).map_err(|error| missing(span, error))
 }
 
 fn statics(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result<Attach, Fault> {
@@ -174,11 +179,14 @@ fn statics(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result<A
         let message = "a part of the `usdt` probe is empty".to_string();
         return Err(written(span, message, format!("write {form}")));
     }
-    world.static_probes(&binary.text, provider, &name.text).map(Attach::Statics).map_err(|error| {
-        let mut diagnostic = Diagnostic::error(span, error.message);
-        diagnostic.hint = error.hint;
-        Fault::Missing(diagnostic)
-    })
+    let found = world.static_probes(&binary.text, provider, &name.text);
+    found.map(Attach::Statics).map_err(|error| missing(span, error))
+}
+
+fn missing(span: Span, error: WorldError) -> Fault {
+    let mut diagnostic = Diagnostic::error(span, error.message);
+    diagnostic.hint = error.hint;
+    Fault::Missing(diagnostic)
 }
 
 fn unknown_kind(kind: &Name, lower: &str) -> Diagnostic {
@@ -191,7 +199,8 @@ fn unknown_kind(kind: &Name, lower: &str) -> Diagnostic {
     let message = format!("unknown kind of probe `{}`", shown.escape_debug());
     let hint = match suggest::nearest(&kind.text, KINDS.iter().map(|(name, _, _)| *name)) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => "probes are `BEGIN`, `END`, `interval:…`, `uprobe:BINARY:FUNCTION` and `usdt:BINARY:NAME`"
+        None => "probes are `BEGIN`, `END`, `interval:…`, `uprobe:BINARY:FUNCTION`, `uretprobe:BINARY:FUNCTION` and \
+                 `usdt:BINARY:NAME`"
             .to_string(),
     };
     Diagnostic::error(kind.span, message).with_hint(hint)

@@ -22,6 +22,8 @@ pub enum Place {
     Anywhere,
     /// At a probed function: it belongs to the call.
     Target,
+    /// Where a call has returned.
+    Return,
 }
 
 /// What a function does; the check and the lowering have one arm each.
@@ -107,6 +109,14 @@ pub const VARIABLES: &[Variable] = &[
     arg("arg9", 9, "Tenth argument."),
     arg("arg10", 10, "Eleventh argument."),
     arg("arg11", 11, "Twelfth argument."),
+    Variable {
+        name: "retval",
+        // rax: where System V puts an integer or pointer result (psABI 3.2.3).
+        ir: Builtin::Register(0),
+        ty: Type::U64,
+        place: Place::Return,
+        doc: "What the function returned, in `uretprobe`: an integer or pointer.",
+    },
     Variable {
         name: "func",
         ir: Builtin::Func,

@@ -18,7 +18,7 @@ mod stmt;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_event::{MapSchema, MapValue, SiteName, Type};
-use weir_ir::{FoundArgument, SiteSpec, Trigger, World};
+use weir_ir::{FoundArgument, FoundFunction, SiteSpec, Trigger, World};
 use weir_source::{Diagnostic, Severity, Span};
 
 use crate::Options;
@@ -155,7 +155,7 @@ fn attach_all(
             match attach::resolve(probe, &options.params, world) {
                 Ok(attach) => {
                     sites += match &attach {
-                        Attach::Functions(found) => found.len() as u64,
+                        Attach::Functions(found) | Attach::Returns(found) => found.len() as u64,
                         Attach::Statics(found) => found.len() as u64,
                         Attach::Begin | Attach::End | Attach::Interval { .. } => 0,
                     };
@@ -215,8 +215,7 @@ fn clause_targets(
     sites: &mut Vec<SiteName>,
 ) -> Vec<Target> {
     let mut targets = Vec::new();
-    let mut written = Vec::new();
-    let mut specs = Vec::new();
+    let (mut entries, mut returns) = (Functions::default(), Functions::default());
     let mut shapes = argument::Shapes::default();
     for (index, attach) in attached {
         let probe = &clause.probes[index];
@@ -226,13 +225,11 @@ fn clause_targets(
             Attach::End => Trigger::End,
             Attach::Interval { period_ns } => Trigger::Interval { period_ns },
             Attach::Functions(found) => {
-                written.push(name);
-                for function in found {
-                    let cookie = sites.len() as u64;
-                    let probe = format!("uprobe:{}:{}", function.binary, function.name);
-                    sites.push(SiteName { probe, func: function.name.clone() });
-                    specs.push(SiteSpec { binary: function.binary, function: function.name, cookie });
-                }
+                entries.add("uprobe", name, found, sites);
+                continue;
+            }
+            Attach::Returns(found) => {
+                returns.add("uretprobe", name, found, sites);
                 continue;
             }
             Attach::Statics(found) => {
@@ -248,13 +245,36 @@ fn clause_targets(
         });
         targets.push(Target { name, trigger, probe_site, arguments: BTreeMap::new() });
     }
-    if !specs.is_empty() {
-        let name = written.join(",");
-        let trigger = Trigger::Uprobe { sites: specs };
-        targets.push(Target { name, trigger, probe_site: None, arguments: BTreeMap::new() });
-    }
+    targets.extend(entries.target(|sites| Trigger::Uprobe { sites }));
+    targets.extend(returns.target(|sites| Trigger::Uretprobe { sites }));
     targets.extend(shapes.targets());
     targets
+}
+
+/// The functions of a clause that are probed in one way.
+#[derive(Default)]
+struct Functions {
+    /// Attach points, as they were written.
+    written: Vec<String>,
+    sites: Vec<SiteSpec>,
+}
+
+impl Functions {
+    /// Adds what the attach point `written` found; gives each an attach cookie.
+    fn add(&mut self, kind: &str, written: String, found: Vec<FoundFunction>, names: &mut Vec<SiteName>) {
+        self.written.push(written);
+        for FoundFunction { binary, name } in found {
+            let cookie = names.len() as u64;
+            names.push(SiteName { probe: format!("{kind}:{binary}:{name}"), func: name.clone() });
+            self.sites.push(SiteSpec { binary, function: name, address: None, cookie });
+        }
+    }
+
+    fn target(self, trigger: fn(Vec<SiteSpec>) -> Trigger) -> Option<Target> {
+        let (name, trigger) = (self.written.join(","), trigger(self.sites));
+        let has_any = !trigger.sites().is_empty();
+        has_any.then(|| Target { name, trigger, probe_site: None, arguments: BTreeMap::new() })
+    }
 }
 
 /// The state of the inference.
@@ -273,6 +293,10 @@ pub(crate) struct Checker<'a> {
     /// The clause that is being read, and what of it is not at a probed function.
     clause: usize,
     outside: Option<(Span, String)>,
+    /// A probe of the clause that is at no return.
+    not_return: Option<(Span, String)>,
+    /// A probe of the clause that is at a return.
+    at_return: Option<(Span, String)>,
     /// Clauses that use `probe`.
     names_probe: Vec<usize>,
     /// The arguments that each clause uses.
@@ -313,6 +337,8 @@ impl<'a> Checker<'a> {
             scopes: Vec::new(),
             clause: 0,
             outside: None,
+            not_return: None,
+            at_return: None,
             names_probe: Vec::new(),
             used_arguments: HashMap::new(),
             arguments: argument::Arguments::default(),
@@ -332,12 +358,14 @@ impl<'a> Checker<'a> {
 
     fn clause(&mut self, clause: &Clause, attached: &[(usize, Attach)]) {
         self.arguments = argument::Arguments::of(attached);
-        let outside =
-            attached.iter().find(|(_, attach)| !matches!(attach, Attach::Functions(_) | Attach::Statics(_)));
-        self.outside = outside.map(|(index, attach)| {
+        let first = |wanted: fn(&Attach) -> bool| {
+            let (index, attach) = attached.iter().find(|(_, attach)| wanted(attach))?;
             let probe = &clause.probes[*index];
-            (probe.span, attach::display(probe, attach))
-        });
+            Some((probe.span, attach::display(probe, attach)))
+        };
+        self.outside = first(|a| matches!(a, Attach::Begin | Attach::End | Attach::Interval { .. }));
+        self.not_return = first(|attach| !matches!(attach, Attach::Returns(_)));
+        self.at_return = first(|attach| matches!(attach, Attach::Returns(_)));
         self.scopes = vec![Vec::new()];
         if let Some(predicate) = &clause.predicate {
             self.condition(predicate, "a predicate");

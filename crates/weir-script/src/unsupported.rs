@@ -46,7 +46,8 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
 
 const LOOPS: &str = "there are no loops yet; repeat the statements, or count in a map";
 const STACKS: &str = "stacks are not recorded yet; `func` and `probe` tell where";
-const USER_FUNCTIONS: &str = "weir traces entries of user functions: `uprobe:BINARY:FUNCTION`";
+const USER_FUNCTIONS: &str =
+    "weir traces user functions: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
 const STRINGS: &str = "strings can be compared with `==` and `!=`";
 const KERNEL: &str = "weir runs inside the process and does not read kernel memory";
@@ -59,8 +60,6 @@ const PLAIN: &str = "write the statements in each clause";
 const ONLY_SETTINGS: &str = "settings are max_strlen, max_map_keys, max_probes and missing_probes";
 
 pub(crate) const UNSUPPORTED: &[Unsupported] = &[
-    row(Kind::Probe, "uretprobe", USER_FUNCTIONS),
-    row(Kind::Probe, "ur", USER_FUNCTIONS),
     row(Kind::Probe, "kprobe", USER_FUNCTIONS),
     row(Kind::Probe, "k", USER_FUNCTIONS),
     row(Kind::Probe, "kretprobe", USER_FUNCTIONS),
@@ -107,7 +106,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Definition, "subprog", PLAIN),
     row(Kind::Definition, "import", PLAIN),
     row(Kind::Definition, "let", "a map comes to be by its first assignment"),
-    row(Kind::Builtin, "retval", "only entries of functions are traced yet"),
     row(Kind::Builtin, "args", "the arguments are `arg0` to `arg5`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
     row(Kind::Builtin, "cgroup", IDENTITY),

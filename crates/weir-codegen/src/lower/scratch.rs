@@ -36,7 +36,11 @@ impl Lower<'_> {
 }
 
 /// Joins the code of the blocks, with what comes before and after.
-pub(super) fn finish(mut lower: Lower<'_>, mut segments: Vec<Vec<Inst>>) -> Result<Code, CodegenError> {
+pub(super) fn finish(
+    mut lower: Lower<'_>,
+    prologue: Vec<Inst>,
+    mut segments: Vec<Vec<Inst>>,
+) -> Result<Code, CodegenError> {
     let leave = lower.return_label();
     let leave_with_scratch = Label(leave.0 + 1);
     let scratch = match scratch_block(&lower, &segments) {
@@ -47,6 +51,7 @@ pub(super) fn finish(mut lower: Lower<'_>, mut segments: Vec<Vec<Inst>>) -> Resu
     if let Some(context) = lower.context {
         insts.push(Inst::Mov { dst: context, src: Src::Reg(Reg::Real(1)) });
     }
+    insts.extend(prologue);
     insts.extend(segments.into_iter().flatten());
     if let Some(scratch) = scratch {
         insts.push(Inst::Label(leave_with_scratch));

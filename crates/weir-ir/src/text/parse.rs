@@ -134,6 +134,8 @@ impl<'a> Parser<'a> {
             "end" => Trigger::End,
             "interval" => Trigger::Interval { period_ns: self.number()? },
             "uprobe" => Trigger::Uprobe { sites: Vec::new() },
+            "uretprobe" => Trigger::Uretprobe { sites: Vec::new() },
+            "session" => Trigger::Session { sites: Vec::new() },
             "usdt" => Trigger::Usdt { sites: Vec::new() },
             other => return Err(self.error(format!("`{other}` is no trigger"))),
         };
@@ -156,6 +158,17 @@ impl<'a> Parser<'a> {
         Ok(Function { name, trigger, types, blocks: body.blocks, span })
     }
 
+    fn site(&mut self) -> Result<SiteSpec> {
+        let (binary, function, cookie) = (self.text()?, self.text()?, self.number()?);
+        let address = if self.peek_word() == Some("at") {
+            self.at += 1;
+            Some(self.number()?)
+        } else {
+            None
+        };
+        Ok(SiteSpec { binary, function, address, cookie })
+    }
+
     fn static_site(&mut self) -> Result<StaticSpec> {
         let (binary, provider, name) = (self.text()?, self.text()?, self.text()?);
         let (address, cookie) = (self.number()?, self.number()?);
@@ -173,11 +186,9 @@ impl<'a> Parser<'a> {
             Some("site") => {
                 self.at += 1;
                 match trigger {
-                    Trigger::Uprobe { sites } => sites.push(SiteSpec {
-                        binary: self.text()?,
-                        function: self.text()?,
-                        cookie: self.number()?,
-                    }),
+                    Trigger::Uprobe { sites } | Trigger::Uretprobe { sites } | Trigger::Session { sites } => {
+                        sites.push(self.site()?);
+                    }
                     Trigger::Usdt { sites } => sites.push(self.static_site()?),
                     _ => return Err(self.error("a site of a function that has none")),
                 }
@@ -296,6 +307,7 @@ impl<'a> Parser<'a> {
                 let bytes = self.number()?;
                 Ok(Op::ReadInt { address: self.value()?, bytes })
             }
+            "set_session_cookie" => Ok(Op::SetSessionCookie { value: self.value()? }),
             "streq" | "strne" => {
                 let (a, b) = self.two_values()?;
                 Ok(Op::StrEq { a, b, negate: word == "strne" })

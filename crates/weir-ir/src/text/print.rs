@@ -54,13 +54,17 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
         Trigger::End => out.write_str("end")?,
         Trigger::Interval { period_ns } => write!(out, "interval {period_ns}")?,
         Trigger::Uprobe { .. } => out.write_str("uprobe")?,
+        Trigger::Uretprobe { .. } => out.write_str("uretprobe")?,
+        Trigger::Session { .. } => out.write_str("session")?,
         Trigger::Usdt { .. } => out.write_str("usdt")?,
     }
     writeln!(out, " span {} {} {{", function.span.start, function.span.end)?;
-    if let Trigger::Uprobe { sites } = &function.trigger {
-        for site in sites {
-            writeln!(out, "  site {} {} {}", Quoted(&site.binary), Quoted(&site.function), site.cookie)?;
+    for site in function.trigger.sites() {
+        write!(out, "  site {} {} {}", Quoted(&site.binary), Quoted(&site.function), site.cookie)?;
+        if let Some(address) = site.address {
+            write!(out, " at {address}")?;
         }
+        out.write_char('\n')?;
     }
     if let Trigger::Usdt { sites } = &function.trigger {
         for site in sites {
@@ -160,6 +164,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::Aggregate { map, key, value: Some(value) } => {
             write!(out, "aggregate {}, {}", place(map, key), Shown(value))
         }
+        Op::SetSessionCookie { value } => write!(out, "set_session_cookie {}", Shown(value)),
         Op::Emit { action, args } => write!(out, "emit {}({})", action.0, List(args.iter().map(Shown))),
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Surroundings {
     pub(crate) started: u64,
     pub(crate) comm: String,
     pub(crate) cookie: u64,
+    /// Of a session.
+    pub(crate) is_return: bool,
     /// Strings by address; every other address faults.
     pub(crate) memory: BTreeMap<u64, String>,
 }
@@ -31,6 +33,8 @@ pub(crate) struct State {
     pub(crate) maps: BTreeMap<(u32, Vec<u8>), Vec<u64>>,
     /// Bytes of each record.
     pub(crate) records: Vec<Vec<u8>>,
+    /// What the last run of a session has left.
+    pub(crate) session_cookie: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +46,7 @@ enum Datum {
 
 /// Runs `function` once.
 pub(crate) fn run(module: &Module, function: &Function, around: &mut Surroundings, state: &mut State) {
+    state.session_cookie = 0;
     let mut run = Run { module, around, state, values: vec![None; function.types.len()] };
     let mut block = &function.blocks[0];
     loop {
@@ -92,6 +97,10 @@ impl Run<'_> {
             Op::Int(value) => int(*value),
             Op::Str(text) => Some(Datum::Str(text.clone().into_bytes())),
             Op::Builtin(builtin) => Some(self.builtin(*builtin)),
+            Op::SetSessionCookie { value } => {
+                self.state.session_cookie = self.int(*value) as u64;
+                None
+            }
             Op::Bin(op, a, b) => int(op.apply(self.int(*a), self.int(*b))),
             Op::Cmp(op, a, b) => int(i64::from(op.apply(self.int(*a), self.int(*b)))),
             Op::StrEq { a, b, negate } => {
@@ -180,6 +189,8 @@ impl Run<'_> {
                 let argument = [7, 6, 2, 1, 8, 9].iter().position(|register| *register == n);
                 argument.map_or(0, |index| around.args[index] as i64)
             }
+            Builtin::IsReturn => i64::from(around.is_return),
+            Builtin::SessionCookie => self.state.session_cookie as i64,
             Builtin::Pid => i64::from(around.pid),
             Builtin::Tid => i64::from(around.tid),
             Builtin::Cpu => i64::from(around.cpu),

@@ -19,6 +19,8 @@ pub(crate) struct Menu {
     pub(crate) string_bytes: u32,
     /// Clocks: their values differ between two runs.
     pub(crate) clocks: bool,
+    /// Functions at returns, and sessions.
+    pub(crate) sessions: bool,
 }
 
 /// A module made from `seed`; the same seed gives the same module.
@@ -27,8 +29,14 @@ pub(crate) fn module(seed: u64, menu: Menu) -> Module {
     let schema = schema(menu, &mut dice);
     let mut skeleton = skeleton(&mut dice, menu);
     let dominators = Dominators::of(&skeleton);
-    let mut maker =
-        Maker { dice, menu, schema: &schema, types: std::mem::take(&mut skeleton.types), made: Vec::new() };
+    let mut maker = Maker {
+        dice,
+        menu,
+        schema: &schema,
+        is_session: matches!(skeleton.trigger, Trigger::Session { .. }),
+        types: std::mem::take(&mut skeleton.types),
+        made: Vec::new(),
+    };
     maker.made = skeleton.blocks.iter().map(|block| block.params.clone()).collect();
     for index in 0..skeleton.blocks.len() {
         maker.fill(index, &mut skeleton.blocks, &dominators);
@@ -163,7 +171,9 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
         };
         blocks.push(Block { params, insts: Vec::new(), end });
     }
-    let trigger = match dice.below(4) {
+    let site =
+        || vec![weir_ir::SiteSpec { binary: "/x".into(), function: "f0".into(), address: None, cookie: 0 }];
+    let trigger = match dice.below(if menu.sessions { 6 } else { 4 }) {
         0 => Trigger::Begin,
         1 => Trigger::Interval { period_ns: 1_000_000 },
         2 => Trigger::Usdt {
@@ -176,9 +186,9 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
                 cookie: 0,
             }],
         },
-        _ => Trigger::Uprobe {
-            sites: vec![weir_ir::SiteSpec { binary: "/x".into(), function: "f0".into(), cookie: 0 }],
-        },
+        4 => Trigger::Uretprobe { sites: site() },
+        5 => Trigger::Session { sites: site() },
+        _ => Trigger::Uprobe { sites: site() },
     };
     let span = weir_source::Span { start: 3, end: 90 };
     Function { name: "uprobe:x:f*".into(), trigger, types, blocks, span }
@@ -188,6 +198,7 @@ struct Maker<'a> {
     dice: Dice,
     menu: Menu,
     schema: &'a Schema,
+    is_session: bool,
     types: Vec<Type>,
     /// Values of each block so far.
     made: Vec<Vec<Value>>,
@@ -232,6 +243,11 @@ impl Maker<'_> {
         if self.dice.below(3) == 0 {
             let ty = if self.dice.below(3) == 0 { string(self.menu, &mut self.dice) } else { Type::I64 };
             self.fresh(&ty, usable, insts);
+            return;
+        }
+        if self.is_session && self.dice.below(6) == 0 {
+            let value = self.value(&Type::I64, usable, insts);
+            self.push(Op::SetSessionCookie { value }, None, usable, insts);
             return;
         }
         let per_cpu_reads = self.menu.per_cpu_reads;
@@ -341,6 +357,9 @@ impl Maker<'_> {
         let ints =
             usable.iter().filter(|value| matches!(self.types[value.0 as usize], Type::Int { .. })).count();
         match self.dice.below(8) {
+            0 | 1 if self.is_session && self.dice.below(2) == 0 => {
+                Op::Builtin(self.dice.pick(&[Builtin::IsReturn, Builtin::SessionCookie]))
+            }
             0..=2 if ints > 0 => {
                 let (a, b) = (self.value(&Type::I64, usable, insts), self.value(&Type::I64, usable, insts));
                 Op::Bin(self.dice.pick(&BinOp::NAMES).0, a, b)

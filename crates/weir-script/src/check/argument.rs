@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_event::{SiteName, Type};
 use weir_ir::{Builtin, FoundArgument, FoundStatic, StaticSpec, Trigger};
-use weir_source::Span;
+use weir_source::{Diagnostic, Span};
 
 use crate::attach::Attach;
 use crate::builtin;
@@ -28,7 +28,7 @@ impl Arguments {
         let mut out = Arguments::default();
         for (_, attach) in attached {
             match attach {
-                Attach::Functions(_) => out.has_functions = true,
+                Attach::Functions(_) | Attach::Returns(_) => out.has_functions = true,
                 Attach::Statics(found) => found.iter().for_each(|place| out.add(place)),
                 Attach::Begin | Attach::End | Attach::Interval { .. } => {}
             }
@@ -47,6 +47,13 @@ impl Checker<'_> {
     /// The type of `argN`, or an error where a probe of the clause does not have it.
     pub(super) fn argument(&mut self, row: &builtin::Variable, index: u8, span: Span) -> Ty {
         self.used_arguments.entry(self.clause).or_default().insert(index);
+        if let Some((probe, display)) = self.at_return.clone() {
+            let message = format!("`{}` is of a call's beginning, but `{display}` runs at its end", row.name);
+            let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs at the return");
+            let hint = "keep it in the `uprobe` of the function: `@arg[tid] = arg0`";
+            self.push(diagnostic.with_hint(hint));
+            return Ty::Unknown;
+        }
         if self.arguments.has_functions && index >= weir_ir::limits::ARGUMENTS {
             let message = format!("not supported by weir yet: `{}` of a function", row.name);
             self.error(span, &message, "arguments on the stack are not read; there are `arg0` to `arg5`");

@@ -231,8 +231,11 @@ impl Checker<'_> {
     }
 
     pub(super) fn builtin(&mut self, row: &builtin::Variable, span: Span) -> Ty {
-        if row.place == Place::Target {
+        if row.place != Place::Anywhere {
             self.in_target(row.name, span);
+        }
+        if row.place == Place::Return && self.outside.is_none() {
+            self.is_at_return(row.name, span);
         }
         if row.name == "probe" && !self.names_probe.contains(&self.clause) {
             self.names_probe.push(self.clause);
@@ -250,7 +253,18 @@ impl Checker<'_> {
             "`{name}` is of the traced process, but `{display}` runs in weir itself, not in the target"
         );
         let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs in weir");
-        self.push(diagnostic.with_hint("use it in the clause of a `uprobe` or `usdt`, and keep it in a map"));
+        self.push(
+            diagnostic
+                .with_hint("use it in the clause of a `uprobe`, `uretprobe` or `usdt`, and keep it in a map"),
+        );
+    }
+
+    /// An error if the clause also runs elsewhere than at returns.
+    fn is_at_return(&mut self, name: &str, span: Span) {
+        let Some((probe, display)) = self.not_return.clone() else { return };
+        let message = format!("`{name}` is known when a call has returned, but `{display}` runs before");
+        let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs before");
+        self.push(diagnostic.with_hint("use it in a clause of `uretprobe:BINARY:FUNCTION` alone"));
     }
 
     fn param(&mut self, index: u32, span: Span) -> Ty {

@@ -1,7 +1,7 @@
 //! Expressions and conditions.
 
 use weir_event::Type;
-use weir_ir::{BinOp, Builtin, CmpOp, MapId, Op, Trigger, Value};
+use weir_ir::{BinOp, Builtin, CmpOp, MapId, Op, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, UnaryOp};
 use crate::builtin;
@@ -269,12 +269,7 @@ impl Lowering<'_> {
     /// from a variable or a map.
     fn cookies(&self, expr: &Expr, ty: &Type, text: &str) -> Vec<u64> {
         let own = match (&expr.kind, &self.target.trigger, self.target.probe_site) {
-            (ExprKind::Name(_), Trigger::Uprobe { sites }, _) => {
-                Some(sites.iter().map(|site| site.cookie).collect())
-            }
-            (ExprKind::Name(_), Trigger::Usdt { sites }, _) => {
-                Some(sites.iter().map(|site| site.cookie).collect())
-            }
+            (ExprKind::Name(_), trigger, _) if trigger.is_probe() => Some(trigger.cookies()),
             (ExprKind::Name(_), _, Some(site)) => Some(vec![site]),
             _ => None,
         };

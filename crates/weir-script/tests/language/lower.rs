@@ -268,3 +268,38 @@ fn a_variable_that_is_declared_starts_at_zero() {
         "b0:\n  v0: str16 = str \"\"\n  v1: u64 = arg 0\n  branch v1, b1, b2(v0)\nb1:\n  v2: str16 = comm\n  jump b2(v2)\nb2(v3: str16):\n  set @, v3\n  return",
     );
 }
+
+#[test]
+fn entries_and_returns_of_a_clause_are_a_function_each() {
+    check(
+        "uprobe:libc:malloc, ur:libc:malloc { @ = count(); }",
+        "map @ count
+site \"uprobe:/lib/libc.so.6:malloc\" \"malloc\"
+site \"uretprobe:/lib/libc.so.6:malloc\" \"malloc\"
+fn \"uprobe:libc:malloc\" uprobe {
+b0:
+  aggregate @
+  return
+}
+fn \"ur:libc:malloc\" uretprobe {
+b0:
+  aggregate @
+  return
+}",
+    );
+}
+
+#[test]
+fn the_result_of_a_call_is_in_rax() {
+    check(
+        "uretprobe:libc:malloc { @ = sum(retval); }",
+        "map @ sum u64
+site \"uretprobe:/lib/libc.so.6:malloc\" \"malloc\"
+fn \"uretprobe:libc:malloc\" uretprobe {
+b0:
+  v0: u64 = reg 0
+  aggregate @, v0
+  return
+}",
+    );
+}

@@ -161,10 +161,31 @@ fn intervals_that_are_none() {
 
 #[test]
 fn probe_kinds_that_are_not_yet_there() {
-    for kind in ["uretprobe", "ur", "kprobe", "kretprobe", "fentry", "tracepoint", "profile", "iter"] {
+    for kind in ["kprobe", "kretprobe", "fentry", "tracepoint", "profile", "iter"] {
         let expected = format!("`{kind}`: not supported by weir yet: `{kind}` probes");
         script(&format!("{kind}:a:b {{ }}"), &[&expected]);
     }
+}
+
+#[test]
+fn what_belongs_to_the_other_end_of_a_call() {
+    check(
+        "@ = retval",
+        "`retval`: `retval` is known when a call has returned, but `uprobe:libc:malloc` runs before",
+    );
+    script(
+        "uretprobe:libc:malloc { @ = arg0; }",
+        &["`arg0`: `arg0` is of a call's beginning, but `uretprobe:libc:malloc` runs at its end"],
+    );
+    script(
+        "uprobe:libc:malloc, uretprobe:libc:free { @ = retval; }",
+        &["`retval`: `retval` is known when a call has returned, but `uprobe:libc:malloc` runs before"],
+    );
+    script(
+        "END { print(retval); }",
+        &["`retval`: `retval` is of the traced process, but `END` runs in weir itself, not in the target"],
+    );
+    script("uretprobe:libc { }", &["`uretprobe:libc`: `uretprobe` needs a binary and a function"]);
 }
 
 #[test]
@@ -194,7 +215,7 @@ fn constructs_that_are_not_yet_there() {
 
 #[test]
 fn names_that_are_not_yet_there() {
-    for name in ["retval", "args", "kstack", "ustack", "uid", "curtask", "rand", "cgroup"] {
+    for name in ["args", "kstack", "ustack", "uid", "curtask", "rand", "cgroup"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
     for name in
