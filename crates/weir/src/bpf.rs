@@ -88,9 +88,13 @@ fn build(args: &Build) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
 fn object_file(compiled: Compiled) -> ObjectFile {
     let mut file = ObjectFile::of(compiled.object);
     for (origin, trigger) in file.programs.iter_mut().zip(&compiled.triggers) {
-        let Trigger::Uprobe { sites } = trigger else { continue };
-        if let [SiteSpec { binary, function, .. }] = &sites[..] {
-            let section = format!("uprobe/{binary}:{function}");
+        let kind = match trigger {
+            Trigger::Uprobe { .. } => "uprobe",
+            // At a return a program is one of a session as well.
+            _ => "uprobe.session",
+        };
+        if let [SiteSpec { binary, function, address: None, .. }] = trigger.sites() {
+            let section = format!("{kind}/{binary}:{function}");
             if section.len() <= SECTION_BYTES_MAX {
                 origin.section = section;
             }

@@ -53,7 +53,8 @@ pub(crate) fn compile(
     let compiled = || {
         let mut warn = |warnings: &[_]| eprint!("{}", weir_source::render(&source, warnings, is_coloured()));
         let module = stages::front(&source, parameters, &binaries(None)?, &mut warn)?;
-        Ok(stages::back(&module)?.0)
+        let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
+        Ok(stages::back(&module, &options)?.0)
     };
     compiled().map_err(|failure| (failure, Some(source.clone())))
 }
@@ -97,7 +98,10 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     if args.emit == Some(Stage::Ir) {
         return emit::text(&weir_ir::text::print(&module));
     }
-    let (compiled, verified) = stages::back(&module)?;
+    // The summary is what the counts are for.
+    let counts_hits = args.verbose || args.format == args::Format::Json;
+    let options = weir_codegen::Options { counts_hits, ..weir_codegen::Options::default() };
+    let (compiled, verified) = stages::back(&module, &options)?;
     let sites = stages::sites(&compiled, &world).map_err(Failure::Refused)?;
     match args.emit {
         Some(Stage::Ebpf) => return emit::text(&weir_ebpf::asm::print(&compiled.object)),
@@ -106,7 +110,7 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
         _ => {}
     }
     // Before anything is touched.
-    let planned: Vec<_> = sites.iter().map(|site| site.window.clone().map(|_| ())).collect();
+    let planned = vec![Ok(()); sites.len()];
     hopeless(&compiled, &sites, &planned)?;
     if !sites.is_empty() && pid.is_none() && args.run.is_none() {
         return Err(Failure::Refused(anyhow!(
@@ -151,20 +155,22 @@ pub(crate) fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
     Ok(Binaries::new(Places { root, path_env, cwd }, mappings))
 }
 
-/// A clause none of whose functions can be patched makes the run pointless.
+/// A clause none of whose functions can be patched makes the run pointless. `outcomes`: of what was tried.
 fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Result<(), Failure> {
     for (program, trigger) in compiled.triggers.iter().enumerate() {
-        if !matches!(trigger, Trigger::Uprobe { .. } | Trigger::Usdt { .. }) {
+        if !trigger.is_probe() {
             continue;
         }
         let of_program = || {
-            let runs_here = |site: &Site| site.programs.iter().any(|(index, _)| *index == program);
-            sites.iter().zip(outcomes).filter(move |(site, _)| runs_here(site))
+            sites.iter().zip(outcomes).filter_map(move |(site, outcome)| {
+                let wanted = site.programs.iter().find(|wanted| wanted.program == program)?;
+                Some((site, site.refusal(wanted).or(outcome.as_ref().err())))
+            })
         };
-        if of_program().any(|(_, outcome)| outcome.is_ok()) {
+        if of_program().any(|(_, refusal)| refusal.is_none()) {
             continue;
         }
-        if let Some((site, Err(refusal))) = of_program().next() {
+        if let Some((site, Some(refusal))) = of_program().next() {
             let more = of_program().count() - 1;
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
             let error = anyhow!("cannot probe {}:{}: {refusal}{more}", site.path, site.name);
@@ -376,11 +382,7 @@ impl Drop for KillOnFailure {
 }
 
 fn probes_of(trigger: &Trigger) -> usize {
-    match trigger {
-        Trigger::Uprobe { sites } => sites.len(),
-        Trigger::Usdt { sites } => sites.len(),
-        Trigger::Begin | Trigger::End | Trigger::Interval { .. } => 1,
-    }
+    if trigger.is_probe() { trigger.cookies().len() } else { 1 }
 }
 
 /// What `weir ps` shows of a run: the names of its programs.

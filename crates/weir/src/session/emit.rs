@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use weir_codegen::Compiled;
+use weir_probe::Returns;
 use weir_rt::{LanePolicy, SiteAbi, TidSource};
 use weir_source::SourceFile;
 use weir_verifier::VerifiedProgram;
@@ -24,22 +25,37 @@ pub(crate) fn ast(source: &SourceFile) -> Result<ExitCode, Failure> {
     text(&weir_script::ast::print(&script))
 }
 
-/// One line a place: where, how it would be patched, or why not.
+/// One line a place: where, how it would be patched and its return caught, or why not.
 pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
     let (mut patched, mut out) = (0, String::new());
     for site in sites {
-        let address = site.address.0;
+        out += &format!("{}:{} {:#x}: ", site.path, site.name, site.address.0);
+        // Of one whose programs all want the return, that alone counts.
+        let is_patched = site.programs.iter().any(|wanted| site.refusal(wanted).is_none());
+        patched += usize::from(is_patched);
         match &site.window {
             Ok(window) => {
-                patched += 1;
-                let mark = if window.uprobe_unsafe { ", uprobe-unsafe" } else { "" };
-                out += &format!("{}:{} {address:#x}: {}{mark}\n", site.path, site.name, window.technique());
+                out += &window.technique().to_string();
+                match &site.returns {
+                    None => {}
+                    Some(Ok(returns)) => out += &format!(", returns by {}", technique(*returns)),
+                    Some(Err(refusal)) => out += &format!(", returns refused: {refusal}"),
+                }
+                out += if window.uprobe_unsafe { ", uprobe-unsafe" } else { "" };
             }
-            Err(refusal) => out += &format!("{}:{} {address:#x}: refused: {refusal}\n", site.path, site.name),
+            Err(refusal) => out += &format!("refused: {refusal}"),
         }
+        out.push('\n');
     }
     out += &format!("{patched} of {} {} can be probed\n", sites.len(), stages::places(sites));
     print(&out)
+}
+
+fn technique(returns: Returns) -> &'static str {
+    match returns {
+        Returns::CallThrough { .. } => "call-through",
+        Returns::Replace => "replacement",
+    }
 }
 
 /// The machine code of each program, as compiled for process `pid`, else for one about which nothing is known.

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use weir_codegen::Compiled;
 use weir_ir::{Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
-use weir_probe::{Attach, Place, Refusal, SiteRequest, When};
+use weir_probe::{Attach, Place, Refusal, Returns, SiteRequest, When};
 use weir_rt::{Executable, SiteAbi};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
@@ -33,8 +33,12 @@ pub(crate) fn front(
 }
 
 /// Compiles to eBPF and verifies every program.
-pub(crate) fn back(module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
-    let compiled = weir_codegen::compile(module).map_err(|error| Failure::Refused(anyhow!(error)))?;
+pub(crate) fn back(
+    module: &Module,
+    options: &weir_codegen::Options,
+) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
+    let compiled =
+        weir_codegen::compile_with(module, options).map_err(|error| Failure::Refused(anyhow!(error)))?;
     let limits = weir_verifier::Limits::default();
     let verify = |program| weir_verifier::verify(program, &compiled.object.maps, &limits);
     let verified: Result<Vec<_>, _> = compiled.object.programs.iter().map(verify).collect();
@@ -43,7 +47,7 @@ pub(crate) fn back(module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), 
     Ok((compiled, verified))
 }
 
-/// One place to patch: its binary, and the programs that run there (index of the program, attach cookie).
+/// One place to patch: its binary, and the programs that run there.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) path: String,
@@ -58,10 +62,38 @@ pub(crate) struct Site {
     pub(crate) name: String,
     /// How it is patched, or why not: what its file says.
     pub(crate) window: Result<Window, Refusal>,
-    pub(crate) programs: Vec<(usize, u64)>,
+    /// How returns are caught, or why not; none where no program wants to know.
+    pub(crate) returns: Option<Result<Returns, Refusal>>,
+    pub(crate) programs: Vec<Wanted>,
+}
+
+/// A program that is to run at a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) program: usize,
+    pub(crate) cookie: u64,
+    /// `Return`: the clause is for returns alone. The program is one of a session all the same, and only counts at the
+    /// entry.
+    pub(crate) when: When,
 }
 
 impl Site {
+    /// Why a program cannot run here, going by the file: as a whole, or the half that is wanted.
+    pub(crate) fn refusal(&self, wanted: &Wanted) -> Option<&Refusal> {
+        let of_return = || self.returns.as_ref().and_then(|returns| returns.as_ref().err());
+        self.window.as_ref().err().or_else(|| of_return().filter(|_| wanted.when == When::Return))
+    }
+
+    /// How a program is attached here. A session whose return cannot be caught runs at the entry.
+    fn attached_when(&self, wanted: &Wanted) -> Option<When> {
+        match (wanted.when, &self.returns) {
+            (When::Entry, _) => Some(When::Entry),
+            (_, Some(Ok(_))) => Some(When::Session),
+            (When::Session, _) => Some(When::Entry),
+            (When::Return, _) => None,
+        }
+    }
+
     fn place(&self) -> Place<'_> {
         if self.is_static { Place::Inside(self.address) } else { Place::Entry(&self.function) }
     }
@@ -76,7 +108,7 @@ pub(crate) fn places(sites: &[Site]) -> &'static str {
 pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> {
     let mut sites: Vec<Site> = Vec::new();
     let mut known: BTreeMap<(String, bool, u64), usize> = BTreeMap::new();
-    let mut add = |site: Site, program: (usize, u64)| {
+    let mut add = |site: Site, program: Wanted| {
         let key = (site.path.clone(), site.is_static, site.address.0);
         let index = *known.entry(key).or_insert_with(|| {
             sites.push(site);
@@ -85,19 +117,19 @@ pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> 
         sites[index].programs.push(program);
     };
     for (program, trigger) in compiled.triggers.iter().enumerate() {
-        match trigger {
-            Trigger::Uprobe { sites: specs } => {
-                for spec in specs {
-                    let found = functions_of(spec, world)?;
-                    found.into_iter().for_each(|site| add(site, (program, spec.cookie)));
-                }
+        let when = match trigger {
+            Trigger::Uretprobe { .. } => When::Return,
+            Trigger::Session { .. } => When::Session,
+            _ => When::Entry,
+        };
+        let wanted = |cookie| Wanted { program, cookie, when };
+        for spec in trigger.sites() {
+            functions_of(spec, world)?.into_iter().for_each(|site| add(site, wanted(spec.cookie)));
+        }
+        if let Trigger::Usdt { sites: specs } = trigger {
+            for spec in specs {
+                add(static_site(spec, world)?, wanted(spec.cookie));
             }
-            Trigger::Usdt { sites: specs } => {
-                for spec in specs {
-                    add(static_site(spec, world)?, (program, spec.cookie));
-                }
-            }
-            Trigger::Begin | Trigger::End | Trigger::Interval { .. } => {}
         }
     }
     plan(&mut sites);
@@ -116,6 +148,7 @@ fn functions_of(spec: &SiteSpec, world: &Binaries) -> Result<Vec<Site>> {
         semaphore: None,
         name: name.clone(),
         window: Err(Refusal::SizeUnknown),
+        returns: None,
         programs: Vec::new(),
     };
     Ok(binary.find(name)?.into_iter().map(site).collect())
@@ -142,6 +175,7 @@ fn static_site(spec: &StaticSpec, world: &Binaries) -> Result<Site> {
         semaphore: semaphore.map(LinkAddr),
         name: format!("{provider}:{name}"),
         window: Err(Refusal::SizeUnknown),
+        returns: None,
         programs: Vec::new(),
     })
 }
@@ -152,6 +186,19 @@ fn plan(sites: &mut [Site]) {
     let windows = weir_probe::plan_sites(&places);
     for (site, window) in sites.iter_mut().zip(windows) {
         site.window = window;
+    }
+    let wants = |site: &&mut Site| site.programs.iter().any(|wanted| wanted.when.wants_return());
+    let wanting: Vec<&mut Site> = sites.iter_mut().filter(wants).collect();
+    let functions: Vec<_> = wanting.iter().map(|site| (&*site.binary, &site.function)).collect();
+    let planned = weir_probe::plan_returns(&functions);
+    for (site, returns) in wanting.into_iter().zip(planned) {
+        // Nothing else is wanted of it.
+        if let (Err(refusal), true) =
+            (&returns, site.programs.iter().all(|wanted| wanted.when == When::Return))
+        {
+            site.window = Err(refusal.clone());
+        }
+        site.returns = Some(returns);
     }
 }
 
@@ -167,7 +214,9 @@ pub(crate) fn native<'a>(
     for site in sites {
         let abi = abi_of(&site.binary);
         let mut programs = Vec::with_capacity(site.programs.len());
-        for &(program, cookie) in &site.programs {
+        for wanted in &site.programs {
+            let Some(when) = site.attached_when(wanted) else { continue };
+            let Wanted { program, cookie, .. } = *wanted;
             let same = known.iter().find(|(other, at, _)| *other == program && *at == abi);
             let index = match same {
                 Some(&(_, _, index)) => index,
@@ -178,11 +227,11 @@ pub(crate) fn native<'a>(
                     executables.len() - 1
                 }
             };
-            programs.push(Attach { executable: index, cookie, when: When::Entry });
+            programs.push(Attach { executable: index, cookie, when });
         }
         let (binary, function, window) = (&*site.binary, &site.function, &site.window);
-        let semaphore = site.semaphore;
-        requests.push(SiteRequest { binary, function, window, semaphore, programs, returns: None });
+        let (semaphore, returns) = (site.semaphore, site.returns.clone());
+        requests.push(SiteRequest { binary, function, window, semaphore, programs, returns });
     }
     Ok((requests, executables))
 }
