@@ -29,6 +29,7 @@ pub mod relocate;
 pub mod returns;
 pub mod trampoline;
 mod walk;
+pub mod unwind;
 pub mod window;
 
 mod remote;

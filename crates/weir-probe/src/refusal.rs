@@ -63,6 +63,8 @@ pub enum Refusal {
     ReturnUnplanned,
     #[error("return-unsupported: this way of catching a return is not there yet")]
     ReturnUnsupported,
+    #[error("unwinder-unknown: {detail}; it would not find its way through a probed return")]
+    UnwinderUnknown { detail: String },
     #[error("too-many-programs: {given} on one function, at most {max}")]
     TooManyPrograms { given: usize, max: usize },
 }

@@ -318,6 +318,26 @@ impl Binary {
         functions.filter(|function| function.names().any(|other| other == name)).collect()
     }
 
+    /// Whether the file takes a symbol that begins with `prefix` from another file.
+    pub fn imports(&self, prefix: &str) -> bool {
+        functions::imports(&self.data, &self.layout.symbol_tables, prefix)
+    }
+
+    /// Whether it has a static symbol table, which names functions that no other file may use too.
+    pub fn has_static_symbols(&self) -> bool {
+        self.layout.has_static_symbols
+    }
+
+    /// Whether some function of it has a table of what is to be done when an exception passes.
+    pub fn handles_exceptions(&self) -> bool {
+        !self.collected_frames().1.is_empty()
+    }
+
+    /// Whether it has the tables of Go's runtime, which unwinds stacks by itself.
+    pub fn is_go(&self) -> bool {
+        self.layout.is_go
+    }
+
     fn collected(&self) -> &(Vec<Function>, u64) {
         self.functions.get_or_init(|| {
             let segments = &self.layout.segments;

@@ -149,6 +149,17 @@ pub(crate) fn symbol_values(
     found
 }
 
+/// Whether a symbol that other files are to define begins with `prefix`.
+pub(crate) fn imports(data: &[u8], tables: &[SymbolTable], prefix: &str) -> bool {
+    tables.iter().any(|table| {
+        let strings = &data[table.strings.clone()];
+        symbols(data, table).iter().any(|symbol| {
+            let name = strings.get(symbol.st_name.get(Le) as usize..).unwrap_or_default();
+            symbol.st_shndx.get(Le) == elf::SHN_UNDEF && name.starts_with(prefix.as_bytes())
+        })
+    })
+}
+
 fn is_defined(symbol: &Symbol) -> bool {
     let section = symbol.st_shndx.get(Le);
     section != elf::SHN_UNDEF && section != elf::SHN_COMMON && symbol.st_type() != elf::STT_FILE

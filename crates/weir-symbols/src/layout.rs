@@ -80,6 +80,8 @@ pub(crate) struct Layout {
     pub(crate) marked_program: bool,
     /// The static symbol table first, then the dynamic one.
     pub(crate) symbol_tables: Vec<SymbolTable>,
+    /// There is a `.gopclntab`, by which the runtime of Go finds its way up a stack.
+    pub(crate) is_go: bool,
     pub(crate) has_static_symbols: bool,
     pub(crate) frames: Option<FrameSection>,
     /// Each range once.
@@ -142,6 +144,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<Layout, Refusal> {
         marked_program: dynamic.marked_program,
         symbol_tables,
         has_static_symbols,
+        is_go: sections.is_go,
         frames: frames.map(|(address, bytes)| FrameSection { address, bytes, text: sections.text }),
         relocations,
         segments,
@@ -375,6 +378,7 @@ struct Sections {
     dynamic_symbols: Option<SymbolTable>,
     frames: Option<(LinkAddr, Range<usize>)>,
     text: Option<LinkAddr>,
+    is_go: bool,
     relocations: Vec<RelocationTable>,
     probes: ProbeSections,
 }
@@ -418,6 +422,7 @@ impl Sections {
                         out.frames = range(section).map(|r| (LinkAddr(section.sh_addr(Le)), r));
                     }
                     Some(b".text") => out.text = Some(LinkAddr(section.sh_addr(Le))),
+                    Some(b".gopclntab" | b".data.rel.ro.gopclntab") => out.is_go = true,
                     Some(b".stapsdt.base") => out.probes.base = Some(LinkAddr(section.sh_addr(Le))),
                     Some(b".note.stapsdt") if out.probes.notes.len() < PROBE_SECTIONS_MAX => {
                         out.probes.notes.extend(range(section));

@@ -1,0 +1,241 @@
+//! Generates what stands at the entry of a function that answers unwinders, and knows weir's code besides.
+//!
+//! ```text
+//! entry:  push  %rax; push %r11
+//!         lea   islands(%rip),%r11      ; {start, bytes, address of the word that says where the header is}, then zeros
+//! next:   mov   %rdi,%rax               ; the program counter that is asked for
+//!         sub   (%r11),%rax
+//!         cmp   8(%r11),%rax
+//!         jb    ours
+//!         add   $24,%r11
+//!         cmpq  $0,8(%r11)
+//!         jne   next
+//!         pop   %r11; pop %rax
+//!         endbr64; mov …                (relocated)
+//!         jmp   function + 7
+//! ours:   pop   %rax; pop %rax
+//!         mov   %r11,%r8; mov 16(%r8),%r11; mov (%r11),%r11       ; .eh_frame_hdr of that island
+//!         …                                              ; the answer, by the question
+//! ```
+//!
+//! It holds whether a gate is open or not: a thread may pass weir's frames long after the probes are gone. Called with
+//! two arguments in rdi and rsi, as every function that is hooked; on the way to the function all registers but the
+//! flags are kept, on the way back those that a function keeps.
+
+use std::ops::Range;
+
+use iced_x86::code_asm::{
+    CodeAssembler, dword_ptr, eax, ecx, edx, ptr, qword_ptr, r8, r9, r9d, r10, r11, rax, rcx, rdi, rdx, rsi,
+};
+use iced_x86::{BlockEncoderOptions, IcedError};
+
+use crate::refusal::Refusal;
+use crate::relocate::relocate;
+use crate::trampoline::{Placement, Trampoline};
+use crate::window::Window;
+
+/// Stands before a hook's entry, so that who takes over after a killed weir can tell it from probes: it is restored
+/// last, when no thread comes back to weir's code any more.
+pub const MARK: u64 = u64::from_le_bytes(*b"weirhook");
+
+/// What a hooked function is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Question {
+    /// `int _dl_find_object(void *pc, struct dl_find_object *)` of glibc (dlfcn.h): fills the structure and gives 0.
+    Object,
+    /// `const fde *_Unwind_Find_FDE(void *pc, struct dwarf_eh_bases *)` of libgcc: gives the description, and fills in
+    /// {text base, data base, start of the function}.
+    Description,
+}
+
+/// An island, and where the address of its header is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Known {
+    pub code: Range<u64>,
+    pub header_word: u64,
+}
+
+/// The hook of `question` for the window of a function that answers it.
+pub fn generate(
+    window: &Window,
+    placement: Placement,
+    question: Question,
+    islands: &[Known],
+) -> Result<Trampoline, Refusal> {
+    let (mut code, entry) =
+        assemble(placement.at, question, islands).expect("a hook's instructions can be encoded");
+    let at = code.len() as u32;
+    let moved = relocate(&window.instructions, placement.bias, placement.at + u64::from(at))?;
+    let mut places: Vec<(u32, u64)> = window
+        .instructions
+        .iter()
+        .zip(&moved.offsets)
+        .map(|(instruction, offset)| (at + offset, instruction.ip() + placement.bias))
+        .collect();
+    code.extend_from_slice(&moved.code);
+    if window.goes_on() {
+        let end = window.end() + placement.bias;
+        places.push((code.len() as u32, end));
+        let next = placement.at + code.len() as u64 + 5;
+        let distance =
+            i32::try_from(end.wrapping_sub(next) as i64).expect("an island lies within reach of its sites");
+        code.push(0xe9);
+        code.extend_from_slice(&distance.to_le_bytes());
+    }
+    Ok(Trampoline { code, entry, places })
+}
+
+/// All but the displaced instructions, and the offset of the entry.
+fn assemble(at: u64, question: Question, islands: &[Known]) -> Result<(Vec<u8>, u32), IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    let (mut table, mut ours, mut next, mut entry) =
+        (a.create_label(), a.create_label(), a.create_label(), a.create_label());
+    a.set_label(&mut table)?;
+    let rows = islands
+        .iter()
+        .map(|island| [island.code.start, island.code.end - island.code.start, island.header_word]);
+    a.dq(&rows.chain([[0; 3]]).flatten().collect::<Vec<u64>>())?;
+    a.set_label(&mut ours)?;
+    a.pop(rax)?;
+    a.pop(rax)?;
+    a.mov(r8, r11)?;
+    a.mov(r11, qword_ptr(r8 + 16))?;
+    a.mov(r11, qword_ptr(r11))?;
+    match question {
+        Question::Object => answer_object(&mut a)?,
+        Question::Description => answer_description(&mut a)?,
+    }
+    a.dq(&[MARK])?;
+    a.set_label(&mut entry)?;
+    a.push(rax)?;
+    a.push(r11)?;
+    a.lea(r11, ptr(table))?;
+    a.set_label(&mut next)?;
+    a.mov(rax, rdi)?;
+    a.sub(rax, qword_ptr(r11))?;
+    a.cmp(rax, qword_ptr(r11 + 8))?;
+    a.jb(ours)?;
+    a.add(r11, 24)?;
+    a.cmp(qword_ptr(r11 + 8), 0)?;
+    a.jne(next)?;
+    a.pop(r11)?;
+    a.pop(rax)?;
+    let assembled = a.assemble_options(at, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
+    let entry = assembled.label_ip(&entry)? - at;
+    Ok((assembled.inner.code_buffer, entry as u32))
+}
+
+/// r8: the island's row, r11: its header. The structure begins {flags, start, end, link_map, eh_frame}; what is behind is
+/// reserved, and libgcc reads nothing but `eh_frame`. There is no link map.
+fn answer_object(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.mov(rcx, qword_ptr(r8))?;
+    a.mov(qword_ptr(rsi + 8), rcx)?;
+    a.add(rcx, qword_ptr(r8 + 8))?;
+    a.mov(qword_ptr(rsi + 16), rcx)?;
+    a.mov(qword_ptr(rsi + 32), r11)?;
+    a.xor(eax, eax)?;
+    a.mov(qword_ptr(rsi), rax)?;
+    a.mov(qword_ptr(rsi + 24), rax)?;
+    a.ret()
+}
+
+/// Searches the table of the header at r11 for the last function that begins at or before rdi.
+fn answer_description(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    let (mut search, mut lower, mut found, mut none) =
+        (a.create_label(), a.create_label(), a.create_label(), a.create_label());
+    a.mov(ecx, dword_ptr(r11 + 8))?; // entries of the table; those before eax begin early enough, those from ecx on do not
+    a.lea(r8, ptr(r11 + 12))?;
+    a.mov(rdx, rdi)?;
+    a.sub(rdx, r11)?; // as the table has it, relative to the header
+    a.mov(r10, rdx)?;
+    a.xor(eax, eax)?;
+    a.set_label(&mut search)?;
+    a.cmp(eax, ecx)?;
+    a.jae(found)?;
+    a.lea(edx, ptr(rax + rcx))?;
+    a.shr(edx, 1)?;
+    a.movsxd(r9, dword_ptr(r8 + rdx * 8))?;
+    a.cmp(r9, r10)?;
+    a.jg(lower)?;
+    a.lea(eax, ptr(rdx + 1))?;
+    a.jmp(search)?;
+    a.set_label(&mut lower)?;
+    a.mov(ecx, edx)?;
+    a.jmp(search)?;
+    a.set_label(&mut found)?;
+    a.test(eax, eax)?;
+    a.jz(none)?;
+    a.movsxd(rax, dword_ptr(r8 + rax * 8 - 4))?;
+    a.add(rax, r11)?; // the description: length, CIE, begin (relative to itself), bytes of code
+    a.movsxd(rdx, dword_ptr(rax + 8))?;
+    a.lea(rdx, ptr(rax + rdx + 8))?;
+    a.sub(rdi, rdx)?;
+    a.mov(r9d, dword_ptr(rax + 12))?;
+    a.cmp(rdi, r9)?;
+    a.jae(none)?;
+    a.mov(qword_ptr(rsi), 0)?;
+    a.mov(qword_ptr(rsi + 8), 0)?;
+    a.mov(qword_ptr(rsi + 16), rdx)?;
+    a.ret()?;
+    a.set_label(&mut none)?;
+    a.xor(eax, eax)?;
+    a.ret()
+}
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions, FormatMnemonicOptions, Formatter, GasFormatter, Instruction};
+
+    use super::*;
+    use crate::body;
+    use crate::window::{FunctionCode, plan};
+
+    const PLACEMENT: Placement =
+        Placement { at: 0x7f00_0010_0000, bias: 0x7f00_0000_0000, gate: 0, function: 0x7f00_0000_1000 };
+
+    fn check(question: Question, islands: usize) -> (Trampoline, Vec<String>) {
+        // mov x(%rip),%rax; jmp *0x360(%rax)
+        let bytes = [0x48, 0x8b, 0x05, 0xc1, 0x2f, 0x08, 0, 0xff, 0xa0, 0x60, 3, 0, 0];
+        let window = plan(FunctionCode::at_entry(0x1000, &bytes, &[]), &body::read(0x1000, &bytes)).unwrap();
+        let known = Known { code: 0x10_0000..0x20_0000, header_word: 0x1f_fff8 };
+        let hook = generate(&window, PLACEMENT, question, &vec![known; islands]).unwrap();
+        let mut formatter = GasFormatter::new();
+        let entry = &hook.code[hook.entry as usize..];
+        let lines = Decoder::with_ip(64, entry, PLACEMENT.at + u64::from(hook.entry), DecoderOptions::NONE)
+            .iter()
+            .map(|instruction: Instruction| {
+                let mut line = String::new();
+                formatter.format_mnemonic_options(&instruction, &mut line, FormatMnemonicOptions::NONE);
+                line
+            })
+            .collect();
+        (hook, lines)
+    }
+
+    #[test]
+    fn other_addresses_go_on_in_the_function() {
+        for question in [Question::Object, Question::Description] {
+            let (hook, lines) = check(question, 2);
+            let wanted = [
+                "push", "push", "lea", "mov", "sub", "cmp", "jb", "add", "cmpq", "jne", "pop", "pop", "mov",
+                "jmp",
+            ];
+            assert_eq!(lines, wanted, "{question:?}");
+            let originals: Vec<u64> = hook.places.iter().map(|place| place.1).collect();
+            assert_eq!(originals, [0x7f00_0000_1000, 0x7f00_0000_1007]);
+        }
+    }
+
+    #[test]
+    fn the_mark_stands_before_the_entry() {
+        let (hook, _) = check(Question::Object, 1);
+        let before = hook.entry as usize - 8;
+        assert_eq!(hook.code[before..before + 8], *b"weirhook");
+    }
+
+    #[test]
+    fn sixteen_islands_fit_into_a_trampoline() {
+        let (hook, _) = check(Question::Description, crate::limits::ISLANDS_MAX);
+        assert!(hook.code.len() <= crate::limits::TRAMPOLINE_BYTES_MAX, "{} bytes", hook.code.len());
+    }
+}
