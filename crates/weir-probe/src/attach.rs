@@ -28,6 +28,7 @@ use crate::counters;
 use crate::island::{self, Image, Place, PlannedSite};
 use crate::limits::{self, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
 use crate::outpost::{self, Outpost, Wanted};
+use crate::plan::plan_functions;
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
 use crate::restore;
@@ -38,7 +39,8 @@ use crate::stop::Stopped;
 use crate::sys;
 use crate::target::Target;
 use crate::undo::{Patch, Report, Undo};
-use crate::window::{Window, Write};
+use crate::unwind;
+use crate::window::{Shape, Window, Write};
 
 /// Name of the segment's memfd, by which the next weir finds it.
 pub(crate) const SEGMENT_NAME: &str = "weir-segment";
@@ -60,6 +62,12 @@ pub struct SiteRequest<'a> {
     pub programs: Vec<Attach>,
     /// As [`plan_returns`](crate::plan_returns) answered for this function; `None` where no program wants the return.
     pub returns: Option<Result<Returns, Refusal>>,
+}
+
+impl SiteRequest<'_> {
+    fn wants_return(&self) -> bool {
+        self.programs.iter().any(|program| program.when.wants_return())
+    }
 }
 
 /// One program of a site.
@@ -109,7 +117,7 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
         places: HashMap::new(),
     };
     Ok(Prepared {
-        attachment: Attachment { target, segment, undo, outcomes: Vec::new(), is_detached: false },
+        attachment: Attachment { target, segment, undo, outcomes: Vec::new(), hooks: 0, is_detached: false },
     })
 }
 
@@ -250,7 +258,57 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
         }
     }
     let function = if window.inside { window.address } else { function.address.0 };
-    Ok(PlannedSite { window, bias, function, programs: site.programs.clone() })
+    Ok(PlannedSite { window, bias, function, programs: site.programs.clone(), hook: None })
+}
+
+/// The functions that are to answer unwinders for islands too, if any of `sites` wants a return.
+fn plan_hooks(target: &Target, sites: &[SiteRequest]) -> Result<Vec<PlannedSite>, Refusal> {
+    let mut hooks: Vec<PlannedSite> = Vec::new();
+    if !sites.iter().any(SiteRequest::wants_return) {
+        return Ok(hooks);
+    }
+    unwind::survey::survey(target, |binary, function, question| {
+        let window = &plan_functions(&[(binary, function)])[0];
+        let request =
+            SiteRequest { binary, function, window, semaphore: None, programs: Vec::new(), returns: None };
+        let hook = window.clone().and_then(|window| plan_in_target(target, &request, window));
+        let hook = hook.and_then(|hook| match hook.window.shape {
+            Shape::Near => Ok(hook),
+            // It is restored when all else is; a hole would have to wait for it.
+            _ => Err(Refusal::EndsInWindow { offset: 0 }),
+        });
+        let hook = hook.map_err(|refusal| Refusal::UnwinderUnknown {
+            detail: format!("{} of {} cannot be hooked ({refusal})", function.name, binary.path().display()),
+        })?;
+        hooks.push(PlannedSite { hook: Some(question), ..hook });
+        Ok(())
+    })?;
+    Ok(hooks)
+}
+
+/// Adds the hooks to `planned`. A site at the same place becomes one with the hook; one that overlaps is refused: its
+/// index in `planned`, and why.
+fn add_hooks(planned: &mut Vec<PlannedSite>, hooks: Vec<PlannedSite>) -> Vec<(usize, Refusal)> {
+    let mut refused = Vec::new();
+    let requested = planned.len();
+    for hook in hooks {
+        let at = hook.patch_address();
+        let range = at..at + hook.window.covered().len() as u64;
+        let mut is_there = false;
+        for (index, site) in planned[..requested].iter_mut().enumerate() {
+            let touches = |byte: u64| range.contains(&byte.wrapping_add(site.bias));
+            if site.patch_address() == at && site.window.shape == Shape::Near {
+                site.hook = hook.hook;
+                is_there = true;
+            } else if site.window.displaced().chain(site.window.written()).any(touches) {
+                refused.push((index, Refusal::Overlap { address: at }));
+            }
+        }
+        if !is_there {
+            planned.push(hook);
+        }
+    }
+    refused
 }
 
 /// Outposts for punned sites, and where the jump of each leads to.
@@ -307,6 +365,8 @@ pub struct Attachment {
     segment: Segment,
     undo: Undo,
     outcomes: Vec<Result<String, Refusal>>,
+    /// Functions that answer unwinders, which returns cannot be probed without.
+    hooks: usize,
     is_detached: bool,
 }
 
@@ -347,8 +407,11 @@ impl Attachment {
         let mut outcomes: Vec<Result<String, Refusal>> = Vec::with_capacity(sites.len());
         let mut planned = Vec::new();
         let mut request_of = Vec::new();
+        let hooks = plan_hooks(&self.target, sites);
         for (index, site) in sites.iter().enumerate() {
-            let outcome = site.window.clone().and_then(|window| plan_in_target(&self.target, site, window));
+            let can_unwind = if site.wants_return() { hooks.as_ref().err().cloned() } else { None };
+            let window = can_unwind.map_or_else(|| site.window.clone(), Err);
+            let outcome = window.and_then(|window| plan_in_target(&self.target, site, window));
             outcomes.push(match outcome {
                 Ok(site) => {
                     let technique = site.window.technique();
@@ -359,12 +422,19 @@ impl Attachment {
                 Err(refusal) => Err(refusal),
             });
         }
+        let overlapping = add_hooks(&mut planned, hooks.unwrap_or_default());
+        self.hooks = planned.iter().filter(|site| site.hook.is_some()).count();
+        // The outcomes of hooks come behind those that were asked for, and are taken off at the end.
+        for (hook, index) in planned[request_of.len()..].iter().zip(sites.len()..) {
+            outcomes.push(Ok(hook.window.technique()));
+            request_of.push(index);
+        }
         let (target, segment) = (&self.target, &self.segment);
         let maps = segment.layout().maps.len();
         let (places, refused) = island::place(&planned, executables, maps, &target.mappings);
         let mut places = places;
         let unmovable = places.iter_mut().flat_map(|place| island::drop_unmovable(place, &planned));
-        for (site, refusal) in refused.into_iter().chain(unmovable.collect::<Vec<_>>()) {
+        for (site, refusal) in refused.into_iter().chain(unmovable.collect::<Vec<_>>()).chain(overlapping) {
             outcomes[request_of[site]] = Err(refusal);
         }
         let clock_gettime = if target.has_tsc { clock_function(target) } else { 0 };
@@ -389,7 +459,7 @@ impl Attachment {
         };
         let images = places
             .iter()
-            .map(|place| island::generate_image(place, &planned, executables, segment, words))
+            .map(|place| island::generate_image(place, &places, &planned, executables, segment, words))
             .collect::<Result<Vec<_>, _>>()?;
         let (outposts, landings) = place_outposts(target, &planned, &places, &images);
         self.undo.islands =
@@ -398,6 +468,9 @@ impl Attachment {
         let mut todo: Vec<Jump> = Vec::new();
         for entry in images.iter().flat_map(|image| &image.entries) {
             let site = &planned[entry.site];
+            if self.outcomes[request_of[entry.site]].is_err() {
+                continue;
+            }
             let landing = match site.window.targets(site.bias) {
                 None => entry.address,
                 Some(_) => match landings.get(&entry.site) {
@@ -418,9 +491,13 @@ impl Attachment {
         let semaphores: Vec<(usize, u64)> = planned
             .iter()
             .zip(&request_of)
-            .filter_map(|(site, &index)| Some((index, sites[index].semaphore?.0.wrapping_add(site.bias))))
+            .filter_map(|(site, &index)| {
+                Some((index, sites.get(index)?.semaphore?.0.wrapping_add(site.bias)))
+            })
             .collect();
-        self.patch(todo, &request_of, &places, &images, &outposts, &semaphores)
+        self.patch(todo, &request_of, &places, &images, &outposts, &semaphores)?;
+        self.outcomes.truncate(sites.len());
+        Ok(())
     }
 
     /// The stop in which everything becomes visible to the target.
@@ -497,6 +574,16 @@ impl Attachment {
             }
             difference.is_none()
         });
+        let (hooks_wanted, hooks) = (self.hooks, todo.iter().filter(|jump| jump.is_hook).count());
+        if hooks < hooks_wanted {
+            todo.retain(|jump| {
+                if jump.returns {
+                    let detail = "a function that it asks cannot be hooked".into();
+                    self.outcomes[request_of[jump.site]] = Err(Refusal::UnwinderUnknown { detail });
+                }
+                !jump.returns
+            });
+        }
         let journal = self.segment.journal();
         let mut entries = Vec::new();
         for jump in todo.iter() {
@@ -504,7 +591,7 @@ impl Attachment {
             for write in &jump.writes {
                 let entry = journal.push(write.address, &write.old, &write.new);
                 entries.push(entry.expect("the journal has entries for every write of each site"));
-                self.undo.patches.push(Patch::of(write, leads_from(write)));
+                self.undo.patches.push(Patch::of(write, leads_from(write), jump.is_hook));
             }
         }
         for tid in stopped.threads() {
@@ -546,6 +633,10 @@ struct Jump {
     covered: Vec<u8>,
     /// For each displaced instruction but the first: its address, and where it stands in the trampoline.
     interior: Vec<(u64, u64)>,
+    /// It answers unwinders.
+    is_hook: bool,
+    /// Its return is probed too.
+    returns: bool,
 }
 
 impl Jump {
@@ -556,7 +647,10 @@ impl Jump {
             places.iter().filter(|place| inside(place.1)).map(|&(to, original)| (original, to)).collect();
         let writes = window.writes(planned.bias, landing);
         let displaced_bytes = (window.bytes.len() + window.padding.len()) as u64;
-        Jump { site, address, writes, displaced_bytes, covered: window.covered(), interior }
+        let covered = window.covered();
+        let returns = planned.programs.iter().any(|program| program.when.wants_return());
+        let is_hook = planned.hook.is_some();
+        Jump { site, address, writes, displaced_bytes, covered, interior, is_hook, returns }
     }
 
     /// Offset from the window of bytes that are not as in the file.

@@ -5,6 +5,8 @@
 //!           map descriptors (weir-rt), for the segment as mapped in the target
 //!           programs, linked
 //!           trampolines, one for each site
+//!           how to unwind through them: .eh_frame_hdr and .eh_frame
+//! -4104     address of the former
 //! -4096     the gate page: private, wiped in fork children; word 0 ≠ 0 while probes are live
 //! ```
 //!
@@ -18,10 +20,15 @@ use weir_rt::{Executable, Symbol};
 use weir_symbols::maps::Mapping;
 
 use crate::attach::Attach;
-use crate::limits::{HEAP_ROOM, ISLAND_REACH, ISLANDS_MAX, LOWEST_ADDRESS, TRAMPOLINE_BYTES_MAX};
+use crate::limits::{
+    FRAMES_PER_SITE_MAX, HEAP_ROOM, HOOK_BYTES_MAX, ISLAND_REACH, ISLANDS_MAX, LOWEST_ADDRESS,
+    TRAMPOLINE_BYTES_MAX,
+};
 use crate::refusal::{Error, Refusal};
 use crate::relocate::relocate;
 use crate::trampoline::{Call, Placement, Trampoline, generate};
+use crate::unwind::frames::{self, Frame};
+use crate::unwind::hook::{self, Known, Question};
 use crate::window::Window;
 
 const PAGE: u64 = 4096;
@@ -43,6 +50,11 @@ impl Place {
     pub(crate) fn range(&self) -> Range<u64> {
         self.address..self.address + self.bytes
     }
+
+    /// What unwinders are told about it.
+    fn known(&self) -> Known {
+        Known { code: self.address..self.gate(), header_word: self.gate() - 8 }
+    }
 }
 
 /// One site, ready to be given a trampoline.
@@ -53,6 +65,8 @@ pub(crate) struct PlannedSite {
     /// Link address that programs see as `ip`: the function's, or the window's inside a function.
     pub(crate) function: u64,
     pub(crate) programs: Vec<Attach>,
+    /// The function answers unwinders, and is to answer for islands too.
+    pub(crate) hook: Option<Question>,
 }
 
 impl PlannedSite {
@@ -100,7 +114,10 @@ pub(crate) fn place(
         let (group, after) = rest.split_at(count);
         rest = after;
         let high = sites[group[count - 1]].patch_address();
-        let bytes = (fixed + group.len() * TRAMPOLINE_BYTES_MAX) as u64;
+        let hooks = group.iter().filter(|&&index| sites[index].hook.is_some()).count();
+        let trampolines = group.len() * TRAMPOLINE_BYTES_MAX + hooks * HOOK_BYTES_MAX;
+        let frames = frames::bytes_max(group.len() * FRAMES_PER_SITE_MAX);
+        let bytes = (fixed + trampolines + frames) as u64;
         let bytes = bytes.next_multiple_of(PAGE) + PAGE;
         match free_range(&taken, low, high, bytes) {
             Some(address) if places.len() < ISLANDS_MAX => {
@@ -162,9 +179,10 @@ fn free_range(taken: &[Range<u64>], low: u64, high: u64, bytes: u64) -> Option<u
     below.filter(usable).max().or_else(|| above.filter(usable).min())
 }
 
-/// Generates the island at `place`; `words` are for the runtime in it.
+/// Generates the island at `place`, one of `places`; `words` are for the runtime in it.
 pub(crate) fn generate_image(
     place: &Place,
+    places: &[Place],
     sites: &[PlannedSite],
     executables: &[Executable],
     segment: &Segment,
@@ -201,6 +219,7 @@ pub(crate) fn generate_image(
         }
     }
     let mut entries = Vec::new();
+    let mut described: Vec<Frame> = Vec::new();
     for &site in &place.sites {
         align(&mut bytes, 16);
         let at = place.address + bytes.len() as u64;
@@ -208,12 +227,33 @@ pub(crate) fn generate_image(
         let trampoline = trampoline(&sites[site], at, place.gate(), &calls)
             .map_err(|refusal| Error::Link { pid, detail: refusal.to_string() })?;
         bytes.extend_from_slice(&trampoline.code);
+        let mut address = at + u64::from(trampoline.entry);
+        if let Some(question) = sites[site].hook {
+            align(&mut bytes, 16);
+            let at = place.address + bytes.len() as u64;
+            let known: Vec<Known> = places.iter().map(Place::known).collect();
+            let hook = hook::generate(at, question, &known, address);
+            bytes.extend_from_slice(&hook.code);
+            address = at + u64::from(hook.entry);
+        }
         let places =
             trampoline.places.iter().map(|&(offset, original)| (at + u64::from(offset), original)).collect();
-        entries.push(Entry { site, address: at + u64::from(trampoline.entry), places });
+        described.extend(trampoline.frames);
+        entries.push(Entry { site, address, places });
     }
-    assert!(bytes.len() as u64 + PAGE <= place.bytes, "an island was planned too small");
+    describe(place, &mut bytes, &described);
     Ok(Image { bytes, entries })
+}
+
+/// Fills the island up with what unwinders are to find.
+fn describe(place: &Place, bytes: &mut Vec<u8>, frames: &[Frame]) {
+    align(bytes, 8);
+    let header = place.address + bytes.len() as u64;
+    bytes.extend(frames::write(header, frames).expect("an island describes itself alone"));
+    let word = (place.gate() - 8 - place.address) as usize;
+    assert!(bytes.len() <= word, "an island was planned too small");
+    bytes.resize(word, 0);
+    bytes.extend_from_slice(&header.to_le_bytes());
 }
 
 fn calls(site: &PlannedSite, executables: &[Executable], addresses: &[Option<u64>]) -> Vec<Call> {
@@ -235,6 +275,9 @@ fn calls(site: &PlannedSite, executables: &[Executable], addresses: &[Option<u64
 
 fn trampoline(site: &PlannedSite, at: u64, gate: u64, calls: &[Call]) -> Result<Trampoline, Refusal> {
     let placement = Placement { at, bias: site.bias, gate, function: site.function.wrapping_add(site.bias) };
+    if site.hook.is_some() && calls.is_empty() {
+        return hook::pass(&site.window, placement);
+    }
     generate(&site.window, placement, calls)
 }
 

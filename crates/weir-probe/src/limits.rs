@@ -52,6 +52,15 @@ pub const ISLANDS_MAX: usize = 16;
 /// Bytes set aside for one trampoline: saved registers, calls of all programs, two relocated windows.
 pub const TRAMPOLINE_BYTES_MAX: usize = 1024;
 
+/// Functions that answer unwinders, in one target: one in glibc, or one for each copy of libgcc. Each is one write.
+pub const HOOKS_MAX: usize = 16;
+
+/// Bytes set aside for what stands at the entry of each.
+pub const HOOK_BYTES_MAX: usize = 768;
+
+/// Ranges of one trampoline that unwinders have a description of.
+pub const FRAMES_PER_SITE_MAX: usize = 2;
+
 /// Programs on one function.
 pub const PROGRAMS_PER_SITE_MAX: usize = 16;
 

@@ -23,6 +23,7 @@ use crate::scan;
 use crate::sys;
 use crate::target::{self, Target};
 use crate::undo::{Patch, Report, Undo, is_segment, is_weirs, islands};
+use crate::unwind::hook;
 
 /// Restores process `pid`: `weir detach -p PID`.
 pub fn detach(pid: i32) -> Result<Report, Error> {
@@ -72,7 +73,8 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
                     let entry = short_jump_to(target, address, before);
                     let leads_from = entry.as_ref().map(|entry| entry.address);
                     undo.patches.extend(entry);
-                    undo.patches.push(Patch { address, old, new: now.into(), leads_from });
+                    let is_hook = is_hook(target, address, &now);
+                    undo.patches.push(Patch { address, old, new: now.into(), leads_from, is_hook });
                 }
                 None => undo.unknown.push(address),
             }
@@ -103,8 +105,7 @@ fn jumps_into(target: &Target, mapping: &Mapping, islands: &[Range<u64>]) -> Vec
         for (offset, window) in piece[..length].windows(JUMP_BYTES).enumerate() {
             let &[0xe9, a, b, c, d] = window else { continue };
             let address = at + offset as u64;
-            let next = address + JUMP_BYTES as u64;
-            let to = next.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d])));
+            let to = target_of(address, [a, b, c, d]);
             if islands.iter().any(|island| island.contains(&to)) {
                 found.push((address, [0xe9, a, b, c, d]));
             }
@@ -115,6 +116,18 @@ fn jumps_into(target: &Target, mapping: &Mapping, islands: &[Range<u64>]) -> Vec
         at += (length + 1 - JUMP_BYTES) as u64;
     }
     found
+}
+
+/// Where the jump at `address` with this displacement leads to.
+fn target_of(address: u64, displacement: [u8; 4]) -> u64 {
+    let next = address.wrapping_add(JUMP_BYTES as u64);
+    next.wrapping_add_signed(i64::from(i32::from_le_bytes(displacement)))
+}
+
+/// Whether the jump at `address` leads to what answers unwinders.
+fn is_hook(target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {
+    let to = target_of(address, [jump[1], jump[2], jump[3], jump[4]]);
+    target.memory.read_u64(to.wrapping_sub(8)).is_ok_and(|word| word == hook::MARK)
 }
 
 /// The short jump of weir's that leads to the jump in the hole at `hole`, if it is one.
@@ -132,7 +145,7 @@ fn short_jump_to(
         let address = start + offset as u64;
         let to = (address + SHORT_JUMP_BYTES as u64).wrapping_add_signed(i64::from(distance as i8));
         let old = before(address, now).filter(|old| to == hole && old != now)?;
-        Some(Patch { address, old, new: now.to_vec(), leads_from: None })
+        Some(Patch { address, old, new: now.to_vec(), leads_from: None, is_hook: false })
     })
 }
 

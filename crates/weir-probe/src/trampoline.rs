@@ -33,6 +33,7 @@ use weir_rt::executable::{FRAME_COOKIE, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, F
 use crate::limits::{PROGRAMS_PER_SITE_MAX, TRAMPOLINE_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::relocate::relocate;
+use crate::unwind::frames;
 use crate::window::Window;
 
 /// Bytes of stack that a trampoline takes: a `Frame`, the saved flags, 8 bytes that keep it a multiple of 16, and 32 that
@@ -73,6 +74,8 @@ pub struct Trampoline {
     /// Where in `code` a thread stands that has run the programs, and the address in the unpatched function that
     /// is the same place: for moving program counters out of a window and back.
     pub places: Vec<(u32, u64)>,
+    /// How to unwind through it, where that is ever wanted.
+    pub frames: Vec<frames::Frame>,
 }
 
 /// Where the parts of one site lie in the target.
@@ -106,7 +109,7 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     run(&mut out, placement, calls);
     leave(&mut out, window, placement, &mut places)?;
     assert!(out.code.len() <= TRAMPOLINE_BYTES_MAX, "{} bytes in one trampoline", out.code.len());
-    Ok(Trampoline { code: out.code, entry, places })
+    Ok(Trampoline { code: out.code, entry, places, frames: Vec::new() })
 }
 
 /// Saves, calls the programs, restores all but rcx.

@@ -37,11 +37,14 @@ pub struct Patch {
     pub new: Vec<u8>,
     /// A hole: the address of the patch that leads through it, and is to be restored before it.
     pub leads_from: Option<u64>,
+    /// It answers unwinders for weir's code ([`crate::unwind`]), and is restored when no thread comes back there.
+    pub is_hook: bool,
 }
 
 impl Patch {
-    pub(crate) fn of(write: &Write, leads_from: Option<u64>) -> Patch {
-        Patch { address: write.address, old: write.old.clone(), new: write.new.clone(), leads_from }
+    pub(crate) fn of(write: &Write, leads_from: Option<u64>, is_hook: bool) -> Patch {
+        let (old, new) = (write.old.clone(), write.new.clone());
+        Patch { address: write.address, old, new, leads_from, is_hook }
     }
 }
 
@@ -90,7 +93,7 @@ impl Undo {
         self.close_gates(target);
         let mut stopped = hold(target)?;
         report.foreign.extend(&self.unknown);
-        self.restore_text(target, &mut report)?;
+        self.restore_text(target, &mut report, |patch| !patch.is_hook)?;
         counters::lower(&target.memory, &target.mappings, &self.counters)?;
         for try_number in 0.. {
             self.move_out(&stopped)?;
@@ -105,6 +108,11 @@ impl Undo {
             stopped.resume();
             thread::sleep(Duration::from_millis(1));
             stopped = hold(target)?;
+        }
+        self.restore_text(target, &mut report, |patch| patch.is_hook)?;
+        if !report.foreign.is_empty() {
+            report.left_mapped = true;
+            return Ok(report);
         }
         self.unmap(target, &mut stopped)?;
         stopped.resume();
@@ -127,9 +135,16 @@ impl Undo {
         found
     }
 
-    fn restore_text(&self, target: &Target, report: &mut Report) -> Result<(), Error> {
-        for patch in self.patches.iter().filter(|patch| patch.leads_from.is_none()) {
+    fn restore_text(
+        &self,
+        target: &Target,
+        report: &mut Report,
+        which: impl Fn(&Patch) -> bool,
+    ) -> Result<(), Error> {
+        let entries = self.patches.iter().filter(|patch| patch.leads_from.is_none());
+        for patch in entries.filter(|patch| which(patch)) {
             match put_back(target, patch)? {
+                Some(true) if patch.is_hook => {}
                 Some(true) => report.restored += 1,
                 Some(false) => report.foreign.push(patch.address),
                 None => {} // Its library was unloaded.
@@ -185,7 +200,8 @@ impl Undo {
         let inside = |address: u64| self.islands.iter().any(|island| island.contains(&address));
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
-            if inside(registers.rip) {
+            // An unwinder may hold the address of a description in a register.
+            if [registers.rip].into_iter().chain(general(&registers)).any(&inside) {
                 return Ok(false);
             }
             let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &inside);
@@ -219,6 +235,11 @@ impl Undo {
         }
         remote.finish()
     }
+}
+
+/// All general registers but the stack pointer.
+fn general(r: &libc::user_regs_struct) -> [u64; 15] {
+    [r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
 }
 
 /// Stops the process, unless it has become another program; then none of the addresses mean anything.

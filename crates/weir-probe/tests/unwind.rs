@@ -1,3 +1,5 @@
+//! Generated code is described to unwinders, and hooks answer with the descriptions.
+//!
 //! The unwinder of this very process (libgcc's, by which Rust panics) finds its way through described code.
 //!
 //! Code is written to memory, and its descriptions are handed over with `__register_frame` (libgcc's interface for
@@ -10,6 +12,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use memmap2::{MmapMut, MmapOptions};
 use weir_probe::unwind::frames::{self, Caller, Frame, Row};
+use weir_probe::unwind::hook::{self, Known, Question};
 
 unsafe extern "C" {
     fn __register_frame(frames: *const c_void);
@@ -163,4 +166,82 @@ fn panics_pass_a_return_address_in_a_record() {
 fn a_backtrace_goes_on_behind_described_code() {
     check_backtrace(&around_call(136));
     check_backtrace(&through_record());
+}
+
+/// Where the hook stands, what it goes on at, and the word that holds the address of the header.
+const HOOK_AT: usize = 4096;
+const NEXT_AT: usize = 6144;
+const WORD_AT: usize = 4096 - 8;
+
+/// Asks a hook, in an island of a page with three described functions, for an address; gives what it returned, and what
+/// it wrote (words of 8 bytes), with addresses relative to the island.
+fn ask(question: Question, offset: i64) -> (i64, [i64; 5]) {
+    let mut memory = MmapOptions::new().len(8192).map_anon().unwrap();
+    let at = memory.as_ptr() as u64;
+    // Not in order: the table is.
+    let described = [256..280u64, 16..32, 32..48].map(|code| Frame {
+        code: at + code.start..at + code.end,
+        caller: Caller::OnStack(vec![Row { offset: 0, above_stack_pointer: 0 }]),
+    });
+    let bytes = frames::write(at + FRAMES_AT as u64, &described).unwrap();
+    memory[FRAMES_AT..FRAMES_AT + bytes.len()].copy_from_slice(&bytes);
+    memory[WORD_AT..WORD_AT + 8].copy_from_slice(&(at + FRAMES_AT as u64).to_le_bytes());
+    let other = Known { code: 0x1000..0x2000, header_word: 0 };
+    let known = Known { code: at..at + 4096, header_word: at + WORD_AT as u64 };
+    let hook = hook::generate(at + HOOK_AT as u64, question, &[other, known], at + NEXT_AT as u64);
+    memory[HOOK_AT..HOOK_AT + hook.code.len()].copy_from_slice(&hook.code);
+    memory[NEXT_AT..NEXT_AT + 8].copy_from_slice(&[0x48, 0xc7, 0xc0, 77, 0, 0, 0, 0xc3]); // mov $77,%rax; ret
+    // SAFETY: the mapping is this test's own.
+    assert_eq!(unsafe { libc_mprotect(at as usize, 8192) }, 0);
+    let entry = at as usize + HOOK_AT + hook.entry as usize;
+    // SAFETY: a hook is called as the function that it stands at, with an address and room for an answer.
+    let code: extern "C" fn(u64, *mut u64) -> u64 = unsafe { std::mem::transmute(entry) };
+    let mut answer = [u64::MAX; 5];
+    let returned = code(at.wrapping_add_signed(offset), answer.as_mut_ptr());
+    let relative = |value: u64| match value.wrapping_sub(at) {
+        inside @ 0..=8192 => inside as i64,
+        _ => value as i64,
+    };
+    (relative(returned), answer.map(relative))
+}
+
+#[test]
+fn a_hook_answers_for_its_island_alone() {
+    let header = FRAMES_AT as i64;
+    for offset in [0, 17, 4095] {
+        assert_eq!(ask(Question::Object, offset), (0, [0, 0, 4096, 0, header]), "{offset}");
+    }
+    for question in [Question::Object, Question::Description] {
+        for offset in [-1, 4096, 1 << 40, i64::MIN] {
+            assert_eq!(ask(question, offset), (77, [-1; 5]), "{question:?} {offset}");
+        }
+    }
+}
+
+#[test]
+fn a_hook_finds_the_description_of_every_address() {
+    // Behind the header, its three entries and the common part: in the order of addresses.
+    let first = (FRAMES_AT + 12 + 3 * 8 + 24) as i64;
+    let length = ask(Question::Description, 32).0 - first;
+    let cases = [
+        (15, 0, -1),
+        (16, 0, 16),
+        (31, 0, 16),
+        (32, 1, 32),
+        (47, 1, 32),
+        (48, -1, -1),
+        (255, -1, -1),
+        (256, 2, 256),
+        (279, 2, 256),
+        (280, -1, -1),
+        (4095, -1, -1),
+    ];
+    for (offset, index, function) in cases {
+        let (found, answer) = ask(Question::Description, offset);
+        let expected = match function {
+            -1 => (0, [-1; 5]),
+            _ => (first + index * length, [0, 0, function, -1, -1]),
+        };
+        assert_eq!((found, answer), expected, "{offset}");
+    }
 }

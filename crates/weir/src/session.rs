@@ -263,7 +263,7 @@ impl Session<'_> {
         // A semaphore is raised and lowered.
         let semaphores = self.sites.iter().filter(|site| site.semaphore.is_some()).count();
         let writes = self.sites.len() * weir_probe::limits::WRITES_PER_SITE_MAX;
-        let journal = (writes + 2 * semaphores).max(1) as u32;
+        let journal = (writes + 2 * semaphores + weir_probe::limits::HOOKS_MAX) as u32;
         let layout = SegmentLayout::plan(&self.compiled.object.maps, local::possible_cpus(), journal);
         layout.map_err(|error| Failure::Refused(anyhow!(error)))
     }

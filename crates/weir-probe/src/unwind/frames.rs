@@ -38,10 +38,10 @@ pub fn bytes_max(frames: usize) -> usize {
     FIXED_BYTES_MAX + frames * FRAME_BYTES_MAX
 }
 
-/// The header, one CIE, the end mark, and what alignment takes.
-const FIXED_BYTES_MAX: usize = 64;
-/// One entry of the table, and an FDE with three rows of 6 bytes or an expression.
-const FRAME_BYTES_MAX: usize = 8 + 64;
+/// The header, one CIE, the end mark, what alignment takes, and the word that says where the header is.
+const FIXED_BYTES_MAX: usize = 80;
+/// One entry of the table, and an FDE with seven rows of at most 9 bytes each, or an expression.
+const FRAME_BYTES_MAX: usize = 8 + 17 + 7 * 9 + 4;
 
 const HEADER_BYTES: usize = 12;
 const ENTRY_BYTES: usize = 8;

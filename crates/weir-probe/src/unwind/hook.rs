@@ -11,8 +11,7 @@
 //!         cmpq  $0,8(%r11)
 //!         jne   next
 //!         pop   %r11; pop %rax
-//!         endbr64; mov …                (relocated)
-//!         jmp   function + 7
+//!         jmp   the trampoline of the function's own probes, else to its displaced instructions
 //! ours:   pop   %rax; pop %rax
 //!         mov   %r11,%r8; mov 16(%r8),%r11; mov (%r11),%r11       ; .eh_frame_hdr of that island
 //!         …                                              ; the answer, by the question
@@ -29,6 +28,7 @@ use iced_x86::code_asm::{
 };
 use iced_x86::{BlockEncoderOptions, IcedError};
 
+use crate::limits::JUMP_BYTES;
 use crate::refusal::Refusal;
 use crate::relocate::relocate;
 use crate::trampoline::{Placement, Trampoline};
@@ -55,46 +55,43 @@ pub struct Known {
     pub header_word: u64,
 }
 
-/// The hook of `question` for the window of a function that answers it.
-pub fn generate(
-    window: &Window,
-    placement: Placement,
-    question: Question,
-    islands: &[Known],
-) -> Result<Trampoline, Refusal> {
-    let (mut code, entry) =
-        assemble(placement.at, question, islands).expect("a hook's instructions can be encoded");
-    let at = code.len() as u32;
-    let moved = relocate(&window.instructions, placement.bias, placement.at + u64::from(at))?;
-    let mut places: Vec<(u32, u64)> = window
-        .instructions
-        .iter()
-        .zip(&moved.offsets)
-        .map(|(instruction, offset)| (at + offset, instruction.ip() + placement.bias))
-        .collect();
-    code.extend_from_slice(&moved.code);
+/// What stands at an entry, and runs on at `next` where somebody else's code is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hook {
+    pub code: Vec<u8>,
+    /// Offset in `code` where the patch jumps to.
+    pub entry: u32,
+}
+
+/// The hook of `question` for address `at`.
+pub fn generate(at: u64, question: Question, islands: &[Known], next: u64) -> Hook {
+    assemble(at, question, islands, next).expect("a hook's instructions can be encoded within an island")
+}
+
+/// What a hook runs on at where the function has no programs: its displaced instructions.
+pub fn pass(window: &Window, placement: Placement) -> Result<Trampoline, Refusal> {
+    let moved = relocate(&window.instructions, placement.bias, placement.at)?;
+    let mut code = moved.code;
+    let originals = window.instructions.iter().map(|instruction| instruction.ip() + placement.bias);
+    let mut places: Vec<(u32, u64)> = moved.offsets.into_iter().zip(originals).collect();
     if window.goes_on() {
         let end = window.end() + placement.bias;
         places.push((code.len() as u32, end));
-        let next = placement.at + code.len() as u64 + 5;
-        let distance =
-            i32::try_from(end.wrapping_sub(next) as i64).expect("an island lies within reach of its sites");
+        let next = placement.at + code.len() as u64 + JUMP_BYTES as u64;
+        let distance = i32::try_from(end.wrapping_sub(next) as i64);
         code.push(0xe9);
-        code.extend_from_slice(&distance.to_le_bytes());
+        code.extend_from_slice(&distance.expect("an island lies within reach of its sites").to_le_bytes());
     }
-    Ok(Trampoline { code, entry, places })
+    Ok(Trampoline { code, entry: 0, places, frames: Vec::new() })
 }
 
-/// All but the displaced instructions, and the offset of the entry.
-fn assemble(at: u64, question: Question, islands: &[Known]) -> Result<(Vec<u8>, u32), IcedError> {
+fn assemble(at: u64, question: Question, islands: &[Known], next: u64) -> Result<Hook, IcedError> {
     let mut a = CodeAssembler::new(64)?;
-    let (mut table, mut ours, mut next, mut entry) =
+    let (mut table, mut ours, mut each, mut entry) =
         (a.create_label(), a.create_label(), a.create_label(), a.create_label());
     a.set_label(&mut table)?;
-    let rows = islands
-        .iter()
-        .map(|island| [island.code.start, island.code.end - island.code.start, island.header_word]);
-    a.dq(&rows.chain([[0; 3]]).flatten().collect::<Vec<u64>>())?;
+    let row = |island: &Known| [island.code.start, island.code.end - island.code.start, island.header_word];
+    a.dq(&islands.iter().map(row).chain([[0; 3]]).flatten().collect::<Vec<u64>>())?;
     a.set_label(&mut ours)?;
     a.pop(rax)?;
     a.pop(rax)?;
@@ -110,19 +107,20 @@ fn assemble(at: u64, question: Question, islands: &[Known]) -> Result<(Vec<u8>, 
     a.push(rax)?;
     a.push(r11)?;
     a.lea(r11, ptr(table))?;
-    a.set_label(&mut next)?;
+    a.set_label(&mut each)?;
     a.mov(rax, rdi)?;
     a.sub(rax, qword_ptr(r11))?;
     a.cmp(rax, qword_ptr(r11 + 8))?;
     a.jb(ours)?;
     a.add(r11, 24)?;
     a.cmp(qword_ptr(r11 + 8), 0)?;
-    a.jne(next)?;
+    a.jne(each)?;
     a.pop(r11)?;
     a.pop(rax)?;
+    a.jmp(next)?;
     let assembled = a.assemble_options(at, BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS)?;
-    let entry = assembled.label_ip(&entry)? - at;
-    Ok((assembled.inner.code_buffer, entry as u32))
+    let entry = (assembled.label_ip(&entry)? - at) as u32;
+    Ok(Hook { code: assembled.inner.code_buffer, entry })
 }
 
 /// r8: the island's row, r11: its header. The structure begins {flags, start, end, link_map, eh_frame}; what is behind is
@@ -188,54 +186,64 @@ mod tests {
 
     use super::*;
     use crate::body;
+    use crate::limits::{HOOK_BYTES_MAX, ISLANDS_MAX};
     use crate::window::{FunctionCode, plan};
 
-    const PLACEMENT: Placement =
-        Placement { at: 0x7f00_0010_0000, bias: 0x7f00_0000_0000, gate: 0, function: 0x7f00_0000_1000 };
+    const AT: u64 = 0x7f00_0010_0000;
+    const NEXT: u64 = 0x7f00_0000_4000;
 
-    fn check(question: Question, islands: usize) -> (Trampoline, Vec<String>) {
-        // mov x(%rip),%rax; jmp *0x360(%rax)
-        let bytes = [0x48, 0x8b, 0x05, 0xc1, 0x2f, 0x08, 0, 0xff, 0xa0, 0x60, 3, 0, 0];
-        let window = plan(FunctionCode::at_entry(0x1000, &bytes, &[]), &body::read(0x1000, &bytes)).unwrap();
+    fn hook(question: Question, islands: usize) -> Hook {
         let known = Known { code: 0x10_0000..0x20_0000, header_word: 0x1f_fff8 };
-        let hook = generate(&window, PLACEMENT, question, &vec![known; islands]).unwrap();
-        let mut formatter = GasFormatter::new();
-        let entry = &hook.code[hook.entry as usize..];
-        let lines = Decoder::with_ip(64, entry, PLACEMENT.at + u64::from(hook.entry), DecoderOptions::NONE)
-            .iter()
-            .map(|instruction: Instruction| {
-                let mut line = String::new();
-                formatter.format_mnemonic_options(&instruction, &mut line, FormatMnemonicOptions::NONE);
-                line
-            })
-            .collect();
-        (hook, lines)
+        generate(AT, question, &vec![known; islands], NEXT)
     }
 
     #[test]
-    fn other_addresses_go_on_in_the_function() {
+    fn other_addresses_go_on() {
         for question in [Question::Object, Question::Description] {
-            let (hook, lines) = check(question, 2);
-            let wanted = [
-                "push", "push", "lea", "mov", "sub", "cmp", "jb", "add", "cmpq", "jne", "pop", "pop", "mov",
-                "jmp",
-            ];
-            assert_eq!(lines, wanted, "{question:?}");
-            let originals: Vec<u64> = hook.places.iter().map(|place| place.1).collect();
-            assert_eq!(originals, [0x7f00_0000_1000, 0x7f00_0000_1007]);
+            let hook = hook(question, 2);
+            let mut formatter = GasFormatter::new();
+            let at = AT + u64::from(hook.entry);
+            let lines: Vec<String> =
+                Decoder::with_ip(64, &hook.code[hook.entry as usize..], at, DecoderOptions::NONE)
+                    .iter()
+                    .map(|instruction: Instruction| {
+                        let mut line = String::new();
+                        formatter.format_mnemonic_options(
+                            &instruction,
+                            &mut line,
+                            FormatMnemonicOptions::NONE,
+                        );
+                        line
+                    })
+                    .collect();
+            let wanted = "push push lea mov sub cmp jb add cmpq jne pop pop jmp";
+            assert_eq!(lines.join(" "), wanted, "{question:?}");
         }
     }
 
     #[test]
+    fn what_is_displaced_runs_elsewhere() {
+        // mov x(%rip),%rax; jmp *0x360(%rax)
+        let bytes = [0x48, 0x8b, 0x05, 0xc1, 0x2f, 0x08, 0, 0xff, 0xa0, 0x60, 3, 0, 0];
+        let window = plan(FunctionCode::at_entry(0x1000, &bytes, &[]), &body::read(0x1000, &bytes)).unwrap();
+        let placement = Placement { at: AT, bias: 0x7f00_0000_0000, gate: 0, function: 0x7f00_0000_1000 };
+        let pass = pass(&window, placement).unwrap();
+        assert_eq!(pass.places, [(0, 0x7f00_0000_1000), (7, 0x7f00_0000_1007)]);
+        assert_eq!(pass.code.len(), 12);
+    }
+
+    #[test]
     fn the_mark_stands_before_the_entry() {
-        let (hook, _) = check(Question::Object, 1);
+        let hook = hook(Question::Object, 1);
         let before = hook.entry as usize - 8;
         assert_eq!(hook.code[before..before + 8], *b"weirhook");
     }
 
     #[test]
-    fn sixteen_islands_fit_into_a_trampoline() {
-        let (hook, _) = check(Question::Description, crate::limits::ISLANDS_MAX);
-        assert!(hook.code.len() <= crate::limits::TRAMPOLINE_BYTES_MAX, "{} bytes", hook.code.len());
+    fn sixteen_islands_fit() {
+        for question in [Question::Object, Question::Description] {
+            let hook = hook(question, ISLANDS_MAX);
+            assert!(hook.code.len() <= HOOK_BYTES_MAX, "{} bytes", hook.code.len());
+        }
     }
 }

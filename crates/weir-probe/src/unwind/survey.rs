@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, Function, LinkAddr};
 
+use crate::limits::HOOKS_MAX;
 use crate::refusal::Refusal;
 use crate::target::Target;
 use crate::undo::is_weirs;
@@ -29,37 +30,31 @@ const FIND_DESCRIPTION: &str = "_Unwind_Find_FDE";
 /// What only a library that unwinds defines: the C++ ABI's interface, and libunwind's.
 const UNWINDERS: [&str; 4] = ["_Unwind_RaiseException", "_Unwind_Backtrace", "unw_step", "_ULx86_64_step"];
 
-/// A function to hook.
-#[derive(Debug)]
-pub(crate) struct Hookable {
-    pub(crate) binary: Binary,
-    pub(crate) function: Function,
-    pub(crate) question: Question,
-}
-
-/// The functions to hook in `target`; none where nothing unwinds.
-pub(crate) fn survey(target: &Target) -> Result<Vec<Hookable>, Refusal> {
-    let mut found = Vec::new();
-    let mut has_find_object = false;
-    let mut asks_later = false;
+/// Gives each function that is to be hooked in `target` to `each`: where there is none, nothing unwinds.
+pub(crate) fn survey(
+    target: &Target,
+    mut each: impl FnMut(&Binary, &Function, Question) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let mut asked = Vec::new();
+    let mut may_load_unwinder = false;
     for path in files(&target.mappings) {
         let binary = open(target, &path)?;
-        let answers = answers(&binary).map_err(|why| unknown(&path, why))?;
-        asks_later |= binary.soname() == Some("libc.so.6");
-        for (question, function) in answers {
-            has_find_object |= question == Question::Object;
-            let binary = open(target, &path)?;
-            found.push(Hookable { binary, function, question });
+        // backtrace() and the end of a cancelled thread load libgcc_s when they are first wanted.
+        may_load_unwinder |= binary.soname() == Some("libc.so.6");
+        for (question, function) in answers(&binary).map_err(|why| unknown(&path, why))? {
+            asked.push(question);
+            if asked.len() > HOOKS_MAX {
+                return Err(unknown(&path, "the process has too many copies of libgcc"));
+            }
+            each(&binary, &function, question)?;
         }
     }
-    // backtrace() and the end of a cancelled thread load libgcc_s when they are first wanted.
-    let has_libgcc = found.iter().any(|hookable| hookable.question == Question::Description);
-    if asks_later && !has_find_object && !has_libgcc {
+    if may_load_unwinder && asked.is_empty() {
         let detail =
-            "the C library is older than 2.35, and may load its unwinder (libgcc_s.so.1) at any time".into();
-        return Err(Refusal::UnwinderUnknown { detail });
+            "the C library is older than 2.35, and may load its unwinder (libgcc_s.so.1) at any time";
+        return Err(Refusal::UnwinderUnknown { detail: detail.into() });
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Every file that is mapped as code, once, by its path in the process.

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use weir_ebpf::{MapKind, MapSpec};
-use weir_probe::{Attach, Attachment, Error, SiteRequest, Target, When, plan_functions, prepare};
+use weir_probe::{Attach, Attachment, Error, SiteRequest, Target, When, limits, plan_functions, prepare};
 use weir_rt::segment::{Identity, SegmentLayout};
 use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
 use weir_symbols::{Binary, Function};
@@ -24,8 +24,8 @@ pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) 
     let windows = plan_functions(functions);
     let identity = identity(target.pid());
     let map = MapSpec::new("count", MapKind::Array, 4, 8, 1);
-    let writes = functions.len() * weir_probe::limits::WRITES_PER_SITE_MAX;
-    let layout = SegmentLayout::plan(&[map], 2, writes.max(1) as u32).unwrap();
+    let writes = functions.len() * limits::WRITES_PER_SITE_MAX + limits::HOOKS_MAX;
+    let layout = SegmentLayout::plan(&[map], 2, writes as u32).unwrap();
     let prepared = prepare(target, layout, &identity)?;
     let planned = functions.iter().zip(&windows);
     let requests: Vec<SiteRequest> = planned
