@@ -28,8 +28,8 @@ pub mod plan;
 pub mod relocate;
 pub mod returns;
 pub mod trampoline;
-mod walk;
 pub mod unwind;
+mod walk;
 pub mod window;
 
 mod remote;
