@@ -127,6 +127,7 @@ fn execute(compiled: &Compiled, args: [u64; 6], is_return: bool) -> State {
 fn evaluated(module: &Module, mut around: Surroundings) -> State {
     let mut state = State::default();
     for _ in 0..RUNS {
+        state.session_cookie = 0;
         evaluate::run(module, &module.functions[0], &mut around, &mut state);
     }
     for (index, map) in module.schema.maps.iter().enumerate().filter(|(_, map)| map.key.is_none()) {

@@ -8,6 +8,7 @@
 //! - [`branch`]: branches that go one way, blocks without work, blocks in a row
 //! - [`cse`]: the same computation done twice
 //! - [`dce`]: results that nobody uses
+//! - [`session`]: a map between the two ends of a call becomes the call's own cookie
 //! - [`renumber`]: values and blocks counted from 0 without gaps
 //!
 //! Deliberately not done: moving code, and anything about maps or memory (two reads stay two reads).
@@ -17,6 +18,7 @@ pub mod cse;
 pub mod dce;
 pub mod fold;
 pub mod renumber;
+pub mod session;
 mod substitute;
 
 use crate::Module;
@@ -24,7 +26,15 @@ use crate::Module;
 /// Rounds of all passes; each round only follows from what the one before removed, and scripts settle in two.
 const ROUNDS_MAX: usize = 8;
 
-/// Runs every pass until nothing changes.
+/// Makes sessions of clauses at the two ends of a call where that means the same, in a module that was optimised; what
+/// follows from it is done too.
+pub fn fuse(module: &mut Module) {
+    if session::run(module) {
+        optimise(module);
+    }
+}
+
+/// Runs every pass on one function after the other until nothing changes.
 pub fn optimise(module: &mut Module) {
     for function in &mut module.functions {
         for _ in 0..ROUNDS_MAX {

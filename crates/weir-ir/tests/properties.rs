@@ -6,7 +6,7 @@ mod model;
 use model::evaluate::{State, Surroundings, run};
 use model::generate::{ADDRESSES, Menu, module};
 use proptest::prelude::*;
-use weir_ir::{Effect, Module, check::check, pass::optimise, text};
+use weir_ir::{Effect, Module, Trigger, check::check, pass::optimise, text};
 
 const MENU: Menu = Menu { per_cpu_reads: true, string_bytes: 1024, clocks: false, sessions: true };
 
@@ -30,6 +30,7 @@ fn surroundings(args: [u64; 6]) -> Surroundings {
 fn effects(module: &Module, args: [u64; 6]) -> State {
     let mut state = State::default();
     for _ in 0..3 {
+        state.session_cookie = 0;
         run(module, &module.functions[0], &mut surroundings(args), &mut state);
     }
     state
@@ -125,4 +126,66 @@ fn hostile_text_is_refused_with_its_line() {
     check("fn \"f\" begin {\nb0: jump", 2, "ends too early");
     check("fn \"f\" begin {\nb0: v0: u64 = pid\nv0: i64 = pid return }", 3, "two types");
     check("€", 1, "unexpected");
+}
+
+/// What calls of two threads in turn do, with these first arguments and results.
+fn calls(module: &Module) -> State {
+    let (mut state, mut around) = (State::default(), surroundings([0; 6]));
+    for (tid, value) in [(1, 5), (2, 0), (1, 0), (1, 7), (2, 9), (2, 0), (1, 1)] {
+        (around.tid, around.args) = (tid, [value; 6]);
+        state.session_cookie = 0;
+        for is_return in [false, true] {
+            around.is_return = is_return;
+            for function in &module.functions {
+                let runs = match function.trigger {
+                    Trigger::Uprobe { .. } => !is_return,
+                    Trigger::Uretprobe { .. } => is_return,
+                    _ => true,
+                };
+                if runs {
+                    run(module, function, &mut around, &mut state);
+                }
+            }
+        }
+    }
+    state.session_cookie = 0;
+    state
+}
+
+#[test]
+fn a_fused_session_does_what_its_two_clauses_do() {
+    let entries = [
+        "b0: v0: u64 = nsecs v1: u64 = tid set @s[v1], v0 return",
+        "b0: v0: u64 = arg 0 branch v0, b1, b2 b1: v1: u64 = nsecs v2: u64 = tid set @s[v2], v1 jump b2 b2: return",
+        "b0: v0: u64 = arg 0 v1: u64 = tid set @s[v1], v0 set @s[v1], v0 aggregate @c return",
+    ];
+    let exits = [
+        "b0: v0: u64 = tid v1: u64 = get @s[v0] branch v1, b1, b2 \
+         b1: v2: u64 = nsecs v3: u64 = get @s[v0] v4: u64 = sub v2, v3 aggregate @h, v4 emit 0(v4) \
+         delete @s[v0] return b2: return",
+        "b0: v0: u64 = tid v1: i64 = has @s[v0] branch v1, b1, b2 \
+         b1: v2: u64 = get @s[v0] aggregate @h, v2 delete @s[v0] return b2: return",
+        "b0: v0: u64 = tid v1: u64 = get @s[v0] v2: u64 = reg 7 branch v2, b1, b2 \
+         b1: delete @s[v0] v3: u64 = get @s[v0] emit 0(v3) emit 0(v1) return \
+         b2: aggregate @h, v1 delete @s[v0] return",
+    ];
+    let mut fused = 0;
+    for entry in entries {
+        for exit in exits {
+            let source = format!(
+                "max_map_keys 16\nmap @s[u64] plain u64\nmap @h hist\nmap @c count\naction print_value u64 at 8\n\
+                 site \"uprobe:/x:f\" \"f\"\nsite \"uretprobe:/x:f\" \"f\"\n\
+                 fn \"u\" uprobe {{ site \"/x\" \"f\" 0 {entry} }}\nfn \"r\" uretprobe {{ site \"/x\" \"f\" 1 {exit} }}"
+            );
+            let plain = text::parse(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
+            let mut session = plain.clone();
+            weir_ir::pass::fuse(&mut session);
+            check(&session).unwrap_or_else(|faults| panic!("{faults:?}\n{}", text::print(&session)));
+            fused += usize::from(session.functions.len() == 1);
+            let (want, got) = (calls(&plain), calls(&session));
+            assert!(want == got, "{want:?}\n{got:?}\n{source}\n{}", text::print(&session));
+        }
+    }
+    // A value that may be 0 (the third entry) is only fused with what deletes it in any case.
+    assert_eq!(fused, 7);
 }

@@ -109,6 +109,10 @@ pub(crate) struct Trace {
     #[arg(long, value_enum, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
 
+    /// Leave clauses at the two ends of a call apart: for tests of what a session does
+    #[arg(long, hide = true)]
+    pub(crate) no_sessions: bool,
+
     /// Where the script runs
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     pub(crate) engine: Engine,

@@ -94,7 +94,10 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     let clock = Clock::start();
     let world = binaries(pid)?;
     let mut warn = |warnings: &[_]| eprint!("{}", weir_source::render(source, warnings, is_coloured()));
-    let module = stages::front(source, parameters, &world, &mut warn)?;
+    let mut module = stages::front(source, parameters, &world, &mut warn)?;
+    if !args.no_sessions {
+        weir_ir::pass::fuse(&mut module);
+    }
     if args.emit == Some(Stage::Ir) {
         return emit::text(&weir_ir::text::print(&module));
     }
@@ -382,7 +385,12 @@ impl Drop for KillOnFailure {
 }
 
 fn probes_of(trigger: &Trigger) -> usize {
-    if trigger.is_probe() { trigger.cookies().len() } else { 1 }
+    match trigger {
+        // Two clauses of the script.
+        Trigger::Session { sites } => 2 * sites.len(),
+        probe if probe.is_probe() => probe.cookies().len(),
+        _ => 1,
+    }
 }
 
 /// What `weir ps` shows of a run: the names of its programs.

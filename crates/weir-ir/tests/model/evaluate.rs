@@ -33,7 +33,7 @@ pub(crate) struct State {
     pub(crate) maps: BTreeMap<(u32, Vec<u8>), Vec<u64>>,
     /// Bytes of each record.
     pub(crate) records: Vec<Vec<u8>>,
-    /// What the last run of a session has left.
+    /// What the last run of a session has left, for the next.
     pub(crate) session_cookie: u64,
 }
 
@@ -46,7 +46,6 @@ enum Datum {
 
 /// Runs `function` once.
 pub(crate) fn run(module: &Module, function: &Function, around: &mut Surroundings, state: &mut State) {
-    state.session_cookie = 0;
     let mut run = Run { module, around, state, values: vec![None; function.types.len()] };
     let mut block = &function.blocks[0];
     loop {
