@@ -297,7 +297,8 @@ fn holes(binary: &Binary, run: Range<u64>) -> Vec<Hole> {
     (run.start..last).filter_map(hole).collect()
 }
 
-/// Refuses `window` where another symbol begins inside what is displaced or written, or exceptions land.
+/// Refuses `window` where another symbol begins inside what is displaced or written, exceptions land, or the kernel
+/// restarts.
 fn nothing_begins_inside(binary: &Binary, site: &Planned, window: Window) -> Result<Window, Refusal> {
     if window.instructions.len() > 1 {
         site.body.unknown_jump(binary.is_position_independent())?;
@@ -312,6 +313,12 @@ fn nothing_begins_inside(binary: &Binary, site: &Planned, window: Window) -> Res
             None if window.inside => return Err(Refusal::LandingPads),
             None => {}
         }
+    }
+    let displaced = window.displaced();
+    let overlaps = |s: &&Range<LinkAddr>| s.start.0 < displaced.end && displaced.start < s.end.0;
+    if let Some(sequence) = binary.restartable_sequences().iter().find(overlaps) {
+        let offset = (sequence.start.0 + 1).saturating_sub(site.code.address);
+        return Err(Refusal::Restartable { offset });
     }
     let functions = binary.functions();
     let next = functions.partition_point(|other| other.address <= LinkAddr(window.address));

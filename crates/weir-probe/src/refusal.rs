@@ -25,6 +25,10 @@ pub enum Refusal {
     SymbolInWindow { name: String, offset: u64 },
     #[error("indirect-jump: the targets of the jump at +{offset:#x} cannot all be found")]
     IndirectJump { offset: u64 },
+    #[error(
+        "restartable: the code at +{offset:#x} is one that the kernel restarts (rseq); it cannot be left"
+    )]
+    Restartable { offset: u64 },
     #[error("page-straddle: the patch would cross a page")]
     PageStraddle,
     #[error("text-differs: memory differs from the file at +{offset:#x} (another tracer, or a stale file)")]

@@ -20,6 +20,7 @@ use crate::layout::{self, Layout, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
 use crate::pattern;
 use crate::relocations;
+use crate::restartable;
 use crate::usdt::{self, StaticProbe};
 use crate::{Error, FileOffset, LinkAddr};
 
@@ -47,6 +48,7 @@ pub struct Binary {
     names: OnceLock<Vec<(u64, u32)>>,
     frames: OnceLock<(Vec<Range<LinkAddr>>, Vec<Frame>)>,
     landing_pads: OnceLock<Option<Vec<LinkAddr>>>,
+    restartable: OnceLock<Vec<Range<LinkAddr>>>,
     probes: OnceLock<(Vec<StaticProbe>, u64)>,
 }
 
@@ -84,6 +86,7 @@ impl Binary {
             names: OnceLock::new(),
             frames: OnceLock::new(),
             landing_pads: OnceLock::new(),
+            restartable: OnceLock::new(),
             probes: OnceLock::new(),
         })
     }
@@ -141,11 +144,29 @@ impl Binary {
     /// Link addresses that the loader will write into data as pointers: every place, but for calls and branches,
     /// that code of this file can be entered at by address.
     pub fn relative_relocations(&self) -> Vec<u64> {
+        self.relocated_words().into_iter().map(|(_, target)| target).collect()
+    }
+
+    /// The code that the kernel restarts when it is interrupted (rseq(2)), with the byte before it, sorted by start.
+    pub fn restartable_sequences(&self) -> &[Range<LinkAddr>] {
+        self.restartable.get_or_init(|| {
+            let relocated = self.relocated_words();
+            restartable::sequences(
+                &self.data,
+                &self.layout.segments,
+                self.is_position_independent(),
+                &relocated,
+            )
+        })
+    }
+
+    /// Places of data, and the link addresses that the loader will write there.
+    fn relocated_words(&self) -> Vec<(u64, u64)> {
         let word_at = |address| {
             let bytes = self.bytes(LinkAddr(address), 8)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        relocations::relative_targets(&self.data, &self.layout.relocations, &word_at)
+        relocations::relative(&self.data, &self.layout.relocations, &word_at)
     }
 
     /// PT_LOAD segments, in the order of the file.

@@ -22,6 +22,7 @@ pub mod maps;
 pub mod pattern;
 mod relocations;
 pub mod resolve;
+mod restartable;
 pub mod usdt;
 
 pub use crate::address::{FileOffset, LinkAddr, VirtAddr};

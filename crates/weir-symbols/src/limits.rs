@@ -46,6 +46,9 @@ pub(crate) const DISPLACEMENT_TERMS_MAX: usize = 8;
 /// All exception tables together are read at most this many times the file: real ones do not overlap.
 pub(crate) const LANDING_BYTES_PER_FILE_BYTE_MAX: u64 = 2;
 
+/// Longest restartable sequence: tcmalloc's are below 256 bytes.
+pub(crate) const RESTARTABLE_BYTES_MAX: u64 = 1 << 16;
+
 /// Symbolic links followed in one path, as in the kernel (MAXSYMLINKS).
 pub(crate) const LINKS_MAX: usize = 40;
 /// Components of one path, counted over all links: 40 links of PATH_MAX / 2 would be too many to walk.

@@ -1,6 +1,6 @@
-//! Pointers that the loader will write into data: targets of relative relocations.
+//! Pointers that the loader will write into data: places and targets of relative relocations.
 //!
-//! In: the bytes of an ELF file and its relocation tables. Out: link addresses, from `R_X86_64_RELATIVE` and
+//! In: the bytes of an ELF file and its relocation tables. Out: link addresses in pairs, from `R_X86_64_RELATIVE` and
 //! `R_X86_64_IRELATIVE` addends (System V AMD64 psABI, 4.4.1) and from packed RELR tables (gABI, "Relative
 //! Relocation Table"), whose addends stand in the data itself. The tables are those that the loader reads (PT_DYNAMIC)
 //! and those of section headers, for static programs. A broken file gives fewer, never an error; at most one target
@@ -27,32 +27,33 @@ pub(crate) enum RelocationForm {
     Packed,
 }
 
-/// Where the relative relocations of `data` point, in the order of the tables. `word_at` gives the 8 bytes that the
-/// file holds at a link address.
-pub(crate) fn relative_targets(
+/// Where the relative relocations of `data` are, and where they point, in the order of the tables. `word_at` gives the
+/// 8 bytes that the file holds at a link address.
+pub(crate) fn relative(
     data: &[u8],
     tables: &[RelocationTable],
     word_at: &dyn Fn(u64) -> Option<u64>,
-) -> Vec<u64> {
+) -> Vec<(u64, u64)> {
     let mut targets = Vec::new();
+    let packed_at = |place| Some((place, word_at(place)?));
     for table in tables {
         let left = data.len().saturating_sub(targets.len());
         let bytes = &data[table.bytes.clone()];
         match table.form {
             RelocationForm::Explicit => targets.extend(explicit(bytes).take(left)),
-            RelocationForm::Packed => targets.extend(packed(words(bytes)).filter_map(word_at).take(left)),
+            RelocationForm::Packed => targets.extend(packed(words(bytes)).filter_map(packed_at).take(left)),
         }
     }
     targets
 }
 
-fn explicit(bytes: &[u8]) -> impl Iterator<Item = u64> {
+fn explicit(bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let count = bytes.len() / size_of::<elf::Rela64<Le>>();
     let entries: &[elf::Rela64<Le>] = bytes.read_slice_at(0, count).unwrap_or_default();
     let relative = entries
         .iter()
         .filter(|entry| matches!(entry.r_type(Le, false), elf::R_X86_64_RELATIVE | elf::R_X86_64_IRELATIVE));
-    relative.map(|entry| entry.r_addend.get(Le) as u64)
+    relative.map(|entry| (entry.r_offset.get(Le), entry.r_addend.get(Le) as u64))
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
@@ -100,7 +101,7 @@ mod tests {
     fn overlapping_tables_give_no_more_targets_than_the_file_has_bytes() {
         let data = [0xff; 800];
         let table = RelocationTable { form: RelocationForm::Packed, bytes: 0..800 };
-        let targets = relative_targets(&data, &vec![table; 10], &|_| Some(1));
+        let targets = relative(&data, &vec![table; 10], &|_| Some(1));
         assert_eq!(targets.len(), 800);
     }
 }

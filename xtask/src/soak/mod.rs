@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
-use crate::soak::test_program::{CLAIMS, DIFFERENTIAL, MAPS, TestProgram};
+use crate::soak::test_program::{ATTACH, CLAIMS, DIFFERENTIAL, MAPS, TestProgram};
 use crate::workspace;
 
 #[derive(Args, Debug)]
@@ -53,6 +53,8 @@ enum Name {
     Functions,
     /// Feed every reader of hostile bytes; a cycle is 100,000 inputs for each
     Fuzz,
+    /// Attach to and detach from 64 threads that are in the probed functions; a cycle is 1,000 times
+    Attach,
     /// Kill processes that change maps of every kind; the maps are whole
     Maps,
     /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
@@ -77,6 +79,8 @@ const FUNCTIONS_CYCLES: u64 = 5;
 /// Of [`FUZZ_RUNS`] inputs each: 10⁷ for each reader.
 const FUZZ_CYCLES: u64 = 100;
 const FUZZ_RUNS: u64 = 100_000;
+/// Of 1,000 times: 10⁵.
+const ATTACH_CYCLES: u64 = 100;
 const MAPS_CYCLES: u64 = 1000;
 /// Of 90,000 programs: 10⁷.
 const DIFFERENTIAL_CYCLES: u64 = 112;
@@ -86,6 +90,7 @@ const CLAIMS_CYCLES: u64 = 500;
 pub(crate) fn soak(options: &Options) -> Result<()> {
     let subject = match options.name {
         Name::Fuzz => Subject::Fuzzers(Fuzzers::build()?),
+        Name::Attach => Subject::Test(TestProgram::build(ATTACH)?),
         Name::Maps => Subject::Test(TestProgram::build(MAPS)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
@@ -98,6 +103,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Kill => ("kill", KILL_CYCLES),
         Name::Functions => ("functions", FUNCTIONS_CYCLES),
         Name::Fuzz => ("fuzz", FUZZ_CYCLES),
+        Name::Attach => ("attach", ATTACH_CYCLES),
         Name::Maps => ("maps", MAPS_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),

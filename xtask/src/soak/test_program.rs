@@ -2,6 +2,8 @@
 //!
 //! - maps: a process that changes a map from several threads, interrupted by signals, is killed at a random moment; the
 //!   map must be whole and usable. The seed decides the kind of map, the size of its values, the moment.
+//! - attach: probes come and go under 64 threads that are in the probed functions all the time; the seed decides the
+//!   moments.
 //! - differential: programs of three generators give one result in interpreters and machine code.
 //! - claims: what the verifier claims of each instruction holds in runs.
 
@@ -36,6 +38,16 @@ pub(super) const MAPS: Soaked = Soaked {
     variable: "WEIR_SOAK_SEED",
     suffix: "",
     limit: Duration::from_secs(60),
+};
+
+/// A cycle is a process that is attached to 1,000 times.
+pub(super) const ATTACH: Soaked = Soaked {
+    package: "weir-probe",
+    target: (&["--test", "hammer"], "hammer"),
+    test: "probes_come_and_go_under_sixty_four_threads",
+    variable: "WEIR_HAMMER",
+    suffix: ":1000",
+    limit: Duration::from_secs(900),
 };
 
 /// A cycle is 30,000 accepted programs of each generator.
