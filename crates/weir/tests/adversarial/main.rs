@@ -6,6 +6,8 @@
 mod check;
 
 mod arguments;
+mod attached;
 mod control;
+mod edges;
 mod reentry;
 mod state;
