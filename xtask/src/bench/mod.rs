@@ -6,6 +6,7 @@
 
 mod chart;
 mod figures;
+mod probe;
 mod startup;
 mod statistics;
 mod uprobe;
@@ -41,6 +42,8 @@ pub(crate) struct Options {
 enum Name {
     /// What a probe costs, in a program that calls a function 10² to 10⁷ times a second
     Uprobe,
+    /// What a hit of a probe costs, beside other tracers
+    Probe,
     /// How long until main runs, with a probe on it
     Startup,
     /// What programs take on weir's engines and on others
@@ -61,6 +64,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
     let weir = || workspace::weir(options.weir.as_deref());
     let (name, outcome) = match options.name {
         Name::Uprobe => ("uprobe", uprobe::measure(weir()?, rounds)?),
+        Name::Probe => ("probe", probe::measure(weir()?, rounds)?),
         Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
         Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
     };
