@@ -95,8 +95,9 @@ pub(super) fn measure(weir: PathBuf, rounds: usize) -> Result<Outcome> {
     subjects.retain(|subject| match subject.run(&bench) {
         Ok(_) => true,
         Err(error) => {
-            eprintln!("{}, {}: {error:#}", subject.name, subject.case());
-            figures.missing.push(format!("{}, {}: {error:#}", subject.name, subject.case()));
+            let error = format!("{error:#}");
+            let line = error.lines().next().unwrap_or_default();
+            figures.missing.push(format!("{}, {}: {line}", subject.name, subject.case()));
             false
         }
     });
