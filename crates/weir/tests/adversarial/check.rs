@@ -127,6 +127,22 @@ pub(crate) fn check(program: &Program) {
 /// The same; these functions may be refused for these reasons, and are then not hit at all.
 #[track_caller]
 pub(crate) fn check_but(program: &Program, refusable: &[(&str, &str)]) {
+    check_by(program, refusable, unprobed, traced);
+}
+
+/// The same for a program that neither says that it is ready nor waits, and is launched by weir.
+#[track_caller]
+pub(crate) fn check_launched(program: &Program, refusable: &[(&str, &str)]) {
+    check_by(program, refusable, launched_unprobed, launched);
+}
+
+#[track_caller]
+fn check_by(
+    program: &Program,
+    refusable: &[(&str, &str)],
+    unprobed: impl Fn(&Program) -> Run,
+    traced: impl Fn(&Program, &str) -> Traced,
+) {
     let unprobed = unprobed(program);
     let named: Vec<&str> = unprobed.calls.keys().map(String::as_str).collect();
     for &kind in KINDS {
@@ -141,6 +157,24 @@ pub(crate) fn check_but(program: &Program, refusable: &[(&str, &str)]) {
             traced.check_hits(program, kind, name);
         }
     }
+}
+
+/// The oracle with a probe on every function of the program, libc's among them where it is static. What cannot be
+/// patched is left out.
+#[track_caller]
+pub(crate) fn check_everything(program: &Program) {
+    let unprobed = unprobed(program);
+    let path = program.path.display();
+    let script = format!("config = {{ max_probes = 10000 }} uprobe:{path}:* {{ @[func] = count(); }}");
+    let traced = traced(program, &script);
+    same(program, &unprobed, &traced.run);
+    let refused = traced.refused();
+    for name in unprobed.calls.keys().filter(|name| !name.contains(':')) {
+        if !refused.iter().any(|pair| pair.0 == *name) {
+            traced.check_hits(program, Kind::Entry, name);
+        }
+    }
+    assert!(traced.hits.len() > 8, "{}: {}", program.name, traced.output);
 }
 
 impl Traced {
@@ -239,6 +273,23 @@ pub(crate) fn traced(program: &Program, script: &str) -> Traced {
     let run = Run::of(daemon.finish(DEADLINE).unwrap_or_else(|e| panic!("{}: {e:#}", program.name)));
     let output = out.text();
     Traced { run, hits: hits(&output), output, messages: weir.stderr }
+}
+
+/// Runs the program by itself.
+pub(crate) fn launched_unprobed(program: &Program) -> Run {
+    Run::of(Daemon::spawn(Command::new(&program.path)).unwrap().finish(DEADLINE).unwrap())
+}
+
+/// Runs the program from weir, from its first instruction on. How it ends is weir's own end.
+#[track_caller]
+pub(crate) fn launched(program: &Program, script: &str) -> Traced {
+    let out = Output::new();
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.args(["trace", "-v", "-e", script, "-o"]).arg(&out.0).arg("-c").arg(&program.path);
+    let mut ended = Daemon::spawn(weir).unwrap().finish(DEADLINE).unwrap();
+    let messages = std::mem::take(&mut ended.stderr);
+    let output = out.text();
+    Traced { run: Run::of(ended), hits: hits(&output), output, messages }
 }
 
 /// `@[NAME]: NUMBER` in weir's output.

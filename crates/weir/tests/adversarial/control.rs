@@ -2,7 +2,7 @@
 
 use testkit::target::{self, Source, is_installed};
 
-use crate::check::{Program, check, programs};
+use crate::check::{Program, check, programs, same, traced, unprobed};
 
 #[track_caller]
 fn check_way(way: &str) {
@@ -51,6 +51,22 @@ fn ten_million_tail_calls() {
 #[test]
 fn an_alternate_stack_with_two_kibibytes_to_spare() {
     check_way("alternate-stack");
+}
+
+/// What programs of any kind take of the little that is left: they read strings, also at addresses that are not there,
+/// hash and write records.
+#[test]
+fn the_end_of_a_stack_is_enough_for_every_program() {
+    const BODY: &str = "@[func] = count(); @text[str(arg0)] = count(); @by[arg0, tid, comm] = sum(arg1); \
+        @values = hist(arg1); if (arg1 % 64 == 0) { printf(\"%s %d %d\\n\", str(arg0), arg1, nsecs); }";
+    for (way, name) in [("alternate-stack", "on_small_stack"), ("recursion-to-the-end", "recurses")] {
+        for program in programs("control.c", &[]) {
+            let program = program.with(&[way]);
+            let traced = traced(&program, &format!("uprobe:{}:{name} {{ {BODY} }}", program.path.display()));
+            same(&program, &unprobed(&program), &traced.run);
+            assert_eq!(traced.hits[name], traced.run.calls[name], "{}: {}", program.name, traced.messages);
+        }
+    }
 }
 
 #[test]

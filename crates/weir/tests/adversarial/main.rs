@@ -9,5 +9,6 @@ mod arguments;
 mod attached;
 mod control;
 mod edges;
+mod everything;
 mod reentry;
 mod state;
