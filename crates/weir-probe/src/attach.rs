@@ -229,7 +229,7 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
     if window.inside && returns.is_some() {
         return Err(Refusal::ReturnInside);
     }
-    if returns.is_some() {
+    if returns == Some(Returns::Replace) {
         return Err(Refusal::ReturnUnsupported);
     }
     let binary = site.binary;
@@ -258,7 +258,7 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
         }
     }
     let function = if window.inside { window.address } else { function.address.0 };
-    Ok(PlannedSite { window, bias, function, programs: site.programs.clone(), hook: None })
+    Ok(PlannedSite { window, bias, function, programs: site.programs.clone(), returns, hook: None })
 }
 
 /// The functions that are to answer unwinders for islands too, if any of `sites` wants a return.
@@ -398,6 +398,9 @@ impl Attachment {
         lowered.into_iter().for_each(|index| journal.set_state(index, JournalState::Applied));
         for index in 0..self.undo.patches.len() {
             journal.set_state(index as u32, JournalState::Undone);
+        }
+        if report.left_mapped {
+            self.segment.leave_behind();
         }
         Ok(report)
     }

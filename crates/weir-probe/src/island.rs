@@ -14,6 +14,7 @@
 
 use std::ops::Range;
 
+use weir_rt::abi::{counter, counter_offset};
 use weir_rt::runtime::{self, Island as IslandWords};
 use weir_rt::segment::Segment;
 use weir_rt::{Executable, Symbol};
@@ -26,6 +27,8 @@ use crate::limits::{
 };
 use crate::refusal::{Error, Refusal};
 use crate::relocate::relocate;
+use crate::returns::Returns;
+use crate::through::{self, Through};
 use crate::trampoline::{Call, Placement, Trampoline, generate};
 use crate::unwind::frames::{self, Frame};
 use crate::unwind::hook::{self, Known, Question};
@@ -65,11 +68,20 @@ pub(crate) struct PlannedSite {
     /// Link address that programs see as `ip`: the function's, or the window's inside a function.
     pub(crate) function: u64,
     pub(crate) programs: Vec<Attach>,
+    /// How the return is caught, if a program wants it.
+    pub(crate) returns: Option<Returns>,
     /// The function answers unwinders, and is to answer for islands too.
     pub(crate) hook: Option<Question>,
 }
 
 impl PlannedSite {
+    fn trampoline_bytes_max(&self) -> usize {
+        match self.returns {
+            Some(_) => through::bytes_max(self.programs.len()),
+            None => TRAMPOLINE_BYTES_MAX,
+        }
+    }
+
     /// Where the jump is written.
     pub(crate) fn patch_address(&self) -> u64 {
         self.window.address.wrapping_add(self.bias)
@@ -115,7 +127,8 @@ pub(crate) fn place(
         rest = after;
         let high = sites[group[count - 1]].patch_address();
         let hooks = group.iter().filter(|&&index| sites[index].hook.is_some()).count();
-        let trampolines = group.len() * TRAMPOLINE_BYTES_MAX + hooks * HOOK_BYTES_MAX;
+        let trampolines = group.iter().map(|&index| sites[index].trampoline_bytes_max()).sum::<usize>()
+            + hooks * HOOK_BYTES_MAX;
         let frames = frames::bytes_max(group.len() * FRAMES_PER_SITE_MAX);
         let bytes = (fixed + trampolines + frames) as u64;
         let bytes = bytes.next_multiple_of(PAGE) + PAGE;
@@ -218,13 +231,17 @@ pub(crate) fn generate_image(
             addresses[index] = Some(address);
         }
     }
+    align(&mut bytes, 16);
+    let trampolines = place.address + bytes.len() as u64;
+    let tail_depth = words.segment + counter_offset(counter::TAIL_DEPTH);
     let mut entries = Vec::new();
     let mut described: Vec<Frame> = Vec::new();
     for &site in &place.sites {
         align(&mut bytes, 16);
         let at = place.address + bytes.len() as u64;
         let calls = calls(&sites[site], executables, &addresses);
-        let trampoline = trampoline(&sites[site], at, place.gate(), &calls)
+        let through = Through { trampolines: trampolines..place.gate(), tail_depth, recurs: false };
+        let trampoline = trampoline(&sites[site], at, place.gate(), through, &calls)
             .map_err(|refusal| Error::Link { pid, detail: refusal.to_string() })?;
         bytes.extend_from_slice(&trampoline.code);
         let mut address = at + u64::from(trampoline.entry);
@@ -268,13 +285,24 @@ fn calls(site: &PlannedSite, executables: &[Executable], addresses: &[Option<u64
             context_reads: executable.context_reads,
             reads_cookie: executable.reads_cookie,
             uses_session: executable.uses_session,
+            walks_stack: executable.walks_stack(),
+            when: program.when,
         }
     };
     site.programs.iter().map(call).collect()
 }
 
-fn trampoline(site: &PlannedSite, at: u64, gate: u64, calls: &[Call]) -> Result<Trampoline, Refusal> {
+fn trampoline(
+    site: &PlannedSite,
+    at: u64,
+    gate: u64,
+    through: Through,
+    calls: &[Call],
+) -> Result<Trampoline, Refusal> {
     let placement = Placement { at, bias: site.bias, gate, function: site.function.wrapping_add(site.bias) };
+    if let Some(Returns::CallThrough { recurs }) = site.returns {
+        return through::generate(&site.window, placement, &Through { recurs, ..through }, calls);
+    }
     if site.hook.is_some() && calls.is_empty() {
         return hook::pass(&site.window, placement);
     }

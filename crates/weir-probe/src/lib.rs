@@ -22,11 +22,13 @@ mod sys;
 
 pub mod body;
 mod cave;
+mod emitter;
 mod heights;
 pub mod incoming;
 pub mod plan;
 pub mod relocate;
 pub mod returns;
+pub mod through;
 pub mod trampoline;
 pub mod unwind;
 mod walk;

@@ -64,6 +64,9 @@ pub const FRAMES_PER_SITE_MAX: usize = 2;
 /// Programs on one function.
 pub const PROGRAMS_PER_SITE_MAX: usize = 16;
 
+/// Trampolines that wait for one another in a chain of tail calls; behind that a return is missed.
+pub const TAIL_DEPTH_MAX: u8 = 64;
+
 /// Entries of one switch's table that are followed.
 pub const TABLE_ENTRIES_MAX: usize = 16 << 10;
 

@@ -30,6 +30,8 @@
 
 use weir_rt::executable::{FRAME_COOKIE, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
 
+use crate::attach::When;
+use crate::emitter::{Emitter, RAX, RCX, RSP, SLOTS};
 use crate::limits::{PROGRAMS_PER_SITE_MAX, TRAMPOLINE_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::relocate::relocate;
@@ -45,12 +47,6 @@ pub const FRAME_BYTES: i32 = 240;
 pub const RED_ZONE_BYTES: i32 = 128;
 const FLAGS_SLOT: i32 = size_of::<Frame>() as i32;
 
-/// Byte offset in `pt_regs` of each general register, by x86 encoding number (asm/ptrace.h).
-const SLOTS: [i32; 16] = [80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0];
-const RAX: u8 = 0;
-const RCX: u8 = 1;
-const RSP: u8 = 4;
-
 /// One program to call at a site.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -63,6 +59,9 @@ pub struct Call {
     pub context_reads: u32,
     pub reads_cookie: bool,
     pub uses_session: bool,
+    /// It asks for the chain of callers.
+    pub walks_stack: bool,
+    pub when: When,
 }
 
 /// A trampoline for one site.
@@ -114,72 +113,129 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
 
 /// Saves, calls the programs, restores all but rcx.
 fn run(out: &mut Emitter, placement: Placement, calls: &[Call]) {
-    let clobbers = calls.iter().fold(0, |all, call| all | call.clobbers);
-    let clobbers_flags = calls.iter().any(|call| call.clobbers_flags);
-    let reads = calls.iter().fold(0, |all, call| all | call.context_reads);
-    let is_read = |slot: i32| reads >> (slot / 8) & 1 == 1;
-    let changed = |register: u8| clobbers >> register & 1 == 1 || (register == RAX && clobbers_flags);
-    for register in (0..16).filter(|&register| register != RCX && register != RSP) {
-        if changed(register) || is_read(SLOTS[register as usize]) {
-            out.save(register);
-        }
-    }
-    constants(out, placement, &is_read);
-    if clobbers_flags {
-        out.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto %al
-        out.store(RAX, FLAGS_SLOT);
-    }
+    let needs = Needs::of(calls);
+    needs.save(out);
+    let sp = out.frame_bytes;
+    constants(out, &needs, Some((placement.function, sp)));
+    needs.save_flags(out);
     for call in calls {
-        if call.reads_cookie {
-            let cookie = i32::try_from(call.cookie);
-            out.store_constant(
-                FRAME_COOKIE as i32,
-                cookie.expect("a cookie is an index of a site, far below 2^31"),
-            );
-        }
+        before_program(out, call, false);
         if call.uses_session {
             // Every hit is a session of its own, of an entry alone.
             out.store_constant(FRAME_SESSION_COOKIE as i32, 0);
-            out.store_constant(FRAME_IS_RETURN as i32, 0);
         }
         out.call(call.address);
     }
-    if clobbers_flags {
-        out.load(RAX, FLAGS_SLOT);
-        out.bytes(&[0x04, 0x7f, 0x9e]); // add $127,%al; sahf
+    needs.restore(out);
+}
+
+/// What programs that are called one after the other read and change.
+pub(crate) struct Needs {
+    reads: u32,
+    /// Registers by encoding number, rcx and rsp never among them: rcx is saved in any case.
+    changed: u16,
+    pub(crate) flags: bool,
+}
+
+impl Needs {
+    pub(crate) fn of<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Needs {
+        let mut needs = Needs { reads: 0, changed: 0, flags: false };
+        for call in calls {
+            needs.reads |= call.context_reads;
+            needs.changed |= call.clobbers & !(1 << RCX | 1 << RSP);
+            needs.flags |= call.clobbers_flags;
+        }
+        if needs.flags { needs.with_flags() } else { needs }
     }
-    for register in (0..16).filter(|&register| register != RCX && register != RSP) {
-        if changed(register) {
+
+    /// The same where the flags, and so rax, are used besides.
+    pub(crate) fn with_flags(mut self) -> Needs {
+        self.flags = true;
+        self.with_rax()
+    }
+
+    pub(crate) fn with_rax(mut self) -> Needs {
+        self.changed |= 1 << RAX;
+        self
+    }
+
+    pub(crate) fn is_read(&self, slot: i32) -> bool {
+        self.reads >> (slot / 8) & 1 == 1
+    }
+
+    fn is_changed(&self, register: u8) -> bool {
+        self.changed >> register & 1 == 1
+    }
+
+    pub(crate) fn save(&self, out: &mut Emitter) {
+        for register in (0..16).filter(|&register| register != RCX && register != RSP) {
+            if self.is_changed(register) || self.is_read(SLOTS[register as usize]) {
+                out.save(register);
+            }
+        }
+    }
+
+    pub(crate) fn save_flags(&self, out: &mut Emitter) {
+        if self.flags {
+            out.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto %al
+            out.store(RAX, FLAGS_SLOT);
+        }
+    }
+
+    /// All but rcx.
+    pub(crate) fn restore(&self, out: &mut Emitter) {
+        if self.flags {
+            out.load(RAX, FLAGS_SLOT);
+            out.bytes(&[0x04, 0x7f, 0x9e]); // add $127,%al; sahf
+        }
+        for register in (0..16).filter(|&register| self.is_changed(register)) {
             out.restore(register);
         }
     }
 }
 
-/// The slots of `pt_regs` that no register holds as it is. Uses rcx, and no flag before it is read.
-fn constants(out: &mut Emitter, placement: Placement, is_read: &dyn Fn(i32) -> bool) {
+/// Weir's own words of the frame.
+pub(crate) fn before_program(out: &mut Emitter, call: &Call, is_return: bool) {
+    if call.reads_cookie {
+        let cookie = i32::try_from(call.cookie);
+        out.store_constant(
+            FRAME_COOKIE as i32,
+            cookie.expect("a cookie is an index of a site, far below 2^31"),
+        );
+    }
+    if call.uses_session || call.walks_stack {
+        out.store_constant(FRAME_IS_RETURN as i32, is_return.into());
+    }
+}
+
+pub(crate) const IP: i32 = 128;
+pub(crate) const SP: i32 = 152;
+
+/// The slots of `pt_regs` that no register holds as it is; of ip and sp only if they are given: the former's value, and
+/// how far above the stack pointer the latter is. Uses rcx, and no flag before it is read.
+pub(crate) fn constants(out: &mut Emitter, needs: &Needs, place: Option<(u64, i32)>) {
     const ORIG_AX: i32 = 120;
-    const IP: i32 = 128;
     const CS: i32 = 136;
     const FLAGS: i32 = 144;
-    const SP: i32 = 152;
     const SS: i32 = 160;
-    if is_read(FLAGS) {
+    if needs.is_read(FLAGS) {
         out.bytes(&[0x9c, 0x59]); // pushfq; pop %rcx
         out.store(RCX, FLAGS);
     }
-    if is_read(SP) {
-        out.bytes(&[0x48, 0x8d, 0x8c, 0x24]); // lea FRAME_BYTES(%rsp),%rcx
-        let bytes = out.frame_bytes.to_le_bytes();
-        out.bytes(&bytes);
-        out.store(RCX, SP);
-    }
-    if is_read(IP) {
-        out.bytes(&[0x48, 0xb9]); // movabs $function,%rcx
-        out.bytes(&placement.function.to_le_bytes());
-        out.store(RCX, IP);
+    if let Some((ip, sp)) = place {
+        if needs.is_read(SP) {
+            out.bytes(&[0x48, 0x8d, 0x8c, 0x24]); // lea sp(%rsp),%rcx
+            out.bytes(&sp.to_le_bytes());
+            out.store(RCX, SP);
+        }
+        if needs.is_read(IP) {
+            out.bytes(&[0x48, 0xb9]); // movabs $ip,%rcx
+            out.bytes(&ip.to_le_bytes());
+            out.store(RCX, IP);
+        }
     }
     for (slot, value) in [(ORIG_AX, -1), (CS, 0x33), (SS, 0x2b)] {
-        if is_read(slot) {
+        if needs.is_read(slot) {
             out.store_constant(slot, value);
         }
     }
@@ -194,6 +250,16 @@ fn leave(
 ) -> Result<(), Refusal> {
     out.restore(RCX);
     out.move_stack(out.frame_bytes);
+    go_on(out, window, placement, places)
+}
+
+/// The displaced instructions, and a jump to what is behind them.
+pub(crate) fn go_on(
+    out: &mut Emitter,
+    window: &Window,
+    placement: Placement,
+    places: &mut Vec<(u32, u64)>,
+) -> Result<(), Refusal> {
     let at = out.code.len() as u32;
     let moved = relocate(&window.instructions, placement.bias, placement.at + u64::from(at))?;
     for (instruction, offset) in window.instructions.iter().zip(&moved.offsets) {
@@ -206,95 +272,6 @@ fn leave(
         out.jump(end);
     }
     Ok(())
-}
-
-/// Writes the few instructions that a trampoline consists of.
-struct Emitter {
-    code: Vec<u8>,
-    at: u64,
-    /// What the stack pointer is lowered by.
-    frame_bytes: i32,
-}
-
-impl Emitter {
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.code.extend_from_slice(bytes);
-    }
-
-    /// `lea bytes(%rsp),%rsp`
-    fn move_stack(&mut self, bytes: i32) {
-        self.bytes(&[0x48, 0x8d, 0xa4, 0x24]);
-        self.bytes(&bytes.to_le_bytes());
-    }
-
-    fn save(&mut self, register: u8) {
-        self.store(register, SLOTS[register as usize]);
-    }
-
-    fn restore(&mut self, register: u8) {
-        self.load(register, SLOTS[register as usize]);
-    }
-
-    /// `mov register,slot(%rsp)`
-    fn store(&mut self, register: u8, slot: i32) {
-        self.memory(0x89, register, slot);
-    }
-
-    /// `mov slot(%rsp),register`
-    fn load(&mut self, register: u8, slot: i32) {
-        self.memory(0x8b, register, slot);
-    }
-
-    fn memory(&mut self, opcode: u8, register: u8, slot: i32) {
-        let rex = 0x48 | (register >> 3) << 2;
-        let field = (register & 7) << 3 | 0b100;
-        match i8::try_from(slot) {
-            Ok(short) => self.bytes(&[rex, opcode, 0x40 | field, 0x24, short as u8]),
-            Err(_) => {
-                self.bytes(&[rex, opcode, 0x80 | field, 0x24]);
-                self.bytes(&slot.to_le_bytes());
-            }
-        }
-    }
-
-    /// `movq $value,slot(%rsp)`
-    fn store_constant(&mut self, slot: i32, value: i32) {
-        self.bytes(&[0x48, 0xc7, 0x84, 0x24]);
-        self.bytes(&slot.to_le_bytes());
-        self.bytes(&value.to_le_bytes());
-    }
-
-    /// `mov address(%rip),%rcx`
-    fn load_rip_rcx(&mut self, address: u64) {
-        self.bytes(&[0x48, 0x8b, 0x0d]);
-        self.displacement(address);
-    }
-
-    fn call(&mut self, address: u64) {
-        self.bytes(&[0xe8]);
-        self.displacement(address);
-    }
-
-    fn jump(&mut self, address: u64) {
-        self.bytes(&[0xe9]);
-        self.displacement(address);
-    }
-
-    fn displacement(&mut self, address: u64) {
-        let next = self.at + self.code.len() as u64 + 4;
-        let displacement = address.wrapping_sub(next) as i64;
-        let displacement =
-            i32::try_from(displacement).expect("islands lie within 2 GiB of what they jump to");
-        self.bytes(&displacement.to_le_bytes());
-    }
-
-    /// `jrcxz` back to the offset `to`.
-    fn jrcxz(&mut self, to: usize) {
-        let displacement = to as i64 - (self.code.len() as i64 + 2);
-        let displacement =
-            i8::try_from(displacement).expect("the way out is short: a window has at most 19 bytes");
-        self.bytes(&[0xe3, displacement as u8]);
-    }
 }
 
 #[cfg(test)]
@@ -325,6 +302,8 @@ mod tests {
             context_reads,
             reads_cookie: true,
             uses_session: false,
+            walks_stack: false,
+            when: When::Entry,
         }
     }
 

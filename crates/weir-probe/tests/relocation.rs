@@ -288,6 +288,8 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
         context_reads: 0x1f_ffff,
         reads_cookie: true,
         uses_session: false,
+        walks_stack: false,
+        when: weir_probe::When::Entry,
     };
     let placement =
         Placement { at: memory.at + TRAMPOLINE, bias: 0, gate: memory.at + GATE, function: memory.at };

@@ -135,7 +135,7 @@ extern const volatile struct weir_island weir_island;
 #define HEADER_COUNTERS 1024
 enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS, COUNT_COMM_DENIED,
        COUNT_TID_DENIED, COUNT_OTHER_CALLS, COUNT_OTHER_DENIED, COUNT_PRINTS_DROPPED,
-       COUNT_LANES_EXHAUSTED };
+       COUNT_LANES_EXHAUSTED, COUNT_TAIL_DEPTH };
 /* CLOCK_MONOTONIC as lines over the time stamp counter, kept by the controller (src/clock.rs). */
 #define HEADER_CLOCK 640
 struct weir_clock {
@@ -152,6 +152,8 @@ _Static_assert(sizeof(struct weir_clock) == 56, "docs/segment.md");
 
 /* Words of struct pt_regs. */
 enum { CONTEXT_BP = 4, CONTEXT_IP = 16, CONTEXT_SP = 19 };
+/* The word behind them in a frame whose lower half says that the run is at a return (src/executable.rs). */
+enum { FRAME_IS_RETURN = 23 };
 /* Of a packet's context. */
 enum { CONTEXT_DATA = 0, CONTEXT_DATA_END = 1, CONTEXT_LINK = 3, CONTEXT_NETWORK = 4 };
 /* The header that an offset counts from (enum bpf_hdr_start_off). */

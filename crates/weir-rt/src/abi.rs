@@ -56,7 +56,13 @@ pub mod counter {
     pub const OTHER_DENIED: usize = 7;
     pub const PRINTS_DROPPED: usize = 8;
     pub const LANES_EXHAUSTED: usize = 9;
-    pub const COUNT: usize = 10;
+    pub const TAIL_DEPTH: usize = 10;
+    pub const COUNT: usize = 11;
+}
+
+/// Where in a segment a counter lies.
+pub fn counter_offset(counter: usize) -> u64 {
+    (header::COUNTERS + counter * 8) as u64
 }
 
 /// Words of the clock in the header (`struct weir_clock` of `c/weir.h`), one cache line: 0 where there is none, or twice

@@ -12,6 +12,8 @@
 //! | xdp, socket | 0 packet, 1 its end, 2 its metadata, 3 link header, 4 network header (addresses); from 5 on fields of 4 bytes, as `weir_ebpf::context` lists them. r1 is the address of the words, and is used through that list alone |
 //! | memory | 0 its address (a multiple of 8, or 0), 1 its bytes; they are r1 and r2 |
 
+use weir_ebpf::helper;
+
 /// What stands above the return address when a program is entered: its context and weir's own words.
 /// Only the slots named in [`Executable::context_reads`] need hold anything.
 #[derive(Clone, Copy, Debug, Default)]
@@ -141,6 +143,15 @@ pub struct Executable {
     pub stack_bytes: u32,
     /// Offset in `code` and bpf instruction index, ascending: which instruction each piece of code came from.
     pub origins: Vec<(u32, u32)>,
+}
+
+impl Executable {
+    /// It asks for the chain of callers: then [`Frame::is_return`] must say at which end of a call it runs, since at the
+    /// entry the word at the stack pointer belongs to the chain.
+    pub fn walks_stack(&self) -> bool {
+        let walks = [Symbol::Helper(helper::GET_STACKID), Symbol::Helper(helper::GET_STACK)];
+        self.relocations.iter().any(|relocation| walks.contains(&relocation.symbol))
+    }
 }
 
 /// A place in `code` to fill in when its address and the segment's are known.

@@ -242,6 +242,12 @@ impl Segment {
         self.put(header::PLACE_ISLAND_COUNT, place.islands.len() as u64);
     }
 
+    /// Says that its controller has left it behind in the target: whoever comes next may take it out.
+    pub fn leave_behind(&self) {
+        // No process starts before the machine does.
+        self.put(header::CONTROLLER_START, 0);
+    }
+
     /// Offset in the segment of word `n` of those that weir-probe's trampolines count in.
     ///
     /// # Panics

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::Segment;
 use super::ring::RingCounters;
-use crate::abi::{self, control, counter, header};
+use crate::abi::{self, control, counter};
 use weir_ebpf::MapKind;
 
 /// A copy of the header's counters and of each map's.
@@ -27,6 +27,8 @@ pub struct Counters {
     pub prints_dropped: u64,
     /// Runs that were skipped because every lane was claimed.
     pub lanes_exhausted: u64,
+    /// Returns that were not seen because tail calls nested too deep.
+    pub tail_depth: u64,
     /// In map order.
     pub maps: Vec<MapCounters>,
 }
@@ -50,8 +52,7 @@ pub struct MapCounters {
 
 impl Counters {
     pub(super) fn read(segment: &Segment) -> Counters {
-        let word =
-            |n: usize| segment.mapping().word((header::COUNTERS + n * 8) as u64).load(Ordering::Relaxed);
+        let word = |n: usize| segment.mapping().word(abi::counter_offset(n)).load(Ordering::Relaxed);
         Counters {
             slow_reads: word(counter::SLOW_READS),
             read_faults: word(counter::READ_FAULTS),
@@ -63,6 +64,7 @@ impl Counters {
             other_denied: word(counter::OTHER_DENIED),
             prints_dropped: word(counter::PRINTS_DROPPED),
             lanes_exhausted: word(counter::LANES_EXHAUSTED),
+            tail_depth: word(counter::TAIL_DEPTH),
             maps: (0..segment.layout().maps.len()).map(|index| MapCounters::read(segment, index)).collect(),
         }
     }
@@ -88,5 +90,5 @@ impl MapCounters {
     }
 }
 
-const _: () = assert!(counter::COUNT == 10, "a new counter needs a field here");
+const _: () = assert!(counter::COUNT == 11, "a new counter needs a field here");
 const _: () = assert!(control::EVICTED + 8 <= abi::CONTROL_BYTES);

@@ -1,0 +1,163 @@
+//! The few instructions that trampolines consist of, as bytes.
+//!
+//! In: registers by their x86 encoding number and slots above the stack pointer. Out: code for one address. None of
+//! them but comparisons changes a flag.
+
+/// Byte offset in `pt_regs` of each general register, by x86 encoding number (asm/ptrace.h).
+pub(crate) const SLOTS: [i32; 16] = [80, 88, 96, 40, 152, 32, 104, 112, 72, 64, 56, 48, 24, 16, 8, 0];
+pub(crate) const RAX: u8 = 0;
+pub(crate) const RCX: u8 = 1;
+pub(crate) const RSP: u8 = 4;
+
+/// Writes the few instructions that a trampoline consists of.
+pub(crate) struct Emitter {
+    pub(crate) code: Vec<u8>,
+    /// Where the code will stand.
+    pub(crate) at: u64,
+    /// What the stack pointer is lowered by.
+    pub(crate) frame_bytes: i32,
+}
+
+impl Emitter {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.code.extend_from_slice(bytes);
+    }
+
+    /// `lea bytes(%rsp),%rsp`
+    pub(crate) fn move_stack(&mut self, bytes: i32) {
+        self.bytes(&[0x48, 0x8d, 0xa4, 0x24]);
+        self.bytes(&bytes.to_le_bytes());
+    }
+
+    pub(crate) fn save(&mut self, register: u8) {
+        self.store(register, SLOTS[register as usize]);
+    }
+
+    pub(crate) fn restore(&mut self, register: u8) {
+        self.load(register, SLOTS[register as usize]);
+    }
+
+    /// `mov register,slot(%rsp)`
+    pub(crate) fn store(&mut self, register: u8, slot: i32) {
+        self.memory(0x89, register, slot);
+    }
+
+    /// `mov slot(%rsp),register`
+    pub(crate) fn load(&mut self, register: u8, slot: i32) {
+        self.memory(0x8b, register, slot);
+    }
+
+    pub(crate) fn memory(&mut self, opcode: u8, register: u8, slot: i32) {
+        let rex = 0x48 | (register >> 3) << 2;
+        let field = (register & 7) << 3 | 0b100;
+        match i8::try_from(slot) {
+            Ok(short) => self.bytes(&[rex, opcode, 0x40 | field, 0x24, short as u8]),
+            Err(_) => {
+                self.bytes(&[rex, opcode, 0x80 | field, 0x24]);
+                self.bytes(&slot.to_le_bytes());
+            }
+        }
+    }
+
+    /// `movl $value,slot(%rsp)`
+    pub(crate) fn store_constant_short(&mut self, slot: i32, value: u32) {
+        self.bytes(&[0xc7, 0x84, 0x24]);
+        self.bytes(&slot.to_le_bytes());
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// `movb $value,slot(%rsp)`
+    pub(crate) fn store_byte(&mut self, slot: i32, value: u8) {
+        self.bytes(&[0xc6, 0x84, 0x24]);
+        self.bytes(&slot.to_le_bytes());
+        self.bytes(&[value]);
+    }
+
+    /// `movzbl slot(%rsp),%ecx`
+    pub(crate) fn load_byte_rcx(&mut self, slot: i32) {
+        self.bytes(&[0x0f, 0xb6, 0x8c, 0x24]);
+        self.bytes(&slot.to_le_bytes());
+    }
+
+    /// `cmpb $value,slot(%rsp)`
+    pub(crate) fn compare_byte(&mut self, slot: i32, value: u8) {
+        self.bytes(&[0x80, 0xbc, 0x24]);
+        self.bytes(&slot.to_le_bytes());
+        self.bytes(&[value]);
+    }
+
+    /// `lea slot(%rsp),%rax`
+    pub(crate) fn address_rax(&mut self, slot: i32) {
+        self.bytes(&[0x48, 0x8d, 0x84, 0x24]);
+        self.bytes(&slot.to_le_bytes());
+    }
+
+    /// `lea address(%rip),register`, of rax or rcx.
+    pub(crate) fn take_rip(&mut self, register: u8, address: u64) {
+        self.bytes(&[0x48, 0x8d, 0x05 | register << 3]);
+        self.displacement(address);
+    }
+
+    /// `movq $value,slot(%rsp)`
+    pub(crate) fn store_constant(&mut self, slot: i32, value: i32) {
+        self.bytes(&[0x48, 0xc7, 0x84, 0x24]);
+        self.bytes(&slot.to_le_bytes());
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// `mov address(%rip),%rcx`
+    pub(crate) fn load_rip_rcx(&mut self, address: u64) {
+        self.bytes(&[0x48, 0x8b, 0x0d]);
+        self.displacement(address);
+    }
+
+    pub(crate) fn call(&mut self, address: u64) {
+        self.bytes(&[0xe8]);
+        self.displacement(address);
+    }
+
+    pub(crate) fn jump(&mut self, address: u64) {
+        self.bytes(&[0xe9]);
+        self.displacement(address);
+    }
+
+    pub(crate) fn displacement(&mut self, address: u64) {
+        let next = self.at + self.code.len() as u64 + 4;
+        let displacement = address.wrapping_sub(next) as i64;
+        let displacement =
+            i32::try_from(displacement).expect("islands lie within 2 GiB of what they jump to");
+        self.bytes(&displacement.to_le_bytes());
+    }
+
+    /// `jrcxz` to a place that comes later, at most 127 bytes on: to be given to [`Emitter::land`] there.
+    pub(crate) fn jrcxz_ahead(&mut self) -> usize {
+        self.bytes(&[0xe3, 0]);
+        self.code.len()
+    }
+
+    /// The same for `jae rel32`.
+    pub(crate) fn jae_ahead(&mut self) -> usize {
+        self.bytes(&[0x0f, 0x83, 0, 0, 0, 0]);
+        self.code.len()
+    }
+
+    /// The short branch that ends at `from` leads here. False if that is too far.
+    pub(crate) fn land(&mut self, from: usize) -> bool {
+        let distance = i8::try_from(self.code.len() - from);
+        distance.map(|distance| self.code[from - 1] = distance as u8).is_ok()
+    }
+
+    /// The near branch that ends at `from` leads here.
+    pub(crate) fn land_near(&mut self, from: usize) {
+        let distance = (self.code.len() - from) as u32;
+        self.code[from - 4..from].copy_from_slice(&distance.to_le_bytes());
+    }
+
+    /// `jrcxz` back to the offset `to`.
+    pub(crate) fn jrcxz(&mut self, to: usize) {
+        let displacement = to as i64 - (self.code.len() as i64 + 2);
+        let displacement =
+            i8::try_from(displacement).expect("the way out is short: a window has at most 19 bytes");
+        self.bytes(&[0xe3, displacement as u8]);
+    }
+}
