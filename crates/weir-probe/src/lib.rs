@@ -11,8 +11,8 @@
 //!   middle of the patch; everything else is refused with a [`Refusal`];
 //! - a function's return is caught only where [`returns`] proved that the function cannot notice.
 //!
-//! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: return
-//! probes, functions of libraries that are loaded later.
+//! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: returns of
+//! functions that cannot be called through, functions of libraries that are loaded later.
 
 pub mod limits;
 pub mod refusal;

@@ -1,0 +1,136 @@
+//! Programs that run at both ends of calls, hand-made, for tests of attaching alone.
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    CodeAssembler, dword_ptr, qword_ptr, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi, rsp,
+};
+use weir_ebpf::{MapKind, MapSpec};
+use weir_probe::{
+    Attach, Attachment, SiteRequest, Target, When, limits, plan_functions, plan_returns, prepare,
+};
+use weir_rt::executable::{FRAME_IS_RETURN, FRAME_SESSION_COOKIE};
+use weir_rt::segment::{Identity, SegmentLayout};
+use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
+use weir_symbols::{Binary, Function};
+
+/// What programs count in, by index: calls, returns, returns that found the cookie of their call, sum of results.
+pub(crate) const ENTRIES: u32 = 0;
+pub(crate) const RETURNS: u32 = 1;
+pub(crate) const MATCHED: u32 = 2;
+pub(crate) const SUM: u32 = 3;
+const VALUES: u32 = 64;
+
+/// Byte offsets in `pt_regs`.
+pub(crate) const AX: i32 = 80;
+pub(crate) const SP: i32 = 152;
+
+/// A program with the values' address in rax, that leaves all registers it may clobber with something else in them.
+pub(crate) fn program(
+    uses_session: bool,
+    reads: &[i32],
+    body: impl FnOnce(&mut CodeAssembler, &dyn Fn(u32) -> i32) -> Result<(), IcedError>,
+) -> Executable {
+    let mut asm = CodeAssembler::new(64).unwrap();
+    asm.mov(rax, 0x1122_3344_5566_7788u64).unwrap();
+    body(&mut asm, &|offset| 8 + offset as i32).unwrap();
+    let code = asm.assemble(0).unwrap();
+    let value = Relocation { offset: 2, kind: RelocKind::Abs64, symbol: Symbol::MapData(0), addend: 0 };
+    Executable {
+        name: "test".into(),
+        kind: weir_ebpf::ProgramKind::Probe,
+        tail_entry: 0,
+        text_bytes: code.len() as u32,
+        code,
+        relocations: vec![value],
+        // rax, rcx, rdx, rsi, rdi, r8 to r11
+        clobbers: 0b0000_1111_1100_0111,
+        clobbers_flags: true,
+        context_reads: reads.iter().fold(0, |all, slot| all | 1 << (slot / 8)),
+        reads_cookie: false,
+        uses_session,
+        lanes: LaneUse::Sections,
+        stack_bytes: 8,
+        origins: Vec::new(),
+    }
+}
+
+pub(crate) fn spoil(asm: &mut CodeAssembler) -> Result<(), IcedError> {
+    for register in [rcx, rdx, rsi, rdi, r8, r9, r10, r11] {
+        asm.mov(register, 0x5a5a_5a5a_5a5a_5a5au64)?;
+    }
+    Ok(())
+}
+
+/// Counts in four values from `first` on; the entry leaves its stack pointer in the cookie, the return compares.
+pub(crate) fn session(first: u32) -> Executable {
+    program(true, &[AX, SP], |asm, frame| {
+        let value = |n: u32| qword_ptr(rax + (8 * (first + n)) as i32);
+        let (mut at_return, mut differs) = (asm.create_label(), asm.create_label());
+        asm.cmp(dword_ptr(rsp + frame(FRAME_IS_RETURN)), 0)?;
+        asm.jne(at_return)?;
+        asm.lock().inc(value(ENTRIES))?;
+        asm.mov(rcx, qword_ptr(rsp + frame(SP as u32)))?;
+        asm.mov(qword_ptr(rsp + frame(FRAME_SESSION_COOKIE)), rcx)?;
+        spoil(asm)?;
+        asm.xor(rax, rax)?;
+        asm.ret()?;
+        asm.set_label(&mut at_return)?;
+        asm.lock().inc(value(RETURNS))?;
+        asm.mov(rcx, qword_ptr(rsp + frame(AX as u32)))?;
+        asm.lock().add(value(SUM), rcx)?;
+        asm.mov(rcx, qword_ptr(rsp + frame(FRAME_SESSION_COOKIE)))?;
+        asm.add(rcx, 8)?;
+        asm.cmp(rcx, qword_ptr(rsp + frame(SP as u32)))?;
+        asm.jne(differs)?;
+        asm.lock().inc(value(MATCHED))?;
+        asm.set_label(&mut differs)?;
+        spoil(asm)?;
+        asm.mov(rax, 1u64)?;
+        asm.ret()
+    })
+}
+
+pub(crate) fn session_of(executable: usize) -> Attach {
+    Attach { executable, cookie: 0, when: When::Session }
+}
+
+/// Attaches `programs` to functions. Those whose returns cannot be caught are refused.
+pub(crate) fn arm(
+    target: Target,
+    functions: &[(&Binary, &Function)],
+    programs: &[Attach],
+    executables: &[Executable],
+) -> Attachment {
+    let (windows, returns) = (plan_functions(functions), plan_returns(functions));
+    let map = MapSpec::new("values", MapKind::Array, 4, 8, VALUES);
+    let writes = functions.len() * limits::WRITES_PER_SITE_MAX + limits::HOOKS_MAX;
+    let layout = SegmentLayout::plan(&[map], 2, writes as u32).unwrap();
+    let identity = Identity {
+        session: 1,
+        controller_pid: std::process::id(),
+        controller_start: weir_probe::scan::own_start(),
+        uid: 0,
+        started_ns: 0,
+        target_pid: target.pid() as u32,
+        label: "returns".into(),
+    };
+    let prepared = prepare(target, layout, &identity).unwrap();
+    let requests: Vec<SiteRequest> = functions
+        .iter()
+        .zip(windows.iter().zip(&returns))
+        .map(|(&(binary, function), (window, returns))| SiteRequest {
+            binary,
+            function,
+            window,
+            semaphore: None,
+            programs: programs.to_vec(),
+            returns: Some(returns.clone()),
+        })
+        .collect();
+    prepared.arm(&requests, executables).unwrap()
+}
+
+pub(crate) fn value(attachment: &Attachment, index: u32) -> u64 {
+    let value = attachment.segment().map(0).lookup(&index.to_le_bytes()).unwrap();
+    u64::from_le_bytes(value.try_into().unwrap())
+}
