@@ -25,7 +25,9 @@ use weir_event::{Schema, Type};
 use weir_source::Span;
 
 pub use crate::ops::{Effect, fits, leaves};
-pub use crate::world::{ArgumentPlace, FoundArgument, FoundFunction, FoundStatic, World, WorldError};
+pub use crate::world::{
+    ArgumentPlace, FoundArgument, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError,
+};
 
 /// A compiled script before code generation.
 #[derive(Clone, PartialEq, Debug, Default)]

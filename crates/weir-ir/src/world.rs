@@ -11,6 +11,30 @@ pub struct FoundFunction {
     pub name: String,
 }
 
+/// An instruction that an attach point names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PlaceSpec {
+    /// So many bytes behind a function's start.
+    Offset { function: String, offset: u64 },
+    /// A link address.
+    Address(u64),
+    /// Where the statements of a source line begin. `file` is the end of its path.
+    Line { file: String, line: u64 },
+}
+
+/// An instruction that an attach point means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundPlace {
+    /// The resolved path of its binary.
+    pub binary: String,
+    /// As it is shown behind the binary: `malloc+16`.
+    pub name: String,
+    /// The function that it is in; empty where none is named.
+    pub function: String,
+    /// Link address.
+    pub address: u64,
+}
+
 /// Why a binary or function could not be found: the message and, where there is one, the remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorldError {
@@ -70,6 +94,11 @@ pub trait World {
     /// Functions of `binary` (a path, a name in PATH, or a library's short name such as `libc`) whose names
     /// match `pattern` (`*`, `?` and `[…]` as in a shell). Never empty: no match is an error that names near misses.
     fn functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError>;
+
+    /// The instructions of `binary` that `place` means, by address. Never empty: an error says what there is near it.
+    fn places(&self, binary: &str, place: &PlaceSpec) -> Result<Vec<FoundPlace>, WorldError> {
+        Err(WorldError { message: format!("no place {place:?} in {binary}"), hint: None })
+    }
 
     /// Places of the static probes of `binary` whose names match `pattern`, of a provider that matches `provider`
     /// (else of any). Never empty. A world without static probes need not answer.

@@ -2,7 +2,7 @@
 //!
 //! Knows the probe kinds and their spellings; asks the [`World`] for functions. Does not know clauses.
 
-use weir_ir::{FoundFunction, FoundStatic, World, WorldError};
+use weir_ir::{FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Name, Probe};
@@ -20,6 +20,8 @@ pub(crate) enum Attach {
         period_ns: u64,
     },
     Functions(Vec<FoundFunction>),
+    /// Single instructions.
+    Places(Vec<FoundPlace>),
     /// Where calls of these functions have returned.
     Returns(Vec<FoundFunction>),
     Statics(Vec<FoundStatic>),
@@ -39,7 +41,7 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("begin", "begin", "`BEGIN`"),
     ("end", "end", "`END`"),
     ("interval", "i", "`interval:s:1`, `interval:ms:100`, `interval:hz:10` or `interval:1s`"),
-    ("uprobe", "u", "`uprobe:BINARY:FUNCTION`, such as `uprobe:libc:malloc`"),
+    ("uprobe", "u", "`uprobe:BINARY:FUNCTION`, such as `uprobe:libc:malloc`, or `uprobe:BINARY@FILE:LINE`"),
     ("uretprobe", "ur", "`uretprobe:BINARY:FUNCTION`, such as `uretprobe:libc:malloc`"),
     ("usdt", "U", "`usdt:BINARY:PROVIDER:NAME` or `usdt:BINARY:NAME`, such as `usdt:python3:gc__start`"),
 ];
@@ -63,7 +65,10 @@ pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Re
         "begin" => Ok(Attach::Begin),
         "end" => Ok(Attach::End),
         "interval" => interval(probe.span, rest, form),
-        "uprobe" => functions("uprobe", probe.span, rest, form, world).map(Attach::Functions),
+        "uprobe" => match place(rest)? {
+            Some((binary, place)) => places(probe.span, &binary, &place, world),
+            None => functions("uprobe", probe.span, rest, form, world).map(Attach::Functions),
+        },
         "uretprobe" => functions("uretprobe", probe.span, rest, form, world).map(Attach::Returns),
         _ => statics(probe.span, rest, form, world),
     }
@@ -155,15 +160,56 @@ fn functions(
         let message = format!("`{kind}` needs a binary and a function");
         return Err(written(span, message, format!("write {form}")));
     }
-    if let Some(offset) = function.text.find('+') {
-        let place = Span::new(function.span.start as usize + offset, function.span.end as usize);
-        let place = if place.start < place.end { place } else { function.span };
-        return not_yet(place, "an offset into a function", "only entries of functions are traced yet");
-    }
-    if function.text.starts_with(|c: char| c.is_ascii_digit()) {
-        return not_yet(function.span, "an address as attach point", "write the name of the function");
+    // Only a `uretprobe` comes here with such a place.
+    if function.text.contains('+') || function.text.starts_with(|c: char| c.is_ascii_digit()) {
+        let message = format!("`{kind}` needs a function: an instruction inside one does not return");
+        return Err(written(function.span, message, format!("write {form}")));
     }
     world.functions(&binary.text, &function.text).map_err(|error| missing(span, error))
+}
+
+/// The binary and the instruction that the parts behind `uprobe` name, if they name one.
+fn place(rest: &[Name]) -> Result<Option<(String, PlaceSpec)>, Fault> {
+    let (binary, file, line) = match rest {
+        [binary, function] => match binary.text.rsplit_once('@') {
+            Some((binary, file)) => (binary, file, function),
+            None => return Ok(instruction(function)?.map(|place| (binary.text.clone(), place))),
+        },
+        [binary, file, line] if file.text != "cpp" => (binary.text.as_str(), file.text.as_str(), line),
+        [binary, _, column] if binary.text.contains('@') => {
+            let message = "not supported by weir yet: a column of a source line".to_string();
+            return Err(written(column.span, message, "leave it out".to_string()));
+        }
+        _ => return Ok(None),
+    };
+    if binary.is_empty() || file.is_empty() {
+        let hint = "write `uprobe:BINARY@FILE:LINE`, such as `uprobe:./app@main.c:12`".to_string();
+        return Err(written(line.span, "a source line needs a binary and a file".to_string(), hint));
+    }
+    let number = number_of(line)?;
+    Ok(Some((binary.to_string(), PlaceSpec::Line { file: file.to_string(), line: number })))
+}
+
+/// `function+offset` or an address.
+fn instruction(part: &Name) -> Result<Option<PlaceSpec>, Fault> {
+    if part.text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(Some(PlaceSpec::Address(number_of(part)?)));
+    }
+    let Some((function, offset)) = part.text.split_once('+') else { return Ok(None) };
+    if function.is_empty() || function.contains(['*', '?', '[']) {
+        let message = "an offset needs the name of one function".to_string();
+        return Err(written(part.span, message, "write `FUNCTION+OFFSET`, such as `malloc+4`".to_string()));
+    }
+    let offset = number_of(&Name { text: offset.to_string(), span: part.span })?;
+    Ok(Some(PlaceSpec::Offset { function: function.to_string(), offset }))
+}
+
+fn number_of(part: &Name) -> Result<u64, Fault> {
+    number_value(&part.text).map_err(|(message, hint)| written(part.span, message, hint.to_string()))
+}
+
+fn places(span: Span, binary: &str, place: &PlaceSpec, world: &dyn World) -> Result<Attach, Fault> {
+    world.places(binary, place).map(Attach::Places).map_err(|error| missing(span, error))
 }
 
 fn statics(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result<Attach, Fault> {

@@ -18,7 +18,7 @@ mod stmt;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_event::{MapSchema, MapValue, SiteName, Type};
-use weir_ir::{FoundArgument, FoundFunction, SiteSpec, Trigger, World};
+use weir_ir::{FoundArgument, FoundFunction, FoundPlace, SiteSpec, Trigger, World};
 use weir_source::{Diagnostic, Severity, Span};
 
 use crate::Options;
@@ -156,6 +156,7 @@ fn attach_all(
                 Ok(attach) => {
                     sites += match &attach {
                         Attach::Functions(found) | Attach::Returns(found) => found.len() as u64,
+                        Attach::Places(found) => found.len() as u64,
                         Attach::Statics(found) => found.len() as u64,
                         Attach::Begin | Attach::End | Attach::Interval { .. } => 0,
                     };
@@ -228,6 +229,10 @@ fn clause_targets(
                 entries.add("uprobe", name, found, sites);
                 continue;
             }
+            Attach::Places(found) => {
+                entries.add_places(name, found, sites);
+                continue;
+            }
             Attach::Returns(found) => {
                 returns.add("uretprobe", name, found, sites);
                 continue;
@@ -267,6 +272,15 @@ impl Functions {
             let cookie = names.len() as u64;
             names.push(SiteName { probe: format!("{kind}:{binary}:{name}"), func: name.clone() });
             self.sites.push(SiteSpec { binary, function: name, address: None, cookie });
+        }
+    }
+
+    fn add_places(&mut self, written: String, found: Vec<FoundPlace>, names: &mut Vec<SiteName>) {
+        self.written.push(written);
+        for FoundPlace { binary, name, function, address } in found {
+            let cookie = names.len() as u64;
+            names.push(SiteName { probe: format!("uprobe:{binary}:{name}"), func: function });
+            self.sites.push(SiteSpec { binary, function: name, address: Some(address), cookie });
         }
     }
 

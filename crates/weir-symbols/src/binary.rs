@@ -18,6 +18,7 @@ use crate::functions::{self, Function};
 use crate::landing;
 use crate::layout::{self, Layout, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
+use crate::lines;
 use crate::pattern;
 use crate::relocations;
 use crate::restartable;
@@ -241,6 +242,45 @@ impl Binary {
             }
         };
         Err(Error::NoStaticProbe { path, wanted, near, total })
+    }
+
+    /// Where statements of line `line` of a source file begin, `file` being the end of its path: a place for each
+    /// function with code of the line, and for each inlined copy of it; by address. Never empty.
+    pub fn source_line(&self, file: &str, line: u64) -> Result<Vec<LinkAddr>, Error> {
+        let path = || self.path.clone();
+        let own = debug_file::sections_in(&self.data[..], &lines::SECTIONS);
+        let has_lines = |sections: &[(&str, &[u8])]| sections.iter().any(|(name, _)| *name == ".debug_line");
+        let debug;
+        let sections: Vec<(&str, &[u8])> = match own {
+            Some(own) if has_lines(&own) => own,
+            own => {
+                let roots: Vec<&Path> = self.roots.iter().map(PathBuf::as_path).collect();
+                debug = self.build_id().and_then(|id| debug_file::sections(id, &roots, &lines::SECTIONS));
+                let found =
+                    debug.iter().flatten().map(|(name, bytes)| (*name, &bytes[..])).collect::<Vec<_>>();
+                if !has_lines(&found) {
+                    let why = match own {
+                        None => " that can be read: they are compressed or damaged",
+                        Some(_) => {
+                            ": build it with -g, or install its debug symbols (compressed ones are not read)"
+                        }
+                    };
+                    return Err(Error::NoLines { path: path(), why });
+                }
+                found
+            }
+        };
+        let section =
+            |name: &str| sections.iter().find(|(other, _)| *other == name).map_or(&[][..], |found| found.1);
+        let is_code = |address| self.segments().iter().any(|s| s.executable && s.holds(address));
+        lines::places(&section, file, line, &is_code).map_err(|fault| match fault {
+            lines::Fault::NoSource(names) => {
+                let wanted = file.rsplit('/').next().unwrap_or_default();
+                let near = pattern::near_misses(wanted, names.iter().map(String::as_str));
+                Error::NoSource { path: path(), file: file.into(), near }
+            }
+            lines::Fault::NoCode(near) => Error::NoCode { path: path(), file: file.into(), line, near },
+        })
     }
 
     /// The innermost function that contains `address`; one of unknown size contains its first byte only.

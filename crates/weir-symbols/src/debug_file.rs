@@ -37,6 +37,48 @@ pub(crate) fn find(build_id: &[u8], roots: &[&Path]) -> Option<DebugSymbols> {
     roots.iter().find_map(|root| read(&path(build_id, root), build_id))
 }
 
+/// Sections by name.
+pub(crate) type Named<T> = Vec<(&'static str, T)>;
+
+/// The sections of these names of the file with this build id, in the first of `roots` that has it; none if one is
+/// compressed, or they are too large.
+pub(crate) fn sections(build_id: &[u8], roots: &[&Path], names: &[&'static str]) -> Option<Named<Vec<u8>>> {
+    if build_id.len() < BUILD_ID_BYTES_MIN {
+        return None;
+    }
+    roots.iter().find_map(|root| {
+        let path = path(build_id, root);
+        // Before opening: opening a FIFO waits for a writer.
+        if !fs::metadata(&path).ok()?.is_file() {
+            return None;
+        }
+        let file = ReadCache::new(File::open(&path).ok()?);
+        let header = Header::parse(&file).ok()?;
+        if build_id_of(header.section_headers(Le, &file).ok()?, &file)? != build_id {
+            return None;
+        }
+        let found = sections_in(&file, names)?;
+        Some(found.into_iter().map(|(name, bytes)| (name, bytes.to_vec())).collect())
+    })
+}
+
+/// The sections of these names of a file; none if one is compressed, or they are too large.
+pub(crate) fn sections_in<'a, R: ReadRef<'a>>(file: R, names: &[&'static str]) -> Option<Named<&'a [u8]>> {
+    let header = Header::parse(file).ok().filter(|header| header.e_machine(Le) == elf::EM_X86_64)?;
+    let table = header.sections(Le, file).ok()?;
+    let mut budget = DEBUG_SYMBOLS_BYTES_MAX;
+    let mut found = Vec::new();
+    for &name in names {
+        let Some((_, section)) = table.section_by_name(Le, name.as_bytes()) else { continue };
+        budget = budget.checked_sub(section.sh_size(Le))?;
+        if section.sh_flags(Le).contains(elf::SHF_COMPRESSED) {
+            return None;
+        }
+        found.push((name, section.data(Le, file).ok()?));
+    }
+    Some(found)
+}
+
 fn path(build_id: &[u8], root: &Path) -> PathBuf {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let (first, rest) = build_id.split_at(1);

@@ -55,6 +55,26 @@ pub enum Error {
         total: usize,
     },
 
+    #[error("{} has no line tables{why}", path.display())]
+    NoLines { path: PathBuf, why: &'static str },
+
+    #[error("no source file \"{file}\" in the line tables of {}{}", path.display(), did_you_mean(near))]
+    NoSource {
+        path: PathBuf,
+        file: String,
+        /// Nearest first.
+        near: Vec<String>,
+    },
+
+    #[error("line {line} of {file} has no code in {}{}", path.display(), near_lines(near))]
+    NoCode {
+        path: PathBuf,
+        file: String,
+        line: u64,
+        /// Lines that have some.
+        near: Vec<u64>,
+    },
+
     #[error("no program or library named \"{name}\"; searched {}{}", list(searched), did_you_mean(near))]
     NoBinary {
         name: String,
@@ -104,6 +124,14 @@ fn near_or_probes(near: &[String], total: usize) -> String {
         (false, _) => did_you_mean(near),
         (true, 0) => "; it has none at all: it was built without them".into(),
         (true, n) => format!("; it has {n} places of others"),
+    }
+}
+
+fn near_lines(near: &[u64]) -> String {
+    match near {
+        [] => "; no line of it has any".into(),
+        [one] => format!("; the nearest line with code is {one}"),
+        [before, .., after] => format!("; the nearest lines with code are {before} and {after}"),
     }
 }
 

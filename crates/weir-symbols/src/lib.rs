@@ -4,8 +4,8 @@
 //! In: ELF files ([`Binary`]), `/proc/PID/maps` ([`maps`]), `ld.so.cache` and library folders ([`resolve`]).
 //! Out: names, addresses and ranges, each address in its own type. Whatever is read is taken as hostile: a broken
 //! file gives an [`Error`] or fewer symbols, never a panic, a hang or memory beyond a small multiple of its size.
-//! Knows nothing of probes, scripts or registers; changes nothing; decodes no instructions. DWARF beyond the
-//! address ranges of `.eh_frame` is not read.
+//! Knows nothing of probes, scripts or registers; changes nothing; decodes no instructions. Of DWARF it
+//! reads the address ranges of `.eh_frame` and line tables with the blocks of inlined functions.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ mod functions;
 mod landing;
 mod layout;
 mod limits;
+mod lines;
 pub mod maps;
 pub mod pattern;
 mod relocations;

@@ -43,6 +43,18 @@ pub(crate) const PROBE_ARGUMENTS_MAX: usize = 12;
 /// Most terms of a displacement such as `table+8-4`.
 pub(crate) const DISPLACEMENT_TERMS_MAX: usize = 8;
 
+/// Overlapping tables of abbreviations and line programs are read together at most so many times their section: units
+/// share abbreviations, some hundred of them where a linker has merged (LTO).
+pub(crate) const LINE_READS_PER_BYTE_MAX: u64 = 256;
+/// Most places of one source line in one unit, and most lines of a file that are kept to be offered.
+pub(crate) const LINE_ROWS_MAX: usize = 4096;
+/// Most ranges of functions and inlined copies that are looked at for one source line; a browser has some millions, but
+/// only units that have code of the line count.
+pub(crate) const LINE_RANGES_MAX: u64 = 1 << 20;
+/// Names of source files kept for near misses, and lines with code that an error names before and after.
+pub(crate) const LINE_NAMES_MAX: usize = 10_000;
+pub(crate) const NEAR_LINES: usize = 1;
+
 /// All exception tables together are read at most this many times the file: real ones do not overlap.
 pub(crate) const LANDING_BYTES_PER_FILE_BYTE_MAX: u64 = 2;
 

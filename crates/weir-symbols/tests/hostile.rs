@@ -43,6 +43,7 @@ fn ask(data: Vec<u8>) -> bool {
     let _ =
         (binary.find_static(None, "*").map(|f| f.len()), binary.find_static(Some("wier"), "flag").is_ok());
     let _ = (binary.static_probes().len(), binary.static_probes_left_out());
+    let _ = (binary.source_line("main.c", 3), binary.source_line("lines.c", 4), binary.source_line("c", 1));
     let functions = binary.functions().iter().step_by(functions / 20 + 1).map(|f| f.address);
     let fixed = [0, 1, 0x1000, 0x400000, u64::MAX].map(LinkAddr);
     for address in functions.chain(fixed).chain([binary.entry()]) {

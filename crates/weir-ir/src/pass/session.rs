@@ -136,7 +136,7 @@ fn may_move(module: &Module, entry: usize, exit: usize) -> bool {
     between
         .iter()
         .filter(|function| function.trigger.is_probe())
-        .all(|other| !shares_state(moved, other, None) && !(writes_records(moved) && writes_records(other)))
+        .all(|other| !(shares_state(moved, other, None) || writes_records(moved) && writes_records(other)))
 }
 
 /// By value: the operation that gives it.

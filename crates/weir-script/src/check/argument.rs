@@ -28,7 +28,7 @@ impl Arguments {
         let mut out = Arguments::default();
         for (_, attach) in attached {
             match attach {
-                Attach::Functions(_) | Attach::Returns(_) => out.has_functions = true,
+                Attach::Functions(_) | Attach::Places(_) | Attach::Returns(_) => out.has_functions = true,
                 Attach::Statics(found) => found.iter().for_each(|place| out.add(place)),
                 Attach::Begin | Attach::End | Attach::Interval { .. } => {}
             }
