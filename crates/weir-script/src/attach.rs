@@ -175,11 +175,11 @@ fn place(rest: &[Name]) -> Result<Option<(String, PlaceSpec)>, Fault> {
             Some((binary, file)) => (binary, file, function),
             None => return Ok(instruction(function)?.map(|place| (binary.text.clone(), place))),
         },
-        [binary, file, line] if file.text != "cpp" => (binary.text.as_str(), file.text.as_str(), line),
         [binary, _, column] if binary.text.contains('@') => {
             let message = "not supported by weir yet: a column of a source line".to_string();
             return Err(written(column.span, message, "leave it out".to_string()));
         }
+        [binary, file, line] if file.text != "cpp" => (binary.text.as_str(), file.text.as_str(), line),
         _ => return Ok(None),
     };
     if binary.is_empty() || file.is_empty() {

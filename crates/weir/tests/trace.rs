@@ -333,3 +333,34 @@ fn output_goes_on_after_a_burst_that_the_ring_could_not_hold() {
     assert!(lines("end") == 1 && lines(" burst") > 0, "{text}");
     assert_eq!(number(&text, "@all"), 5050);
 }
+
+/// Counts what a loop's body and an instruction behind a function's first do.
+#[test]
+fn instructions_and_source_lines_are_probed() {
+    let source = "#line 1 \"lines.c\"\n\
+        volatile int sink;\n\
+        __attribute__((noipa)) int one(int n) {\n\
+            sink = n;\n\
+            for (int i = 0; i < n; i++)\n\
+                sink += i;\n\
+            return n + 1;\n\
+        }\n\
+        int main(void) { for (int i = 0; i < 1000; i++) one(i % 7); return 0; }\n";
+    let program = target::build("source-lines", target::Source::Text(source), &["-O1", "-g"]);
+    let binary = Binary::open(&program).unwrap();
+    let body = binary.source_line("lines.c", 5).unwrap()[0];
+    let one = &binary.find("one").unwrap()[0];
+    let (path, offset) = (program.display(), body.0 - one.address.0);
+    let script = format!(
+        "uprobe:{path}@lines.c:5 {{ @line = count(); @arg = max(arg0); }} \
+         uprobe:\"{path}\":lines.c:3 {{ @first[func] = count(); }} \
+         uprobe:{path}:one+{offset} {{ @offset = count(); }} uprobe:{path}:{body:#x} {{ @address = count(); }}",
+        body = body.0
+    );
+    let (_, text) = trace("source-lines", &script, &path.to_string());
+    // 142 times 0 + 1 + … + 6, then 0 + … + 5.
+    for name in ["@line", "@offset", "@address"] {
+        assert_eq!(number(&text, name), 142 * 21 + 15, "{text}");
+    }
+    assert_eq!((number(&text, "@arg"), number(&text, "@first[one]")), (6, 1000), "{text}");
+}

@@ -303,3 +303,24 @@ b0:
 }",
     );
 }
+
+#[test]
+fn instructions_are_named_by_offset_address_and_source_line() {
+    #[track_caller]
+    fn sites(attach_point: &str, expected: &[(&str, u64)]) {
+        let (module, _) = compile(&format!("{attach_point} {{ @[probe] = count(); }}")).unwrap();
+        let weir_ir::Trigger::Uprobe { sites } = &module.functions[0].trigger else { panic!("{module:?}") };
+        let name = |site: &weir_ir::SiteSpec| module.schema.sites[site.cookie as usize].probe.clone();
+        let found: Vec<(String, Option<u64>)> = sites.iter().map(|site| (name(site), site.address)).collect();
+        let expected: Vec<(String, Option<u64>)> = expected
+            .iter()
+            .map(|(name, address)| (format!("uprobe:/lib/libc.so.6:{name}"), Some(*address)))
+            .collect();
+        assert_eq!(found, expected, "{attach_point}");
+    }
+    sites("uprobe:libc:malloc+4", &[("malloc+4", 0x1004)]);
+    sites("uprobe:libc:malloc+0x10", &[("malloc+16", 0x1010)]);
+    sites("uprobe:libc:0x1234", &[("0x1234", 0x1234)]);
+    sites("uprobe:libc@src/a.c:12", &[("src/a.c:12", 0x2000), ("src/a.c:12", 0x2010)]);
+    sites("u:libc:a.c:12", &[("a.c:12", 0x2000), ("a.c:12", 0x2010)]);
+}

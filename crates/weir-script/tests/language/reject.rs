@@ -135,8 +135,17 @@ fn probes_that_are_none() {
     script("uprobe:libc: { }", &["`uprobe:libc:`: `uprobe` needs a binary and a function"]);
     script("uprobe:nolib:f { }", &["`uprobe:nolib:f`: no such binary: nolib"]);
     script("uprobe:libc:x* { }", &["`uprobe:libc:x*`: no function x* in /lib/libc.so.6"]);
-    script("uprobe:libc:malloc+4 { }", &["`+4`: not supported by weir yet: an offset into a function"]);
-    script("uprobe:libc:0x1234 { }", &["`0x1234`: not supported by weir yet: an address as attach point"]);
+    script("uprobe:libc:malloc+400 { }", &["`uprobe:libc:malloc+400`: no function is so long"]);
+    script("uprobe:libc:malloc+ { }", &["`malloc+`: `` is no number"]);
+    script("uprobe:libc:+4 { }", &["`+4`: an offset needs the name of one function"]);
+    script("uprobe:libc:m*+4 { }", &["`m*+4`: an offset needs the name of one function"]);
+    script("uprobe:libc@:5 { }", &["`5`: a source line needs a binary and a file"]);
+    script("uprobe:libc@a.c:x { }", &["`x`: `x` is no number"]);
+    script("uprobe:libc@a.c:5:1 { }", &["`1`: not supported by weir yet: a column of a source line"]);
+    script(
+        "uretprobe:libc:malloc+4 { }",
+        &["`malloc+4`: `uretprobe` needs a function: an instruction inside one does not return"],
+    );
     script("uprobe:libc:cpp:\"a::b\" { }", &["`cpp`: not supported by weir yet: demangled C++ names"]);
     script("BEGIN:x { }", &["`BEGIN:x`: `BEGIN` takes nothing after it"]);
     script("BEGIN, { }", &["`{`: expected a probe, found `{`"]);

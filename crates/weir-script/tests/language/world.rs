@@ -1,6 +1,8 @@
 //! A world of two binaries, in place of ELF files. The second has static probes.
 
-use weir_ir::{ArgumentPlace, FoundArgument, FoundFunction, FoundStatic, World, WorldError};
+use weir_ir::{
+    ArgumentPlace, FoundArgument, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError,
+};
 
 pub(crate) struct TableWorld;
 
@@ -31,6 +33,28 @@ impl World for TableWorld {
             return Err(WorldError { message: format!("no function {pattern} in {path}"), hint: None });
         }
         Ok(found)
+    }
+
+    fn places(&self, binary: &str, place: &PlaceSpec) -> Result<Vec<FoundPlace>, WorldError> {
+        let path = self.functions(binary, "main")?[0].binary.clone();
+        let at = |name: String, address| FoundPlace {
+            binary: path.clone(),
+            name,
+            function: "main".into(),
+            address,
+        };
+        match place {
+            PlaceSpec::Offset { function, offset } if *offset < 100 => {
+                Ok(vec![at(format!("{function}+{offset}"), 0x1000 + offset)])
+            }
+            PlaceSpec::Address(address) => Ok(vec![at(format!("{address:#x}"), *address)]),
+            PlaceSpec::Line { file, line } => {
+                Ok(vec![at(format!("{file}:{line}"), 0x2000), at(format!("{file}:{line}"), 0x2010)])
+            }
+            PlaceSpec::Offset { .. } => {
+                Err(WorldError { message: "no function is so long".into(), hint: None })
+            }
+        }
     }
 
     fn static_probes(

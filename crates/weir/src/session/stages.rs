@@ -52,11 +52,11 @@ pub(crate) fn back(
 pub(crate) struct Site {
     pub(crate) path: String,
     pub(crate) binary: Rc<Binary>,
-    /// Of a static probe the function that it is in, as far as that is known.
+    /// Of an instruction the function that it is in, as far as that is known.
     pub(crate) function: Function,
-    /// Where the probe is: the function's start, or the `nop` of a static probe.
+    /// Where the probe is: the function's start, or an instruction such as the `nop` of a static probe.
     pub(crate) address: LinkAddr,
-    pub(crate) is_static: bool,
+    pub(crate) is_inside: bool,
     pub(crate) semaphore: Option<LinkAddr>,
     /// The name that the user wrote, or that a wildcard matched.
     pub(crate) name: String,
@@ -95,13 +95,13 @@ impl Site {
     }
 
     fn place(&self) -> Place<'_> {
-        if self.is_static { Place::Inside(self.address) } else { Place::Entry(&self.function) }
+        if self.is_inside { Place::Inside(self.address) } else { Place::Entry(&self.function) }
     }
 }
 
 /// What to call them together.
 pub(crate) fn places(sites: &[Site]) -> &'static str {
-    if sites.iter().any(|site| site.is_static) { "places" } else { "functions" }
+    if sites.iter().any(|site| site.is_inside) { "places" } else { "functions" }
 }
 
 /// The places that the programs are for, each once, in the order of the script, with the plan of each patch.
@@ -109,11 +109,14 @@ pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> 
     let mut sites: Vec<Site> = Vec::new();
     let mut known: BTreeMap<(String, bool, u64), usize> = BTreeMap::new();
     let mut add = |site: Site, program: Wanted| {
-        let key = (site.path.clone(), site.is_static, site.address.0);
+        let key = (site.path.clone(), site.is_inside, site.address.0);
+        let semaphore = site.semaphore;
         let index = *known.entry(key).or_insert_with(|| {
             sites.push(site);
             sites.len() - 1
         });
+        // A place may be named as an instruction first, and as a static probe then.
+        sites[index].semaphore = sites[index].semaphore.or(semaphore);
         sites[index].programs.push(program);
     };
     for (program, trigger) in compiled.triggers.iter().enumerate() {
@@ -124,7 +127,13 @@ pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> 
         };
         let wanted = |cookie| Wanted { program, cookie, when };
         for spec in trigger.sites() {
-            functions_of(spec, world)?.into_iter().for_each(|site| add(site, wanted(spec.cookie)));
+            let found = match spec.address {
+                Some(address) => {
+                    vec![inside_site(&spec.binary, spec.function.clone(), LinkAddr(address), world)?]
+                }
+                None => functions_of(spec, world)?,
+            };
+            found.into_iter().for_each(|site| add(site, wanted(spec.cookie)));
         }
         if let Trigger::Usdt { sites: specs } = trigger {
             for spec in specs {
@@ -144,7 +153,7 @@ fn functions_of(spec: &SiteSpec, world: &Binaries) -> Result<Vec<Site>> {
         binary: binary.clone(),
         function: function.clone(),
         address: function.address,
-        is_static: false,
+        is_inside: false,
         semaphore: None,
         name: name.clone(),
         window: Err(Refusal::SizeUnknown),
@@ -155,9 +164,14 @@ fn functions_of(spec: &SiteSpec, world: &Binaries) -> Result<Vec<Site>> {
 }
 
 fn static_site(spec: &StaticSpec, world: &Binaries) -> Result<Site> {
-    let StaticSpec { binary: path, provider, name, address, semaphore, .. } = spec;
+    let StaticSpec { binary, provider, name, address, semaphore, .. } = spec;
+    let site = inside_site(binary, format!("{provider}:{name}"), LinkAddr(*address), world)?;
+    Ok(Site { semaphore: semaphore.map(LinkAddr), ..site })
+}
+
+/// A single instruction.
+fn inside_site(path: &str, name: String, address: LinkAddr, world: &Binaries) -> Result<Site> {
     let binary = world.at(path).with_context(|| format!("{path} was not opened"))?;
-    let address = LinkAddr(*address);
     let bounds = binary.function_bounds(address).unwrap_or(address..address);
     let function = Function {
         name: binary.function_at(address).map_or_else(String::new, |function| function.name.clone()),
@@ -167,13 +181,13 @@ fn static_site(spec: &StaticSpec, world: &Binaries) -> Result<Site> {
         kind: FunctionKind::Plain,
     };
     Ok(Site {
-        path: path.clone(),
+        path: path.to_owned(),
         binary,
         function,
         address,
-        is_static: true,
-        semaphore: semaphore.map(LinkAddr),
-        name: format!("{provider}:{name}"),
+        is_inside: true,
+        semaphore: None,
+        name,
         window: Err(Refusal::SizeUnknown),
         returns: None,
         programs: Vec::new(),

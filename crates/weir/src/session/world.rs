@@ -1,5 +1,4 @@
-//! What the compiler may ask of the files around it: which functions and
-//! static probes a probe names.
+//! What the compiler may ask of the files around it: which functions, instructions and static probes a probe names.
 //!
 //! Binaries are looked for as the target sees them: in its root, and among the files that it has mapped. Each is
 //! read once and kept, for the sites that are planned later.
@@ -9,11 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use weir_ir::{ArgumentPlace, FoundArgument, FoundFunction, FoundStatic, World, WorldError};
+use weir_ir::{
+    ArgumentPlace, FoundArgument, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError,
+};
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::resolve::{self, Places};
 use weir_symbols::usdt::{Argument, Displacement, Operand};
-use weir_symbols::{Binary, Error, Function, StaticProbe, pattern};
+use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, pattern};
 
 /// The binaries of one target.
 #[derive(Debug)]
@@ -84,7 +85,6 @@ impl Binaries {
 
 impl World for Binaries {
     fn functions(&self, binary: &str, wanted: &str) -> Result<Vec<FoundFunction>, WorldError> {
-        let explain = |error: Error| WorldError { message: error.to_string(), hint: None };
         let (path, binary) = self.open(binary).map_err(explain)?;
         let functions = binary.find(wanted).map_err(explain)?;
         let path = path.display().to_string();
@@ -101,13 +101,51 @@ impl World for Binaries {
         Ok(found)
     }
 
+    fn places(&self, binary: &str, place: &PlaceSpec) -> Result<Vec<FoundPlace>, WorldError> {
+        let (path, binary) = self.open(binary).map_err(explain)?;
+        let path = path.display().to_string();
+        let at = |name: String, address: LinkAddr| {
+            let function = binary.function_at(address).map_or_else(String::new, |f| f.name.clone());
+            FoundPlace { binary: path.clone(), name, function, address: address.0 }
+        };
+        match place {
+            PlaceSpec::Offset { function, offset } => {
+                let found = binary.find(function).map_err(explain)?;
+                let name = || format!("{function}+{offset}");
+                let within = |f: &&&Function| *offset < f.size;
+                let inside = found.iter().filter(within).map(|f| at(name(), LinkAddr(f.address.0 + offset)));
+                let inside: Vec<FoundPlace> = inside.collect();
+                if !inside.is_empty() {
+                    return Ok(inside);
+                }
+                let message = match found.iter().map(|f| f.size).max().unwrap_or(0) {
+                    0 => format!("the size of {function} in {path} is not known"),
+                    size => format!("{function} in {path} has {size} bytes: +{offset} is behind its end"),
+                };
+                Err(WorldError { message, hint: Some("`weir list -v` shows sizes of functions".into()) })
+            }
+            PlaceSpec::Address(address) => {
+                let at = at(format!("{address:#x}"), LinkAddr(*address));
+                if binary.function_bounds(LinkAddr(*address)).is_some() {
+                    return Ok(vec![at]);
+                }
+                let message = format!("no function of {path} is at the link address {address:#x}");
+                let hint = "addresses are as `nm` and `objdump -d` print them, not those of a process";
+                Err(WorldError { message, hint: Some(hint.into()) })
+            }
+            PlaceSpec::Line { file, line } => {
+                let found = binary.source_line(file, *line).map_err(explain)?;
+                Ok(found.into_iter().map(|address| at(format!("{file}:{line}"), address)).collect())
+            }
+        }
+    }
+
     fn static_probes(
         &self,
         binary: &str,
         provider: Option<&str>,
         wanted: &str,
     ) -> Result<Vec<FoundStatic>, WorldError> {
-        let explain = |error: Error| WorldError { message: error.to_string(), hint: None };
         let (path, binary) = self.open(binary).map_err(explain)?;
         let found = binary.find_static(provider, wanted).map_err(explain)?;
         let path = path.display().to_string();
@@ -146,6 +184,10 @@ fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
         Err(reason) => Err(reason.to_string()),
     };
     FoundArgument { text: argument.text.clone(), bytes: argument.bytes, signed: argument.signed, place }
+}
+
+fn explain(error: Error) -> WorldError {
+    WorldError { message: error.to_string(), hint: None }
 }
 
 /// The name of `function` that the user meant.
