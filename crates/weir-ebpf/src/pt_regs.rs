@@ -30,8 +30,10 @@ pub const FLAGS: u32 = 144;
 pub const SP: u32 = 152;
 pub const SS: u32 = 160;
 
-/// Offsets of the general registers by their encoding numbers, then ip.
-pub const REGISTERS: [u32; 17] = [AX, CX, DX, BX, SP, BP, SI, DI, R8, R9, R10, R11, R12, R13, R14, R15, IP];
+/// Offsets of the general registers by their encoding numbers, then ip and flags.
+#[rustfmt::skip]
+pub const REGISTERS: [u32; 18] =
+    [AX, CX, DX, BX, SP, BP, SI, DI, R8, R9, R10, R11, R12, R13, R14, R15, IP, FLAGS];
 
 /// Offsets of the six integer arguments at function entry (System V AMD64 psABI, 3.2.3).
 pub const ARGUMENTS: [u32; 6] = [DI, SI, DX, CX, R8, R9];

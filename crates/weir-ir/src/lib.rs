@@ -194,7 +194,7 @@ pub enum CmpOp {
 pub enum Builtin {
     /// Integer argument 0..=5 of the probed function.
     Arg(u8),
-    /// A register as it was at the probe: 0 to 15 by x86-64 encoding (rax, rcx, rdx, rbx, rsp, …), 16 is ip.
+    /// A register as it was at the probe: 0 to 15 by x86-64 encoding (rax, rcx, rdx, rbx, rsp, …), 16 is ip, 17 flags.
     Register(u8),
     /// Of a session: 1 where the call has returned, 0 at its entry.
     IsReturn,

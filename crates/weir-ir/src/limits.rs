@@ -16,8 +16,8 @@ pub const LHIST_BUCKETS_MAX: u32 = 1002;
 pub const MAP_KEYS_MAX: u32 = 1 << 26;
 /// Integer arguments of a probed function that travel in registers.
 pub const ARGUMENTS: u8 = 6;
-/// Registers that a program may ask for: 16 general ones and ip.
-pub const REGISTERS: u8 = 17;
+/// Registers that a program may ask for: 16 general ones, ip and flags.
+pub const REGISTERS: u8 = 18;
 
 const _: () = assert!(STRING_BYTES_MAX <= TYPE_BYTES_MAX);
 const _: () = assert!(8 * LHIST_BUCKETS_MAX <= TYPE_BYTES_MAX);

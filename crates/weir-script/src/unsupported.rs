@@ -151,7 +151,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "path", KERNEL),
     row(Kind::Function, "percpu_kaddr", KERNEL),
     row(Kind::Function, "pton", LATER),
-    row(Kind::Function, "reg", "the arguments are `arg0` to `arg5`"),
     row(Kind::Function, "signal", UNSAFE),
     row(Kind::Function, "skboutput", EVENTS),
     row(Kind::Function, "socket_cookie", KERNEL),

@@ -188,3 +188,18 @@ fn bpftrace_says_the_same() {
     };
     assert_eq!(maps(&trace(&program, script, &["-q"])), maps(&theirs));
 }
+
+#[test]
+fn registers_are_those_of_the_place() {
+    let binary = weir_symbols::Binary::open(&program()).unwrap();
+    let work = &binary.find("work").unwrap()[0];
+    let script = "uprobe:APP:work { @same = min(reg(\"di\") == arg0); @ip[reg(\"ip\") & 0xfff] = count(); @sp = max(reg(\"sp\") & 15); \
+                  @flags = min((reg(\"flags\") & 2) != 0); } \
+                  uretprobe:APP:work { @result = min(reg(\"rax\") == retval); @back = max(reg(\"sp\") & 15); }";
+    let text = trace(&program(), script, &[]);
+    // At an entry 8 more than a multiple of 16, behind the return 0.
+    for line in ["@same: 1", "@sp: 8", "@flags: 1", "@result: 1", "@back: 0"] {
+        has_line(&text, line);
+    }
+    has_line(&text, &format!("@ip[{}]: 1000", work.address.0 & 0xfff));
+}

@@ -19,7 +19,11 @@ impl Checker<'_> {
         if let Some(row) = builtin::function(name) {
             if !self.arity(function, args, row.arity, row.signature) {
                 args.iter().for_each(|arg| self.look_over(arg));
-                return if row.kind == FunctionKind::Str { Ty::Unknown } else { Ty::None };
+                return if matches!(row.kind, FunctionKind::Str | FunctionKind::Reg) {
+                    Ty::Unknown
+                } else {
+                    Ty::None
+                };
             }
             return match row.kind {
                 FunctionKind::Printf => self.printf(args),
@@ -29,6 +33,7 @@ impl Checker<'_> {
                 FunctionKind::HasKey => self.has_key(args),
                 FunctionKind::Clear | FunctionKind::Zero => self.whole_map(name, &args[0]),
                 FunctionKind::Exit => self.exit(args),
+                FunctionKind::Reg => self.reg(call, args),
             };
         }
         if builtin::aggregation(name).is_some() {
@@ -43,6 +48,25 @@ impl Checker<'_> {
         args.iter().for_each(|arg| self.look_over(arg));
         self.unknown_function(function);
         Ty::Unknown
+    }
+
+    fn reg(&mut self, call: &Expr, args: &[Expr]) -> Ty {
+        self.in_target("reg", call.span);
+        let names = || builtin::REGISTERS.iter().map(|(name, _)| *name);
+        let Some(name) = constant_string(&args[0], self.params) else {
+            let message = "the name of a register must be a string literal";
+            self.error(args[0].span, message, "such as `reg(\"ax\")`");
+            return Ty::Unknown;
+        };
+        if builtin::register(name).is_none() {
+            let message = format!("there is no register `{}`", name.escape_debug());
+            let all = || format!("there are {}", names().collect::<Vec<_>>().join(", "));
+            let hint =
+                suggest::nearest(name, names()).map_or_else(all, |near| format!("did you mean `{near}`?"));
+            self.error(args[0].span, &message, &hint);
+            return Ty::Unknown;
+        }
+        Ty::Value(Type::U64)
     }
 
     /// The value that assigning the aggregation gives a map.

@@ -1,7 +1,7 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
 use weir_event::{Action, Field, RECORD_HEADER_BYTES, Type};
-use weir_ir::{Op, Value};
+use weir_ir::{Builtin, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind};
@@ -45,6 +45,12 @@ impl Lowering<'_> {
                 let key = self.key(map, &args[1..]);
                 Operand::one(self.blocks.value(Op::MapHas { map, key }, Type::I64), Type::I64)
             }
+            Some(FunctionKind::Reg) => {
+                let name = constant_string(&args[0], &self.checked.params);
+                // SANITY: the check refuses other names.
+                let number = name.and_then(builtin::register).expect("a checked register has a number");
+                Operand::one(self.blocks.value(Op::Builtin(Builtin::Register(number)), Type::U64), Type::U64)
+            }
             None => self.builtin(name),
             Some(other) => unreachable!("{other:?} gives no value"),
         }
@@ -54,7 +60,7 @@ impl Lowering<'_> {
     fn call_effect(&mut self, call: &Expr, name: &str, args: &[Expr]) -> bool {
         let Some(row) = builtin::function(name) else { return false };
         match row.kind {
-            FunctionKind::Str | FunctionKind::HasKey => return false,
+            FunctionKind::Str | FunctionKind::HasKey | FunctionKind::Reg => return false,
             FunctionKind::Printf => self.printf(call, args),
             FunctionKind::Print => self.print(call, args),
             FunctionKind::Delete => {

@@ -324,3 +324,15 @@ fn instructions_are_named_by_offset_address_and_source_line() {
     sites("uprobe:libc@src/a.c:12", &[("src/a.c:12", 0x2000), ("src/a.c:12", 0x2010)]);
     sites("u:libc:a.c:12", &[("a.c:12", 0x2000), ("a.c:12", 0x2010)]);
 }
+
+#[test]
+fn registers_are_numbered_as_the_processor_does() {
+    for (number, name) in ["ax", "cx", "dx", "bx", "rsp", "bp", "rsi", "di", "r8", "r9"].iter().enumerate() {
+        body(
+            &format!("@ = reg(\"{name}\")"),
+            "map @ plain u64",
+            &format!("b0:\n  v0: u64 = reg {number}\n  set @, v0\n  return"),
+        );
+    }
+    body("@ = reg(\"flags\")", "map @ plain u64", "b0:\n  v0: u64 = reg 17\n  set @, v0\n  return");
+}

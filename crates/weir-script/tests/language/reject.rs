@@ -553,3 +553,16 @@ fn bounds() {
     let keys = format!("uprobe:libc:malloc {{ @x[{}] = 1 }}", ["str(arg0)"; 20].join(", "));
     assert!(compile(&keys).expect_err("a bound")[0].message.contains("has 20480 bytes, the limit is 16384"));
 }
+
+#[test]
+fn registers_that_are_none() {
+    check("@ = reg(\"axx\")", "`\"axx\"`: there is no register `axx`");
+    check("@ = reg(arg0)", "`arg0`: the name of a register must be a string literal");
+    check("@ = reg()", "`reg`: `reg` takes 1 argument, but none is given");
+    begin(
+        "@ = reg(\"ax\")",
+        "`reg(\"ax\")`: `reg` is of the traced process, but `BEGIN` runs in weir itself, not in the target",
+    );
+    let hint = |text: &str| compile(text).expect_err(text)[0].hint.clone().unwrap_or_default();
+    assert_eq!(hint("uprobe:libc:malloc { @ = reg(\"flag\") }"), "did you mean `flags`?");
+}
