@@ -1,4 +1,5 @@
-// What the adversarial programs share. They count the calls of their own functions themselves, and say the counts at
+// What the adversarial programs share. They count the calls of their own functions (and the returns, where those are
+// fewer) themselves, and say the counts at
 // the end, so that a tracer's can be held against them. With the word "wait" as their last argument they say "ready"
 // and wait for a line before their work, and say "done" and wait for another behind it: between the two a tracer may
 // come and go.
@@ -28,6 +29,7 @@ extern "C" {
 #endif
 // Weak: a program may count in another way.
 extern struct counted __start_counted[] __attribute__((weak)), __stop_counted[] __attribute__((weak));
+extern struct counted __start_returned[] __attribute__((weak)), __stop_returned[] __attribute__((weak));
 #ifdef __cplusplus
 }
 #endif
@@ -36,6 +38,14 @@ extern struct counted __start_counted[] __attribute__((weak)), __stop_counted[] 
 #define CALLED(function)                                                                                             \
     do {                                                                                                             \
         static struct counted of_function __attribute__((section("counted"), used, aligned(8))) = {#function, 0};    \
+        __atomic_add_fetch(&of_function.calls, 1, __ATOMIC_RELAXED);                                                 \
+    } while (0)
+
+// Before each return of a function that does not always return: it is left by a jump, an exception or the thread's end.
+// Those that never do say so where they would.
+#define RETURNED(function)                                                                                           \
+    do {                                                                                                             \
+        static struct counted of_function __attribute__((section("returned"), used, aligned(8))) = {#function, 0};   \
         __atomic_add_fetch(&of_function.calls, 1, __ATOMIC_RELAXED);                                                 \
     } while (0)
 
@@ -82,6 +92,7 @@ __attribute__((unused)) static void begin(int argc, char **argv) {
 // For a program that dies on the way: the counts up to here.
 __attribute__((unused)) static void say_counts(void) {
     for (struct counted *of = __start_counted; of < __stop_counted; of++) say("calls %s %lu\n", of->name, of->calls);
+    for (struct counted *of = __start_returned; of < __stop_returned; of++) say("returns %s %lu\n", of->name, of->calls);
 }
 
 __attribute__((unused)) static void finish(void) {

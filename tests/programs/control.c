@@ -26,13 +26,14 @@ static long arrived;
 // True; no compiler knows it.
 static volatile int does;
 
-PROBED static void jumps(long n) { CALLED(jumps); if (does) longjmp(back, (int)(n | 1)); }
+PROBED static void jumps(long n) { CALLED(jumps); if (does) longjmp(back, (int)(n | 1)); RETURNED(jumps); }
 PROBED static void between(long n) {
     CALLED(between);
     FRAME(40);
     if (n % 7 == 0) between(n + 1);
     else jumps(n);
     KEEP(n);
+    RETURNED(between);
 }
 PROBED static long sets(long n) {
     CALLED(sets);
@@ -58,8 +59,17 @@ static void on_signal(int number) {
     left_signal++;
     siglongjmp(out, 1);
 }
-PROBED static long works_abandoned(long n) { CALLED(works_abandoned); KEEP(n); return n + 1; }
-PROBED static void works_for_ever_abandoned(void) { CALLED(works_for_ever_abandoned); for (long n = 0;; n = works_abandoned(n)) {} }
+PROBED static long works_abandoned(long n) {
+    CALLED(works_abandoned);
+    KEEP(n);
+    RETURNED(works_abandoned);
+    return n + 1;
+}
+PROBED static void works_for_ever_abandoned(void) {
+    CALLED(works_for_ever_abandoned);
+    for (long n = 0; does; n = works_abandoned(n)) {}
+    RETURNED(works_for_ever_abandoned);
+}
 static void siglongjmp_from_a_handler(void) {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGUSR1, &action, 0);
@@ -81,12 +91,14 @@ static long sum;
 PROBED static long switches(int fibre, long n) {
     CALLED(switches);
     swapcontext(&contexts[fibre], &main_context);
+    RETURNED(switches);
     return n * 3 + fibre;
 }
 PROBED static long nested(int fibre, long n) {
     CALLED(nested);
     long result = n ? nested(fibre, n - 1) + 1 : switches(fibre, n);
     KEEP(result);
+    RETURNED(nested);
     return result;
 }
 static void fibre_body(int fibre) { for (long n = 0;; n = (n + 1) % 9) sum += nested(fibre, n); }
@@ -135,12 +147,14 @@ __asm__(".text\n .type switch_stacks, @function\n switch_stacks: push %rbx\n pus
 PROBED static long yields(long fibre, long n) {
     CALLED(yields);
     switch_stacks(&own_stacks[fibre], &own_stacks[FIBRES]);
+    RETURNED(yields);
     return n ^ fibre;
 }
 PROBED static long deeper(long fibre, long n) {
     CALLED(deeper);
     long result = n ? deeper(fibre, n - 1) + 1 : yields(fibre, n);
     KEEP(result);
+    RETURNED(deeper);
     return result;
 }
 static long current;
@@ -169,18 +183,18 @@ static void fibres_by_hand(void) {
 #define TAIL return
 #define TAILS __attribute__((optimize("O2")))
 #endif
-static long pong(long n, long total);
-TAILS PROBED static long ping(long n, long total) {
-    CALLED(ping);
+static long pong_tail(long n, long total);
+TAILS PROBED static long ping_tail(long n, long total) {
+    CALLED(ping_tail);
     if (n == 0) return total;
-    TAIL pong(n - 1, total + n % 3);
+    TAIL pong_tail(n - 1, total + n % 3);
 }
-TAILS PROBED static long pong(long n, long total) {
-    CALLED(pong);
+TAILS PROBED static long pong_tail(long n, long total) {
+    CALLED(pong_tail);
     if (n == 0) return total;
-    TAIL ping(n - 1, total ^ n);
+    TAIL ping_tail(n - 1, total ^ n);
 }
-static long (*volatile indirect)(long, long) = ping;
+static long (*volatile indirect)(long, long) = ping_tail;
 TAILS PROBED static long through_pointer(long n, long total) {
     CALLED(through_pointer);
     TAIL indirect(n, total);
@@ -188,7 +202,7 @@ TAILS PROBED static long through_pointer(long n, long total) {
 static void tail_calls(void) {
     struct rlimit limit = {1 << 20, 1 << 20};
     setrlimit(RLIMIT_STACK, &limit);
-    long total = ping(5000000, 0) + ping(5000000, 3);
+    long total = ping_tail(5000000, 0) + ping_tail(5000000, 3);
     for (long n = 0; n < 1000; n++) total += through_pointer(n % 90, n);
     say("total %ld\n", total);
 }
@@ -263,6 +277,7 @@ PROBED static void blocks(int fd) {
     pthread_cleanup_push(clean_up, (void *)&cleaned);
     if (read(fd, &byte, 1) != 1) say("not reached\n");
     pthread_cleanup_pop(1);
+    RETURNED(blocks);
 }
 PROBED static void blocks_deeper(int fd, int n) {
     CALLED(blocks_deeper);
@@ -270,6 +285,7 @@ PROBED static void blocks_deeper(int fd, int n) {
     if (n) blocks_deeper(fd, n - 1);
     else blocks(fd);
     pthread_cleanup_pop(1);
+    RETURNED(blocks_deeper);
 }
 static void *is_cancelled(void *fd) {
     pthread_setspecific(key, (void *)&destroyed);
@@ -294,7 +310,12 @@ static void cancelled_threads(void) {
 
 // Cancelled at any instruction, probes' code among them.
 static volatile int spins;
-PROBED static long spun_abandoned(long n) { CALLED(spun_abandoned); KEEP(n); return n + 1; }
+PROBED static long spun_abandoned(long n) {
+    CALLED(spun_abandoned);
+    KEEP(n);
+    RETURNED(spun_abandoned);
+    return n + 1;
+}
 static void *is_cancelled_anywhere(void *unused) {
     int old;
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
@@ -318,13 +339,14 @@ static void cancelled_anywhere(void) {
     say("cleaned %d\nabandoned 80\n", cleaned);
 }
 
-PROBED static void leaves(long n) { CALLED(leaves); if (does) pthread_exit((void *)(n * 5)); }
+PROBED static void leaves(long n) { CALLED(leaves); if (does) pthread_exit((void *)(n * 5)); RETURNED(leaves); }
 PROBED static void leaves_deeper(long n, long depth) {
     CALLED(leaves_deeper);
     pthread_cleanup_push(clean_up, (void *)&cleaned);
     if (depth) leaves_deeper(n, depth - 1);
     else leaves(n);
     pthread_cleanup_pop(0);
+    RETURNED(leaves_deeper);
 }
 static void *exits(void *n) {
     pthread_setspecific(key, (void *)&destroyed);

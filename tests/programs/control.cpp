@@ -24,7 +24,10 @@ PROBED void destroys() { CALLED(destroys); destroyed++; }
 
 PROBED void throws(long n) {
     CALLED(throws);
-    if (n < 0) return;
+    if (n < 0) {
+        RETURNED(throws);
+        return;
+    }
     switch (n % 4) {
     case 0: throw n;
     case 1: throw std::runtime_error("odd " + std::to_string(n));
@@ -36,9 +39,11 @@ PROBED void throws(long n) {
 PROBED long passes(long n, long depth) {
     CALLED(passes);
     Destroyed one;
-    if (depth) return passes(n, depth - 1) + 1;
-    throws(n);
-    return n;
+    long result = n;
+    if (depth) result = passes(n, depth - 1) + 1;
+    else throws(n);
+    RETURNED(passes);
+    return result;
 }
 
 // No handler, nothing to destroy: compilers make nothing for exceptions here.
@@ -46,6 +51,7 @@ PROBED long passes_plainly(long n) {
     CALLED(passes_plainly);
     long result = passes(n, n % 6) * 3;
     KEEP(result);
+    RETURNED(passes_plainly);
     return result;
 }
 
@@ -68,8 +74,9 @@ PROBED long rethrows(long n, int depth) {
     CALLED(rethrows);
     Destroyed one;
     try {
-        if (depth) return rethrows(n, depth - 1);
-        return passes_plainly(n);
+        long result = depth ? rethrows(n, depth - 1) : passes_plainly(n);
+        RETURNED(rethrows);
+        return result;
     } catch (const std::runtime_error &) {
         throw;
     } catch (...) {
@@ -87,6 +94,7 @@ PROBED long throws_in_handler(long n) {
         number += catches(n + 1);
         throw std::out_of_range("in handler " + std::to_string(number));
     }
+    RETURNED(throws_in_handler);
     return 0;
 }
 
@@ -109,23 +117,29 @@ static int attempts;
 PROBED long makes() {
     CALLED(makes);
     if (++attempts % 3) throw std::logic_error("not yet");
+    RETURNED(makes);
     return attempts;
 }
 // Initialised by whoever comes when it does not throw any more.
 PROBED long is_static() {
     CALLED(is_static);
     static long made = makes();
+    RETURNED(is_static);
     return made;
 }
 
 PROBED long never_throws(long n) noexcept {
     CALLED(never_throws);
-    return passes_plainly(n);
+    long result = passes_plainly(n);
+    RETURNED(never_throws);
+    return result;
 }
 
 PROBED long in_thread(long n) {
     CALLED(in_thread);
-    return passes(n, 2);
+    long result = passes(n, 2);
+    RETURNED(in_thread);
+    return result;
 }
 }
 

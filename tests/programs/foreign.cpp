@@ -23,14 +23,17 @@ void cxx_say_counts() { say_counts(); }
 PROBED long cxx_passes(long n, long depth) {
     CALLED(cxx_passes);
     Destroyed one;
-    if (depth) return cxx_passes(n, depth - 1) + 1;
-    rust_panics(n);
-    return n;
+    long result = n;
+    if (depth) result = cxx_passes(n, depth - 1) + 1;
+    else rust_panics(n);
+    RETURNED(cxx_passes);
+    return result;
 }
 
 PROBED void cxx_throws(long n) {
     CALLED(cxx_throws);
     if (n % 3 == 0) throw std::runtime_error(std::to_string(n));
+    RETURNED(cxx_throws);
 }
 
 PROBED long cxx_catches(long n) {

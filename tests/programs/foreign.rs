@@ -13,6 +13,8 @@ extern "C-unwind" {
 }
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
+static PANICS_NOT: AtomicU64 = AtomicU64::new(0);
+static PASSED: AtomicU64 = AtomicU64::new(0);
 static PASSES: AtomicU64 = AtomicU64::new(0);
 static DROPS: AtomicU64 = AtomicU64::new(0);
 static CATCHES: AtomicU64 = AtomicU64::new(0);
@@ -39,6 +41,7 @@ pub extern "C-unwind" fn rust_panics(n: i64) {
     if n % 4 != 0 {
         std::panic::panic_any(n);
     }
+    PANICS_NOT.fetch_add(1, Ordering::Relaxed);
 }
 
 #[no_mangle]
@@ -46,11 +49,14 @@ pub extern "C-unwind" fn rust_panics(n: i64) {
 pub extern "C-unwind" fn rust_passes(n: i64, depth: i64) -> i64 {
     PASSES.fetch_add(1, Ordering::Relaxed);
     let _dropped = Dropped;
+    let mut result = n;
     if depth > 0 {
-        return rust_passes(n, depth - 1) + 1;
+        result = rust_passes(n, depth - 1) + 1;
+    } else {
+        unsafe { cxx_throws(n) };
     }
-    unsafe { cxx_throws(n) };
-    n
+    PASSED.fetch_add(1, Ordering::Relaxed);
+    result
 }
 
 #[no_mangle]
@@ -86,6 +92,9 @@ fn main() {
         [("rust_panics", &PANICS), ("rust_passes", &PASSES), ("rust_drops", &DROPS), ("rust_catches", &CATCHES)]
     {
         say(&format!("calls {name} {}\n", count.load(Ordering::Relaxed)));
+    }
+    for (name, count) in [("rust_panics", &PANICS_NOT), ("rust_passes", &PASSED)] {
+        say(&format!("returns {name} {}\n", count.load(Ordering::Relaxed)));
     }
     unsafe { cxx_say_counts() };
     say("done\n");

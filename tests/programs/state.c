@@ -18,6 +18,14 @@
 #define DAMAGE
 #endif
 
+// A function that looks at its stack pointer sees what is kept below its return address while it runs; those that do
+// not are called by whoever watches their returns.
+#ifdef NO_STACK_POINTER
+#define STACK_POINTER(side)
+#else
+#define STACK_POINTER(side) " mov %rsp, " side "+128(%rip)\n"
+#endif
+
 #define EXTENDED_BYTES 4096
 #define LEGACY_BYTES 416
 #define HEADER 512
@@ -49,7 +57,7 @@ void (*called)(void);
     " mov %rdi, " side "+48(%rip)\n mov %r8, " side "+56(%rip)\n mov %r9, " side "+64(%rip)\n"                       \
     " mov %r10, " side "+72(%rip)\n mov %r11, " side "+80(%rip)\n mov %r12, " side "+88(%rip)\n"                     \
     " mov %r13, " side "+96(%rip)\n mov %r14, " side "+104(%rip)\n mov %r15, " side "+112(%rip)\n"                   \
-    " mov %rsp, " side "+128(%rip)\n pushfq\n popq " side "+120(%rip)\n"
+    " pushfq\n popq " side "+120(%rip)\n"
 #define MASK " mov components(%rip), %eax\n xor %edx, %edx\n"
 #define EXTENDED(instruction, area) MASK " " instruction " " area "(%rip)\n"
 #define FUNCTION(name) ".p2align 4\n .globl " #name "\n .type " #name ", @function\n " #name ":\n"
@@ -61,12 +69,12 @@ void normalise(const void *from, void *to);
 __asm__(".text\n" FUNCTION(call_it) " push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
     " pushfq\n popq own_flags(%rip)\n mov %rsp, own_stack(%rip)\n" EXTENDED("xsave64", "own_extended")
     EXTENDED("xrstor64", "given+192") " mov given+128(%rip), %rsp\n pushq given+120(%rip)\n popfq\n" LOAD("given")
-    " call *called(%rip)\n" STORE("got") " mov own_stack(%rip), %rsp\n pushq own_flags(%rip)\n popfq\n"
+    " call *called(%rip)\n mov %rsp, got+128(%rip)\n" STORE("got") " mov own_stack(%rip), %rsp\n pushq own_flags(%rip)\n popfq\n"
     EXTENDED("xsave64", "got+192") EXTENDED("xrstor64", "own_extended")
     " pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n" END(call_it)
     FUNCTION(normalise) EXTENDED("xsave64", "own_extended") " xrstor64 (%rdi)\n xsave64 (%rsi)\n"
     EXTENDED("xrstor64", "own_extended") " ret\n" END(normalise)
-    FUNCTION(exchange) STORE("seen") EXTENDED("xsave64", "seen+192") EXTENDED("xrstor64", "left+192")
+    FUNCTION(exchange) STACK_POINTER("seen") STORE("seen") EXTENDED("xsave64", "seen+192") EXTENDED("xrstor64", "left+192")
     " pushq left+120(%rip)\n popfq\n" LOAD("left") " ret\n" END(exchange)
     // No instruction before the jump changes anything. One that is long, several short ones, and one that something
     // jumps to the end of, so that only a short jump fits.
@@ -173,7 +181,11 @@ static int call(int which) {
     called = functions[which].code;
     functions[which].calls++;
     call_it();
+#ifdef NO_STACK_POINTER
+    given.words[RSP] = 0;
+#else
     given.words[RSP] -= 8;
+#endif
     left.words[RSP] = (uint64_t)top;
     int wrong = compare("into", functions[which].name, &seen, &given);
     wrong += compare("out of", functions[which].name, &got, &left);

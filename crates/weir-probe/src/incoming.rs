@@ -183,7 +183,7 @@ fn opcode(first: u8, second: u8) -> u8 {
         | (first == 0x0f) & (second & 0xf0 == 0x80)
         | (first == 0xc7) & (second == 0xf8);
     let takes = (first == 0x8d) & (second & 0xc7 == 5);
-    u8::from(branches) * BRANCHES | u8::from(takes) * TAKES
+    (u8::from(branches) * BRANCHES) | (u8::from(takes) * TAKES)
 }
 
 /// False if `hit` lies in a function all of whose instructions are known, and none refers to its target.

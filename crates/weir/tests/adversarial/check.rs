@@ -23,10 +23,16 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Entry,
+    Return,
+    /// Both ends of a call, with a program at each.
+    Session,
 }
 
 /// The kinds that every program is tried with.
 pub(crate) const KINDS: &[Kind] = &[Kind::Entry];
+
+/// Why a return may be refused where an entry is not.
+const REFUSED_RETURNS: [&str; 3] = ["return-unproved", "return-blocked", "unwinder-unknown"];
 
 /// A program to probe.
 #[derive(Clone, Debug)]
@@ -86,19 +92,24 @@ pub(crate) struct Run {
     pub(crate) status: String,
     pub(crate) lines: Vec<String>,
     pub(crate) calls: BTreeMap<String, u64>,
+    /// Of functions that do not return from every call.
+    pub(crate) returns: BTreeMap<String, u64>,
     pub(crate) stderr: String,
 }
 
 impl Run {
     fn of(ended: daemon::Ended) -> Run {
-        let count = |line: &str| {
-            let (name, number) = line.strip_prefix("calls ")?.split_once(' ')?;
-            Some((name.to_owned(), number.parse().ok()?))
+        let counts = |what: &str| -> BTreeMap<String, u64> {
+            let count = |line: &str| {
+                let (name, number) = line.strip_prefix(what)?.split_once(' ')?;
+                Some((name.to_owned(), number.parse().ok()?))
+            };
+            ended.stdout.lines().filter_map(count).collect()
         };
-        let calls: BTreeMap<String, u64> = ended.stdout.lines().filter_map(count).collect();
-        let lines =
-            ended.stdout.lines().filter(|line| !line.starts_with("calls ")).map(str::to_owned).collect();
-        Run { status: ended.status.to_string(), lines, calls, stderr: ended.stderr }
+        let (calls, returns) = (counts("calls "), counts("returns "));
+        let is_own = |line: &&str| !line.starts_with("calls ") && !line.starts_with("returns ");
+        let lines = ended.stdout.lines().filter(is_own).map(str::to_owned).collect();
+        Run { status: ended.status.to_string(), lines, calls, returns, stderr: ended.stderr }
     }
 
     /// Threads that were taken out of whatever they did, as the program says.
@@ -113,6 +124,8 @@ impl Run {
 pub(crate) struct Traced {
     pub(crate) run: Run,
     pub(crate) hits: BTreeMap<String, u64>,
+    /// At the entries, where probes are on both ends.
+    pub(crate) entries: BTreeMap<String, u64>,
     /// weir's output and messages.
     pub(crate) output: String,
     pub(crate) messages: String,
@@ -150,7 +163,9 @@ fn check_by(
         same(program, &unprobed, &traced.run);
         let refused = traced.refused();
         for pair in &refused {
-            let is_known = refusable.iter().any(|(name, code)| pair.0 == *name && pair.1 == *code);
+            let is_return = kind != Kind::Entry && REFUSED_RETURNS.contains(&pair.1.as_str());
+            let is_known =
+                is_return || refusable.iter().any(|(name, code)| pair.0 == *name && pair.1 == *code);
             assert!(is_known, "{kind:?} in {}: {pair:?} refused: {}", program.name, traced.messages);
         }
         for name in named.iter().filter(|name| !refused.iter().any(|pair| pair.0 == **name)) {
@@ -178,6 +193,10 @@ pub(crate) fn check_everything(program: &Program) {
 }
 
 impl Traced {
+    fn new(run: Run, output: String, messages: String) -> Traced {
+        Traced { run, hits: hits(&output, "@["), entries: hits(&output, "@entries["), output, messages }
+    }
+
     /// Functions that are not probed, and the reason codes.
     pub(crate) fn refused(&self) -> Vec<(String, String)> {
         // weir:   PATH:FUNCTION: CODE: …
@@ -188,17 +207,32 @@ impl Traced {
         self.messages.lines().filter_map(refused).collect()
     }
 
-    /// Every call of `name` is a hit.
+    /// Every call of `name` is a hit, and every return.
     #[track_caller]
     fn check_hits(&self, program: &Program, kind: Kind, name: &str) {
-        let calls = self.run.calls[name];
         let function = name.rsplit(':').next().unwrap_or(name);
-        let hits = self.hits.get(function).copied().unwrap_or(0);
-        // A thread that was taken out of a probe by force has not come to the function's own counting.
-        let more = if name.ends_with("_abandoned") { self.run.abandoned() } else { 0 };
-        let is_right = (calls..=calls + more).contains(&hits);
-        let said = || format!("{}\n{}{}", program.name, self.output, self.messages);
-        assert!(is_right, "{kind:?} of {name}: {hits} hits of {calls} calls, {more} abandoned; {}", said());
+        let of = |hits: &BTreeMap<String, u64>| hits.get(function).copied().unwrap_or(0);
+        let calls = self.run.calls[name];
+        let returns = self.run.returns.get(name).copied().unwrap_or(calls);
+        let is_abandoned = name.ends_with("_abandoned");
+        let abandoned = if is_abandoned { self.run.abandoned() } else { 0 };
+        // A thread that is taken out of a probe by force has not come to the function's own counting, or has not come
+        // from there to the probe.
+        let at_entry = calls..=calls + abandoned;
+        let at_return = match name.ends_with("_tail") {
+            // Functions that call each other by jumps return once for all of them: the others are misses.
+            true => 1..=returns,
+            false => returns.saturating_sub(abandoned)..=returns,
+        };
+        let ends = match kind {
+            Kind::Entry => vec![(of(&self.hits), at_entry)],
+            Kind::Return => vec![(of(&self.hits), at_return)],
+            Kind::Session => vec![(of(&self.entries), at_entry), (of(&self.hits), at_return)],
+        };
+        for (hits, right) in ends {
+            let said = || format!("{}\n{}{}", program.name, self.output, self.messages);
+            assert!(right.contains(&hits), "{kind:?} of {name}: {hits} hits, not {right:?}; {}", said());
+        }
     }
 }
 
@@ -219,18 +253,24 @@ pub(crate) fn same(program: &Program, unprobed: &Run, probed: &Run) {
 impl Kind {
     /// A script that counts the hits of each of these functions.
     pub(crate) fn script(self, program: &Program, functions: &[&str]) -> String {
-        let provider = match self {
-            Kind::Entry => "uprobe",
-        };
         let path = program.path.display();
-        let site = |name: &&str| match name.split_once(':') {
-            None => format!("{provider}:{path}:{name}"),
-            Some((_, name)) if program.is_static => format!("{provider}:{path}:{name}"),
-            Some(("ld", name)) => format!("{provider}:/lib64/ld-linux-x86-64.so.2:{name}"),
-            Some((file, name)) => format!("{provider}:{file}:{name}"),
+        let sites = |provider: &str| {
+            let site = |name: &&str| match name.split_once(':') {
+                None => format!("{provider}:{path}:{name}"),
+                Some((_, name)) if program.is_static => format!("{provider}:{path}:{name}"),
+                Some(("ld", name)) => format!("{provider}:/lib64/ld-linux-x86-64.so.2:{name}"),
+                Some((file, name)) => format!("{provider}:{file}:{name}"),
+            };
+            functions.iter().map(site).collect::<Vec<String>>().join(", ")
         };
-        let sites: Vec<String> = functions.iter().map(site).collect();
-        format!("{} {{ @[func] = count(); }}", sites.join(", "))
+        match self {
+            Kind::Entry => format!("{} {{ @[func] = count(); }}", sites("uprobe")),
+            Kind::Return => format!("{} {{ @[func] = count(); @sum = sum(retval); }}", sites("uretprobe")),
+            Kind::Session => {
+                let (entries, returns) = (sites("uprobe"), sites("uretprobe"));
+                format!("{entries} {{ @entries[func] = count(); }} {returns} {{ @[func] = count(); }}")
+            }
+        }
     }
 }
 
@@ -272,7 +312,7 @@ pub(crate) fn traced(program: &Program, script: &str) -> Traced {
     let _ = daemon.write("\n");
     let run = Run::of(daemon.finish(DEADLINE).unwrap_or_else(|e| panic!("{}: {e:#}", program.name)));
     let output = out.text();
-    Traced { run, hits: hits(&output), output, messages: weir.stderr }
+    Traced::new(run, output, weir.stderr)
 }
 
 /// Runs the program by itself.
@@ -289,13 +329,13 @@ pub(crate) fn launched(program: &Program, script: &str) -> Traced {
     let mut ended = Daemon::spawn(weir).unwrap().finish(DEADLINE).unwrap();
     let messages = std::mem::take(&mut ended.stderr);
     let output = out.text();
-    Traced { run: Run::of(ended), hits: hits(&output), output, messages }
+    Traced::new(Run::of(ended), output, messages)
 }
 
-/// `@[NAME]: NUMBER` in weir's output.
-fn hits(output: &str) -> BTreeMap<String, u64> {
+/// `@[NAME]: NUMBER` in weir's output, or what else is before the name.
+fn hits(output: &str, before: &str) -> BTreeMap<String, u64> {
     let line = |line: &str| {
-        let (name, number) = line.strip_prefix("@[")?.split_once("]: ")?;
+        let (name, number) = line.strip_prefix(before)?.split_once("]: ")?;
         Some((name.to_owned(), number.trim().parse().ok()?))
     };
     output.lines().filter_map(line).collect()

@@ -50,3 +50,17 @@ fn restartable_sequences_lose_nothing() {
         assert!(traced.hits["increments"] >= traced.run.calls["calls_sequence"], "{}", program.name);
     }
 }
+
+/// Where a shadow stack holds each return address, calls are not displaced, and nothing else changes.
+#[test]
+fn shadow_stacks_agree_with_every_return() {
+    for program in programs("shadow.c", &[]) {
+        if unprobed(&program).lines.contains(&"lacks shadow stacks".to_owned()) {
+            return skip::skip(
+                "shadow-stacks",
+                "neither this processor nor this kernel gives user shadow stacks",
+            );
+        }
+        check(&program);
+    }
+}
