@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,7 +72,8 @@ __attribute__((format(printf, 1, 2), unused)) static void say(const char *format
     va_start(values, format);
     int length = vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    if (write(1, text, length) != length) _exit(8);
+    // Not by `write`, whose calls may be counted.
+    if (syscall(SYS_write, 1, text, length) != length) _exit(8);
 }
 
 static int told_to_wait;

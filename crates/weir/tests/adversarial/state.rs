@@ -14,16 +14,50 @@ const PROBED: [&str; 4] = ["state_long", "state_several", "state_short", "state_
 /// The functions of every build of the program are probed with `body`; half of its calls run with the alignment check.
 #[track_caller]
 fn check(body: &str) {
-    for program in programs("state.c", &[]) {
+    check_script(&[], &PROBED, |sites| format!("{} {{ {body} }}", sites("uprobe")), body.contains(COUNT));
+}
+
+/// The same at their returns, and at both ends; of those that do not look at their stack pointer.
+#[track_caller]
+fn check_returns(body: &str) {
+    let probed = ["state_long", "state_several", "state_signal"];
+    let flags = ["-DNO_STACK_POINTER"];
+    check_script(
+        &flags,
+        &probed,
+        |sites| format!("{} {{ {body} }}", sites("uretprobe")),
+        body.contains(COUNT),
+    );
+    let both = |sites: &dyn Fn(&str) -> String| {
+        let (entries, returns) = (sites("uprobe"), sites("uretprobe"));
+        format!(
+            "{entries} {{ @start[tid] = nsecs; }} {returns} {{ {body} @ns = hist(nsecs - @start[tid]); }}"
+        )
+    };
+    check_script(&flags, &probed, both, body.contains(COUNT));
+}
+
+#[track_caller]
+fn check_script(
+    flags: &[&str],
+    probed: &[&str],
+    script: impl Fn(&dyn Fn(&str) -> String) -> String,
+    is_counted: bool,
+) {
+    for program in programs("state.c", flags) {
         let program = program.with(&[CALLS, "ac", "signals"]);
-        let sites = PROBED.map(|name| format!("uprobe:{}:{name}", program.path.display())).join(", ");
-        let traced = check::traced(&program, &format!("{sites} {{ {body} }}"));
+        let path = program.path.display();
+        let sites = |provider: &str| {
+            let sites: Vec<String> = probed.iter().map(|name| format!("{provider}:{path}:{name}")).collect();
+            sites.join(", ")
+        };
+        let traced = check::traced(&program, &script(&sites));
         assert_eq!(traced.run.status, "exit status: 0", "{}: {:?}", program.name, traced.run);
         assert!(traced.run.lines.contains(&"same".to_owned()), "{}: {:?}", program.name, traced.run);
         for line in traced.run.lines.iter().filter_map(|line| line.strip_prefix("lacks ")) {
             skip::skip(&format!("state-{line}"), "this processor does not have it");
         }
-        for name in PROBED.iter().filter(|_| body.contains(COUNT)) {
+        for name in probed.iter().filter(|_| is_counted) {
             assert_eq!(traced.hits.get(*name), traced.run.calls.get(*name), "{name} in {}", program.name);
         }
     }
@@ -58,6 +92,24 @@ fn survives_hashing_and_aggregating() {
 fn survives_records_and_clocks() {
     check(&format!(
         "{COUNT} if (arg1 % 16 == 0) {{ printf(\"%s %d %d\\n\", str(arg0), arg1, nsecs); }} @t = max(nsecs);"
+    ));
+}
+
+#[test]
+fn survives_programs_at_returns_that_do_nothing() {
+    check_returns("");
+}
+
+#[test]
+fn survives_counting_returns() {
+    check_returns(COUNT);
+}
+
+#[test]
+fn survives_hashing_and_strings_at_returns() {
+    check_returns(&format!(
+        "{COUNT} @by[retval & 63] = count(); @values = hist(retval); @text[str(retval)] = count(); \
+         if (retval % 16 == 0) {{ printf(\"%d %d\\n\", retval, nsecs); }}"
     ));
 }
 
