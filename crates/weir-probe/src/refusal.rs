@@ -61,6 +61,8 @@ pub enum Refusal {
     ReturnUnproved { at: i64, detail: String },
     #[error("return-blocked: `{name}` comes back in other ways than by `ret`, or asks who called it")]
     ReturnBlocked { name: String },
+    #[error("return-part: this is a part of another function, which is jumped to and not called")]
+    ReturnPart,
     #[error("return-inside: a program at the return needs the function's entry, and this place is inside")]
     ReturnInside,
     #[error("return-unplanned: nobody has planned how this function's return is caught")]

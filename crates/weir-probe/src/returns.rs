@@ -8,8 +8,9 @@
 //!   in by a jump ([`crate::walk`]).
 //! - *replacement*: the return address is replaced by that of a stub. Not here yet.
 //!
-//! Never: functions that come back twice or elsewhere, and those that ask who called them. Most of them could not be
-//! proved either; their names are a second net.
+//! Never: parts of functions that lie elsewhere (`.cold`, landing pads), which are jumped to with the function's frame in
+//! place: nothing may come between. Nor functions that come back twice or elsewhere, and those that ask who called
+//! them: most of these could not be proved either, and their names are a second net.
 //!
 //! Deliberately not here: tail calls into other binaries (through the PLT), prototypes from debug information.
 
@@ -77,6 +78,8 @@ const BLOCKED: [&str; 38] = [
     "__libc_start_call_main",
 ];
 const BLOCKED_PREFIX: &str = "_dl_runtime_";
+/// What compilers call the part of a function that they expect not to run (`f.cold`, `f.cold.1`).
+const PART: &str = ".cold";
 
 /// Plans the return of every function from its file alone. No process is needed.
 pub fn plan_returns(functions: &[(&Binary, &Function)]) -> Vec<Result<Returns, Refusal>> {
@@ -113,6 +116,10 @@ fn answer(
         return Err(Refusal::IndirectFunction);
     }
     let entry = walk::behind_landing_pad(binary, function.address.0);
+    let lands = binary.landing_pads().is_none_or(|pads| pads.binary_search(&function.address).is_ok());
+    if lands || graph.parts.contains(&entry) || function.names().any(|name| name.contains(PART)) {
+        return Err(Refusal::ReturnPart);
+    }
     if let Some(failure) = refused.get(&entry) {
         let is_own =
             (function.address.0..function.address.0.saturating_add(function.size)).contains(&failure.at);
@@ -142,6 +149,8 @@ fn name_of(binary: &Binary, address: u64) -> String {
 #[derive(Default)]
 struct Graph {
     tails: HashMap<u64, Vec<u64>>,
+    /// Parts of functions, which nothing calls.
+    parts: HashSet<u64>,
     failed: HashMap<u64, Failure>,
 }
 
@@ -156,7 +165,10 @@ impl Graph {
             }
             let mut tails = Vec::new();
             match walk::walk(binary, entry, &mut pieces) {
-                Ok(found) => tails = found,
+                Ok(ways) => {
+                    tails = ways.tails;
+                    self.parts.extend(ways.parts);
+                }
                 Err(failure) => {
                     self.failed.insert(entry, failure);
                 }

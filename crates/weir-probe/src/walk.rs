@@ -41,8 +41,17 @@ const ITSELF: Doubt = "it calls into its own middle";
 const PADS: Doubt = "where its exceptions land cannot be told";
 const ENDLESS: Doubt = "its paths are too many";
 
-/// Walks through the function at `entry` of `binary`; the answer are the link addresses that it ends in by jumps.
-pub(crate) fn walk(binary: &Binary, entry: u64, pieces: &mut Pieces) -> Result<Vec<u64>, Failure> {
+/// Where else a function may go, by link address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ways {
+    /// Functions that it ends in by a jump.
+    pub(crate) tails: Vec<u64>,
+    /// Parts of it that lie elsewhere, and are entered with its frame in place.
+    pub(crate) parts: Vec<u64>,
+}
+
+/// Walks through the function at `entry` of `binary`.
+pub(crate) fn walk(binary: &Binary, entry: u64, pieces: &mut Pieces) -> Result<Ways, Failure> {
     let no_code = Failure { at: entry, detail: NO_CODE };
     let main = pieces.containing(binary, entry).ok_or(no_code)?;
     let mut walk = Walk {
@@ -57,13 +66,15 @@ pub(crate) fn walk(binary: &Binary, entry: u64, pieces: &mut Pieces) -> Result<V
         weak: VecDeque::new(),
         behind_calls: None,
         landed: HashSet::new(),
-        tails: Vec::new(),
+        ways: Ways::default(),
     };
     walk.run()?;
     walk.check_coverage(&main)?;
-    walk.tails.sort_unstable();
-    walk.tails.dedup();
-    Ok(walk.tails)
+    for addresses in [&mut walk.ways.tails, &mut walk.ways.parts] {
+        addresses.sort_unstable();
+        addresses.dedup();
+    }
+    Ok(walk.ways)
 }
 
 /// The first instruction behind an `endbr64`: where the function at `address` is patched.
@@ -137,7 +148,7 @@ struct Walk<'a> {
     behind_calls: Option<State>,
     /// Parts whose landing pads have been asked for.
     landed: HashSet<u64>,
-    tails: Vec<u64>,
+    ways: Ways,
 }
 
 /// What comes behind an instruction.
@@ -301,7 +312,9 @@ impl Walk<'_> {
         let is_again =
             behind_landing_pad(self.binary, target) == behind_landing_pad(self.binary, self.own.start);
         if state.is_level() && (is_outside || is_again) {
-            self.tails.push(behind_landing_pad(self.binary, target));
+            self.ways.tails.push(behind_landing_pad(self.binary, target));
+        } else if is_outside {
+            self.ways.parts.push(behind_landing_pad(self.binary, target));
         }
         if !(is_outside && state.is_level()) {
             self.strong.push((target, state));

@@ -102,6 +102,8 @@ const SNIPPETS: &[(&str, &str, &str)] = &[
     ("tail_elsewhere", "jmp *%rdi", "no"),
     ("tail_by_memory", "jmp *8(%rdi)", "no"),
     ("tail_with_frame", "push %rbx; test %edi, %edi; je part_of_it; pop %rbx; ret", "through"),
+    ("into_cold", "push %rbx; test %edi, %edi; je into_cold.cold; pop %rbx; ret", "through"),
+    ("into_cold.cold", "call leaf; ud2", "return-part"),
     ("part_of_it", "pop %rbx; ret", "no"),
     ("even", "test %edi, %edi; je leaf; dec %edi; jmp odd", "recurs"),
     ("odd", "dec %edi; jns even; ret", "recurs"),
@@ -248,4 +250,21 @@ fn most_functions_of_the_system_are_proved() {
         eprintln!("{path}: {proved} of {}", functions.len());
         assert!(proved * 100 >= functions.len() * percent, "{path}: {proved} of {}", functions.len());
     }
+}
+
+/// What a C++ compiler makes of a function with a landing pad: in it, and in a part of its own.
+const THROWING: &str = r#"
+    struct guard { ~guard() { __asm__ volatile("" : : : "memory"); count++; } static int count; };
+    int guard::count;
+    __attribute__((noinline)) int leaf(int x) { if (x % 3 == 0) throw x; return x + 1; }
+    __attribute__((noinline)) int mid(int x) { guard g; int r = leaf(x); __asm__ volatile("" : "+r"(r)); return r + 1; }
+    int main() { int sum = 0; for (int i = 0; i < 9; i++) try { sum += mid(i); } catch (int) { sum--; } return sum; }
+"#;
+
+#[test]
+fn landing_pads_belong_to_the_function_and_are_none() {
+    let path = target::build_with("g++", "provable-throwing", Source::Text(THROWING), &["-O2", "-xc++"]);
+    let binary = Binary::open(&path).unwrap();
+    assert_eq!(outcome(&binary, "_Z3midi").0, "through");
+    assert_eq!(outcome(&binary, "_Z3midi.cold").0, "return-part");
 }
