@@ -376,3 +376,81 @@ impl Generator<'_> {
         self.out.jump(self.function);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
+
+    use super::*;
+    use crate::body;
+    use crate::window::{FunctionCode, plan};
+
+    const AT: u64 = 0x7f00_0010_0000;
+
+    fn call(when: When, clobbers_flags: bool, context_reads: u32) -> Call {
+        Call {
+            address: AT + 0x10000,
+            cookie: 7,
+            clobbers: 1,
+            clobbers_flags,
+            context_reads,
+            reads_cookie: true,
+            uses_session: true,
+            walks_stack: true,
+            when,
+        }
+    }
+
+    /// The instructions of a trampoline, the bytes that it keeps, and how many rows its descriptions have.
+    fn check(calls: &[Call], recurs: bool) -> (Vec<Instruction>, i32, usize) {
+        // push %rbp; mov %rsp,%rbp; sub $16,%rsp; ret
+        let bytes = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10, 0xc3];
+        let code = FunctionCode::at_entry(0x1000, &bytes, &[]);
+        let window = plan(code, &body::read(0x1000, &bytes)).unwrap();
+        let placement = Placement { at: AT, bias: 0x7f00_0000_0000, gate: AT + 0x20000, function: AT };
+        let through = Through { trampolines: AT..AT + 0x20000, tail_depth: 0x1234_5678_9abc, recurs };
+        let trampoline = generate(&window, placement, &through, calls).unwrap();
+        let instructions: Vec<Instruction> =
+            Decoder::with_ip(64, &trampoline.code, AT, DecoderOptions::NONE).iter().collect();
+        assert!(!instructions.iter().any(Instruction::is_invalid));
+        let rows = trampoline.frames.iter().map(|frame| match &frame.caller {
+            Caller::OnStack(rows) => rows.len(),
+            Caller::InRecord(_) => 0,
+        });
+        (instructions, Kept::of(calls).bytes, rows.max().unwrap())
+    }
+
+    #[test]
+    fn what_is_kept_leaves_the_stack_aligned() {
+        for sessions in 0..=PROGRAMS_PER_SITE_MAX {
+            let calls: Vec<Call> = (0..sessions.max(1))
+                .map(|n| call(if n < sessions { When::Session } else { When::Return }, true, 0x1f_ffff))
+                .collect();
+            for recurs in [false, true] {
+                let (_, kept, rows) = check(&calls, recurs);
+                assert_eq!(kept % 16, 8, "{sessions} sessions");
+                let words = if sessions > WANTS_FIRST { 3 } else { 1 } + sessions as i32;
+                assert!((8 * words..8 * words + 16).contains(&kept), "{sessions} sessions: {kept}");
+                assert!(rows <= 7, "a description has room for seven rows, not {rows}");
+            }
+        }
+        assert_eq!(check(&[call(When::Return, false, 0)], false).1, 8);
+        assert_eq!(check(&[call(When::Session, false, 0)], false).1, 24);
+    }
+
+    #[test]
+    fn no_flag_is_touched_where_no_program_does() {
+        let (instructions, ..) = check(&[call(When::Session, false, 0)], false);
+        let window = Mnemonic::Sub;
+        let touching = instructions.iter().find(|i| i.rflags_modified() != 0 && i.mnemonic() != window);
+        assert!(touching.is_none(), "{touching:?}");
+    }
+
+    #[test]
+    fn every_call_of_the_function_has_its_return() {
+        let (instructions, ..) = check(&[call(When::Session, true, 0)], true);
+        let count = |mnemonic| instructions.iter().filter(|i| i.mnemonic() == mnemonic).count();
+        // The program twice and the function once; one way back to the caller.
+        assert_eq!((count(Mnemonic::Call), count(Mnemonic::Ret)), (3, 1));
+    }
+}
