@@ -121,10 +121,10 @@ impl Bench {
 
     /// A tracer that starts the program itself, and whose main map is `@`.
     fn scripted(&self, mut command: Command, script: &str, threads: usize) -> Result<Run> {
-        let foo = format!("{}:foo", self.hits.display());
+        let function = format!("{}:foo", self.hits.display());
         let traced = format!("{} {threads} {RATE_MS}", self.hits.display());
         command.arg("-o").arg(&self.out);
-        command.args(["-e", &script.replace("FOO", &foo), "-c", &traced]);
+        command.args(["-e", &script.replace("FOO", &function), "-c", &traced]);
         self.traced(&mut command, |bench| {
             let text = fs::read_to_string(&bench.out);
             Ok(count_in(&text.with_context(|| format!("cannot read {}", bench.out.display()))?))
