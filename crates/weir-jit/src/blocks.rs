@@ -25,6 +25,17 @@ pub(crate) fn targets(ops: &[Op]) -> Vec<bool> {
     targets
 }
 
+/// By slot: how many jumps go there.
+pub(crate) fn jumps_to(ops: &[Op]) -> Vec<u32> {
+    let mut jumps_to = vec![0; ops.len()];
+    for op in ops {
+        if let Op::Jump { target } | Op::Branch { target, .. } | Op::MayGoto { target } = *op {
+            jumps_to[target] += 1;
+        }
+    }
+    jumps_to
+}
+
 /// Whether a stretch ends behind the operation.
 pub(crate) fn ends(op: &Op) -> bool {
     matches!(op, Op::Jump { .. } | Op::Branch { .. } | Op::MayGoto { .. } | Op::Exit)

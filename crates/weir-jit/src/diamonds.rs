@@ -22,7 +22,7 @@
 //!
 //! Not here: arms with arithmetic or memory.
 
-use crate::blocks;
+use crate::blocks::{self, jumps_to};
 use crate::fused::{Fused, Move};
 use crate::jumps::opposite;
 use crate::limits::{CONSTANT_SLOTS_MAX, SELECT_SLOTS_MAX};
@@ -59,17 +59,6 @@ pub(crate) fn select(ops: &mut [Op]) {
         // So that what is behind may be a choice in its turn.
         jumps_to[target] -= 1;
     }
-}
-
-/// By slot: how many jumps go there.
-fn jumps_to(ops: &[Op]) -> Vec<u32> {
-    let mut jumps_to = vec![0; ops.len()];
-    for op in ops {
-        if let Op::Jump { target } | Op::Branch { target, .. } | Op::MayGoto { target } = *op {
-            jumps_to[target] += 1;
-        }
-    }
-    jumps_to
 }
 
 /// The slot behind what the branch at `index` skips: its target, or a jump to there.

@@ -16,6 +16,8 @@ pub(crate) enum Fused {
     Alu { op: AluOp, wide: bool, dst: Reg, left: Reg, right: Operand },
     /// `dst = src` turned left by `left` bits, 1 up to the width.
     Rotate { wide: bool, dst: Reg, src: Reg, left: u8 },
+    /// `dst = plus` + the number of the highest bit of `src`, which is not 0.
+    HighestBit { dst: Reg, src: Reg, plus: i32 },
     /// A load of 2, 4 or 8 bytes in the other byte order, zero-extended.
     LoadSwapped { dst: Reg, size: Size, at: At },
     /// Memory `op=` src, for operations that x86 has on memory.
@@ -40,7 +42,7 @@ impl Fused {
                 effect.reads = 1 << left | right.reads();
                 effect.writes = 1 << dst;
             }
-            Fused::Rotate { dst, src, .. } => {
+            Fused::Rotate { dst, src, .. } | Fused::HighestBit { dst, src, .. } => {
                 effect.reads = 1 << src;
                 effect.writes = 1 << dst;
             }
@@ -84,6 +86,10 @@ impl Emitter<'_> {
                 self.alu_from(op, wide, phys(dst), phys(left), right)
             }
             Fused::Rotate { wide, dst, src, left } => self.rotate(wide, phys(dst), phys(src), left),
+            Fused::HighestBit { dst, src, plus } => {
+                self.asm.op(x64::Op::Bsr, Width::W64, phys(dst), phys(src));
+                self.asm.op_imm(x64::Op::AddImm, Width::W32, phys(dst), plus);
+            }
             Fused::LoadSwapped { dst, size, at } => {
                 let mem = self.mem(at);
                 self.load(phys(dst), size, false, mem);

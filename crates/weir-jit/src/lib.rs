@@ -48,6 +48,7 @@ mod gather;
 
 mod updates;
 
+mod highest;
 mod rotations;
 
 mod absorb;

@@ -12,7 +12,7 @@
 
 use crate::lir::Op;
 use crate::liveness::{self, LiveRegs};
-use crate::{absorb, blocks, diamonds, gather, jumps, promote, rotations, updates, zero_upper};
+use crate::{absorb, blocks, diamonds, gather, highest, jumps, promote, rotations, updates, zero_upper};
 
 /// A set of passes.
 #[doc(hidden)]
@@ -45,11 +45,13 @@ impl Passes {
     pub const FLAGS: Passes = Passes(1 << 9);
     /// [`crate::inversions`].
     pub const INVERSIONS: Passes = Passes(1 << 10);
-    pub const ALL: Passes = Passes((1 << 11) - 1);
+    /// [`crate::highest`].
+    pub const HIGHEST: Passes = Passes(1 << 11);
+    pub const ALL: Passes = Passes((1 << 12) - 1);
 
     /// Each pass alone.
     pub fn each() -> impl Iterator<Item = Passes> {
-        (0..11).map(|bit| Passes(1 << bit))
+        (0..12).map(|bit| Passes(1 << bit))
     }
 
     /// All but those of `other`.
@@ -100,7 +102,8 @@ pub(crate) fn run(ops: &mut [Op], live: LiveRegs, starts: &[usize], site: Site, 
     // Finding what is live costs most, so it is done again only for changes.
     let updated = passes.has(Passes::UPDATES) && updates::update(ops, &leaders, &live);
     let rotated = passes.has(Passes::ROTATIONS) && rotations::find(ops, &leaders, &live);
-    if updated || rotated {
+    let shortened = passes.has(Passes::HIGHEST) && highest::find(ops, starts, &live);
+    if updated || rotated || shortened {
         live = liveness::drop_dead(ops);
     }
     if passes.has(Passes::ABSORB) {

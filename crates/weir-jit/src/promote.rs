@@ -78,7 +78,12 @@ fn needs_no_scratch(op: &Op, bmi2: bool) -> bool {
             matches!(left, Operand::Reg(_))
         }
         Op::Load { lanes, .. } | Op::Store { lanes, .. } => lanes.is_none(),
-        Op::Fused(Fused::Rotate { .. } | Fused::LoadSwapped { .. } | Fused::Update { .. }) => true,
+        Op::Fused(
+            Fused::Rotate { .. }
+            | Fused::HighestBit { .. }
+            | Fused::LoadSwapped { .. }
+            | Fused::Update { .. },
+        ) => true,
         Op::Nothing | Op::Const { .. } | Op::Address { .. } | Op::Symbol { .. } | Op::Mov { .. } => true,
         Op::Neg { .. } | Op::Bytes { .. } | Op::Jump { .. } | Op::Exit => true,
         _ => false,

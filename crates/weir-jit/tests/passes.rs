@@ -234,6 +234,62 @@ fn shifts_that_do_not_turn_stay() {
     }
 }
 
+/// What weir's `hist` makes of its value in r2: r4 is the bucket, r3 lost.
+fn bucket(label: usize) -> String {
+    let halve = |log2: u32| {
+        let constant =
+            if log2 == 5 { "w3 = -1".into() } else { format!("r3 = {}", (1u64 << (1 << log2)) - 1) };
+        format!("{constant}; r3 -= r2; r3 >>= 63; r3 <<= {log2}; r2 >>= r3; r4 += r3; ")
+    };
+    let (high, low) = (halve(5) + &halve(4), halve(3) + &halve(2) + &halve(1));
+    format!(
+        "if r2 s> 0 goto positive{label}; r4 = r2; r4 s>>= 63; r4 += 1; goto done{label}; positive{label}:; r4 = 2; \
+         if r2 <= 0xffff goto low{label}; {high} low{label}:; {low} r2 >>= 1; r2 &= 1; r4 += r2; done{label}:"
+    )
+}
+
+const IN_R2: &str = "r2 = *(u64 *)(r1 + 0)";
+
+#[test]
+fn the_highest_bit_is_found_at_once() {
+    let body = format!("{IN_R2}; {}; r0 = r4", bucket(0));
+    is_changed(&body, Passes::HIGHEST);
+    let text = code(&body, Passes::ALL).join("; ");
+    assert!(text.contains("bsrq") && !text.contains("$0xffff"), "{text}");
+    let near_powers = (0..64).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]);
+    for value in near_powers.chain([u64::MAX, u64::MAX - 1, i64::MIN as u64 + 2]) {
+        agrees(&format!(
+            "r2 = {value} ll; *(u64 *)(r10 - 8) = r2; r2 = *(u64 *)(r10 - 8); {}; r0 = r4",
+            bucket(0)
+        ));
+    }
+}
+
+#[test]
+fn what_only_looks_like_the_highest_bit_stays() {
+    let bucket = bucket(0);
+    for body in [
+        // What the steps leave behind is used.
+        format!("{IN_R2}; {bucket}; r0 = r4; r0 += r2"),
+        format!("{IN_R2}; r3 = 7; {bucket}; r0 = r4; r0 += r3"),
+        // Numbers below 0, and 0.
+        format!("{IN_R2}; {bucket}; r0 = r4").replace("s> 0", "s> -1"),
+        format!("{IN_R2}; {bucket}; r0 = r4").replace("s> 0", "> 0"),
+        format!("{IN_R2}; if r2 == 9 goto positive0; {bucket}; r0 = r4"),
+        // In the middle.
+        format!("{IN_R2}; r4 = 2; if r2 == 9 goto low0; {bucket}; r0 = r4"),
+        format!("{IN_R2}; {bucket}; r0 = r4").replace("goto done0", "r2 = 5"),
+        // Another step, another comparison, another first number.
+        format!("{IN_R2}; {bucket}; r0 = r4").replace("r3 = 15;", "r3 = 14;"),
+        format!("{IN_R2}; {bucket}; r0 = r4").replace("<<= 2", "<<= 3"),
+        format!("{IN_R2}; {bucket}; r0 = r4").replace("0xffff", "0xfff"),
+        format!("{IN_R2}; {bucket}; r0 = r4").replace("r4 = 2", "r4 = 3"),
+        format!("{IN_R2}; {bucket}; r0 = r4").replace("r2 &= 1", "r2 &= 3"),
+    ] {
+        is_left_alone(&body, Passes::HIGHEST);
+    }
+}
+
 #[test]
 fn addresses_take_in_their_arithmetic() {
     let load = "r2 = *(u64 *)(r1 + 0); r2 &= 7";
@@ -645,7 +701,11 @@ fn random_idiom(random: &mut Random, number_of_label: usize) -> Vec<String> {
     let (a, b, c) = (number(random), number(random), number(random));
     let r = random.pick(&["r", "w"]);
     let constant = random.below(100);
-    match random.below(15) {
+    match random.below(16) {
+        15 => {
+            let before = format!("r2 = *(u64 *)(r1 + {}); r2 += r{a}", constant % 56);
+            vec![before, bucket(number_of_label), format!("r2 = {constant}"), "r3 = r4".into()]
+        }
         10 => {
             let bits = if r == "r" { random.pick(&[56, 48, 24]) } else { random.pick(&[24, 16, 8]) };
             vec![format!("{r}{a} <<= {bits}"), format!("{r}{a} {}= {bits}", random.pick(&[">>", "s>>"]))]
