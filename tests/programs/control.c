@@ -74,7 +74,7 @@ static void siglongjmp_from_a_handler(void) {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGUSR1, &action, 0);
     signal_every(SIGUSR1, 150);
-    for (int n = 0; n < 1500; n++)
+    for (int n = 0; n < 500; n++)
         if (sigsetjmp(out, 1) == 0) {
             armed = 1;
             works_for_ever_abandoned();
@@ -326,7 +326,7 @@ static void *is_cancelled_anywhere(void *unused) {
     return unused;
 }
 static void cancelled_anywhere(void) {
-    for (int i = 0; i < 80; i++) {
+    for (int i = 0; i < 40; i++) {
         pthread_t thread;
         void *result;
         spins = 0;
@@ -336,7 +336,7 @@ static void cancelled_anywhere(void) {
         pthread_cancel(thread);
         CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
     }
-    say("cleaned %d\nabandoned 80\n", cleaned);
+    say("cleaned %d\nabandoned 40\n", cleaned);
 }
 
 PROBED static void leaves(long n) { CALLED(leaves); if (does) pthread_exit((void *)(n * 5)); RETURNED(leaves); }
