@@ -2,6 +2,7 @@
 //! stopped by a signal (tests/programs/parked.c). It goes on where it was, does what it did, and nothing stays behind.
 
 mod counting;
+mod sessions;
 
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -12,10 +13,11 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use testkit::target;
 use testkit::{Daemon, wait};
-use weir_probe::{Attachment, Refusal, Target, plan_functions, restore};
+use weir_probe::{Attachment, Refusal, Report, Target, plan_functions, restore};
 use weir_symbols::{Binary, LinkAddr, maps};
 
 use crate::counting::{arm, count};
+use crate::sessions::{ENTRIES, MATCHED, RETURNS, session, session_of, value};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const FUNCTIONS: [&str; 6] =
@@ -69,9 +71,16 @@ impl Parked {
         window.instructions.iter().map(|instruction| instruction.ip() + self.bias).collect()
     }
 
-    fn arm(&self, function: &str) -> Attachment {
+    fn arm(&self, kind: Kind, function: &str) -> Armed {
         let target = Target::open(self.pid().as_raw()).unwrap();
-        arm(target, self.binary.path(), &[function]).unwrap()
+        let attachment = match kind {
+            Kind::Entry => arm(target, self.binary.path(), &[function]).unwrap(),
+            Kind::Session => {
+                let functions = [(&self.binary, self.binary.find(function).unwrap()[0])];
+                sessions::arm(target, &functions, &[session_of(0)], &[session(0)])
+            }
+        };
+        Armed { attachment, kind }
     }
 
     /// Runs the thread to `address`, `steps` instructions further, and leaves it to itself there with `signal`. Where it
@@ -113,24 +122,62 @@ impl Parked {
     }
 }
 
-fn runs(attachment: &Attachment) {
-    let before = count(attachment);
-    assert!(wait::until(DEADLINE, || count(attachment) > before + 100), "nothing is counted");
+/// What the probes are on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Entry,
+    /// Both ends of a call.
+    Session,
+}
+
+struct Armed {
+    attachment: Attachment,
+    kind: Kind,
+}
+
+impl Armed {
+    /// Programs that have run.
+    fn count(&self) -> u64 {
+        match self.kind {
+            Kind::Entry => count(&self.attachment),
+            Kind::Session => value(&self.attachment, ENTRIES) + value(&self.attachment, RETURNS),
+        }
+    }
+
+    fn runs(&self) {
+        let before = self.count();
+        assert!(wait::until(DEADLINE, || self.count() > before + 100), "nothing is counted");
+    }
+
+    fn detach(&mut self) -> Report {
+        let report = self.attachment.detach().unwrap();
+        if self.kind == Kind::Session {
+            // Each return belonged to its call, and was that of a call that had been seen; one program may stand still
+            // between its counts.
+            let [entries, returns, matched] =
+                [ENTRIES, RETURNS, MATCHED].map(|index| value(&self.attachment, index));
+            let is_right =
+                returns <= entries && (matched..=matched + u64::from(report.left_mapped)).contains(&returns);
+            assert!(is_right, "{entries} {returns} {matched}");
+        }
+        report
+    }
 }
 
 #[test]
 fn at_every_instruction_of_a_window_when_it_is_patched() {
     let parked = Parked::start();
     let mut places = 0;
-    for function in FUNCTIONS {
+    for (kind, function) in FUNCTIONS.iter().flat_map(|&f| [(Kind::Entry, f), (Kind::Session, f)]) {
         for address in parked.window(function) {
             assert_eq!(parked.park(address, 0, Signal::SIGSTOP), address);
             assert!(wait::until(DEADLINE, || parked.is_stopped()));
-            let mut attachment = parked.arm(function);
+            let mut armed = parked.arm(kind, function);
+            let attachment = &armed.attachment;
             assert_eq!(attachment.probes(), 1, "{function} at {address:#x}: {:?}", attachment.outcomes());
             kill(parked.pid(), Signal::SIGCONT).unwrap();
-            runs(&attachment);
-            let report = attachment.detach().unwrap();
+            armed.runs();
+            let report = armed.detach();
             assert_eq!((report.restored, &report.foreign[..]), (1, &[][..]), "{function} at {address:#x}");
             places += 1;
         }
@@ -146,8 +193,8 @@ fn in_a_signal_handler_over_every_instruction_of_a_window() {
     for function in FUNCTIONS {
         for (index, address) in parked.window(function).into_iter().enumerate() {
             parked.park(address, 0, Signal::SIGUSR1);
-            let attachment = parked.arm(function);
-            let outcome = &attachment.outcomes()[0];
+            let armed = parked.arm(Kind::Entry, function);
+            let outcome = &armed.attachment.outcomes()[0];
             match index {
                 // It will come to the jump, and is counted.
                 0 => assert!(outcome.is_ok(), "{function}: {outcome:?}"),
@@ -157,59 +204,77 @@ fn in_a_signal_handler_over_every_instruction_of_a_window() {
             }
             kill(parked.pid(), Signal::SIGUSR2).unwrap();
             if outcome.is_ok() {
-                runs(&attachment);
+                armed.runs();
             }
-            drop(attachment);
         }
     }
     parked.end();
 }
 
-/// From the function's beginning through the trampoline and the program, and back: detached at each step.
+/// From the function's beginning through the trampoline and the programs to its caller: detached at each step.
+#[track_caller]
+fn check_detached(kind: Kind, function: &str, stride: usize) {
+    let parked = Parked::start();
+    let entry = parked.address(function);
+    let own = entry..entry + parked.binary.find(function).unwrap()[0].size;
+    let text = parked.binary.executable_ranges()[0].0.0 + parked.bias;
+    let text = text..text + parked.before.len() as u64;
+    for steps in (0..).step_by(stride) {
+        let mut armed = parked.arm(kind, function);
+        assert_eq!(armed.attachment.probes(), 1, "{function}: {:?}", armed.attachment.outcomes());
+        let at = parked.park(entry, steps, Signal::SIGSTOP);
+        assert!(wait::until(DEADLINE, || parked.is_stopped()));
+        let (pid, is_left) = (parked.pid(), steps % 24 == 7);
+        // At some it stands still, and weir's code has to stay.
+        let goes_on = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(if is_left { 300 } else { 3 }));
+            kill(pid, Signal::SIGCONT).unwrap();
+        });
+        let report = armed.detach();
+        goes_on.join().unwrap();
+        assert_eq!(
+            (report.restored, &report.foreign[..]),
+            (1, &[][..]),
+            "{function} step {steps} at {at:#x}"
+        );
+        let total = armed.count();
+        if report.left_mapped {
+            // As `weir detach` does.
+            restore::detach(parked.pid().as_raw()).unwrap();
+        }
+        assert!(parked.text() == parked.before, "{function} step {steps}");
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", parked.pid())).unwrap();
+        assert!(!maps.contains("weir-code"), "{function} step {steps} at {at:#x}: {maps}");
+        // The program that it stood in may have ended since.
+        assert!(armed.count() <= total + 1, "{function} step {steps}: counted after detaching");
+        if text.contains(&at) && !own.contains(&at) {
+            assert!(steps > 15, "{function}: {steps} steps");
+            break;
+        }
+    }
+    parked.end();
+}
+
 #[test]
 fn at_every_instruction_of_a_trampoline_when_it_is_detached() {
-    for function in ["park_prologue", "park_short", "park_call"] {
-        let parked = Parked::start();
-        let (entry, own) = (parked.address(function), parked.before.len() as u64);
-        let text = parked.binary.executable_ranges()[0].0.0 + parked.bias;
-        let mut places = 0;
-        for steps in 0.. {
-            let mut attachment = parked.arm(function);
-            assert_eq!(attachment.probes(), 1, "{function}: {:?}", attachment.outcomes());
-            let at = parked.park(entry, steps, Signal::SIGSTOP);
-            assert!(wait::until(DEADLINE, || parked.is_stopped()));
-            let is_back = steps > 1 && (text..text + own).contains(&at);
-            let (pid, is_left) = (parked.pid(), steps % 12 == 7);
-            // At some it stands still, and weir's code has to stay.
-            let goes_on = std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(if is_left { 300 } else { 3 }));
-                kill(pid, Signal::SIGCONT).unwrap();
-            });
-            let report = attachment.detach().unwrap();
-            goes_on.join().unwrap();
-            assert_eq!(
-                (report.restored, &report.foreign[..]),
-                (1, &[][..]),
-                "{function} step {steps} at {at:#x}"
-            );
-            assert!(parked.text() == parked.before, "{function} step {steps}");
-            let total = count(&attachment);
-            if report.left_mapped {
-                // As `weir detach` does.
-                restore::detach(parked.pid().as_raw()).unwrap();
-            }
-            let maps = std::fs::read_to_string(format!("/proc/{}/maps", parked.pid())).unwrap();
-            assert!(!maps.contains("weir-code"), "{function} step {steps} at {at:#x}: {maps}");
-            // The program that it stood in may have ended since.
-            assert!(count(&attachment) <= total + 1, "{function} step {steps}: counted after detaching");
-            places += 1;
-            if is_back {
-                break;
-            }
-        }
-        assert!(places > 15, "{function}: {places} places");
-        parked.end();
-    }
+    check_detached(Kind::Entry, "park_prologue", 1);
+}
+
+#[test]
+fn at_instructions_of_trampolines_through_holes_and_with_calls_when_they_are_detached() {
+    check_detached(Kind::Entry, "park_short", 5);
+    check_detached(Kind::Entry, "park_call", 5);
+}
+
+#[test]
+fn at_every_instruction_of_a_call_through_when_it_is_detached() {
+    check_detached(Kind::Session, "park_pushes", 1);
+}
+
+#[test]
+fn at_instructions_of_other_calls_through_when_they_are_detached() {
+    check_detached(Kind::Session, "park_short", 7);
+    check_detached(Kind::Session, "park_call", 7);
 }
 
 #[test]

@@ -192,11 +192,10 @@ fn check_by(
 /// The oracle with a probe on every function of the program, libc's among them where it is static. What cannot be
 /// patched is left out.
 #[track_caller]
-pub(crate) fn check_everything(program: &Program, kinds: &[Kind]) {
+pub(crate) fn check_everything(program: &Program) {
     let unprobed = unprobed(program);
     let path = program.path.display();
-    for &kind in kinds {
-        let provider = if kind == Kind::Entry { "uprobe" } else { "uretprobe" };
+    for (kind, provider) in [(Kind::Entry, "uprobe"), (Kind::Return, "uretprobe")] {
         let script =
             format!("config = {{ max_probes = 10000 }} {provider}:{path}:* {{ @[func] = count(); }}");
         let traced = traced(program, &script);

@@ -1,14 +1,13 @@
 //! Every function of a program at once, with libc, libstdc++ and the unwinder where they are inside: what a probe stands on
 //! is probed itself (tests/programs/*).
 
-use crate::check::{Kind, check_everything, programs, same, traced, unprobed};
+use crate::check::{check_everything, programs, same, traced, unprobed};
 
 /// In the static build alone: the others' functions are all probed elsewhere.
 #[track_caller]
 fn check(file: &str, way: &str) {
     for program in programs(file, &["-lm"]).into_iter().filter(|program| program.is_static) {
-        let kinds = if file.ends_with(".c") { &[Kind::Entry, Kind::Return][..] } else { &[Kind::Entry] };
-        check_everything(&program.with(&[way]), kinds);
+        check_everything(&program.with(&[way]));
     }
 }
 
