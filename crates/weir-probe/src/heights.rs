@@ -42,6 +42,18 @@ pub(crate) struct State {
     registers: [Value; 16],
 }
 
+/// What an instruction must leave alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kept {
+    /// Everything from the return address on: it is not where it was.
+    AllAbove,
+    /// The return address alone: it is another one. Arguments on the stack may be used, and their addresses.
+    ReturnAddress,
+}
+
+/// Bytes of the return address, which lies at 0.
+const WORD: i32 = 8;
+
 /// What makes a proof impossible.
 pub(crate) type Doubt = &'static str;
 
@@ -143,14 +155,15 @@ fn bounded(position: i64) -> Option<i32> {
 
 /// Follows instructions of one function.
 pub(crate) struct Follower {
+    kept: Kept,
     factory: InstructionInfoFactory,
     /// From here up to 0 lie the registers that the function saved first.
     saved_from: i32,
 }
 
 impl Follower {
-    pub(crate) fn new() -> Follower {
-        Follower { factory: InstructionInfoFactory::new(), saved_from: 0 }
+    pub(crate) fn new(kept: Kept) -> Follower {
+        Follower { kept, factory: InstructionInfoFactory::new(), saved_from: 0 }
     }
 
     /// The state behind `instruction`, which is neither a call nor leaves the function, except by `ret`.
@@ -164,10 +177,16 @@ impl Follower {
             return Err(STACK_POINTER);
         }
         let mut others = state.registers.iter().enumerate().filter(|&(register, _)| register != RSP);
-        if others.any(|(_, value)| matches!(value, Value::Stack { high: 0.., .. })) {
+        if others.any(|(_, value)| self.is_kept(*value, 1)) {
             return Err(TAKES_ADDRESS);
         }
         Ok(())
+    }
+
+    /// Whether an access of so many bytes at `value` may touch what is kept.
+    fn is_kept(&self, value: Value, bytes: i64) -> bool {
+        let Value::Stack { low, high } = value else { return false };
+        i64::from(high) + bytes > 0 && (self.kept == Kept::AllAbove || low < WORD)
     }
 
     /// Memory operands, those that the instruction does not name among them.
@@ -176,6 +195,7 @@ impl Follower {
             return Ok(()); // What they do is followed below; nothing is read by the first two.
         }
         let saved_from = self.saved_from;
+        let above = if self.kept == Kept::AllAbove { i32::MAX } else { WORD };
         for memory in self.factory.info(instruction).used_memory() {
             if memory.access() == OpAccess::NoMemAccess
                 || matches!(memory.segment(), Register::FS | Register::GS)
@@ -191,6 +211,8 @@ impl Follower {
             let bytes = (memory.memory_size().size() as i64).max(1);
             match (base, index) {
                 (Value::Stack { .. }, Value::Stack { .. }) => Err(ABOVE),
+                // Objects of the caller: arguments on the stack.
+                (Value::Stack { low, .. }, _) | (_, Value::Stack { low, .. }) if low >= above => Ok(()),
                 (Value::Stack { high, .. }, _) if memory.index() == Register::None => match high {
                     _ if i64::from(high) + bytes > 0 => Err(ABOVE),
                     _ => Ok(()),
@@ -242,8 +264,8 @@ impl Follower {
 
     fn check_escape(&self, value: Value) -> Result<(), Doubt> {
         match value {
-            Value::Stack { high: 0.., .. } => Err(TAKES_ADDRESS),
-            Value::Stack { high, .. } if high >= self.saved_from => Err(SAVED),
+            _ if self.is_kept(value, 1) => Err(TAKES_ADDRESS),
+            Value::Stack { high, .. } if (self.saved_from..WORD).contains(&high) => Err(SAVED),
             _ => Ok(()),
         }
     }
@@ -364,12 +386,11 @@ impl Follower {
         };
         match (base, index) {
             (Value::Stack { .. }, Value::Unknown) if instruction.memory_index() == Register::None => Ok(base),
-            (Value::Stack { high, .. }, _) | (_, Value::Stack { high, .. }) if high >= 0 => {
-                Err(TAKES_ADDRESS)
-            }
-            (Value::Stack { high, .. }, _) | (_, Value::Stack { high, .. }) if high >= self.saved_from => {
-                Err(SAVED)
-            }
+            (value @ Value::Stack { high, .. }, _) | (_, value @ Value::Stack { high, .. }) => match high {
+                _ if self.is_kept(value, 1) => Err(TAKES_ADDRESS),
+                _ if (self.saved_from..WORD).contains(&high) => Err(SAVED),
+                _ => Ok(Value::Unknown),
+            },
             _ => Ok(Value::Unknown),
         }
     }

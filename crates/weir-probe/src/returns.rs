@@ -20,6 +20,7 @@ use std::path::Path;
 
 use weir_symbols::{Binary, Function, FunctionKind};
 
+use crate::heights::Kept;
 use crate::limits::TAIL_TARGETS_MAX;
 use crate::refusal::Refusal;
 use crate::walk::{self, Failure, Pieces};
@@ -164,7 +165,7 @@ impl Graph {
                 continue;
             }
             let mut tails = Vec::new();
-            match walk::walk(binary, entry, &mut pieces) {
+            match walk::walk(binary, entry, Kept::AllAbove, &mut pieces) {
                 Ok(ways) => {
                     tails = ways.tails;
                     self.parts.extend(ways.parts);

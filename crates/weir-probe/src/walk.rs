@@ -1,5 +1,5 @@
 //! Walks through everything that one call of a function may run of its own code, and proves that it leaves alone
-//! what lies at and above its return address.
+//! what lies at and above its return address, or that alone ([`Kept`]).
 //!
 //! In: a binary and the link address of a function. Out: the functions that it may end in by a jump (which must be
 //! proved too), or a [`Failure`]. Instructions are followed by [`crate::heights`]; the ways between them are found here:
@@ -22,7 +22,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 use weir_symbols::{Binary, LinkAddr};
 
 use crate::body::near_target;
-use crate::heights::{self, Doubt, Follower, State, Value};
+use crate::heights::{self, Doubt, Follower, Kept, State, Value};
 use crate::limits::{FUNCTION_BYTES_MAX, TABLE_ENTRIES_MAX, WALK_JOINS_MAX};
 
 /// Where the proof ends, and why.
@@ -46,12 +46,15 @@ const ENDLESS: Doubt = "its paths are too many";
 pub(crate) struct Ways {
     /// Functions that it ends in by a jump.
     pub(crate) tails: Vec<u64>,
+    /// There are others, which only the running program knows. Only where their own doings do not matter:
+    /// [`Kept::ReturnAddress`].
+    pub(crate) others: bool,
     /// Parts of it that lie elsewhere, and are entered with its frame in place.
     pub(crate) parts: Vec<u64>,
 }
 
 /// Walks through the function at `entry` of `binary`.
-pub(crate) fn walk(binary: &Binary, entry: u64, pieces: &mut Pieces) -> Result<Ways, Failure> {
+pub(crate) fn walk(binary: &Binary, entry: u64, kept: Kept, pieces: &mut Pieces) -> Result<Ways, Failure> {
     let no_code = Failure { at: entry, detail: NO_CODE };
     let main = pieces.containing(binary, entry).ok_or(no_code)?;
     let mut walk = Walk {
@@ -59,7 +62,8 @@ pub(crate) fn walk(binary: &Binary, entry: u64, pieces: &mut Pieces) -> Result<W
         pieces,
         entry,
         own: main.range.clone(),
-        follower: Follower::new(),
+        kept,
+        follower: Follower::new(kept),
         heads: HashMap::new(),
         reached: HashSet::new(),
         strong: vec![(entry, State::entry())],
@@ -136,6 +140,7 @@ struct Walk<'a> {
     entry: u64,
     /// The function's range.
     own: Range<u64>,
+    kept: Kept,
     follower: Follower,
     /// What is known at places that are reached in several ways, and how often ways have met there.
     heads: HashMap<u64, (State, u32)>,
@@ -268,7 +273,13 @@ impl Walk<'_> {
             }
             FlowControl::IndirectBranch => {
                 self.follower.check_memory(state, instruction)?;
-                self.switch(&piece.instructions[..index], instruction, state)?;
+                let followed = self.switch(&piece.instructions[..index], instruction, state);
+                if followed.is_err() && self.kept == Kept::ReturnAddress && state.is_level() {
+                    self.follower.check_arguments(state)?;
+                    self.ways.others = true;
+                } else {
+                    followed?;
+                }
                 return Ok(Next::Ends);
             }
             FlowControl::Exception => return Ok(Next::Ends),
