@@ -27,6 +27,7 @@ mod heights;
 pub mod incoming;
 pub mod plan;
 pub mod relocate;
+pub mod replace;
 pub mod returns;
 pub mod through;
 pub mod trampoline;

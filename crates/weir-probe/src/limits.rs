@@ -61,6 +61,16 @@ pub const HOOK_BYTES_MAX: usize = 768;
 /// Ranges of one trampoline that unwinders have a description of.
 pub const FRAMES_PER_SITE_MAX: usize = 2;
 
+/// Returns that may be waited for at once where return addresses are replaced (a power of two): one costs a stub of
+/// 16 bytes and a record of 64 to 256.
+pub const RECORDS: u32 = 1 << 14;
+
+/// Records that the place of a return address chooses among.
+pub const RECORDS_PER_SET: u32 = 4;
+
+/// Trampolines that wait for one return, one for each function that has ended in a jump to the next.
+pub const TAIL_DEPTH_MAX: u8 = 64;
+
 /// Programs on one function.
 pub const PROGRAMS_PER_SITE_MAX: usize = 16;
 

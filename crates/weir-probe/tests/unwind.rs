@@ -108,7 +108,8 @@ fn through_record() -> Described {
         code.extend_from_slice(&[0xff, 0x25]); // jmp *record(%rip)
         code.extend_from_slice(&((record - (at + stub + 6)) as u32).to_le_bytes());
         let expression = [&[0x03][..], &record.to_le_bytes()].concat(); // DW_OP_addr
-        (code, vec![Frame { code: at + stub - 1..at + stub + 6, caller: Caller::InRecord(expression) }])
+        let caller = Caller::InRecord { above_stack_pointer: 0, address: expression };
+        (code, vec![Frame { code: at + stub - 1..at + stub + 6, caller }])
     })
 }
 

@@ -23,8 +23,9 @@ pub enum Caller {
     /// Saved on the stack. Each row: from this offset in the code on, the return address lies so many bytes above the
     /// stack pointer. The first row is at 0, and offsets grow.
     OnStack(Vec<Row>),
-    /// The stack pointer is the caller's already, and the return address lies where a DWARF expression (5, 2.5) says.
-    InRecord(Vec<u8>),
+    /// The caller's stack pointer is so many bytes above this one, and the return address lies where a DWARF expression
+    /// (5, 2.5) says.
+    InRecord { above_stack_pointer: u32, address: Vec<u8> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +58,7 @@ const DW_CFA_DEF_CFA_OFFSET: u8 = 0x0e;
 const DW_CFA_EXPRESSION: u8 = 0x10;
 const DW_CFA_VAL_EXPRESSION: u8 = 0x16;
 const DW_CFA_OFFSET_RIP: u8 = 0x80 | RIP;
-const DW_OP_BREG7: u8 = 0x77;
+pub(crate) const DW_OP_BREG7: u8 = 0x77;
 const RSP: u8 = 7;
 const RIP: u8 = 16;
 
@@ -104,15 +105,21 @@ fn write_fde(out: &mut Vec<u8>, at: u64, cie: usize, frame: &Frame) -> Option<()
     out.push(0); // no augmentation data
     match &frame.caller {
         Caller::OnStack(rows) => write_rows(out, rows),
-        Caller::InRecord(expression) => {
+        Caller::InRecord { above_stack_pointer, address } => {
             // libgcc tells frames apart by the canonical frame address alone when it lands an exception, and takes the
             // handler's frame for an earlier one of the same address. So this one lies a byte above the stack pointer
             // (and below every other), and where that goes is said apart.
-            out.extend_from_slice(&[DW_CFA_DEF_CFA, RSP, 1]);
-            out.extend_from_slice(&[DW_CFA_VAL_EXPRESSION, RSP, 2, DW_OP_BREG7, 0]);
-            out.extend_from_slice(&[DW_CFA_EXPRESSION, RIP]);
-            write_uleb(out, expression.len() as u64);
-            out.extend_from_slice(expression);
+            out.extend_from_slice(&[DW_CFA_DEF_CFA, RSP]);
+            write_uleb(out, u64::from(*above_stack_pointer) + 1);
+            let mut stack_pointer = vec![DW_OP_BREG7];
+            write_sleb(&mut stack_pointer, i64::from(*above_stack_pointer));
+            for (rule, register, expression) in
+                [(DW_CFA_VAL_EXPRESSION, RSP, &stack_pointer), (DW_CFA_EXPRESSION, RIP, address)]
+            {
+                out.extend_from_slice(&[rule, register]);
+                write_uleb(out, expression.len() as u64);
+                out.extend_from_slice(expression);
+            }
         }
     }
     close(out, start);
@@ -153,12 +160,25 @@ fn relative(address: u64, to: u64) -> Option<[u8; 4]> {
     Some(i32::try_from(address.wrapping_sub(to) as i64).ok()?.to_le_bytes())
 }
 
-pub(crate) fn write_uleb(out: &mut Vec<u8>, mut value: u64) {
+fn write_uleb(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+/// Signed LEB128 (DWARF 5, 7.6).
+pub(crate) fn write_sleb(out: &mut Vec<u8>, mut value: i64) {
+    loop {
+        let byte = value as u8 & 0x7f;
+        value >>= 7;
+        let is_last = value == 0 && byte & 0x40 == 0 || value == -1 && byte & 0x40 != 0;
+        out.push(if is_last { byte } else { byte | 0x80 });
+        if is_last {
+            return;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -182,7 +202,8 @@ mod tests {
     }
 
     fn in_record(start: u64) -> Frame {
-        Frame { code: CODE + start..CODE + start + 0x100, caller: Caller::InRecord(vec![DW_OP_BREG7, 0x78]) }
+        let caller = Caller::InRecord { above_stack_pointer: 0, address: vec![DW_OP_BREG7, 0x78] };
+        Frame { code: CODE + start..CODE + start + 0x100, caller }
     }
 
     type Rule = Option<RegisterRule<usize>>;
