@@ -22,15 +22,17 @@ use std::time::Duration;
 use nix::libc;
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, SegmentLayout};
+use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, Function, LinkAddr, VirtAddr};
 
 use crate::counters;
-use crate::island::{self, Image, Place, PlannedSite};
+use crate::island::{self, Image, Place, PlannedSite, Stubs};
 use crate::limits::{self, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
 use crate::outpost::{self, Outpost, Wanted};
 use crate::plan::plan_functions;
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
+use crate::replace::{self, Table};
 use crate::restore;
 use crate::returns::Returns;
 use crate::scan;
@@ -46,6 +48,7 @@ use crate::window::{Shape, Window, Write};
 pub(crate) const SEGMENT_NAME: &str = "weir-segment";
 pub(crate) const CODE_NAME: &str = "weir-code";
 /// Another name than that of islands, which have a gate page behind them.
+pub(crate) const RECORDS_NAME: &str = "weir-records";
 pub(crate) const OUTPOST_NAME: &str = "weir-outpost";
 const PAGE: u64 = 4096;
 
@@ -117,7 +120,16 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
         places: HashMap::new(),
     };
     Ok(Prepared {
-        attachment: Attachment { target, segment, undo, outcomes: Vec::new(), hooks: 0, is_detached: false },
+        attachment: Attachment {
+            target,
+            segment,
+            undo,
+            outcomes: Vec::new(),
+            table: None,
+            swept_at: 0,
+            hooks: 0,
+            is_detached: false,
+        },
     })
 }
 
@@ -229,8 +241,8 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
     if window.inside && returns.is_some() {
         return Err(Refusal::ReturnInside);
     }
-    if returns == Some(Returns::Replace) {
-        return Err(Refusal::ReturnUnsupported);
+    if returns == Some(Returns::Replace) && target.mappings.iter().any(copies_stacks) {
+        return Err(Refusal::StacksCopied);
     }
     let binary = site.binary;
     let bias = target.bias(binary);
@@ -259,6 +271,12 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
     }
     let function = if window.inside { window.address } else { function.address.0 };
     Ok(PlannedSite { window, bias, function, programs: site.programs.clone(), returns, hook: None })
+}
+
+/// A library that moves stacks elsewhere while others use their place (Python's greenlet).
+fn copies_stacks(mapping: &Mapping) -> bool {
+    let name = mapping.path.rsplit('/').next().unwrap_or_default();
+    mapping.execute && name.contains("greenlet")
 }
 
 /// The functions that are to answer unwinders for islands too, if any of `sites` wants a return.
@@ -316,6 +334,7 @@ fn place_outposts(
     target: &Target,
     planned: &[PlannedSite],
     places: &[Place],
+    stubs: Option<&Stubs>,
     images: &[Image],
 ) -> (Vec<Outpost>, BTreeMap<usize, u64>) {
     let entries = images.iter().flat_map(|image| &image.entries);
@@ -332,6 +351,7 @@ fn place_outposts(
     let stack = target.mappings.iter().find(|mapping| mapping.path == "[stack]");
     taken.extend(stack.map(|stack| stack.start.0.saturating_sub(limits::STACK_ROOM)..stack.start.0));
     taken.extend(places.iter().map(Place::range));
+    taken.extend(stubs.map(|stubs| stubs.range().start..stubs.records().end));
     outpost::place(&wanted, &taken)
 }
 
@@ -365,6 +385,9 @@ pub struct Attachment {
     segment: Segment,
     undo: Undo,
     outcomes: Vec<Result<String, Refusal>>,
+    /// Where return addresses are replaced, if any are; and how many returns found no record when it was last swept.
+    table: Option<Table>,
+    swept_at: u64,
     /// Functions that answer unwinders, which returns cannot be probed without.
     hooks: usize,
     is_detached: bool,
@@ -387,6 +410,23 @@ impl Attachment {
     /// Sites that were patched.
     pub fn probes(&self) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.is_ok()).count()
+    }
+
+    /// Frees the records of returns that will never come, if some did not find any since: those of calls that were
+    /// jumped over, and of threads that have ended. To be called now and then.
+    pub fn sweep(&mut self) -> Result<usize, Error> {
+        let missed = self.segment.counters().no_record;
+        match self.table {
+            Some(table) if missed > self.swept_at => {
+                self.swept_at = missed;
+                let stopped = self.target.stop()?;
+                self.target.refresh()?;
+                let freed = replace::sweep(&self.target, &stopped, &table);
+                stopped.resume();
+                freed
+            }
+            _ => Ok(0),
+        }
     }
 
     /// Restores the text and takes everything out of the target again. The segment stays readable here.
@@ -440,6 +480,15 @@ impl Attachment {
         for (site, refusal) in refused.into_iter().chain(unmovable.collect::<Vec<_>>()).chain(overlapping) {
             outcomes[request_of[site]] = Err(refusal);
         }
+        let stubs = island::place_stubs(&planned, &places, &target.mappings, self.undo.segment.start);
+        if let Err(refusal) = &stubs {
+            for (site, &index) in planned.iter().zip(&request_of) {
+                if site.returns == Some(Returns::Replace) {
+                    outcomes[index] = Err(refusal.clone());
+                }
+            }
+        }
+        let stubs = stubs.unwrap_or_default();
         let clock_gettime = if target.has_tsc { clock_function(target) } else { 0 };
         let words = weir_rt::runtime::Island {
             segment: self.undo.segment.start,
@@ -462,11 +511,15 @@ impl Attachment {
         };
         let images = places
             .iter()
-            .map(|place| island::generate_image(place, &places, &planned, executables, segment, words))
+            .map(|place| {
+                island::generate_image(place, &places, &planned, executables, segment, words, stubs.as_ref())
+            })
             .collect::<Result<Vec<_>, _>>()?;
-        let (outposts, landings) = place_outposts(target, &planned, &places, &images);
+        let (outposts, landings) = place_outposts(target, &planned, &places, stubs.as_ref(), &images);
         self.undo.islands =
             places.iter().map(Place::range).chain(outposts.iter().map(Outpost::range)).collect();
+        self.undo.islands.extend(stubs.iter().flat_map(|stubs| [stubs.range(), stubs.records()]));
+        self.table = stubs.as_ref().map(|stubs| stubs.table);
         self.outcomes = outcomes;
         let mut todo: Vec<Jump> = Vec::new();
         for entry in images.iter().flat_map(|image| &image.entries) {
@@ -498,7 +551,7 @@ impl Attachment {
                 Some((index, sites.get(index)?.semaphore?.0.wrapping_add(site.bias)))
             })
             .collect();
-        self.patch(todo, &request_of, &places, &images, &outposts, &semaphores)?;
+        self.patch(todo, &request_of, &places, &images, stubs.as_ref(), &outposts, &semaphores)?;
         self.outcomes.truncate(sites.len());
         Ok(())
     }
@@ -510,12 +563,13 @@ impl Attachment {
         request_of: &[usize],
         places: &[Place],
         images: &[Image],
+        stubs: Option<&Stubs>,
         outposts: &[Outpost],
         semaphores: &[(usize, u64)],
     ) -> Result<(), Error> {
         let mut stopped = self.target.stop()?;
         self.target.refresh()?;
-        let unmapped = map_islands(&self.target, &mut stopped, places, images, outposts)?;
+        let unmapped = map_islands(&self.target, &mut stopped, places, images, stubs, outposts)?;
         todo.retain(|jump| !unmapped.contains(&jump.site));
         for &site in &unmapped {
             self.outcomes[request_of[site]] = Err(Refusal::NoRoom);
@@ -523,7 +577,12 @@ impl Attachment {
         self.segment.set_place(&SegmentPlace {
             segment_address: self.undo.segment.start,
             gate_address: places.first().map_or(0, Place::gate),
-            islands: places.iter().map(|place| (place.address, place.bytes)).collect(),
+            islands: places
+                .iter()
+                .map(Place::range)
+                .chain(stubs.map(Stubs::range))
+                .map(|range| (range.start, range.end - range.start))
+                .collect(),
         });
         for try_number in 0.. {
             let busy = busy_threads(&self.target, &stopped, &todo)?;
@@ -708,6 +767,7 @@ fn map_islands(
     stopped: &mut Stopped,
     places: &[Place],
     images: &[Image],
+    stubs: Option<&Stubs>,
     outposts: &[Outpost],
 ) -> Result<Vec<usize>, Error> {
     if places.is_empty() {
@@ -722,8 +782,16 @@ fn map_islands(
             map_island(remote, place, image, &file, remote_fd, offset)?;
             offset += place.bytes - PAGE;
         }
+        if let Some(stubs) = stubs {
+            map_code(remote, stubs.range().start, &stubs.image, &file, remote_fd, offset)?;
+        }
         Ok(())
     })?;
+    if let Some(stubs) = stubs {
+        with_memfd(target, &mut remote, RECORDS_NAME, |remote, remote_fd, fd| {
+            map_records(remote, stubs, &File::from(fd), remote_fd)
+        })?;
+    }
     if !outposts.is_empty() {
         with_memfd(target, &mut remote, OUTPOST_NAME, |remote, remote_fd, fd| {
             let file = File::from(fd);
@@ -757,6 +825,20 @@ fn map_code(
     let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
     let shared = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
     remote.call("mmap", libc::SYS_mmap, [address, length, execute, shared, remote_fd, offset]).map(|_| ())
+}
+
+/// The records of replaced return addresses: private, so that fork children have their own.
+fn map_records(remote: &mut Borrowed, stubs: &Stubs, file: &File, remote_fd: u64) -> Result<(), Error> {
+    let records = stubs.records();
+    let length = records.end - records.start;
+    let first = stubs.table.first_record();
+    let written = file.set_len(length).and_then(|()| file.write_all_at(&first, 0));
+    written.map_err(|source| Error::system("writing the first record", source))?;
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
+    remote
+        .call("mmap", libc::SYS_mmap, [records.start, length, protection, private, remote_fd, 0])
+        .map(|_| ())
 }
 
 /// One island: its code from `offset` of the memfd on, and its gate page.

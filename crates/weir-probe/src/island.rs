@@ -20,13 +20,14 @@ use weir_rt::segment::Segment;
 use weir_rt::{Executable, Symbol};
 use weir_symbols::maps::Mapping;
 
-use crate::attach::Attach;
+use crate::attach::{Attach, When};
 use crate::limits::{
-    FRAMES_PER_SITE_MAX, HEAP_ROOM, HOOK_BYTES_MAX, ISLAND_REACH, ISLANDS_MAX, LOWEST_ADDRESS,
+    FRAMES_PER_SITE_MAX, HEAP_ROOM, HOOK_BYTES_MAX, ISLAND_REACH, ISLANDS_MAX, LOWEST_ADDRESS, RECORDS,
     TRAMPOLINE_BYTES_MAX,
 };
 use crate::refusal::{Error, Refusal};
 use crate::relocate::relocate;
+use crate::replace::{self, Table};
 use crate::returns::Returns;
 use crate::through::{self, Through};
 use crate::trampoline::{Call, Placement, Trampoline, generate};
@@ -115,6 +116,7 @@ pub(crate) fn place(
     let mut order: Vec<usize> = (0..sites.len()).collect();
     order.sort_by_key(|&index| sites[index].patch_address());
     let fixed = runtime::image().bytes.len()
+        + replace::ENTER_BYTES_MAX
         + maps * weir_rt::segment::DESCRIPTOR_BYTES as usize
         + executables.iter().map(|executable| executable.code.len() + 64).sum::<usize>();
     let mut taken = taken(mappings);
@@ -141,6 +143,59 @@ pub(crate) fn place(
         }
     }
     (places, refused)
+}
+
+/// Stubs of replaced return addresses, and the records behind them, for a whole target.
+#[derive(Clone, Debug)]
+pub(crate) struct Stubs {
+    pub(crate) table: Table,
+    pub(crate) image: Vec<u8>,
+}
+
+impl Stubs {
+    /// Addresses of the stubs; the records come behind them.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.table.stubs..self.table.records
+    }
+
+    pub(crate) fn records(&self) -> Range<u64> {
+        self.table.records..self.table.records + self.table.records_bytes()
+    }
+
+    fn known(&self) -> Known {
+        Known { code: self.range(), header_word: self.table.records - 8 }
+    }
+}
+
+/// Makes the stubs that `sites` need, if they do, where they are not in the way of `places` and `mappings`.
+pub(crate) fn place_stubs(
+    sites: &[PlannedSite],
+    places: &[Place],
+    mappings: &[Mapping],
+    segment: u64,
+) -> Result<Option<Stubs>, Refusal> {
+    let replaced: Vec<&PlannedSite> =
+        sites.iter().filter(|site| site.returns == Some(Returns::Replace)).collect();
+    let is_session = |program: &&Attach| program.when == When::Session;
+    let sessions = replaced.iter().map(|site| site.programs.iter().filter(is_session).count()).max();
+    let (Some(sessions), Some(near)) = (sessions, places.first()) else { return Ok(None) };
+    let record_shift = Table::record_shift(through::kept_bytes_max(sessions));
+    let code = replace::STUBS_BYTES_MAX + frames::bytes_max(replace::FRAMES) as u64;
+    let code = code.next_multiple_of(PAGE);
+    let mut taken = taken(mappings);
+    taken.extend(places.iter().map(Place::range));
+    let bytes = code + (u64::from(RECORDS) << record_shift);
+    let stubs = free_range(&taken, near.address, near.address, bytes).ok_or(Refusal::NoRoom)?;
+    let table = Table {
+        records: stubs + code,
+        stubs,
+        record_shift,
+        no_record: segment + counter_offset(counter::NO_RECORD),
+        tail_depth: segment + counter_offset(counter::TAIL_DEPTH),
+    };
+    let (mut image, described) = replace::stubs(&table);
+    describe(stubs, table.records, &mut image, &described);
+    Ok(Some(Stubs { table, image }))
 }
 
 /// Addresses where nothing may be put: mappings, and room for the heap to grow.
@@ -200,6 +255,7 @@ pub(crate) fn generate_image(
     executables: &[Executable],
     segment: &Segment,
     words: IslandWords,
+    stubs: Option<&Stubs>,
 ) -> Result<Image, Error> {
     let pid = words.pid as i32;
     let image = runtime::image();
@@ -232,15 +288,24 @@ pub(crate) fn generate_image(
         }
     }
     align(&mut bytes, 16);
-    let trampolines = place.address + bytes.len() as u64;
     let tail_depth = words.segment + counter_offset(counter::TAIL_DEPTH);
+    let replaces = place.sites.iter().any(|&site| sites[site].returns == Some(Returns::Replace));
+    let table = stubs.map(|stubs| stubs.table);
+    let enter = table.filter(|_| replaces).map(|table| {
+        let at = place.address + bytes.len() as u64;
+        bytes.extend_from_slice(&replace::enter(&table, at));
+        align(&mut bytes, 16);
+        at
+    });
+    let trampolines = place.address + bytes.len() as u64;
     let mut entries = Vec::new();
     let mut described: Vec<Frame> = Vec::new();
     for &site in &place.sites {
         align(&mut bytes, 16);
         let at = place.address + bytes.len() as u64;
         let calls = calls(&sites[site], executables, &addresses);
-        let through = Through { trampolines: trampolines..place.gate(), tail_depth, recurs: false };
+        let through =
+            Through { trampolines: trampolines..place.gate(), tail_depth, recurs: false, table, enter };
         let trampoline = trampoline(&sites[site], at, place.gate(), through, &calls)
             .map_err(|refusal| Error::Link { pid, detail: refusal.to_string() })?;
         bytes.extend_from_slice(&trampoline.code);
@@ -248,7 +313,7 @@ pub(crate) fn generate_image(
         if let Some(question) = sites[site].hook {
             align(&mut bytes, 16);
             let at = place.address + bytes.len() as u64;
-            let known: Vec<Known> = places.iter().map(Place::known).collect();
+            let known = places.iter().map(Place::known).chain(stubs.map(Stubs::known)).collect::<Vec<_>>();
             let hook = hook::generate(at, question, &known, address);
             bytes.extend_from_slice(&hook.code);
             address = at + u64::from(hook.entry);
@@ -258,16 +323,16 @@ pub(crate) fn generate_image(
         described.extend(trampoline.frames);
         entries.push(Entry { site, address, places });
     }
-    describe(place, &mut bytes, &described);
+    describe(place.address, place.gate(), &mut bytes, &described);
     Ok(Image { bytes, entries })
 }
 
-/// Fills the island up with what unwinders are to find.
-fn describe(place: &Place, bytes: &mut Vec<u8>, frames: &[Frame]) {
+/// Fills `bytes`, the code from `start` on, up to `end` with what unwinders are to find.
+fn describe(start: u64, end: u64, bytes: &mut Vec<u8>, frames: &[Frame]) {
     align(bytes, 8);
-    let header = place.address + bytes.len() as u64;
+    let header = start + bytes.len() as u64;
     bytes.extend(frames::write(header, frames).expect("an island describes itself alone"));
-    let word = (place.gate() - 8 - place.address) as usize;
+    let word = (end - 8 - start) as usize;
     assert!(bytes.len() <= word, "an island was planned too small");
     bytes.resize(word, 0);
     bytes.extend_from_slice(&header.to_le_bytes());
@@ -300,8 +365,13 @@ fn trampoline(
     calls: &[Call],
 ) -> Result<Trampoline, Refusal> {
     let placement = Placement { at, bias: site.bias, gate, function: site.function.wrapping_add(site.bias) };
-    if let Some(Returns::CallThrough { recurs }) = site.returns {
-        return through::generate(&site.window, placement, &Through { recurs, ..through }, calls);
+    let through = match site.returns {
+        Some(Returns::CallThrough { recurs }) => Some(Through { recurs, enter: None, ..through }),
+        Some(Returns::Replace) => Some(through),
+        None => None,
+    };
+    if let Some(through) = through {
+        return through::generate(&site.window, placement, &through, calls);
     }
     if site.hook.is_some() && calls.is_empty() {
         return hook::pass(&site.window, placement);

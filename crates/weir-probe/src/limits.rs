@@ -46,8 +46,8 @@ pub const STACK_ROOM: u64 = 1 << 30;
 /// Outposts of one target: each costs it a mapping.
 pub const OUTPOSTS_MAX: usize = 64;
 
-/// Islands of one target: the header of the segment has room for so many.
-pub const ISLANDS_MAX: usize = 16;
+/// Islands of one target: the header of the segment has room for so many, and for one of stubs.
+pub const ISLANDS_MAX: usize = 15;
 
 /// Bytes set aside for one trampoline: saved registers, calls of all programs, two relocated windows.
 pub const TRAMPOLINE_BYTES_MAX: usize = 1024;
@@ -67,9 +67,6 @@ pub const RECORDS: u32 = 1 << 14;
 
 /// Records that the place of a return address chooses among.
 pub const RECORDS_PER_SET: u32 = 4;
-
-/// Trampolines that wait for one return, one for each function that has ended in a jump to the next.
-pub const TAIL_DEPTH_MAX: u8 = 64;
 
 /// Programs on one function.
 pub const PROGRAMS_PER_SITE_MAX: usize = 16;

@@ -67,8 +67,10 @@ pub enum Refusal {
     ReturnInside,
     #[error("return-unplanned: nobody has planned how this function's return is caught")]
     ReturnUnplanned,
-    #[error("return-unsupported: this way of catching a return is not there yet")]
-    ReturnUnsupported,
+    #[error(
+        "stacks-copied: the process uses greenlet, which moves stacks, so that return addresses cannot be replaced"
+    )]
+    StacksCopied,
     #[error("unwinder-unknown: {detail}; it would not find its way through a probed return")]
     UnwinderUnknown { detail: String },
     #[error("too-many-programs: {given} on one function, at most {max}")]

@@ -53,7 +53,12 @@ use iced_x86::code_asm::{
 };
 use iced_x86::{BlockEncoderOptions, IcedError};
 
+use crate::emitter::{Emitter, RCX};
 use crate::limits::{RECORDS, RECORDS_PER_SET, TAIL_DEPTH_MAX};
+use crate::refusal::Error;
+use crate::stack;
+use crate::stop::Stopped;
+use crate::target::Target;
 use crate::unwind::frames::{Caller, DW_OP_BREG7, Frame, Row, write_sleb};
 
 /// Where records and stubs stand in a target.
@@ -90,8 +95,8 @@ const STUB_BYTES: u64 = 1 << STUB_SHIFT;
 const CALL_BYTES: u64 = 5;
 /// 2⁶⁴ divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Records but the first, which says what the table is.
-const FIRST_RECORD: [u8; 8] = *b"weir-ret";
+/// The first record is never used: it says what the table is, for who takes it out after a killed weir.
+const MARK: u64 = u64::from_le_bytes(*b"weir-ret");
 
 impl Table {
     /// The power of two that a record has bytes where at most `kept_bytes` are kept.
@@ -111,6 +116,34 @@ impl Table {
         (1 << self.record_shift) - KEPT
     }
 
+    /// The first record.
+    pub(crate) fn first_record(&self) -> Vec<u8> {
+        [MARK, self.stubs, u64::from(self.record_shift)].iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// The table whose records stand at `records`, where `bytes` are mapped, as its first record has it. That memory is the
+    /// target's own, and may say anything: nothing is believed but what makes sense.
+    pub(crate) fn read(records: u64, first_record: &[u8; 24], bytes: u64) -> Option<Table> {
+        let word = |at: usize| u64::from_le_bytes(first_record[at..at + 8].try_into().expect("eight bytes"));
+        let shift = u32::try_from(word(16)).ok().filter(|shift| (6..=8).contains(shift))?;
+        let table = Table { records, stubs: word(8), record_shift: shift, no_record: 0, tail_depth: 0 };
+        (word(0) == MARK && table.records_bytes() <= bytes).then_some(table)
+    }
+
+    /// Of `records`, the bytes of all: the place of the return address and the stub of each that waits for one, by offset.
+    pub(crate) fn waiting<'a>(&'a self, records: &'a [u8]) -> impl Iterator<Item = (usize, u64, u64)> + 'a {
+        let word = |record: &[u8], at: usize| {
+            u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"))
+        };
+        let each = records.chunks_exact(1 << self.record_shift).enumerate().skip(1);
+        each.filter_map(move |(number, record)| {
+            let slot = word(record, SLOT as usize);
+            let is_head = slot != 0 && slot & (IS_LINK | UNFINISHED) as u64 == 0;
+            is_head
+                .then(|| (number << self.record_shift, slot, self.first_stub() + number as u64 * STUB_BYTES))
+        })
+    }
+
     /// How much a record's number is shifted to that of a stub's byte.
     fn scale(&self) -> u32 {
         self.record_shift - STUB_SHIFT
@@ -119,6 +152,9 @@ impl Table {
 
 /// Bytes of all stubs and of the code behind them.
 pub const STUBS_BYTES_MAX: u64 = RECORDS as u64 * STUB_BYTES + 1024;
+
+/// Descriptions of them for unwinders.
+pub const FRAMES: usize = 3;
 
 /// The stubs and what they lead to, for `table.stubs`; with how to unwind through them.
 pub fn stubs(table: &Table) -> (Vec<u8>, Vec<Frame>) {
@@ -139,6 +175,59 @@ pub fn thunk(at: u64, function: u64, common: u64) -> Vec<u8> {
     code.extend_from_slice(&[0x48, 0x89, 0x4c, 0x24, 8, 0xe9]); // mov %rcx,8(%rsp); jmp common
     code.extend_from_slice(&displacement(code.len(), common));
     code
+}
+
+/// Frees records whose return address is not their stub any more; none while a thread may be about to free one.
+pub(crate) fn sweep(target: &Target, stopped: &Stopped, table: &Table) -> Result<usize, Error> {
+    let leave = table.stubs + u64::from(RECORDS) * STUB_BYTES..table.records;
+    for tid in stopped.threads() {
+        let registers = stopped.registers(tid)?;
+        let is_leaving = |word: u64| leave.contains(&word);
+        let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &is_leaving);
+        if is_leaving(registers.rip) || !found.words.is_empty() {
+            return Ok(0);
+        }
+    }
+    let mut records = vec![0; table.records_bytes() as usize];
+    let read = target.memory.read(table.records, &mut records);
+    read.map_err(|source| Error::system("reading records of return addresses", source))?;
+    let mut freed = 0;
+    for (offset, slot, stub) in table.waiting(&records) {
+        if target.memory.read_u64(slot).is_ok_and(|word| word == stub) {
+            continue;
+        }
+        let mut next = Some(offset);
+        // A chain is as long as tail calls nest; whatever the target has written there, it ends.
+        for _ in 0..=TAIL_DEPTH_MAX {
+            let Some(record) = next.and_then(|offset| records.get(offset..offset + KEPT as usize)) else {
+                break;
+            };
+            let link = u32::from_le_bytes(record[LINK as usize..][..4].try_into().expect("four bytes"));
+            let address = table.records + next.unwrap_or_default() as u64;
+            let written = target.memory.write(address, &[0; 8]);
+            written.map_err(|source| Error::system("freeing a record", source))?;
+            freed += 1;
+            next = (link as usize).checked_sub(1).filter(|&n| n > 0).map(|n| n << table.record_shift);
+        }
+    }
+    Ok(freed)
+}
+
+/// Puts into `slot` the return address that the stub there stands for, if it is one. Uses rax, rcx and the flags.
+pub(crate) fn find_return(out: &mut Emitter, table: &Table, slot: i32) {
+    out.load(RCX, slot);
+    out.bytes(&[0x48, 0xb8]); // movabs $stubs,%rax
+    out.bytes(&table.first_stub().to_le_bytes());
+    out.bytes(&[0x48, 0x29, 0xc1]); // sub %rax,%rcx
+    out.bytes(&[0x48, 0x81, 0xf9]); // cmp $bytes,%rcx
+    out.bytes(&(RECORDS << STUB_SHIFT).to_le_bytes());
+    let other = out.jae_ahead();
+    out.bytes(&[0x48, 0xc1, 0xe1, table.scale() as u8]); // shl $scale,%rcx
+    out.bytes(&[0x48, 0xb8]); // movabs $return,%rax
+    out.bytes(&(table.records + RETURN as u64).to_le_bytes());
+    out.bytes(&[0x48, 0x8b, 0x0c, 0x08]); // mov (%rax,%rcx),%rcx
+    out.store(RCX, slot);
+    out.land_near(other);
 }
 
 /// Bytes of the thunk of one site.

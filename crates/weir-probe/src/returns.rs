@@ -6,7 +6,8 @@
 //!   on the stack between the caller's frame and the function's, so this is only for functions that are proved neither
 //!   to read nor to take the address of anything at or above their return address, nor any function that they may end
 //!   in by a jump ([`crate::walk`]).
-//! - *replacement*: the return address is replaced by that of a stub. Not here yet.
+//! - *replacement*: the return address is replaced by that of a stub ([`crate::replace`]), for functions that are proved
+//!   to do nothing with it but return there: they may use arguments on the stack.
 //!
 //! Never: parts of functions that lie elsewhere (`.cold`, landing pads), which are jumped to with the function's frame in
 //! place: nothing may come between. Nor functions that come back twice or elsewhere, and those that ask who called
@@ -18,7 +19,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use weir_symbols::{Binary, Function, FunctionKind};
+use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
 use crate::heights::Kept;
 use crate::limits::TAIL_TARGETS_MAX;
@@ -81,6 +82,10 @@ const BLOCKED: [&str; 38] = [
 const BLOCKED_PREFIX: &str = "_dl_runtime_";
 /// What compilers call the part of a function that they expect not to run (`f.cold`, `f.cold.1`).
 const PART: &str = ".cold";
+/// Functions that only the start of a program calls.
+const STARTER_PREFIX: &str = "__libc_start_";
+/// Functions that look at their own return address, and go on elsewhere by writing over it.
+const UNWINDER_PREFIX: &str = "_Unwind_";
 
 /// Plans the return of every function from its file alone. No process is needed.
 pub fn plan_returns(functions: &[(&Binary, &Function)]) -> Vec<Result<Returns, Refusal>> {
@@ -121,19 +126,49 @@ fn answer(
     if lands || graph.parts.contains(&entry) || function.names().any(|name| name.contains(PART)) {
         return Err(Refusal::ReturnPart);
     }
-    if let Some(failure) = refused.get(&entry) {
-        let is_own =
-            (function.address.0..function.address.0.saturating_add(function.size)).contains(&failure.at);
-        let detail = match is_own {
-            true => failure.detail.to_owned(),
-            false => format!("(in {}) {}", name_of(binary, failure.at), failure.detail),
-        };
-        let at = failure.at.wrapping_sub(function.address.0) as i64;
-        return Err(Refusal::ReturnUnproved { at, detail });
+    if refused.contains_key(&entry) {
+        return replaceable(binary, function, entry).map(|()| Returns::Replace);
     }
     match graph.tails.contains_key(&entry) {
         true => Ok(Returns::CallThrough { recurs: recurring.contains(&entry) }),
         false => Err(Refusal::SizeUnknown),
+    }
+}
+
+/// Whether a function works with another return address: it only returns to it, and those that it ends in by a jump do not
+/// ask for it either, going by their names.
+fn replaceable(binary: &Binary, function: &Function, entry: u64) -> Result<(), Refusal> {
+    let tails =
+        walk::walk(binary, entry, Kept::ReturnAddress, &mut Pieces::default()).map_err(|failure| {
+            let own = function.address.0..function.address.0.saturating_add(function.size);
+            let detail = match own.contains(&failure.at) {
+                true => failure.detail.to_owned(),
+                false => format!("(in {}) {}", name_of(binary, failure.at), failure.detail),
+            };
+            Refusal::ReturnUnproved { at: failure.at.wrapping_sub(function.address.0) as i64, detail }
+        })?;
+    let blocked = |name: &str| Refusal::ReturnBlocked { name: name.to_owned() };
+    let unwinds = |name: &str| name.starts_with(UNWINDER_PREFIX);
+    if let Some(name) = function.names().find(|name| unwinds(name)) {
+        return Err(blocked(name));
+    }
+    let mut leaves = tails.others;
+    for &tail in &tails.known {
+        match binary.function_at(LinkAddr(tail)) {
+            Some(other) => {
+                if let Some(name) = other.names().find(|name| is_blocked(name) || unwinds(name)) {
+                    return Err(blocked(name));
+                }
+            }
+            None => leaves = true,
+        }
+    }
+    // Through the PLT, or a pointer, it may get to functions of other files: to those that this file asks for.
+    let is_called = |name: &&&str| !name.starts_with(STARTER_PREFIX) && binary.imports(name);
+    let asked_for = || BLOCKED.iter().find(is_called);
+    match leaves.then(asked_for).flatten() {
+        Some(name) => Err(blocked(name)),
+        None => Ok(()),
     }
 }
 
@@ -142,7 +177,7 @@ fn is_blocked(name: &str) -> bool {
 }
 
 fn name_of(binary: &Binary, address: u64) -> String {
-    let function = binary.function_at(weir_symbols::LinkAddr(address));
+    let function = binary.function_at(LinkAddr(address));
     function.map_or_else(|| format!("{address:#x}"), |function| function.name.clone())
 }
 

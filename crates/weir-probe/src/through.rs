@@ -41,6 +41,9 @@
 //! | 8 | the same as 0 to 5 for ten more, where there are so many sessions (16 bytes) |
 //! | behind | the cookie of each session that uses one, 8 bytes each |
 //!
+//! A function that may not be called with anything kept above it is entered through [`crate::replace`] instead, and comes
+//! back as if it had been called.
+//!
 //! Where tail calls may lead from the function back to it, the entry looks at its own return address: if that is in
 //! the island's trampolines, one of them waits already, and what it keeps lies right above. Beyond
 //! [`TAIL_DEPTH_MAX`] of them the function is run without being called, and its return is a counted miss.
@@ -53,6 +56,7 @@ use crate::attach::When;
 use crate::emitter::{Emitter, RAX, RCX};
 use crate::limits::{PROGRAMS_PER_SITE_MAX, TAIL_DEPTH_MAX};
 use crate::refusal::Refusal;
+use crate::replace::{self, Table};
 use crate::trampoline::{
     Call, FRAME_BYTES, IP, Needs, Placement, SP, Trampoline, before_program, constants, go_on,
 };
@@ -68,6 +72,15 @@ pub struct Through {
     pub tail_depth: u64,
     /// Tail calls may lead from the function back to it.
     pub recurs: bool,
+    /// Where return addresses are replaced, if any are.
+    pub table: Option<Table>,
+    /// This function's is: it is entered through [`crate::replace::enter`], at this address.
+    pub enter: Option<u64>,
+}
+
+/// Bytes that are kept at most, with so many sessions.
+pub fn kept_bytes_max(sessions: usize) -> u32 {
+    24 + 8 * sessions as u32 + 8
 }
 
 /// Byte offsets in what is kept.
@@ -77,7 +90,7 @@ const WANTS_FIRST: usize = 6;
 
 /// Bytes that one trampoline of so many programs takes at most.
 pub fn bytes_max(programs: usize) -> usize {
-    1280 + 160 * programs
+    1280 + replace::THUNK_BYTES_MAX + 160 * programs
 }
 
 /// Generates the trampoline of `window` that calls `calls` in order, at both ends.
@@ -98,9 +111,11 @@ pub fn generate(
     out.move_stack(frame_bytes);
     let function = placement.at + out.code.len() as u64;
     go_on(&mut out, window, placement, &mut places)?;
-    let mut generator = Generator { out, placement, through, calls, kept, function, too_deep: None };
+    let mut generator =
+        Generator { out, placement, through, calls, kept, function, called: 0, too_deep: None };
     let entry = generator.entry();
     let returns = generator.returns();
+    generator.thunk();
     let code = generator.out.code;
     assert!(code.len() <= bytes_max(calls.len()), "{} bytes in one trampoline", code.len());
     let frame = |from: u32, to: u32, rows: Vec<Row>| Frame {
@@ -168,6 +183,8 @@ struct Generator<'a> {
     kept: Kept,
     /// Address of the displaced instructions.
     function: u64,
+    /// Behind the call.
+    called: usize,
     /// The branch to what is done where tail calls nest too deep.
     too_deep: Option<usize>,
 }
@@ -194,7 +211,16 @@ impl Generator<'_> {
             half.row(&self.out, self.kept.bytes);
         }
         self.out.call(self.function);
+        self.called = self.out.code.len();
         half
+    }
+
+    /// Where return addresses are replaced, the call does not lead to the function but to what moves things out of its way.
+    fn thunk(&mut self) {
+        let Some(enter) = self.through.enter else { return };
+        self.out.land_near(self.called);
+        let at = self.out.at + self.out.code.len() as u64;
+        self.out.bytes(&replace::thunk(at, self.function, enter));
     }
 
     fn entry_needs(&self) -> Needs {
@@ -359,6 +385,9 @@ impl Generator<'_> {
         out.bytes(&[0xeb, i8::try_from(back).expect("a short loop") as u8]);
         out.land_near(found);
         out.store(RAX, SP);
+        if let Some(table) = &self.through.table {
+            replace::find_return(out, table, IP);
+        }
     }
 
     /// The function is run without being called, and its return is missed.

@@ -16,11 +16,12 @@ use std::time::Duration;
 use nix::libc;
 use weir_symbols::maps::Mapping;
 
-use crate::attach::{CODE_NAME, OUTPOST_NAME, SEGMENT_NAME};
+use crate::attach::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
 use crate::counters;
 use crate::limits::{RETRIES_MAX, UNDO_STOPS_MAX};
 use crate::refusal::Error;
 use crate::remote::Borrowed;
+use crate::replace::Table;
 use crate::stack;
 use crate::stop::Stopped;
 use crate::sys;
@@ -216,7 +217,35 @@ impl Undo {
                 cleared.map_err(|source| Error::system("clearing an rseq pointer", source))?;
             }
         }
-        Ok(true)
+        Ok(!self.waits_for_returns(target, stopped)?)
+    }
+
+    /// Whether a stack anywhere, one of a suspended fibre too, still returns to a stub.
+    fn waits_for_returns(&self, target: &Target, stopped: &Stopped) -> Result<bool, Error> {
+        // What lies below the stack pointer of the main thread, where it runs on its own stack, is nobody's.
+        let main = target.mappings.iter().find(|mapping| mapping.path == "[stack]");
+        let mut dead = 0..0;
+        for tid in stopped.threads() {
+            let at = stopped.registers(tid)?.rsp;
+            if let Some(main) = main.filter(|main| (main.start.0..main.end.0).contains(&at)) {
+                dead = main.start.0..at;
+            }
+        }
+        let own = |mapping: &&Mapping| {
+            is_records(mapping) && self.islands.iter().any(|island| island.start == mapping.start.0)
+        };
+        let waits = |mapping: &Mapping| {
+            let (start, bytes) = (mapping.start.0, mapping.end.0 - mapping.start.0);
+            let mut first = [0; 24];
+            target.memory.read(start, &mut first).ok()?;
+            let table = Table::read(start, &first, bytes)?;
+            let mut records = vec![0; table.records_bytes() as usize];
+            target.memory.read(start, &mut records).ok()?;
+            table.waiting(&records).find(|&(_, slot, stub)| {
+                !dead.contains(&slot) && target.memory.read_u64(slot).is_ok_and(|word| word == stub)
+            })
+        };
+        Ok(target.mappings.iter().filter(own).any(|mapping| waits(mapping).is_some()))
     }
 
     fn unmap(&self, target: &Target, stopped: &mut Stopped) -> Result<(), Error> {
@@ -275,6 +304,11 @@ pub(crate) fn is_segment(mapping: &Mapping) -> bool {
     mapping.path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(SEGMENT_NAME))
 }
 
+/// Records of replaced return addresses.
+pub(crate) fn is_records(mapping: &Mapping) -> bool {
+    mapping.path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(RECORDS_NAME))
+}
+
 /// A mapping of one of weir's memfds.
 pub(crate) fn is_weirs(mapping: &Mapping) -> bool {
     mapping.path.starts_with("/memfd:weir-")
@@ -294,7 +328,7 @@ pub(crate) fn islands(mappings: &[Mapping]) -> Vec<Island> {
     let is_code = |mapping: &&Mapping| {
         let name = mapping.path.strip_prefix("/memfd:");
         let is_ours = |name: &str| name.starts_with(CODE_NAME) || name.starts_with(OUTPOST_NAME);
-        mapping.execute && name.is_some_and(is_ours)
+        mapping.execute && name.is_some_and(is_ours) || is_records(mapping)
     };
     let is_outpost = |mapping: &Mapping| mapping.path.contains(OUTPOST_NAME);
     let is_gate = |mapping: &Mapping, code: &Mapping| {

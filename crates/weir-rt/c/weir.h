@@ -135,7 +135,7 @@ extern const volatile struct weir_island weir_island;
 #define HEADER_COUNTERS 1024
 enum { COUNT_SLOW_READS, COUNT_READ_FAULTS, COUNT_READS_DENIED, COUNT_COMM_CALLS, COUNT_COMM_DENIED,
        COUNT_TID_DENIED, COUNT_OTHER_CALLS, COUNT_OTHER_DENIED, COUNT_PRINTS_DROPPED,
-       COUNT_LANES_EXHAUSTED, COUNT_TAIL_DEPTH };
+       COUNT_LANES_EXHAUSTED, COUNT_TAIL_DEPTH, COUNT_NO_RECORD };
 /* CLOCK_MONOTONIC as lines over the time stamp counter, kept by the controller (src/clock.rs). */
 #define HEADER_CLOCK 640
 struct weir_clock {

@@ -57,7 +57,8 @@ pub mod counter {
     pub const PRINTS_DROPPED: usize = 8;
     pub const LANES_EXHAUSTED: usize = 9;
     pub const TAIL_DEPTH: usize = 10;
-    pub const COUNT: usize = 11;
+    pub const NO_RECORD: usize = 11;
+    pub const COUNT: usize = 12;
 }
 
 /// Where in a segment a counter lies.

@@ -29,6 +29,8 @@ pub struct Counters {
     pub lanes_exhausted: u64,
     /// Returns that were not seen because tail calls nested too deep.
     pub tail_depth: u64,
+    /// Returns that were not seen because no record was free.
+    pub no_record: u64,
     /// In map order.
     pub maps: Vec<MapCounters>,
 }
@@ -65,6 +67,7 @@ impl Counters {
             prints_dropped: word(counter::PRINTS_DROPPED),
             lanes_exhausted: word(counter::LANES_EXHAUSTED),
             tail_depth: word(counter::TAIL_DEPTH),
+            no_record: word(counter::NO_RECORD),
             maps: (0..segment.layout().maps.len()).map(|index| MapCounters::read(segment, index)).collect(),
         }
     }
@@ -90,5 +93,5 @@ impl MapCounters {
     }
 }
 
-const _: () = assert!(counter::COUNT == 11, "a new counter needs a field here");
+const _: () = assert!(counter::COUNT == 12, "a new counter needs a field here");
 const _: () = assert!(control::EVICTED + 8 <= abi::CONTROL_BYTES);
