@@ -327,7 +327,9 @@ impl Walk<'_> {
         } else if is_outside {
             self.ways.parts.push(behind_landing_pad(self.binary, target));
         }
-        if !(is_outside && state.is_level()) {
+        // Behind a call that does not return, clang jumps to the function's end, where there is nothing but padding.
+        let is_nowhere = target == self.own.end && self.binary.function_bounds(LinkAddr(target)).is_none();
+        if !(is_outside && state.is_level() || is_nowhere) {
             self.strong.push((target, state));
         }
     }

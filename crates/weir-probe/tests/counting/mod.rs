@@ -3,10 +3,16 @@
 //! Hand-made code, `lock incq` on the first value of an array map, so that nothing but weir-probe and weir-rt is
 //! under test.
 
+#![allow(dead_code, reason = "each test program uses a part")]
+
 use std::path::Path;
 
 use weir_ebpf::{MapKind, MapSpec};
-use weir_probe::{Attach, Attachment, Error, SiteRequest, Target, When, limits, plan_functions, prepare};
+use weir_probe::{
+    Attach, Attachment, Error, Refusal, Returns, SiteRequest, Target, When, limits, plan_functions,
+    plan_returns, prepare,
+};
+use weir_rt::executable::FRAME_IS_RETURN;
 use weir_rt::segment::{Identity, SegmentLayout};
 use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
 use weir_symbols::{Binary, Function};
@@ -78,5 +84,70 @@ fn counting() -> Executable {
         lanes: LaneUse::Sections,
         stack_bytes: 8,
         origins: Vec::new(),
+    }
+}
+
+/// Which end of a call was counted, by index in the array.
+pub(crate) const ENTRIES: u32 = 0;
+pub(crate) const RETURNS: u32 = 1;
+
+/// Attaches a session that counts calls and returns to functions of the binary at `path`, their returns caught in the
+/// way that `choose` takes of what was planned.
+pub(crate) fn arm_sessions(
+    target: Target,
+    path: &Path,
+    names: &[&str],
+    choose: impl Fn(Result<Returns, Refusal>) -> Result<Returns, Refusal>,
+) -> Attachment {
+    let binary = Binary::open(path).unwrap();
+    let functions: Vec<_> = names.iter().map(|name| (&binary, binary.find(name).unwrap()[0])).collect();
+    arm_sessions_on(target, &functions, choose)
+}
+
+/// The same for functions of any binaries.
+pub(crate) fn arm_sessions_on(
+    target: Target,
+    functions: &[(&Binary, &Function)],
+    choose: impl Fn(Result<Returns, Refusal>) -> Result<Returns, Refusal>,
+) -> Attachment {
+    let (windows, returns) = (plan_functions(functions), plan_returns(functions));
+    let map = MapSpec::new("count", MapKind::Array, 4, 8, 2);
+    let writes = functions.len() * limits::WRITES_PER_SITE_MAX + limits::HOOKS_MAX;
+    let layout = SegmentLayout::plan(&[map], 2, writes as u32).unwrap();
+    let identity = identity(target.pid());
+    let prepared = prepare(target, layout, &identity).unwrap();
+    let planned = functions.iter().zip(windows.iter().zip(returns));
+    let requests: Vec<SiteRequest> = planned
+        .map(|(&(binary, function), (window, returns))| SiteRequest {
+            binary,
+            function,
+            window,
+            semaphore: None,
+            programs: vec![Attach { executable: 0, cookie: 0, when: When::Session }],
+            returns: Some(choose(returns)),
+        })
+        .collect();
+    prepared.arm(&requests, &[counting_both()]).unwrap()
+}
+
+/// How often an end of the probed functions was reached.
+pub(crate) fn count_of(attachment: &Attachment, end: u32) -> u64 {
+    let value = attachment.segment().map(0).lookup(&end.to_le_bytes()).unwrap();
+    u64::from_le_bytes(value.try_into().unwrap())
+}
+
+fn counting_both() -> Executable {
+    // movabs $value,%rax; mov is_return+8(%rsp),%ecx; lock incq (%rax,%rcx,8); xor %eax,%eax; ret
+    let is_return = (8 + FRAME_IS_RETURN).to_le_bytes();
+    let mut code = vec![0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x8b, 0x8c, 0x24];
+    code.extend_from_slice(&is_return);
+    code.extend_from_slice(&[0xf0, 0x48, 0xff, 0x04, 0xc8, 0x31, 0xc0, 0xc3]);
+    Executable {
+        name: "count both".into(),
+        text_bytes: code.len() as u32,
+        code,
+        clobbers: 3,
+        uses_session: true,
+        ..counting()
     }
 }
