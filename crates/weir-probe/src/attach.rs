@@ -551,7 +551,8 @@ impl Attachment {
                 Some((index, sites.get(index)?.semaphore?.0.wrapping_add(site.bias)))
             })
             .collect();
-        self.patch(todo, &request_of, &places, &images, stubs.as_ref(), &outposts, &semaphores)?;
+        let code = Generated { places, images, stubs, outposts };
+        self.patch(todo, &request_of, &code, &semaphores)?;
         self.outcomes.truncate(sites.len());
         Ok(())
     }
@@ -561,26 +562,24 @@ impl Attachment {
         &mut self,
         mut todo: Vec<Jump>,
         request_of: &[usize],
-        places: &[Place],
-        images: &[Image],
-        stubs: Option<&Stubs>,
-        outposts: &[Outpost],
+        code: &Generated,
         semaphores: &[(usize, u64)],
     ) -> Result<(), Error> {
         let mut stopped = self.target.stop()?;
         self.target.refresh()?;
-        let unmapped = map_islands(&self.target, &mut stopped, places, images, stubs, outposts)?;
+        let unmapped = map_islands(&self.target, &mut stopped, code)?;
         todo.retain(|jump| !unmapped.contains(&jump.site));
         for &site in &unmapped {
             self.outcomes[request_of[site]] = Err(Refusal::NoRoom);
         }
         self.segment.set_place(&SegmentPlace {
             segment_address: self.undo.segment.start,
-            gate_address: places.first().map_or(0, Place::gate),
-            islands: places
+            gate_address: code.places.first().map_or(0, Place::gate),
+            islands: code
+                .places
                 .iter()
                 .map(Place::range)
-                .chain(stubs.map(Stubs::range))
+                .chain(code.stubs.as_ref().map(Stubs::range))
                 .map(|range| (range.start, range.end - range.start))
                 .collect(),
         });
@@ -607,7 +606,7 @@ impl Attachment {
             return Err(Error::StopTooLong { pid, limit_ms });
         }
         self.write_jumps(&stopped, &mut todo, request_of)?;
-        for place in places {
+        for place in &code.places {
             let open = 1u64.to_le_bytes();
             self.target.memory.write(place.gate(), &open).map_err(|e| Error::system("opening a gate", e))?;
         }
@@ -761,16 +760,18 @@ fn busy_threads(target: &Target, stopped: &Stopped, todo: &[Jump]) -> Result<BTr
     Ok(busy)
 }
 
+/// Everything that is to be mapped.
+struct Generated {
+    places: Vec<Place>,
+    /// One for each place.
+    images: Vec<Image>,
+    stubs: Option<Stubs>,
+    outposts: Vec<Outpost>,
+}
+
 /// Maps the generated code and the gate pages into the stopped target.
-fn map_islands(
-    target: &Target,
-    stopped: &mut Stopped,
-    places: &[Place],
-    images: &[Image],
-    stubs: Option<&Stubs>,
-    outposts: &[Outpost],
-) -> Result<Vec<usize>, Error> {
-    if places.is_empty() {
+fn map_islands(target: &Target, stopped: &mut Stopped, code: &Generated) -> Result<Vec<usize>, Error> {
+    if code.places.is_empty() {
         return Ok(Vec::new());
     }
     let mut unmapped = Vec::new();
@@ -778,25 +779,25 @@ fn map_islands(
     with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
         let file = File::from(fd);
         let mut offset = 0;
-        for (place, image) in places.iter().zip(images) {
+        for (place, image) in code.places.iter().zip(&code.images) {
             map_island(remote, place, image, &file, remote_fd, offset)?;
             offset += place.bytes - PAGE;
         }
-        if let Some(stubs) = stubs {
+        if let Some(stubs) = &code.stubs {
             map_code(remote, stubs.range().start, &stubs.image, &file, remote_fd, offset)?;
         }
         Ok(())
     })?;
-    if let Some(stubs) = stubs {
+    if let Some(stubs) = &code.stubs {
         with_memfd(target, &mut remote, RECORDS_NAME, |remote, remote_fd, fd| {
             map_records(remote, stubs, &File::from(fd), remote_fd)
         })?;
     }
-    if !outposts.is_empty() {
+    if !code.outposts.is_empty() {
         with_memfd(target, &mut remote, OUTPOST_NAME, |remote, remote_fd, fd| {
             let file = File::from(fd);
             let mut offset = 0;
-            for outpost in outposts {
+            for outpost in &code.outposts {
                 // The target may have mapped something there meanwhile.
                 if map_code(remote, outpost.address, &outpost.bytes, &file, remote_fd, offset).is_err() {
                     unmapped.extend(&outpost.sites);
