@@ -652,7 +652,8 @@ impl Attachment {
             for write in &jump.writes {
                 let entry = journal.push(write.address, &write.old, &write.new);
                 entries.push(entry.expect("the journal has entries for every write of each site"));
-                self.undo.patches.push(Patch::of(write, leads_from(write), jump.is_hook));
+                let (is_hook, is_probe) = (jump.is_hook, jump.is_probe);
+                self.undo.patches.push(Patch { is_hook, is_probe, ..Patch::of(write, leads_from(write)) });
             }
         }
         for tid in stopped.threads() {
@@ -696,6 +697,7 @@ struct Jump {
     interior: Vec<(u64, u64)>,
     /// It answers unwinders.
     is_hook: bool,
+    is_probe: bool,
     /// Its return is probed too.
     returns: bool,
 }
@@ -710,8 +712,8 @@ impl Jump {
         let displaced_bytes = (window.bytes.len() + window.padding.len()) as u64;
         let covered = window.covered();
         let returns = planned.programs.iter().any(|program| program.when.wants_return());
-        let is_hook = planned.hook.is_some();
-        Jump { site, address, writes, displaced_bytes, covered, interior, is_hook, returns }
+        let (is_hook, is_probe) = (planned.hook.is_some(), !planned.programs.is_empty());
+        Jump { site, address, writes, displaced_bytes, covered, interior, is_hook, is_probe, returns }
     }
 
     /// Offset from the window of bytes that are not as in the file.

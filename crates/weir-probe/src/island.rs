@@ -233,12 +233,13 @@ pub(crate) fn drop_unmovable(place: &mut Place, sites: &[PlannedSite]) -> Vec<(u
 /// The free range of `bytes` nearest to, and within reach of, everything in `low..=high`: below it if possible (above
 /// lie the heap and later libraries).
 fn free_range(taken: &[Range<u64>], low: u64, high: u64, bytes: u64) -> Option<u64> {
-    let is_free =
-        |address: u64| taken.iter().all(|range| address + bytes <= range.start || range.end <= address);
+    let is_free = |address: u64| {
+        taken.iter().all(|range| address.saturating_add(bytes) <= range.start || range.end <= address)
+    };
     let reaches = |address: u64| {
         address >= LOWEST_ADDRESS
             && high.saturating_sub(address) < ISLAND_REACH
-            && (address + bytes).saturating_sub(low) < ISLAND_REACH
+            && address.saturating_add(bytes).saturating_sub(low) < ISLAND_REACH
     };
     let below =
         taken.iter().filter_map(|range| range.start.checked_sub(bytes)).filter(|&address| address < low);

@@ -74,7 +74,8 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
                     let leads_from = entry.as_ref().map(|entry| entry.address);
                     undo.patches.extend(entry);
                     let is_hook = is_hook(target, address, &now);
-                    undo.patches.push(Patch { address, old, new: now.into(), leads_from, is_hook });
+                    let (new, is_probe) = (now.into(), !is_hook);
+                    undo.patches.push(Patch { address, old, new, leads_from, is_hook, is_probe });
                 }
                 None => undo.unknown.push(address),
             }
@@ -145,7 +146,7 @@ fn short_jump_to(
         let address = start + offset as u64;
         let to = (address + SHORT_JUMP_BYTES as u64).wrapping_add_signed(i64::from(distance as i8));
         let old = before(address, now).filter(|old| to == hole && old != now)?;
-        Some(Patch { address, old, new: now.to_vec(), leads_from: None, is_hook: false })
+        Some(Patch { address, old, new: now.to_vec(), leads_from: None, is_hook: false, is_probe: true })
     })
 }
 

@@ -40,12 +40,15 @@ pub struct Patch {
     pub leads_from: Option<u64>,
     /// It answers unwinders for weir's code ([`crate::unwind`]), and is restored when no thread comes back there.
     pub is_hook: bool,
+    /// Programs run there.
+    pub is_probe: bool,
 }
 
 impl Patch {
-    pub(crate) fn of(write: &Write, leads_from: Option<u64>, is_hook: bool) -> Patch {
+    /// A probe's.
+    pub(crate) fn of(write: &Write, leads_from: Option<u64>) -> Patch {
         let (old, new) = (write.old.clone(), write.new.clone());
-        Patch { address: write.address, old, new, leads_from, is_hook }
+        Patch { address: write.address, old, new, leads_from, is_hook: false, is_probe: true }
     }
 }
 
@@ -145,7 +148,7 @@ impl Undo {
         let entries = self.patches.iter().filter(|patch| patch.leads_from.is_none());
         for patch in entries.filter(|patch| which(patch)) {
             match put_back(target, patch)? {
-                Some(true) if patch.is_hook => {}
+                Some(true) if !patch.is_probe => {}
                 Some(true) => report.restored += 1,
                 Some(false) => report.foreign.push(patch.address),
                 None => {} // Its library was unloaded.
