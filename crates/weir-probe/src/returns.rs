@@ -24,7 +24,7 @@ use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 use crate::heights::Kept;
 use crate::limits::TAIL_TARGETS_MAX;
 use crate::refusal::Refusal;
-use crate::walk::{self, Failure, Pieces};
+use crate::walk::{self, Failure, Pieces, Ways};
 
 /// How a return is caught.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +127,7 @@ fn answer(
         return Err(Refusal::ReturnPart);
     }
     if refused.contains_key(&entry) {
-        return replaceable(binary, function, entry).map(|()| Returns::Replace);
+        return replaceable(binary, function, graph.replaced(entry)).map(|()| Returns::Replace);
     }
     match graph.tails.contains_key(&entry) {
         true => Ok(Returns::CallThrough { recurs: recurring.contains(&entry) }),
@@ -137,23 +137,22 @@ fn answer(
 
 /// Whether a function works with another return address: it only returns to it, and those that it ends in by a jump do not
 /// ask for it either, going by their names.
-fn replaceable(binary: &Binary, function: &Function, entry: u64) -> Result<(), Refusal> {
-    let tails =
-        walk::walk(binary, entry, Kept::ReturnAddress, &mut Pieces::default()).map_err(|failure| {
-            let own = function.address.0..function.address.0.saturating_add(function.size);
-            let detail = match own.contains(&failure.at) {
-                true => failure.detail.to_owned(),
-                false => format!("(in {}) {}", name_of(binary, failure.at), failure.detail),
-            };
-            Refusal::ReturnUnproved { at: failure.at.wrapping_sub(function.address.0) as i64, detail }
-        })?;
+fn replaceable(binary: &Binary, function: &Function, ways: Result<Ways, Failure>) -> Result<(), Refusal> {
+    let ways = ways.map_err(|failure| {
+        let own = function.address.0..function.address.0.saturating_add(function.size);
+        let detail = match own.contains(&failure.at) {
+            true => failure.detail.to_owned(),
+            false => format!("(in {}) {}", name_of(binary, failure.at), failure.detail),
+        };
+        Refusal::ReturnUnproved { at: failure.at.wrapping_sub(function.address.0) as i64, detail }
+    })?;
     let blocked = |name: &str| Refusal::ReturnBlocked { name: name.to_owned() };
     let unwinds = |name: &str| name.starts_with(UNWINDER_PREFIX);
     if let Some(name) = function.names().find(|name| unwinds(name)) {
         return Err(blocked(name));
     }
-    let mut leaves = tails.others;
-    for &tail in &tails.known {
+    let mut leaves = ways.others;
+    for &tail in &ways.tails {
         match binary.function_at(LinkAddr(tail)) {
             Some(other) => {
                 if let Some(name) = other.names().find(|name| is_blocked(name) || unwinds(name)) {
@@ -188,9 +187,17 @@ struct Graph {
     /// Parts of functions, which nothing calls.
     parts: HashSet<u64>,
     failed: HashMap<u64, Failure>,
+    /// Of those: where they go, if they leave their return address alone.
+    replaced: HashMap<u64, Result<Ways, Failure>>,
 }
 
 impl Graph {
+    /// Where the function at `entry` goes, if it leaves its return address alone.
+    fn replaced(&self, entry: u64) -> Result<Ways, Failure> {
+        let proved = || Ways { tails: self.tails.get(&entry).cloned().unwrap_or_default(), others: false };
+        self.replaced.get(&entry).cloned().unwrap_or_else(|| Ok(proved()))
+    }
+
     fn walk_all<'a>(&mut self, binary: &Binary, functions: impl Iterator<Item = &'a Function>) {
         let mut todo: Vec<u64> =
             functions.map(|function| walk::behind_landing_pad(binary, function.address.0)).collect();
@@ -200,13 +207,12 @@ impl Graph {
                 continue;
             }
             let mut tails = Vec::new();
-            match walk::walk(binary, entry, Kept::AllAbove, &mut pieces) {
-                Ok(ways) => {
-                    tails = ways.tails;
-                    self.parts.extend(ways.parts);
-                }
+            match walk::walk(binary, entry, Kept::AllAbove, &mut pieces, &mut self.parts) {
+                Ok(ways) => tails = ways.tails,
                 Err(failure) => {
                     self.failed.insert(entry, failure);
+                    let ways = walk::walk(binary, entry, Kept::ReturnAddress, &mut pieces, &mut self.parts);
+                    self.replaced.insert(entry, ways);
                 }
             }
             pieces.clear();

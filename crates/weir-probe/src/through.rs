@@ -437,14 +437,20 @@ mod tests {
         let code = FunctionCode::at_entry(0x1000, &bytes, &[]);
         let window = plan(code, &body::read(0x1000, &bytes)).unwrap();
         let placement = Placement { at: AT, bias: 0x7f00_0000_0000, gate: AT + 0x20000, function: AT };
-        let through = Through { trampolines: AT..AT + 0x20000, tail_depth: 0x1234_5678_9abc, recurs };
+        let through = Through {
+            trampolines: AT..AT + 0x20000,
+            tail_depth: 0x1234_5678_9abc,
+            recurs,
+            table: None,
+            enter: None,
+        };
         let trampoline = generate(&window, placement, &through, calls).unwrap();
         let instructions: Vec<Instruction> =
             Decoder::with_ip(64, &trampoline.code, AT, DecoderOptions::NONE).iter().collect();
         assert!(!instructions.iter().any(Instruction::is_invalid));
         let rows = trampoline.frames.iter().map(|frame| match &frame.caller {
             Caller::OnStack(rows) => rows.len(),
-            Caller::InRecord(_) => 0,
+            Caller::InRecord { .. } => 0,
         });
         (instructions, Kept::of(calls).bytes, rows.max().unwrap())
     }

@@ -49,12 +49,17 @@ pub(crate) struct Ways {
     /// There are others, which only the running program knows. Only where their own doings do not matter:
     /// [`Kept::ReturnAddress`].
     pub(crate) others: bool,
-    /// Parts of it that lie elsewhere, and are entered with its frame in place.
-    pub(crate) parts: Vec<u64>,
 }
 
-/// Walks through the function at `entry` of `binary`.
-pub(crate) fn walk(binary: &Binary, entry: u64, kept: Kept, pieces: &mut Pieces) -> Result<Ways, Failure> {
+/// Walks through the function at `entry` of `binary`. Parts of it that lie elsewhere, and are entered with its frame in
+/// place, are added to `parts`, also where the proof fails.
+pub(crate) fn walk(
+    binary: &Binary,
+    entry: u64,
+    kept: Kept,
+    pieces: &mut Pieces,
+    parts: &mut HashSet<u64>,
+) -> Result<Ways, Failure> {
     let no_code = Failure { at: entry, detail: NO_CODE };
     let main = pieces.containing(binary, entry).ok_or(no_code)?;
     let mut walk = Walk {
@@ -71,13 +76,12 @@ pub(crate) fn walk(binary: &Binary, entry: u64, kept: Kept, pieces: &mut Pieces)
         behind_calls: None,
         landed: HashSet::new(),
         ways: Ways::default(),
+        parts,
     };
     walk.run()?;
     walk.check_coverage(&main)?;
-    for addresses in [&mut walk.ways.tails, &mut walk.ways.parts] {
-        addresses.sort_unstable();
-        addresses.dedup();
-    }
+    walk.ways.tails.sort_unstable();
+    walk.ways.tails.dedup();
     Ok(walk.ways)
 }
 
@@ -154,6 +158,7 @@ struct Walk<'a> {
     /// Parts whose landing pads have been asked for.
     landed: HashSet<u64>,
     ways: Ways,
+    parts: &'a mut HashSet<u64>,
 }
 
 /// What comes behind an instruction.
@@ -325,7 +330,7 @@ impl Walk<'_> {
         if state.is_level() && (is_outside || is_again) {
             self.ways.tails.push(behind_landing_pad(self.binary, target));
         } else if is_outside {
-            self.ways.parts.push(behind_landing_pad(self.binary, target));
+            self.parts.insert(behind_landing_pad(self.binary, target));
         }
         // Behind a call that does not return, clang jumps to the function's end, where there is nothing but padding.
         let is_nowhere = target == self.own.end && self.binary.function_bounds(LinkAddr(target)).is_none();
