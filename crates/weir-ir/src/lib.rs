@@ -38,6 +38,26 @@ pub struct Module {
     pub schema: Schema,
     /// Entries of each keyed map (bpftrace's max_map_keys, 4096).
     pub max_map_keys: u32,
+    /// What is done about places that were named and cannot be probed.
+    pub missing_probes: MissingProbes,
+}
+
+/// What is done about a place that is not there, or cannot be probed. Of what only a pattern names, those that can be are
+/// probed in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MissingProbes {
+    /// Nothing is traced.
+    #[default]
+    Error,
+    /// It is told, and the rest is traced.
+    Warn,
+    Ignore,
+}
+
+impl MissingProbes {
+    /// Each with its name in the text form, and in scripts.
+    pub const NAMES: [(MissingProbes, &'static str); 3] =
+        [(MissingProbes::Error, "error"), (MissingProbes::Warn, "warn"), (MissingProbes::Ignore, "ignore")];
 }
 
 /// When a function runs.
@@ -103,6 +123,8 @@ pub struct StaticSpec {
     pub semaphore: Option<u64>,
     /// Index into `schema.sites`.
     pub cookie: u64,
+    /// A pattern matched it: nobody has asked for it by name.
+    pub by_pattern: bool,
 }
 
 /// One function to probe, or an instruction, as the world resolved it.
@@ -116,6 +138,8 @@ pub struct SiteSpec {
     pub address: Option<u64>,
     /// Index into `schema.sites`.
     pub cookie: u64,
+    /// A pattern matched it: nobody has asked for it by name.
+    pub by_pattern: bool,
 }
 
 /// One action block.

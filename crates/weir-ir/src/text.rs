@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! max_map_keys 4096
+//! missing_probes warn                                  or ignore; error is not written
 //! map @bytes hist                                      a scalar map: name, what it holds
 //! map @who[(u64, str16)] sum i64                       a keyed one: key type in brackets
 //! map @x #3 plain str64                                #n: index of its eBPF map, where not 0
@@ -12,7 +13,7 @@
 //! site "uprobe:/lib/libc.so.6:malloc" "malloc"         names of attach cookie 0, 1, …
 //!
 //! fn "uprobe:libc:malloc" uprobe span 0 42 {           begin, end, interval NS, uprobe, uretprobe, session, usdt
-//!   site "/lib/libc.so.6" "malloc" 0                   binary, function, cookie[, `at` address]; of usdt: binary, provider,
+//!   site "/lib/libc.so.6" "malloc" 0                   binary, function, cookie[, `at` address][, `by_pattern`]; of usdt: binary, provider,
 //!                                                      name, address, cookie[, `semaphore` address]
 //! b0:
 //!   v0: u64 = arg 0

@@ -280,7 +280,7 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("max_probes", "Functions that may be probed at once (1 to 65536; 1024)."),
     (
         "missing_probes",
-        "What to do where an attach point finds nothing: `error`, `warn` or `ignore` (error).",
+        "What to do about probes that are not there or cannot be patched: `error`, `warn` or `ignore` (error).",
     ),
 ];
 

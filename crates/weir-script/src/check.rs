@@ -18,13 +18,13 @@ mod stmt;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_event::{MapSchema, MapValue, SiteName, Type};
-use weir_ir::{FoundArgument, FoundFunction, FoundPlace, SiteSpec, Trigger, World};
+use weir_ir::{FoundArgument, FoundFunction, FoundPlace, MissingProbes, SiteSpec, Trigger, World};
 use weir_source::{Diagnostic, Severity, Span};
 
 use crate::Options;
 use crate::ast::{Clause, Script};
 use crate::attach::{self, Attach, Fault};
-use crate::config::{self, Missing, Settings};
+use crate::config::{self, Settings};
 use crate::limits;
 use crate::types::describe;
 
@@ -42,6 +42,7 @@ pub struct Checked {
     pub(crate) params: Vec<String>,
     pub(crate) max_strlen: u32,
     pub(crate) max_map_keys: u32,
+    pub(crate) missing_probes: MissingProbes,
 }
 
 /// One function of the module that a clause becomes.
@@ -106,6 +107,7 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
         params: options.params.clone(),
         max_strlen: settings.max_strlen,
         max_map_keys: settings.max_map_keys,
+        missing_probes: settings.missing_probes,
     };
     (Some(checked), diagnostics)
 }
@@ -173,11 +175,11 @@ fn attach_all(
                 }
                 Err(Fault::Written(diagnostic)) => diagnostics.push(diagnostic),
                 Err(Fault::Missing(diagnostic)) => match settings.missing_probes {
-                    Missing::Error => diagnostics.push(diagnostic),
-                    Missing::Warn => {
+                    MissingProbes::Error => diagnostics.push(diagnostic),
+                    MissingProbes::Warn => {
                         diagnostics.push(Diagnostic { severity: Severity::Warning, ..diagnostic })
                     }
-                    Missing::Ignore => {}
+                    MissingProbes::Ignore => {}
                 },
             }
         }
@@ -256,6 +258,11 @@ fn clause_targets(
     targets
 }
 
+/// Whether the attach point has a wildcard.
+pub(crate) fn is_pattern(written: &str) -> bool {
+    written.contains(['*', '?', '['])
+}
+
 /// The functions of a clause that are probed in one way.
 #[derive(Default)]
 struct Functions {
@@ -267,11 +274,12 @@ struct Functions {
 impl Functions {
     /// Adds what the attach point `written` found; gives each an attach cookie.
     fn add(&mut self, kind: &str, written: String, found: Vec<FoundFunction>, names: &mut Vec<SiteName>) {
+        let by_pattern = is_pattern(&written);
         self.written.push(written);
         for FoundFunction { binary, name } in found {
             let cookie = names.len() as u64;
             names.push(SiteName { probe: format!("{kind}:{binary}:{name}"), func: name.clone() });
-            self.sites.push(SiteSpec { binary, function: name, address: None, cookie });
+            self.sites.push(SiteSpec { binary, function: name, address: None, cookie, by_pattern });
         }
     }
 
@@ -280,7 +288,8 @@ impl Functions {
         for FoundPlace { binary, name, function, address } in found {
             let cookie = names.len() as u64;
             names.push(SiteName { probe: format!("uprobe:{binary}:{name}"), func: function });
-            self.sites.push(SiteSpec { binary, function: name, address: Some(address), cookie });
+            let address = Some(address);
+            self.sites.push(SiteSpec { binary, function: name, address, cookie, by_pattern: false });
         }
     }
 

@@ -1,5 +1,6 @@
 //! The `config` block → settings.
 
+use weir_ir::MissingProbes;
 use weir_source::Diagnostic;
 
 use crate::Options;
@@ -9,20 +10,12 @@ use crate::limits;
 use crate::suggest;
 use crate::unsupported::{self, Kind};
 
-/// What to do where an attach point finds nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Missing {
-    Error,
-    Warn,
-    Ignore,
-}
-
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
     pub max_strlen: u32,
     pub max_map_keys: u32,
     pub max_probes: u64,
-    pub missing_probes: Missing,
+    pub missing_probes: MissingProbes,
 }
 
 /// The options with the block's settings over them. Faults are added to `diagnostics`.
@@ -36,7 +29,7 @@ pub(crate) fn settings(
         max_strlen: in_range(options.max_strlen, limits::MAX_STRLEN_RANGE),
         max_map_keys: in_range(options.max_map_keys, limits::MAX_MAP_KEYS_RANGE),
         max_probes: limits::MAX_PROBES_DEFAULT,
-        missing_probes: Missing::Error,
+        missing_probes: MissingProbes::Error,
     };
     for entry in config.iter().flat_map(|config| &config.entries) {
         if let Err(diagnostic) = apply(entry, &mut settings) {
@@ -71,16 +64,14 @@ fn number(entry: &ConfigEntry, (least, most): (u64, u64)) -> Result<u64, Diagnos
     }
 }
 
-fn missing(entry: &ConfigEntry) -> Result<Missing, Diagnostic> {
+fn missing(entry: &ConfigEntry) -> Result<MissingProbes, Diagnostic> {
     let word = match &entry.value.kind {
         ExprKind::Name(word) | ExprKind::Str(word) => word.as_str(),
         _ => "",
     };
-    match word {
-        "error" => Ok(Missing::Error),
-        "warn" => Ok(Missing::Warn),
-        "ignore" => Ok(Missing::Ignore),
-        _ => {
+    match MissingProbes::NAMES.iter().find(|(_, name)| *name == word) {
+        Some((found, _)) => Ok(*found),
+        None => {
             let message = "`missing_probes` must be `error`, `warn` or `ignore`";
             Err(Diagnostic::error(entry.value.span, message).with_hint("write `missing_probes = \"warn\";`"))
         }

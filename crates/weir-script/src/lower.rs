@@ -37,7 +37,8 @@ pub fn lower(script: &Script, checked: &Checked) -> Module {
         }
     }
     let schema = Schema { actions: actions.list, maps: checked.maps.clone(), sites: checked.sites.clone() };
-    Module { functions, schema, max_map_keys: checked.max_map_keys }
+    let Checked { max_map_keys, missing_probes, .. } = *checked;
+    Module { functions, schema, max_map_keys, missing_probes }
 }
 
 /// The actions of the module. A call that is lowered for two functions is one action.

@@ -101,7 +101,7 @@ pub(crate) struct Trace {
     #[arg(short = 'q', long = "quiet", conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Name each function that is not probed, with the reason
+    /// Name each function that is not probed, with the reason, and how often each probe ran and was missed
     #[arg(short = 'v', long = "verbose")]
     pub(crate) verbose: bool,
 

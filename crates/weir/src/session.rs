@@ -8,6 +8,7 @@ mod controller;
 mod emit;
 mod events;
 mod stages;
+mod summary;
 mod world;
 
 use std::fs::{self, File};
@@ -19,7 +20,7 @@ use anyhow::{Context, anyhow};
 use nix::sys::signal::{SigSet, Signal};
 use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
-use weir_ir::Trigger;
+use weir_ir::{MissingProbes, Trigger};
 use weir_probe::{Attachment, Launched, Prepared, Refusal, Target};
 use weir_rt::Clock;
 use weir_rt::local;
@@ -34,6 +35,7 @@ use crate::report::Report;
 use crate::session::controller::Controller;
 use crate::session::events::Events;
 use crate::session::stages::Site;
+use crate::session::summary::Coverage;
 pub(crate) use crate::session::world::Binaries;
 
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
@@ -105,7 +107,7 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     let counts_hits = args.verbose || args.format == args::Format::Json;
     let options = weir_codegen::Options { counts_hits, ..weir_codegen::Options::default() };
     let (compiled, verified) = stages::back(&module, &options)?;
-    let sites = stages::sites(&compiled, &world).map_err(Failure::Refused)?;
+    let sites = stages::sites(&compiled, module.missing_probes, &world).map_err(Failure::Refused)?;
     match args.emit {
         Some(Stage::Ebpf) => return emit::text(&weir_ebpf::asm::print(&compiled.object)),
         Some(Stage::Sites) => return emit::sites(&sites),
@@ -114,6 +116,7 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     }
     // Before anything is touched.
     let planned = vec![Ok(()); sites.len()];
+    indispensable(&sites, &planned)?;
     hopeless(&compiled, &sites, &planned)?;
     if !sites.is_empty() && pid.is_none() && args.run.is_none() {
         return Err(Failure::Refused(anyhow!(
@@ -123,7 +126,8 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
             sites[0].path
         )));
     }
-    Session { args, compiled: &compiled, verified: &verified, sites: &sites }.run(pid, clock)
+    let missing = module.missing_probes;
+    Session { args, compiled: &compiled, verified: &verified, sites: &sites, missing }.run(pid, clock)
 }
 
 fn one_pid(args: &args::Trace) -> Result<Option<i32>, Failure> {
@@ -183,12 +187,35 @@ fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Result<(), Refusal>
     Ok(())
 }
 
+/// A place that was asked for by name and cannot be probed ends the run, if the script's `missing_probes` says so. All of
+/// them are told.
+fn indispensable(sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Result<(), Failure> {
+    let refused = sites.iter().zip(outcomes).filter_map(|(site, outcome)| {
+        let wanted = site.programs.iter().filter(|wanted| wanted.insists);
+        let mut refusals = wanted.filter_map(|wanted| site.refusal(wanted).or(outcome.as_ref().err()));
+        Some((site, refusals.next()?))
+    });
+    let refused: Vec<(&Site, &Refusal)> = refused.collect();
+    let Some((_, first)) = refused.first() else { return Ok(()) };
+    let lines: Vec<String> =
+        refused.iter().map(|(site, refusal)| format!("{}:{}: {refusal}", site.path, site.name)).collect();
+    let error = match &lines[..] {
+        [one] => anyhow!("cannot probe {one}"),
+        many => anyhow!("cannot probe {} {}:\n  {}", many.len(), stages::places(sites), many.join("\n  ")),
+    };
+    let has_others = refused.len() < sites.len();
+    let hint = "`config = { missing_probes = \"warn\" }` in the script traces the others";
+    let error = if has_others { anyhow!("{error}\n{hint}") } else { error };
+    Err(if is_machine(first) { Failure::Machine(error) } else { Failure::Refused(error) })
+}
+
 /// What one run works on.
 struct Session<'a> {
     args: &'a args::Trace,
     compiled: &'a Compiled,
     verified: &'a [VerifiedProgram],
     sites: &'a [Site],
+    missing: MissingProbes,
 }
 
 impl Session<'_> {
@@ -225,7 +252,7 @@ impl Session<'_> {
         let segment = segment.context("making the segment").map_err(Failure::Machine)?;
         let mut events = self.begin(&segment, signals, report)?;
         events.watch(&segment, None, None, None)?;
-        self.end(&segment, events, None, true)
+        self.end(&segment, events, None, true, &Coverage::default())
     }
 
     fn trace_target<W: Write>(
@@ -242,7 +269,7 @@ impl Session<'_> {
         if let Some(clock) = &mut clock {
             clock.keep(prepared.segment());
         }
-        let mut attachment = self.arm(prepared)?;
+        let (mut attachment, coverage) = self.arm(prepared)?;
         let launched = command.as_mut().and_then(|command| command.0.as_mut());
         events.watch(attachment.segment(), Some(attachment.target()), launched, clock)?;
         let mut is_detached = true;
@@ -258,7 +285,7 @@ impl Session<'_> {
             }
         }
         let launched = command.as_mut().and_then(|command| command.0.take());
-        let ended = self.end(attachment.segment(), events, launched, is_detached)?;
+        let ended = self.end(attachment.segment(), events, launched, is_detached, &coverage)?;
         Ok(if is_detached { ended } else { ExitCode::from(3) })
     }
 
@@ -306,7 +333,7 @@ impl Session<'_> {
         Ok(events)
     }
 
-    fn arm(&self, prepared: Prepared) -> Result<Attachment, Failure> {
+    fn arm(&self, prepared: Prepared) -> Result<(Attachment, Coverage), Failure> {
         let cpus = prepared.segment().layout().cpus;
         let target = prepared.target();
         let (requests, executables) =
@@ -314,36 +341,14 @@ impl Session<'_> {
         let attachment = prepared.arm(&requests, &executables)?;
         let outcomes: Vec<Result<(), Refusal>> =
             attachment.outcomes().iter().map(|outcome| outcome.clone().map(|_| ())).collect();
-        self.tell_refused(&outcomes);
+        // What was patched is put back where one of these fails.
+        indispensable(self.sites, &outcomes)?;
+        let coverage = Coverage::of(self.sites, &outcomes);
+        if self.missing != MissingProbes::Ignore || self.args.verbose {
+            coverage.tell(self.sites, &outcomes, self.args.verbose);
+        }
         hopeless(self.compiled, self.sites, &outcomes)?;
-        Ok(attachment)
-    }
-
-    fn tell_refused(&self, outcomes: &[Result<(), Refusal>]) {
-        let refused: Vec<_> =
-            self.sites.iter().zip(outcomes).filter(|(_, outcome)| outcome.is_err()).collect();
-        if refused.is_empty() {
-            return;
-        }
-        eprintln!(
-            "weir: {} of {} {} are not probed:",
-            refused.len(),
-            outcomes.len(),
-            stages::places(self.sites)
-        );
-        let mut codes: Vec<(String, usize)> = Vec::new();
-        for (site, outcome) in &refused {
-            let Err(refusal) = outcome else { continue };
-            if self.args.verbose {
-                eprintln!("weir:   {}:{}: {refusal}", site.path, site.name);
-            }
-            match codes.iter_mut().find(|(code, _)| *code == refusal.code()) {
-                Some((_, count)) => *count += 1,
-                None => codes.push((refusal.code(), 1)),
-            }
-        }
-        let codes: Vec<String> = codes.iter().map(|(code, count)| format!("{code} {count}")).collect();
-        eprintln!("weir:   {}{}", codes.join(", "), if self.args.verbose { "" } else { " (-v names them)" });
+        Ok((attachment, coverage))
     }
 
     fn tell_undone(&self, report: &weir_probe::Report) {
@@ -364,8 +369,16 @@ impl Session<'_> {
         mut events: Events<'_, W>,
         launched: Option<Launched>,
         is_over: bool,
+        coverage: &Coverage,
     ) -> Result<ExitCode, Failure> {
         events.end(segment, is_over)?;
+        if !self.args.quiet {
+            let summary = coverage.summary(self.compiled, segment);
+            if self.args.verbose {
+                eprint!("{}", summary.text());
+            }
+            events.summary(&summary)?;
+        }
         if let Some(mut launched) = launched {
             launched.terminate();
         }

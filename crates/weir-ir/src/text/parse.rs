@@ -6,8 +6,8 @@ use weir_source::Span;
 use super::scan::{Token, scan};
 use crate::check::{check_lhist, check_type};
 use crate::{
-    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, SiteSpec, StaticSpec,
-    Terminator, Trigger, Value, limits,
+    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, MissingProbes, Module, Op,
+    SiteSpec, StaticSpec, Terminator, Trigger, Value, limits,
 };
 
 /// Why a text is not a module.
@@ -48,6 +48,12 @@ impl<'a> Parser<'a> {
     fn item(&mut self) -> Result<()> {
         match self.word()? {
             "max_map_keys" => self.module.max_map_keys = self.number()?,
+            "missing_probes" => {
+                let word = self.word()?;
+                let found = MissingProbes::NAMES.iter().find(|(_, name)| *name == word);
+                let fault = || self.error(format!("`{word}` is nothing to do about missing probes"));
+                self.module.missing_probes = found.ok_or_else(fault)?.0;
+            }
             "map" => {
                 let map = self.map_schema()?;
                 self.module.schema.maps.push(map);
@@ -166,7 +172,7 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
-        Ok(SiteSpec { binary, function, address, cookie })
+        Ok(SiteSpec { binary, function, address, cookie, by_pattern: self.by_pattern() })
     }
 
     fn static_site(&mut self) -> Result<StaticSpec> {
@@ -178,7 +184,14 @@ impl<'a> Parser<'a> {
         } else {
             None
         };
-        Ok(StaticSpec { binary, provider, name, address, semaphore, cookie })
+        let by_pattern = self.by_pattern();
+        Ok(StaticSpec { binary, provider, name, address, semaphore, cookie, by_pattern })
+    }
+
+    fn by_pattern(&mut self) -> bool {
+        let is_there = self.peek_word() == Some("by_pattern");
+        self.at += usize::from(is_there);
+        is_there
     }
 
     fn function_item(&mut self, trigger: &mut Trigger, body: &mut Body) -> Result<()> {

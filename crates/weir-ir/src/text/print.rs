@@ -4,7 +4,10 @@ use std::fmt::{Display, Formatter, Result as FmtResult, Write};
 
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, Type};
 
-use crate::{BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, Module, Op, Terminator, Trigger, Value};
+use crate::{
+    BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op, Terminator, Trigger,
+    Value,
+};
 
 /// The text form of `module`; see the module's header.
 pub fn print(module: &Module) -> String {
@@ -17,6 +20,9 @@ pub fn print(module: &Module) -> String {
 fn write_module(out: &mut String, module: &Module) -> FmtResult {
     let schema = &module.schema;
     writeln!(out, "max_map_keys {}", module.max_map_keys)?;
+    if module.missing_probes != MissingProbes::Error {
+        writeln!(out, "missing_probes {}", name_in(&MissingProbes::NAMES, &module.missing_probes))?;
+    }
     for map in &schema.maps {
         writeln!(out, "map {}", Shown(map))?;
     }
@@ -64,6 +70,9 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
         if let Some(address) = site.address {
             write!(out, " at {address}")?;
         }
+        if site.by_pattern {
+            out.write_str(" by_pattern")?;
+        }
         out.write_char('\n')?;
     }
     if let Trigger::Usdt { sites } = &function.trigger {
@@ -72,6 +81,9 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
             write!(out, "  site {binary} {provider} {name} {} {}", site.address, site.cookie)?;
             if let Some(semaphore) = site.semaphore {
                 write!(out, " semaphore {semaphore}")?;
+            }
+            if site.by_pattern {
+                out.write_str(" by_pattern")?;
             }
             out.write_char('\n')?;
         }

@@ -3,8 +3,8 @@
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
 use weir_ir::dominators::Dominators;
 use weir_ir::{
-    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, Terminator, Trigger,
-    Value, leaves,
+    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, MissingProbes, Module, Op,
+    Terminator, Trigger, Value, leaves,
 };
 
 /// Addresses at which [`Surroundings::memory`](super::evaluate::Surroundings) should hold strings.
@@ -42,7 +42,7 @@ pub(crate) fn module(seed: u64, menu: Menu) -> Module {
         maker.fill(index, &mut skeleton.blocks, &dominators);
     }
     skeleton.types = maker.types;
-    Module { functions: vec![skeleton], schema, max_map_keys: 4096 }
+    Module { functions: vec![skeleton], schema, max_map_keys: 4096, missing_probes: MissingProbes::Warn }
 }
 
 /// Random numbers (splitmix64).
@@ -171,8 +171,15 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
         };
         blocks.push(Block { params, insts: Vec::new(), end });
     }
-    let site =
-        || vec![weir_ir::SiteSpec { binary: "/x".into(), function: "f0".into(), address: None, cookie: 0 }];
+    let site = || {
+        vec![weir_ir::SiteSpec {
+            binary: "/x".into(),
+            function: "f0".into(),
+            address: None,
+            cookie: 0,
+            by_pattern: true,
+        }]
+    };
     let trigger = match dice.below(if menu.sessions { 6 } else { 4 }) {
         0 => Trigger::Begin,
         1 => Trigger::Interval { period_ns: 1_000_000 },
@@ -184,6 +191,7 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
                 address: 0x1000,
                 semaphore: (dice.below(2) == 0).then_some(0x2000),
                 cookie: 0,
+                by_pattern: false,
             }],
         },
         4 => Trigger::Uretprobe { sites: site() },

@@ -12,7 +12,7 @@ use weir_source::{Diagnostic, Span};
 
 use crate::attach::Attach;
 use crate::builtin;
-use crate::check::{Checker, Target};
+use crate::check::{Checker, Target, is_pattern};
 use crate::types::Ty;
 
 /// What the probes of one clause have of arguments.
@@ -132,7 +132,8 @@ impl Shapes {
             shape.written.push(written.to_string());
         }
         let FoundStatic { binary, provider, name, address, semaphore, .. } = place;
-        shape.sites.push(StaticSpec { binary, provider, name, address, semaphore, cookie });
+        let by_pattern = is_pattern(written);
+        shape.sites.push(StaticSpec { binary, provider, name, address, semaphore, cookie, by_pattern });
     }
 
     pub(crate) fn targets(self) -> impl Iterator<Item = Target> {

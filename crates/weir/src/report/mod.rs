@@ -18,6 +18,7 @@ mod histogram;
 mod printf;
 
 mod json;
+mod summary;
 mod text;
 
 mod limits;
@@ -28,6 +29,7 @@ use weir_event::{MapSchema, MapValue, Schema};
 
 pub(crate) use crate::report::contents::Entry;
 pub(crate) use crate::report::record::{Decoded, record};
+pub(crate) use crate::report::summary::{ProbeHits, Summary};
 use crate::report::value::Value;
 
 /// How a report is written: `-f text` or `-f json`.
@@ -148,6 +150,14 @@ impl<W: Write> Report<W> {
             self.map(schema, map, &entries, 0, 0)?;
         }
         self.flush()
+    }
+
+    /// What the run has covered: the last line, in JSON alone. (In text it goes to standard error, with `-v`.)
+    pub(crate) fn summary(&mut self, summary: &Summary) -> io::Result<()> {
+        match self.format {
+            Format::Text => Ok(()),
+            Format::Json => writeln!(self.out, "{}", summary.json()).and_then(|()| self.flush()),
+        }
     }
 
     /// Counts a record that `record` refused.

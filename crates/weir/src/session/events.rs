@@ -16,7 +16,7 @@ use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
 use crate::failure::Failure;
-use crate::report::{self, Decoded, Entry, Report};
+use crate::report::{self, Decoded, Entry, Report, Summary};
 use crate::session::controller::Controller;
 use crate::session::output_failed;
 
@@ -116,6 +116,11 @@ impl<'a, W: Write> Events<'a, W> {
         let entries = &mut |_: usize, map: &MapSchema| entries(segment, map);
         self.report.print_all(self.schema, entries).map_err(output_failed)?;
         self.tell_losses(segment)
+    }
+
+    /// The last line of the report.
+    pub(crate) fn summary(&mut self, summary: &Summary) -> Result<(), Failure> {
+        self.report.summary(summary).map_err(output_failed)
     }
 
     pub(crate) fn exit_code(&self) -> u8 {

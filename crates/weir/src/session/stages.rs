@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow};
 use weir_codegen::Compiled;
-use weir_ir::{Module, SiteSpec, StaticSpec, Trigger};
+use weir_ir::{MissingProbes, Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
 use weir_probe::{Attach, Place, Refusal, Returns, SiteRequest, When};
 use weir_rt::{Executable, SiteAbi};
@@ -75,13 +75,15 @@ pub(crate) struct Wanted {
     /// `Return`: the clause is for returns alone. The program is one of a session all the same, and only counts at the
     /// entry.
     pub(crate) when: When,
+    /// It was asked for by name, and the run is not to begin without it.
+    pub(crate) insists: bool,
 }
 
 impl Site {
-    /// Why a program cannot run here, going by the file: as a whole, or the half that is wanted.
+    /// Why a program cannot run here, going by the file: not at all, or not at the return that it wants.
     pub(crate) fn refusal(&self, wanted: &Wanted) -> Option<&Refusal> {
         let of_return = || self.returns.as_ref().and_then(|returns| returns.as_ref().err());
-        self.window.as_ref().err().or_else(|| of_return().filter(|_| wanted.when == When::Return))
+        self.window.as_ref().err().or_else(|| of_return().filter(|_| wanted.when.wants_return()))
     }
 
     /// How a program is attached here. A session whose return cannot be caught runs at the entry.
@@ -105,7 +107,7 @@ pub(crate) fn places(sites: &[Site]) -> &'static str {
 }
 
 /// The places that the programs are for, each once, in the order of the script, with the plan of each patch.
-pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> {
+pub(crate) fn sites(compiled: &Compiled, missing: MissingProbes, world: &Binaries) -> Result<Vec<Site>> {
     let mut sites: Vec<Site> = Vec::new();
     let mut known: BTreeMap<(String, bool, u64), usize> = BTreeMap::new();
     let mut add = |site: Site, program: Wanted| {
@@ -125,7 +127,12 @@ pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> 
             Trigger::Session { .. } => When::Session,
             _ => When::Entry,
         };
-        let wanted = |cookie| Wanted { program, cookie, when };
+        let wanted = |cookie, by_pattern: bool| Wanted {
+            program,
+            cookie,
+            when,
+            insists: missing == MissingProbes::Error && !by_pattern,
+        };
         for spec in trigger.sites() {
             let found = match spec.address {
                 Some(address) => {
@@ -133,11 +140,11 @@ pub(crate) fn sites(compiled: &Compiled, world: &Binaries) -> Result<Vec<Site>> 
                 }
                 None => functions_of(spec, world)?,
             };
-            found.into_iter().for_each(|site| add(site, wanted(spec.cookie)));
+            found.into_iter().for_each(|site| add(site, wanted(spec.cookie, spec.by_pattern)));
         }
         if let Trigger::Usdt { sites: specs } = trigger {
             for spec in specs {
-                add(static_site(spec, world)?, wanted(spec.cookie));
+                add(static_site(spec, world)?, wanted(spec.cookie, spec.by_pattern));
             }
         }
     }

@@ -1,0 +1,111 @@
+//! What a run has covered: which places were patched and which were not, and how often each probe ran and was missed.
+//!
+//! In: the places with their outcomes, the segment at the end. Out: messages to standard error, and values for the
+//! report. Nothing is left out silently: what could not be patched is told by its reason while the run begins, and
+//! misses at its end; with `-v`, and in JSON, all of the numbers are.
+
+use std::collections::BTreeMap;
+
+use weir_codegen::{Compiled, HITS_ENTRIES, HITS_RETURNS};
+use weir_ir::Trigger;
+use weir_probe::Refusal;
+use weir_rt::segment::Segment;
+
+use crate::report::{ProbeHits, Summary};
+use crate::session::stages::{self, Site};
+
+/// Outcomes of patching, by reason code.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Coverage {
+    places: usize,
+    attached: usize,
+    refused: BTreeMap<String, u64>,
+    /// Places that are probed at the entry alone, though a program wants the return.
+    returns_refused: BTreeMap<String, u64>,
+}
+
+impl Coverage {
+    pub(crate) fn of(sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Coverage {
+        let mut coverage = Coverage { places: sites.len(), ..Coverage::default() };
+        for (site, outcome) in sites.iter().zip(outcomes) {
+            match (outcome, &site.returns) {
+                (Err(refusal), _) => *coverage.refused.entry(refusal.code()).or_default() += 1,
+                (Ok(()), Some(Err(refusal))) => {
+                    coverage.attached += 1;
+                    *coverage.returns_refused.entry(refusal.code()).or_default() += 1;
+                }
+                (Ok(()), _) => coverage.attached += 1,
+            }
+        }
+        coverage
+    }
+
+    /// What is not probed; `is_verbose`: each place by its name.
+    pub(crate) fn tell(&self, sites: &[Site], outcomes: &[Result<(), Refusal>], is_verbose: bool) {
+        let hint = if is_verbose { "" } else { " (-v names them)" };
+        let what = stages::places(sites);
+        if !self.refused.is_empty() {
+            let refused: u64 = self.refused.values().sum();
+            eprintln!("weir: {refused} of {} {what} are not probed:", self.places);
+        }
+        for (site, outcome) in sites.iter().zip(outcomes).filter(|_| is_verbose) {
+            if let Err(refusal) = outcome {
+                eprintln!("weir:   {}:{}: {refusal}", site.path, site.name);
+            }
+        }
+        if !self.refused.is_empty() {
+            eprintln!("weir:   {}{hint}", counts(&self.refused));
+        }
+        if !self.returns_refused.is_empty() {
+            let refused: u64 = self.returns_refused.values().sum();
+            eprintln!("weir: returns of {refused} of {} {what} are not seen:", self.places);
+            for (site, _) in sites.iter().zip(outcomes).filter(|(_, outcome)| is_verbose && outcome.is_ok()) {
+                if let Some(Err(refusal)) = &site.returns {
+                    eprintln!("weir:   {}:{}: {refusal}", site.path, site.name);
+                }
+            }
+            eprintln!("weir:   {}{hint}", counts(&self.returns_refused));
+        }
+    }
+
+    /// With what the programs have counted, if they have.
+    pub(crate) fn summary(&self, compiled: &Compiled, segment: &Segment) -> Summary {
+        let hits = compiled.hits.map_or_else(Vec::new, |map| hits(compiled, segment, map));
+        let counters = segment.counters();
+        // Misses that no program can count, as it did not run.
+        let named = [("tail-depth", counters.tail_depth), ("no-lane", counters.lanes_exhausted)];
+        Summary {
+            places: self.places as u64,
+            attached: self.attached as u64,
+            refused: self.refused.clone(),
+            returns_refused: self.returns_refused.clone(),
+            missed: named.into_iter().map(|(name, count)| (name.to_string(), count)).collect(),
+            probes: hits,
+        }
+    }
+}
+
+fn hits(compiled: &Compiled, segment: &Segment, map: u32) -> Vec<ProbeHits> {
+    let counts = |program: usize| {
+        let value = segment.map(map as usize).lookup(&(program as u32).to_le_bytes()).unwrap_or_default();
+        let word = |at: i32| {
+            let bytes = value.get(at as usize..).and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        (word(HITS_ENTRIES), word(HITS_RETURNS))
+    };
+    let programs = compiled.object.programs.iter().zip(&compiled.triggers).enumerate();
+    let probes = programs.filter(|(_, (_, trigger))| trigger.is_probe());
+    let hits = |(index, (program, trigger)): (usize, (&weir_ebpf::Program, &Trigger))| {
+        let (entries, returns) = counts(index);
+        let wants_return = matches!(trigger, Trigger::Uretprobe { .. } | Trigger::Session { .. });
+        ProbeHits { probe: program.name.clone(), entries, returns: wants_return.then_some(returns) }
+    };
+    probes.map(hits).collect()
+}
+
+fn counts(codes: &BTreeMap<String, u64>) -> String {
+    let mut by_count: Vec<_> = codes.iter().collect();
+    by_count.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    by_count.iter().map(|(code, count)| format!("{code} {count}")).collect::<Vec<_>>().join(", ")
+}
