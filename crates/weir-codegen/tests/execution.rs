@@ -104,7 +104,7 @@ fn execute(compiled: &Compiled, args: [u64; 6], is_return: bool) -> State {
     let mut session_cookie = 0;
     for _ in 0..RUNS {
         let environment = Environment { segment: &segment };
-        let mut frame = frame.clone();
+        let mut frame = frame;
         weir_interp::run(&program, &environment, &mut frame)
             .unwrap_or_else(|fault| panic!("{fault}\n{}", weir_ebpf::asm::print(&compiled.object)));
         session_cookie = frame.session_cookie;

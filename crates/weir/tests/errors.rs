@@ -217,3 +217,60 @@ fn processes_of_other_users() {
     assert!(message.contains("ermission"), "{message}");
     assert!(is_untouched(server.pid()));
 }
+
+/// A run of `true` with a script whose settings begin so.
+#[track_caller]
+fn check_missing(setting: &str, probes: &str, code: i32, parts: &[&str]) -> String {
+    let script = format!("config = {{ missing_probes = {setting} }} {probes}");
+    let output = check(&["trace", "-e", &script, "-c", "/bin/true"], code, parts);
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn what_is_missing_is_an_error_a_warning_or_nothing() {
+    let absent = "uprobe:libc:mallocc { @ = count(); } uprobe:libc:exit { @x = count(); }";
+    let nothing = "uprobe:libc:zzz* { @ = count(); } uprobe:libc:exit { @x = count(); }";
+    let refused = "uprobe:libc:strlen, uprobe:libc:exit { @ = count(); }";
+    let returns = "uretprobe:libc:vfork, uretprobe:libc:malloc { @ = count(); }";
+    for (probes, part) in
+        [(absent, "mallocc"), (nothing, "zzz*"), (refused, "indirect-function"), (returns, "return-blocked")]
+    {
+        check_missing("error", probes, REFUSED, &[part]);
+        check_missing("warn", probes, 0, &[part]);
+        assert_eq!(check_missing("ignore", probes, 0, &[]), "", "{probes}");
+    }
+    check_missing("error", refused, REFUSED, &["strlen", "missing_probes = \"warn\"", "traces the others"]);
+}
+
+#[test]
+fn what_a_wildcard_matches_is_probed_as_far_as_it_can_be() {
+    check_missing("error", "uprobe:libc:strl* { @ = count(); }", 0, &["are not probed", "indirect-function"]);
+    // One that is named as well is wanted.
+    let both = "uprobe:libc:strl* { @ = count(); } uprobe:libc:strlen { @x = count(); }";
+    check_missing("error", both, REFUSED, &["strlen", "indirect-function"]);
+}
+
+#[test]
+fn a_clause_without_any_place_is_an_error_in_any_case() {
+    for setting in ["error", "warn", "ignore"] {
+        check_missing(setting, "uprobe:libc:strlen { @ = count(); }", REFUSED, &["indirect-function"]);
+        check_missing(setting, "uretprobe:libc:vfork { @ = count(); }", REFUSED, &["return-blocked"]);
+    }
+}
+
+#[test]
+fn an_instruction_that_is_none_is_told_with_what_there_is() {
+    let source = "int one(int n) { return n + 1; }\nint main(int n, char **v) { return one(n) > 5; }\n";
+    let program = target::build("near-misses", target::Source::Text(source), &["-O0", "-g"]);
+    let path = program.display();
+    let script = |place: &str, parts: &[&str]| {
+        let script = format!("uprobe:{path}{place} {{ @ = count(); }}");
+        check(&["trace", "-e", &script, "-c", &path.to_string()], REFUSED, parts);
+    };
+    script(":one+500", &["one", "has", "bytes", "+500 is behind its end"]);
+    script(":one+2", &["not-an-instruction"]);
+    script(":onee+2", &["did you mean one"]);
+    script(":0x10", &["no function", "0x10"]);
+    let name = program.file_name().unwrap().to_str().unwrap().split('-').next().unwrap();
+    script(&format!("@{name}.nothing:1"), &["no source file"]);
+}

@@ -203,3 +203,25 @@ fn registers_are_those_of_the_place() {
     }
     has_line(&text, &format!("@ip[{}]: 1000", work.address.0 & 0xfff));
 }
+
+#[test]
+fn a_run_ends_with_what_it_has_covered() {
+    let program = program();
+    let script = "uprobe:APP:work, uprobe:APP:nested { @ = count(); } uretprobe:APP:work { @r = count(); } \
+                  uretprobe:libc:exit { @never = count(); }";
+    let text = trace(&program, script, &["-f", "json"]);
+    let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(last["type"], "summary");
+    let data = &last["data"];
+    assert_eq!((&data["places"], &data["attached"]), (&3.into(), &3.into()), "{data}");
+    let probe = |index: usize| &data["probes"][index];
+    assert_eq!(probe(0)["entries"], 1021, "{data}");
+    assert_eq!((&probe(1)["entries"], &probe(1)["returns"]), (&1000.into(), &1000.into()), "{data}");
+    // exit() does not come back.
+    assert_eq!((&probe(2)["entries"], &probe(2)["missed"]["not-returned"]), (&1.into(), &1.into()), "{data}");
+    let script = script.replace("APP", &program.display().to_string());
+    let (output, _) = traced(&program, &script, &["-v"]);
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(messages.contains("weir: 3 places: 3 probed\n"), "{messages}");
+    assert!(messages.contains(": 1 entries, 0 returns, 1 missed: not-returned 1\n"), "{messages}");
+}

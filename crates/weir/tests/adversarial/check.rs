@@ -254,6 +254,9 @@ impl Traced {
     }
 }
 
+/// What cannot be patched is told, and the rest is probed.
+const WARN: &str = "config = { missing_probes = \"warn\" }";
+
 /// Functions of `script` whose returns cannot be caught, as weir says without running anything.
 fn refused_returns(program: &Program, script: &str) -> Vec<String> {
     let output =
@@ -299,11 +302,13 @@ impl Kind {
             functions.iter().map(site).collect::<Vec<String>>().join(", ")
         };
         match self {
-            Kind::Entry => format!("{} {{ @[func] = count(); }}", sites("uprobe")),
-            Kind::Return => format!("{} {{ @[func] = count(); @sum = sum(retval); }}", sites("uretprobe")),
+            Kind::Entry => format!("{WARN} {} {{ @[func] = count(); }}", sites("uprobe")),
+            Kind::Return => {
+                format!("{WARN} {} {{ @[func] = count(); @sum = sum(retval); }}", sites("uretprobe"))
+            }
             Kind::Session => {
                 let (entries, returns) = (sites("uprobe"), sites("uretprobe"));
-                format!("{entries} {{ @entries[func] = count(); }} {returns} {{ @[func] = count(); }}")
+                format!("{WARN} {entries} {{ @entries[func] = count(); }} {returns} {{ @[func] = count(); }}")
             }
         }
     }
