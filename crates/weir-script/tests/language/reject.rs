@@ -224,7 +224,7 @@ fn constructs_that_are_not_yet_there() {
 
 #[test]
 fn names_that_are_not_yet_there() {
-    for name in ["args", "kstack", "ustack", "uid", "curtask", "rand", "cgroup"] {
+    for name in ["args", "farg0", "fretval", "kstack", "ustack", "uid", "curtask", "rand", "cgroup"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
     for name in
