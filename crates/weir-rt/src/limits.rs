@@ -11,6 +11,8 @@ pub const ENTRIES_MAX: u32 = 1 << 24;
 /// Nodes beyond `max_entries` that replacements of large values, and pushes and pops of queues and stacks, pass
 /// through: so many may be under way at once.
 pub const SPARE_NODES: u32 = 64;
+/// Hashes of at most so many entries have a cache line for each that has its value with it.
+pub const APART_ENTRIES_MAX: u32 = 1 << 16;
 /// Bytes of a ring's data: a power of two between these.
 pub const RING_BYTES_MIN: u32 = 4096;
 pub const RING_BYTES_MAX: u32 = 1 << 30;

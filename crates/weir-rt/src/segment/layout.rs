@@ -450,7 +450,13 @@ fn place_nodes(map: &mut MapLayout, at: u64) {
     // A trie's node has the prefix, and behind it the key as it was given.
     let keys_bytes = if is_trie { 2 * map.key_stride } else { map.key_stride };
     let node_bytes = NODE_HEADER_BYTES + keys_bytes + if is_large { value_stride } else { 0 };
-    map.node_stride = node_bytes.next_multiple_of(16);
+    // Two threads that store to keys of their own had neighbouring nodes in one cache line: a store took
+    // 13 to 23 ns instead of 10.
+    let is_apart = in_node && spec.max_entries <= limits::APART_ENTRIES_MAX;
+    map.node_stride = match node_bytes.next_multiple_of(16) {
+        ..64 if is_apart => 64,
+        stride => stride,
+    };
     if in_node {
         map.elem_stride = map.node_stride;
         let value_in_node =
