@@ -1,23 +1,25 @@
-//! Puts programs into a process: one short stop for the shared segment, one for the patches.
+//! Puts programs into a process: short stops for the shared segment, for the code, and for the patches.
 //!
 //! ```text
 //! prepare   stop · memfd_create, mmap (remote) · go on              the segment is shared; nothing is patched
-//! arm       place islands for the planned windows, generate code    nothing is stopped
-//!           stop · memfd_create, mmap islands and gates (remote)
-//!                · compare text with files · journal · move program counters · write jumps · open gates · go on
+//! arm       compare text with files · place islands for the planned windows, generate code   nothing is stopped
+//!           stop · memfd_create, mmap islands and gates (remote) · go on
+//!           write the code · journal                                                        nothing is stopped
+//!           slices of crate::patch: stop · move program counters · write jumps · go on
+//!           open gates · raise semaphores                                                   nothing is stopped
 //! detach    see crate::undo
 //! ```
 //!
-//! A thread inside a window, or with a signal frame there, is let run on for a millisecond and the stop is tried
-//! again; a site that stays busy is refused and the others are patched.
+//! Until the gates are open, what is patched already runs unprobed: all probes begin at one moment. A site whose window
+//! stays busy is refused, and the others are patched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
-use std::thread;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::libc;
 use weir_rt::Executable;
@@ -25,30 +27,31 @@ use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, S
 use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, Function, LinkAddr, VirtAddr};
 
+use crate::consumers::Consumers;
 use crate::counters;
 use crate::island::{self, Image, Place, PlannedSite, Stubs};
-use crate::limits::{self, PROGRAMS_PER_SITE_MAX, RETRIES_MAX};
+use crate::limits::{self, PROGRAMS_PER_SITE_MAX};
 use crate::outpost::{self, Outpost, Wanted};
+use crate::patch::{self, Jump};
 use crate::plan::plan_functions;
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
-use crate::replace::{self, Table};
+use crate::replace;
 use crate::restore;
 use crate::returns::Returns;
 use crate::scan;
-use crate::stack;
-use crate::stop::Stopped;
+use crate::stop::{Stopped, Stops};
 use crate::sys;
 use crate::target::Target;
-use crate::undo::{Patch, Report, Undo};
+use crate::undo::{Patch, Places, Report, Undo};
 use crate::unwind;
 use crate::window::{Shape, Window, Write};
 
 /// Name of the segment's memfd, by which the next weir finds it.
 pub(crate) const SEGMENT_NAME: &str = "weir-segment";
 pub(crate) const CODE_NAME: &str = "weir-code";
-/// Another name than that of islands, which have a gate page behind them.
 pub(crate) const RECORDS_NAME: &str = "weir-records";
+/// Another name than that of islands, which have a gate page behind them.
 pub(crate) const OUTPOST_NAME: &str = "weir-outpost";
 const PAGE: u64 = 4096;
 
@@ -117,7 +120,7 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
         patches: Vec::new(),
         unknown: Vec::new(),
         counters: Vec::new(),
-        places: HashMap::new(),
+        places: Places::default(),
     };
     Ok(Prepared {
         attachment: Attachment {
@@ -125,10 +128,11 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
             segment,
             undo,
             outcomes: Vec::new(),
-            table: None,
+            stubs: None,
             swept_at: 0,
             hooks: 0,
             is_detached: false,
+            consumers: Consumers::default(),
         },
     })
 }
@@ -166,7 +170,7 @@ fn share_segment(
     if target.launched {
         target.held = Some(stopped);
     } else {
-        stopped.resume();
+        target.resume(stopped);
     }
     Ok((segment, address))
 }
@@ -229,8 +233,55 @@ impl Prepared {
     }
 }
 
+/// What is looked up in one process for many sites: each thing once.
+struct Ground<'a> {
+    target: &'a Target,
+    has_shadow_stack: bool,
+    /// By path.
+    biases: HashMap<PathBuf, Option<u64>>,
+    /// Text of the target that was read last, from this address on.
+    text: (u64, Vec<u8>),
+}
+
+impl<'a> Ground<'a> {
+    fn new(target: &'a Target) -> Ground<'a> {
+        let has_shadow_stack = target.has_shadow_stack();
+        Ground { target, has_shadow_stack, biases: HashMap::new(), text: (0, Vec::new()) }
+    }
+
+    fn bias(&mut self, binary: &Binary) -> Option<u64> {
+        match self.biases.get(binary.path()) {
+            Some(&known) => known,
+            None => {
+                let bias = self.target.bias(binary);
+                self.biases.insert(binary.path().to_owned(), bias);
+                bias
+            }
+        }
+    }
+
+    /// What the target has at `address`, read together with what lies behind: functions are asked for in their order.
+    fn text(&mut self, address: u64, length: usize) -> Option<&[u8]> {
+        const TOGETHER: usize = 16 << 10;
+        let is_read = |text: &(u64, Vec<u8>)| {
+            let from = usize::try_from(address.checked_sub(text.0)?).ok()?;
+            (from.checked_add(length)? <= text.1.len()).then_some(from)
+        };
+        if is_read(&self.text).is_none() {
+            let (start, bytes) = &mut self.text;
+            *start = address;
+            bytes.resize(length.max(TOGETHER), 0);
+            let read = self.target.memory.read_some(address, bytes).unwrap_or(0);
+            bytes.truncate(read);
+        }
+        let from = is_read(&self.text)?;
+        Some(&self.text.1[from..from + length])
+    }
+}
+
 /// A site of this process: where its binary is mapped, with the same text.
-fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
+fn plan_in_target(ground: &mut Ground, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
+    let target = ground.target;
     if site.programs.len() > PROGRAMS_PER_SITE_MAX {
         return Err(Refusal::TooManyPrograms { given: site.programs.len(), max: PROGRAMS_PER_SITE_MAX });
     }
@@ -245,22 +296,20 @@ fn plan_in_target(target: &Target, site: &SiteRequest, window: Window) -> Result
         return Err(Refusal::StacksCopied);
     }
     let binary = site.binary;
-    let bias = target.bias(binary);
-    let bias = bias.ok_or_else(|| Refusal::NotMapped { binary: binary.path().display().to_string() })?;
+    let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
+    let bias = ground.bias(binary).ok_or_else(not_mapped)?;
     let function = site.function;
     let in_file = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
-    let mut in_memory = vec![0; in_file.len()];
     let address = VirtAddr(function.address.0.wrapping_add(bias));
-    if target.mappings.iter().any(|mapping| mapping.contains(address) && mapping.shared) {
+    if target.mapping_at(address).is_some_and(|mapping| mapping.shared) {
         return Err(Refusal::SharedText);
     }
-    if target.memory.read(address.0, &mut in_memory).is_err() {
-        return Err(Refusal::NotMapped { binary: binary.path().display().to_string() });
+    let in_memory = ground.text(address.0, in_file.len()).ok_or_else(not_mapped)?;
+    if in_file != in_memory {
+        let offset = in_file.iter().zip(in_memory).position(|(file, memory)| file != memory);
+        return Err(Refusal::TextDiffers { offset: offset.unwrap_or(0) as u64 });
     }
-    if let Some(offset) = in_file.iter().zip(&in_memory).position(|(file, memory)| file != memory) {
-        return Err(Refusal::TextDiffers { offset: offset as u64 });
-    }
-    if window.calls() && target.has_shadow_stack() {
+    if window.calls() && ground.has_shadow_stack {
         return Err(Refusal::ShadowStack);
     }
     if let Some(semaphore) = site.semaphore {
@@ -280,16 +329,16 @@ fn copies_stacks(mapping: &Mapping) -> bool {
 }
 
 /// The functions that are to answer unwinders for islands too, if any of `sites` wants a return.
-fn plan_hooks(target: &Target, sites: &[SiteRequest]) -> Result<Vec<PlannedSite>, Refusal> {
+fn plan_hooks(ground: &mut Ground, sites: &[SiteRequest]) -> Result<Vec<PlannedSite>, Refusal> {
     let mut hooks: Vec<PlannedSite> = Vec::new();
     if !sites.iter().any(SiteRequest::wants_return) {
         return Ok(hooks);
     }
-    unwind::survey::survey(target, |binary, function, question| {
+    unwind::survey::survey(ground.target, |binary, function, question| {
         let window = &plan_functions(&[(binary, function)])[0];
         let request =
             SiteRequest { binary, function, window, semaphore: None, programs: Vec::new(), returns: None };
-        let hook = window.clone().and_then(|window| plan_in_target(target, &request, window));
+        let hook = window.clone().and_then(|window| plan_in_target(ground, &request, window));
         let hook = hook.and_then(|hook| match hook.window.shape {
             Shape::Near => Ok(hook),
             // It is restored when all else is; a hole would have to wait for it.
@@ -336,8 +385,9 @@ fn place_outposts(
     places: &[Place],
     stubs: Option<&Stubs>,
     images: &[Image],
+    is_new: &dyn Fn(usize) -> bool,
 ) -> (Vec<Outpost>, BTreeMap<usize, u64>) {
-    let entries = images.iter().flat_map(|image| &image.entries);
+    let entries = images.iter().flat_map(|image| &image.entries).filter(|entry| is_new(entry.site));
     let wanted: Vec<Wanted> = entries
         .filter_map(|entry| {
             let site = &planned[entry.site];
@@ -381,16 +431,17 @@ fn shares_clock(target: &Target) -> bool {
 /// Probes in a live process. Dropped, it restores the text.
 #[derive(Debug)]
 pub struct Attachment {
-    target: Target,
-    segment: Segment,
-    undo: Undo,
+    pub(crate) target: Target,
+    pub(crate) segment: Segment,
+    pub(crate) undo: Undo,
     outcomes: Vec<Result<String, Refusal>>,
     /// Where return addresses are replaced, if any are; and how many returns found no record when it was last swept.
-    table: Option<Table>,
+    stubs: Option<Stubs>,
     swept_at: u64,
     /// Functions that answer unwinders, which returns cannot be probed without.
     hooks: usize,
     is_detached: bool,
+    pub(crate) consumers: Consumers,
 }
 
 impl Attachment {
@@ -407,6 +458,11 @@ impl Attachment {
         &self.outcomes
     }
 
+    /// How often and how long the target was held so far.
+    pub fn stops(&self) -> Stops {
+        self.target.stops
+    }
+
     /// Sites that were patched.
     pub fn probes(&self) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.is_ok()).count()
@@ -416,13 +472,13 @@ impl Attachment {
     /// jumped over, and of threads that have ended. To be called now and then.
     pub fn sweep(&mut self) -> Result<usize, Error> {
         let missed = self.segment.counters().no_record;
-        match self.table {
-            Some(table) if missed > self.swept_at => {
+        match &self.stubs {
+            Some(stubs) if missed > self.swept_at => {
                 self.swept_at = missed;
                 let stopped = self.target.stop()?;
                 self.target.refresh()?;
-                let freed = replace::sweep(&self.target, &stopped, &table);
-                stopped.resume();
+                let freed = replace::sweep(&self.target, &stopped, &stubs.table);
+                self.target.resume(stopped);
                 freed
             }
             _ => Ok(0),
@@ -436,9 +492,7 @@ impl Attachment {
         let report = self.undo.run(&mut self.target)?;
         let journal = self.segment.journal();
         lowered.into_iter().for_each(|index| journal.set_state(index, JournalState::Applied));
-        for index in 0..self.undo.patches.len() {
-            journal.set_state(index as u32, JournalState::Undone);
-        }
+        journal.undo_text();
         if report.left_mapped {
             self.segment.leave_behind();
         }
@@ -446,15 +500,27 @@ impl Attachment {
     }
 
     fn arm(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<(), Error> {
+        self.consumers.executables = executables.to_vec();
+        self.outcomes = self.put_in(sites)?;
+        Ok(())
+    }
+
+    /// Patches the places of `sites`, none of which is patched yet, for the first consumer or a later one. The
+    /// outcome of each.
+    pub(crate) fn put_in(&mut self, sites: &[SiteRequest]) -> Result<Vec<Result<String, Refusal>>, Error> {
         self.target.refresh()?;
         let mut outcomes: Vec<Result<String, Refusal>> = Vec::with_capacity(sites.len());
         let mut planned = Vec::new();
         let mut request_of = Vec::new();
-        let hooks = plan_hooks(&self.target, sites);
+        let mut ground = Ground::new(&self.target);
+        let hooks = match self.hooks {
+            0 => plan_hooks(&mut ground, sites),
+            _ => Ok(Vec::new()),
+        };
         for (index, site) in sites.iter().enumerate() {
             let can_unwind = if site.wants_return() { hooks.as_ref().err().cloned() } else { None };
             let window = can_unwind.map_or_else(|| site.window.clone(), Err);
-            let outcome = window.and_then(|window| plan_in_target(&self.target, site, window));
+            let outcome = window.and_then(|window| plan_in_target(&mut ground, site, window));
             outcomes.push(match outcome {
                 Ok(site) => {
                     let technique = site.window.technique();
@@ -466,209 +532,299 @@ impl Attachment {
             });
         }
         let overlapping = add_hooks(&mut planned, hooks.unwrap_or_default());
-        self.hooks = planned.iter().filter(|site| site.hook.is_some()).count();
+        let hooks = planned.iter().filter(|site| site.hook.is_some()).count();
+        self.hooks += hooks;
         // The outcomes of hooks come behind those that were asked for, and are taken off at the end.
         for (hook, index) in planned[request_of.len()..].iter().zip(sites.len()..) {
             outcomes.push(Ok(hook.window.technique()));
             request_of.push(index);
         }
-        let (target, segment) = (&self.target, &self.segment);
-        let maps = segment.layout().maps.len();
-        let (places, refused) = island::place(&planned, executables, maps, &target.mappings);
-        let mut places = places;
-        let unmovable = places.iter_mut().flat_map(|place| island::drop_unmovable(place, &planned));
-        for (site, refusal) in refused.into_iter().chain(unmovable.collect::<Vec<_>>()).chain(overlapping) {
+        let generated = self.generate(&planned, |_| true)?;
+        for (site, refusal) in generated.refused.iter().cloned().chain(overlapping) {
             outcomes[request_of[site]] = Err(refusal);
         }
-        let stubs = island::place_stubs(&planned, &places, &target.mappings, self.undo.segment.start);
-        if let Err(refusal) = &stubs {
-            for (site, &index) in planned.iter().zip(&request_of) {
-                if site.returns == Some(Returns::Replace) {
-                    outcomes[index] = Err(refusal.clone());
-                }
-            }
-        }
-        let stubs = stubs.unwrap_or_default();
-        let clock_gettime = if target.has_tsc { clock_function(target) } else { 0 };
-        let words = weir_rt::runtime::Island {
-            segment: self.undo.segment.start,
-            clock_gettime,
-            pid: target.pid as u32,
-            // The word at the stack pointer is a return address only where every site is an entry.
-            flags: if planned.iter().any(|site| site.window.inside) {
-                0
-            } else {
-                weir_rt::runtime::Island::AT_ENTRY
-            } | if target.has_seccomp { weir_rt::runtime::Island::NO_SYSTEM_CALLS } else { 0 }
-                | if clock_gettime != 0 && shares_clock(target) {
-                    weir_rt::runtime::Island::READS_TICKS
-                } else {
-                    0
-                },
-            pid_namespace: weir_rt::runtime::pid_namespace(target.pid as u32),
-            print: 0,
-            tick_ns: weir_rt::runtime::tick_ns(),
-        };
-        let images = places
-            .iter()
-            .map(|place| {
-                island::generate_image(place, &places, &planned, executables, segment, words, stubs.as_ref())
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let (outposts, landings) = place_outposts(target, &planned, &places, stubs.as_ref(), &images);
-        self.undo.islands =
-            places.iter().map(Place::range).chain(outposts.iter().map(Outpost::range)).collect();
-        self.undo.islands.extend(stubs.iter().flat_map(|stubs| [stubs.range(), stubs.records()]));
-        self.table = stubs.as_ref().map(|stubs| stubs.table);
-        self.outcomes = outcomes;
-        let mut todo: Vec<Jump> = Vec::new();
-        for entry in images.iter().flat_map(|image| &image.entries) {
+        let (mut todo, mut moves): (Vec<Jump>, Vec<(u64, u64)>) = (Vec::new(), Vec::new());
+        for entry in generated.entries() {
             let site = &planned[entry.site];
-            if self.outcomes[request_of[entry.site]].is_err() {
+            if outcomes[request_of[entry.site]].is_err() {
                 continue;
             }
             let landing = match site.window.targets(site.bias) {
                 None => entry.address,
-                Some(_) => match landings.get(&entry.site) {
+                Some(_) => match generated.landings.get(&entry.site) {
                     Some(&landing) => landing,
                     None => {
-                        self.outcomes[request_of[entry.site]] = Err(Refusal::NoRoom);
+                        outcomes[request_of[entry.site]] = Err(Refusal::NoRoom);
                         continue;
                     }
                 },
             };
             todo.push(Jump::new(entry.site, site, landing, &entry.places));
-            self.undo.places.extend(entry.places.iter().copied());
+            moves.extend(entry.places.iter().copied());
             // Where a thread stands that has come from the function, and has done nothing yet.
             if landing != entry.address {
-                self.undo.places.insert(landing, site.patch_address());
+                moves.push((landing, site.patch_address()));
             }
         }
-        let semaphores: Vec<(usize, u64)> = planned
-            .iter()
-            .zip(&request_of)
-            .filter_map(|(site, &index)| {
-                Some((index, sites.get(index)?.semaphore?.0.wrapping_add(site.bias)))
-            })
-            .collect();
-        let code = Generated { places, images, stubs, outposts };
-        self.patch(todo, &request_of, &code, &semaphores)?;
-        self.outcomes.truncate(sites.len());
-        Ok(())
+        self.undo.places.add(&moves);
+        self.undo.places.sort();
+        let held = self.map(&generated, &mut todo, &mut |site| {
+            outcomes[request_of[site]] = Err(Refusal::NoRoom);
+        })?;
+        let (standing, held) = self.write_jumps(held, todo, hooks, &mut |site, refusal| {
+            outcomes[request_of[site]] = Err(refusal);
+        })?;
+        self.open_gates(&generated.places)?;
+        let semaphore = |site: usize| {
+            let address = sites.get(request_of[site])?.semaphore?;
+            Some(address.0.wrapping_add(planned[site].bias))
+        };
+        let semaphores: BTreeSet<u64> = standing.iter().filter_map(|&(site, _)| semaphore(site)).collect();
+        for address in semaphores {
+            if !self.undo.counters.contains(&address) {
+                counters::raise(&self.segment, &self.target, address)?;
+                self.undo.counters.push(address);
+            }
+        }
+        if let Some(stopped) = held {
+            self.target.resume(stopped);
+        }
+        self.target.launched = false;
+        outcomes.truncate(sites.len());
+        let semaphores: Vec<Option<u64>> = (0..planned.len()).map(semaphore).collect();
+        self.consumers.stand(planned, &generated, standing, &semaphores);
+        Ok(outcomes)
     }
 
-    /// The stop in which everything becomes visible to the target.
-    fn patch(
+    /// How the return at a site that is patched already is to be caught.
+    pub(crate) fn returns_of(&self, site: &SiteRequest) -> Result<Returns, Refusal> {
+        if self.hooks == 0 {
+            let detail = "nobody wanted returns when the first consumer was attached".into();
+            return Err(Refusal::UnwinderUnknown { detail });
+        }
+        site.returns.clone().unwrap_or(Err(Refusal::ReturnUnplanned))
+    }
+
+    /// Generates islands with a trampoline for each of `planned`, and outposts where it is `new`.
+    pub(crate) fn generate(
+        &self,
+        planned: &[PlannedSite],
+        is_new: impl Fn(usize) -> bool,
+    ) -> Result<Generated, Error> {
+        let (target, segment, executables) = (&self.target, &self.segment, &self.consumers.executables);
+        let maps = segment.layout().maps.len();
+        let (mut places, mut refused) = island::place(planned, executables, maps, &target.mappings);
+        refused.extend(places.iter_mut().flat_map(|place| island::drop_unmovable(place, planned)));
+        // One more for stubs.
+        let is_full = self.consumers.islands.len() + places.len() >= limits::ISLANDS_MAX;
+        if is_full {
+            refused
+                .extend(places.drain(..).flat_map(|place| place.sites).map(|site| (site, Refusal::NoRoom)));
+        }
+        let (new_stubs, without) = self.place_stubs(planned, &places);
+        refused.extend(without);
+        let stubs = self.stubs.as_ref().or(new_stubs.as_ref());
+        let words = self.words(planned);
+        let all: Vec<Place> = places.iter().chain(&self.consumers.islands).cloned().collect();
+        let images = places
+            .iter()
+            .map(|place| island::generate_image(place, &all, planned, executables, segment, words, stubs))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (outposts, landings) = place_outposts(target, planned, &places, stubs, &images, &is_new);
+        Ok(Generated { places, images, stubs: new_stubs, outposts, landings, refused })
+    }
+
+    /// Stubs for `planned` where there are none yet, and the sites that they are missing for.
+    fn place_stubs(
+        &self,
+        planned: &[PlannedSite],
+        places: &[Place],
+    ) -> (Option<Stubs>, Vec<(usize, Refusal)>) {
+        let mappings = &self.target.mappings;
+        let wanted = island::place_stubs(planned, places, mappings, self.undo.segment.start);
+        let fits = |there: &Stubs, wanted: &Stubs| wanted.table.record_shift <= there.table.record_shift;
+        let refusal = match (wanted, &self.stubs) {
+            (Ok(None), _) => return (None, Vec::new()),
+            (Ok(Some(stubs)), None) => return (Some(stubs), Vec::new()),
+            (Ok(Some(wanted)), Some(there)) if fits(there, &wanted) => return (None, Vec::new()),
+            // Records have the size that the first consumers' sessions need.
+            (Ok(Some(_)), Some(_)) => Refusal::NoRoom,
+            (Err(refusal), _) => refusal,
+        };
+        let replaced = planned.iter().zip(0..).filter(|(site, _)| site.returns == Some(Returns::Replace));
+        (None, replaced.map(|(_, site)| (site, refusal.clone())).collect())
+    }
+
+    /// What the runtime of an island for `planned` is told.
+    fn words(&self, planned: &[PlannedSite]) -> weir_rt::runtime::Island {
+        use weir_rt::runtime::Island;
+        let target = &self.target;
+        let clock_gettime = if target.has_tsc { clock_function(target) } else { 0 };
+        // The word at the stack pointer is a return address only where every site is an entry.
+        let is_at_entry = !planned.iter().any(|site| site.window.inside);
+        let reads_ticks = clock_gettime != 0 && shares_clock(target);
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        Island {
+            segment: self.undo.segment.start,
+            clock_gettime,
+            pid: target.pid as u32,
+            flags: flag(is_at_entry, Island::AT_ENTRY)
+                | flag(target.has_seccomp, Island::NO_SYSTEM_CALLS)
+                | flag(reads_ticks, Island::READS_TICKS),
+            pid_namespace: weir_rt::runtime::pid_namespace(target.pid as u32),
+            print: 0,
+            tick_ns: weir_rt::runtime::tick_ns(),
+        }
+    }
+
+    /// Maps what was generated into the target and fills it; takes from `todo` what there is no room for after all.
+    /// A launched command is still held then.
+    pub(crate) fn map(
         &mut self,
-        mut todo: Vec<Jump>,
-        request_of: &[usize],
-        code: &Generated,
-        semaphores: &[(usize, u64)],
-    ) -> Result<(), Error> {
+        generated: &Generated,
+        todo: &mut Vec<Jump>,
+        on_no_room: &mut dyn FnMut(usize),
+    ) -> Result<Option<Stopped>, Error> {
+        let Generated { places, stubs, outposts, .. } = generated;
         let mut stopped = self.target.stop()?;
         self.target.refresh()?;
-        let unmapped = map_islands(&self.target, &mut stopped, code)?;
-        todo.retain(|jump| !unmapped.contains(&jump.site));
-        for &site in &unmapped {
-            self.outcomes[request_of[site]] = Err(Refusal::NoRoom);
+        self.undo.islands.extend(places.iter().map(Place::range).chain(outposts.iter().map(Outpost::range)));
+        self.undo.islands.extend(stubs.iter().flat_map(|stubs| [stubs.range(), stubs.records()]));
+        let files = map_islands(&self.target, &mut stopped, generated)?;
+        if stubs.is_some() {
+            self.stubs.clone_from(stubs);
         }
+        todo.retain(|jump| !files.unmapped.contains(&jump.site));
+        files.unmapped.iter().for_each(|&site| on_no_room(site));
+        self.consumers.mapped(generated, &files);
+        self.tell_place();
+        let held = match self.target.launched {
+            true => Some(stopped),
+            false => {
+                self.target.resume(stopped);
+                None
+            }
+        };
+        files.fill(generated)?;
+        Ok(held)
+    }
+
+    /// Says in the segment's header where the islands are.
+    pub(crate) fn tell_place(&self) {
+        let islands = &self.consumers.islands;
         self.segment.set_place(&SegmentPlace {
             segment_address: self.undo.segment.start,
-            gate_address: code.places.first().map_or(0, Place::gate),
-            islands: code
-                .places
+            gate_address: islands.first().map_or(0, Place::gate),
+            islands: islands
                 .iter()
                 .map(Place::range)
-                .chain(code.stubs.as_ref().map(Stubs::range))
+                .chain(self.stubs.as_ref().map(Stubs::range))
                 .map(|range| (range.start, range.end - range.start))
                 .collect(),
         });
-        for try_number in 0.. {
-            let busy = busy_threads(&self.target, &stopped, &todo)?;
-            if busy.is_empty() {
-                break;
-            }
-            if try_number == RETRIES_MAX {
-                for (site, tid) in &busy {
-                    self.outcomes[request_of[*site]] = Err(Refusal::Busy { tid: *tid });
-                }
-                todo.retain(|jump| !busy.contains_key(&jump.site));
-                break;
-            }
-            stopped.resume();
-            thread::sleep(Duration::from_millis(1));
-            stopped = self.target.stop()?;
-            self.target.refresh()?;
-        }
-        // A launched command has not begun to run yet: it may wait.
-        if stopped.elapsed() > limits::STOP_MAX && !self.target.launched {
-            let (pid, limit_ms) = (self.target.pid, limits::STOP_MAX.as_millis());
-            return Err(Error::StopTooLong { pid, limit_ms });
-        }
-        self.write_jumps(&stopped, &mut todo, request_of)?;
-        for place in &code.places {
-            let open = 1u64.to_le_bytes();
-            self.target.memory.write(place.gate(), &open).map_err(|e| Error::system("opening a gate", e))?;
-        }
-        let patched = semaphores.iter().filter(|(index, _)| self.outcomes[*index].is_ok());
-        let addresses: BTreeSet<u64> = patched.map(|&(_, address)| address).collect();
-        for address in addresses {
-            counters::raise(&self.segment, &self.target, address)?;
-            self.undo.counters.push(address);
-        }
-        stopped.resume();
-        self.target.launched = false;
-        Ok(())
     }
 
+    pub(crate) fn open_gates(&self, places: &[Place]) -> Result<(), Error> {
+        let open = |place: &Place| self.target.memory.write(place.gate(), &1u64.to_le_bytes());
+        places.iter().try_for_each(open).map_err(|source| Error::system("opening a gate", source))
+    }
+
+    /// Writes the jumps `todo`, those of the `wanted` hooks first. Of those that stand then: site, journal entries.
     fn write_jumps(
         &mut self,
-        stopped: &Stopped,
-        todo: &mut Vec<Jump>,
-        request_of: &[usize],
-    ) -> Result<(), Error> {
-        let memory = &self.target.memory;
-        todo.retain(|jump| {
-            let difference = jump.unlike_file(memory);
-            if let Some(offset) = difference {
-                self.outcomes[request_of[jump.site]] = Err(Refusal::TextDiffers { offset });
+        held: Option<Stopped>,
+        todo: Vec<Jump>,
+        wanted: usize,
+        refuse: &mut dyn FnMut(usize, Refusal),
+    ) -> Result<(Vec<Written>, Option<Stopped>), Error> {
+        let (hooks, mut others): (Vec<Jump>, Vec<Jump>) = todo.into_iter().partition(|jump| jump.is_hook);
+        let (mut standing, mut held) = (Vec::new(), held);
+        if wanted > 0 {
+            (standing, held) = self.write_some(held, hooks, refuse)?;
+            if standing.len() < wanted {
+                others.retain(|jump| {
+                    if jump.returns {
+                        let detail = "a function that it asks cannot be hooked".into();
+                        refuse(jump.site, Refusal::UnwinderUnknown { detail });
+                    }
+                    !jump.returns
+                });
             }
-            difference.is_none()
-        });
-        let (hooks_wanted, hooks) = (self.hooks, todo.iter().filter(|jump| jump.is_hook).count());
-        if hooks < hooks_wanted {
-            todo.retain(|jump| {
-                if jump.returns {
-                    let detail = "a function that it asks cannot be hooked".into();
-                    self.outcomes[request_of[jump.site]] = Err(Refusal::UnwinderUnknown { detail });
-                }
-                !jump.returns
-            });
         }
-        let journal = self.segment.journal();
-        let mut entries = Vec::new();
-        for jump in todo.iter() {
+        let (others, held) = self.write_some(held, others, refuse)?;
+        standing.extend(others);
+        Ok((standing, held))
+    }
+
+    fn write_some(
+        &mut self,
+        held: Option<Stopped>,
+        jumps: Vec<Jump>,
+        refuse: &mut dyn FnMut(usize, Refusal),
+    ) -> Result<(Vec<Written>, Option<Stopped>), Error> {
+        let (first_patch, mut entries) = (self.undo.patches.len(), Vec::with_capacity(jumps.len()));
+        for jump in &jumps {
             let leads_from = |write: &Write| (write.address != jump.address).then_some(jump.address);
+            let mut of_jump = Vec::with_capacity(jump.writes.len());
             for write in &jump.writes {
-                let entry = journal.push(write.address, &write.old, &write.new);
-                entries.push(entry.expect("the journal has entries for every write of each site"));
+                of_jump.push(self.note(write.address, &write.old, &write.new)?);
                 let (is_hook, is_probe) = (jump.is_hook, jump.is_probe);
                 self.undo.patches.push(Patch { is_hook, is_probe, ..Patch::of(write, leads_from(write)) });
             }
+            entries.push(of_jump);
         }
-        for tid in stopped.threads() {
-            let mut registers = stopped.registers(tid)?;
-            if let Some(to) = todo.iter().find_map(|jump| jump.moved(registers.rip)) {
-                registers.rip = to;
-                stopped.set_registers(tid, registers)?;
+        let journal = self.segment.journal();
+        let mark = |jump: usize, state: JournalState| {
+            entries[jump].iter().for_each(|&entry| journal.set_state(entry, state));
+        };
+        let (refusals, held) =
+            patch::write(&mut self.target, held, &jumps, &mut |jump| mark(jump, JournalState::Applied))?;
+        let mut is_kept = Vec::with_capacity(jumps.len());
+        for (index, (jump, refusal)) in jumps.iter().zip(&refusals).enumerate() {
+            is_kept.extend(jump.writes.iter().map(|_| refusal.is_none()));
+            if let Some(refusal) = refusal {
+                mark(index, JournalState::Undone);
+                refuse(jump.site, refusal.clone());
             }
         }
-        let writes = todo.iter().flat_map(|jump| &jump.writes);
-        for (write, entry) in writes.zip(entries) {
-            memory.write(write.address, &write.new).map_err(|e| Error::system("writing a jump", e))?;
-            journal.set_state(entry, JournalState::Applied);
+        let mut kept = iter::repeat_n(true, first_patch).chain(is_kept);
+        self.undo.patches.retain(|_| kept.next().unwrap_or(true));
+        let written = jumps.iter().zip(entries).zip(&refusals).filter(|(_, refusal)| refusal.is_none());
+        let written = written.map(|((jump, entries), _)| (jump.site, entries)).collect();
+        Ok((written, held))
+    }
+
+    /// Writes a planned patch to the journal; its index.
+    pub(crate) fn note(&mut self, address: u64, old: &[u8], new: &[u8]) -> Result<u32, Error> {
+        let journal = self.segment.journal();
+        if let Some(spare) = self.consumers.spare_entries.pop() {
+            journal.replace(spare, address, old, new);
+            return Ok(spare);
         }
-        Ok(())
+        let pid = self.target.pid;
+        journal.push(address, old, new).map_err(|full| Error::Link { pid, detail: full.to_string() })
+    }
+}
+
+/// A site whose jump stands, and the journal entries of what was written for it.
+pub(crate) type Written = (usize, Vec<u32>);
+
+/// Code that was generated for a list of planned sites, and where it is to be mapped.
+pub(crate) struct Generated {
+    pub(crate) places: Vec<Place>,
+    /// One for each place.
+    pub(crate) images: Vec<Image>,
+    /// To be mapped.
+    pub(crate) stubs: Option<Stubs>,
+    pub(crate) outposts: Vec<Outpost>,
+    /// By site: where its jump leads to, if that is an outpost.
+    pub(crate) landings: BTreeMap<usize, u64>,
+    pub(crate) refused: Vec<(usize, Refusal)>,
+}
+
+impl Generated {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &island::Entry> {
+        self.images.iter().flat_map(|image| &image.entries)
     }
 }
 
@@ -681,150 +837,100 @@ impl Drop for Attachment {
     }
 }
 
-/// One site to patch.
-#[derive(Debug)]
-struct Jump {
-    site: usize,
-    /// Of the first displaced instruction.
-    address: u64,
-    /// What is written, the jump at `address` last.
-    writes: Vec<Write>,
-    /// The bytes of the displaced instructions, and of padding behind them.
-    displaced_bytes: u64,
-    /// What must be at `address` as in the file: those, and what a punned jump borrows.
-    covered: Vec<u8>,
-    /// For each displaced instruction but the first: its address, and where it stands in the trampoline.
-    interior: Vec<(u64, u64)>,
-    /// It answers unwinders.
-    is_hook: bool,
-    is_probe: bool,
-    /// Its return is probed too.
-    returns: bool,
+/// The files of generated code, mapped in the target and empty at first.
+pub(crate) struct CodeFiles {
+    islands: Option<File>,
+    pub(crate) outposts: Option<Arc<File>>,
+    /// Sites whose outposts the target has no room for after all.
+    unmapped: Vec<usize>,
 }
 
-impl Jump {
-    fn new(site: usize, planned: &PlannedSite, landing: u64, places: &[(u64, u64)]) -> Jump {
-        let (window, address) = (&planned.window, planned.patch_address());
-        let inside = |original: u64| address < original && original < address + window.bytes.len() as u64;
-        let interior =
-            places.iter().filter(|place| inside(place.1)).map(|&(to, original)| (original, to)).collect();
-        let writes = window.writes(planned.bias, landing);
-        let displaced_bytes = (window.bytes.len() + window.padding.len()) as u64;
-        let covered = window.covered();
-        let returns = planned.programs.iter().any(|program| program.when.wants_return());
-        let (is_hook, is_probe) = (planned.hook.is_some(), !planned.programs.is_empty());
-        Jump { site, address, writes, displaced_bytes, covered, interior, is_hook, is_probe, returns }
-    }
-
-    /// Offset from the window of bytes that are not as in the file.
-    fn unlike_file(&self, memory: &sys::Memory) -> Option<u64> {
-        let writes = self.writes.iter().map(|write| (write.address, &write.old));
-        writes.chain([(self.address, &self.covered)]).find_map(|(address, old)| {
-            let mut now = vec![0; old.len()];
-            let is_same = memory.read(address, &mut now).is_ok() && now == *old;
-            (!is_same).then(|| address.saturating_sub(self.address))
-        })
-    }
-
-    /// Where a thread at `address` goes on, if that is inside this window.
-    fn moved(&self, address: u64) -> Option<u64> {
-        self.interior.iter().find(|place| place.0 == address).map(|place| place.1)
-    }
-
-    fn contains(&self, address: u64) -> bool {
-        let is_inside = self.address < address && address < self.address + self.displaced_bytes;
-        is_inside
-            || self.writes.iter().any(|w| w.address < address && address < w.address + w.new.len() as u64)
-    }
-}
-
-/// Sites whose inside a stopped thread would come back to by a way that cannot be changed: by site, such a thread.
-fn busy_threads(target: &Target, stopped: &Stopped, todo: &[Jump]) -> Result<BTreeMap<usize, i32>, Error> {
-    let mut interiors: HashMap<u64, usize> = HashMap::new();
-    for jump in todo {
-        interiors.extend(jump.interior.iter().map(|&(original, _)| (original, jump.site)));
-    }
-    let mut busy = BTreeMap::new();
-    for tid in stopped.threads() {
-        let registers = stopped.registers(tid)?;
-        // Between two instruction heads there is no place to go on; it cannot happen to a thread that runs the
-        // function's own instructions.
-        if let Some(jump) =
-            todo.iter().find(|jump| jump.contains(registers.rip) && jump.moved(registers.rip).is_none())
-        {
-            busy.insert(jump.site, tid);
-        }
-        let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &|word| {
-            interiors.contains_key(&word)
-        });
-        busy.extend(found.words.iter().filter_map(|word| interiors.get(word)).map(|&site| (site, tid)));
-    }
-    Ok(busy)
-}
-
-/// Everything that is to be mapped.
-struct Generated {
-    places: Vec<Place>,
-    /// One for each place.
-    images: Vec<Image>,
-    stubs: Option<Stubs>,
-    outposts: Vec<Outpost>,
-}
-
-/// Maps the generated code and the gate pages into the stopped target.
-fn map_islands(target: &Target, stopped: &mut Stopped, code: &Generated) -> Result<Vec<usize>, Error> {
-    if code.places.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut unmapped = Vec::new();
-    let mut remote = Borrowed::new(stopped, target)?;
-    with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
-        let file = File::from(fd);
+impl CodeFiles {
+    /// Writes the code, while the target runs: nothing leads there yet.
+    fn fill(&self, code: &Generated) -> Result<(), Error> {
+        let Generated { places, images, stubs, outposts, .. } = code;
+        let failed = |source| Error::system("writing generated code", source);
         let mut offset = 0;
-        for (place, image) in code.places.iter().zip(&code.images) {
-            map_island(remote, place, image, &file, remote_fd, offset)?;
+        for (place, image) in places.iter().zip(images) {
+            let file = self.islands.as_ref().expect("islands have a file");
+            file.write_all_at(&image.bytes, offset).map_err(failed)?;
             offset += place.bytes - PAGE;
         }
-        if let Some(stubs) = &code.stubs {
-            map_code(remote, stubs.range().start, &stubs.image, &file, remote_fd, offset)?;
+        if let (Some(stubs), Some(file)) = (stubs, &self.islands) {
+            file.write_all_at(&stubs.image, offset).map_err(failed)?;
+        }
+        offset = 0;
+        for outpost in outposts {
+            let file = self.outposts.as_ref().expect("outposts have a file");
+            file.write_all_at(&outpost.bytes, offset).map_err(failed)?;
+            offset += outpost.bytes.len() as u64;
         }
         Ok(())
+    }
+}
+
+/// Maps room for the generated code, and the gate pages, into the stopped target.
+fn map_islands(target: &Target, stopped: &mut Stopped, code: &Generated) -> Result<CodeFiles, Error> {
+    let Generated { places, stubs, outposts, .. } = code;
+    let mut files = CodeFiles { islands: None, outposts: None, unmapped: Vec::new() };
+    if places.is_empty() {
+        return Ok(files);
+    }
+    let mut remote = Borrowed::new(stopped, target)?;
+    let islands = with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
+        let file = File::from(fd);
+        let stub_bytes = stubs.as_ref().map_or(0, |stubs| stubs.range().end - stubs.range().start);
+        resize(&file, places.iter().map(|place| place.bytes - PAGE).sum::<u64>() + stub_bytes)?;
+        let mut offset = 0;
+        for place in places {
+            map_island(remote, place, remote_fd, offset)?;
+            offset += place.bytes - PAGE;
+        }
+        if let Some(stubs) = stubs {
+            map_code(remote, stubs.range().start, stub_bytes, remote_fd, offset)?;
+        }
+        Ok(file)
     })?;
-    if let Some(stubs) = &code.stubs {
+    files.islands = Some(islands);
+    if let Some(stubs) = stubs {
         with_memfd(target, &mut remote, RECORDS_NAME, |remote, remote_fd, fd| {
             map_records(remote, stubs, &File::from(fd), remote_fd)
         })?;
     }
-    if !code.outposts.is_empty() {
-        with_memfd(target, &mut remote, OUTPOST_NAME, |remote, remote_fd, fd| {
+    if !outposts.is_empty() {
+        let unmapped = &mut files.unmapped;
+        let outposts = with_memfd(target, &mut remote, OUTPOST_NAME, |remote, remote_fd, fd| {
             let file = File::from(fd);
+            resize(&file, outposts.iter().map(|outpost| outpost.bytes.len() as u64).sum())?;
             let mut offset = 0;
-            for outpost in &code.outposts {
+            for outpost in outposts {
+                let length = outpost.bytes.len() as u64;
                 // The target may have mapped something there meanwhile.
-                if map_code(remote, outpost.address, &outpost.bytes, &file, remote_fd, offset).is_err() {
+                if map_code(remote, outpost.address, length, remote_fd, offset).is_err() {
                     unmapped.extend(&outpost.sites);
                 }
-                offset += outpost.bytes.len() as u64;
+                offset += length;
             }
-            Ok(())
+            Ok(file)
         })?;
+        files.outposts = Some(Arc::new(outposts));
     }
     remote.finish()?;
-    Ok(unmapped)
+    Ok(files)
+}
+
+fn resize(file: &File, bytes: u64) -> Result<(), Error> {
+    file.set_len(bytes).map_err(|source| Error::system("making room for generated code", source))
 }
 
 /// Whole pages of code at a fixed address, from `offset` of the memfd on.
 fn map_code(
     remote: &mut Borrowed,
     address: u64,
-    bytes: &[u8],
-    file: &File,
+    length: u64,
     remote_fd: u64,
     offset: u64,
 ) -> Result<(), Error> {
-    let length = (bytes.len() as u64).next_multiple_of(PAGE);
-    let written = file.set_len(offset + length).and_then(|()| file.write_all_at(bytes, offset));
-    written.map_err(|source| Error::system("writing generated code", source))?;
     let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
     let shared = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
     remote.call("mmap", libc::SYS_mmap, [address, length, execute, shared, remote_fd, offset]).map(|_| ())
@@ -845,17 +951,8 @@ fn map_records(remote: &mut Borrowed, stubs: &Stubs, file: &File, remote_fd: u64
 }
 
 /// One island: its code from `offset` of the memfd on, and its gate page.
-fn map_island(
-    remote: &mut Borrowed,
-    place: &Place,
-    image: &Image,
-    file: &File,
-    remote_fd: u64,
-    offset: u64,
-) -> Result<(), Error> {
-    let mut code = image.bytes.clone();
-    code.resize((place.bytes - PAGE) as usize, 0);
-    map_code(remote, place.address, &code, file, remote_fd, offset)?;
+fn map_island(remote: &mut Borrowed, place: &Place, remote_fd: u64, offset: u64) -> Result<(), Error> {
+    map_code(remote, place.address, place.bytes - PAGE, remote_fd, offset)?;
     let fixed = libc::MAP_FIXED_NOREPLACE as u64;
     let data = libc::PROT_READ | libc::PROT_WRITE;
     let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 | fixed;

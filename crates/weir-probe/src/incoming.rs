@@ -180,8 +180,8 @@ const TAKES: u8 = 2;
 /// the address that a `lea x(%rip)` (8D) takes, or nothing.
 fn opcode(first: u8, second: u8) -> u8 {
     let branches = (second & 0xfe == 0xe8)
-        | (first == 0x0f) & (second & 0xf0 == 0x80)
-        | (first == 0xc7) & (second == 0xf8);
+        | ((first == 0x0f) & (second & 0xf0 == 0x80))
+        | ((first == 0xc7) & (second == 0xf8));
     let takes = (first == 0x8d) & (second & 0xc7 == 5);
     (u8::from(branches) * BRANCHES) | (u8::from(takes) * TAKES)
 }

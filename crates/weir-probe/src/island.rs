@@ -26,7 +26,7 @@ use crate::limits::{
     TRAMPOLINE_BYTES_MAX,
 };
 use crate::refusal::{Error, Refusal};
-use crate::relocate::relocate;
+use crate::relocate::{self, relocate};
 use crate::replace::{self, Table};
 use crate::returns::Returns;
 use crate::through::{self, Through};
@@ -76,6 +76,7 @@ pub(crate) struct PlannedSite {
 }
 
 impl PlannedSite {
+    /// Bytes set aside where they are not known.
     fn trampoline_bytes_max(&self) -> usize {
         match self.returns {
             Some(_) => through::bytes_max(self.programs.len()),
@@ -119,6 +120,7 @@ pub(crate) fn place(
         + replace::ENTER_BYTES_MAX
         + maps * weir_rt::segment::DESCRIPTOR_BYTES as usize
         + executables.iter().map(|executable| executable.code.len() + 64).sum::<usize>();
+    let needs: Vec<Need> = sites.iter().map(|site| need(site, executables)).collect();
     let mut taken = taken(mappings);
     let (mut places, mut refused): (Vec<Place>, Vec<(usize, Refusal)>) = (Vec::new(), Vec::new());
     let mut rest = &order[..];
@@ -128,11 +130,9 @@ pub(crate) fn place(
         let (group, after) = rest.split_at(count);
         rest = after;
         let high = sites[group[count - 1]].patch_address();
-        let hooks = group.iter().filter(|&&index| sites[index].hook.is_some()).count();
-        let trampolines = group.iter().map(|&index| sites[index].trampoline_bytes_max()).sum::<usize>()
-            + hooks * HOOK_BYTES_MAX;
-        let frames = frames::bytes_max(group.len() * FRAMES_PER_SITE_MAX);
-        let bytes = (fixed + trampolines + frames) as u64;
+        let code: usize = group.iter().map(|&index| needs[index].code_bytes).sum();
+        let frames = frames::bytes_max(group.iter().map(|&index| needs[index].frames).sum());
+        let bytes = (fixed + code + frames) as u64;
         let bytes = bytes.next_multiple_of(PAGE) + PAGE;
         match free_range(&taken, low, high, bytes) {
             Some(address) if places.len() < ISLANDS_MAX => {
@@ -198,6 +198,32 @@ pub(crate) fn place_stubs(
     Ok(Some(Stubs { table, image }))
 }
 
+/// What one site takes of an island.
+struct Need {
+    code_bytes: usize,
+    frames: usize,
+}
+
+/// Found by generating its trampoline somewhere near: its length does not depend on where exactly. Tens of thousands
+/// of the longest ones would be in the way of everything else.
+fn need(site: &PlannedSite, executables: &[Executable]) -> Need {
+    let at = (site.patch_address() + (256 << 20)) & !15;
+    let calls = calls(site, executables, &vec![Some(at); executables.len()]);
+    let hook = if site.hook.is_some() { HOOK_BYTES_MAX } else { 0 };
+    let (trampolines, tail_depth) = (at..at + PAGE, 0);
+    let through = Through { trampolines, tail_depth, recurs: false, table: None, enter: None };
+    let measured = match site.returns {
+        Some(Returns::Replace) => None,
+        _ => trampoline(site, at, at, through, &calls).ok(),
+    };
+    let (code, frames) = match measured {
+        Some(trampoline) => (trampoline.code.len().next_multiple_of(16), trampoline.frames.len()),
+        // What it refers to is out of reach from there, or not known yet.
+        None => (site.trampoline_bytes_max(), FRAMES_PER_SITE_MAX),
+    };
+    Need { code_bytes: code + hook, frames }
+}
+
 /// Addresses where nothing may be put: mappings, and room for the heap to grow.
 pub(crate) fn taken(mappings: &[Mapping]) -> Vec<Range<u64>> {
     let mut taken: Vec<Range<u64>> = mappings.iter().map(|mapping| mapping.start.0..mapping.end.0).collect();
@@ -215,6 +241,9 @@ pub(crate) fn drop_unmovable(place: &mut Place, sites: &[PlannedSite]) -> Vec<(u
     let range = place.range();
     place.sites.retain(|&index| {
         let site = &sites[index];
+        if !site.window.instructions.iter().any(relocate::depends_on_place) {
+            return true;
+        }
         // What reaches from both ends reaches from everywhere between.
         let moved = [range.start, range.end]
             .iter()

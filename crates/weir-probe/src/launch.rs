@@ -173,7 +173,7 @@ impl Exec {
         if program.interpreter().is_some() {
             self.run_loader(&mut stopped, wanted)?;
         }
-        let mut target = Target::inspect(stopped)?;
+        let mut target = Target::inspect(stopped, None)?;
         target.launched = true;
         Ok(target)
     }

@@ -42,18 +42,22 @@ mod stop;
 mod counters;
 mod island;
 mod outpost;
+mod patch;
 pub mod undo;
 
 pub mod attach;
+pub mod consumers;
 pub mod launch;
 pub mod restore;
 pub mod scan;
 pub mod target;
 
 pub use crate::attach::{Attach, Attachment, Prepared, SiteRequest, When, prepare};
+pub use crate::consumers::{Added, Consumer};
 pub use crate::launch::Launched;
 pub use crate::plan::{Place, plan_functions, plan_sites};
 pub use crate::refusal::{Error, Refusal};
 pub use crate::returns::{Returns, plan_returns};
+pub use crate::stop::Stops;
 pub use crate::target::Target;
 pub use crate::undo::Report;

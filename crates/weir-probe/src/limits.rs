@@ -5,6 +5,16 @@ use std::time::Duration;
 /// The longest that a target may be held stopped; past it everything is rolled back.
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
+/// How long text is written within one stop while more is to come: with the stopping of threads and letting them go, a
+/// slice stays below 5 ms.
+pub const SLICE_WRITING_MAX: Duration = Duration::from_millis(2);
+
+/// How long the target runs at least between two slices.
+pub const SLICE_PAUSE: Duration = Duration::from_millis(1);
+
+/// How often it is looked whether threads have left code that nothing leads to any more, before the next change does.
+pub const RETIRE_TRIES: u32 = 5;
+
 /// How long the end of threads that were killed while held is waited for.
 pub const LET_GO_MAX: Duration = Duration::from_millis(100);
 

@@ -1,7 +1,7 @@
 //! Moves instructions to another address so that they do there what they did here.
 //!
 //! RIP-relative operands and branch displacements are re-encoded (short branches become long ones); `nop`s
-//! are left out; everything else is copied. iced-x86's block encoder does the work; what it cannot do is refused.
+//! are left out; everything else is copied. iced-x86's encoders do the work; what they cannot do is refused.
 //!
 //! A call leaves the return address on the stack that it left before. A real call comes first, so that the processor's
 //! stack of return addresses has one for each return to come: only the one of `f` is predicted wrong, and none above it.
@@ -15,8 +15,8 @@
 //! ```
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, FlowControl, Instruction, InstructionBlock, Mnemonic, OpKind,
-    Register,
+    BlockEncoder, BlockEncoderOptions, Code, Encoder, FlowControl, Instruction, InstructionBlock, Mnemonic,
+    OpKind, Register,
 };
 
 use crate::refusal::Refusal;
@@ -52,6 +52,11 @@ pub fn relocate(instructions: &[Instruction], bias: u64, to: u64) -> Result<Move
     Ok(moved)
 }
 
+/// Whether `instruction` is other bytes elsewhere.
+pub(crate) fn depends_on_place(instruction: &Instruction) -> bool {
+    instruction.is_ip_rel_memory_operand() || crate::body::near_target(instruction).is_some()
+}
+
 /// A call whose target does not depend on the stack pointer, which is another one at the jump.
 pub(crate) fn is_movable_call(instruction: &Instruction) -> bool {
     let uses_stack = [instruction.op0_register(), instruction.memory_base(), instruction.memory_index()]
@@ -64,6 +69,14 @@ pub(crate) fn is_movable_call(instruction: &Instruction) -> bool {
 }
 
 fn encode(instruction: Instruction, to: u64) -> Result<Vec<u8>, String> {
+    // Only branches may need another form; the plain encoder takes a tenth of the time.
+    if crate::body::near_target(&instruction).is_none() {
+        let mut encoder = Encoder::new(64);
+        return encoder
+            .encode(&instruction, to)
+            .map(|_| encoder.take_buffer())
+            .map_err(|error| error.to_string());
+    }
     let instructions = [instruction];
     let block = InstructionBlock::new(&instructions, to);
     let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE);

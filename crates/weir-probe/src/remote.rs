@@ -86,15 +86,20 @@ fn find_in(memory: &Memory, mapping: &Mapping, needles: &[&[u8]]) -> Option<u64>
     while at < end {
         let mut piece = vec![0; PIECE.min((end - at) as usize)];
         let length = memory.read_some(at, &mut piece).ok()?;
-        let found = needles
-            .iter()
-            .filter_map(|needle| piece[..length].windows(needle.len()).position(|window| window == *needle));
+        let found = needles.iter().filter_map(|needle| position(&piece[..length], needle));
         if let Some(found) = found.min() {
             return Some(at + found as u64);
         }
         at = (at + length as u64).checked_sub(overlap).filter(|next| *next > at)?;
     }
     None
+}
+
+/// Where `needle` first stands in `bytes`.
+fn position(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    // A comparison of all of it at each byte takes ten times as long.
+    let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == needle[0]);
+    starts.map(|(at, _)| at).find(|&at| bytes[at..].starts_with(needle))
 }
 
 /// One thread, borrowed for remote calls. Everything goes back when this is finished or dropped.

@@ -5,7 +5,6 @@
 //! of them (or a short jump to such a jump) that stands in the text of a file, where the file has something else. The file's bytes are put back (text
 //! that differs from its file was never patched). The journal is asked only where the file is out of reach.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -22,7 +21,7 @@ use crate::refusal::Error;
 use crate::scan;
 use crate::sys;
 use crate::target::{self, Target};
-use crate::undo::{Patch, Report, Undo, is_segment, is_weirs, islands};
+use crate::undo::{Patch, Places, Report, Undo, is_segment, is_weirs, islands};
 use crate::unwind::hook;
 
 /// Restores process `pid`: `weir detach -p PID`.
@@ -56,7 +55,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         patches: Vec::new(),
         unknown: Vec::new(),
         counters: counters::raised(&journal, &target.memory),
-        places: HashMap::new(),
+        places: Places::default(),
     };
     for mapping in target.mappings.iter().filter(|mapping| may_be_patched(mapping, &undo.islands)) {
         let jumps = jumps_into(target, mapping, &undo.islands);

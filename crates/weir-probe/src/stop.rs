@@ -22,11 +22,32 @@ use nix::unistd::Pid;
 
 use crate::limits;
 use crate::refusal::Error;
-use crate::sys::{self, Event};
+use crate::sys::{self, Event, Urgent};
 
 /// How long a thread is polled without sleeping: most stop, and most system calls end, within microseconds.
 const SPIN: Duration = Duration::from_micros(50);
 const POLL: Duration = Duration::from_micros(20);
+
+/// How often and how long a process was held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stops {
+    pub count: u32,
+    pub longest: Duration,
+    pub sum: Duration,
+}
+
+impl Stops {
+    /// Those after `before` was asked for; the longest may have been before.
+    pub(crate) fn since(self, before: Stops) -> Stops {
+        Stops { count: self.count - before.count, longest: self.longest, sum: self.sum - before.sum }
+    }
+
+    pub(crate) fn note(&mut self, took: Duration) {
+        self.count += 1;
+        self.longest = self.longest.max(took);
+        self.sum += took;
+    }
+}
 
 /// A process all of whose threads are in a ptrace stop.
 #[derive(Debug)]
@@ -40,6 +61,8 @@ pub(crate) struct Stopped {
     is_launched: bool,
     /// Its filters are suspended while it is stopped.
     has_seccomp: bool,
+    /// On a busy machine others would else run while all its threads wait.
+    _urgent: Option<Urgent>,
 }
 
 impl Stopped {
@@ -62,7 +85,9 @@ impl Stopped {
 
     fn new(pid: i32, threads: BTreeSet<i32>, is_launched: bool) -> Stopped {
         let has_seccomp = !is_launched && sys::has_seccomp(sys::living_thread(pid));
-        Stopped { pid, threads, ended: BTreeSet::new(), since: Instant::now(), is_launched, has_seccomp }
+        let (ended, since) = (BTreeSet::new(), Instant::now());
+        let _urgent = (!is_launched).then(Urgent::begin);
+        Stopped { pid, threads, ended, since, is_launched, has_seccomp, _urgent }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -105,9 +130,11 @@ impl Stopped {
         self.run_to(tid, libc::PTRACE_CONT, |event| event == Event::Other(sys::PTRACE_EVENT_STOP))
     }
 
-    /// Lets every thread go on.
-    pub(crate) fn resume(self) {
+    /// Lets every thread go on; for how long they were held.
+    pub(crate) fn resume(self) -> Duration {
+        let since = self.since;
         drop(self);
+        since.elapsed()
     }
 
     fn run_to(

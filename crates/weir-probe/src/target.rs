@@ -5,15 +5,16 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_rt::{LanePolicy, SiteAbi, TidSource};
-use weir_symbols::Binary;
 use weir_symbols::maps::{self, Mapping};
+use weir_symbols::{Binary, VirtAddr};
 
 use crate::refusal::Error;
 use crate::remote::Gadgets;
-use crate::stop::Stopped;
+use crate::stop::{Stopped, Stops};
 use crate::sys::{self, Memory};
 
 /// Where glibc (`struct pthread`, tid) and musl (`struct pthread`, tid) keep a thread's id, from fs. Each is checked
@@ -38,25 +39,36 @@ pub struct Target {
     pub(crate) has_tsc: bool,
     /// It was started by weir and has not run yet.
     pub(crate) launched: bool,
+    /// So far, since it was opened.
+    pub(crate) stops: Stops,
 }
 
 impl Target {
     /// Looks at running process `pid`; it is stopped for a moment.
     pub fn open(pid: i32) -> Result<Target, Error> {
         check(pid)?;
+        // What takes long is looked up before: whoever uses the gadgets looks whether they still stand.
+        let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
+        let mappings = read_mappings(pid)?;
+        let gadgets = Gadgets::find(pid, &memory, &mappings).ok();
         let stopped = Stopped::stop(pid)?;
-        let mut target = Target::inspect(stopped)?;
-        target.held = None;
+        let mut target = Target::inspect(stopped, gadgets)?;
+        if let Some(stopped) = target.held.take() {
+            target.resume(stopped);
+        }
         Ok(target)
     }
 
     /// Looks at a process that is stopped, and keeps it so.
-    pub(crate) fn inspect(stopped: Stopped) -> Result<Target, Error> {
+    pub(crate) fn inspect(stopped: Stopped, gadgets: Option<Gadgets>) -> Result<Target, Error> {
         let pid = stopped.pid();
         let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
         let mappings = read_mappings(pid)?;
-        let gadgets = Gadgets::find(pid, &memory, &mappings)
-            .map_err(|error| if memory.is_gone() { Error::TargetGone { pid } } else { error })?;
+        let gadgets = match gadgets {
+            Some(gadgets) => gadgets,
+            None => Gadgets::find(pid, &memory, &mappings)
+                .map_err(|error| if memory.is_gone() { Error::TargetGone { pid } } else { error })?,
+        };
         let pidfd =
             sys::pidfd_open(pid).map_err(|source| Error::system(format!("pidfd_open({pid})"), source))?;
         let (lanes, tid) = thread_areas(&stopped, &memory)?;
@@ -72,6 +84,7 @@ impl Target {
             has_seccomp: sys::has_seccomp(pid),
             has_tsc: true,
             launched: false,
+            stops: Stops::default(),
         })
     }
 
@@ -149,6 +162,16 @@ impl Target {
         if self.is_alive() { Ok(stopped) } else { Err(Error::TargetGone { pid: self.pid }) }
     }
 
+    /// Lets it go on; for how long it was held.
+    pub(crate) fn resume(&mut self, stopped: Stopped) -> Duration {
+        let took = stopped.resume();
+        // One that has not begun to run misses nothing.
+        if !self.launched {
+            self.stops.note(took);
+        }
+        took
+    }
+
     /// What `error` comes from, if the process has gone under weir's hands: whatever call was the first to fail.
     pub(crate) fn explain(&self, error: Error) -> Error {
         if !self.memory.is_gone() {
@@ -158,6 +181,12 @@ impl Target {
             Ok(mappings) if !mappings.is_empty() => Error::Replaced { pid: self.pid },
             _ => Error::TargetGone { pid: self.pid },
         }
+    }
+
+    /// What is mapped at `address`.
+    pub(crate) fn mapping_at(&self, address: VirtAddr) -> Option<&Mapping> {
+        let after = self.mappings.partition_point(|mapping| mapping.start <= address);
+        self.mappings[..after].last().filter(|mapping| mapping.contains(address))
     }
 
     pub(crate) fn refresh(&mut self) -> Result<(), Error> {

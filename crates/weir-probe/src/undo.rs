@@ -8,22 +8,24 @@
 //! Nothing but text that leads into weir's code, and weir's own mappings, is written or unmapped: each address is
 //! held against the process's maps first, since a foreign journal (and the target itself) may say anything.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::mem;
 use std::ops::Range;
-use std::thread;
-use std::time::Duration;
+use std::time::Instant;
 
 use nix::libc;
 use weir_symbols::maps::Mapping;
 
 use crate::attach::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
 use crate::counters;
-use crate::limits::{RETRIES_MAX, UNDO_STOPS_MAX};
+use crate::limits::{RETRIES_MAX, SLICE_WRITING_MAX, UNDO_STOPS_MAX};
+use crate::patch::{self, Text};
 use crate::refusal::Error;
 use crate::remote::Borrowed;
 use crate::replace::Table;
 use crate::stack;
-use crate::stop::Stopped;
+use crate::stop::{Stopped, Stops};
 use crate::sys;
 use crate::target::Target;
 use crate::window::Write;
@@ -63,6 +65,33 @@ pub struct Report {
     pub left_mapped: bool,
     /// The process has executed another program meanwhile: there was nothing to undo.
     pub replaced: bool,
+    /// How often and how long the process was held for it.
+    pub stops: Stops,
+}
+
+/// Addresses, and others that mean the same: sorted, since there are several for each of tens of thousands of sites.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places(Vec<(u64, u64)>);
+
+impl Places {
+    /// [`Places::sort`] is to follow.
+    pub(crate) fn add(&mut self, places: &[(u64, u64)]) {
+        self.0.extend(places);
+    }
+
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_unstable();
+    }
+
+    /// Forgets what lies in code that is gone.
+    pub(crate) fn forget(&mut self, gone: &[Range<u64>]) {
+        self.0.retain(|place| !gone.iter().any(|range| range.contains(&place.0)));
+    }
+
+    fn get(&self, address: u64) -> Option<u64> {
+        let at = self.0.partition_point(|place| place.0 < address);
+        self.0.get(at).filter(|place| place.0 == address).map(|place| place.1)
+    }
 }
 
 /// Everything that weir has put into one process.
@@ -77,12 +106,16 @@ pub(crate) struct Undo {
     /// Semaphores that weir has raised.
     pub(crate) counters: Vec<u64>,
     /// Places in trampolines where programs have run, and where the same place is in the restored text.
-    pub(crate) places: HashMap<u64, u64>,
+    pub(crate) places: Places,
 }
 
 impl Undo {
     pub(crate) fn run(&self, target: &mut Target) -> Result<Report, Error> {
-        match self.undo(target).map_err(|error| target.explain(error)) {
+        let before = mem::take(&mut target.stops);
+        let done = self.undo(target);
+        let stops = mem::replace(&mut target.stops, before);
+        let done = done.map(|report| Report { stops, ..report });
+        match done.map_err(|error| target.explain(error)) {
             Err(Error::Replaced { .. }) => Ok(Report { replaced: true, ..Report::default() }),
             other => other,
         }
@@ -95,9 +128,8 @@ impl Undo {
             return Err(Error::Replaced { pid: target.pid });
         }
         self.close_gates(target);
-        let mut stopped = hold(target)?;
         report.foreign.extend(&self.unknown);
-        self.restore_text(target, &mut report, |patch| !patch.is_hook)?;
+        let mut stopped = self.restore_in_slices(target, &mut report)?;
         counters::lower(&target.memory, &target.mappings, &self.counters)?;
         for try_number in 0.. {
             self.move_out(&stopped)?;
@@ -107,21 +139,68 @@ impl Undo {
             }
             if try_number == RETRIES_MAX || !report.foreign.is_empty() {
                 report.left_mapped = true;
+                target.resume(stopped);
                 return Ok(report);
             }
-            stopped.resume();
-            thread::sleep(Duration::from_millis(1));
+            patch::pause(target, stopped);
             stopped = hold(target)?;
         }
-        self.restore_text(target, &mut report, |patch| patch.is_hook)?;
+        let mut hooks: Vec<&Patch> = self.entries(true);
+        self.restore_some(target, &mut hooks, None, &mut report)?;
         if !report.foreign.is_empty() {
             report.left_mapped = true;
+            target.resume(stopped);
             return Ok(report);
         }
         self.unmap(target, &mut stopped)?;
-        stopped.resume();
+        target.resume(stopped);
         target.launched = false;
         Ok(report)
+    }
+
+    /// Takes back patches while others stay: their text is as before, and nothing leads through their holes. Threads
+    /// that are in their trampolines go on there.
+    pub(crate) fn take_back(&self, target: &mut Target) -> Result<Report, Error> {
+        let mut report = Report::default();
+        target.refresh()?;
+        let mut stopped = self.restore_in_slices(target, &mut report)?;
+        counters::lower(&target.memory, &target.mappings, &self.counters)?;
+        for _ in 0..RETRIES_MAX {
+            self.move_out(&stopped)?;
+            if self.fill_holes(target, &stopped, &mut report)? {
+                break;
+            }
+            patch::pause(target, stopped);
+            stopped = hold(target)?;
+        }
+        target.resume(stopped);
+        Ok(report)
+    }
+
+    /// Unmaps the islands that no thread can come back to any more; nothing leads there. Those that were.
+    pub(crate) fn retire(&self, target: &mut Target, tries: u32) -> Result<Vec<Range<u64>>, Error> {
+        let mut left: Vec<Range<u64>> = self.islands.clone();
+        let mut gone = Vec::new();
+        for _ in 0..tries {
+            if left.is_empty() {
+                break;
+            }
+            let mut stopped = hold(target)?;
+            let mut kept = Vec::new();
+            for range in left {
+                let undo = Undo { islands: vec![range.clone()], patches: Vec::new(), ..self.clone() };
+                match undo.is_quiet(target, &stopped)? {
+                    true => {
+                        undo.unmap(target, &mut stopped)?;
+                        gone.push(range);
+                    }
+                    false => kept.push(range),
+                }
+            }
+            left = kept;
+            patch::pause(target, stopped);
+        }
+        Ok(gone)
     }
 
     /// From now on threads that come to a probe go on unprobed.
@@ -139,19 +218,50 @@ impl Undo {
         found
     }
 
-    fn restore_text(
+    /// Puts the text of all sites back but the hooks'; the process is still stopped then.
+    fn restore_in_slices(&self, target: &mut Target, report: &mut Report) -> Result<Stopped, Error> {
+        let mut left: Vec<&Patch> = self.entries(false);
+        loop {
+            let stopped = hold(target)?;
+            let until = Instant::now() + SLICE_WRITING_MAX;
+            self.restore_some(target, &mut left, Some(until), report)?;
+            if left.is_empty() {
+                return Ok(stopped);
+            }
+            patch::pause(target, stopped);
+        }
+    }
+
+    /// The patches of sites, or of hooks, without holes, by address.
+    fn entries(&self, hooks: bool) -> Vec<&Patch> {
+        let is_wanted = |patch: &&Patch| patch.leads_from.is_none() && patch.is_hook == hooks;
+        let mut entries: Vec<&Patch> = self.patches.iter().filter(is_wanted).collect();
+        entries.sort_unstable_by_key(|patch| Reverse(patch.address));
+        entries
+    }
+
+    /// Takes from the end of `left` what it puts back, a page at a time, while there is time.
+    fn restore_some(
         &self,
         target: &Target,
+        left: &mut Vec<&Patch>,
+        until: Option<Instant>,
         report: &mut Report,
-        which: impl Fn(&Patch) -> bool,
     ) -> Result<(), Error> {
-        let entries = self.patches.iter().filter(|patch| patch.leads_from.is_none());
-        for patch in entries.filter(|patch| which(patch)) {
-            match put_back(target, patch)? {
-                Some(true) if !patch.is_probe => {}
-                Some(true) => report.restored += 1,
-                Some(false) => report.foreign.push(patch.address),
-                None => {} // Its library was unloaded.
+        while let Some(last) = left.last() {
+            let page = last.address / PAGE;
+            let first = left.partition_point(|patch| patch.address / PAGE > page);
+            let batch = left.split_off(first);
+            for (patch, is_back) in put_back(target, &batch)? {
+                match is_back {
+                    Some(true) if !patch.is_probe => {}
+                    Some(true) => report.restored += 1,
+                    Some(false) => report.foreign.push(patch.address),
+                    None => {} // Its library was unloaded.
+                }
+            }
+            if until.is_some_and(|until| Instant::now() > until) {
+                break;
             }
         }
         Ok(())
@@ -173,13 +283,17 @@ impl Undo {
             awaited.extend(found.words);
             awaited.extend(at.get(&registers.rip));
         }
-        for hole in &holes {
+        let is_due = |hole: &&Patch| {
             let leads_here = hole.leads_from.is_some_and(|entry| report.foreign.contains(&entry));
-            if leads_here || awaited.contains(&hole.address) {
-                continue;
-            }
-            if put_back(target, hole)? == Some(false) && !report.foreign.contains(&hole.address) {
-                report.foreign.push(hole.address);
+            !leads_here && !awaited.contains(&hole.address)
+        };
+        let mut due: Vec<&Patch> = holes.into_iter().filter(is_due).collect();
+        due.sort_unstable_by_key(|hole| hole.address);
+        for batch in due.chunk_by(|a, b| a.address / PAGE == b.address / PAGE) {
+            for (hole, is_back) in put_back(target, batch)? {
+                if is_back == Some(false) && !report.foreign.contains(&hole.address) {
+                    report.foreign.push(hole.address);
+                }
             }
         }
         Ok(awaited.is_empty())
@@ -187,11 +301,12 @@ impl Undo {
 
     /// Threads that have left the programs go on in the restored text.
     fn move_out(&self, stopped: &Stopped) -> Result<(), Error> {
+        let holes = self.patches.iter().filter_map(|patch| Some((patch.address, patch.leads_from?)));
+        let holes: HashMap<u64, u64> = holes.collect();
         for tid in stopped.threads() {
             let mut registers = stopped.registers(tid)?;
-            let in_hole =
-                || self.patches.iter().find(|p| p.address == registers.rip).and_then(|p| p.leads_from);
-            if let Some(original) = self.places.get(&registers.rip).copied().or_else(in_hole) {
+            let in_hole = || holes.get(&registers.rip).copied();
+            if let Some(original) = self.places.get(registers.rip).or_else(in_hole) {
                 registers.rip = original;
                 stopped.set_registers(tid, registers)?;
             }
@@ -289,18 +404,24 @@ fn hold(target: &mut Target) -> Result<Stopped, Error> {
     if target.memory.is_gone() { Err(Error::Replaced { pid: target.pid }) } else { Ok(stopped) }
 }
 
-/// Puts the old bytes of `patch` back: whether they are there now, `None` where nothing is mapped any more.
-fn put_back(target: &Target, patch: &Patch) -> Result<Option<bool>, Error> {
-    let mut now = vec![0; patch.old.len()];
-    if target.memory.read(patch.address, &mut now).is_err() {
-        return Ok(None);
+/// Puts the old bytes of `patches` of one page back: whether they are there now, `None` where nothing is mapped any more.
+fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch, Option<bool>)>, Error> {
+    let memory = &target.memory;
+    let text = Text::read(memory, patches.iter().map(|patch| (patch.address, &patch.old[..])));
+    let (mut outcomes, mut writes) = (Vec::with_capacity(patches.len()), Vec::new());
+    for &patch in patches {
+        let mut own = vec![0; patch.old.len()];
+        let now = match text.get(patch.address, own.len()) {
+            Some(now) => Some(now),
+            None => memory.read(patch.address, &mut own).ok().map(|()| &own[..]),
+        };
+        if now == Some(&patch.new[..]) {
+            writes.push((patch.address, &patch.old[..]));
+        }
+        outcomes.push((patch, now.map(|now| now == patch.new || now == patch.old)));
     }
-    if now == patch.new {
-        let written = target.memory.write(patch.address, &patch.old);
-        written.map_err(|source| Error::system("restoring text", source))?;
-        return Ok(Some(true));
-    }
-    Ok(Some(now == patch.old))
+    text.write(memory, writes).map_err(|source| Error::system("restoring text", source))?;
+    Ok(outcomes)
 }
 
 pub(crate) fn is_segment(mapping: &Mapping) -> bool {

@@ -275,7 +275,7 @@ impl Window {
 }
 
 /// `jmp rel32` at `from` to `to`.
-fn near_jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
+pub(crate) fn near_jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
     let displacement = to.wrapping_sub(from + JUMP_BYTES as u64) as i64;
     let displacement = i32::try_from(displacement).expect("an island lies within reach of its sites");
     let mut bytes = [0xe9; JUMP_BYTES];

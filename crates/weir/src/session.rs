@@ -15,13 +15,14 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use nix::sys::signal::{SigSet, Signal};
 use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
 use weir_ir::{MissingProbes, Trigger};
-use weir_probe::{Attachment, Launched, Prepared, Refusal, Target};
+use weir_probe::{Attachment, Launched, Prepared, Refusal, Stops, Target};
 use weir_rt::Clock;
 use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
@@ -94,6 +95,7 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     }
     // Its rate is known by when the target runs.
     let clock = Clock::start();
+    let start = Instant::now();
     let world = binaries(pid)?;
     let mut warn = |warnings: &[_]| eprint!("{}", weir_source::render(source, warnings, is_coloured()));
     let mut module = stages::front(source, parameters, &world, &mut warn)?;
@@ -107,7 +109,13 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     let counts_hits = args.verbose || args.format == args::Format::Json;
     let options = weir_codegen::Options { counts_hits, ..weir_codegen::Options::default() };
     let (compiled, verified) = stages::back(&module, &options)?;
+    let found = Instant::now();
     let sites = stages::sites(&compiled, module.missing_probes, &world).map_err(Failure::Refused)?;
+    if args.verbose && !sites.is_empty() {
+        let (count, places) = (sites.len(), stages::places(&sites));
+        let (found, planned) = (found - start, found.elapsed());
+        eprintln!("weir: {count} {places}: compiled in {}, planned in {}", ms(found), ms(planned));
+    }
     match args.emit {
         Some(Stage::Ebpf) => return emit::text(&weir_ebpf::asm::print(&compiled.object)),
         Some(Stage::Sites) => return emit::sites(&sites),
@@ -274,8 +282,9 @@ impl Session<'_> {
         events.watch(attachment.segment(), Some(attachment.target()), launched, clock)?;
         let mut is_detached = true;
         if attachment.target().is_alive() {
+            let start = Instant::now();
             match attachment.detach() {
-                Ok(undone) => self.tell_undone(&undone),
+                Ok(undone) => self.tell_undone(&undone, start.elapsed()),
                 Err(weir_probe::Error::TargetGone { .. }) => {}
                 Err(error) => {
                     let pid = attachment.target().pid();
@@ -338,7 +347,12 @@ impl Session<'_> {
         let target = prepared.target();
         let (requests, executables) =
             stages::native(self.sites, self.verified, &|binary| target.abi(binary, cpus))?;
+        let start = Instant::now();
         let attachment = prepared.arm(&requests, &executables)?;
+        if self.args.verbose && !self.sites.is_empty() {
+            let (probes, stops) = (attachment.probes(), attachment.stops());
+            eprintln!("weir: {probes} probes attached in {}, {}", ms(start.elapsed()), held(&stops));
+        }
         let outcomes: Vec<Result<(), Refusal>> =
             attachment.outcomes().iter().map(|outcome| outcome.clone().map(|_| ())).collect();
         // What was patched is put back where one of these fails.
@@ -351,7 +365,10 @@ impl Session<'_> {
         Ok((attachment, coverage))
     }
 
-    fn tell_undone(&self, report: &weir_probe::Report) {
+    fn tell_undone(&self, report: &weir_probe::Report, took: Duration) {
+        if self.args.verbose && !self.sites.is_empty() {
+            eprintln!("weir: {} probes detached in {}, {}", report.restored, ms(took), held(&report.stops));
+        }
         for address in &report.foreign {
             eprintln!("weir: text at {address:#x} was changed by somebody else meanwhile; it was left alone");
         }
@@ -404,6 +421,16 @@ fn probes_of(trigger: &Trigger) -> usize {
         probe if probe.is_probe() => probe.cookies().len(),
         _ => 1,
     }
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+/// How long the target did not run.
+fn held(stops: &Stops) -> String {
+    let Stops { count, longest, sum } = stops;
+    format!("the target held {count} times, for {} at most, {} in sum", ms(*longest), ms(*sum))
 }
 
 /// What `weir ps` shows of a run: the names of its programs.

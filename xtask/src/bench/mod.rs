@@ -4,6 +4,7 @@
 //! the machine falls on all sides alike. One side, `bare`, runs twice (`bare` and `A/A`): a difference inside what
 //! those two show of each other is no difference. Figures are medians with the 95 % interval of the order statistics.
 
+mod attach;
 mod chart;
 mod figures;
 mod probe;
@@ -44,6 +45,8 @@ enum Name {
     Uprobe,
     /// What a hit of a probe costs, beside other tracers
     Probe,
+    /// How long it takes to attach to 40,000 functions of a server, and what its clients notice
+    Attach,
     /// How long until main runs, with a probe on it
     Startup,
     /// What programs take on weir's engines and on others
@@ -65,6 +68,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
     let (name, outcome) = match options.name {
         Name::Uprobe => ("uprobe", uprobe::measure(weir()?, rounds)?),
         Name::Probe => ("probe", probe::measure(weir()?, rounds)?),
+        Name::Attach => ("attach", attach::measure(weir()?, rounds)?),
         Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
         Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
     };

@@ -2,7 +2,7 @@
 //! (semaphores of static probes) it has raised. A counter has an entry for each change of it; the last one counts.
 //!
 //! An entry is written in full before its state becomes `Planned`, and only then may the text be patched. States only
-//! go forward. The controller is the only writer; a reader in another process sees each entry whole or not at all
+//! go forward; one that is undone may be taken for another patch. The controller is the only writer; a reader in another process sees each entry whole or not at all
 //! (a check word covers it).
 
 use std::sync::atomic::Ordering;
@@ -71,17 +71,29 @@ impl<'a> Journal<'a> {
     }
 
     fn push_entry(&self, address: u64, old: &[u8], new: &[u8], flag: u32) -> Result<u32, JournalFull> {
-        assert!(
-            old.len() == new.len() && (1..=JOURNAL_TEXT_BYTES).contains(&old.len()),
-            "a patch of {} bytes by {} bytes",
-            old.len(),
-            new.len()
-        );
+        check_texts(old, new);
         let capacity = self.segment.layout().journal_capacity;
         let taken = &self.segment.journal_entries;
         let index = taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < capacity).then_some(n + 1))
             .map_err(|_| JournalFull { capacity })?;
+        self.fill(index, address, old, new, flag);
+        Ok(index)
+    }
+
+    /// Writes a planned patch over one that is undone.
+    ///
+    /// # Panics
+    /// As [`Journal::push`], and if there is no such patch.
+    pub fn replace(&self, index: u32, address: u64, old: &[u8], new: &[u8]) {
+        check_texts(old, new);
+        assert!(index < self.segment.journal_entries.load(Ordering::Relaxed), "no journal entry {index}");
+        // A reader in between sees none.
+        self.segment.mapping().word(self.entry(index) + journal::LEN as u64).store(0, Ordering::Release);
+        self.fill(index, address, old, new, 0);
+    }
+
+    fn fill(&self, index: u32, address: u64, old: &[u8], new: &[u8], flag: u32) {
         let at = self.entry(index);
         let mapping = self.segment.mapping();
         let put = |offset: usize, word: u64| mapping.word(at + offset as u64).store(word, Ordering::Relaxed);
@@ -94,7 +106,6 @@ impl<'a> Journal<'a> {
         }
         put(journal::CHECK, check(address, old, new));
         self.put_state(index, old.len() as u32 | flag, JournalState::Planned);
-        Ok(index)
     }
 
     /// Says how far patch `index` has come.
@@ -106,6 +117,17 @@ impl<'a> Journal<'a> {
         let word = self.segment.mapping().word(self.entry(index) + journal::LEN as u64);
         let len = word.load(Ordering::Relaxed) as u32;
         self.put_state(index, len, state);
+    }
+
+    /// Says of every patch of text that its old bytes are back.
+    pub fn undo_text(&self) {
+        for index in 0..self.segment.journal_entries.load(Ordering::Relaxed) {
+            let word = self.segment.mapping().word(self.entry(index) + journal::LEN as u64);
+            let len = word.load(Ordering::Relaxed) as u32;
+            if len & journal::COUNTER == 0 {
+                self.put_state(index, len, JournalState::Undone);
+            }
+        }
     }
 
     /// The patches, in the order of their making. Entries that the target has spoiled are left out.
@@ -123,6 +145,15 @@ impl<'a> Journal<'a> {
     fn entry(&self, index: u32) -> u64 {
         self.segment.layout().journal_offset + u64::from(index) * JOURNAL_ENTRY_BYTES as u64
     }
+}
+
+fn check_texts(old: &[u8], new: &[u8]) {
+    assert!(
+        old.len() == new.len() && (1..=JOURNAL_TEXT_BYTES).contains(&old.len()),
+        "a patch of {} bytes by {} bytes",
+        old.len(),
+        new.len()
+    );
 }
 
 /// The entries in `bytes`, which anybody may have written. Those never made or spoiled are left out.
