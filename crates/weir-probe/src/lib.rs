@@ -4,7 +4,10 @@
 //! layout of the shared segment. Out: an [`Attachment`], a guard that restores the text when it is dropped.
 //!
 //! Guaranteed:
-//! - the target is stopped for a bounded time only ([`limits::STOP_MAX`]), and left as it was if that runs out;
+//! - the target is stopped for a bounded time only ([`limits::STOP_MAX`]), and left as it was if that runs out; text is
+//!   written and restored in slices of a few milliseconds, whatever the number of sites ([`Stops`] counts them);
+//! - a function is patched once, however many consumers it has; each comes and goes without the others noticing
+//!   ([`consumers`]);
 //! - at every point where the controller may die, the target runs on, and the undo journal in the segment says
 //!   how to restore its text ([`restore`]);
 //! - a function is patched only where [`window`] proved that no thread, signal frame or branch can reach the

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use testkit::target::{self, Source};
 use testkit::{Daemon, daemon, wait};
-use weir_symbols::maps;
+use weir_symbols::{VirtAddr, maps};
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -393,14 +393,19 @@ fn hits(output: &str, before: &str) -> BTreeMap<String, u64> {
     output.lines().filter_map(line).collect()
 }
 
-/// Whether a gate is open: everything is patched.
+/// Whether the gates are open: everything is patched, and programs run. A gate is the page of its own behind an island;
+/// behind the stubs of returns there are records.
 fn is_armed(pid: u32) -> bool {
     let Ok(mappings) = maps::read(pid) else { return false };
-    let code = mappings.iter().find(|mapping| mapping.path.starts_with("/memfd:weir-code"));
-    let Some(code) = code else { return false };
     let Ok(memory) = std::fs::File::open(format!("/proc/{pid}/mem")) else { return false };
-    let mut gate = [0; 8];
-    memory.read_exact_at(&mut gate, code.end.0).is_ok() && gate != [0; 8]
+    let code = mappings.iter().filter(|mapping| mapping.path.starts_with("/memfd:weir-code"));
+    let is_gate = |at: VirtAddr| mappings.iter().any(|page| page.start == at && page.path.is_empty());
+    let gates: Vec<VirtAddr> = code.map(|code| code.end).filter(|end| is_gate(*end)).collect();
+    let is_open = |gate: &VirtAddr| {
+        let mut word = [0; 8];
+        memory.read_exact_at(&mut word, gate.0).is_ok() && word != [0; 8]
+    };
+    !gates.is_empty() && gates.iter().all(is_open)
 }
 
 /// All text of process `pid` that comes from files, by address.
