@@ -12,6 +12,11 @@ pub const SLICE_WRITING_MAX: Duration = Duration::from_millis(2);
 /// How long the target runs at least between two slices.
 pub const SLICE_PAUSE: Duration = Duration::from_millis(1);
 
+/// How long threads that stand in generated code run by themselves to leave it, while the others are held; and how long
+/// that may be repeated in one stop.
+pub const LEAVING_ALONE: Duration = Duration::from_micros(100);
+pub const LEAVING_MAX: Duration = Duration::from_millis(2);
+
 /// How often it is looked whether threads have left code that nothing leads to any more, before the next change does.
 pub const RETIRE_TRIES: u32 = 5;
 

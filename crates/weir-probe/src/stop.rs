@@ -130,6 +130,29 @@ impl Stopped {
         self.run_to(tid, libc::PTRACE_CONT, |event| event == Event::Other(sys::PTRACE_EVENT_STOP))
     }
 
+    /// Lets these threads run for a while and stops them again; the others wait. One whose process was stopped by a
+    /// signal stays where it is.
+    pub(crate) fn let_run(&mut self, tids: &[i32], time: Duration) -> Result<(), Error> {
+        let is_free = |tid: &&i32| {
+            let stopped_by = ptrace::getsiginfo(Pid::from_raw(**tid)).map(|info| info.si_signo);
+            stopped_by.is_ok_and(|signal| signal == libc::SIGTRAP)
+        };
+        let free: Vec<i32> = tids.iter().filter(is_free).copied().collect();
+        for &tid in &free {
+            // Fails only for one that has been killed, which the wait reports.
+            let _ = sys::go_on(libc::PTRACE_CONT, tid, 0);
+        }
+        std::thread::sleep(time);
+        for &tid in &free {
+            let _ = ptrace::interrupt(Pid::from_raw(tid));
+        }
+        for &tid in &free {
+            self.settle(tid)?;
+        }
+        while self.stop_unknown()? {}
+        if self.threads.is_empty() { Err(Error::TargetGone { pid: self.pid }) } else { Ok(()) }
+    }
+
     /// Lets every thread go on; for how long they were held.
     pub(crate) fn resume(self) -> Duration {
         let since = self.since;

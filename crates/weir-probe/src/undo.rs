@@ -19,7 +19,7 @@ use weir_symbols::maps::Mapping;
 
 use crate::attach::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
 use crate::counters;
-use crate::limits::{RETRIES_MAX, SLICE_WRITING_MAX, UNDO_STOPS_MAX};
+use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, UNDO_STOPS_MAX};
 use crate::patch::{self, Text};
 use crate::refusal::Error;
 use crate::remote::Borrowed;
@@ -137,7 +137,10 @@ impl Undo {
             if is_filled && self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
                 break;
             }
-            if try_number == RETRIES_MAX || !report.foreign.is_empty() {
+            if try_number < RETRIES_MAX && report.foreign.is_empty() && self.let_leave(&mut stopped)? {
+                continue;
+            }
+            if try_number >= RETRIES_MAX || !report.foreign.is_empty() {
                 report.left_mapped = true;
                 target.resume(stopped);
                 return Ok(report);
@@ -312,6 +315,33 @@ impl Undo {
             }
         }
         Ok(())
+    }
+
+    /// Lets the threads that stand in the islands run by themselves, while the others are held; whether that was of use,
+    /// and none stands there any more. Where many more threads than CPUs want to run, each stop finds some that were
+    /// preempted there, and they would have to wait for their turn among all.
+    fn let_leave(&self, stopped: &mut Stopped) -> Result<bool, Error> {
+        let start = Instant::now();
+        let mut ran = false;
+        loop {
+            let inside = self.standing_inside(stopped)?;
+            if inside.is_empty() || start.elapsed() > LEAVING_MAX {
+                return Ok(ran && inside.is_empty());
+            }
+            stopped.let_run(&inside, LEAVING_ALONE)?;
+            ran = true;
+        }
+    }
+
+    fn standing_inside(&self, stopped: &Stopped) -> Result<Vec<i32>, Error> {
+        let mut inside = Vec::new();
+        for tid in stopped.threads() {
+            let at = stopped.registers(tid)?.rip;
+            if self.islands.iter().any(|island| island.contains(&at)) {
+                inside.push(tid);
+            }
+        }
+        Ok(inside)
     }
 
     /// Nothing that a thread holds leads to an island any more. Stale rseq pointers are cleared on the way.
