@@ -6,8 +6,8 @@ use std::time::Duration;
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// How long text is written within one stop while more is to come: with the stopping of threads and letting them go, a
-/// slice stays below 5 ms.
-pub const SLICE_WRITING_MAX: Duration = Duration::from_millis(2);
+/// slice stays below 5 ms also on a machine that has other things to do.
+pub const SLICE_WRITING_MAX: Duration = Duration::from_millis(1);
 
 /// How long the target runs at least between two slices.
 pub const SLICE_PAUSE: Duration = Duration::from_millis(1);

@@ -43,7 +43,9 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
 use crate::body::Body;
 use crate::cave;
-use crate::limits::{FUNCTION_BYTES_MAX, HOLE_REACH, JUMP_BYTES, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX};
+use crate::limits::{
+    FUNCTION_BYTES_MAX, HOLE_REACH, JUMP_BYTES, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX, WRITES_PER_SITE_MAX,
+};
 use crate::refusal::Refusal;
 use crate::relocate;
 
@@ -228,6 +230,14 @@ impl Window {
         let first = next.checked_add_signed(i64::from(i32::from_le_bytes(displacement)));
         let end = first.and_then(|first| first.checked_add(1 << (8 * (JUMP_BYTES - 1 - tail.len()))));
         Some(first.zip(end).map_or(0..0, |(first, end)| first..end))
+    }
+
+    /// Texts that are written for it: entries of the journal that it takes.
+    pub fn write_count(&self) -> usize {
+        match self.shape {
+            Shape::Near | Shape::Punned { .. } => 1,
+            Shape::Short(_) => WRITES_PER_SITE_MAX,
+        }
     }
 
     /// What leads to the trampoline at `entry` in a process that adds `bias` to link addresses. In the order of

@@ -301,7 +301,8 @@ impl Session<'_> {
     fn layout(&self) -> Result<SegmentLayout, Failure> {
         // A semaphore is raised and lowered.
         let semaphores = self.sites.iter().filter(|site| site.semaphore.is_some()).count();
-        let writes = self.sites.len() * weir_probe::limits::WRITES_PER_SITE_MAX;
+        let windows = self.sites.iter().filter_map(|site| site.window.as_ref().ok());
+        let writes: usize = windows.map(|window| window.write_count()).sum();
         let journal = (writes + 2 * semaphores + weir_probe::limits::HOOKS_MAX) as u32;
         let layout = SegmentLayout::plan(&self.compiled.object.maps, local::possible_cpus(), journal);
         layout.map_err(|error| Failure::Refused(anyhow!(error)))

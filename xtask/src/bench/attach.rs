@@ -73,7 +73,7 @@ fn run(weir: &Path, program: &Path) -> Result<Vec<(&'static str, &'static str, &
         program.display()
     );
     let mut command = Command::new(weir);
-    command.args(["trace", "-v", "-q", "-e", &script, "-p", &server.child.id().to_string()]);
+    command.args(["trace", "-v", "-e", &script, "-p", &server.child.id().to_string()]);
     let mut tracer = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let said = BufReader::new(tracer.stderr.take().context("weir has no stderr")?);
     let mut lines: Vec<(Instant, String)> = Vec::new();
