@@ -33,6 +33,7 @@ use crate::island::{self, Image, Place, PlannedSite, Stubs};
 use crate::limits::{self, PROGRAMS_PER_SITE_MAX};
 use crate::outpost::{self, Outpost, Wanted};
 use crate::patch::{self, Jump};
+use crate::pending::{self, Pending};
 use crate::plan::plan_functions;
 use crate::refusal::{Error, Refusal};
 use crate::remote::Borrowed;
@@ -43,7 +44,7 @@ use crate::scan;
 use crate::stop::{Stopped, Stops};
 use crate::sys;
 use crate::target::Target;
-use crate::undo::{Patch, Places, Report, Undo};
+use crate::undo::{self, Patch, Places, Report, Undo};
 use crate::unwind;
 use crate::window::{Shape, Window, Write};
 
@@ -72,9 +73,26 @@ pub struct SiteRequest<'a> {
 
 impl SiteRequest<'_> {
     fn wants_return(&self) -> bool {
-        self.programs.iter().any(|program| program.when.wants_return())
+        matches!(self.returns, Some(Ok(_))) && self.programs.iter().any(|program| program.when.wants_return())
+    }
+
+    /// Some program runs where returns cannot be caught too.
+    fn wants_entry(&self) -> bool {
+        self.programs.iter().any(|program| matches!(program.when, When::Entry | When::EntryAndReturn))
     }
 }
+
+/// A site that was patched.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Patched {
+    /// How.
+    pub technique: String,
+    /// Why its returns are not caught, where a program wants that: those for the return alone and sessions do not run.
+    pub returns_refused: Option<Refusal>,
+}
+
+/// What became of a site.
+pub type Outcome = Result<Patched, Refusal>;
 
 /// One program of a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +113,8 @@ pub enum When {
     Return,
     /// At both; they share 8 bytes, and an entry that answers other than 0 suppresses the return.
     Session,
+    /// A session that makes sense without its return: where that cannot be caught it runs at the entry.
+    EntryAndReturn,
 }
 
 impl When {
@@ -233,6 +253,45 @@ impl Prepared {
     }
 }
 
+/// The programs of a site that can run there, and how its returns are caught.
+pub(crate) struct Chosen {
+    pub(crate) programs: Vec<Attach>,
+    pub(crate) returns: Option<Returns>,
+    /// Why they are not, where a program wants that.
+    pub(crate) refused: Option<Refusal>,
+}
+
+/// Leaves out the programs that need a return which cannot be caught; `returns` is asked where one is wanted. An error
+/// if none is left.
+pub(crate) fn choose(
+    programs: &[Attach],
+    returns: impl FnOnce() -> Result<Returns, Refusal>,
+) -> Result<Chosen, Refusal> {
+    let as_when = |program: &Attach, when| Attach { when, ..*program };
+    let wanted = programs.iter().any(|program| program.when.wants_return()).then(returns);
+    match wanted {
+        None => Ok(Chosen { programs: programs.to_vec(), returns: None, refused: None }),
+        Some(Ok(returns)) => {
+            let programs = programs.iter().map(|program| match program.when {
+                When::EntryAndReturn => as_when(program, When::Session),
+                _ => *program,
+            });
+            Ok(Chosen { programs: programs.collect(), returns: Some(returns), refused: None })
+        }
+        Some(Err(refusal)) => {
+            let programs = programs.iter().filter_map(|program| match program.when {
+                When::Entry | When::EntryAndReturn => Some(as_when(program, When::Entry)),
+                When::Return | When::Session => None,
+            });
+            let programs: Vec<Attach> = programs.collect();
+            match programs.is_empty() {
+                true => Err(refusal),
+                false => Ok(Chosen { programs, returns: None, refused: Some(refusal) }),
+            }
+        }
+    }
+}
+
 /// What is looked up in one process for many sites: each thing once.
 struct Ground<'a> {
     target: &'a Target,
@@ -279,22 +338,19 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// A site of this process: where its binary is mapped, with the same text.
-fn plan_in_target(ground: &mut Ground, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
+/// A site of this process: where its binary is mapped, with the same text; and why its returns are not caught, where
+/// a program wants that. `unwinders`: why they would not find their way through one.
+fn plan_in_target(
+    ground: &mut Ground,
+    site: &SiteRequest,
+    window: Window,
+    unwinders: Option<&Refusal>,
+) -> Result<(PlannedSite, Option<Refusal>), Refusal> {
     let target = ground.target;
     if site.programs.len() > PROGRAMS_PER_SITE_MAX {
         return Err(Refusal::TooManyPrograms { given: site.programs.len(), max: PROGRAMS_PER_SITE_MAX });
     }
-    let returns = match site.programs.iter().any(|program| program.when.wants_return()) {
-        true => Some(site.returns.clone().unwrap_or(Err(Refusal::ReturnUnplanned))?),
-        false => None,
-    };
-    if window.inside && returns.is_some() {
-        return Err(Refusal::ReturnInside);
-    }
-    if returns == Some(Returns::Replace) && target.mappings.iter().any(copies_stacks) {
-        return Err(Refusal::StacksCopied);
-    }
+    let chosen = choose(&site.programs, || returns_in_target(target, site, &window, unwinders))?;
     let binary = site.binary;
     let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
     let bias = ground.bias(binary).ok_or_else(not_mapped)?;
@@ -319,7 +375,25 @@ fn plan_in_target(ground: &mut Ground, site: &SiteRequest, window: Window) -> Re
         }
     }
     let function = if window.inside { window.address } else { function.address.0 };
-    Ok(PlannedSite { window, bias, function, programs: site.programs.clone(), returns, hook: None })
+    let Chosen { programs, returns, refused } = chosen;
+    Ok((PlannedSite { window, bias, function, programs, returns, hook: None }, refused))
+}
+
+/// How the returns of a site that wants them are caught in this process.
+fn returns_in_target(
+    target: &Target,
+    site: &SiteRequest,
+    window: &Window,
+    unwinders: Option<&Refusal>,
+) -> Result<Returns, Refusal> {
+    if window.inside {
+        return Err(Refusal::ReturnInside);
+    }
+    let returns = site.returns.clone().unwrap_or(Err(Refusal::ReturnUnplanned))?;
+    if returns == Returns::Replace && target.mappings.iter().any(copies_stacks) {
+        return Err(Refusal::StacksCopied);
+    }
+    unwinders.map_or(Ok(returns), |refusal| Err(refusal.clone()))
 }
 
 /// A library that moves stacks elsewhere while others use their place (Python's greenlet).
@@ -338,8 +412,8 @@ fn plan_hooks(ground: &mut Ground, sites: &[SiteRequest]) -> Result<Vec<PlannedS
         let window = &plan_functions(&[(binary, function)])[0];
         let request =
             SiteRequest { binary, function, window, semaphore: None, programs: Vec::new(), returns: None };
-        let hook = window.clone().and_then(|window| plan_in_target(ground, &request, window));
-        let hook = hook.and_then(|hook| match hook.window.shape {
+        let hook = window.clone().and_then(|window| plan_in_target(ground, &request, window, None));
+        let hook = hook.and_then(|(hook, _)| match hook.window.shape {
             Shape::Near => Ok(hook),
             // It is restored when all else is; a hole would have to wait for it.
             _ => Err(Refusal::EndsInWindow { offset: 0 }),
@@ -434,7 +508,7 @@ pub struct Attachment {
     pub(crate) target: Target,
     pub(crate) segment: Segment,
     pub(crate) undo: Undo,
-    outcomes: Vec<Result<String, Refusal>>,
+    outcomes: Vec<Outcome>,
     /// Where return addresses are replaced, if any are; and how many returns found no record when it was last swept.
     stubs: Option<Stubs>,
     swept_at: u64,
@@ -454,7 +528,7 @@ impl Attachment {
     }
 
     /// For each requested site: how it was patched, or why not.
-    pub fn outcomes(&self) -> &[Result<String, Refusal>] {
+    pub fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
     }
 
@@ -489,7 +563,13 @@ impl Attachment {
     pub fn detach(&mut self) -> Result<Report, Error> {
         self.is_detached = true;
         let lowered = counters::plan_lowering(&self.segment, &self.target, &self.undo.counters);
-        let report = self.undo.run(&mut self.target)?;
+        let before = self.target.stops;
+        // Without it the rest is done all the same.
+        let pending = self.count_pending().unwrap_or_default();
+        let counting = self.target.stops.since(before);
+        let mut report = self.undo.run(&mut self.target)?;
+        report.pending = pending;
+        report.stops.add(counting);
         let journal = self.segment.journal();
         lowered.into_iter().for_each(|index| journal.set_state(index, JournalState::Applied));
         journal.undo_text();
@@ -499,6 +579,29 @@ impl Attachment {
         Ok(report)
     }
 
+    /// Closes the gates while no thread is on its way through a trampoline, and counts the calls that have not come back.
+    fn count_pending(&mut self) -> Result<Pending, Error> {
+        if self.consumers.return_points.is_empty() || self.target.launched {
+            return Ok(Pending::new());
+        }
+        let table = self.stubs.as_ref().map(|stubs| stubs.table);
+        for try_number in 0.. {
+            let stopped = undo::hold(&mut self.target)?;
+            let (target, points) = (&self.target, &self.consumers.return_points);
+            let islands = &self.undo.islands;
+            if try_number == limits::PENDING_TRIES
+                || pending::is_between(target, &stopped, points, table.as_ref(), islands)?
+            {
+                self.undo.close_gates(target);
+                let counted = pending::count(target, &stopped, points, table.as_ref());
+                self.target.resume(stopped);
+                return counted;
+            }
+            patch::pause(&mut self.target, stopped);
+        }
+        Ok(Pending::new())
+    }
+
     fn arm(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<(), Error> {
         self.consumers.executables = executables.to_vec();
         self.outcomes = self.put_in(sites)?;
@@ -506,10 +609,34 @@ impl Attachment {
     }
 
     /// Patches the places of `sites`, none of which is patched yet, for the first consumer or a later one. The
-    /// outcome of each.
-    pub(crate) fn put_in(&mut self, sites: &[SiteRequest]) -> Result<Vec<Result<String, Refusal>>, Error> {
+    /// outcome of each. Where only attaching shows that returns cannot be caught, the entry is probed all the same.
+    pub(crate) fn put_in(&mut self, sites: &[SiteRequest]) -> Result<Vec<Outcome>, Error> {
+        let mut outcomes = self.put_in_once(sites)?;
+        let (mut indices, mut again) = (Vec::new(), Vec::new());
+        for (index, (site, outcome)) in sites.iter().zip(&outcomes).enumerate() {
+            match outcome {
+                Err(refusal) if refusal.is_of_return() && site.wants_entry() => {
+                    indices.push(index);
+                    again.push(SiteRequest { returns: Some(Err(refusal.clone())), ..site.clone() });
+                }
+                _ => {}
+            }
+        }
+        if !again.is_empty() {
+            for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again)?) {
+                outcomes[index] = outcome;
+            }
+        }
+        if let Some(stopped) = self.target.held.take() {
+            self.target.resume(stopped);
+        }
+        self.target.launched = false;
+        Ok(outcomes)
+    }
+
+    fn put_in_once(&mut self, sites: &[SiteRequest]) -> Result<Vec<Outcome>, Error> {
         self.target.refresh()?;
-        let mut outcomes: Vec<Result<String, Refusal>> = Vec::with_capacity(sites.len());
+        let mut outcomes: Vec<Outcome> = Vec::with_capacity(sites.len());
         let mut planned = Vec::new();
         let mut request_of = Vec::new();
         let mut ground = Ground::new(&self.target);
@@ -518,25 +645,22 @@ impl Attachment {
             _ => Ok(Vec::new()),
         };
         for (index, site) in sites.iter().enumerate() {
-            let can_unwind = if site.wants_return() { hooks.as_ref().err().cloned() } else { None };
-            let window = can_unwind.map_or_else(|| site.window.clone(), Err);
-            let outcome = window.and_then(|window| plan_in_target(&mut ground, site, window));
-            outcomes.push(match outcome {
-                Ok(site) => {
-                    let technique = site.window.technique();
-                    planned.push(site);
-                    request_of.push(index);
-                    Ok(technique)
-                }
-                Err(refusal) => Err(refusal),
-            });
+            let window = site.window.clone();
+            let unwinders = hooks.as_ref().err();
+            let outcome = window.and_then(|window| plan_in_target(&mut ground, site, window, unwinders));
+            outcomes.push(outcome.map(|(site, returns_refused)| {
+                let technique = site.window.technique();
+                planned.push(site);
+                request_of.push(index);
+                Patched { technique, returns_refused }
+            }));
         }
         let overlapping = add_hooks(&mut planned, hooks.unwrap_or_default());
         let hooks = planned.iter().filter(|site| site.hook.is_some()).count();
         self.hooks += hooks;
         // The outcomes of hooks come behind those that were asked for, and are taken off at the end.
         for (hook, index) in planned[request_of.len()..].iter().zip(sites.len()..) {
-            outcomes.push(Ok(hook.window.technique()));
+            outcomes.push(Ok(Patched { technique: hook.window.technique(), returns_refused: None }));
             request_of.push(index);
         }
         let generated = self.generate(&planned, |_| true)?;
@@ -586,10 +710,7 @@ impl Attachment {
                 self.undo.counters.push(address);
             }
         }
-        if let Some(stopped) = held {
-            self.target.resume(stopped);
-        }
-        self.target.launched = false;
+        self.target.held = held;
         outcomes.truncate(sites.len());
         let semaphores: Vec<Option<u64>> = (0..planned.len()).map(semaphore).collect();
         self.consumers.stand(planned, &generated, standing, &semaphores);
@@ -648,8 +769,7 @@ impl Attachment {
             (Ok(Some(stubs)), None) => return (Some(stubs), Vec::new()),
             (Ok(Some(wanted)), Some(there)) if fits(there, &wanted) => return (None, Vec::new()),
             // Records have the size that the first consumers' sessions need.
-            (Ok(Some(_)), Some(_)) => Refusal::NoRoom,
-            (Err(refusal), _) => refusal,
+            (Ok(Some(_)), Some(_)) | (Err(_), _) => Refusal::ReturnNoRoom,
         };
         let replaced = planned.iter().zip(0..).filter(|(site, _)| site.returns == Some(Returns::Replace));
         (None, replaced.map(|(_, site)| (site, refusal.clone())).collect())

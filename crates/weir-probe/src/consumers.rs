@@ -27,11 +27,12 @@ use std::sync::Arc;
 use weir_rt::Executable;
 use weir_rt::segment::JournalState;
 
-use crate::attach::{Attachment, CodeFiles, Generated, SiteRequest, Written};
+use crate::attach::{Attachment, CodeFiles, Generated, Outcome, Patched, SiteRequest, Written, choose};
 use crate::counters;
 use crate::island::{Place, PlannedSite};
 use crate::limits::{self, ISLANDS_MAX, PROGRAMS_PER_SITE_MAX};
 use crate::patch::{self, Lever, Turn};
+use crate::pending::ReturnPoints;
 use crate::refusal::{Error, Refusal};
 use crate::undo::{Patch, Places, Report, Undo};
 use crate::window::{Shape, near_jump};
@@ -50,8 +51,11 @@ impl Consumer {
 pub struct Added {
     pub consumer: Consumer,
     /// For each of its sites: how it is patched, or why not.
-    pub outcomes: Vec<Result<String, Refusal>>,
+    pub outcomes: Vec<Outcome>,
 }
+
+/// A standing site, what becomes of it, and why its returns are not caught.
+type Joined = (usize, PlannedSite, Option<Refusal>);
 
 /// A site whose jump was to be led elsewhere, and whether it was.
 type Led = (usize, Result<(), Refusal>);
@@ -69,6 +73,8 @@ pub(crate) struct Consumers {
     /// Whose sites are being put in.
     current: u32,
     last: u32,
+    /// Of all trampolines that ever were.
+    pub(crate) return_points: ReturnPoints,
 }
 
 /// A patched site.
@@ -107,6 +113,7 @@ struct Post {
 impl Consumers {
     /// Takes note of what was mapped.
     pub(crate) fn mapped(&mut self, generated: &Generated, files: &CodeFiles) {
+        self.return_points.extend(generated.entries().filter_map(|entry| entry.return_point.clone()));
         let places = generated.places.iter();
         self.islands.extend(places.map(|place| Place { sites: Vec::new(), ..place.clone() }));
         let Some(file) = &files.outposts else { return };
@@ -194,8 +201,9 @@ impl Attachment {
                 site
             })
             .collect();
-        let mut outcomes: Vec<Result<String, Refusal>> = vec![Err(Refusal::NoRoom); sites.len()];
+        let mut outcomes: Vec<Outcome> = vec![Err(Refusal::NoRoom); sites.len()];
         let (mut fresh, mut changed) = (Vec::new(), BTreeMap::new());
+        let mut refused_returns: BTreeMap<usize, Option<Refusal>> = BTreeMap::new();
         let (known, taken) = (self.consumers.by_address(), self.consumers.taken());
         let mut biases: HashMap<&std::path::Path, Option<u64>> = HashMap::new();
         for (index, site) in sites.iter().enumerate() {
@@ -203,8 +211,9 @@ impl Attachment {
             let bias = *biases.entry(path).or_insert_with(|| self.target.bias(site.binary));
             let outcome = self.join(site, bias, &known, &taken);
             match outcome {
-                Ok(Some((standing, planned))) => {
+                Ok(Some((standing, planned, refused))) => {
                     changed.insert(standing, (index, planned));
+                    refused_returns.insert(index, refused);
                 }
                 Ok(None) => fresh.push(index),
                 Err(refusal) => outcomes[index] = Err(refusal),
@@ -224,21 +233,23 @@ impl Attachment {
                 let site = &mut self.consumers.sites[at];
                 let added = site.planned.programs.len() - site.owners.len();
                 site.owners.extend(std::iter::repeat_n(consumer.0, added));
-                site.planned.window.technique()
+                let returns_refused = refused_returns.remove(&index).flatten();
+                Patched { technique: site.planned.window.technique(), returns_refused }
             });
         }
         self.retire(limits::RETIRE_TRIES)?;
         Ok(Added { consumer, outcomes })
     }
 
-    /// What becomes of the site that is patched already where `site` is wanted; `None` if there is none.
+    /// What becomes of the site that is patched already where `site` is wanted, and why its returns are not caught where
+    /// a program wants that; `None` if there is none.
     fn join(
         &self,
         site: &SiteRequest,
         bias: Option<u64>,
         known: &HashMap<u64, usize>,
         taken: &BTreeMap<u64, u64>,
-    ) -> Result<Option<(usize, PlannedSite)>, Refusal> {
+    ) -> Result<Option<Joined>, Refusal> {
         let window = site.window.as_ref().map_err(Refusal::clone)?;
         let not_mapped = || Refusal::NotMapped { binary: site.binary.path().display().to_string() };
         let at = window.address.wrapping_add(bias.ok_or_else(not_mapped)?);
@@ -256,15 +267,14 @@ impl Attachment {
         };
         let old = &self.consumers.sites[standing].planned;
         let mut planned = old.clone();
-        planned.programs.extend(&site.programs);
+        let chosen = choose(&site.programs, || old.returns.map_or_else(|| self.returns_of(site), Ok))?;
+        planned.programs.extend(&chosen.programs);
         if planned.programs.len() > PROGRAMS_PER_SITE_MAX {
             let given = planned.programs.len();
             return Err(Refusal::TooManyPrograms { given, max: PROGRAMS_PER_SITE_MAX });
         }
-        if site.programs.iter().any(|program| program.when.wants_return()) && old.returns.is_none() {
-            planned.returns = Some(self.returns_of(site)?);
-        }
-        Ok(Some((standing, planned)))
+        planned.returns = planned.returns.or(chosen.returns);
+        Ok(Some((standing, planned, chosen.refused)))
     }
 
     fn removing(&mut self, consumer: Consumer) -> Result<Report, Error> {

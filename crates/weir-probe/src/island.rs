@@ -25,6 +25,7 @@ use crate::limits::{
     FRAMES_PER_SITE_MAX, HEAP_ROOM, HOOK_BYTES_MAX, ISLAND_REACH, ISLANDS_MAX, LOWEST_ADDRESS, RECORDS,
     TRAMPOLINE_BYTES_MAX,
 };
+use crate::pending::ReturnPoint;
 use crate::refusal::{Error, Refusal};
 use crate::relocate::{self, relocate};
 use crate::replace::{self, Table};
@@ -105,6 +106,8 @@ pub(crate) struct Entry {
     pub(crate) address: u64,
     /// As in [`Trampoline`], but by address in the target.
     pub(crate) places: Vec<(u64, u64)>,
+    /// Where the call of the function comes back to, if there is one.
+    pub(crate) return_point: Option<(u64, ReturnPoint)>,
 }
 
 /// Finds room for islands near all `sites`. Sites that no free range can reach are refused.
@@ -351,7 +354,12 @@ pub(crate) fn generate_image(
         let places =
             trampoline.places.iter().map(|&(offset, original)| (at + u64::from(offset), original)).collect();
         described.extend(trampoline.frames);
-        entries.push(Entry { site, address, places });
+        let return_point = trampoline.calls_function.map(|call| {
+            let program = |(number, wants): (usize, _)| (sites[site].programs[number], wants);
+            let wanting = call.wanting.into_iter().map(program).collect();
+            (at + u64::from(call.returns_to), ReturnPoint { kept_bytes: call.kept_bytes, wanting })
+        });
+        entries.push(Entry { site, address, places, return_point });
     }
     describe(place.address, place.gate(), &mut bytes, &described);
     Ok(Image { bytes, entries })

@@ -46,6 +46,7 @@ mod counters;
 mod island;
 mod outpost;
 mod patch;
+mod pending;
 pub mod undo;
 
 pub mod attach;
@@ -55,9 +56,10 @@ pub mod restore;
 pub mod scan;
 pub mod target;
 
-pub use crate::attach::{Attach, Attachment, Prepared, SiteRequest, When, prepare};
+pub use crate::attach::{Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, When, prepare};
 pub use crate::consumers::{Added, Consumer};
 pub use crate::launch::Launched;
+pub use crate::pending::Pending;
 pub use crate::plan::{Place, plan_functions, plan_sites};
 pub use crate::refusal::{Error, Refusal};
 pub use crate::returns::{Returns, plan_returns};

@@ -105,6 +105,9 @@ pub const REMOTE_STACK_BYTES: u64 = 16 << 10;
 /// How often a thread found in the middle of a window or of a trampoline is let run on, a millisecond at a time.
 pub const RETRIES_MAX: u32 = 100;
 
+/// How often threads on their way through trampolines are let run on before what waits is counted, a millisecond at a time.
+pub const PENDING_TRIES: u32 = 8;
+
 /// How often detaching tries to stop a target whose threads do not stop in time.
 pub const UNDO_STOPS_MAX: u32 = 10;
 

@@ -65,6 +65,8 @@ pub enum Refusal {
     ReturnPart,
     #[error("return-inside: a program at the return needs the function's entry, and this place is inside")]
     ReturnInside,
+    #[error("return-no-room: no free address range, or none of this size, for records of return addresses")]
+    ReturnNoRoom,
     #[error("return-unplanned: nobody has planned how this function's return is caught")]
     ReturnUnplanned,
     #[error(
@@ -82,6 +84,21 @@ impl Refusal {
     pub fn code(&self) -> String {
         let text = self.to_string();
         text.split(':').next().unwrap_or_default().to_owned()
+    }
+
+    /// It is about the function's return alone: its entry can be probed.
+    pub fn is_of_return(&self) -> bool {
+        matches!(
+            self,
+            Refusal::ReturnUnproved { .. }
+                | Refusal::ReturnBlocked { .. }
+                | Refusal::ReturnPart
+                | Refusal::ReturnInside
+                | Refusal::ReturnNoRoom
+                | Refusal::ReturnUnplanned
+                | Refusal::StacksCopied
+                | Refusal::UnwinderUnknown { .. }
+        )
     }
 }
 

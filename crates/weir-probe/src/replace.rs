@@ -33,7 +33,7 @@
 //! | 8 | the return address |
 //! | 16 | where the trampoline goes on |
 //! | 24, 28 | the next link, 0 or its number + 1; how many there are |
-//! | 32 | what is kept; byte 38 is its size in words |
+//! | 32 | what is kept; byte 38 is its size in words, byte 39 how many programs want the return |
 //!
 //! - **Which record**: S chooses a set of four. One of the same S belongs to a call that is over, since the word at S is
 //!   no stub; else a free one is claimed. Where there is none the return is a counted miss.
@@ -58,6 +58,7 @@ use crate::limits::{RECORDS, RECORDS_PER_SET, TAIL_DEPTH_MAX};
 use crate::refusal::Error;
 use crate::stack;
 use crate::stop::Stopped;
+use crate::sys::Memory;
 use crate::target::Target;
 use crate::unwind::frames::{Caller, DW_OP_BREG7, Frame, Row, write_sleb};
 
@@ -79,6 +80,8 @@ pub struct Table {
 const KEPT: i32 = 32;
 /// In what is kept: how many words it has.
 const KEPT_WORDS: i32 = 6;
+/// And how many programs miss the return where there is no record.
+const KEPT_WEIGHT: i32 = 7;
 const SLOT: i32 = 0;
 const RETURN: i32 = 8;
 const BACK: i32 = 16;
@@ -144,10 +147,51 @@ impl Table {
         })
     }
 
+    /// Address of the record whose stub `word` is.
+    pub(crate) fn record_of(&self, word: u64) -> Option<u64> {
+        let offset = word.wrapping_sub(self.first_stub());
+        let number = offset / STUB_BYTES;
+        let is_stub = offset.is_multiple_of(STUB_BYTES) && (1..u64::from(RECORDS)).contains(&number);
+        is_stub.then(|| self.records + (number << self.record_shift))
+    }
+
+    /// What the record at an address holds, if it is in use.
+    pub(crate) fn held(&self, memory: &Memory, record: u64) -> Option<Held> {
+        let mut bytes = [0; KEPT as usize + HELD_BYTES];
+        memory.read(record, &mut bytes).ok()?;
+        let word = |at: i32| {
+            u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().expect("eight bytes"))
+        };
+        let slot = word(SLOT);
+        let next = u64::from(word(LINK) as u32).checked_sub(1);
+        let next = next.filter(|number| (1..u64::from(RECORDS)).contains(number));
+        (slot != 0 && slot & UNFINISHED as u64 == 0).then(|| Held {
+            slot: slot & !7,
+            back: word(BACK),
+            next: next.map(|number| self.records + (number << self.record_shift)),
+            kept: bytes[KEPT as usize..].try_into().expect("the rest of it"),
+        })
+    }
+
     /// How much a record's number is shifted to that of a stub's byte.
     fn scale(&self) -> u32 {
         self.record_shift - STUB_SHIFT
     }
+}
+
+/// Bytes of what is kept that are read.
+const HELD_BYTES: usize = 24;
+
+/// What a record holds.
+pub(crate) struct Held {
+    /// Where the return address was.
+    pub(crate) slot: u64,
+    /// Where the trampoline goes on.
+    pub(crate) back: u64,
+    /// Address of the record of the function that ended in a jump to this one.
+    pub(crate) next: Option<u64>,
+    /// The first bytes of what is kept.
+    pub(crate) kept: [u8; HELD_BYTES],
 }
 
 /// Bytes of all stubs and of the code behind them.
@@ -341,7 +385,8 @@ fn assemble_enter(table: &Table, at: u64) -> Result<Vec<u8>, IcedError> {
     a.set_label(&mut none)?;
     a.mov(rcx, table.no_record)?;
     a.set_label(&mut missed)?;
-    a.lock().inc(qword_ptr(rcx))?;
+    a.movzx(eax, byte_ptr(rsp + PUSHED_KEPT + KEPT_WEIGHT))?;
+    a.lock().add(qword_ptr(rcx), rax)?;
     a.mov(rax, qword_ptr(rsp + FUNCTION))?;
     a.mov(qword_ptr(rsi - 8), rax)?;
     a.mov(qword_ptr(rsp + FUNCTION), rsi)?;

@@ -24,6 +24,8 @@ const FRAME_IP: usize = 8 + 40 + 16 * 8;
 pub(crate) struct Found {
     /// Words for which the test was true.
     pub(crate) words: BTreeSet<u64>,
+    /// Where they were, and which.
+    pub(crate) places: Vec<(u64, u64)>,
 }
 
 /// Scans the stacks of a thread whose stack pointer is `stack_pointer` for words that `is_wanted`.
@@ -57,6 +59,7 @@ pub(crate) fn scan(
             }
             if is_wanted(value) {
                 found.words.insert(value);
+                found.places.push((from + at as u64, value));
             }
             if restorers.contains(value)
                 && let (Some(saved_stack), Some(_)) = (word(at + FRAME_SP), word(at + FRAME_IP))

@@ -42,6 +42,12 @@ impl Stops {
         Stops { count: self.count - before.count, longest: self.longest, sum: self.sum - before.sum }
     }
 
+    pub(crate) fn add(&mut self, other: Stops) {
+        self.count += other.count;
+        self.longest = self.longest.max(other.longest);
+        self.sum += other.sum;
+    }
+
     pub(crate) fn note(&mut self, took: Duration) {
         self.count += 1;
         self.longest = self.longest.max(took);

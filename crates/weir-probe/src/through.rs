@@ -37,7 +37,7 @@
 //! |---|---|
 //! | 0 to 5 | 1: this session wants the return |
 //! | 6 | bytes kept / 8 |
-//! | 7 | how many trampolines wait above this one in a chain of tail calls |
+//! | 7 | how many trampolines wait above this one in a chain of tail calls; where the return address is replaced, how many programs want the return |
 //! | 8 | the same as 0 to 5 for ten more, where there are so many sessions (16 bytes) |
 //! | behind | the cookie of each session that uses one, 8 bytes each |
 //!
@@ -58,7 +58,7 @@ use crate::limits::{PROGRAMS_PER_SITE_MAX, TAIL_DEPTH_MAX};
 use crate::refusal::Refusal;
 use crate::replace::{self, Table};
 use crate::trampoline::{
-    Call, FRAME_BYTES, IP, Needs, Placement, SP, Trampoline, before_program, constants, go_on,
+    Call, FRAME_BYTES, FunctionCall, IP, Needs, Placement, SP, Trampoline, before_program, constants, go_on,
 };
 use crate::unwind::frames::{Caller, Frame, Row};
 use crate::window::Window;
@@ -116,6 +116,13 @@ pub fn generate(
     let entry = generator.entry();
     let returns = generator.returns();
     generator.thunk();
+    let wanting = calls.iter().zip(&generator.kept.slots).enumerate();
+    let wanting = wanting.filter(|(_, (call, _))| call.when != When::Entry);
+    let calls_function = FunctionCall {
+        returns_to: returns.start,
+        kept_bytes: generator.kept.bytes as u32,
+        wanting: wanting.map(|(number, (_, slots))| (number, slots.0.map(|at| at as u32))).collect(),
+    };
     let code = generator.out.code;
     assert!(code.len() <= bytes_max(calls.len()), "{} bytes in one trampoline", code.len());
     let frame = |from: u32, to: u32, rows: Vec<Row>| Frame {
@@ -126,7 +133,7 @@ pub fn generate(
         frame(entry.start, returns.start, entry.rows),
         frame(returns.start, code.len() as u32, returns.rows),
     ];
-    Ok(Trampoline { code, entry: entry.start, places, frames })
+    Ok(Trampoline { code, entry: entry.start, places, frames, calls_function: Some(calls_function) })
 }
 
 /// Where the things are that are kept while the function runs.
@@ -215,6 +222,11 @@ impl Generator<'_> {
         half
     }
 
+    /// Programs that want the return.
+    fn wanting(&self) -> u8 {
+        self.calls.iter().filter(|call| call.when != When::Entry).count() as u8
+    }
+
     /// Where return addresses are replaced, the call does not lead to the function but to what moves things out of its way.
     fn thunk(&mut self) {
         let Some(enter) = self.through.enter else { return };
@@ -236,7 +248,8 @@ impl Generator<'_> {
             self.out.store_constant_short(at, ALL);
         }
         let words = (self.kept.bytes / 8) as u32;
-        self.out.store_constant_short(at + 4, ALL & 0xffff | words << 16);
+        let weight = if self.through.enter.is_some() { u32::from(self.wanting()) } else { 0 };
+        self.out.store_constant_short(at + 4, ALL & 0xffff | words << 16 | weight << 24);
         for slot in [8, 12, 16].into_iter().filter(|_| sessions > WANTS_FIRST) {
             self.out.store_constant_short(at + slot, ALL);
         }
@@ -397,7 +410,7 @@ impl Generator<'_> {
         self.out.land_near(from);
         self.out.bytes(&[0x48, 0xb9]); // movabs $counter,%rcx
         self.out.bytes(&self.through.tail_depth.to_le_bytes());
-        self.out.bytes(&[0xf0, 0x48, 0xff, 0x01]); // lock incq (%rcx)
+        self.out.bytes(&[0xf0, 0x48, 0x83, 0x01, self.wanting()]); // lock addq $n,(%rcx)
         self.entry_needs().restore(&mut self.out);
         self.out.restore(RCX);
         self.out.move_stack(self.out.frame_bytes);

@@ -75,6 +75,20 @@ pub struct Trampoline {
     pub places: Vec<(u32, u64)>,
     /// How to unwind through it, where that is ever wanted.
     pub frames: Vec<frames::Frame>,
+    /// Where it calls the function, if it does.
+    pub calls_function: Option<FunctionCall>,
+}
+
+/// The call of the function itself.
+#[derive(Clone, Debug)]
+pub struct FunctionCall {
+    /// Offset in the trampoline of what it comes back to.
+    pub returns_to: u32,
+    /// Bytes that are kept on the stack meanwhile.
+    pub kept_bytes: u32,
+    /// The programs that want the return, by their numbers, and the byte of what is kept that is 0 where one does not
+    /// after all.
+    pub wanting: Vec<(usize, Option<u32>)>,
 }
 
 /// Where the parts of one site lie in the target.
@@ -108,7 +122,7 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     run(&mut out, placement, calls);
     leave(&mut out, window, placement, &mut places)?;
     assert!(out.code.len() <= TRAMPOLINE_BYTES_MAX, "{} bytes in one trampoline", out.code.len());
-    Ok(Trampoline { code: out.code, entry, places, frames: Vec::new() })
+    Ok(Trampoline { code: out.code, entry, places, frames: Vec::new(), calls_function: None })
 }
 
 /// Saves, calls the programs, restores all but rcx.

@@ -21,6 +21,7 @@ use crate::attach::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
 use crate::counters;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, UNDO_STOPS_MAX};
 use crate::patch::{self, Text};
+use crate::pending::Pending;
 use crate::refusal::Error;
 use crate::remote::Borrowed;
 use crate::replace::Table;
@@ -67,6 +68,8 @@ pub struct Report {
     pub replaced: bool,
     /// How often and how long the process was held for it.
     pub stops: Stops,
+    /// Returns that each program has not seen because the calls were still running.
+    pub pending: Pending,
 }
 
 /// Addresses, and others that mean the same: sorted, since there are several for each of tens of thousands of sites.
@@ -207,7 +210,7 @@ impl Undo {
     }
 
     /// From now on threads that come to a probe go on unprobed.
-    fn close_gates(&self, target: &Target) {
+    pub(crate) fn close_gates(&self, target: &Target) {
         for gate in self.mapped_islands(&target.mappings).iter().filter_map(|island| island.gate) {
             // Fails only if it is unmapped at this moment.
             let _ = target.memory.write(gate, &[0; 8]);
@@ -420,7 +423,7 @@ fn general(r: &libc::user_regs_struct) -> [u64; 15] {
 }
 
 /// Stops the process, unless it has become another program; then none of the addresses mean anything.
-fn hold(target: &mut Target) -> Result<Stopped, Error> {
+pub(crate) fn hold(target: &mut Target) -> Result<Stopped, Error> {
     // Probes that stay behind are worse than a target stopped once more.
     let mut stopped = target.stop();
     for _ in 1..UNDO_STOPS_MAX {

@@ -13,10 +13,10 @@ use nix::sys::signal::SigSet;
 use testkit::target::{self, Source};
 use testkit::{Daemon, wait};
 use weir_probe::launch::Ended;
-use weir_probe::{Launched, Refusal, Returns, Target};
+use weir_probe::{Launched, Refusal, Returns, Target, When};
 use weir_symbols::Binary;
 
-use crate::counting::{ENTRIES, RETURNS, arm_sessions, arm_sessions_on, count_of};
+use crate::counting::{ENTRIES, RETURNS, arm_on, arm_sessions, count_of};
 
 /// How returns are caught.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -379,11 +379,21 @@ fn programs_with_unknown_unwinders_are_left_alone() {
     let functions = [(&binary, named.find("leaf").unwrap()[0])];
     let out = out_of(&stripped);
     let command = [stripped.display().to_string(), out.display().to_string()];
-    let (mut launched, exec) = Launched::start(&command, None, SigSet::empty()).unwrap();
-    let target = exec.into_target(&[binary.identity().unwrap()]).unwrap();
-    let attachment = arm_sessions_on(target, &functions, |_| Ok(Returns::Replace));
-    assert_eq!(attachment.outcomes()[0].as_ref().unwrap_err().code(), "unwinder-unknown");
-    drop(attachment);
-    assert!(wait::until(Duration::from_secs(60), || launched.try_wait().is_some()));
-    assert_eq!(take(&out), unprobed(&stripped).0);
+    for when in [When::Session, When::EntryAndReturn] {
+        let (mut launched, exec) = Launched::start(&command, None, SigSet::empty()).unwrap();
+        let target = exec.into_target(&[binary.identity().unwrap()]).unwrap();
+        let attachment = arm_on(target, &functions, when, |_| Ok(Returns::Replace));
+        match (when, &attachment.outcomes()[0]) {
+            (When::Session, Err(refusal)) => assert_eq!(refusal.code(), "unwinder-unknown"),
+            // Only its entry is probed.
+            (When::EntryAndReturn, Ok(patched)) => {
+                assert_eq!(patched.returns_refused.as_ref().unwrap().code(), "unwinder-unknown");
+            }
+            (_, outcome) => panic!("{when:?}: {outcome:?}"),
+        }
+        assert!(wait::until(Duration::from_secs(60), || launched.try_wait().is_some()));
+        let (entries, returns) = (count_of(&attachment, ENTRIES), count_of(&attachment, RETURNS));
+        assert_eq!((entries > 0, returns), (when == When::EntryAndReturn, 0));
+        assert_eq!(take(&out), unprobed(&stripped).0, "{when:?}");
+    }
 }

@@ -91,7 +91,7 @@ impl World {
     fn probe(&mut self, function: usize) -> usize {
         let entry = self.next;
         let mut code = vec![0x48, 0x8d, 0x64, 0x24, -KEPT as u8]; // lea -KEPT(%rsp),%rsp
-        code.extend_from_slice(&[0xc7, 0x44, 0x24, 4, 1, 1, (KEPT / 8) as u8, 0]); // movl $…,4(%rsp)
+        code.extend_from_slice(&[0xc7, 0x44, 0x24, 4, 1, 1, (KEPT / 8) as u8, 1]); // movl $…,4(%rsp)
         for word in (8..KEPT as u8).step_by(8) {
             code.extend_from_slice(&[0x48, 0xc7, 0x44, 0x24, word]); // movq $-7,word(%rsp)
             code.extend_from_slice(&(-7i32).to_le_bytes());

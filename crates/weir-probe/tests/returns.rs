@@ -262,6 +262,44 @@ fn a_program_at_the_return_alone_sees_where_the_caller_goes_on() {
     assert_eq!(value(&seen.attachment, 3) / 1001 % 16, 0, "the stack pointer of the caller");
 }
 
+/// One that looks at its return address, and one like others.
+const PEEKS: &str = r#"
+    __asm__(".globl peeks\n.type peeks,@function\npeeks: mov (%rsp),%rax\n add %rdi,%rax\n sub (%rsp),%rax\n ret\n.size peeks,.-peeks");
+    extern long peeks(long); PROBED long plain(long x) { HIDE(x); return x * 3; }
+    int main(int argc, char **argv) {
+        FILE *out = fopen(argv[1], "w"); long sum = 0;
+        for (long i = 0; i < 100; i++) sum += peeks(i) + plain(i);
+        fprintf(out, "sum %ld\n", sum); return 0;
+    }
+"#;
+
+/// Outcomes of the two, how often each of the programs ran, and what was said.
+fn peek(programs: &[Attach]) -> (Vec<Option<String>>, [u64; 8], String) {
+    let path = target::build("returns-peeks", Source::Text(&format!("{PRELUDE}{PEEKS}")), &["-O2", "-w"]);
+    let executables = [summing(0, AX), summing(2, AX), session(4), session(8)];
+    let seen = run(&path, &["peeks", "plain"], programs, &executables);
+    let outcomes = seen.attachment.outcomes().iter().map(|outcome| {
+        let patched = outcome.as_ref().unwrap();
+        patched.returns_refused.as_ref().map(|refusal| refusal.code())
+    });
+    let counts = [0, 2, 4, 5, 6, 8, 9, 10].map(|index| value(&seen.attachment, index));
+    (outcomes.collect(), counts, seen.said)
+}
+
+#[test]
+fn entries_are_probed_where_returns_cannot_be() {
+    let [entry, alone, session, both] = [When::Entry, When::Return, When::Session, When::EntryAndReturn];
+    let attach = |executable, when| Attach { executable, cookie: 0, when };
+    let all = [attach(0, entry), attach(1, alone), attach(2, session), attach(3, both)];
+    let (outcomes, counts, said) = peek(&all);
+    assert_eq!(outcomes, [Some("return-unproved".into()), None]);
+    // At entries, at returns, then entries, returns and cookies of the session, and those of the other.
+    assert_eq!(counts, [200, 100, 100, 100, 100, 200, 100, 100]);
+    assert_eq!(said, "sum 19800\n");
+    let (outcomes, counts, _) = peek(&all[..1]);
+    assert_eq!((outcomes, counts[0]), (vec![None, None], 200));
+}
+
 /// Tail calls that go on for ever, in 64 KiB of stack.
 const TAILS: &str = r#"
     PROBED long odd(long n, long sum); static long calls;

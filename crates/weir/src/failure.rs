@@ -69,5 +69,8 @@ impl From<weir_probe::Error> for Failure {
 
 /// True if the site was refused for what the machine is like now, not for what was asked.
 pub(crate) fn is_machine(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::TextDiffers { .. } | Refusal::Busy { .. } | Refusal::NoRoom)
+    matches!(
+        refusal,
+        Refusal::TextDiffers { .. } | Refusal::Busy { .. } | Refusal::NoRoom | Refusal::ReturnNoRoom
+    )
 }

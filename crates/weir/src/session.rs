@@ -22,7 +22,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
 use weir_ir::{MissingProbes, Trigger};
-use weir_probe::{Attachment, Launched, Prepared, Refusal, Stops, Target};
+use weir_probe::{Attachment, Launched, Outcome, Pending, Prepared, Refusal, Stops, Target};
 use weir_rt::Clock;
 use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
@@ -123,9 +123,8 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
         _ => {}
     }
     // Before anything is touched.
-    let planned = vec![Ok(()); sites.len()];
-    indispensable(&sites, &planned)?;
-    hopeless(&compiled, &sites, &planned)?;
+    indispensable(&sites, &[])?;
+    hopeless(&compiled, &sites, &[])?;
     if !sites.is_empty() && pid.is_none() && args.run.is_none() {
         return Err(Failure::Refused(anyhow!(
             "the script probes {} of {}, but nothing says in which process: add -c COMMAND or -p PID \
@@ -170,16 +169,17 @@ pub(crate) fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
     Ok(Binaries::new(Places { root, path_env, cwd }, mappings))
 }
 
-/// A clause none of whose functions can be patched makes the run pointless. `outcomes`: of what was tried.
-fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Result<(), Failure> {
+/// A clause that cannot run at any of its places, or at none of their returns, makes the run pointless. `outcomes`: of
+/// what was tried, if it was.
+fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Outcome]) -> Result<(), Failure> {
     for (program, trigger) in compiled.triggers.iter().enumerate() {
         if !trigger.is_probe() {
             continue;
         }
         let of_program = || {
-            sites.iter().zip(outcomes).filter_map(move |(site, outcome)| {
+            sites.iter().enumerate().filter_map(move |(index, site)| {
                 let wanted = site.programs.iter().find(|wanted| wanted.program == program)?;
-                Some((site, site.refusal(wanted).or(outcome.as_ref().err())))
+                Some((site, site.refusal(wanted, outcomes.get(index))))
             })
         };
         if of_program().any(|(_, refusal)| refusal.is_none()) {
@@ -188,7 +188,7 @@ fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Result<(), Refusal>
         if let Some((site, Some(refusal))) = of_program().next() {
             let more = of_program().count() - 1;
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            let error = anyhow!("cannot probe {}:{}: {refusal}{more}", site.path, site.name);
+            let error = anyhow!("cannot probe {}: {refusal}{more}", site.label(refusal));
             return Err(if is_machine(refusal) { Failure::Machine(error) } else { Failure::Refused(error) });
         }
     }
@@ -197,16 +197,16 @@ fn hopeless(compiled: &Compiled, sites: &[Site], outcomes: &[Result<(), Refusal>
 
 /// A place that was asked for by name and cannot be probed ends the run, if the script's `missing_probes` says so. All of
 /// them are told.
-fn indispensable(sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Result<(), Failure> {
-    let refused = sites.iter().zip(outcomes).filter_map(|(site, outcome)| {
+fn indispensable(sites: &[Site], outcomes: &[Outcome]) -> Result<(), Failure> {
+    let refused = sites.iter().enumerate().filter_map(|(index, site)| {
         let wanted = site.programs.iter().filter(|wanted| wanted.insists);
-        let mut refusals = wanted.filter_map(|wanted| site.refusal(wanted).or(outcome.as_ref().err()));
+        let mut refusals = wanted.filter_map(|wanted| site.refusal(wanted, outcomes.get(index)));
         Some((site, refusals.next()?))
     });
     let refused: Vec<(&Site, &Refusal)> = refused.collect();
     let Some((_, first)) = refused.first() else { return Ok(()) };
     let lines: Vec<String> =
-        refused.iter().map(|(site, refusal)| format!("{}:{}: {refusal}", site.path, site.name)).collect();
+        refused.iter().map(|(site, refusal)| format!("{}: {refusal}", site.label(refusal))).collect();
     let error = match &lines[..] {
         [one] => anyhow!("cannot probe {one}"),
         many => anyhow!("cannot probe {} {}:\n  {}", many.len(), stages::places(sites), many.join("\n  ")),
@@ -260,7 +260,7 @@ impl Session<'_> {
         let segment = segment.context("making the segment").map_err(Failure::Machine)?;
         let mut events = self.begin(&segment, signals, report)?;
         events.watch(&segment, None, None, None)?;
-        self.end(&segment, events, None, true, &Coverage::default())
+        self.end(&segment, events, None, true, &Coverage::default(), &Pending::new())
     }
 
     fn trace_target<W: Write>(
@@ -277,14 +277,19 @@ impl Session<'_> {
         if let Some(clock) = &mut clock {
             clock.keep(prepared.segment());
         }
-        let (mut attachment, coverage) = self.arm(prepared)?;
+        let (mut attachment, coverage, programs) = self.arm(prepared)?;
         let launched = command.as_mut().and_then(|command| command.0.as_mut());
         events.watch(attachment.segment(), Some(attachment.target()), launched, clock)?;
-        let mut is_detached = true;
+        let (mut is_detached, mut pending) = (true, Pending::new());
         if attachment.target().is_alive() {
             let start = Instant::now();
             match attachment.detach() {
-                Ok(undone) => self.tell_undone(&undone, start.elapsed()),
+                Ok(undone) => {
+                    self.tell_undone(&undone, start.elapsed());
+                    for (executable, count) in undone.pending {
+                        *pending.entry(programs[executable]).or_default() += count;
+                    }
+                }
                 Err(weir_probe::Error::TargetGone { .. }) => {}
                 Err(error) => {
                     let pid = attachment.target().pid();
@@ -294,7 +299,7 @@ impl Session<'_> {
             }
         }
         let launched = command.as_mut().and_then(|command| command.0.take());
-        let ended = self.end(attachment.segment(), events, launched, is_detached, &coverage)?;
+        let ended = self.end(attachment.segment(), events, launched, is_detached, &coverage, &pending)?;
         Ok(if is_detached { ended } else { ExitCode::from(3) })
     }
 
@@ -343,27 +348,26 @@ impl Session<'_> {
         Ok(events)
     }
 
-    fn arm(&self, prepared: Prepared) -> Result<(Attachment, Coverage), Failure> {
+    /// With the program that each executable is of.
+    fn arm(&self, prepared: Prepared) -> Result<(Attachment, Coverage, Vec<usize>), Failure> {
         let cpus = prepared.segment().layout().cpus;
         let target = prepared.target();
-        let (requests, executables) =
-            stages::native(self.sites, self.verified, &|binary| target.abi(binary, cpus))?;
+        let native = stages::native(self.sites, self.verified, &|binary| target.abi(binary, cpus))?;
         let start = Instant::now();
-        let attachment = prepared.arm(&requests, &executables)?;
+        let attachment = prepared.arm(&native.requests, &native.executables)?;
         if self.args.verbose && !self.sites.is_empty() {
             let (probes, stops) = (attachment.probes(), attachment.stops());
             eprintln!("weir: {probes} probes attached in {}, {}", ms(start.elapsed()), held(&stops));
         }
-        let outcomes: Vec<Result<(), Refusal>> =
-            attachment.outcomes().iter().map(|outcome| outcome.clone().map(|_| ())).collect();
+        let outcomes = attachment.outcomes();
         // What was patched is put back where one of these fails.
-        indispensable(self.sites, &outcomes)?;
-        let coverage = Coverage::of(self.sites, &outcomes);
+        indispensable(self.sites, outcomes)?;
+        let coverage = Coverage::of(self.sites, outcomes);
         if self.missing != MissingProbes::Ignore || self.args.verbose {
-            coverage.tell(self.sites, &outcomes, self.args.verbose);
+            coverage.tell(self.sites, outcomes, self.args.verbose);
         }
-        hopeless(self.compiled, self.sites, &outcomes)?;
-        Ok((attachment, coverage))
+        hopeless(self.compiled, self.sites, outcomes)?;
+        Ok((attachment, coverage, native.programs))
     }
 
     fn tell_undone(&self, report: &weir_probe::Report, took: Duration) {
@@ -380,7 +384,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs END, prints what is left in the ring and every map, and says what was lost.
+    /// Runs END, prints what is left in the ring and every map, and says what was lost. `pending`: by program.
     fn end<W: Write>(
         &self,
         segment: &Segment,
@@ -388,12 +392,14 @@ impl Session<'_> {
         launched: Option<Launched>,
         is_over: bool,
         coverage: &Coverage,
+        pending: &Pending,
     ) -> Result<ExitCode, Failure> {
         events.end(segment, is_over)?;
         if !self.args.quiet {
-            let summary = coverage.summary(self.compiled, segment);
-            if self.args.verbose {
-                eprint!("{}", summary.text());
+            let summary = coverage.summary(self.compiled, segment, pending);
+            match self.args.verbose {
+                true => eprint!("{}", summary.text()),
+                false => eprint!("{}", summary.lost()),
             }
             events.summary(&summary)?;
         }

@@ -255,6 +255,9 @@ fn a_clause_without_any_place_is_an_error_in_any_case() {
     for setting in ["error", "warn", "ignore"] {
         check_missing(setting, "uprobe:libc:strlen { @ = count(); }", REFUSED, &["indirect-function"]);
         check_missing(setting, "uretprobe:libc:vfork { @ = count(); }", REFUSED, &["return-blocked"]);
+        // The entry alone would do.
+        let both = "uprobe:libc:vfork { @e = count(); } uretprobe:libc:vfork { @ = count(); }";
+        check_missing(setting, both, REFUSED, &["vfork (return): return-blocked"]);
     }
 }
 

@@ -82,7 +82,7 @@ pub fn pass(window: &Window, placement: Placement) -> Result<Trampoline, Refusal
         code.push(0xe9);
         code.extend_from_slice(&distance.expect("an island lies within reach of its sites").to_le_bytes());
     }
-    Ok(Trampoline { code, entry: 0, places, frames: Vec::new() })
+    Ok(Trampoline { code, entry: 0, places, frames: Vec::new(), calls_function: None })
 }
 
 fn assemble(at: u64, question: Question, islands: &[Known], next: u64) -> Result<Hook, IcedError> {

@@ -110,6 +110,16 @@ pub(crate) fn arm_sessions_on(
     functions: &[(&Binary, &Function)],
     choose: impl Fn(Result<Returns, Refusal>) -> Result<Returns, Refusal>,
 ) -> Attachment {
+    arm_on(target, functions, When::Session, choose)
+}
+
+/// The same for another kind of program.
+pub(crate) fn arm_on(
+    target: Target,
+    functions: &[(&Binary, &Function)],
+    when: When,
+    choose: impl Fn(Result<Returns, Refusal>) -> Result<Returns, Refusal>,
+) -> Attachment {
     let (windows, returns) = (plan_functions(functions), plan_returns(functions));
     let map = MapSpec::new("count", MapKind::Array, 4, 8, 2);
     let writes = functions.len() * limits::WRITES_PER_SITE_MAX + limits::HOOKS_MAX;
@@ -123,7 +133,7 @@ pub(crate) fn arm_sessions_on(
             function,
             window,
             semaphore: None,
-            programs: vec![Attach { executable: 0, cookie: 0, when: When::Session }],
+            programs: vec![Attach { executable: 0, cookie: 0, when }],
             returns: Some(choose(returns)),
         })
         .collect();

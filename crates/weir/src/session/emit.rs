@@ -31,7 +31,7 @@ pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
     for site in sites {
         out += &format!("{}:{} {:#x}: ", site.path, site.name, site.address.0);
         // Of one whose programs all want the return, that alone counts.
-        let is_patched = site.programs.iter().any(|wanted| site.refusal(wanted).is_none());
+        let is_patched = site.programs.iter().any(|wanted| site.refusal(wanted, None).is_none());
         patched += usize::from(is_patched);
         match &site.window {
             Ok(window) => {
@@ -75,7 +75,7 @@ pub(crate) fn asm(
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
     };
     let abi_of = |binary: &_| target.as_ref().map_or(unknown, |target| target.abi(binary, cpus));
-    let (_, executables) = stages::native(sites, verified, &abi_of)?;
+    let executables = stages::native(sites, verified, &abi_of)?.executables;
     let mut out = String::new();
     if target.is_none() && !executables.is_empty() {
         out += "# for a target that nothing is known of; with -p PID: as for that process\n";

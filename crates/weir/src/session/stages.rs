@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use weir_codegen::Compiled;
 use weir_ir::{MissingProbes, Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
-use weir_probe::{Attach, Place, Refusal, Returns, SiteRequest, When};
+use weir_probe::{Attach, Outcome, Place, Refusal, Returns, SiteRequest, When};
 use weir_rt::{Executable, SiteAbi};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
@@ -80,20 +80,27 @@ pub(crate) struct Wanted {
 }
 
 impl Site {
-    /// Why a program cannot run here, going by the file: not at all, or not at the return that it wants.
-    pub(crate) fn refusal(&self, wanted: &Wanted) -> Option<&Refusal> {
-        let of_return = || self.returns.as_ref().and_then(|returns| returns.as_ref().err());
-        self.window.as_ref().err().or_else(|| of_return().filter(|_| wanted.when.wants_return()))
+    /// Why a program does not run here as it wants: not at all, or not at the return. `outcome`: of attaching, if that was
+    /// tried; else what the file says.
+    pub(crate) fn refusal<'a>(
+        &'a self,
+        wanted: &Wanted,
+        outcome: Option<&'a Outcome>,
+    ) -> Option<&'a Refusal> {
+        let of_place = self.window.as_ref().err().or_else(|| outcome?.as_ref().err());
+        of_place.or_else(|| self.returns_refusal(outcome).filter(|_| wanted.when.wants_return()))
     }
 
-    /// How a program is attached here. A session whose return cannot be caught runs at the entry.
-    fn attached_when(&self, wanted: &Wanted) -> Option<When> {
-        match (wanted.when, &self.returns) {
-            (When::Entry, _) => Some(When::Entry),
-            (_, Some(Ok(_))) => Some(When::Session),
-            (When::Session, _) => Some(When::Entry),
-            (When::Return, _) => None,
-        }
+    /// Why its returns are not caught, though a program wants that.
+    pub(crate) fn returns_refusal<'a>(&'a self, outcome: Option<&'a Outcome>) -> Option<&'a Refusal> {
+        let found_out = || outcome?.as_ref().ok()?.returns_refused.as_ref();
+        self.returns.as_ref().and_then(|returns| returns.as_ref().err()).or_else(found_out)
+    }
+
+    /// What `refusal` is of: the place, or its return alone.
+    pub(crate) fn label(&self, refusal: &Refusal) -> String {
+        let return_alone = if refusal.is_of_return() { " (return)" } else { "" };
+        format!("{}:{}{return_alone}", self.path, self.name)
     }
 
     fn place(&self) -> Place<'_> {
@@ -223,12 +230,21 @@ fn plan(sites: &mut [Site]) {
     }
 }
 
-/// Compiles each program for each place it runs at. Programs of `requests` are indices into the executables.
+/// Programs as they run in one process, and where.
+pub(crate) struct Native<'a> {
+    /// Their programs are indices into the executables.
+    pub(crate) requests: Vec<SiteRequest<'a>>,
+    pub(crate) executables: Vec<Executable>,
+    /// Of each executable, the number of its program.
+    pub(crate) programs: Vec<usize>,
+}
+
+/// Compiles each program for each place it runs at.
 pub(crate) fn native<'a>(
     sites: &'a [Site],
     verified: &[VerifiedProgram],
     abi_of: &dyn Fn(&Binary) -> SiteAbi,
-) -> Result<(Vec<SiteRequest<'a>>, Vec<Executable>), Failure> {
+) -> Result<Native<'a>, Failure> {
     let mut executables: Vec<Executable> = Vec::new();
     let mut known: Vec<(usize, SiteAbi, usize)> = Vec::new();
     let mut requests = Vec::with_capacity(sites.len());
@@ -236,8 +252,12 @@ pub(crate) fn native<'a>(
         let abi = abi_of(&site.binary);
         let mut programs = Vec::with_capacity(site.programs.len());
         for wanted in &site.programs {
-            let Some(when) = site.attached_when(wanted) else { continue };
             let Wanted { program, cookie, .. } = *wanted;
+            let when = match wanted.when {
+                When::Return => When::Session,
+                When::Session => When::EntryAndReturn,
+                other => other,
+            };
             let same = known.iter().find(|(other, at, _)| *other == program && *at == abi);
             let index = match same {
                 Some(&(_, _, index)) => index,
@@ -254,5 +274,7 @@ pub(crate) fn native<'a>(
         let (semaphore, returns) = (site.semaphore, site.returns.clone());
         requests.push(SiteRequest { binary, function, window, semaphore, programs, returns });
     }
-    Ok((requests, executables))
+    let mut programs = vec![0; executables.len()];
+    known.iter().for_each(|&(program, _, index)| programs[index] = program);
+    Ok(Native { requests, executables, programs })
 }

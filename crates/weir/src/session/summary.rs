@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use weir_codegen::{Compiled, HITS_ENTRIES, HITS_RETURNS};
 use weir_ir::Trigger;
-use weir_probe::Refusal;
+use weir_probe::{Outcome, Pending};
 use weir_rt::segment::Segment;
 
 use crate::report::{ProbeHits, Summary};
@@ -25,23 +25,22 @@ pub(crate) struct Coverage {
 }
 
 impl Coverage {
-    pub(crate) fn of(sites: &[Site], outcomes: &[Result<(), Refusal>]) -> Coverage {
+    pub(crate) fn of(sites: &[Site], outcomes: &[Outcome]) -> Coverage {
         let mut coverage = Coverage { places: sites.len(), ..Coverage::default() };
         for (site, outcome) in sites.iter().zip(outcomes) {
-            match (outcome, &site.returns) {
-                (Err(refusal), _) => *coverage.refused.entry(refusal.code()).or_default() += 1,
-                (Ok(()), Some(Err(refusal))) => {
-                    coverage.attached += 1;
-                    *coverage.returns_refused.entry(refusal.code()).or_default() += 1;
-                }
-                (Ok(()), _) => coverage.attached += 1,
+            match outcome {
+                Err(refusal) => *coverage.refused.entry(refusal.code()).or_default() += 1,
+                Ok(_) => coverage.attached += 1,
+            }
+            if let (Ok(_), Some(refusal)) = (outcome, site.returns_refusal(Some(outcome))) {
+                *coverage.returns_refused.entry(refusal.code()).or_default() += 1;
             }
         }
         coverage
     }
 
     /// What is not probed; `is_verbose`: each place by its name.
-    pub(crate) fn tell(&self, sites: &[Site], outcomes: &[Result<(), Refusal>], is_verbose: bool) {
+    pub(crate) fn tell(&self, sites: &[Site], outcomes: &[Outcome], is_verbose: bool) {
         let hint = if is_verbose { "" } else { " (-v names them)" };
         let what = stages::places(sites);
         if !self.refused.is_empty() {
@@ -50,7 +49,7 @@ impl Coverage {
         }
         for (site, outcome) in sites.iter().zip(outcomes).filter(|_| is_verbose) {
             if let Err(refusal) = outcome {
-                eprintln!("weir:   {}:{}: {refusal}", site.path, site.name);
+                eprintln!("weir:   {}: {refusal}", site.label(refusal));
             }
         }
         if !self.refused.is_empty() {
@@ -59,9 +58,10 @@ impl Coverage {
         if !self.returns_refused.is_empty() {
             let refused: u64 = self.returns_refused.values().sum();
             eprintln!("weir: returns of {refused} of {} {what} are not seen:", self.places);
-            for (site, _) in sites.iter().zip(outcomes).filter(|(_, outcome)| is_verbose && outcome.is_ok()) {
-                if let Some(Err(refusal)) = &site.returns {
-                    eprintln!("weir:   {}:{}: {refusal}", site.path, site.name);
+            let attached = |(_, outcome): &(_, &Outcome)| is_verbose && outcome.is_ok();
+            for (site, outcome) in sites.iter().zip(outcomes).filter(attached) {
+                if let Some(refusal) = site.returns_refusal(Some(outcome)) {
+                    eprintln!("weir:   {}: {refusal}", site.label(refusal));
                 }
             }
             eprintln!("weir:   {}{hint}", counts(&self.returns_refused));
@@ -69,23 +69,23 @@ impl Coverage {
     }
 
     /// With what the programs have counted, if they have.
-    pub(crate) fn summary(&self, compiled: &Compiled, segment: &Segment) -> Summary {
-        let hits = compiled.hits.map_or_else(Vec::new, |map| hits(compiled, segment, map));
+    pub(crate) fn summary(&self, compiled: &Compiled, segment: &Segment, pending: &Pending) -> Summary {
+        let hits = compiled.hits.map_or_else(Vec::new, |map| hits(compiled, segment, map, pending));
         let counters = segment.counters();
-        // Misses that no program can count, as it did not run.
-        let named = [("tail-depth", counters.tail_depth), ("no-lane", counters.lanes_exhausted)];
         Summary {
             places: self.places as u64,
             attached: self.attached as u64,
             refused: self.refused.clone(),
             returns_refused: self.returns_refused.clone(),
-            missed: named.into_iter().map(|(name, count)| (name.to_string(), count)).collect(),
+            tail_depth: counters.tail_depth,
+            no_record: counters.no_record,
+            no_lane: counters.lanes_exhausted,
             probes: hits,
         }
     }
 }
 
-fn hits(compiled: &Compiled, segment: &Segment, map: u32) -> Vec<ProbeHits> {
+fn hits(compiled: &Compiled, segment: &Segment, map: u32, pending: &Pending) -> Vec<ProbeHits> {
     let counts = |program: usize| {
         let value = segment.map(map as usize).lookup(&(program as u32).to_le_bytes()).unwrap_or_default();
         let word = |at: i32| {
@@ -99,7 +99,8 @@ fn hits(compiled: &Compiled, segment: &Segment, map: u32) -> Vec<ProbeHits> {
     let hits = |(index, (program, trigger)): (usize, (&weir_ebpf::Program, &Trigger))| {
         let (entries, returns) = counts(index);
         let wants_return = matches!(trigger, Trigger::Uretprobe { .. } | Trigger::Session { .. });
-        ProbeHits { probe: program.name.clone(), entries, returns: wants_return.then_some(returns) }
+        let pending = pending.get(&index).copied().unwrap_or(0);
+        ProbeHits { probe: program.name.clone(), entries, returns: wants_return.then_some(returns), pending }
     };
     probes.map(hits).collect()
 }
