@@ -217,10 +217,12 @@ impl Traced {
 
     /// Functions that are not probed, and the reason codes.
     pub(crate) fn refused(&self) -> Vec<(String, String)> {
-        // weir:   PATH:FUNCTION: CODE: …
+        // weir:   PATH:FUNCTION: CODE: …, or FUNCTION (return)
         let refused = |line: &str| {
             let mut parts = line.strip_prefix("weir:   /")?.splitn(4, ':').skip(1);
-            Some((parts.next()?.to_owned(), parts.next()?.trim().to_owned()))
+            let name = parts.next()?;
+            let name = name.strip_suffix(" (return)").unwrap_or(name);
+            Some((name.to_owned(), parts.next()?.trim().to_owned()))
         };
         self.messages.lines().filter_map(refused).collect()
     }
