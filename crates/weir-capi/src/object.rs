@@ -358,12 +358,14 @@ unsafe fn registers(data: *const u8, size: usize) -> Result<Frame> {
     if data.is_null() {
         return Ok(frame);
     }
-    if size != pt_regs::BYTES as usize {
-        let message = format!("{size} bytes; a struct pt_regs has {}", pt_regs::BYTES);
+    let (plain, whole) = (pt_regs::BYTES as usize, pt_regs::BYTES_WITH_FLOATS as usize);
+    if size != plain && size != whole {
+        let message =
+            format!("{size} bytes; a struct pt_regs has {plain}, and {whole} with floating-point arguments");
         return Err(Error::new(EINVAL, message));
     }
-    for (index, slot) in frame.regs.iter_mut().enumerate() {
-        // SAFETY: 21 slots of 8 bytes are the 168 that were just asked for.
+    for (index, slot) in frame.regs.iter_mut().chain(&mut frame.floats).take(size / 8).enumerate() {
+        // SAFETY: no more than size / 8 slots of 8 bytes are read.
         *slot = unsafe { data.cast::<u64>().add(index).read_unaligned() };
     }
     Ok(frame)

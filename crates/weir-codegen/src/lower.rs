@@ -239,6 +239,11 @@ impl<'a> Lower<'a> {
                 let from = Place::Reg(self.context(), offset);
                 self.insts.push(Inst::Load { dst: result, from });
             }
+            Builtin::Float(n) => {
+                let offset = pt_regs::FLOATS[usize::from(n)] as i32;
+                let from = Place::Reg(self.context(), offset);
+                self.insts.push(Inst::Load { dst: result, from });
+            }
             Builtin::IsReturn => {
                 self.insts.push(Inst::CallKernel(kfunc::SESSION_IS_RETURN));
                 self.mov(result, R0);

@@ -29,6 +29,9 @@ fn menu(seed: u64) -> Menu {
 }
 
 const COOKIE: u64 = 2;
+/// Bits that the floating-point arguments have.
+const FLOATS: [u64; 8] =
+    [0, 1 << 63, 0x3ff8_0000_0000_0000, 0x7ff0_0000_0000_0000, 0x7ff8_0000_0000_0001, 1, u64::MAX, 0x4059_0000_0000_0000];
 const STRINGS: [&str; 3] =
     ["", "exactly8", "a string that is longer than sixty-four bytes, which is long for one"];
 /// Runs of each program, so that what one leaves in the maps is read by the next.
@@ -71,6 +74,7 @@ impl Memory {
         let comm = std::fs::read_to_string("/proc/thread-self/comm").expect("this thread's name");
         Surroundings {
             args,
+            floats: FLOATS,
             pid: std::process::id(),
             tid: nix::unistd::gettid().as_raw() as u32,
             comm: comm.trim_end_matches('\n').into(),
@@ -100,6 +104,7 @@ fn execute(compiled: &Compiled, args: [u64; 6], is_return: bool) -> State {
     for (offset, arg) in pt_regs::ARGUMENTS.into_iter().zip(args) {
         frame.regs[offset as usize / 8] = arg;
     }
+    frame.floats = FLOATS;
     frame.is_return = is_return.into();
     let mut session_cookie = 0;
     for _ in 0..RUNS {

@@ -1,4 +1,5 @@
-//! The context of a probe: the kernel's `struct pt_regs` for x86-64, as 8-byte slots.
+//! The context of a probe: the kernel's `struct pt_regs` for x86-64, as 8-byte slots, and the floating-point arguments
+//! behind it, which are weir's own: the kernel has none.
 //!
 //! Source: Linux arch/x86/include/uapi/asm/ptrace.h.
 
@@ -6,6 +7,13 @@
 pub const BYTES: u32 = 168;
 /// Number of 8-byte slots.
 pub const SLOTS: u32 = 21;
+
+/// Of programs of [`ProgramKind::Probe`](crate::ProgramKind::Probe), behind the structure: the low 8 bytes of each of
+/// xmm0 to xmm7, where System V passes floating-point arguments and, in xmm0, returns such a result (psABI, 3.2.3).
+pub const FLOATS: [u32; 8] = [168, 176, 184, 192, 200, 208, 216, 224];
+/// Bytes and slots of both.
+pub const BYTES_WITH_FLOATS: u32 = BYTES + 8 * FLOATS.len() as u32;
+pub const SLOTS_WITH_FLOATS: u32 = BYTES_WITH_FLOATS / 8;
 
 /// Byte offsets of the fields.
 pub const R15: u32 = 0;

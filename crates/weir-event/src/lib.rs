@@ -37,6 +37,8 @@ pub struct SiteName {
 pub enum Type {
     /// 8 bytes.
     Int { signed: bool },
+    /// 8 bytes: a floating-point number (IEEE 754 binary64).
+    Double,
     /// A NUL-padded string of so many bytes (a multiple of 8).
     Str { bytes: u32 },
     /// 8 bytes: an attach cookie, printed as the full probe name.
@@ -54,7 +56,7 @@ impl Type {
     /// Bytes of a value of this type, a multiple of 8.
     pub fn bytes(&self) -> u32 {
         match self {
-            Type::Int { .. } | Type::Probe | Type::Func => 8,
+            Type::Int { .. } | Type::Double | Type::Probe | Type::Func => 8,
             Type::Str { bytes } => *bytes,
             Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),
         }

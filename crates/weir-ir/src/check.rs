@@ -89,7 +89,7 @@ pub(crate) fn check_lhist(min: i64, max: i64, step: i64) -> Result<(), String> {
 pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
     fn bytes(ty: &Type, depth: usize) -> Result<u64, String> {
         match ty {
-            Type::Int { .. } | Type::Probe | Type::Func => Ok(8),
+            Type::Int { .. } | Type::Double | Type::Probe | Type::Func => Ok(8),
             Type::Str { bytes } if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX => Err(
                 format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX),
             ),
@@ -300,8 +300,8 @@ impl<'a> FunctionCheck<'a> {
 
     fn check_op(&self, op: &Op, result: Option<&Type>) -> Result<(), String> {
         match op {
-            // Of type probe or func it is a cookie.
-            Op::Int(_) if matches!(result, Some(Type::Probe | Type::Func)) => Ok(()),
+            // Of type probe or func it is a cookie, of type double its bits.
+            Op::Int(_) if matches!(result, Some(Type::Probe | Type::Func | Type::Double)) => Ok(()),
             Op::Int(_) => result_is_int(result),
             Op::Str(text) => match result {
                 Some(Type::Str { bytes }) if text.len() > *bytes as usize => {
@@ -321,13 +321,13 @@ impl<'a> FunctionCheck<'a> {
             }
             Op::Builtin(builtin) => check_builtin(*builtin, result),
             Op::Bin(_, a, b) => {
-                self.want_int(*a)?;
-                self.want_int(*b)?;
-                result_is_int(result)
+                self.want_bits(*a)?;
+                self.want_bits(*b)?;
+                if result == Some(&Type::Double) { Ok(()) } else { result_is_int(result) }
             }
             Op::Cmp(_, a, b) => {
                 let (ta, tb) = (self.function.ty(*a), self.function.ty(*b));
-                if matches!(ta, Type::Str { .. } | Type::Tuple(_)) || !fits(ta, tb) {
+                if matches!(ta, Type::Str { .. } | Type::Tuple(_) | Type::Double) || !fits(ta, tb) {
                     return Err(format!("v{} and v{} cannot be compared as numbers", a.0, b.0));
                 }
                 result_is_int(result)
@@ -435,6 +435,13 @@ impl<'a> FunctionCheck<'a> {
         self.want(value, &Type::I64)
     }
 
+    fn want_bits(&self, value: Value) -> Result<(), String> {
+        match self.function.ty(value) {
+            Type::Double => Ok(()),
+            _ => self.want_int(value),
+        }
+    }
+
     fn want_session(&self) -> Result<(), String> {
         match self.function.trigger {
             Trigger::Session { .. } => Ok(()),
@@ -462,10 +469,14 @@ fn check_builtin(builtin: Builtin, result: Option<&Type>) -> Result<(), String> 
         (Builtin::Register(n), _) if n >= limits::REGISTERS => {
             Err(format!("register {n}, but there are {}", limits::REGISTERS))
         }
-        (Builtin::Comm, Some(Type::Str { bytes: 16 }))
+        (Builtin::Float(n), _) if n >= limits::FLOATS => {
+            Err(format!("farg {n}, but only {} are in registers", limits::FLOATS))
+        }
+        (Builtin::Float(_), Some(Type::Double))
+        | (Builtin::Comm, Some(Type::Str { bytes: 16 }))
         | (Builtin::Probe, Some(Type::Probe))
         | (Builtin::Func, Some(Type::Func)) => Ok(()),
-        (Builtin::Comm | Builtin::Probe | Builtin::Func, _) => Err(format!("{builtin:?} of the wrong type")),
+        (Builtin::Float(_) | Builtin::Comm | Builtin::Probe | Builtin::Func, _) => Err(format!("{builtin:?} of the wrong type")),
         _ => result_is_int(result),
     }
 }
@@ -511,6 +522,8 @@ mod tests {
         case("v0: str8 = str \"a\"\nv1: str32 = get @s[v0]\nset @s[v0], v1\nreturn", "");
         case("v0: i64 = int 5\nv1: str16 = comm\nemit 0(v0, v1)\nreturn", "");
         case("v0: u64 = int 5\naggregate @h, v0\nreturn", "");
+        case("v0: f64 = farg 7\nv1: i64 = int 52\nv2: i64 = lshr v0, v1\nv3: f64 = or v0, v2\nreturn", "");
+        case("v0: f64 = int 4607182418800017408\nreturn", "");
         case(
             "v0: u64 = int 5\nv1: i64 = get @m[v0]\nbranch v1, b1, b2(v0)\nb1:\nreturn\nb2(v2: i64):\nreturn",
             "",
@@ -545,6 +558,10 @@ mod tests {
         case("v0: u64 = get @h\nreturn", "no single number");
         case("v0: str8 = str \"123456789\"\nreturn", "9 bytes of text");
         case("v0: u64 = arg 6\nreturn", "arg 6");
+        case("v0: f64 = farg 8\nreturn", "farg 8");
+        case("v0: u64 = farg 0\nreturn", "Float(0) of the wrong type");
+        case("v0: f64 = farg 0\nv1: u64 = ult v0, v0\nreturn", "cannot be compared");
+        case("v0: f64 = farg 0\nset @, v0\nreturn", "not Int");
         case("v0: func = func\nv1: probe = probe\nv2: u64 = eq v0, v1\nreturn", "cannot be compared");
     }
 

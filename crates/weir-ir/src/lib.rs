@@ -220,6 +220,8 @@ pub enum Builtin {
     Arg(u8),
     /// A register as it was at the probe: 0 to 15 by x86-64 encoding (rax, rcx, rdx, rbx, rsp, …), 16 is ip, 17 flags.
     Register(u8),
+    /// `Double`: the low 8 bytes of xmm0 to xmm7 as they were at the probe: floating-point argument 0..=7, or the result.
+    Float(u8),
     /// Of a session: 1 where the call has returned, 0 at its entry.
     IsReturn,
     /// Of a session: the integer that the same call has set before ([`Op::SetSessionCookie`]); 0 if none.
@@ -246,11 +248,12 @@ pub enum Builtin {
 /// (for a tuple key: one value per part, in order).
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
-    /// An integer constant. With a result of type `Probe` or `Func`: that attach cookie.
+    /// An integer constant. With a result of type `Probe` or `Func`: that attach cookie; of type `Double`: its bits.
     Int(i64),
     /// A string constant, padded to the result type's bytes.
     Str(String),
     Builtin(Builtin),
+    /// Operands and result may be of type `Double`: their bits are the integers.
     Bin(BinOp, Value, Value),
     /// Of two integers; of two `Probe` or two `Func` values only `Eq` and `Ne`. The result is an integer.
     Cmp(CmpOp, Value, Value),

@@ -16,6 +16,8 @@ pub const LHIST_BUCKETS_MAX: u32 = 1002;
 pub const MAP_KEYS_MAX: u32 = 1 << 26;
 /// Integer arguments of a probed function that travel in registers.
 pub const ARGUMENTS: u8 = 6;
+/// Floating-point arguments that do.
+pub const FLOATS: u8 = 8;
 /// Registers that a program may ask for: 16 general ones, ip and flags.
 pub const REGISTERS: u8 = 18;
 

@@ -239,7 +239,7 @@ impl CmpOp {
 }
 
 impl Builtin {
-    /// Every builtin but `Arg` and `Register` with its name in the text form.
+    /// Every builtin but `Arg`, `Register` and `Float` with its name in the text form.
     #[rustfmt::skip]
     pub const NAMES: [(Builtin, &'static str); 10] = [
         (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Nsecs, "nsecs"),

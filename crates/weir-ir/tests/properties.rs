@@ -14,6 +14,7 @@ fn surroundings(args: [u64; 6]) -> Surroundings {
     let strings = ["", "exactly8", "a string that is longer than sixteen bytes"];
     Surroundings {
         args,
+        floats: [0, 1 << 63, 0x3ff8 << 48, 0x7ff0 << 48, 0x7ff8 << 48 | 1, 1, u64::MAX, 0x4059 << 48],
         pid: 41,
         tid: 42,
         cpu: 1,

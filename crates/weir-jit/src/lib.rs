@@ -85,7 +85,7 @@ pub use passes::Passes;
 
 use weir_ebpf::context::{Field, memory};
 use weir_ebpf::insn::{class, jmp, pseudo};
-use weir_ebpf::pt_regs::SLOTS;
+use weir_ebpf::pt_regs::SLOTS_WITH_FLOATS;
 use weir_ebpf::{Insn, ProgramKind};
 use weir_rt::executable::{Executable, LanePolicy, SiteAbi};
 use weir_verifier::VerifiedProgram;
@@ -218,7 +218,7 @@ fn executable(
         // The others are restored before the return.
         clobbers: assembled.clobbers & CALLER_SAVED,
         clobbers_flags: assembled.clobbers_flags,
-        context_reads: if has_tail_calls { (1 << SLOTS) - 1 } else { context_reads },
+        context_reads: if has_tail_calls { (1 << SLOTS_WITH_FLOATS) - 1 } else { context_reads },
         reads_cookie: has_tail_calls || ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
         uses_session: has_tail_calls || uses_session(program),
         lanes: claim::lane_use(program, abi),

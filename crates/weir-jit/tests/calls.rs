@@ -583,6 +583,20 @@ fn the_function_is_where_the_context_stands() {
     }
 }
 
+#[test]
+fn floating_point_arguments_stand_behind_the_registers() {
+    let text = "program \"p\" probe\nr0 = *(u64 *)(r1 + 168)\nr2 = *(u32 *)(r1 + 228)\nr0 += r2\nexit\n";
+    let (_, program) = engines::only(text);
+    let mut frame = Frame { regs: [5; 21], cookie: 6, ..Frame::default() };
+    (frame.floats[0], frame.floats[7]) = (0x3ff8_0000_0000_0000, 0x4000_0000_ffff_ffff);
+    let want = 0x3ff8_0000_4000_0000;
+    assert_eq!(engines::run_interpreter(&program, frame).r0, want);
+    for abi in abis() {
+        assert_eq!(compiled(&program, &abi, Flags::default()).context_reads, 1 << 21 | 1 << 28);
+        assert_eq!(engines::run_jit(&program, &abi, Flags::default(), frame).r0, want);
+    }
+}
+
 /// Frames in memory: each holds the address of the next one and a return address, from 0x1000 on; the last one leads to
 /// `end`.
 fn chain(frames: usize, end: u64) -> Vec<[u64; 2]> {

@@ -329,7 +329,7 @@ fn programs_of_different_kinds_are_not_loaded_together() {
 fn what_takes_over_is_accounted_for() {
     let object = object(&["to 0; mark 2"]);
     let executable = compiled(&all_verified(&object)[0], &engines::shared_abi(false), Flags::KeepIfPossible);
-    assert_eq!(executable.context_reads, (1 << 21) - 1);
+    assert_eq!(executable.context_reads, (1 << 29) - 1);
     assert!(executable.reads_cookie && executable.clobbers_flags && executable.tail_entry > 0);
     assert!(executable.stack_bytes >= weir_rt::limits::PROGRAM_STACK_BYTES);
     assert_eq!(executable.clobbers.count_ones(), 9);

@@ -42,6 +42,12 @@ impl Emitter {
         self.memory(0x89, register, slot);
     }
 
+    /// `movq %xmmN,slot(%rsp)`, of xmm0 to xmm7: a store alone, which changes neither the register nor MXCSR.
+    pub(crate) fn store_float(&mut self, number: u8, slot: i32) {
+        self.bytes(&[0x66, 0x0f, 0xd6, 0x84 | number << 3, 0x24]);
+        self.bytes(&slot.to_le_bytes());
+    }
+
     /// `mov slot(%rsp),register`
     pub(crate) fn load(&mut self, register: u8, slot: i32) {
         self.memory(0x8b, register, slot);

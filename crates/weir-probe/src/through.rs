@@ -4,29 +4,29 @@
 //!
 //! ```text
 //! off:    mov   88(%rsp),%rcx           ; the gate is closed: run unprobed, without anything kept
-//!         lea   264(%rsp),%rsp
+//!         lea   296(%rsp),%rsp
 //! window: push  %rbp; mov %rsp,%rbp     (relocated)
 //!         jmp   function + 4
-//! entry:  lea   -264(%rsp),%rsp         ; 240 bytes for the run, 24 to be kept
+//! entry:  lea   -296(%rsp),%rsp         ; 272 bytes for the run, 24 to be kept
 //!         mov   %rcx,88(%rsp); mov gate(%rip),%rcx; jrcxz off
-//!         movl  $0x01010101,240(%rsp)   ; which sessions want the return, a byte each
-//!         movl  $0x00030101,244(%rsp)   ; two more, 24 / 8, and how deep tail calls nest
+//!         movl  $0x01010101,272(%rsp)   ; which sessions want the return, a byte each
+//!         movl  $0x00030101,276(%rsp)   ; two more, 24 / 8, and how deep tail calls nest
 //!         …                             ; as in crate::trampoline: save, run, restore
 //!         call  program
-//!         mov   %eax,%ecx; jrcxz 1f; movb $0,240(%rsp)
-//! 1:      mov   176(%rsp),%rcx; mov %rcx,248(%rsp)               ; the session's cookie
+//!         mov   %eax,%ecx; jrcxz 1f; movb $0,272(%rsp)
+//! 1:      mov   240(%rsp),%rcx; mov %rcx,280(%rsp)               ; the session's cookie
 //!         …
-//!         lea   240(%rsp),%rsp          ; what the run used is gone before the function begins
+//!         lea   272(%rsp),%rsp          ; what the run used is gone before the function begins
 //!         call  window
-//! return: lea   -240(%rsp),%rsp
+//! return: lea   -272(%rsp),%rsp
 //!         mov   %rcx,88(%rsp); mov gate(%rip),%rcx; jrcxz out
 //!         …                             ; save
-//!         movzbl 240(%rsp),%ecx; jrcxz 2f
-//!         mov   248(%rsp),%rcx; mov %rcx,176(%rsp)
+//!         movzbl 272(%rsp),%ecx; jrcxz 2f
+//!         mov   280(%rsp),%rcx; mov %rcx,240(%rsp)
 //!         call  program
 //! 2:      …                             ; restore
 //! out:    mov   88(%rsp),%rcx
-//!         lea   264(%rsp),%rsp
+//!         lea   296(%rsp),%rsp
 //!         ret                           ; to the caller: every call has its return, as the processor expects
 //! ```
 //!
@@ -472,7 +472,7 @@ mod tests {
     fn what_is_kept_leaves_the_stack_aligned() {
         for sessions in 0..=PROGRAMS_PER_SITE_MAX {
             let calls: Vec<Call> = (0..sessions.max(1))
-                .map(|n| call(if n < sessions { When::Session } else { When::Return }, true, 0x1f_ffff))
+                .map(|n| call(if n < sessions { When::Session } else { When::Return }, true, 0x1fff_ffff))
                 .collect();
             for recurs in [false, true] {
                 let (_, kept, rows) = check(&calls, recurs);

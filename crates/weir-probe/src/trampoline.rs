@@ -4,31 +4,32 @@
 //!
 //! ```text
 //! off:    mov   88(%rsp),%rcx           ; the gate is closed (fork child, detached): run unprobed
-//!         lea   240(%rsp),%rsp
+//!         lea   272(%rsp),%rsp
 //!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated)
 //!         jmp   function + 8
-//! entry:  lea   -240(%rsp),%rsp         ; room for a Frame; lea and mov leave the flags alone
+//! entry:  lea   -272(%rsp),%rsp         ; room for a Frame; lea and mov leave the flags alone
 //!         mov   %rcx,88(%rsp)
 //!         mov   gate(%rip),%rcx
 //!         jrcxz off
 //!         mov   %rax,80(%rsp)           ; what the programs clobber or read of pt_regs
 //!         lahf; seto %al
-//!         mov   %rax,192(%rsp)          ; flags, 1.2 ns; pushfq and popfq would take 3.3
+//!         mov   %rax,256(%rsp)          ; flags, 1.2 ns; pushfq and popfq would take 3.3
 //!         call  program
-//!         mov   192(%rsp),%rax
+//!         mov   256(%rsp),%rax
 //!         add   $127,%al; sahf
 //!         mov   80(%rsp),%rax
 //!         mov   88(%rsp),%rcx
-//!         lea   240(%rsp),%rsp
+//!         lea   272(%rsp),%rsp
 //!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated, once more: saves a jump)
 //!         jmp   function + 8
 //! ```
 //!
 //! Nothing below the stack pointer is live at a function's entry, so the red zone is not skipped there; inside a
 //! function it is, by 128 bytes more for the frame. The direction
-//! flag and vector state are not touched: programs use neither.
+//! flag and vector state are not touched: programs use neither. Where one reads a floating-point argument, its register is
+//! stored beside the others (`movq %xmm0,168(%rsp)`), and stays as it is.
 
-use weir_rt::executable::{FRAME_COOKIE, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
+use weir_rt::executable::{FRAME_COOKIE, FRAME_FLOATS, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
 
 use crate::attach::When;
 use crate::emitter::{Emitter, RAX, RCX, RSP, SLOTS};
@@ -38,13 +39,14 @@ use crate::relocate::relocate;
 use crate::unwind::frames;
 use crate::window::Window;
 
-/// Bytes of stack that a trampoline takes: a `Frame`, the saved flags, 8 bytes that keep it a multiple of 16, and 32 that
-/// are not used. Return addresses into an island stay behind in dead stack; where a later call does not write over one, a
+/// Bytes of stack that a trampoline takes: a `Frame`, the saved flags, and 8 bytes that keep it a multiple of 16. Return addresses into an island stay behind in dead stack; where a later call does not write over one, a
 /// thread that waits in that call looks as if it would come back, and the code stays mapped after detaching. With 208
 /// bytes that happened to threads in poll(2) (tests/adversity.rs). Adopting what such a session leaves would be better.
-pub const FRAME_BYTES: i32 = 240;
+pub const FRAME_BYTES: i32 = 272;
 /// What a function may keep below its stack pointer (System V AMD64 psABI, 3.2.2).
 pub const RED_ZONE_BYTES: i32 = 128;
+/// Vector registers that pass arguments: xmm0 and up.
+const FLOATS: u8 = 8;
 const FLAGS_SLOT: i32 = size_of::<Frame>() as i32;
 
 /// One program to call at a site.
@@ -55,7 +57,7 @@ pub struct Call {
     pub cookie: u64,
     pub clobbers: u16,
     pub clobbers_flags: bool,
-    /// Bit n: slot n of `pt_regs` may be read.
+    /// Bit n: slot n of the frame may be read: of `pt_regs`, or from 21 on the low half of a vector register.
     pub context_reads: u32,
     pub reads_cookie: bool,
     pub uses_session: bool,
@@ -185,6 +187,12 @@ impl Needs {
         for register in (0..16).filter(|&register| register != RCX && register != RSP) {
             if self.is_changed(register) || self.is_read(SLOTS[register as usize]) {
                 out.save(register);
+            }
+        }
+        for number in 0..FLOATS {
+            let slot = FRAME_FLOATS as i32 + 8 * i32::from(number);
+            if self.is_read(slot) {
+                out.store_float(number, slot);
             }
         }
     }
@@ -403,12 +411,26 @@ mod tests {
             .map(|i| i.memory_displacement64() as i32)
             .collect();
         // The way out, the entry, the stack pointer that programs see, the way back.
-        assert_eq!(moves, [368, -368, 368, 368]);
+        assert_eq!(moves, [400, -400, 400, 400]);
     }
 
     /// The bit of the slot at this byte of `pt_regs`.
     fn slot_bit(offset: u32) -> u32 {
         1 << (offset / 8)
+    }
+
+    #[test]
+    fn floating_point_arguments_are_stored_where_they_are_read() {
+        let (_, lines) = check(&[call(0, false, slot_bit(168) | slot_bit(224))]);
+        let vector: Vec<&String> = lines.iter().filter(|line| line.contains("xmm")).collect();
+        assert_eq!(vector, ["movq %xmm0,0xa8(%rsp)", "movq %xmm7,0xe0(%rsp)"]);
+    }
+
+    #[test]
+    fn the_largest_trampoline_has_room() {
+        let mut largest = call(0xffff, true, 0x1fff_ffff);
+        (largest.uses_session, largest.walks_stack) = (true, true);
+        check(&[largest; PROGRAMS_PER_SITE_MAX]);
     }
 
     #[test]

@@ -285,7 +285,7 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
         cookie: 7,
         clobbers: 0b1111_1100_0111,
         clobbers_flags: true,
-        context_reads: 0x1f_ffff,
+        context_reads: 0x1fff_ffff,
         reads_cookie: true,
         uses_session: false,
         walks_stack: false,

@@ -152,8 +152,8 @@ _Static_assert(sizeof(struct weir_clock) == 56, "docs/segment.md");
 
 /* Words of struct pt_regs. */
 enum { CONTEXT_BP = 4, CONTEXT_IP = 16, CONTEXT_SP = 19 };
-/* The word behind them in a frame whose lower half says that the run is at a return (src/executable.rs). */
-enum { FRAME_IS_RETURN = 23 };
+/* The word behind them, and behind what follows of vector registers, in a frame whose lower half says that the run is at a return (src/executable.rs). */
+enum { FRAME_IS_RETURN = 31 };
 /* Of a packet's context. */
 enum { CONTEXT_DATA = 0, CONTEXT_DATA_END = 1, CONTEXT_LINK = 3, CONTEXT_NETWORK = 4 };
 /* The header that an offset counts from (enum bpf_hdr_start_off). */

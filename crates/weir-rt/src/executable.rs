@@ -4,15 +4,15 @@
 //! Nothing is in registers. It returns r0 in rax, has changed no register outside `clobbers`, and (unless
 //! `clobbers_flags`) no flag. It never touches the direction flag, vector or x87 state.
 //!
-//! What the 21 words of the frame are depends on the kind of the program:
+//! What the first 21 words of the frame are depends on the kind of the program:
 //!
 //! | kind | words |
 //! |---|---|
-//! | probe, controller | `pt_regs`; r1 is their address |
+//! | probe, controller | `pt_regs`; r1 is their address. Of a probe 8 more behind them: the low halves of xmm0 to xmm7 |
 //! | xdp, socket | 0 packet, 1 its end, 2 its metadata, 3 link header, 4 network header (addresses); from 5 on fields of 4 bytes, as `weir_ebpf::context` lists them. r1 is the address of the words, and is used through that list alone |
 //! | memory | 0 its address (a multiple of 8, or 0), 1 its bytes; they are r1 and r2 |
 
-use weir_ebpf::helper;
+use weir_ebpf::{helper, pt_regs};
 
 /// What stands above the return address when a program is entered: its context and weir's own words.
 /// Only the slots named in [`Executable::context_reads`] need hold anything.
@@ -21,6 +21,8 @@ use weir_ebpf::helper;
 pub struct Frame {
     /// 21 slots: of a probe, `pt_regs` with the offsets in `weir_ebpf::pt_regs`; of other kinds see above.
     pub regs: [u64; 21],
+    /// Of a probe: the low 8 bytes of xmm0 to xmm7, at `weir_ebpf::pt_regs::FLOATS`.
+    pub floats: [u64; 8],
     /// What `get_attach_cookie` answers.
     pub cookie: u64,
     /// Of a session (entry and return of one call): 8 bytes that the program at the return finds as the one at the
@@ -33,13 +35,17 @@ pub struct Frame {
 }
 
 /// Byte offsets in a [`Frame`].
-pub const FRAME_COOKIE: u32 = 168;
-pub const FRAME_SESSION_COOKIE: u32 = 176;
-pub const FRAME_IS_RETURN: u32 = 184;
-pub const FRAME_TAIL_CALLS: u32 = 188;
+pub const FRAME_FLOATS: u32 = 168;
+pub const FRAME_COOKIE: u32 = 232;
+pub const FRAME_SESSION_COOKIE: u32 = 240;
+pub const FRAME_IS_RETURN: u32 = 248;
+pub const FRAME_TAIL_CALLS: u32 = 252;
 
 const _: () = assert!(
-    std::mem::offset_of!(Frame, cookie) == FRAME_COOKIE as usize
+    std::mem::offset_of!(Frame, floats) == FRAME_FLOATS as usize
+        && FRAME_FLOATS == pt_regs::FLOATS[0]
+        && std::mem::offset_of!(Frame, cookie) == pt_regs::BYTES_WITH_FLOATS as usize
+        && std::mem::offset_of!(Frame, cookie) == FRAME_COOKIE as usize
         && std::mem::offset_of!(Frame, session_cookie) == FRAME_SESSION_COOKIE as usize
         && std::mem::offset_of!(Frame, is_return) == FRAME_IS_RETURN as usize
         && std::mem::offset_of!(Frame, tail_calls) == FRAME_TAIL_CALLS as usize
@@ -133,7 +139,7 @@ pub struct Executable {
     /// 8..15) may have changed on return; callee-saved ones that the code restores are not in it.
     pub clobbers: u16,
     pub clobbers_flags: bool,
-    /// Bit n: slot n of `Frame::regs` may be read.
+    /// Bit n: slot n of the [`Frame`] may be read, of `regs` or of `floats` behind them.
     pub context_reads: u32,
     pub reads_cookie: bool,
     /// `Frame::session_cookie` and `Frame::is_return` are used.

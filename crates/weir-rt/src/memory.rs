@@ -150,13 +150,13 @@ impl<'a> Space<'a> {
     fn over(segment: &'a Segment, kind: Option<ProgramKind>, frame: &Frame, lent: Vec<Region>) -> Self {
         linked::prepare();
         let structure = kind.map_or(0, context::structure_bytes) as usize / 8;
-        let words = frame.regs.iter().copied().chain(std::iter::repeat(0));
+        let words = frame.regs.iter().chain(&frame.floats).copied().chain(std::iter::repeat(0));
         Space {
             segment,
             stack: (0..STACK_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
             frames: 1,
             kind,
-            context: words.take(structure.max(frame.regs.len())).map(AtomicU64::new).collect(),
+            context: words.take(structure.max(pt_regs::SLOTS_WITH_FLOATS as usize)).map(AtomicU64::new).collect(),
             lent,
             cookie: frame.cookie,
             session_cookie: Box::new(AtomicU64::new(frame.session_cookie)),
@@ -673,7 +673,7 @@ impl<'a> Space<'a> {
         };
         let live_stack = u64::from(STACK_FRAME_BYTES * self.frames);
         let is_live = within(self.stack_top() - live_stack, live_stack)
-            || (!is_write && self.reads_slots() && within(self.context(), pt_regs::BYTES.into()))
+            || (!is_write && self.reads_slots() && within(self.context(), self.slot_bytes()))
             || self.lent.iter().any(|region| within(region.start, region.bytes))
             || (!is_write && self.keys.iter().any(|key| within(key.words.as_ptr() as u64, key.bytes)))
             || within(self.session_cookie_address(), size_of::<u64>() as u64)
@@ -682,6 +682,11 @@ impl<'a> Space<'a> {
             return Ok(address);
         }
         self.locate_value(address, bytes).ok_or(Violation::Outside { address, bytes, is_write })
+    }
+
+    /// A probe has floating-point arguments behind its registers.
+    fn slot_bytes(&self) -> u64 {
+        self.kind.map_or(pt_regs::BYTES_WITH_FLOATS, |_| pt_regs::BYTES).into()
     }
 
     /// The slots of the context are memory to loads (a packet's were translated before), and to helpers of probes.

@@ -122,6 +122,8 @@ pub enum ExprKind {
         magnitude: u64,
         negative: bool,
     },
+    /// A fraction with its sign.
+    Double(f64),
     Str(String),
     /// A word that is no call: a builtin, if it is known.
     Name(String),
@@ -157,6 +159,8 @@ pub enum ExprKind {
         ty: IntType,
         operand: Box<Expr>,
     },
+    /// `(float)farg0`: the argument is a number of 4 bytes.
+    Float(Box<Expr>),
     Call {
         function: Name,
         args: Vec<Expr>,
@@ -310,6 +314,7 @@ impl Expr {
 fn children(kind: &ExprKind) -> Vec<&Expr> {
     match kind {
         ExprKind::Int { .. }
+        | ExprKind::Double(_)
         | ExprKind::Str(_)
         | ExprKind::Name(_)
         | ExprKind::Variable(_)
@@ -317,7 +322,9 @@ fn children(kind: &ExprKind) -> Vec<&Expr> {
         | ExprKind::ParamCount
         | ExprKind::Invalid => Vec::new(),
         ExprKind::Map(map) => map.keys.iter().collect(),
-        ExprKind::Unary { operand, .. } | ExprKind::Cast { operand, .. } => vec![operand],
+        ExprKind::Unary { operand, .. } | ExprKind::Cast { operand, .. } | ExprKind::Float(operand) => {
+            vec![operand]
+        }
         ExprKind::Step { target, .. } => vec![target],
         ExprKind::Binary { left, right, .. } => vec![left, right],
         ExprKind::Ternary { condition, then, otherwise } => vec![condition, then, otherwise],

@@ -22,6 +22,8 @@ pub enum Place {
     Anywhere,
     /// At a probed function: it belongs to the call.
     Target,
+    /// At a function's entry, or inside of it, and at no static probe.
+    Entry,
     /// Where a call has returned.
     Return,
 }
@@ -77,6 +79,10 @@ const fn arg(name: &'static str, index: u8, doc: &'static str) -> Variable {
     Variable { name, ir: Builtin::Arg(index), ty: Type::U64, place: Place::Target, doc }
 }
 
+const fn float(name: &'static str, index: u8, doc: &'static str) -> Variable {
+    Variable { name, ir: Builtin::Float(index), ty: Type::Double, place: Place::Entry, doc }
+}
+
 const fn number(name: &'static str, ir: Builtin, doc: &'static str) -> Variable {
     Variable { name, ir, ty: Type::U64, place: Place::Anywhere, doc }
 }
@@ -118,6 +124,22 @@ pub const VARIABLES: &[Variable] = &[
         place: Place::Return,
         doc: "What the function returned, in `uretprobe`: an integer or pointer.",
     },
+    float("farg0", 0, "First floating-point argument of the probed function, a double; `(float)farg0` where it is a float."),
+    float("farg1", 1, "Second floating-point argument."),
+    float("farg2", 2, "Third one."),
+    float("farg3", 3, "Fourth one."),
+    float("farg4", 4, "Fifth one."),
+    float("farg5", 5, "Sixth one."),
+    float("farg6", 6, "Seventh one."),
+    float("farg7", 7, "Eighth one."),
+    Variable {
+        name: "fretval",
+        // xmm0: where System V puts a floating-point result (psABI 3.2.3).
+        ir: Builtin::Float(0),
+        ty: Type::Double,
+        place: Place::Return,
+        doc: "What the function returned, in `uretprobe`: a double; `(float)fretval` where it is a float.",
+    },
     Variable {
         name: "func",
         ir: Builtin::Func,
@@ -140,7 +162,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::Printf,
         arity: (1, 1 + limits::PRINTF_ARGS_MAX),
         signature: "printf(\"format\", …)",
-        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%s` strings, `func` and `probe`.",
+        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%f %e %g` doubles, `%s` strings, `func` and `probe`.",
     },
     Function {
         name: "print",

@@ -14,15 +14,17 @@ pub(crate) struct Conversion {
 
 /// What the letters take.
 const INTEGERS: &str = "diuoxXcp";
+const DOUBLES: &str = "fFeEgG";
 const STRINGS: &str = "s";
-/// Letters that bpftrace has for types that weir has not: buffers and floating point.
-const NOT_YET: &str = "reEfFgGaAn";
+/// Letters that C or bpftrace has, and weir has not: buffers, and floating point in hexadecimal.
+const NOT_YET: &str = "raAn";
 
 impl Conversion {
     /// True if a value of this type can be printed so.
     pub(crate) fn takes(self, ty: &Type) -> bool {
         match ty {
             Type::Int { .. } => INTEGERS.contains(self.letter),
+            Type::Double => DOUBLES.contains(self.letter),
             Type::Str { .. } | Type::Probe | Type::Func => STRINGS.contains(self.letter),
             Type::Tuple(_) => false,
         }
@@ -30,7 +32,11 @@ impl Conversion {
 
     /// For messages.
     pub(crate) fn wants(self) -> &'static str {
-        if INTEGERS.contains(self.letter) { "an integer" } else { "a string" }
+        match self.letter {
+            letter if INTEGERS.contains(letter) => "an integer",
+            letter if DOUBLES.contains(letter) => "a double",
+            _ => "a string",
+        }
     }
 }
 
@@ -67,7 +73,7 @@ fn conversion(spec: &str) -> Result<(usize, char), String> {
     match letter {
         '%' if length == 1 => Ok((length, letter)),
         '*' => Err("a width or precision from an argument (`*`) is not supported by weir yet".to_string()),
-        _ if INTEGERS.contains(letter) || STRINGS.contains(letter) => Ok((length, letter)),
+        _ if [INTEGERS, DOUBLES, STRINGS].iter().any(|letters| letters.contains(letter)) => Ok((length, letter)),
         _ if NOT_YET.contains(letter) => {
             Err(format!("the conversion `%{shown}` is not supported by weir yet"))
         }
@@ -111,6 +117,7 @@ mod tests {
         check("%-10.3s|%05d|%+d|%#x|%ld|%llu|%hhx|%zu", "sddxduxu");
         check("é%sé", "s");
         check("%c%p%o%X%i", "cpoXi");
+        check("%f %.3f %8.2e %G %lf", "ffeGf");
     }
 
     #[test]
@@ -121,7 +128,7 @@ mod tests {
         rejects("%é", "unknown conversion");
         rejects("%5%", "unknown conversion");
         rejects("%*d", "`*`");
-        rejects("%f", "not supported");
+        rejects("%a", "not supported");
         rejects("%r", "not supported");
         rejects("%99999d", "too large");
         rejects("%99999999999999d", "too large");

@@ -6,6 +6,7 @@
 //!
 //! - Never fails: text that is no token becomes `Invalid` and a diagnostic.
 //! - A `/` whose next visible character is `{` ends a predicate, as in bpftrace; any other divides.
+//! - Fractions: `1.5`, `2.5e-3`, `1e-9`; not behind a point, where `$t.0.1` names a part of a part.
 //! - Numbers: decimal, `0x`, octal with a leading 0, `1e6`, `_` between digits, C suffixes (ignored), and the
 //!   durations `ns us ms s m h d`, which give nanoseconds.
 //! - Escapes in strings: `\n \t \r \\ \" \'`, octal `\101`, hexadecimal `\x41`.
@@ -161,12 +162,34 @@ impl<'a> Lexer<'a> {
 
     fn number(&mut self) -> TokenKind {
         let start = self.position;
+        let length = fraction_length(&self.text[start..]);
+        if length > 0 && !self.text[..start].trim_end().ends_with('.') {
+            self.position += length;
+            return self.fraction(start);
+        }
         let word = &self.text[start..start + word_length(&self.text[start..])];
         self.position += word.len();
         match number_value(word) {
             Ok(value) => TokenKind::Int(value),
             Err((message, hint)) => {
                 self.error(Span::new(start, self.position), &message, hint);
+                TokenKind::Invalid
+            }
+        }
+    }
+
+    fn fraction(&mut self, start: usize) -> TokenKind {
+        let text = &self.text[start..self.position];
+        let span = Span::new(start, self.position);
+        match text.replace('_', "").parse::<f64>() {
+            Ok(value) if value.is_finite() => TokenKind::Double(value),
+            Ok(_) => {
+                self.error(span, &format!("`{text}` is too large for a double"), "the largest is about 1.8e308");
+                TokenKind::Invalid
+            }
+            Err(_) => {
+                let message = format!("`{text}` is no number");
+                self.error(span, &message, "fractions are 1.5, 2.5e-3, 1e-9");
                 TokenKind::Invalid
             }
         }
@@ -249,6 +272,27 @@ impl<'a> Lexer<'a> {
 /// Bytes of the word at the start of `text`: letters, digits and `_`.
 pub(crate) fn word_length(text: &str) -> usize {
     text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count()
+}
+
+/// Bytes of the fraction at the start of `text`; 0 if it is none: digits with a point and digits behind, or with a negative
+/// exponent. What else is a part of the word is taken with it, so that it is refused whole.
+fn fraction_length(text: &str) -> usize {
+    let whole = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'_').count();
+    let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    let has_point = text[whole..].starts_with('.') && is_digit(whole + 1);
+    let mut end = if has_point { whole + 1 + word_length(&text[whole + 1..]) } else { word_length(text) };
+    let is_decimal = text[if has_point { whole + 1 } else { 0 }..end]
+        .trim_end_matches(['e', 'E'])
+        .bytes()
+        .all(|b| b.is_ascii_digit() || b == b'_');
+    let signed = is_decimal
+        && text[..end].ends_with(['e', 'E'])
+        && text[end..].starts_with(if has_point { &['+', '-'][..] } else { &['-'][..] })
+        && is_digit(end + 1);
+    if signed {
+        end += 1 + word_length(&text[end + 1..]);
+    }
+    if has_point || signed { end } else { 0 }
 }
 
 /// Bytes of the character literal at the start of `text`, so that it is refused as one; 1 if it is none.

@@ -8,6 +8,7 @@
 mod argument;
 mod block;
 mod call;
+mod double;
 mod expr;
 mod stmt;
 

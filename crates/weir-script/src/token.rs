@@ -15,6 +15,8 @@ pub(crate) enum TokenKind {
     Ident,
     /// A number, suffix applied: `0x10`, `1e6`, `5ms` (in nanoseconds).
     Int(u64),
+    /// A decimal fraction: `1.5`, `2.5e-3`, `1e-9`.
+    Double(f64),
     /// A string literal, escapes resolved.
     Str(String),
     /// `$name`.

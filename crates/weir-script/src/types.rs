@@ -57,7 +57,10 @@ pub(crate) fn int_op(op: BinaryOp, left_signed: bool, right_signed: bool) -> (In
 /// the two are different kinds.
 pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
     match (place, value) {
-        (Type::Int { .. }, Type::Int { .. }) | (Type::Probe, Type::Probe) | (Type::Func, Type::Func) => true,
+        (Type::Int { .. }, Type::Int { .. })
+        | (Type::Double, Type::Double)
+        | (Type::Probe, Type::Probe)
+        | (Type::Func, Type::Func) => true,
         (Type::Str { bytes }, Type::Str { bytes: other }) => {
             *bytes = (*bytes).max(*other);
             true
@@ -107,6 +110,7 @@ pub(crate) fn describe(ty: &Type) -> String {
     match ty {
         Type::Int { signed: true } => "int64".to_string(),
         Type::Int { signed: false } => "uint64".to_string(),
+        Type::Double => "double".to_string(),
         Type::Str { .. } => "string".to_string(),
         Type::Probe => "probe name".to_string(),
         Type::Func => "function name".to_string(),

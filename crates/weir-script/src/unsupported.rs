@@ -54,10 +54,8 @@ const KERNEL: &str = "weir runs inside the process and does not read kernel memo
 const IDENTITY: &str = "`pid`, `tid`, `comm` and `cpu` are there";
 const LATER: &str = "`printf` can print the number itself";
 const UNSAFE: &str = "weir does not act on the system it observes";
-const TYPES: &str = "values are 64-bit integers, strings and tuples";
+const TYPES: &str = "values are 64-bit integers, doubles, strings and tuples";
 const CLOCK: &str = "`nsecs` and `elapsed` are there";
-const FLOATS: &str =
-    "floating-point arguments and results are not read; integer ones are `arg0` to `arg5` and `retval`";
 const PLAIN: &str = "write the statements in each clause";
 const ONLY_SETTINGS: &str = "settings are max_strlen, max_map_keys, max_probes and missing_probes";
 
@@ -110,15 +108,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Definition, "let", "a map comes to be by its first assignment"),
     row(Kind::Builtin, "args", "the arguments are `arg0` to `arg5`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
-    row(Kind::Builtin, "farg0", FLOATS),
-    row(Kind::Builtin, "farg1", FLOATS),
-    row(Kind::Builtin, "farg2", FLOATS),
-    row(Kind::Builtin, "farg3", FLOATS),
-    row(Kind::Builtin, "farg4", FLOATS),
-    row(Kind::Builtin, "farg5", FLOATS),
-    row(Kind::Builtin, "farg6", FLOATS),
-    row(Kind::Builtin, "farg7", FLOATS),
-    row(Kind::Builtin, "fretval", FLOATS),
     row(Kind::Builtin, "cgroup", IDENTITY),
     row(Kind::Builtin, "cpid", IDENTITY),
     row(Kind::Builtin, "ctx", KERNEL),

@@ -101,7 +101,7 @@ impl Walk<'_> {
             Value::Context if access == Access::Acquire => refuse("the context is read by plain loads alone"),
             Value::Context if access != Access::Load => refuse("the context is read-only"),
             Value::Context => {
-                let end = i64::from(weir_ebpf::pt_regs::BYTES);
+                let end = i64::from(weir_ebpf::context::structure_bytes(self.kind));
                 if off < 0 || off + size > end || off % size != 0 {
                     return refuse(format!(
                         "a load of {size} bytes at offset {off} of the context; it has {end} bytes, and loads are \

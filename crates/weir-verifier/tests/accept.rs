@@ -294,6 +294,7 @@ fn stack_and_context_are_measured() {
     check("r0 = 0; exit", 0, 0);
     check("r0 = *(u64 *)(r1 + 0x70); exit", 0, 1 << 14);
     check("r0 = *(u64 *)(r1 + 0); r0 = *(u8 *)(r1 + 167); exit", 0, 1 | 1 << 20);
+    check("r0 = *(u64 *)(r1 + 168); r0 = *(u32 *)(r1 + 228); exit", 0, 1 << 21 | 1 << 28);
     check("*(u64 *)(r10 - 0x18) = 0; r0 = 0; exit", 24, 0);
     check("*(u8 *)(r10 - 0x17) = 0; r0 = 0; exit", 24, 0);
     check("*(u8 *)(r10 - 512) = 0; r0 = 0; exit", 512, 0);

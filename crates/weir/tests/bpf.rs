@@ -423,7 +423,18 @@ fn registers_are_given_to_programs_of_probes() {
         );
     }
     refuses(
-        &["run", &source, "--mem-hex", &"00".repeat(169)],
+        &["run", &source, "--mem-hex", &"00".repeat(233)],
+        &["233 bytes are more than the 232 of the context"],
+    );
+    let float = file("float.s", "program \"p\" probe\nr0 = *(u64 *)(r1 + 224)\nexit\n");
+    let given = format!("{}8877665544332211", "00".repeat(224));
+    for engine in ["interp", "jit"] {
+        assert_eq!(prints(&["run", "--engine", engine, &float, "--mem-hex", &given]), "0x1122334455667788\n");
+    }
+    let event = file("event.s", "program \"p\" tracepoint\nr0 = *(u64 *)(r1 + 168)\nexit\n");
+    refuses(&["run", &event], &["offset 168 of the context; it has 168 bytes"]);
+    refuses(
+        &["run", &event, "--mem-hex", &"00".repeat(169)],
         &["169 bytes are more than the 168 of the context"],
     );
     if kernel::available().is_ok() {

@@ -94,7 +94,8 @@ void weir_bpf_unload(struct weir_bpf_program *program);
 /* Runs it on `size` bytes at `data`, and puts r0 into *result (which may be NULL). What `data` is depends on the
  * program's section:
  *   xdp, socket      the packet; XDP programs may change it
- *   uprobe, kprobe   a struct pt_regs of 168 bytes, or NULL for one of zeros; it is read
+ *   uprobe, kprobe   a struct pt_regs of 168 bytes, or 232 with 8 floating-point arguments behind it, or NULL for
+ *                    zeros; it is read
  *   (instructions)   the memory: as many bytes as it was verified for, aligned to 8
  * -EINVAL if the size or alignment is another one. */
 int weir_bpf_run(const struct weir_bpf_program *program, void *data, size_t size, uint64_t *result);

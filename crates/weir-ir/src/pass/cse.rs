@@ -19,7 +19,7 @@ use crate::{BinOp, BlockId, Builtin, CmpOp, Effect, Function, Op, Value};
 pub fn run(function: &mut Function) -> bool {
     let dominators = Dominators::of(function);
     let mut uses = Substitution::new(function);
-    let mut seen: HashMap<Key, Vec<(BlockId, Value)>> = HashMap::new();
+    let mut seen: HashMap<(Key, Type), Vec<(BlockId, Value)>> = HashMap::new();
     for (index, block) in function.blocks.iter().enumerate() {
         let here = BlockId(index as u32);
         if !dominators.is_reachable(here) {
@@ -29,8 +29,13 @@ pub fn run(function: &mut Function) -> bool {
             let Some(result) = inst.result.filter(|_| inst.op.effect() == Effect::Pure) else { continue };
             let mut op = inst.op.clone();
             op.for_each_operand(|value| *value = uses.get(*value));
-            let Some(key) = Key::of(&op, function.ty(result)) else { continue };
-            let earlier = seen.entry(key).or_default();
+            let Some(key) = Key::of(&op) else { continue };
+            // Integers of either sign may stand for each other; the bits of a double, or a cookie, may not for an integer.
+            let ty = match function.ty(result) {
+                Type::Int { .. } => Type::U64,
+                other => other.clone(),
+            };
+            let earlier = seen.entry((key, ty)).or_default();
             match earlier.iter().find(|(block, _)| dominators.dominates(*block, here)) {
                 Some((_, value)) => uses.replace(result, *value),
                 None => earlier.push((here, result)),
@@ -53,8 +58,7 @@ fn remove_replaced(function: &mut Function, uses: &Substitution) {
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Int(i64),
-    /// Bytes of the type too: the same text in a longer array is another value.
-    Str(String, u32),
+    Str(String),
     Builtin(Builtin),
     Bin(BinOp, Value, Value),
     Cmp(CmpOp, Value, Value),
@@ -62,11 +66,11 @@ enum Key {
 }
 
 impl Key {
-    fn of(op: &Op, ty: &Type) -> Option<Key> {
+    fn of(op: &Op) -> Option<Key> {
         let ordered = |a: Value, b: Value| if a <= b { (a, b) } else { (b, a) };
         Some(match op {
             Op::Int(value) => Key::Int(*value),
-            Op::Str(text) => Key::Str(text.clone(), ty.bytes()),
+            Op::Str(text) => Key::Str(text.clone()),
             Op::Builtin(builtin) => Key::Builtin(*builtin),
             Op::Bin(op, a, b) if op.is_commutative() => {
                 let (a, b) = ordered(*a, *b);

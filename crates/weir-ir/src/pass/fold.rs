@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use weir_event::Type;
 
 use super::substitute::Substitution;
-use crate::{BinOp, CmpOp, Function, Inst, Op, Value};
+use crate::{BinOp, CmpOp, Function, Inst, Op, Value, fits};
 
 /// True if anything changed.
 pub fn run(function: &mut Function) -> bool {
@@ -62,6 +62,8 @@ impl Folder {
             };
             match folded {
                 Folded::Same => break,
+                // Of a double and its bits only one is an integer.
+                Folded::Value(value) if !fits(function.ty(result), function.ty(value)) => break,
                 Folded::Value(value) => {
                     // The instruction stays until dead code is removed; nothing uses it any more.
                     self.uses.replace(result, value);

@@ -315,6 +315,7 @@ impl<'a> Parser<'a> {
             "int" => Ok(Op::Int(self.number()?)),
             "str" => Ok(Op::Str(self.text()?)),
             "arg" => Ok(Op::Builtin(Builtin::Arg(self.number()?))),
+            "farg" => Ok(Op::Builtin(Builtin::Float(self.number()?))),
             "reg" => Ok(Op::Builtin(Builtin::Register(self.number()?))),
             "read_int" => {
                 let bytes = self.number()?;
@@ -385,6 +386,7 @@ impl<'a> Parser<'a> {
         match word {
             "i64" => Ok(Type::I64),
             "u64" => Ok(Type::U64),
+            "f64" => Ok(Type::Double),
             "probe" => Ok(Type::Probe),
             "func" => Ok(Type::Func),
             _ => match word.strip_prefix("str").and_then(|digits| digits.parse().ok()) {
@@ -403,7 +405,7 @@ impl<'a> Parser<'a> {
 
     fn begins_type(&self) -> bool {
         let is_type =
-            |word: &str| matches!(word, "i64" | "u64" | "probe" | "func") || word.starts_with("str");
+            |word: &str| matches!(word, "i64" | "u64" | "f64" | "probe" | "func") || word.starts_with("str");
         self.peek_is('(') || self.peek_word().is_some_and(is_type)
     }
 

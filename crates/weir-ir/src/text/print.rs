@@ -155,6 +155,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::Int(value) => write!(out, "int {value}"),
         Op::Str(text) => write!(out, "str {}", Quoted(text)),
         Op::Builtin(Builtin::Arg(n)) => write!(out, "arg {n}"),
+        Op::Builtin(Builtin::Float(n)) => write!(out, "farg {n}"),
         Op::Builtin(Builtin::Register(n)) => write!(out, "reg {n}"),
         Op::Builtin(builtin) => out.write_str(name_in(&Builtin::NAMES, builtin)),
         Op::Bin(op, a, b) => write!(out, "{} {}, {}", name_in(&BinOp::NAMES, op), Shown(a), Shown(b)),
@@ -201,6 +202,7 @@ impl Display for Shown<&Type> {
         match self.0 {
             Type::Int { signed: true } => out.write_str("i64"),
             Type::Int { signed: false } => out.write_str("u64"),
+            Type::Double => out.write_str("f64"),
             Type::Str { bytes } => write!(out, "str{bytes}"),
             Type::Probe => out.write_str("probe"),
             Type::Func => out.write_str("func"),

@@ -12,6 +12,8 @@ use weir_ir::{Builtin, Function, MapId, Module, Op, Terminator, Value, check::ac
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surroundings {
     pub(crate) args: [u64; 6],
+    /// Bits of the floating-point ones.
+    pub(crate) floats: [u64; 8],
     pub(crate) pid: u32,
     pub(crate) tid: u32,
     pub(crate) cpu: u32,
@@ -183,6 +185,7 @@ impl Run<'_> {
             Builtin::Nsecs => now(),
             Builtin::Elapsed => now().wrapping_sub(around.started as i64),
             Builtin::Arg(n) => around.args[usize::from(n)] as i64,
+            Builtin::Float(n) => around.floats[usize::from(n)] as i64,
             // Those that carry no argument are 0 in the model's world.
             Builtin::Register(n) => {
                 let argument = [7, 6, 2, 1, 8, 9].iter().position(|register| *register == n);

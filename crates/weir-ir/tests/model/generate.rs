@@ -89,6 +89,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     let (min, step) = (dice.below(20) as i64 - 10, 1 + dice.below(5) as i64);
     let values = [
         MapValue::Plain(int.clone()),
+        MapValue::Plain(Type::Double),
         MapValue::Plain(string(menu, dice)),
         MapValue::Count,
         MapValue::Sum { signed },
@@ -354,6 +355,7 @@ impl Maker<'_> {
                     Op::ReadStr { address, limit }
                 }
             },
+            Type::Double => Op::Builtin(Builtin::Float(self.dice.below(8) as u8)),
             Type::Probe => Op::Builtin(Builtin::Probe),
             Type::Func => Op::Builtin(Builtin::Func),
             _ => self.fresh_int(usable, insts),
@@ -369,7 +371,8 @@ impl Maker<'_> {
                 Op::Builtin(self.dice.pick(&[Builtin::IsReturn, Builtin::SessionCookie]))
             }
             0..=2 if ints > 0 => {
-                let (a, b) = (self.value(&Type::I64, usable, insts), self.value(&Type::I64, usable, insts));
+                let left = if self.dice.below(4) == 0 { Type::Double } else { Type::I64 };
+                let (a, b) = (self.value(&left, usable, insts), self.value(&Type::I64, usable, insts));
                 Op::Bin(self.dice.pick(&BinOp::NAMES).0, a, b)
             }
             3 | 4 if ints > 0 => {

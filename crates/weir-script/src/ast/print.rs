@@ -97,6 +97,7 @@ impl Printer {
             ExprKind::Int { magnitude, negative } => {
                 self.line(&format!("int {}{magnitude}", if *negative { "-" } else { "" }));
             }
+            ExprKind::Double(value) => self.line(&format!("double {value:?}")),
             ExprKind::Str(text) => self.line(&format!("string {text:?}")),
             ExprKind::Name(name) => self.line(&format!("builtin {name}")),
             ExprKind::Variable(name) => self.line(&format!("variable {name}")),
@@ -112,6 +113,7 @@ impl Printer {
             ExprKind::Ternary { condition, then, otherwise } => {
                 self.over("?:", &[condition, then, otherwise])
             }
+            ExprKind::Float(operand) => self.over("float", &[operand]),
             ExprKind::Cast { ty, operand } => self.over(&format!("cast {}", ty.name()), &[operand]),
             ExprKind::Call { function, args } => {
                 self.over(&format!("call {}", function.text), &args.iter().collect::<Vec<_>>());

@@ -47,11 +47,7 @@ impl Checker<'_> {
     /// The type of `argN`, or an error where a probe of the clause does not have it.
     pub(super) fn argument(&mut self, row: &builtin::Variable, index: u8, span: Span) -> Ty {
         self.used_arguments.entry(self.clause).or_default().insert(index);
-        if let Some((probe, display)) = self.at_return.clone() {
-            let message = format!("`{}` is of a call's beginning, but `{display}` runs at its end", row.name);
-            let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs at the return");
-            let hint = "keep it in the `uprobe` of the function: `@arg[tid] = arg0`";
-            self.push(diagnostic.with_hint(hint));
+        if !self.is_at_entry(row, span) {
             return Ty::Unknown;
         }
         if self.arguments.has_functions && index >= weir_ir::limits::ARGUMENTS {
@@ -82,6 +78,32 @@ impl Checker<'_> {
             }
         }
         Ty::Value(Type::Int { signed: is_signed })
+    }
+}
+
+impl Checker<'_> {
+    /// The type of `fargN`.
+    pub(super) fn float_argument(&mut self, row: &builtin::Variable, span: Span) -> Ty {
+        if !self.is_at_entry(row, span) {
+            return Ty::Unknown;
+        }
+        if let Some((probe, _)) = self.arguments.lists.first() {
+            let message = format!("`{}` is of functions, and `{probe}` is none", row.name);
+            let hint = "the arguments of a static probe are `arg0` and further, as its note lists them";
+            self.error(span, &message, hint);
+            return Ty::Unknown;
+        }
+        Ty::Value(row.ty.clone())
+    }
+
+    /// An error, and false, if the clause also runs where arguments are gone.
+    fn is_at_entry(&mut self, row: &builtin::Variable, span: Span) -> bool {
+        let Some((probe, display)) = self.at_return.clone() else { return true };
+        let message = format!("`{}` is of a call's beginning, but `{display}` runs at its end", row.name);
+        let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs at the return");
+        let hint = format!("keep it in the `uprobe` of the function: `@arg[tid] = {}`", row.name);
+        self.push(diagnostic.with_hint(&hint));
+        false
     }
 }
 

@@ -173,7 +173,7 @@ impl Checker<'_> {
         let conversions = match format::conversions(text) {
             Ok(conversions) => conversions,
             Err(message) => {
-                self.error(format.span, &message, "conversions are %d %i %u %x %X %o %c %p %s");
+                self.error(format.span, &message, "conversions are %d %i %u %x %X %o %c %p %f %e %g %s");
                 return Ty::None;
             }
         };
@@ -192,6 +192,7 @@ impl Checker<'_> {
                 );
                 let hint = match ty {
                     Type::Int { .. } => "print it with `%d`, or read it as an address with `str(…)`",
+                    Type::Double => "print it with `%f`, `%e` or `%g`, or cast it: `(int64)farg0`",
                     Type::Tuple(_) => "print its parts: `$t.0`",
                     _ => "print it with `%s`",
                 };

@@ -1,6 +1,7 @@
 //! Expressions: the type of each, and whether its operands fit.
 
 use weir_event::{MapValue, Type};
+use weir_ir::Builtin;
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, MapRef};
@@ -20,6 +21,7 @@ impl Checker<'_> {
                 let signed = *negative || *magnitude <= i64::MAX as u64;
                 Ty::Value(Type::Int { signed })
             }
+            ExprKind::Double(_) => Ty::Value(Type::Double),
             ExprKind::Str(text) => self.string_constant(text, expr.span),
             ExprKind::Name(name) => self.name(name, expr.span),
             ExprKind::Variable(name) => self.variable(name, expr.span),
@@ -37,8 +39,9 @@ impl Checker<'_> {
             ExprKind::Ternary { condition, then, otherwise } => {
                 self.ternary(expr.span, condition, then, otherwise)
             }
+            ExprKind::Float(operand) => self.float(operand),
             ExprKind::Cast { ty, operand } => {
-                match self.integer(operand, &format!("a cast to {}", ty.name())) {
+                match self.number(operand, &format!("a cast to {}", ty.name())) {
                     Some(_) => Ty::Value(Type::Int { signed: ty.signed }),
                     None => Ty::Unknown,
                 }
@@ -70,6 +73,31 @@ impl Checker<'_> {
         }
     }
 
+    /// Looks at the operand of a cast to an integer. None if it is none, or not known.
+    fn number(&mut self, expr: &Expr, what: &str) -> Option<()> {
+        let before = self.errors;
+        match self.expr(expr) {
+            Ty::Value(Type::Double) => Some(()),
+            Ty::Value(Type::Int { .. }) => Some(()),
+            _ if self.errors > before => None,
+            // Looked at once more, for its message.
+            _ => self.integer(expr, what).map(|_| ()),
+        }
+    }
+
+    /// `(float)farg0`: what the argument's 4 bytes are, as a double.
+    fn float(&mut self, operand: &Expr) -> Ty {
+        let ty = self.expr(operand);
+        let is_argument = matches!(&operand.kind, ExprKind::Name(name)
+            if builtin::variable(name).is_some_and(|row| matches!(row.ir, Builtin::Float(_))));
+        if !is_argument && ty != Ty::Unknown {
+            let message = "a cast to float takes a floating-point argument or result";
+            self.error(operand.span, message, "it says that a function takes a `float`: `(float)farg0`");
+            return Ty::Unknown;
+        }
+        ty
+    }
+
     /// The sign of an expression that must be an integer, for `what`.
     pub(super) fn integer(&mut self, expr: &Expr, what: &str) -> Option<bool> {
         match self.value(expr)? {
@@ -79,6 +107,7 @@ impl Checker<'_> {
                 let hint = match other {
                     Type::Str { .. } => "strings can be compared with `==` and `!=`",
                     Type::Probe | Type::Func => "names can be compared with a string: `func == \"malloc\"`",
+                    Type::Double => "cast it, which cuts the fraction off: `(int64)farg0`; or compare it: `farg0 > 0.5`",
                     _ => "a part of a tuple is `$t.0`",
                 };
                 self.error(expr.span, &message, hint);
@@ -119,6 +148,9 @@ impl Checker<'_> {
             self.warn_of_zero(op, right_expr);
             return Ty::Value(Type::Int { signed: types::int_op(op, *a, *b).1 });
         }
+        if *left == Type::Double || *right == Type::Double {
+            return self.double_types(op, span, (left, left_expr), (right, right_expr));
+        }
         let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
         match (left, right) {
             (Type::Str { .. }, Type::Str { .. }) if equality => return Ty::Value(Type::I64),
@@ -139,6 +171,41 @@ impl Checker<'_> {
             (Type::Str { .. }, Type::Str { .. }) => "strings can be compared with `==` and `!=`",
             (Type::Tuple(_), _) | (_, Type::Tuple(_)) => "compare the parts: `$t.0`",
             _ => "both sides must be integers, or both strings with `==` or `!=`",
+        };
+        self.error(span, &message, hint);
+        Ty::Unknown
+    }
+
+    /// Doubles are compared, with each other and with constants; there is no arithmetic on them.
+    fn double_types(
+        &mut self,
+        op: BinaryOp,
+        span: Span,
+        (left, left_expr): (&Type, Option<&Expr>),
+        (right, right_expr): (&Type, Option<&Expr>),
+    ) -> Ty {
+        let is_constant = |expr: Option<&Expr>| expr.is_some_and(|expr| constant(expr, self.params).is_some());
+        let fits = match (left, right) {
+            (Type::Double, Type::Double) => true,
+            (Type::Double, Type::Int { .. }) => is_constant(right_expr),
+            (Type::Int { .. }, Type::Double) => is_constant(left_expr),
+            _ => false,
+        };
+        let are_numbers = [left, right].iter().all(|ty| matches!(ty, Type::Double | Type::Int { .. }));
+        let (message, hint) = match (op.is_comparison(), fits) {
+            (true, true) => return Ty::Value(Type::I64),
+            (true, false) if are_numbers => (
+                format!("`{}` cannot be used on {} and {}", op.symbol(), describe(left), describe(right)),
+                "a double is compared with a double or a constant; cast it to an integer: `(int64)farg0`",
+            ),
+            _ if !are_numbers || op.is_logical() => (
+                format!("`{}` cannot be used on {} and {}", op.symbol(), describe(left), describe(right)),
+                "compare the double: `farg0 != 0`",
+            ),
+            _ => (
+                format!("not supported by weir yet: arithmetic on doubles with `{}`", op.symbol()),
+                "print or compare them, or cast them to integers first: `(int64)farg0`",
+            ),
         };
         self.error(span, &message, hint);
         Ty::Unknown
@@ -242,6 +309,7 @@ impl Checker<'_> {
         }
         match argument::index(row) {
             Some(index) => self.argument(row, index, span),
+            None if row.place == Place::Entry => self.float_argument(row, span),
             None => Ty::Value(row.ty.clone()),
         }
     }

@@ -115,6 +115,11 @@ impl Checker<'_> {
             parts.push(self.value(key).map(|ty| (ty, key.span)));
         }
         let parts = parts.into_iter().collect::<Option<Vec<_>>>()?;
+        if let Some((_, span)) = parts.iter().find(|(ty, _)| weir_ir::leaves(ty).contains(&&Type::Double)) {
+            let hint = "equal numbers may differ in their bits; cast it: `@[(int64)farg0]`";
+            self.error(*span, "not supported by weir yet: doubles as keys of maps", hint);
+            return None;
+        }
         if let [(ty, _)] = parts.as_slice() {
             return Some(ty.clone());
         }

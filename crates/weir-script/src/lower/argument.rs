@@ -52,7 +52,7 @@ impl Lowering<'_> {
         Operand::one(extended, ty)
     }
 
-    fn number(&mut self, value: i64) -> Value {
+    pub(super) fn number(&mut self, value: i64) -> Value {
         self.number_of(Op::Int(value))
     }
 

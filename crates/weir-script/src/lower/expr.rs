@@ -46,6 +46,7 @@ impl Lowering<'_> {
             ExprKind::Int { magnitude, negative: true } => {
                 self.int((*magnitude as i64).wrapping_neg(), Type::I64)
             }
+            ExprKind::Double(value) => self.double(*value),
             ExprKind::Str(text) => self.string(text, None),
             ExprKind::Name(name) => self.builtin(name),
             ExprKind::Variable(name) => {
@@ -67,6 +68,7 @@ impl Lowering<'_> {
             ExprKind::Binary { op, left, right, .. } => self.binary(expr, *op, left, right),
             ExprKind::Ternary { condition, then, otherwise } => self.ternary(condition, then, otherwise),
             ExprKind::Cast { ty, operand } => self.cast(*ty, operand),
+            ExprKind::Float(operand) => self.float(operand),
             ExprKind::Call { function, args } => self.call_value(expr, &function.text, args),
             ExprKind::Tuple(items) => {
                 let items: Vec<Operand> = items.iter().map(|item| self.expr(item)).collect();
@@ -181,8 +183,13 @@ impl Lowering<'_> {
     }
 
     fn cast(&mut self, to: IntType, operand: &Expr) -> Operand {
-        let operand = self.expr(operand);
+        let mut operand = self.expr(operand);
         let ty = Type::Int { signed: to.signed };
+        if operand.ty == Type::Double {
+            // Narrower types cut the integer of 64 bits, as they do with any.
+            let is_signed = to.signed || to.bits < 64;
+            operand = self.integer_of(&operand, is_signed);
+        }
         if to.bits == 64 {
             return Operand { ty, ..operand };
         }
@@ -197,7 +204,8 @@ impl Lowering<'_> {
         Operand::one(value, ty)
     }
 
-    fn binary(&mut self, expr: &Expr, op: BinaryOp, left: &Expr, right: &Expr) -> Operand {
+    fn binary(&mut self, expr: &Expr, op: BinaryOp, left_expr: &Expr, right_expr: &Expr) -> Operand {
+        let (left, right) = (left_expr, right_expr);
         if op.is_logical() {
             return self.truth(expr);
         }
@@ -223,6 +231,13 @@ impl Lowering<'_> {
         let left = self.expr(left);
         let right = self.expr(right);
         match left.ty {
+            _ if left.ty == Type::Double || right.ty == Type::Double => {
+                let constant = |expr| constant(expr, &self.checked.params);
+                let (left_constant, right_constant) = (constant(left_expr), constant(right_expr));
+                let left = self.double_of(left, left_constant);
+                let right = self.double_of(right, right_constant);
+                self.double_compare(op, &left, &right)
+            }
             Type::Str { .. } => self.string_equals(&left, &right, negate),
             _ => self.int_binary(op, &left, &right),
         }

@@ -99,7 +99,7 @@ impl Lowering<'_> {
             Type::Str { .. } => Op::Str(String::new()),
             // No site has this cookie.
             Type::Probe | Type::Func => Op::Int(-1),
-            Type::Int { .. } | Type::Tuple(_) => Op::Int(0),
+            Type::Int { .. } | Type::Double | Type::Tuple(_) => Op::Int(0),
         };
         self.blocks.value(op, ty)
     }

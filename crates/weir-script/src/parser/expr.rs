@@ -66,6 +66,12 @@ impl Parser<'_> {
         {
             return self.negative_literal(magnitude);
         }
+        if op == UnaryOp::Negate
+            && let TokenKind::Double(value) = self.peek_at(1).kind
+        {
+            let span = self.bump().span.to(self.bump().span);
+            return Expr::new(ExprKind::Double(-value), span);
+        }
         self.bump();
         let operand = self.nested(Self::unary).unwrap_or_else(|| invalid(start));
         let span = start.to(operand.span);
@@ -138,6 +144,7 @@ impl Parser<'_> {
         let span = token.span;
         let kind = match token.kind {
             TokenKind::Int(magnitude) => ExprKind::Int { magnitude, negative: false },
+            TokenKind::Double(value) => ExprKind::Double(value),
             TokenKind::Str(text) => ExprKind::Str(text),
             TokenKind::Variable => ExprKind::Variable(self.text_of(span)),
             TokenKind::Param(index) => ExprKind::Param(index),
@@ -230,8 +237,14 @@ impl Parser<'_> {
             let span = open.to(operand.span);
             return self.node(ExprKind::Cast { ty, operand: Box::new(operand) }, span);
         }
+        if self.is_float_ahead() {
+            (0..3).for_each(|_| drop(self.bump()));
+            let operand = self.nested(Self::unary).unwrap_or_else(|| invalid(open));
+            let span = open.to(operand.span);
+            return self.node(ExprKind::Float(Box::new(operand)), span);
+        }
         if let Some(what) = self.unsupported_cast_ahead() {
-            return self.refuse(what, "casts are (int8) … (int64) and (uint8) … (uint64)");
+            return self.refuse(what, "casts are (int8) … (int64), (uint8) … (uint64), and (float)farg0");
         }
         self.bump();
         let mut items = self.list();
@@ -264,6 +277,12 @@ impl Parser<'_> {
         INT_TYPES.iter().find(|(known, _)| *known == name).map(|(_, ty)| *ty)
     }
 
+    /// `(float)`
+    fn is_float_ahead(&mut self) -> bool {
+        let word = self.peek_at(1).clone();
+        word.kind == TokenKind::Ident && self.peek_at(2).kind.is(")") && self.text_of(word.span) == "float"
+    }
+
     /// `(struct x *)`, `(uint8 *)`, `(bool)`: what such a cast is called.
     fn unsupported_cast_ahead(&mut self) -> Option<&'static str> {
         if self.peek_at(1).kind != TokenKind::Ident {
@@ -274,7 +293,7 @@ impl Parser<'_> {
         let is_type = INT_TYPES.iter().any(|(known, _)| *known == name);
         match name.as_str() {
             "struct" | "union" | "enum" => Some("casts to structs"),
-            "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "string" | "buffer"
+            "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "float" | "double" | "string" | "buffer"
             | "inet" => Some("this cast"),
             _ if is_type && self.peek_at(2).kind.is("*") => Some("casts to pointers"),
             _ if is_type => Some("casts to arrays"),

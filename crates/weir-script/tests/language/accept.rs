@@ -452,3 +452,22 @@ fn probes_that_are_missing_may_be_ignored() {
         assert_eq!(warnings.len(), usize::from(setting == "warn"));
     }
 }
+
+#[test]
+fn fractions_and_floating_point_arguments() {
+    value("1.5", "double 1.5");
+    value("-1.5", "double -1.5");
+    value("0.0", "double 0.0");
+    value("2.5e-3", "double 0.0025");
+    value("2.5E+3", "double 2500.0");
+    value("1e-9", "double 1e-9");
+    value("1_0.2_5", "double 10.25");
+    value("farg0", "builtin farg0");
+    value("(float)farg7", "(float builtin farg7)");
+    value("(int32)farg0", "(cast int32 builtin farg0)");
+    value("farg0 >= 1.5", "(>= builtin farg0 double 1.5)");
+    value("farg0 == 2", "(== builtin farg0 int 2)");
+    value("(1, 2).1", "(.1 (tuple int 1 int 2))");
+    check("$x = farg0; $x = 1.5; @[$x > 0] = count()", "(= variable $x builtin farg0) (= variable $x double 1.5) (= (map @ (> variable $x int 0)) call count)");
+    script("uretprobe:libc:malloc { @ = fretval; }", "(clause probe uretprobe:libc:malloc (body (= map @ builtin fretval)))");
+}

@@ -2,6 +2,7 @@
 
 mod accept;
 mod docs;
+mod doubles;
 mod lower;
 mod reject;
 mod run;

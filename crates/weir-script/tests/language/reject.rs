@@ -224,7 +224,7 @@ fn constructs_that_are_not_yet_there() {
 
 #[test]
 fn names_that_are_not_yet_there() {
-    for name in ["args", "farg0", "fretval", "kstack", "ustack", "uid", "curtask", "rand", "cgroup"] {
+    for name in ["args", "kstack", "ustack", "uid", "curtask", "rand", "cgroup"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
     for name in
@@ -565,4 +565,64 @@ fn registers_that_are_none() {
     );
     let hint = |text: &str| compile(text).expect_err(text)[0].hint.clone().unwrap_or_default();
     assert_eq!(hint("uprobe:libc:malloc { @ = reg(\"flag\") }"), "did you mean `flags`?");
+}
+
+#[test]
+fn doubles_have_comparisons_and_casts_alone() {
+    let arithmetic = |text: &str, op: &str| {
+        format!("`{text}`: not supported by weir yet: arithmetic on doubles with `{op}`")
+    };
+    check("@ = farg0 + 1", &arithmetic("+", "+"));
+    check("@ = 1 * farg0", &arithmetic("*", "*"));
+    check("@ = farg0 / farg1", &arithmetic("/", "/"));
+    check("@ = farg0 & 1", &arithmetic("&", "&"));
+    check("$x = farg0; $x += 1", &arithmetic("$x += 1", "+"));
+    check("@x = farg0; @x += 1.5", &arithmetic("@x += 1.5", "+"));
+    check("@x = farg0; @x++", "`@x`: `++` takes an integer, but `@x` holds double");
+    check("$x = farg0; $x++", "`$x`: `++` takes an integer, not a double");
+    check("@ = -farg0", "`farg0`: `-` takes an integer, not a double");
+    check("@ = !farg0", "`farg0`: `!` takes an integer, not a double");
+    check("@ = farg0 > arg0", "`>`: `>` cannot be used on double and uint64");
+    check("@ = \"a\" == farg0", "`==`: `==` cannot be used on string and double");
+    check("@ = farg0 && 1", "`&&`: `&&` cannot be used on double and int64");
+    check("if (farg0) { exit() }", "`farg0`: the condition of `if` takes an integer, not a double");
+    check("@ = farg0 ? 1 : 2", "`farg0`: the condition of `?:` takes an integer, not a double");
+    check("@ = arg0 ? 1.5 : 2", "`arg0 ? 1.5 : 2`: the sides of `?:` differ: double and int64");
+    check("@ = sum(farg0)", "`farg0`: `sum` takes an integer, not a double");
+    check("@ = hist(farg0)", "`farg0`: `hist` takes an integer, not a double");
+    check("exit(farg0)", "`farg0`: `exit` takes an integer, not a double");
+    check("print(str(farg0))", "`farg0`: `str` takes an integer, not a double");
+    check("@[farg0] = count()", "`farg0`: not supported by weir yet: doubles as keys of maps");
+    check("@[pid, (1, 1.5).1] = 1", "`(1, 1.5).1`: not supported by weir yet: doubles as keys of maps");
+    check("@ = 1; @ = farg0", "`farg0`: cannot assign double to `@`, which holds int64");
+    check("let $x: int64 = farg0", "`farg0`: cannot assign double to `$x`, which is int64");
+    check("@ = (float)1.5", "`1.5`: a cast to float takes a floating-point argument or result");
+    check("$x = farg0; @ = (float)$x", "`$x`: a cast to float takes a floating-point argument or result");
+    check("@ = (float)arg0", "`arg0`: a cast to float takes a floating-point argument or result");
+    check("@ = (double)arg0", "`(`: not supported by weir yet: this cast");
+    check("printf(\"%d\", farg0)", "`farg0`: argument 1 of `printf` is a double, but `%d` takes an integer");
+    check("printf(\"%f\", arg0)", "`arg0`: argument 1 of `printf` is a uint64, but `%f` takes a double");
+    check("printf(\"%s\", farg0)", "`farg0`: argument 1 of `printf` is a double, but `%s` takes a string");
+    check("@ = farg8", "`farg8`: unknown name `farg8`");
+    check("@ = 1.5.5", "`.`: expected `;` or `}` after the statement, found `.`");
+    check("@ = 1.5x", "`1.5x`: `1.5x` is no number");
+    check("@ = 1.5e999", "`1.5e999`: `1.5e999` is too large for a double");
+    check("@ = 0x1.8", "`0x1.8`: `0x1.8` is no number");
+}
+
+#[test]
+fn floating_point_arguments_are_of_functions() {
+    check("@ = fretval", "`fretval`: `fretval` is known when a call has returned, but `uprobe:libc:malloc` runs before");
+    script(
+        "uretprobe:libc:malloc { @ = farg0; }",
+        &["`farg0`: `farg0` is of a call's beginning, but `uretprobe:libc:malloc` runs at its end"],
+    );
+    script(
+        "BEGIN { @ = farg0; }",
+        &["`farg0`: `farg0` is of the traced process, but `BEGIN` runs in weir itself, not in the target"],
+    );
+    script(
+        "usdt:./app:start { @ = farg0; }",
+        &["`farg0`: `farg0` is of functions, and `usdt:/opt/app:prov:start` is none"],
+    );
 }

@@ -162,10 +162,10 @@ fn block_text(block: &[Stmt], out: &mut String) {
 // As the language says.
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     variables: [i64; 3],
     map: i64,
-    printed: Vec<i64>,
+    pub(crate) printed: Vec<i64>,
 }
 
 /// False if the program has ended.
@@ -275,7 +275,7 @@ fn arithmetic(op: &str, a: i64, b: i64) -> i64 {
 // As IR.
 
 /// Runs the function on these arguments; the programs have one map and print pairs.
-fn run_ir(module: &Module, function: &Function, args: &[i64], state: &mut State) {
+pub(crate) fn run_ir(module: &Module, function: &Function, args: &[i64], state: &mut State) {
     let mut values: HashMap<Value, i64> = HashMap::new();
     let mut at = BlockId(0);
     loop {
@@ -284,7 +284,7 @@ fn run_ir(module: &Module, function: &Function, args: &[i64], state: &mut State)
             let get = |value: &Value| values[value];
             let result = match &inst.op {
                 Op::Int(value) => *value,
-                Op::Builtin(Builtin::Arg(index)) => args[*index as usize],
+                Op::Builtin(Builtin::Arg(index) | Builtin::Float(index)) => args[*index as usize],
                 Op::Bin(op, a, b) => binary(*op, get(a), get(b)),
                 Op::Cmp(op, a, b) => i64::from(compare(*op, get(a), get(b))),
                 Op::MapGet { .. } => state.map,
@@ -348,7 +348,11 @@ fn compare(op: CmpOp, a: i64, b: i64) -> bool {
         CmpOp::SLe => a <= b,
         CmpOp::SGt => a > b,
         CmpOp::SGe => a >= b,
-        _ => panic!("all values are signed"),
+        // The language's own are signed; those of doubles' bits are not.
+        CmpOp::ULt => (a as u64) < b as u64,
+        CmpOp::ULe => a as u64 <= b as u64,
+        CmpOp::UGt => a as u64 > b as u64,
+        CmpOp::UGe => a as u64 >= b as u64,
     }
 }
 

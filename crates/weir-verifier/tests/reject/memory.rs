@@ -84,11 +84,11 @@ fn stack_that_is_outside_or_was_never_written() {
 fn the_context() {
     refuses("r0 = 0", "*(u64 *)(r1 + 0) = 0; exit", "context is read-only");
     refuses("r0 = 0", "lock *(u64 *)(r1 + 0) += r0; exit", "context is read-only");
-    refuses("", "r0 = *(u64 *)(r1 + 168); exit", "it has 168 bytes");
-    refuses("", "r0 = *(u64 *)(r1 - 8); exit", "it has 168 bytes");
+    refuses("", "r0 = *(u64 *)(r1 + 232); exit", "it has 232 bytes");
+    refuses("", "r0 = *(u64 *)(r1 - 8); exit", "it has 232 bytes");
     refuses("", "r0 = *(u64 *)(r1 + 4); exit", "aligned to their size");
     refuses("", "r0 = *(u32 *)(r1 + 2); exit", "aligned to their size");
-    refuses("", "r0 = *(u8 *)(r1 + 0x7fff); exit", "it has 168 bytes");
+    refuses("", "r0 = *(u8 *)(r1 + 0x7fff); exit", "it has 232 bytes");
     refuses("", "r1 += 8; r0 = *(u64 *)(r1 + 0); exit", "from its own address alone");
     refuses("r1 = 0", "r0 = *(u64 *)(r1 + 0); exit", "not a pointer to memory");
     refuses("", "r0 = *(u64 *)(r1 + 0); r0 = *(u64 *)(r0 + 0); exit", "not a pointer to memory");

@@ -1,6 +1,6 @@
 //! What `weir bpf run` gives a program: memory, a packet, or the registers of a probe.
 
-use weir_ebpf::{ProgramKind, pt_regs};
+use weir_ebpf::{ProgramKind, context};
 use weir_rt::executable::Frame;
 use weir_rt::{Context, ContextMut};
 
@@ -18,7 +18,7 @@ impl Given {
     pub(super) fn of(kind: ProgramKind, bytes: Option<&[u8]>) -> Result<Given, Failure> {
         match kind {
             ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint => {
-                registers(bytes.unwrap_or_default()).map(Given::Registers)
+                registers(kind, bytes.unwrap_or_default()).map(Given::Registers)
             }
             ProgramKind::Memory { bytes: wanted } => match bytes {
                 Some(bytes) if bytes.len() != wanted as usize => Err(super::refused(&format!(
@@ -44,17 +44,17 @@ impl Given {
     }
 }
 
-/// The first registers of a `pt_regs`; the others are 0.
-fn registers(bytes: &[u8]) -> Result<Frame, Failure> {
-    if bytes.len() > pt_regs::BYTES as usize {
+/// The first registers of a `pt_regs`, and the floating-point arguments behind them; the others are 0.
+fn registers(kind: ProgramKind, bytes: &[u8]) -> Result<Frame, Failure> {
+    let most = context::structure_bytes(kind);
+    if bytes.len() > most as usize {
         return Err(super::refused(&format!(
-            "{} bytes are more than the {} of the context that the program gets",
+            "{} bytes are more than the {most} of the context that the program gets",
             bytes.len(),
-            pt_regs::BYTES
         )));
     }
     let mut frame = Frame::default();
-    for (slot, bytes) in frame.regs.iter_mut().zip(bytes.chunks(8)) {
+    for (slot, bytes) in frame.regs.iter_mut().chain(&mut frame.floats).zip(bytes.chunks(8)) {
         *slot = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
     }
     Ok(frame)

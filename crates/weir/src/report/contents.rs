@@ -136,7 +136,7 @@ fn shown(map: &MapSchema, bytes: &[u8], sites: &[SiteName], div: u64) -> Result<
             return Ok((Some(total), Shown::Buckets(histogram::buckets(&map.value, &words, div))));
         }
     };
-    Ok((plain.number(), Shown::Value(plain.divided(div))))
+    Ok((plain.rank(), Shown::Value(plain.divided(div))))
 }
 
 /// `encoded` grows as the minimum falls: its complement is the minimum (with the sign bit flipped, if signed).

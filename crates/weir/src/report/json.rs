@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use weir_event::{MapSchema, MapValue};
 
 use crate::report::contents::{Contents, Row, Shown};
+use crate::report::double;
 use crate::report::histogram::Bucket;
 use crate::report::value::Value;
 
@@ -81,7 +82,7 @@ fn key_text(key: &Value) -> Vec<u8> {
                 .collect();
             parts.join(&b","[..])
         }
-        Value::Int { .. } => json_value(key).into_bytes(),
+        Value::Int { .. } | Value::Double(_) => json_value(key).into_bytes(),
     }
 }
 
@@ -89,6 +90,11 @@ fn json_value(value: &Value) -> String {
     match value {
         Value::Int { bits, signed: true } => (*bits as i64).to_string(),
         Value::Int { bits, signed: false } => bits.to_string(),
+        // JSON has no word for these.
+        Value::Double(bits) if !f64::from_bits(*bits).is_finite() => {
+            quoted(double::shortest(f64::from_bits(*bits)).as_bytes())
+        }
+        Value::Double(bits) => double::shortest(f64::from_bits(*bits)),
         Value::Str(text) => quoted(text),
         Value::Tuple(parts) => {
             let parts: Vec<String> = parts.iter().map(json_value).collect();

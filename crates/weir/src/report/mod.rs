@@ -15,6 +15,7 @@ mod value;
 
 mod contents;
 mod histogram;
+mod double;
 mod printf;
 
 mod json;

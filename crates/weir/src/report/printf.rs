@@ -1,11 +1,12 @@
 //! printf: a format and its arguments → bytes.
 //!
 //! The language of bpftrace 0.23, which is C's: `%[-+ #0][width][.precision][hh h l ll L j z t]` and one of
-//! `d i u x X o c s p`, and `%%`. `h` and `hh` cut an integer to 16 and 8 bits; without a modifier all 64 are
+//! `d i u x X o c s p f F e E g G`, and `%%`. `h` and `hh` cut an integer to 16 and 8 bits; without a modifier all 64 are
 //! printed, as 0.24 does: up to 0.23 `%d` cut to 32, and `%d` of `nsecs` was silently wrong. The front end has
 //! checked arguments against conversions; whatever still does not fit prints as its plain value, and a conversion
 //! without an argument prints itself.
 
+use crate::report::double;
 use crate::report::limits::PRINTF_WIDTH_MAX;
 use crate::report::value::Value;
 
@@ -81,7 +82,7 @@ impl Spec {
         rest = after;
         let before = text.len() - rest.len();
         match rest.chars().next() {
-            Some(conversion @ ('d' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | '%')) => {
+            Some(conversion @ ('d' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' | '%')) => {
                 (Some(Spec { conversion, ..spec }), before + 1)
             }
             _ => (None, before),
@@ -97,6 +98,10 @@ impl Spec {
             ('p', Value::Int { bits: 0, .. }) => self.pad(out, b"(nil)"),
             ('p', Value::Int { bits, .. }) => self.pad(out, format!("{bits:#x}").as_bytes()),
             (_, Value::Int { bits, .. }) => self.write_integer(out, *bits),
+            ('f' | 'F' | 'e' | 'E' | 'g' | 'G', Value::Double(bits)) => {
+                self.write_double(out, f64::from_bits(*bits));
+            }
+            (_, Value::Double(bits)) => self.pad(out, double::shortest(f64::from_bits(*bits)).as_bytes()),
             (_, Value::Str(text)) => {
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(out, &text[..length]);
@@ -116,7 +121,7 @@ impl Spec {
         let unsigned = bits << shift >> shift;
         let signed = ((bits << shift) as i64) >> shift;
         let (sign, digits) = match self.conversion {
-            'd' | 'i' => (self.sign(signed), signed.unsigned_abs().to_string()),
+            'd' | 'i' => (self.sign(signed < 0), signed.unsigned_abs().to_string()),
             'x' => (if self.alternate && unsigned != 0 { "0x" } else { "" }, format!("{unsigned:x}")),
             'X' => (if self.alternate && unsigned != 0 { "0X" } else { "" }, format!("{unsigned:X}")),
             'o' => ("", format!("{unsigned:o}")),
@@ -134,8 +139,16 @@ impl Spec {
         self.pad(out, format!("{sign}{}{digits}", "0".repeat(zeros)).as_bytes());
     }
 
-    fn sign(&self, value: i64) -> &'static str {
-        match (value < 0, self.plus, self.blank) {
+    fn write_double(&self, out: &mut Vec<u8>, value: f64) {
+        let sign = self.sign(value.is_sign_negative());
+        let digits = double::digits(self.conversion, self.precision, self.alternate, value.abs());
+        let fills = self.zero && !self.left && value.is_finite();
+        let zeros = if fills { self.width.saturating_sub(sign.len() + digits.len()) } else { 0 };
+        self.pad(out, format!("{sign}{}{digits}", "0".repeat(zeros)).as_bytes());
+    }
+
+    fn sign(&self, is_negative: bool) -> &'static str {
+        match (is_negative, self.plus, self.blank) {
             (true, _, _) => "-",
             (false, true, _) => "+",
             (false, false, true) => " ",
@@ -211,6 +224,95 @@ mod tests {
         check("%zu", -1, "18446744073709551615");
         check("%d", -1, "-1");
         check("value: %dms100", 100, "value: 100ms100");
+    }
+
+    fn check_double(text: &str, arg: f64, want: &str) {
+        let found = format(text, &[Value::Double(arg.to_bits())]);
+        assert_eq!(String::from_utf8(found).unwrap(), want, "{text} of {arg:?}");
+    }
+
+    #[test]
+    fn doubles_print_as_in_c() {
+        check_double("%f", 1.5, "1.500000");
+        check_double("%.3f", -0.0, "-0.000");
+        check_double("[%8.2e]", 12345.678, "[1.23e+04]");
+        check_double("%g", 1e-5, "1e-05");
+        check_double("%g", 100000.0, "100000");
+        check_double("%#g", 1.0, "1.00000");
+        check_double("%+.0f", 2.5, "+2");
+        check_double("[%06.1f]", -2.25, "[-002.2]");
+        check_double("[%-9g]", 0.1, "[0.1      ]");
+        check_double("[%06f]", f64::INFINITY, "[   inf]");
+        check_double("%F % E", f64::NAN, "NAN % E");
+        check_double("%f", -f64::NAN, "-nan");
+        check_double("%d", 2.0, "2.0");
+    }
+
+    /// Writes what each line asks for: a format and the bits of a double.
+    const PRINTER: &str = r#"
+        #include <stdint.h>
+        #include <stdio.h>
+        #include <string.h>
+        int main(void) {
+            char format[64];
+            uint64_t bits;
+            while (scanf("%63s %lx", format, &bits) == 2) {
+                double value;
+                for (char *c = format; *c; c++) *c = *c == '_' ? ' ' : *c;
+                memcpy(&value, &bits, sizeof value);
+                printf(format, value);
+                putchar('\n');
+            }
+            return 0;
+        }
+    "#;
+
+    #[test]
+    fn any_double_prints_as_by_the_c_library() {
+        let mut state = 0x5eed_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let mut cases: Vec<(String, u64)> = Vec::new();
+        for _ in 0..20_000 {
+            let mut text = "%".to_string();
+            let choice = random();
+            for (bit, flag) in ['-', '+', ' ', '#', '0'].into_iter().enumerate() {
+                text.extend((choice >> bit & 3 == 0).then_some(flag));
+            }
+            text += &["", "1", "9", "25"][(choice >> 8) as usize % 4].to_string();
+            text += &["", ".", ".0", ".1", ".3", ".17", ".30"][(choice >> 16) as usize % 7].to_string();
+            text.push(['f', 'F', 'e', 'E', 'g', 'G'][(choice >> 24) as usize % 6]);
+            let ties = [0.5, 1.5, 2.5, 0.25, 0.125, 1e5, 999_999.5, 9.5, 0.000_099_999_95, 1e15];
+            let bits = random();
+            cases.push((
+                text,
+                match choice >> 32 & 7 {
+                    0 => ties[bits as usize % ties.len()].to_bits() | bits & 1 << 63,
+                    1 => [0, 1 << 63, 1, 0x7ff0 << 48, 0xfff0 << 48, 0x7ff8 << 48, 0xfff8 << 48][bits as usize % 7],
+                    2 => ((bits % 1_000_000) as f64 / 1000.0).to_bits(),
+                    3 => (1000 + bits % 60) << 52 | bits >> 12,
+                    _ => bits,
+                },
+            ));
+        }
+        let program =
+            testkit::target::build("printf-doubles", testkit::target::Source::Text(PRINTER), &["-O1"]);
+        let lines: String =
+            cases.iter().map(|(text, bits)| format!("{} {bits:x}\n", text.replace(' ', "_"))).collect();
+        let input = testkit::paths::target().join(format!("printf-doubles-{}", std::process::id()));
+        std::fs::write(&input, lines).unwrap();
+        let output =
+            std::process::Command::new(program).stdin(std::fs::File::open(&input).unwrap()).output().unwrap();
+        let _ = std::fs::remove_file(&input);
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(printed.lines().count(), cases.len());
+        for ((text, bits), want) in cases.iter().zip(printed.lines()) {
+            check_double(text, f64::from_bits(*bits), want);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use weir_event::{MapSchema, MapValue};
 
 use crate::report::contents::{Contents, Row, Shown};
+use crate::report::double;
 use crate::report::histogram::Bucket;
 use crate::report::limits::BAR_COLUMNS;
 use crate::report::value::Value;
@@ -90,6 +91,7 @@ fn write_value(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     match value {
         Value::Int { bits, signed: true } => write!(out, "{}", *bits as i64),
         Value::Int { bits, signed: false } => write!(out, "{bits}"),
+        Value::Double(bits) => out.write_all(double::shortest(f64::from_bits(*bits)).as_bytes()),
         Value::Str(text) => out.write_all(text),
         Value::Tuple(parts) => {
             out.write_all(b"(")?;

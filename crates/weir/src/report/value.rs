@@ -11,6 +11,8 @@ use weir_event::{SiteName, Type};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Value {
     Int { bits: u64, signed: bool },
+    /// The bits of a floating-point number.
+    Double(u64),
     Str(Vec<u8>),
     Tuple(Vec<Value>),
 }
@@ -31,11 +33,22 @@ impl Value {
         match self {
             Value::Int { bits, signed: true } => Some(i128::from(*bits as i64)),
             Value::Int { bits, signed: false } => Some(i128::from(*bits)),
-            Value::Str(_) | Value::Tuple(_) => None,
+            Value::Double(_) | Value::Str(_) | Value::Tuple(_) => None,
         }
     }
 
-    /// Each integer in it divided, towards zero. `div` is not 0.
+    /// What values are ordered by: numbers by size, of doubles −0 before 0, and NaN outside of the infinities.
+    pub(crate) fn rank(&self) -> Option<i128> {
+        match self {
+            Value::Double(bits) => {
+                let sign = (*bits as i64) >> 63;
+                Some(i128::from(*bits as i64 ^ (sign as u64 >> 1) as i64))
+            }
+            other => other.number(),
+        }
+    }
+
+    /// Each number in it divided; integers towards zero. `div` is not 0.
     pub(crate) fn divided(self, div: u64) -> Value {
         match self {
             Value::Int { bits, signed } => {
@@ -43,6 +56,8 @@ impl Value {
                 // The quotient fits: it is no larger than the number.
                 Value::Int { bits: (number / i128::from(div)) as u64, signed }
             }
+            Value::Double(bits) if div == 1 => Value::Double(bits),
+            Value::Double(bits) => Value::Double((f64::from_bits(bits) / div as f64).to_bits()),
             Value::Str(text) => Value::Str(text),
             Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(|part| part.divided(div)).collect()),
         }
@@ -54,6 +69,7 @@ impl Value {
         let bytes = bytes.get(..need).ok_or(Malformed::Short { need, have: bytes.len() })?;
         match ty {
             Type::Int { signed } => Ok(Value::Int { bits: word(bytes, 0)?, signed: *signed }),
+            Type::Double => Ok(Value::Double(word(bytes, 0)?)),
             Type::Str { .. } => {
                 let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
                 Ok(Value::Str(bytes[..end].to_vec()))

@@ -95,6 +95,23 @@ fn survives_records_and_clocks() {
     ));
 }
 
+const FLOATS: &str = "@positive[farg0 > 0, farg1 == farg2, farg3 < 1.5] = count(); \
+     @values = hist((int64)farg4); @small = stats((int64)(float)farg5); @last[arg1 & 7] = farg6; \
+     if (arg1 % 64 == 0) { printf(\"%g %e\\n\", farg7, (float)farg7); }";
+
+#[test]
+fn survives_reading_floating_point_arguments() {
+    check(&format!("{COUNT} {FLOATS}"));
+}
+
+#[test]
+fn survives_reading_floating_point_results() {
+    check_returns(&format!(
+        "{COUNT} @positive[fretval > 0] = count(); @values = hist((int64)fretval); \
+         if (retval % 64 == 0) {{ printf(\"%g %f\\n\", fretval, (float)fretval); }}"
+    ));
+}
+
 #[test]
 fn survives_programs_at_returns_that_do_nothing() {
     check_returns("");
