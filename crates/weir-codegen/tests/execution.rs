@@ -30,8 +30,16 @@ fn menu(seed: u64) -> Menu {
 
 const COOKIE: u64 = 2;
 /// Bits that the floating-point arguments have.
-const FLOATS: [u64; 8] =
-    [0, 1 << 63, 0x3ff8_0000_0000_0000, 0x7ff0_0000_0000_0000, 0x7ff8_0000_0000_0001, 1, u64::MAX, 0x4059_0000_0000_0000];
+const FLOATS: [u64; 8] = [
+    0,
+    1 << 63,
+    0x3ff8_0000_0000_0000,
+    0x7ff0_0000_0000_0000,
+    0x7ff8_0000_0000_0001,
+    1,
+    u64::MAX,
+    0x4059_0000_0000_0000,
+];
 const STRINGS: [&str; 3] =
     ["", "exactly8", "a string that is longer than sixty-four bytes, which is long for one"];
 /// Runs of each program, so that what one leaves in the maps is read by the next.

@@ -476,7 +476,9 @@ fn check_builtin(builtin: Builtin, result: Option<&Type>) -> Result<(), String> 
         | (Builtin::Comm, Some(Type::Str { bytes: 16 }))
         | (Builtin::Probe, Some(Type::Probe))
         | (Builtin::Func, Some(Type::Func)) => Ok(()),
-        (Builtin::Float(_) | Builtin::Comm | Builtin::Probe | Builtin::Func, _) => Err(format!("{builtin:?} of the wrong type")),
+        (Builtin::Float(_) | Builtin::Comm | Builtin::Probe | Builtin::Func, _) => {
+            Err(format!("{builtin:?} of the wrong type"))
+        }
         _ => result_is_int(result),
     }
 }

@@ -156,7 +156,10 @@ impl<'a> Space<'a> {
             stack: (0..STACK_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
             frames: 1,
             kind,
-            context: words.take(structure.max(pt_regs::SLOTS_WITH_FLOATS as usize)).map(AtomicU64::new).collect(),
+            context: words
+                .take(structure.max(pt_regs::SLOTS_WITH_FLOATS as usize))
+                .map(AtomicU64::new)
+                .collect(),
             lent,
             cookie: frame.cookie,
             session_cookie: Box::new(AtomicU64::new(frame.session_cookie)),

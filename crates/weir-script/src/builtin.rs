@@ -124,7 +124,11 @@ pub const VARIABLES: &[Variable] = &[
         place: Place::Return,
         doc: "What the function returned, in `uretprobe`: an integer or pointer.",
     },
-    float("farg0", 0, "First floating-point argument of the probed function, a double; `(float)farg0` where it is a float."),
+    float(
+        "farg0",
+        0,
+        "First floating-point argument of the probed function, a double; `(float)farg0` where it is a float.",
+    ),
     float("farg1", 1, "Second floating-point argument."),
     float("farg2", 2, "Third one."),
     float("farg3", 3, "Fourth one."),

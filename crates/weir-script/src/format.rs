@@ -73,7 +73,9 @@ fn conversion(spec: &str) -> Result<(usize, char), String> {
     match letter {
         '%' if length == 1 => Ok((length, letter)),
         '*' => Err("a width or precision from an argument (`*`) is not supported by weir yet".to_string()),
-        _ if [INTEGERS, DOUBLES, STRINGS].iter().any(|letters| letters.contains(letter)) => Ok((length, letter)),
+        _ if [INTEGERS, DOUBLES, STRINGS].iter().any(|letters| letters.contains(letter)) => {
+            Ok((length, letter))
+        }
         _ if NOT_YET.contains(letter) => {
             Err(format!("the conversion `%{shown}` is not supported by weir yet"))
         }

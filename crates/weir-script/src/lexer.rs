@@ -184,7 +184,11 @@ impl<'a> Lexer<'a> {
         match text.replace('_', "").parse::<f64>() {
             Ok(value) if value.is_finite() => TokenKind::Double(value),
             Ok(_) => {
-                self.error(span, &format!("`{text}` is too large for a double"), "the largest is about 1.8e308");
+                self.error(
+                    span,
+                    &format!("`{text}` is too large for a double"),
+                    "the largest is about 1.8e308",
+                );
                 TokenKind::Invalid
             }
             Err(_) => {

@@ -107,7 +107,9 @@ impl Checker<'_> {
                 let hint = match other {
                     Type::Str { .. } => "strings can be compared with `==` and `!=`",
                     Type::Probe | Type::Func => "names can be compared with a string: `func == \"malloc\"`",
-                    Type::Double => "cast it, which cuts the fraction off: `(int64)farg0`; or compare it: `farg0 > 0.5`",
+                    Type::Double => {
+                        "cast it, which cuts the fraction off: `(int64)farg0`; or compare it: `farg0 > 0.5`"
+                    }
                     _ => "a part of a tuple is `$t.0`",
                 };
                 self.error(expr.span, &message, hint);
@@ -184,7 +186,8 @@ impl Checker<'_> {
         (left, left_expr): (&Type, Option<&Expr>),
         (right, right_expr): (&Type, Option<&Expr>),
     ) -> Ty {
-        let is_constant = |expr: Option<&Expr>| expr.is_some_and(|expr| constant(expr, self.params).is_some());
+        let is_constant =
+            |expr: Option<&Expr>| expr.is_some_and(|expr| constant(expr, self.params).is_some());
         let fits = match (left, right) {
             (Type::Double, Type::Double) => true,
             (Type::Double, Type::Int { .. }) => is_constant(right_expr),

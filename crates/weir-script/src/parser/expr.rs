@@ -293,8 +293,8 @@ impl Parser<'_> {
         let is_type = INT_TYPES.iter().any(|(known, _)| *known == name);
         match name.as_str() {
             "struct" | "union" | "enum" => Some("casts to structs"),
-            "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "float" | "double" | "string" | "buffer"
-            | "inet" => Some("this cast"),
+            "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "float" | "double"
+            | "string" | "buffer" | "inet" => Some("this cast"),
             _ if is_type && self.peek_at(2).kind.is("*") => Some("casts to pointers"),
             _ if is_type => Some("casts to arrays"),
             _ => None,

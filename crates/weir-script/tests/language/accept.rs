@@ -467,7 +467,13 @@ fn fractions_and_floating_point_arguments() {
     value("(int32)farg0", "(cast int32 builtin farg0)");
     value("farg0 >= 1.5", "(>= builtin farg0 double 1.5)");
     value("farg0 == 2", "(== builtin farg0 int 2)");
-    value("(1, 2).1", "(.1 (tuple int 1 int 2))");
-    check("$x = farg0; $x = 1.5; @[$x > 0] = count()", "(= variable $x builtin farg0) (= variable $x double 1.5) (= (map @ (> variable $x int 0)) call count)");
-    script("uretprobe:libc:malloc { @ = fretval; }", "(clause probe uretprobe:libc:malloc (body (= map @ builtin fretval)))");
+    value("(1, 2).1", "(part 1 (tuple int 1 int 2))");
+    check(
+        "$x = farg0; $x = 1.5; @[$x > 0] = count()",
+        "(= variable $x builtin farg0) (= variable $x double 1.5) (= (map @ (> variable $x int 0)) call count)",
+    );
+    script(
+        "uretprobe:libc:malloc { @ = fretval; }",
+        "(clause probe uretprobe:libc:malloc (body (= map @ builtin fretval)))",
+    );
 }

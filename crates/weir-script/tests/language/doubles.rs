@@ -50,9 +50,28 @@ const EDGES: [u64; 40] = [
 
 /// The same of floats; what stands above them is nothing.
 const FLOATS: [u32; 22] = [
-    0, 1 << 31, 1, 2, 3, 0x8000_0001, 0x0000_00ff, 0x0000_0100, 0x003f_ffff, 0x0040_0000, 0x007f_ffff, 0x807f_ffff,
-    0x0080_0000, 0x3f80_0000, 0xbfc0_0000, 0x3eaa_aaab, 0x7f7f_ffff, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000,
-    0xffc0_0001, 0x4b80_0001,
+    0,
+    1 << 31,
+    1,
+    2,
+    3,
+    0x8000_0001,
+    0x0000_00ff,
+    0x0000_0100,
+    0x003f_ffff,
+    0x0040_0000,
+    0x007f_ffff,
+    0x807f_ffff,
+    0x0080_0000,
+    0x3f80_0000,
+    0xbfc0_0000,
+    0x3eaa_aaab,
+    0x7f7f_ffff,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0000,
+    0xffc0_0001,
+    0x4b80_0001,
 ];
 
 fn values(random: &mut Random) -> Vec<u64> {
@@ -94,8 +113,14 @@ fn doubles_compare_as_ieee_says() {
         runs.push([*left, *left]);
         runs.push([*left, values[random.below(values.len())]]);
     }
-    let operators =
-        ["farg0 == farg1", "farg0 != farg1", "farg0 < farg1", "farg0 <= farg1", "farg0 > farg1", "farg0 >= farg1"];
+    let operators = [
+        "farg0 == farg1",
+        "farg0 != farg1",
+        "farg0 < farg1",
+        "farg0 <= farg1",
+        "farg0 > farg1",
+        "farg0 >= farg1",
+    ];
     printed(&operators, &runs, |bits, found| {
         let [a, b] = bits.map(f64::from_bits);
         let want = [a == b, a != b, a < b, a <= b, a > b, a >= b].map(i64::from);
@@ -106,9 +131,16 @@ fn doubles_compare_as_ieee_says() {
 #[test]
 fn doubles_compare_with_constants() {
     let runs: Vec<[u64; 2]> = values(&mut Random(0x5eed_0012)).into_iter().map(|bits| [bits, 0]).collect();
-    let expressions =
-        ["farg0 < 1.5", "1.5 <= farg0", "farg0 == 0", "farg0 != -0.0", "-2 > farg0", "farg0 >= 9223372036854775807",
-         "farg0 < 1e-9", "farg0 == 2.5e3 || farg0 > 1.0e+3"];
+    let expressions = [
+        "farg0 < 1.5",
+        "1.5 <= farg0",
+        "farg0 == 0",
+        "farg0 != -0.0",
+        "-2 > farg0",
+        "farg0 >= 9223372036854775807",
+        "farg0 < 1e-9",
+        "farg0 == 2.5e3 || farg0 > 1.0e+3",
+    ];
     printed(&expressions, &runs, |bits, found| {
         let a = f64::from_bits(bits[0]);
         let large = a == 2500.0 || a > 1000.0;

@@ -14,8 +14,8 @@ mod record;
 mod value;
 
 mod contents;
-mod histogram;
 mod double;
+mod histogram;
 mod printf;
 
 mod json;

@@ -82,9 +82,10 @@ impl Spec {
         rest = after;
         let before = text.len() - rest.len();
         match rest.chars().next() {
-            Some(conversion @ ('d' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' | '%')) => {
-                (Some(Spec { conversion, ..spec }), before + 1)
-            }
+            Some(
+                conversion @ ('d' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | 'f' | 'F' | 'e' | 'E'
+                | 'g' | 'G' | '%'),
+            ) => (Some(Spec { conversion, ..spec }), before + 1),
             _ => (None, before),
         }
     }
@@ -292,7 +293,8 @@ mod tests {
                 text,
                 match choice >> 32 & 7 {
                     0 => ties[bits as usize % ties.len()].to_bits() | bits & 1 << 63,
-                    1 => [0, 1 << 63, 1, 0x7ff0 << 48, 0xfff0 << 48, 0x7ff8 << 48, 0xfff8 << 48][bits as usize % 7],
+                    1 => [0, 1 << 63, 1, 0x7ff0 << 48, 0xfff0 << 48, 0x7ff8 << 48, 0xfff8 << 48]
+                        [bits as usize % 7],
                     2 => ((bits % 1_000_000) as f64 / 1000.0).to_bits(),
                     3 => (1000 + bits % 60) << 52 | bits >> 12,
                     _ => bits,

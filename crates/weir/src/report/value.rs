@@ -10,7 +10,10 @@ use weir_event::{SiteName, Type};
 /// One decoded value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Value {
-    Int { bits: u64, signed: bool },
+    Int {
+        bits: u64,
+        signed: bool,
+    },
     /// The bits of a floating-point number.
     Double(u64),
     Str(Vec<u8>),
