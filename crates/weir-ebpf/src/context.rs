@@ -153,8 +153,8 @@ pub fn structure_bytes(kind: ProgramKind) -> u32 {
     match kind {
         ProgramKind::Xdp => XDP_BYTES,
         ProgramKind::SocketFilter => SOCKET_BYTES,
-        ProgramKind::Probe => crate::pt_regs::BYTES_WITH_FLOATS,
-        ProgramKind::Controller | ProgramKind::Tracepoint => crate::pt_regs::BYTES,
+        ProgramKind::Probe | ProgramKind::Controller => crate::pt_regs::BYTES_WITH_FLOATS,
+        ProgramKind::Tracepoint => crate::pt_regs::BYTES,
         ProgramKind::Memory { .. } => 0,
     }
 }

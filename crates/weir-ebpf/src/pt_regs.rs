@@ -8,7 +8,7 @@ pub const BYTES: u32 = 168;
 /// Number of 8-byte slots.
 pub const SLOTS: u32 = 21;
 
-/// Of programs of [`ProgramKind::Probe`](crate::ProgramKind::Probe), behind the structure: the low 8 bytes of each of
+/// Of programs of probes (and zeros, of those in the controller), behind the structure: the low 8 bytes of each of
 /// xmm0 to xmm7, where System V passes floating-point arguments and, in xmm0, returns such a result (psABI, 3.2.3).
 pub const FLOATS: [u32; 8] = [168, 176, 184, 192, 200, 208, 216, 224];
 /// Bytes and slots of both.

@@ -113,7 +113,7 @@ fn check_fault(lines: &str, pc: usize) {
 fn accesses_outside_are_faults() {
     check_fault("r0 = *(u64 *)(r10 + 0x0);;exit", 0);
     check_fault("r0 = *(u64 *)(r10 - 0x4);;exit", 0);
-    check_fault("r0 = *(u64 *)(r1 + 0xa8);;exit", 0);
+    check_fault("r0 = *(u64 *)(r1 + 0xe8);;exit", 0);
     check_fault("*(u64 *)(r1 + 0x70) = 0x1;;exit", 0);
     check_fault("r1 = 0x0;;r0 = *(u8 *)(r1 + 0x0);;exit", 1);
     check_fault("r1 = map[@a] ll;;r0 = *(u8 *)(r1 + 0x0);;exit", 2);

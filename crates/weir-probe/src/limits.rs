@@ -65,7 +65,7 @@ pub const OUTPOSTS_MAX: usize = 64;
 pub const ISLANDS_MAX: usize = 15;
 
 /// Bytes set aside for one trampoline: saved registers, calls of all programs, two relocated windows.
-pub const TRAMPOLINE_BYTES_MAX: usize = 1536;
+pub const TRAMPOLINE_BYTES_MAX: usize = 1280;
 
 /// Functions that answer unwinders, in one target: one in glibc, or one for each copy of libgcc. Each is one write.
 pub const HOOKS_MAX: usize = 16;

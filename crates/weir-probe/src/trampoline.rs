@@ -423,7 +423,7 @@ mod tests {
     fn floating_point_arguments_are_stored_where_they_are_read() {
         let (_, lines) = check(&[call(0, false, slot_bit(168) | slot_bit(224))]);
         let vector: Vec<&String> = lines.iter().filter(|line| line.contains("xmm")).collect();
-        assert_eq!(vector, ["movq %xmm0,0xa8(%rsp)", "movq %xmm7,0xe0(%rsp)"]);
+        assert_eq!(vector, ["movq %xmm0,0xA8(%rsp)", "movq %xmm7,0xE0(%rsp)"]);
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn a_program_finds_its_frame_and_may_spoil_every_register() {
     // mov rax,[rsp+8+cookie]; add rax,[rsp+8+di]; xor ebx,ebx … r15d,r15d; ret
     #[rustfmt::skip]
     let code = [
-        0x48, 0x8b, 0x84, 0x24, 0xb0, 0, 0, 0,
+        0x48, 0x8b, 0x84, 0x24, 0xf0, 0, 0, 0,
         0x48, 0x03, 0x44, 0x24, 0x78,
         0x31, 0xdb, 0x31, 0xed, 0x45, 0x31, 0xe4, 0x45, 0x31, 0xed, 0x45, 0x31, 0xf6, 0x45, 0x31, 0xff,
         0x31, 0xc9, 0x31, 0xd2, 0x31, 0xf6, 0x31, 0xff,
@@ -372,7 +372,8 @@ fn accesses_stay_within_one_live_object() {
         (top - depth - 1, Width::B1, false),
         (context, Width::B8, true),
         (context + 160, Width::B8, true),
-        (context + 161, Width::B8, false),
+        (context + 224, Width::B8, true),
+        (context + 225, Width::B8, false),
         (array, Width::B8, true),
         (array + 8, Width::B4, true),
         (array + 9, Width::B4, false),

@@ -57,6 +57,7 @@ const WE_ALONE_ACCEPT: &[(&str, &str)] = &[
     ("bitwise operator",                FINER),
     ("old state:",                      FINER),
     ("back-edge",                       FINER),
+    ("invalid bpf_context access",      "the floating-point arguments behind pt_regs are our own"),
     ("infinite loop detected",          FINER),
     ("invalid shift",                   DEFINED),
     ("div by zero",                     DEFINED),

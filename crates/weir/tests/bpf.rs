@@ -432,9 +432,10 @@ fn registers_are_given_to_programs_of_probes() {
         assert_eq!(prints(&["run", "--engine", engine, &float, "--mem-hex", &given]), "0x1122334455667788\n");
     }
     let event = file("event.s", "program \"p\" tracepoint\nr0 = *(u64 *)(r1 + 168)\nexit\n");
+    let words = file("words.s", "program \"p\" tracepoint\nr0 = *(u64 *)(r1 + 160)\nexit\n");
     refuses(&["run", &event], &["offset 168 of the context; it has 168 bytes"]);
     refuses(
-        &["run", &event, "--mem-hex", &"00".repeat(169)],
+        &["run", &words, "--mem-hex", &"00".repeat(169)],
         &["169 bytes are more than the 168 of the context"],
     );
     if kernel::available().is_ok() {

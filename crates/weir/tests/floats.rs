@@ -28,7 +28,7 @@ const SOURCE: &str = r#"
     }
     static const double values[] = {
         0.0, -0.0, 1.0, -1.5, 0.1, 1e-300, 1e300, 5e-324, -1.7976931348623157e308, INFINITY, -INFINITY, 123456789.125,
-        4503599627370497.5, 9223372036854775807.0, -9223372036854775808.0, 3.5e38, 1e-40, 1.4e-45, 65504.0, 1e10, 2.5, 0.5,
+        4503599627370498.0, 9223372036854775807.0, -9223372036854775808.0, 3.5e38, 1e-40, 1.4e-45, 65504.0, 1e10, 2.5, 0.5,
     };
     int main(int argc, char **argv) {
         int count = sizeof values / sizeof *values;
@@ -112,10 +112,10 @@ fn comparisons_and_casts_count_as_c_does() {
         uretprobe:APP:scale { @results[fretval > 0] = count(); }
     "#;
     let (text, _) = trace(&program(), script);
-    // Of the 22 values 16 are above 0; those that a 64-bit integer holds are cut, and two are the least integer there is.
+    // Of the 22 values 16 are above 0; those that a 64-bit integer holds are cut, and three become the least there is.
     let least = i64::MIN.wrapping_mul(3);
-    let sum = least.wrapping_add(-1 + 1 + 123_456_789 + 4_503_599_627_370_497 + 65504 + 10_000_000_000 + 2);
-    for line in ["@n: 22", "@last: 0.5", "@positive: 15", &format!("@sum: {sum}")] {
+    let sum = least.wrapping_add(-1 + 1 + 123_456_789 + 4_503_599_627_370_498 + 65504 + 10_000_000_000 + 2);
+    for line in ["@n: 22", "@last: 0.5", "@positive: 16", &format!("@sum: {sum}")] {
         assert!(text.lines().any(|other| other == line), "no `{line}` in:\n{text}");
     }
     assert!(text.contains("@small:\n[1]                    1 |"), "{text}");

