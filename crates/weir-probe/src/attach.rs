@@ -20,6 +20,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use nix::libc;
 use weir_rt::Executable;
@@ -149,7 +150,7 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
             undo,
             outcomes: Vec::new(),
             stubs: None,
-            swept_at: 0,
+            swept: None,
             hooks: 0,
             is_detached: false,
             consumers: Consumers::default(),
@@ -509,9 +510,10 @@ pub struct Attachment {
     pub(crate) segment: Segment,
     pub(crate) undo: Undo,
     outcomes: Vec<Outcome>,
-    /// Where return addresses are replaced, if any are; and how many returns found no record when it was last swept.
+    /// Where return addresses are replaced, if any are; and when it was swept last, with how many returns had
+    /// found no record.
     stubs: Option<Stubs>,
-    swept_at: u64,
+    swept: Option<(u64, Instant)>,
     /// Functions that answer unwinders, which returns cannot be probed without.
     hooks: usize,
     is_detached: bool,
@@ -545,10 +547,13 @@ impl Attachment {
     /// Frees the records of returns that will never come, if some did not find any since: those of calls that were
     /// jumped over, and of threads that have ended. To be called now and then.
     pub fn sweep(&mut self) -> Result<usize, Error> {
-        let missed = self.segment.counters().no_record;
+        let (missed, now) = (self.segment.counters().no_record, Instant::now());
+        let is_due = self.swept.map_or(missed > 0, |(before, at)| {
+            missed > before && now.duration_since(at) >= limits::SWEEP_INTERVAL
+        });
         match &self.stubs {
-            Some(stubs) if missed > self.swept_at => {
-                self.swept_at = missed;
+            Some(stubs) if is_due => {
+                self.swept = Some((missed, now));
                 let stopped = self.target.stop()?;
                 self.target.refresh()?;
                 let freed = replace::sweep(&self.target, &stopped, &stubs.table);

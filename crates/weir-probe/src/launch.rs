@@ -76,6 +76,9 @@ impl Launched {
             launched.kill();
             return Err(Error::Permission { pid: pid.as_raw(), source: errno.into() });
         }
+        // Not by closing it alone: a child that another thread has forked meanwhile holds it open until its own exec, and
+        // may wait for this one in the same way. Writing fails only if the child was killed, which is seen below.
+        let _ = nix::unistd::write(&go_write, &[1]);
         drop(go_write);
         launched.wait_for_exec(program, error_read)?;
         Ok((launched, Exec { pid: pid.as_raw(), command: program.to_owned() }))
@@ -226,7 +229,7 @@ fn run_child(
     error: &OwnedFd,
 ) -> ! {
     let mut byte = [0];
-    // Ends with end-of-file when the parent has seized this process (or has died).
+    // A byte comes when the parent has seized this process, end-of-file if it has died.
     let _ = nix::unistd::read(go, &mut byte);
     let _ = mask.thread_set_mask();
     // SAFETY: SIG_DFL is a valid disposition; Rust's start-up code had set this signal to ignored, which exec keeps.

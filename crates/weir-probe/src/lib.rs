@@ -12,10 +12,11 @@
 //!   how to restore its text ([`restore`]);
 //! - a function is patched only where [`window`] proved that no thread, signal frame or branch can reach the
 //!   middle of the patch; everything else is refused with a [`Refusal`];
-//! - a function's return is caught only where [`returns`] proved that the function cannot notice.
+//! - a function's return is caught only where [`returns`] proved that the function cannot notice, and where unwinders
+//!   find their way ([`unwind`]).
 //!
-//! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: returns of
-//! functions that cannot be called through, functions of libraries that are loaded later.
+//! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: functions of
+//! libraries that are loaded later.
 
 pub mod limits;
 pub mod refusal;

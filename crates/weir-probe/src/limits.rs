@@ -80,6 +80,9 @@ pub const FRAMES_PER_SITE_MAX: usize = 2;
 /// 16 bytes and a record of 64 to 256.
 pub const RECORDS: u32 = 1 << 14;
 
+/// How often a target is stopped at most to look for records that nobody will come back to.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Records that the place of a return address chooses among.
 pub const RECORDS_PER_SET: u32 = 4;
 

@@ -19,6 +19,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
+use iced_x86::{Code, Decoder, DecoderOptions};
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
 use crate::heights::Kept;
@@ -100,9 +101,10 @@ pub fn plan_returns(functions: &[(&Binary, &Function)]) -> Vec<Result<Returns, R
         graph.walk_all(binary, indices.iter().map(|&index| functions[index].1));
         let refused = graph.refused();
         let recurring = graph.recurring();
+        let symbols = Symbols::of(binary);
         for &index in indices {
             let function = functions[index].1;
-            planned[index] = Some(answer(binary, function, &graph, &refused, &recurring));
+            planned[index] = Some(answer(binary, function, &graph, &refused, &recurring, &symbols));
         }
     }
     planned.into_iter().map(|planned| planned.expect("every function belongs to a binary")).collect()
@@ -114,6 +116,7 @@ fn answer(
     graph: &Graph,
     refused: &HashMap<u64, Failure>,
     recurring: &HashSet<u64>,
+    symbols: &Symbols,
 ) -> Result<Returns, Refusal> {
     if let Some(name) = function.names().find(|name| is_blocked(name)) {
         return Err(Refusal::ReturnBlocked { name: name.to_owned() });
@@ -127,7 +130,7 @@ fn answer(
         return Err(Refusal::ReturnPart);
     }
     if refused.contains_key(&entry) {
-        return replaceable(binary, function, graph.replaced(entry)).map(|()| Returns::Replace);
+        return replaceable(binary, function, graph.replaced(entry), symbols).map(|()| Returns::Replace);
     }
     match graph.tails.contains_key(&entry) {
         true => Ok(Returns::CallThrough { recurs: recurring.contains(&entry) }),
@@ -137,8 +140,13 @@ fn answer(
 
 /// Whether a function works with another return address: it only returns to it, and those that it ends in by a jump do not
 /// ask for it either, going by their names.
-fn replaceable(binary: &Binary, function: &Function, ways: Result<Ways, Failure>) -> Result<(), Refusal> {
-    let ways = ways.map_err(|failure| {
+fn replaceable(
+    binary: &Binary,
+    function: &Function,
+    ways: Result<Ways, Failure>,
+    symbols: &Symbols,
+) -> Result<(), Refusal> {
+    let mut ways = ways.map_err(|failure| {
         let own = function.address.0..function.address.0.saturating_add(function.size);
         let detail = match own.contains(&failure.at) {
             true => failure.detail.to_owned(),
@@ -151,24 +159,62 @@ fn replaceable(binary: &Binary, function: &Function, ways: Result<Ways, Failure>
     if let Some(name) = function.names().find(|name| unwinds(name)) {
         return Err(blocked(name));
     }
-    let mut leaves = ways.others;
+    let is_harmful = |name: &str| is_blocked(name) || unwinds(name);
+    let mut slots = ways.slots;
     for &tail in &ways.tails {
         match binary.function_at(LinkAddr(tail)) {
             Some(other) => {
-                if let Some(name) = other.names().find(|name| is_blocked(name) || unwinds(name)) {
+                if let Some(name) = other.names().find(|name| is_harmful(name)) {
                     return Err(blocked(name));
                 }
             }
-            None => leaves = true,
+            None => match jump_slot(binary, tail) {
+                Some(slot) => slots.push(slot),
+                None => ways.others = true,
+            },
         }
     }
-    // Through the PLT, or a pointer, it may get to functions of other files: to those that this file asks for.
-    let is_called = |name: &&&str| !name.starts_with(STARTER_PREFIX) && binary.imports(name);
-    let asked_for = || BLOCKED.iter().find(is_called);
-    match leaves.then(asked_for).flatten() {
+    for slot in slots {
+        match symbols.named.get(&slot) {
+            Some(name) if is_harmful(name) => return Err(blocked(name)),
+            Some(_) => {}
+            None => ways.others = true,
+        }
+    }
+    // Through a pointer it gets to functions of other files only where their addresses are taken.
+    match symbols.taken.as_deref().filter(|_| ways.others) {
         Some(name) => Err(blocked(name)),
         None => Ok(()),
     }
+}
+
+/// Names of the places that a binary calls other files' functions through.
+struct Symbols {
+    named: HashMap<u64, String>,
+    /// A function that no pointer should lead to, and that this file makes one to.
+    taken: Option<String>,
+}
+
+impl Symbols {
+    fn of(binary: &Binary) -> Symbols {
+        let slots = binary.symbol_slots();
+        let harmful = |name: &str| {
+            (is_blocked(name) || name.starts_with(UNWINDER_PREFIX)) && !name.starts_with(STARTER_PREFIX)
+        };
+        let taken = slots.iter().find(|slot| !slot.for_calls && harmful(&slot.name));
+        let taken = taken.map(|slot| slot.name.clone());
+        Symbols { named: slots.into_iter().map(|slot| (slot.address.0, slot.name)).collect(), taken }
+    }
+}
+
+/// The pointer that the entry of the PLT at `address` jumps through.
+fn jump_slot(binary: &Binary, address: u64) -> Option<u64> {
+    const ENTRY_BYTES: usize = 16;
+    let entry = walk::behind_landing_pad(binary, address);
+    let bytes = (1..=ENTRY_BYTES).rev().find_map(|length| binary.bytes(LinkAddr(entry), length))?;
+    let jump = Decoder::with_ip(64, bytes, entry, DecoderOptions::NONE).decode();
+    let is_jump = jump.code() == Code::Jmp_rm64 && jump.is_ip_rel_memory_operand();
+    is_jump.then(|| jump.ip_rel_memory_address())
 }
 
 fn is_blocked(name: &str) -> bool {
@@ -194,7 +240,8 @@ struct Graph {
 impl Graph {
     /// Where the function at `entry` goes, if it leaves its return address alone.
     fn replaced(&self, entry: u64) -> Result<Ways, Failure> {
-        let proved = || Ways { tails: self.tails.get(&entry).cloned().unwrap_or_default(), others: false };
+        let proved =
+            || Ways { tails: self.tails.get(&entry).cloned().unwrap_or_default(), ..Ways::default() };
         self.replaced.get(&entry).cloned().unwrap_or_else(|| Ok(proved()))
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct Ways {
     /// There are others, which only the running program knows. Only where their own doings do not matter:
     /// [`Kept::ReturnAddress`].
     pub(crate) others: bool,
+    /// Link addresses of pointers that it ends in a jump through, of those.
+    pub(crate) slots: Vec<u64>,
 }
 
 /// Walks through the function at `entry` of `binary`. Parts of it that lie elsewhere, and are entered with its frame in
@@ -281,7 +283,10 @@ impl Walk<'_> {
                 let followed = self.switch(&piece.instructions[..index], instruction, state);
                 if followed.is_err() && self.kept == Kept::ReturnAddress && state.is_level() {
                     self.follower.check_arguments(state)?;
-                    self.ways.others = true;
+                    match instruction.is_ip_rel_memory_operand() {
+                        true => self.ways.slots.push(instruction.ip_rel_memory_address()),
+                        false => self.ways.others = true,
+                    }
                 } else {
                     followed?;
                 }

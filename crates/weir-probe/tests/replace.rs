@@ -179,13 +179,14 @@ extern "C-unwind" fn ten(
 #[test]
 fn arguments_on_the_stack_are_where_they_were() {
     let (_, counters) = with_world(|world| {
+        let before = world.in_use();
         // SAFETY: the code behaves as the function that it leads to.
         let probed: Ten = unsafe { std::mem::transmute(world.probe(ten as *const () as usize)) };
         for n in 0..1000 {
             let expected = ten(n, 2, 3, 4, 5, 6, 7, 8, 9, n);
             assert_eq!(probed(n, 2, 3, 4, 5, 6, 7, 8, 9, n), expected);
         }
-        assert_eq!(world.in_use(), 0);
+        assert!(world.in_use() <= before, "{} of {before}", world.in_use());
     });
     assert_eq!(counters, [1000, 0, 0]);
 }
@@ -200,11 +201,12 @@ extern "C-unwind" fn recursive(depth: usize, probed: usize) -> usize {
 
 fn check_recursion(depth: usize) -> [u64; 3] {
     let (_, counters) = with_world(|world| {
+        let before = world.in_use();
         let probed = world.probe(recursive as *const () as usize);
         // SAFETY: as above.
         let call: Recursive = unsafe { std::mem::transmute(probed) };
         assert_eq!(call(depth, probed), depth + 1);
-        assert_eq!(world.in_use(), 0);
+        assert!(world.in_use() <= before, "{} of {before}", world.in_use());
     });
     counters
 }
@@ -234,6 +236,7 @@ extern "C-unwind" fn panics(depth: usize, probed: usize) -> usize {
 #[test]
 fn panics_pass_and_lose_no_record() {
     let (_, counters) = with_world(|world| {
+        let before = world.in_use();
         let probed = world.probe(panics as *const () as usize);
         // SAFETY: as above.
         let call: Recursive = unsafe { std::mem::transmute(probed) };
@@ -241,8 +244,8 @@ fn panics_pass_and_lose_no_record() {
             let caught = panic::catch_unwind(AssertUnwindSafe(|| call(depth, probed)));
             assert_eq!(*caught.unwrap_err().downcast::<usize>().unwrap(), 7, "{depth}");
         }
-        // Those of the same places are claimed again.
-        assert!(world.in_use() <= 100, "{}", world.in_use());
+        // Those of the same places are claimed again: as many are left as one round needs.
+        assert!(world.in_use() <= before + 50, "{} after {before}", world.in_use());
     });
     assert_eq!(counters, [0, 0, 0]);
 }
@@ -282,6 +285,7 @@ fn a_backtrace_has_one_frame_more() {
 /// `dec %rdi; jnz probed; mov $5,%eax; ret`, which is the function itself: it ends in a jump to its own entry.
 fn check_tail_calls(calls: u64) -> [u64; 3] {
     let (_, counters) = with_world(|world| {
+        let before = world.in_use();
         let code = world.code(&[0x48, 0xff, 0xcf, 0x0f, 0x85, 0, 0, 0, 0, 0xb8, 5, 0, 0, 0, 0xc3]);
         let probed = world.probe(code);
         let at = code - world.at(0) as usize;
@@ -290,7 +294,7 @@ fn check_tail_calls(calls: u64) -> [u64; 3] {
         // SAFETY: code that takes a number and gives one.
         let call: extern "C-unwind" fn(u64) -> u64 = unsafe { std::mem::transmute(probed) };
         assert_eq!(call(calls), 5);
-        assert_eq!(world.in_use(), 0);
+        assert!(world.in_use() <= before, "{} of {before}", world.in_use());
     });
     counters
 }

@@ -484,7 +484,7 @@ fn a_call_that_waits_comes_back_after_probes_are_gone() {
     // The next one finds what was left, and its own calls are counted.
     let attachment = waiting.attach();
     waiting.step();
-    assert!(value(&attachment, ENTRIES) >= 4);
+    assert!(wait::until(DEADLINE, || value(&attachment, ENTRIES) >= 4), "{}", value(&attachment, ENTRIES));
     waiting.step();
     drop(attachment);
     waiting.end();

@@ -20,7 +20,7 @@ use crate::layout::{self, Layout, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
 use crate::lines;
 use crate::pattern;
-use crate::relocations;
+use crate::relocations::{self, SymbolSlot};
 use crate::restartable;
 use crate::usdt::{self, StaticProbe};
 use crate::{Error, FileOffset, LinkAddr};
@@ -382,6 +382,14 @@ impl Binary {
     /// Whether the file takes a symbol that begins with `prefix` from another file.
     pub fn imports(&self, prefix: &str) -> bool {
         functions::imports(&self.data, &self.layout.symbol_tables, prefix)
+    }
+
+    /// Places that the loader fills with addresses of symbols, by which this file calls others.
+    pub fn symbol_slots(&self) -> Vec<SymbolSlot> {
+        // The dynamic table comes last; relocations of programs that are linked statically have no symbols.
+        let Some(table) = self.layout.symbol_tables.last() else { return Vec::new() };
+        let (symbols, strings) = (layout::symbols(&self.data, table), &self.data[table.strings.clone()]);
+        relocations::symbol_slots(&self.data, &self.layout.relocations, symbols, strings)
     }
 
     /// Whether it has a static symbol table, which names functions that no other file may use too.

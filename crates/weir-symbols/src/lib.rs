@@ -31,4 +31,5 @@ pub use crate::binary::{Binary, FileIdentity};
 pub use crate::error::Error;
 pub use crate::functions::{Function, FunctionKind};
 pub use crate::layout::Segment;
+pub use crate::relocations::SymbolSlot;
 pub use crate::usdt::StaticProbe;

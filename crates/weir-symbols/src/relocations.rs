@@ -1,4 +1,4 @@
-//! Pointers that the loader will write into data: places and targets of relative relocations.
+//! Pointers that the loader will write into data: places and targets of relative relocations, and places of symbols.
 //!
 //! In: the bytes of an ELF file and its relocation tables. Out: link addresses in pairs, from `R_X86_64_RELATIVE` and
 //! `R_X86_64_IRELATIVE` addends (System V AMD64 psABI, 4.4.1) and from packed RELR tables (gABI, "Relative
@@ -11,6 +11,9 @@ use std::ops::Range;
 use object::LittleEndian as Le;
 use object::elf;
 use object::read::ReadRef as _;
+
+use crate::LinkAddr;
+use crate::layout::{Symbol, name_at};
 
 /// A table of relocations, as a range of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,6 +57,48 @@ fn explicit(bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
         .iter()
         .filter(|entry| matches!(entry.r_type(Le, false), elf::R_X86_64_RELATIVE | elf::R_X86_64_IRELATIVE));
     relative.map(|entry| (entry.r_offset.get(Le), entry.r_addend.get(Le) as u64))
+}
+
+/// A place that the loader fills with the address of a symbol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SymbolSlot {
+    pub address: LinkAddr,
+    pub name: String,
+    /// Only calls go through it: the address is nowhere else.
+    pub for_calls: bool,
+}
+
+/// The places that are filled with addresses of dynamic symbols, in the order of the tables.
+pub(crate) fn symbol_slots(
+    data: &[u8],
+    tables: &[RelocationTable],
+    dynamic: &[Symbol],
+    strings: &[u8],
+) -> Vec<SymbolSlot> {
+    let mut budget = data.len();
+    let mut slots = Vec::new();
+    for table in tables.iter().filter(|table| table.form == RelocationForm::Explicit) {
+        let bytes = &data[table.bytes.clone()];
+        let count = bytes.len() / size_of::<elf::Rela64<Le>>();
+        let entries: &[elf::Rela64<Le>] = bytes.read_slice_at(0, count).unwrap_or_default();
+        for entry in entries {
+            let kind = entry.r_type(Le, false);
+            let Some(symbol) = dynamic.get(entry.r_sym(Le, false) as usize) else { continue };
+            if !matches!(kind, elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_GLOB_DAT | elf::R_X86_64_64) {
+                continue;
+            }
+            let name = name_at(strings, symbol.st_name.get(Le).into()).unwrap_or_default();
+            // A hostile table may name one long string again and again.
+            let Some(left) = budget.checked_sub(name.len() + 1) else { return slots };
+            budget = left;
+            // A program at fixed addresses that takes the address of an import has its symbol stand for the PLT's entry.
+            let is_taken = symbol.st_shndx.get(Le) == elf::SHN_UNDEF && symbol.st_value.get(Le) != 0;
+            let for_calls = kind == elf::R_X86_64_JUMP_SLOT && !is_taken;
+            let name = String::from_utf8_lossy(name).into_owned();
+            slots.push(SymbolSlot { address: LinkAddr(entry.r_offset.get(Le)), name, for_calls });
+        }
+    }
+    slots
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {

@@ -385,3 +385,16 @@ fn libc_and_its_malloc_are_found_within_the_time_of_a_start() {
     println!("{best:.2} ms");
     assert!(best < limit_ms, "{best} ms");
 }
+
+#[test]
+fn places_of_symbols_say_what_is_called_through_them() {
+    let text = "#include <stdlib.h>\nvoid *(*volatile taken)(size_t) = malloc;\nint main(void) { free(taken(1)); return 0; }";
+    let path = testkit::target::build(
+        "symbol-slots",
+        testkit::target::Source::Text(text),
+        &["-O2", "-fPIE", "-pie", "-Wl,-z,lazy"],
+    );
+    let slots = Binary::open(&path).unwrap().symbol_slots();
+    let of = |name: &str| slots.iter().find(|slot| slot.name == name).unwrap();
+    assert!(of("free").for_calls && !of("malloc").for_calls, "{slots:?}");
+}

@@ -39,6 +39,7 @@ fn ask(data: Vec<u8>) -> bool {
     let _ =
         (binary.find("alpha").map(|f| f.len()), binary.find("*a*").map(|f| f.len()), binary.find("alphq"));
     let _ = (binary.symbol_value("main"), binary.frame_ranges().len(), binary.relative_relocations().len());
+    let _ = (binary.symbol_slots().len(), binary.imports("_"), binary.handles_exceptions(), binary.is_go());
     let _ = binary.restartable_sequences().len();
     let _ =
         (binary.find_static(None, "*").map(|f| f.len()), binary.find_static(Some("wier"), "flag").is_ok());

@@ -34,7 +34,7 @@ use crate::args::{self, Engine, Script, Stage};
 use crate::failure::{Failure, is_machine};
 use crate::report::Report;
 use crate::session::controller::Controller;
-use crate::session::events::Events;
+use crate::session::events::{Events, Traced};
 use crate::session::stages::Site;
 use crate::session::summary::Coverage;
 pub(crate) use crate::session::world::Binaries;
@@ -259,7 +259,7 @@ impl Session<'_> {
         let segment = Segment::create_local(self.layout()?, &self.identity(0));
         let segment = segment.context("making the segment").map_err(Failure::Machine)?;
         let mut events = self.begin(&segment, signals, report)?;
-        events.watch(&segment, None, None, None)?;
+        events.watch(Traced::Nothing(&segment), None, None)?;
         self.end(&segment, events, None, true, &Coverage::default(), &Pending::new())
     }
 
@@ -279,7 +279,7 @@ impl Session<'_> {
         }
         let (mut attachment, coverage, programs) = self.arm(prepared)?;
         let launched = command.as_mut().and_then(|command| command.0.as_mut());
-        events.watch(attachment.segment(), Some(attachment.target()), launched, clock)?;
+        events.watch(Traced::Process(&mut attachment), launched, clock)?;
         let (mut is_detached, mut pending) = (true, Pending::new());
         if attachment.target().is_alive() {
             let start = Instant::now();

@@ -11,7 +11,8 @@ use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, MapValue, Schema};
-use weir_probe::{Launched, Target};
+use weir_probe::limits::{RECORDS, TAIL_DEPTH_MAX};
+use weir_probe::{Attachment, Launched, Target};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
@@ -28,6 +29,29 @@ const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Records read in a row before signals and the end of the target are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
+
+/// What runs while events are read.
+pub(crate) enum Traced<'a> {
+    /// Programs of the controller alone.
+    Nothing(&'a Segment),
+    Process(&'a mut Attachment),
+}
+
+impl Traced<'_> {
+    fn segment(&self) -> &Segment {
+        match self {
+            Traced::Nothing(segment) => segment,
+            Traced::Process(attachment) => attachment.segment(),
+        }
+    }
+
+    fn target(&self) -> Option<&Target> {
+        match self {
+            Traced::Nothing(_) => None,
+            Traced::Process(attachment) => Some(attachment.target()),
+        }
+    }
+}
 
 pub(crate) struct Events<'a, W: Write> {
     schema: &'a Schema,
@@ -75,8 +99,7 @@ impl<'a, W: Write> Events<'a, W> {
     /// Until exit() is called, a signal asks for the end, or the target ends. `clock` is kept meanwhile.
     pub(crate) fn watch(
         &mut self,
-        segment: &Segment,
-        target: Option<&Target>,
+        mut traced: Traced,
         mut launched: Option<&mut Launched>,
         mut clock: Option<Clock>,
     ) -> Result<(), Failure> {
@@ -86,6 +109,11 @@ impl<'a, W: Write> Events<'a, W> {
             if self.is_asked_to_end() {
                 return Ok(());
             }
+            if let Traced::Process(attachment) = &mut traced {
+                // It fails where the target has ended, which is seen below.
+                let _ = attachment.sweep();
+            }
+            let (segment, target) = (traced.segment(), traced.target());
             if let Some(clock) = &mut clock {
                 clock.keep(segment);
             }
@@ -240,6 +268,11 @@ impl<'a, W: Write> Events<'a, W> {
                 counters.tid_denied,
                 "uses of tid are forbidden by the target's seccomp filter; they gave 0".to_owned(),
             ),
+            (
+                counters.tail_depth,
+                format!("returns were missed: more than {TAIL_DEPTH_MAX} tail calls led to each other"),
+            ),
+            (counters.no_record, format!("returns were missed: more than {RECORDS} calls were waited for")),
             (counters.lanes_exhausted, "runs found no free lane of per-CPU values, and are lost".to_owned()),
             (
                 counters.read_faults,
