@@ -341,7 +341,8 @@ fn backtrace_of(path: &Path, way: Option<Way>) -> String {
     daemon.write("go\n").unwrap();
     let line = daemon.line_with("leaf", Duration::from_secs(10)).unwrap();
     if let Some(attachment) = &mut attachment {
-        assert_eq!(count_of(attachment, RETURNS), 2);
+        // It says so before it returns.
+        assert!(wait::until(Duration::from_secs(60), || count_of(attachment, RETURNS) == 2));
         let report = attachment.detach().unwrap();
         assert_eq!((report.restored, report.foreign.len()), (2, 0), "{report:?}");
         daemon.write("go\n").unwrap();
