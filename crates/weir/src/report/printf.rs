@@ -284,8 +284,8 @@ mod tests {
             for (bit, flag) in ['-', '+', ' ', '#', '0'].into_iter().enumerate() {
                 text.extend((choice >> bit & 3 == 0).then_some(flag));
             }
-            text += &["", "1", "9", "25"][(choice >> 8) as usize % 4].to_string();
-            text += &["", ".", ".0", ".1", ".3", ".17", ".30"][(choice >> 16) as usize % 7].to_string();
+            text += ["", "1", "9", "25"][(choice >> 8) as usize % 4];
+            text += ["", ".", ".0", ".1", ".3", ".17", ".30"][(choice >> 16) as usize % 7];
             text.push(['f', 'F', 'e', 'E', 'g', 'G'][(choice >> 24) as usize % 6]);
             let ties = [0.5f64, 1.5, 2.5, 0.25, 0.125, 1e5, 999_999.5, 9.5, 0.000_099_999_95, 1e15];
             let bits = random();
