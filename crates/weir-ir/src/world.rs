@@ -66,6 +66,8 @@ pub struct FoundArgument {
     /// 1, 2, 4 or 8.
     pub bytes: u8,
     pub signed: bool,
+    /// A floating-point number, of 4 or 8 bytes.
+    pub is_float: bool,
     /// Or why it cannot be read.
     pub place: Result<ArgumentPlace, String>,
 }
@@ -80,6 +82,8 @@ pub enum ArgumentPlace {
         shift: u8,
         bits: u8,
     },
+    /// The low bytes of xmm0 to xmm7, of a floating-point number.
+    Vector(u8),
     /// At base + index × scale + displacement.
     Memory {
         base: Option<u8>,

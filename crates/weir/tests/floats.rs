@@ -86,6 +86,39 @@ fn trace(program: &Path, script: &str) -> (String, String) {
     (text, String::from_utf8(output.stdout).unwrap())
 }
 
+/// A static probe whose arguments are in each place that a compiler may put a floating-point number.
+const STATIC: &str = r#"
+    #include <stdio.h>
+    __asm__(".pushsection .stapsdt.base,\"a\",\"progbits\"\n_.stapsdt.base: .space 1\n.popsection\n");
+    double kept;
+    int main(void) {
+        for (int i = 0; i < 20; i++) {
+            double x = i * 1.25 - 3, bits = -1e100 * i;
+            float y = i / 3.0f, z = 1e-40f * i;
+            kept = x / 7;
+            printf("%g %g %.17g %g %g %d\n", x, y, kept, bits, z, i);
+            register double vector __asm__("xmm3") = x;
+            register float narrow __asm__("xmm6") = y;
+            __asm__ volatile("990: nop\n.pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n"
+                ".4byte 992f-991f, 994f-993f, 3\n991: .asciz \"stapsdt\"\n992: .balign 4\n"
+                "993: .8byte 990b, _.stapsdt.base, 0\n.asciz \"weir\"\n.asciz \"floating\"\n"
+                ".asciz \"8f@%0 4f@%1 8f@%2 8f@%3 -4f@%4 -4@%5\"\n994: .balign 4\n.popsection\n"
+                : : "x"(vector), "x"(narrow), "m"(kept), "r"(bits), "m"(z), "r"(i));
+        }
+        return 0;
+    }
+"#;
+
+#[test]
+fn arguments_of_static_probes_are_what_the_program_prints() {
+    let program = target::build("floats-static", Source::Text(STATIC), &["-O1"]);
+    let script =
+        r#"usdt:APP:floating { printf("%g %g %.17g %g %g %d\n", arg0, arg1, arg2, arg3, arg4, arg5); }"#;
+    let (text, printed) = trace(&program, script);
+    assert_eq!(text.trim_end(), printed.trim_end());
+    assert_eq!(printed.lines().count(), 20);
+}
+
 fn program() -> PathBuf {
     target::build("floats", Source::Text(SOURCE), &["-O1"])
 }

@@ -2,7 +2,7 @@
 //!
 //! A function has six, 64-bit and unsigned. A static probe has what its note says, at each of its places in registers
 //! or memory of its own: a clause becomes one function for each way in which the arguments that it uses lie
-//! ([`Shapes`]). Where the places differ in sign, the argument is signed: a narrower unsigned value fits.
+//! ([`Shapes`]). Floating-point ones are doubles, those of 4 bytes widened. Where the places differ in sign, the argument is signed: a narrower unsigned value fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +56,7 @@ impl Checker<'_> {
             return Ty::Unknown;
         }
         let mut is_signed = false;
+        let mut is_float = None;
         for (probe, arguments) in self.arguments.lists.clone() {
             match arguments.get(usize::from(index)) {
                 None => {
@@ -74,8 +75,28 @@ impl Checker<'_> {
                     self.error(span, &message, &format!("the file has it as `{text}`"));
                     return Ty::Unknown;
                 }
-                Some(argument) => is_signed |= argument.signed,
+                Some(argument) if is_float.is_some_and(|others| others != argument.is_float) => {
+                    let message =
+                        format!("`{}` of `{probe}` differs in its kind from that of other places", row.name);
+                    self.error(span, &message, "it is floating-point at some alone; write a clause for each");
+                    return Ty::Unknown;
+                }
+                Some(argument) => {
+                    is_signed |= argument.signed;
+                    is_float = Some(argument.is_float);
+                }
             }
+        }
+        if is_float == Some(true) {
+            if self.arguments.has_functions {
+                let message = format!(
+                    "`{}` is floating-point at a static probe, and an integer of functions",
+                    row.name
+                );
+                self.error(span, &message, "write a clause for each");
+                return Ty::Unknown;
+            }
+            return Ty::Value(Type::Double);
         }
         Ty::Value(Type::Int { signed: is_signed })
     }

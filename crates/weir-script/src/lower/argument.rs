@@ -10,7 +10,7 @@ use crate::lower::expr::Operand;
 const IP: u8 = 16;
 
 impl Lowering<'_> {
-    /// The argument as a 64-bit integer.
+    /// The argument as a 64-bit integer, or as a double.
     pub(super) fn static_argument(&mut self, argument: &FoundArgument) -> Operand {
         let ty = Type::Int { signed: argument.signed };
         let width = 8 * u32::from(argument.bytes);
@@ -25,6 +25,9 @@ impl Lowering<'_> {
                     shift => self.shifted(BinOp::LShr, whole, shift.into()),
                 };
                 (part, width.min(bits.into()))
+            }
+            ArgumentPlace::Vector(number) => {
+                (self.blocks.value(Op::Builtin(Builtin::Float(number)), Type::Double), width)
             }
             ArgumentPlace::Memory { base, index, displacement, relative } => {
                 let base = base.map(|number| self.number_of(Op::Builtin(Builtin::Register(number))));
@@ -41,6 +44,13 @@ impl Lowering<'_> {
                 (self.number_of(Op::ReadInt { address, bytes: argument.bytes }), width)
             }
         };
+        if argument.is_float {
+            return match argument.bytes {
+                4 => self.widened(value),
+                // The same bits as a double.
+                _ => self.double_of_bits(value),
+            };
+        }
         let extended = match bits {
             64 => value,
             bits => {

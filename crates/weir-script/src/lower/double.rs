@@ -27,6 +27,12 @@ impl Lowering<'_> {
         Operand::one(self.blocks.value(Op::Int(value.to_bits() as i64), Type::Double), Type::Double)
     }
 
+    /// The double of these bits, which are an integer's or a double's.
+    pub(super) fn double_of_bits(&mut self, bits: Value) -> Operand {
+        let none = self.number(0);
+        Operand::one(self.blocks.value(Op::Bin(BinOp::Or, bits, none), Type::Double), Type::Double)
+    }
+
     /// A side of a comparison: what is no double is the constant given, rounded to the nearest one.
     pub(super) fn double_of(&mut self, side: Operand, constant: Option<i128>) -> Operand {
         match constant {
@@ -105,6 +111,11 @@ impl Lowering<'_> {
     /// The double of the float in the low 4 bytes.
     pub(super) fn float(&mut self, operand: &Expr) -> Operand {
         let bits = self.expr(operand).value();
+        self.widened(bits)
+    }
+
+    /// The same of a value whose low 4 bytes they are.
+    pub(super) fn widened(&mut self, bits: Value) -> Operand {
         let fraction = self.with(BinOp::And, bits, (1 << FLOAT_FRACTION_BITS) - 1);
         let exponent = self.with(BinOp::LShr, bits, FLOAT_FRACTION_BITS);
         let exponent = self.with(BinOp::And, exponent, 0xff);

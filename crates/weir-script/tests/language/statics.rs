@@ -46,7 +46,7 @@ fn a_clause_is_one_function_for_each_way_its_arguments_lie() {
     functions("usdt:./app:start { @ = count(); }", &[&[0x1000, 0x1100]]);
     functions("usdt:./app:prov:start { @ = sum(arg1); }", &[&[0x1000, 0x1100]]);
     functions("usdt:./app:start { @ = sum(arg0); }", &[&[0x1000], &[0x1100]]);
-    functions("U:./app:* { @[probe] = count(); }", &[&[0x1000, 0x1100, 0x1200, 0x1300, 0x1400]]);
+    functions("U:./app:* { @[probe] = count(); }", &[&[0x1000, 0x1100, 0x1200, 0x1300, 0x1400, 0x1500]]);
     functions("usdt:./app:start, usdt:./app:tick { @[func] = count(); }", &[&[0x1000, 0x1100, 0x1300]]);
     functions("BEGIN, usdt:./app:tick { @ = count(); }", &[&[], &[0x1300]]);
 }
@@ -74,6 +74,28 @@ fn an_argument_is_read_where_the_note_says() {
     );
     reads("wide", "arg1", &["reg 16", "int 12288", "add v0, v1", "read_int 8 v2"]);
     reads("wide", "arg2", &["int -1"]);
+}
+
+#[test]
+fn floating_point_arguments_are_doubles() {
+    let printed = |body: &str| weir_ir::text::print(&module(&format!("usdt:./app:floating {{ {body} }}")));
+    let text = printed("@ = arg0; @b = arg2;");
+    for line in ["map @ plain f64", "= farg 3", "= reg 0", "f64 = or "] {
+        assert!(text.contains(line), "no {line} in {text}");
+    }
+    let text = printed("printf(\"%g %f %d\", arg1, arg3, arg4);");
+    for line in ["(f64 at 8, f64 at 16, u64 at 24)", "= farg 1", "= read_int 4 "] {
+        assert!(text.contains(line), "no {line} in {text}");
+    }
+    refused("usdt:./app:floating { @ = sum(arg0); }", "`sum` takes an integer, not a double");
+    refused(
+        "usdt:./app:floating, usdt:./app:wide { @ = arg0; }",
+        "`arg0` of `usdt:/opt/app:prov:wide` differs in its kind from that of other places",
+    );
+    refused(
+        "usdt:./app:floating, uprobe:libc:malloc { @ = arg0; }",
+        "`arg0` is floating-point at a static probe, and an integer of functions",
+    );
 }
 
 #[test]

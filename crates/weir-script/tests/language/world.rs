@@ -87,12 +87,19 @@ fn static_probes() -> Vec<FoundStatic> {
     let register = |number, shift, bits| ArgumentPlace::Register { number, shift, bits };
     let memory =
         |base, index, displacement, relative| ArgumentPlace::Memory { base, index, displacement, relative };
-    let argument =
-        |bytes: u8, signed, place| FoundArgument { text: "text".into(), bytes, signed, place: Ok(place) };
+    let argument = |bytes: u8, signed, place| FoundArgument {
+        text: "text".into(),
+        bytes,
+        signed,
+        is_float: false,
+        place: Ok(place),
+    };
+    let float = |bytes, place| FoundArgument { is_float: true, ..argument(bytes, true, place) };
     let unreadable = FoundArgument {
         text: "8f@%xmm0".into(),
         bytes: 8,
         signed: false,
+        is_float: true,
         place: Err("floating-point: no type".into()),
     };
     let place = |name: &str, address, semaphore, arguments| FoundStatic {
@@ -131,6 +138,18 @@ fn static_probes() -> Vec<FoundStatic> {
                 argument(2, true, memory(Some(4), Some((0, 8)), -8, false)),
                 argument(8, false, memory(None, None, 0x3000, true)),
                 argument(1, true, ArgumentPlace::Constant(0x1ff)),
+            ],
+        ),
+        place(
+            "floating",
+            0x1500,
+            None,
+            vec![
+                float(8, ArgumentPlace::Vector(3)),
+                float(4, ArgumentPlace::Vector(1)),
+                float(8, register(0, 0, 64)),
+                float(4, memory(Some(4), None, 8, false)),
+                argument(8, false, register(3, 0, 64)),
             ],
         ),
     ]

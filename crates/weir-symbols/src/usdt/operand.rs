@@ -11,8 +11,10 @@
 //! | `4@counter(%rip)` `4@table+8(%rip)` | memory at a symbol, relative to the code |
 //! | `4@counter` `4@table(,%rax,4)` | memory at a symbol, in a file at fixed addresses |
 //!
-//! The size is 1, 2, 4 or 8, with `-` for signed; without `N@` it is 8 and unsigned. `f` after the size (`8f@%xmm0`)
-//! and vector, mask, x87 and segment registers are refused: floating-point values are not integers.
+//! | `8f@%xmm0` `8f@%rax` `4f@-8(%rbp)` | a floating-point number, in a register (of xmm0 to xmm7, or a general one) or in memory |
+//!
+//! The size is 1, 2, 4 or 8, with `-` for signed; without `N@` it is 8 and unsigned. `f` after the size is for
+//! floating-point numbers of 4 and 8 bytes. Other vector registers, and mask, x87 and segment registers are refused.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,6 +30,8 @@ pub struct Argument {
     /// 1, 2, 4 or 8.
     pub bytes: u8,
     pub signed: bool,
+    /// It is a floating-point number, of 4 or 8 bytes.
+    pub is_float: bool,
     pub operand: Result<Operand, Unreadable>,
 }
 
@@ -36,6 +40,8 @@ pub struct Argument {
 pub enum Operand {
     Constant(i64),
     Register(Register),
+    /// The low bytes of a vector register, xmm0 to xmm7: of floating-point numbers alone.
+    Vector(u8),
     Memory(Memory),
 }
 
@@ -71,7 +77,7 @@ pub enum Displacement {
 /// Why an argument cannot be read. The code is stable; the text explains it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unreadable {
-    #[error("floating-point: the argument is a floating-point number, which scripts have no type for")]
+    #[error("floating-point: a floating-point number of this form is not read")]
     FloatingPoint,
     #[error("register: `%{name}` is no general register")]
     Register { name: String },
@@ -94,8 +100,13 @@ impl Unreadable {
 }
 
 impl Argument {
-    /// `int32` or `uint8`.
+    /// `int32`, `uint8` or `double`.
     pub fn type_name(&self) -> String {
+        match (self.is_float, self.bytes) {
+            (true, 4) => return "float".to_owned(),
+            (true, 8) => return "double".to_owned(),
+            _ => {}
+        }
         format!("{}int{}", if self.signed { "" } else { "u" }, 8 * u32::from(self.bytes))
     }
 }
@@ -124,10 +135,10 @@ pub(crate) fn parse(text: &str, symbols: &HashMap<String, LinkAddr>) -> Argument
     };
     let operand = match fault {
         Some(fault) => Err(fault),
-        None if is_float => Err(Unreadable::FloatingPoint),
+        None if is_float => read_float(bytes, operand.trim(), symbols),
         None => read(operand.trim(), symbols),
     };
-    Argument { text: text.into(), bytes, signed, operand }
+    Argument { text: text.into(), bytes, signed, is_float, operand }
 }
 
 /// The names in an argument that may be symbols, whether it is well formed or not.
@@ -135,6 +146,18 @@ pub(crate) fn symbols(text: &str) -> Vec<&str> {
     let (_, operand) = text.split_once('@').unwrap_or(("", text));
     let Some((displacement, _)) = Displaced::split(operand.trim()) else { return Vec::new() };
     terms(displacement).into_iter().flatten().map(|(_, term)| term).filter(|term| is_symbol(term)).collect()
+}
+
+fn read_float(bytes: u8, text: &str, symbols: &HashMap<String, LinkAddr>) -> Result<Operand, Unreadable> {
+    if bytes < 4 || text.starts_with('$') {
+        return Err(Unreadable::FloatingPoint);
+    }
+    let vector = (0..8).find(|number| text.strip_prefix("%xmm") == Some(number.to_string().as_str()));
+    let operand = vector.map_or_else(|| read(text, symbols), |number| Ok(Operand::Vector(number)))?;
+    match operand {
+        Operand::Register(part) if part.shift != 0 || part.bits < 8 * bytes => Err(Unreadable::FloatingPoint),
+        operand => Ok(operand),
+    }
 }
 
 fn read(text: &str, symbols: &HashMap<String, LinkAddr>) -> Result<Operand, Unreadable> {
@@ -353,6 +376,7 @@ mod tests {
             Ok(Operand::Register(r)) => {
                 format!("r{}.{}{}", r.number, r.bits, if r.shift == 0 { "" } else { "h" })
             }
+            Ok(Operand::Vector(number)) => format!("xmm{number}"),
             Ok(Operand::Memory(m)) => {
                 let base = m.base.map(|base| format!("r{base}"));
                 let index = m.index.map(|(index, scale)| format!("r{index}*{scale}"));
@@ -439,11 +463,29 @@ mod tests {
     }
 
     #[test]
+    fn floating_point_numbers() {
+        check(&[
+            ("8f@%xmm0", "u8 xmm0"),
+            ("-4f@%xmm7", "i4 xmm7"),
+            ("4f@-8(%rbp)", "u4 [r5 -8]"),
+            ("-8f@%rax", "i8 r0.64"),
+            ("4f@%ecx", "u4 r1.32"),
+        ]);
+        let argument = parse("-4f@%xmm7", &HashMap::new());
+        assert_eq!((argument.is_float, argument.type_name()), (true, "float".to_owned()));
+        assert_eq!(parse("8f@%xmm7", &HashMap::new()).type_name(), "double");
+    }
+
+    #[test]
     fn what_cannot_be_read_has_a_reason() {
         check(&[
-            ("8f@%xmm0", "u8 floating-point"),
-            ("4f@-8(%rbp)", "u4 floating-point"),
-            ("-8f@%xmm1", "i8 floating-point"),
+            ("8f@%xmm8", "u8 register"),
+            ("8f@%xmm00", "u8 register"),
+            ("2f@%xmm0", "u2 floating-point"),
+            ("8f@$0", "u8 floating-point"),
+            ("8f@%eax", "u8 floating-point"),
+            ("4f@%ax", "u4 floating-point"),
+            ("16f@%xmm0", "u8 size"),
             ("8@%xmm0", "u8 register"),
             ("8@%st(0)", "u8 register"),
             ("8@%k1", "u8 register"),

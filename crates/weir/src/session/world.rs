@@ -173,6 +173,7 @@ fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
             shift: register.shift,
             bits: register.bits,
         }),
+        Ok(Operand::Vector(number)) => Ok(ArgumentPlace::Vector(*number)),
         Ok(Operand::Memory(memory)) => {
             let (displacement, relative) = match memory.displacement {
                 Displacement::Bytes(bytes) => (bytes, false),
@@ -183,7 +184,8 @@ fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
         }
         Err(reason) => Err(reason.to_string()),
     };
-    FoundArgument { text: argument.text.clone(), bytes: argument.bytes, signed: argument.signed, place }
+    let Argument { text, bytes, signed, is_float, .. } = argument;
+    FoundArgument { text: text.clone(), bytes: *bytes, signed: *signed, is_float: *is_float, place }
 }
 
 fn explain(error: Error) -> WorldError {
