@@ -102,6 +102,17 @@ pub fn program(stem: &str) -> PathBuf {
     build(stem, Source::Program(&format!("{stem}.c")), &["-O2", "-fPIE", "-pie", "-pthread"])
 }
 
+/// What a program prints that reads `input`. Panics if it fails.
+pub fn output(program: &Path, input: &str) -> String {
+    let file = paths::target().join(format!("input-{}", std::process::id()));
+    fs::write(&file, input).expect("the target folder can be written to");
+    let input = fs::File::open(&file).expect("it was written");
+    let output = Command::new(program).stdin(input).output().expect("the program can be started");
+    let _ = fs::remove_file(&file);
+    assert!(output.status.success(), "{} ended with {}", program.display(), output.status);
+    String::from_utf8(output.stdout).expect("the program prints UTF-8")
+}
+
 /// The same source compiled in every way that this machine can: {gcc, clang} × {-O0, -O2} × {PIE, not PIE, static}.
 /// A compiler that is missing is skipped by the name `clang` or `gcc`.
 pub fn matrix(name: &str, source: Source<'_>, flags: &[&str]) -> Vec<(Variant, PathBuf)> {

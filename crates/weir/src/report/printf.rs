@@ -305,12 +305,7 @@ mod tests {
             testkit::target::build("printf-doubles", testkit::target::Source::Text(PRINTER), &["-O1"]);
         let lines: String =
             cases.iter().map(|(text, bits)| format!("{} {bits:x}\n", text.replace(' ', "_"))).collect();
-        let input = testkit::paths::target().join(format!("printf-doubles-{}", std::process::id()));
-        std::fs::write(&input, lines).unwrap();
-        let output =
-            std::process::Command::new(program).stdin(std::fs::File::open(&input).unwrap()).output().unwrap();
-        let _ = std::fs::remove_file(&input);
-        let printed = String::from_utf8(output.stdout).unwrap();
+        let printed = testkit::target::output(&program, &lines);
         assert_eq!(printed.lines().count(), cases.len());
         for ((text, bits), want) in cases.iter().zip(printed.lines()) {
             // With `%#g`, glibc 2.36 loses the zeros that `#` keeps where rounding makes one digit more (999999.5).
