@@ -230,7 +230,7 @@ impl Maps {
 /// What a run is given besides its maps.
 #[derive(Debug)]
 enum Lent {
-    Registers(Frame),
+    Registers(Box<Frame>),
     Packet(ProgramKind, Vec<u8>),
     Memory(Vec<u8>),
 }
@@ -242,13 +242,13 @@ impl Lent {
             ProgramKind::Memory { bytes } => {
                 Lent::Memory((0..bytes).map(|_| random.number() as u8).collect())
             }
-            _ => Lent::Registers(random.frame()),
+            _ => Lent::Registers(Box::new(random.frame())),
         }
     }
 
     fn context(&self) -> LentContext {
         match self {
-            Lent::Registers(frame) => LentContext::Registers(*frame),
+            Lent::Registers(frame) => LentContext::Registers(**frame),
             Lent::Packet(kind, bytes) => {
                 LentContext::Bytes(Context::received(*kind, bytes).expect("a kind of packets"))
             }

@@ -45,6 +45,7 @@ impl Random {
     pub(crate) fn frame(&mut self) -> Frame {
         let mut frame = Frame { cookie: self.next(), ..Frame::default() };
         frame.regs = std::array::from_fn(|_| self.number() as u64);
+        frame.floats = std::array::from_fn(|_| self.number() as u64);
         frame
     }
 }
