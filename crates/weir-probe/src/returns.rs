@@ -22,7 +22,7 @@ use std::path::Path;
 use iced_x86::{Code, Decoder, DecoderOptions};
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
-use crate::heights::Kept;
+use crate::heights::{Doubt, Kept};
 use crate::limits::TAIL_TARGETS_MAX;
 use crate::refusal::Refusal;
 use crate::walk::{self, Failure, Pieces, Ways};
@@ -82,11 +82,13 @@ const BLOCKED: [&str; 38] = [
 ];
 const BLOCKED_PREFIX: &str = "_dl_runtime_";
 /// What compilers call the part of a function that they expect not to run (`f.cold`, `f.cold.1`).
-const PART: &str = ".cold";
+pub(crate) const PART: &str = ".cold";
 /// Functions that only the start of a program calls.
 const STARTER_PREFIX: &str = "__libc_start_";
 /// Functions that look at their own return address, and go on elsewhere by writing over it.
 const UNWINDER_PREFIX: &str = "_Unwind_";
+
+const TOO_MANY: Doubt = "it may end in one of too many functions";
 
 /// Plans the return of every function from its file alone. No process is needed.
 pub fn plan_returns(functions: &[(&Binary, &Function)]) -> Vec<Result<Returns, Refusal>> {
@@ -130,7 +132,7 @@ fn answer(
         return Err(Refusal::ReturnPart);
     }
     if refused.contains_key(&entry) {
-        return replaceable(binary, function, graph.replaced(entry), symbols).map(|()| Returns::Replace);
+        return replaceable(binary, function, entry, graph, symbols).map(|()| Returns::Replace);
     }
     match graph.tails.contains_key(&entry) {
         true => Ok(Returns::CallThrough { recurs: recurring.contains(&entry) }),
@@ -138,51 +140,48 @@ fn answer(
     }
 }
 
-/// Whether a function works with another return address: it only returns to it, and those that it ends in by a jump do not
-/// ask for it either, going by their names.
+/// Whether a function works with another return address: it only returns to it, and so do all that it may end in by
+/// jumps one after the other; those in other files do not ask for it, going by their names.
 fn replaceable(
     binary: &Binary,
     function: &Function,
-    ways: Result<Ways, Failure>,
+    entry: u64,
+    graph: &Graph,
     symbols: &Symbols,
 ) -> Result<(), Refusal> {
-    let mut ways = ways.map_err(|failure| {
-        let own = function.address.0..function.address.0.saturating_add(function.size);
+    let blocked = |name: &str| Refusal::ReturnBlocked { name: name.to_owned() };
+    let is_harmful = |name: &str| is_blocked(name) || name.starts_with(UNWINDER_PREFIX);
+    let own = function.address.0..function.address.0.saturating_add(function.size);
+    let unproved = |failure: Failure| {
         let detail = match own.contains(&failure.at) {
             true => failure.detail.to_owned(),
             false => format!("(in {}) {}", name_of(binary, failure.at), failure.detail),
         };
         Refusal::ReturnUnproved { at: failure.at.wrapping_sub(function.address.0) as i64, detail }
-    })?;
-    let blocked = |name: &str| Refusal::ReturnBlocked { name: name.to_owned() };
-    let unwinds = |name: &str| name.starts_with(UNWINDER_PREFIX);
-    if let Some(name) = function.names().find(|name| unwinds(name)) {
-        return Err(blocked(name));
-    }
-    let is_harmful = |name: &str| is_blocked(name) || unwinds(name);
-    let mut slots = ways.slots;
-    for &tail in &ways.tails {
-        match binary.function_at(LinkAddr(tail)) {
-            Some(other) => {
-                if let Some(name) = other.names().find(|name| is_harmful(name)) {
-                    return Err(blocked(name));
-                }
+    };
+    let (mut others, mut seen, mut todo) = (false, HashSet::from([entry]), vec![entry]);
+    while let Some(at) = todo.pop() {
+        let there = binary.function_at(LinkAddr(at));
+        if let Some(name) = there.and_then(|there| there.names().find(|name| is_harmful(name))) {
+            return Err(blocked(name));
+        }
+        let slot = if there.is_none() { jump_slot(binary, at) } else { None };
+        let ways = match slot {
+            Some(slot) => Ways { slots: vec![slot], ..Ways::default() },
+            None => graph.replaced(at).map_err(unproved)?,
+        };
+        others |= ways.others;
+        for slot in ways.slots {
+            match symbols.named.get(&slot) {
+                Some(name) if is_harmful(name) => return Err(blocked(name)),
+                Some(_) => {}
+                None => others = true,
             }
-            None => match jump_slot(binary, tail) {
-                Some(slot) => slots.push(slot),
-                None => ways.others = true,
-            },
         }
-    }
-    for slot in slots {
-        match symbols.named.get(&slot) {
-            Some(name) if is_harmful(name) => return Err(blocked(name)),
-            Some(_) => {}
-            None => ways.others = true,
-        }
+        todo.extend(ways.tails.into_iter().filter(|tail| seen.insert(*tail)));
     }
     // Through a pointer it gets to functions of other files only where their addresses are taken.
-    match symbols.taken.as_deref().filter(|_| ways.others) {
+    match symbols.taken.as_deref().filter(|_| others) {
         Some(name) => Err(blocked(name)),
         None => Ok(()),
     }
@@ -240,9 +239,11 @@ struct Graph {
 impl Graph {
     /// Where the function at `entry` goes, if it leaves its return address alone.
     fn replaced(&self, entry: u64) -> Result<Ways, Failure> {
-        let proved =
-            || Ways { tails: self.tails.get(&entry).cloned().unwrap_or_default(), ..Ways::default() };
-        self.replaced.get(&entry).cloned().unwrap_or_else(|| Ok(proved()))
+        let proved = || {
+            let tails = self.tails.get(&entry).cloned().ok_or(Failure { at: entry, detail: TOO_MANY })?;
+            Ok(Ways { tails, ..Ways::default() })
+        };
+        self.replaced.get(&entry).cloned().unwrap_or_else(proved)
     }
 
     fn walk_all<'a>(&mut self, binary: &Binary, functions: impl Iterator<Item = &'a Function>) {
@@ -259,6 +260,7 @@ impl Graph {
                 Err(failure) => {
                     self.failed.insert(entry, failure);
                     let ways = walk::walk(binary, entry, Kept::ReturnAddress, &mut pieces, &mut self.parts);
+                    todo.extend(ways.iter().flat_map(|ways| &ways.tails));
                     self.replaced.insert(entry, ways);
                 }
             }
@@ -273,7 +275,7 @@ impl Graph {
         let callers = self.callers();
         let mut refused = self.failed.clone();
         let unknown = self.tails.values().flatten().filter(|tail| !self.tails.contains_key(tail));
-        let unknown = unknown.map(|&at| (at, Failure { at, detail: "too many functions" }));
+        let unknown = unknown.map(|&at| (at, Failure { at, detail: TOO_MANY }));
         refused.extend(unknown.collect::<Vec<_>>());
         let mut todo: Vec<u64> = refused.keys().copied().collect();
         while let Some(function) = todo.pop() {

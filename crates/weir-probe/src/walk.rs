@@ -13,17 +13,20 @@
 //!   elsewhere, the call is one that does not return (an instruction has one height in code of a compiler).
 //!
 //! Every instruction of the function's range must have been reached, but for padding; else something leads there that
-//! the walk has not understood.
+//! the walk has not understood. Parts that lie elsewhere (`.cold`) have many entries, of which one alone is walked from.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
+};
 use weir_symbols::{Binary, LinkAddr};
 
 use crate::body::near_target;
 use crate::heights::{self, Doubt, Follower, Kept, State, Value};
 use crate::limits::{FUNCTION_BYTES_MAX, TABLE_ENTRIES_MAX, WALK_JOINS_MAX};
+use crate::returns::PART;
 
 /// Where the proof ends, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,11 +83,59 @@ pub(crate) fn walk(
         ways: Ways::default(),
         parts,
     };
-    walk.run()?;
-    walk.check_coverage(&main)?;
+    let walked = walk.run().and_then(|()| match is_part(binary, entry) {
+        // Others are entered there too, with other frames in place.
+        true => Ok(()),
+        false => walk.check_coverage(&main),
+    });
+    if let Err(failure) = walked {
+        let ways = (kept == Kept::ReturnAddress).then(|| without_stack(&main, entry)).flatten();
+        return ways.ok_or(failure);
+    }
     walk.ways.tails.sort_unstable();
     walk.ways.tails.dedup();
     Ok(walk.ways)
+}
+
+/// A place in a part of functions that a compiler has put elsewhere: jumped to, and not called.
+fn is_part(binary: &Binary, entry: u64) -> bool {
+    let function = binary.function_at(LinkAddr(entry));
+    function.is_some_and(|function| function.names().any(|name| name.contains(PART)))
+}
+
+/// The ways of a function whose stack pointer is what it was at each of its instructions, however they are reached: none
+/// of them uses it but to return. Such is much of what is written by hand.
+fn without_stack(main: &Piece, entry: u64) -> Option<Ways> {
+    let mut factory = InstructionInfoFactory::new();
+    let mut ways = Ways::default();
+    let from = main.index_of(entry)?;
+    for instruction in &main.instructions[from..] {
+        let mut uses_stack = || {
+            let used = factory.info(instruction).used_registers();
+            used.iter().any(|used| used.register().full_register() == Register::RSP)
+        };
+        match instruction.flow_control() {
+            _ if instruction.is_invalid() => return None,
+            FlowControl::Return if instruction.mnemonic() == Mnemonic::Ret && instruction.op_count() == 0 => {
+            }
+            FlowControl::Next if instruction.mnemonic() == Mnemonic::Syscall || uses_stack() => return None,
+            FlowControl::Next => {}
+            FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
+                let target = near_target(instruction)?;
+                if !(entry..main.range.end).contains(&target) {
+                    ways.tails.push(target);
+                }
+            }
+            // To its own instructions too: nothing is different there.
+            FlowControl::IndirectBranch if !uses_stack() => ways.others = true,
+            FlowControl::Exception => {}
+            FlowControl::Interrupt if instruction.mnemonic() == Mnemonic::Int3 => {}
+            _ => return None,
+        }
+    }
+    ways.tails.sort_unstable();
+    ways.tails.dedup();
+    Some(ways)
 }
 
 /// The first instruction behind an `endbr64`: where the function at `address` is patched.

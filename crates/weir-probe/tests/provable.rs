@@ -68,6 +68,20 @@ const SNIPPETS: &[(&str, &str, &str)] = &[
     ("indexes_a_local", "sub $24, %rsp; mov (%rsp,%rdi,8), %rax; add $24, %rsp; ret", "through"),
     ("indexes_arguments", "mov 8(%rsp,%rdi,8), %rax; ret", "replace"),
     ("indexes_saved", "push %rbx; push %rbp; mov (%rsp,%rdi,8), %rax; pop %rbp; pop %rbx; ret", "no"),
+    ("tails_into_one_that_looks", "mov %rdi, 8(%rsp); jmp own_return_address", "no"),
+    ("tails_into_one_that_tails_so", "mov %rdi, 8(%rsp); jmp tails_into_one_that_looks", "no"),
+    ("tails_into_another", "mov %rdi, 8(%rsp); jmp stack_argument", "replace"),
+    // No stack is used, so it is what it was wherever the jump leads.
+    (
+        "without_stack",
+        "lea 2(%rip), %rax; add %rdi, %rax; jmp *%rax; nop; mov $1, %eax; ret; mov $2, %eax; ret",
+        "replace",
+    ),
+    (
+        "without_much_stack",
+        "lea 2(%rip), %rax; add %rdi, %rax; jmp *%rax; push %rdi; mov $1, %eax; ret",
+        "no",
+    ),
     ("pops_it", "pop %rcx; jmp *%rcx", "no"),
     ("pops_it_back", "pop %rcx; push %rcx; ret", "no"),
     ("unbalanced", "push %rdi; ret", "no"),
@@ -235,6 +249,41 @@ fn compiled_functions_are_proved_or_not() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Ways out of a file, in one that calls vfork and one that has its address too.
+const LEAVING: &str = r#"
+    #include <stdio.h>
+    #include <unistd.h>
+    #define PROBED __attribute__((noipa))
+    PROBED int to_puts(const char *text) { return puts(text); }
+    PROBED int to_pointer(int (*f)(int), int n) { return f(n); }
+    PROBED int calls_vfork(void) { int pid = vfork(); if (pid == 0) _exit(0); return pid + 1; }
+    __asm__(".globl to_vfork\n.type to_vfork,@function\nto_vfork: mov %rdi,%rax\n jmp vfork@plt\n.size to_vfork,.-to_vfork");
+    __asm__(".globl to_it\n.type to_it,@function\nto_it: mov %rdi,%rax\n jmp to_vfork\n.size to_it,.-to_it");
+    #ifdef HOLDS
+    __typeof__(vfork) *volatile held = vfork;
+    #endif
+    int main(void) { return to_puts("x") == 77 || to_pointer(getchar, 1) == 77 || calls_vfork() == 77; }
+"#;
+
+#[test]
+fn ways_out_of_a_file_are_told_by_name() {
+    let cases: [(&[&str], &str); 3] = [
+        (&["-O2", "-w", "-fPIE", "-pie"], "replace"),
+        (&["-O2", "-w", "-fno-pie", "-no-pie"], "replace"),
+        (&["-O2", "-w", "-fPIE", "-pie", "-DHOLDS"], "return-blocked"),
+    ];
+    for (flags, by_pointer) in cases {
+        let path = target::build("provable-leaving", Source::Text(LEAVING), flags);
+        let binary = Binary::open(&path).unwrap();
+        let found = |name: &str| outcome(&binary, name);
+        assert_eq!(found("to_puts").0, "replace", "{flags:?}: {:?}", found("to_puts"));
+        assert_eq!(found("to_pointer").0, by_pointer, "{flags:?}: {:?}", found("to_pointer"));
+        assert_eq!(found("to_vfork").0, "return-blocked", "{flags:?}: {:?}", found("to_vfork"));
+        assert_eq!(found("to_it").0, "return-blocked", "{flags:?}: {:?}", found("to_it"));
+        assert_eq!(found("calls_vfork").0, "through", "{flags:?}: {:?}", found("calls_vfork"));
+    }
 }
 
 #[test]
