@@ -186,6 +186,9 @@ fn check_by(
         for name in named.iter().filter(|name| !refused.iter().any(|pair| pair.0 == **name)) {
             traced.check_hits(program, kind, name);
         }
+        if kind != Kind::Entry && refused.is_empty() && unprobed.abandoned() == 0 {
+            traced.check_misses(program, kind, &named);
+        }
     }
 }
 
@@ -227,6 +230,28 @@ impl Traced {
         self.messages.lines().filter_map(refused).collect()
     }
 
+    /// Returns that were not seen, of all these functions together, are those that weir says it has lost.
+    #[track_caller]
+    fn check_misses(&self, program: &Program, kind: Kind, names: &[&str]) {
+        let of_function = |name: &&str| {
+            let function = name.rsplit(':').next().unwrap_or(name);
+            let calls = self.run.calls[*name];
+            let returns = self.run.returns.get(*name).copied().unwrap_or(calls);
+            returns.saturating_sub(self.hits.get(function).copied().unwrap_or(0))
+        };
+        let unseen: u64 = names.iter().map(of_function).sum();
+        let lost = self.missed("tail-depth") + self.missed("no-record");
+        assert_eq!(unseen, lost, "{kind:?} in {}\n{}{}", program.name, self.output, self.messages);
+    }
+
+    /// How many returns the run has missed for one reason.
+    fn missed(&self, reason: &str) -> u64 {
+        // weir: missed: pending 1, tail-depth 937
+        let line = self.messages.lines().find_map(|line| line.strip_prefix("weir: missed: "));
+        let counts = line.unwrap_or_default().split(", ").filter_map(|part| part.split_once(' '));
+        counts.filter(|(name, _)| *name == reason).filter_map(|(_, count)| count.parse::<u64>().ok()).sum()
+    }
+
     /// Every call of `name` is a hit, and every return.
     #[track_caller]
     fn check_hits(&self, program: &Program, kind: Kind, name: &str) {
@@ -240,7 +265,8 @@ impl Traced {
         // from there to the probe.
         let at_entry = calls..=calls + abandoned;
         let at_return = match name.ends_with("_tail") {
-            // Functions that call each other by jumps return once for all of them: the others are misses.
+            // Functions that call each other by jumps return once for all of them: beyond a depth the others are
+            // misses, which are checked for all together.
             true => returns.min(1)..=returns,
             false => returns.saturating_sub(abandoned)..=returns,
         };
