@@ -98,7 +98,7 @@ impl Summary {
 
     /// A line where returns were missed that others would have seen.
     pub(crate) fn lost(&self) -> String {
-        match self.tail_depth + self.no_record {
+        match self.lost_returns() {
             0 => String::new(),
             lost => {
                 let by_name = [("tail-depth", self.tail_depth), ("no-record", self.no_record)];
@@ -107,9 +107,14 @@ impl Summary {
         }
     }
 
+    /// The target may have written anything to its counters: sums of them stop at the largest number.
+    fn lost_returns(&self) -> u64 {
+        self.tail_depth.saturating_add(self.no_record)
+    }
+
     /// Of all probes together.
     fn missed(&self) -> Named {
-        let sum = |of: fn(&ProbeHits) -> u64| self.probes.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&ProbeHits) -> u64| self.probes.iter().map(of).fold(0, u64::saturating_add);
         let mut missed = vec![("pending", sum(ProbeHits::pending))];
         missed.extend(self.named(sum(ProbeHits::rest)));
         missed.push(("no-lane", self.no_lane));
@@ -119,7 +124,7 @@ impl Summary {
     fn missed_of(&self, probe: &ProbeHits) -> Named {
         let mut missed = vec![("pending", probe.pending())];
         let is_alone = self.probes.iter().filter(|probe| probe.rest() > 0).count() <= 1;
-        let is_known = probe.rest() == 0 || is_alone || self.tail_depth + self.no_record == 0;
+        let is_known = probe.rest() == 0 || is_alone || self.lost_returns() == 0;
         match is_known {
             true if probe.rest() == 0 => missed.push(("unwound", 0)),
             true => missed.extend(self.named(probe.rest())),
@@ -133,7 +138,7 @@ impl Summary {
         vec![
             ("tail-depth", self.tail_depth),
             ("no-record", self.no_record),
-            ("unwound", rest.saturating_sub(self.tail_depth + self.no_record)),
+            ("unwound", rest.saturating_sub(self.lost_returns())),
         ]
     }
 

@@ -11,7 +11,6 @@ use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, MapValue, Schema};
-use weir_probe::limits::{RECORDS, TAIL_DEPTH_MAX};
 use weir_probe::{Attachment, Launched, Target};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
@@ -268,11 +267,6 @@ impl<'a, W: Write> Events<'a, W> {
                 counters.tid_denied,
                 "uses of tid are forbidden by the target's seccomp filter; they gave 0".to_owned(),
             ),
-            (
-                counters.tail_depth,
-                format!("returns were missed: more than {TAIL_DEPTH_MAX} tail calls led to each other"),
-            ),
-            (counters.no_record, format!("returns were missed: more than {RECORDS} calls were waited for")),
             (counters.lanes_exhausted, "runs found no free lane of per-CPU values, and are lost".to_owned()),
             (
                 counters.read_faults,
