@@ -8,7 +8,8 @@
 //! add       new trampolines, in an island of their own, call the old programs and the new ones; their gates are
 //!           opened; jumps that stand are led there, others are written
 //! remove    new trampolines without its programs, jumps led there; text put back where nobody is left
-//! retire    islands that nothing leads to are unmapped when no thread stands in them or comes back to them
+//! retire    islands that nothing leads to are unmapped when no thread stands in them or comes back to them: nor to a
+//!           hole or an outpost that still leads there, nor to a stub whose record does
 //! ```
 //!
 //! Guaranteed: no hit of another consumer is lost or counted twice: at each moment a jump leads to one trampoline or the
@@ -73,6 +74,9 @@ pub(crate) struct Consumers {
     /// Whose sites are being put in.
     current: u32,
     last: u32,
+    /// Holes and outposts' jumps of sites that are gone, which threads come back to from signal handlers: they lead to
+    /// trampolines still.
+    awaited: HashSet<u64>,
     /// Of all trampolines that ever were.
     pub(crate) return_points: ReturnPoints,
 }
@@ -304,7 +308,7 @@ impl Attachment {
                 site.owners.retain(|&owner| owner != consumer.0);
             }
         }
-        let mut report = self.take_back(&gone)?;
+        let mut report = self.take_back(&gone, limits::RETRIES_MAX)?;
         report.left_mapped = !self.retire(limits::RETIRE_TRIES)?;
         report.stops = self.target.stops.since(before);
         Ok(report)
@@ -415,9 +419,9 @@ impl Attachment {
         Ok(())
     }
 
-    /// Puts back the text of sites without consumers.
-    fn take_back(&mut self, gone: &HashSet<usize>) -> Result<Report, Error> {
-        if gone.is_empty() {
+    /// Puts back the text of sites without consumers, and what was left of such before, in at most so many `tries`.
+    fn take_back(&mut self, gone: &HashSet<usize>, tries: u32) -> Result<Report, Error> {
+        if gone.is_empty() && self.consumers.awaited.is_empty() {
             return Ok(Report::default());
         }
         let addresses: HashSet<u64> =
@@ -434,20 +438,31 @@ impl Attachment {
             .filter_map(|&at| self.consumers.sites[at].semaphore)
             .filter(|address| !kept.contains(address))
             .collect();
+        let landings = gone.iter().filter_map(|&at| self.consumers.sites[at].landing);
+        self.consumers.awaited.extend(landings);
+        let awaited = &self.consumers.awaited;
+        let is_taken = |patch: &&Patch| is_gone(patch) || awaited.contains(&patch.address);
         let undo = Undo {
             segment: 0..0,
             islands: Vec::new(),
-            patches: self.undo.patches.iter().filter(|patch| is_gone(patch)).cloned().collect(),
+            patches: self.undo.patches.iter().filter(is_taken).cloned().collect(),
             unknown: Vec::new(),
             counters: lowered.iter().copied().collect(),
-            places: Places::default(),
+            places: self.undo.places.of(awaited),
         };
         let notes = counters::plan_lowering(&self.segment, &self.target, &undo.counters);
-        let report = undo.take_back(&mut self.target)?;
+        let (mut report, awaited) = undo.take_back(&mut self.target, tries)?;
+        report.left_mapped = !awaited.is_empty();
         let journal = self.segment.journal();
         notes.into_iter().for_each(|note| journal.set_state(note, JournalState::Applied));
         self.undo.counters.retain(|address| !lowered.contains(address));
-        self.undo.patches.retain(|patch| !is_gone(patch));
+        self.undo.patches.retain(|patch| {
+            !(is_gone(patch) || self.consumers.awaited.contains(&patch.address))
+                || awaited.contains(&patch.address)
+        });
+        self.consumers.awaited = awaited.into_iter().collect();
+        // Whoever has changed that text may have kept the jump that was there.
+        self.undo.unknown.extend(&report.foreign);
         let mut at = 0;
         let spare = &mut self.consumers.spare_entries;
         self.consumers.sites.retain(|site| {
@@ -462,7 +477,8 @@ impl Attachment {
         Ok(report)
     }
 
-    /// Unmaps islands and outposts that nothing leads to; whether none is left of those.
+    /// Unmaps islands and outposts that nothing leads to, neither text nor a thread on its way there; whether none is
+    /// left of those.
     fn retire(&mut self, tries: u32) -> Result<bool, Error> {
         let mut starts: Vec<u64> = self.consumers.sites.iter().map(|site| site.entry).collect();
         starts.sort_unstable();
@@ -479,6 +495,11 @@ impl Attachment {
         let idle: Vec<Range<u64>> = idle.chain(outposts.filter(|range| !is_led_to(range))).collect();
         if idle.is_empty() {
             return Ok(true);
+        }
+        self.take_back(&HashSet::new(), tries)?;
+        // A thread that is awaited there goes on to an island, and so may one in text that is not ours any more.
+        if !self.consumers.awaited.is_empty() || !self.undo.unknown.is_empty() {
+            return Ok(false);
         }
         self.target.refresh()?;
         let count = idle.len();

@@ -147,6 +147,18 @@ impl Table {
         })
     }
 
+    /// Where the trampolines go on that wait in the chain of the record at an offset of `records`.
+    pub(crate) fn backs<'a>(&'a self, records: &'a [u8], at: usize) -> impl Iterator<Item = u64> + 'a {
+        let word = |at: usize| records.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+        let next = move |&at: &usize| {
+            let number = (word(at + LINK as usize)? as u32).checked_sub(1)?;
+            Some((number as usize) << self.record_shift)
+        };
+        // As long as tail calls nest; whatever the target has written there, it ends.
+        let chain = std::iter::successors(Some(at), next).take(usize::from(TAIL_DEPTH_MAX) + 1);
+        chain.map_while(move |at| word(at + BACK as usize))
+    }
+
     /// Address of the record whose stub `word` is.
     pub(crate) fn record_of(&self, word: u64) -> Option<u64> {
         let offset = word.wrapping_sub(self.first_stub());

@@ -91,6 +91,15 @@ impl Places {
         self.0.retain(|place| !gone.iter().any(|range| range.contains(&place.0)));
     }
 
+    /// Those at these addresses.
+    pub(crate) fn of(&self, addresses: &HashSet<u64>) -> Places {
+        Places(self.0.iter().filter(|place| addresses.contains(&place.0)).copied().collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn get(&self, address: u64) -> Option<u64> {
         let at = self.0.partition_point(|place| place.0 < address);
         self.0.get(at).filter(|place| place.0 == address).map(|place| place.1)
@@ -136,8 +145,9 @@ impl Undo {
         counters::lower(&target.memory, &target.mappings, &self.counters)?;
         for try_number in 0.. {
             self.move_out(&stopped)?;
-            let is_filled = self.fill_holes(target, &stopped, &mut report)?;
-            if is_filled && self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
+            let awaited = self.awaited(target, &stopped, &Places::default())?;
+            self.fill_holes(target, &awaited, &mut report)?;
+            if awaited.is_empty() && self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
                 break;
             }
             if try_number < RETRIES_MAX && report.foreign.is_empty() && self.let_leave(&mut stopped)? {
@@ -165,22 +175,30 @@ impl Undo {
     }
 
     /// Takes back patches while others stay: their text is as before, and nothing leads through their holes. Threads
-    /// that are in their trampolines go on there.
-    pub(crate) fn take_back(&self, target: &mut Target) -> Result<Report, Error> {
+    /// that are in their trampolines go on there. Also those of its holes and places that a thread still comes back to
+    /// after so many `tries`, and that lead it to a trampoline then: those holes are not filled.
+    pub(crate) fn take_back(
+        &self,
+        target: &mut Target,
+        tries: u32,
+    ) -> Result<(Report, BTreeSet<u64>), Error> {
         let mut report = Report::default();
         target.refresh()?;
         let mut stopped = self.restore_in_slices(target, &mut report)?;
         counters::lower(&target.memory, &target.mappings, &self.counters)?;
-        for _ in 0..RETRIES_MAX {
+        let mut tries = tries;
+        loop {
             self.move_out(&stopped)?;
-            if self.fill_holes(target, &stopped, &mut report)? {
-                break;
+            let awaited = self.awaited(target, &stopped, &self.places)?;
+            self.fill_holes(target, &awaited, &mut report)?;
+            tries = tries.saturating_sub(1);
+            if awaited.is_empty() || tries == 0 {
+                target.resume(stopped);
+                return Ok((report, awaited));
             }
             patch::pause(target, stopped);
             stopped = hold(target)?;
         }
-        target.resume(stopped);
-        Ok(report)
     }
 
     /// Unmaps the islands that no thread can come back to any more; nothing leads there. Those that were.
@@ -273,27 +291,36 @@ impl Undo {
         Ok(())
     }
 
-    /// Fills the holes that no thread stands in and that no signal handler returns to. What stands at their entries
-    /// leads elsewhere by now; threads that stood in one go on at the entry.
-    fn fill_holes(&self, target: &Target, stopped: &Stopped, report: &mut Report) -> Result<bool, Error> {
-        let holes: Vec<&Patch> = self.patches.iter().filter(|patch| patch.leads_from.is_some()).collect();
-        if holes.is_empty() {
-            return Ok(true);
-        }
-        let at: HashSet<u64> = holes.iter().map(|hole| hole.address).collect();
+    /// The holes, and those of `places`, that a thread stands at, or comes back to from a signal handler.
+    fn awaited(&self, target: &Target, stopped: &Stopped, places: &Places) -> Result<BTreeSet<u64>, Error> {
+        let holes: HashSet<u64> = self
+            .patches
+            .iter()
+            .filter(|patch| patch.leads_from.is_some())
+            .map(|patch| patch.address)
+            .collect();
+        let is_awaited = |word: u64| holes.contains(&word) || places.get(word).is_some();
         let mut awaited = BTreeSet::new();
+        if holes.is_empty() && places.is_empty() {
+            return Ok(awaited);
+        }
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
-            let found =
-                stack::scan(&target.memory, &target.mappings, registers.rsp, &|word| at.contains(&word));
+            let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &is_awaited);
             awaited.extend(found.words);
-            awaited.extend(at.get(&registers.rip));
+            awaited.extend(Some(registers.rip).filter(|&at| is_awaited(at)));
         }
+        Ok(awaited)
+    }
+
+    /// Fills the holes that are not `awaited`. What stands at their entries leads elsewhere by now; threads that stood in
+    /// one go on at the entry.
+    fn fill_holes(&self, target: &Target, awaited: &BTreeSet<u64>, report: &mut Report) -> Result<(), Error> {
         let is_due = |hole: &&Patch| {
-            let leads_here = hole.leads_from.is_some_and(|entry| report.foreign.contains(&entry));
-            !leads_here && !awaited.contains(&hole.address)
+            let leads_here = |entry: u64| report.foreign.contains(&entry);
+            hole.leads_from.is_some_and(|entry| !leads_here(entry)) && !awaited.contains(&hole.address)
         };
-        let mut due: Vec<&Patch> = holes.into_iter().filter(is_due).collect();
+        let mut due: Vec<&Patch> = self.patches.iter().filter(is_due).collect();
         due.sort_unstable_by_key(|hole| hole.address);
         for batch in due.chunk_by(|a, b| a.address / PAGE == b.address / PAGE) {
             for (hole, is_back) in put_back(target, batch)? {
@@ -302,7 +329,7 @@ impl Undo {
                 }
             }
         }
-        Ok(awaited.is_empty())
+        Ok(())
     }
 
     /// Threads that have left the programs go on in the restored text.
@@ -371,7 +398,8 @@ impl Undo {
         Ok(!self.waits_for_returns(target, stopped)?)
     }
 
-    /// Whether a stack anywhere, one of a suspended fibre too, still returns to a stub.
+    /// Whether a stack anywhere, one of a suspended fibre too, still returns to a stub, where that or what it goes on at
+    /// is in these islands.
     fn waits_for_returns(&self, target: &Target, stopped: &Stopped) -> Result<bool, Error> {
         // What lies below the stack pointer of the main thread, where it runs on its own stack, is nobody's.
         let main = target.mappings.iter().find(|mapping| mapping.path == "[stack]");
@@ -382,21 +410,23 @@ impl Undo {
                 dead = main.start.0..at;
             }
         }
-        let own = |mapping: &&Mapping| {
-            is_records(mapping) && self.islands.iter().any(|island| island.start == mapping.start.0)
-        };
+        let inside = |address: u64| self.islands.iter().any(|island| island.contains(&address));
         let waits = |mapping: &Mapping| {
             let (start, bytes) = (mapping.start.0, mapping.end.0 - mapping.start.0);
+            let is_own = self.islands.iter().any(|island| island.start == start);
             let mut first = [0; 24];
             target.memory.read(start, &mut first).ok()?;
             let table = Table::read(start, &first, bytes)?;
             let mut records = vec![0; table.records_bytes() as usize];
             target.memory.read(start, &mut records).ok()?;
-            table.waiting(&records).find(|&(_, slot, stub)| {
-                !dead.contains(&slot) && target.memory.read_u64(slot).is_ok_and(|word| word == stub)
+            table.waiting(&records).find(|&(at, slot, stub)| {
+                (is_own || table.backs(&records, at).any(inside))
+                    && !dead.contains(&slot)
+                    && target.memory.read_u64(slot).is_ok_and(|word| word == stub)
             })
         };
-        Ok(target.mappings.iter().filter(own).any(|mapping| waits(mapping).is_some()))
+        let mut tables = target.mappings.iter().filter(|mapping| is_records(mapping));
+        Ok(tables.any(|mapping| waits(mapping).is_some()))
     }
 
     fn unmap(&self, target: &Target, stopped: &mut Stopped) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use weir_ebpf::{MapKind, MapSpec};
 use weir_probe::attach::{Attach, When};
 use weir_probe::consumers::Consumer;
 use weir_probe::window::Window;
-use weir_probe::{Attachment, Refusal, SiteRequest, Target, plan_functions, prepare};
+use weir_probe::{Attachment, Refusal, Returns, SiteRequest, Target, plan_functions, prepare};
 use weir_rt::segment::{Identity, SegmentLayout};
 use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
 use weir_symbols::{Binary, Function, LinkAddr};
@@ -23,9 +23,13 @@ const THREADS: u64 = 4;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Functions that are patched by a near jump, by one through a hole and by one through an outpost.
-const PROGRAM: &str = r#"
+const FUNCTIONS: &str = r#"
+    #define _GNU_SOURCE
     #include <pthread.h>
+    #include <signal.h>
     #include <stdio.h>
+    #include <stdlib.h>
+    #include <ucontext.h>
     #include <unistd.h>
     __asm__(".text\n"
             ".globl near; .type near, @function; near: lea 1(%rdi,%rdi,2), %rax; mov %rax, %rdx; ret; .size near, .-near\n"
@@ -36,6 +40,12 @@ const PROGRAM: &str = r#"
             "pop %rbx; ret; .size pun, .-pun\n"
             ".skip 32, 0xcc\n");
     long near(long), hole(long), pun(long);
+    __attribute__((noinline)) long waits(long n) { char c; puts("waiting"); if (read(0, &c, 1) != 1) return -1; return n * 10 + c; }
+"#;
+const NAMES: [&str; 4] = ["near", "hole", "pun", "waits"];
+
+/// Four threads that call the first three.
+const THREADED: &str = r#"
     static volatile int stop; static unsigned long calls[4][8];
     static void *run(void *arg) {
         unsigned long *n = arg;
@@ -56,6 +66,35 @@ const PROGRAM: &str = r#"
         printf("called %lu\n", calls[0][0] + calls[1][0] + calls[2][0] + calls[3][0]);
         getchar(); puts("end");
         return 0;
+    }
+"#;
+
+/// One thread that does what it is told: calls `waits`, or has a signal handler return to an address with an argument, as
+/// if it had been interrupted there, when a line comes. It says what the call returned.
+const TOLD: &str = r#"
+    static void told(void);
+    __attribute__((used)) void said(long result) { printf("result %ld\n", result); told(); }
+    __asm__(".text\nback: mov %rax, %rdi; and $-16, %rsp; call said\n");
+    extern char back[]; static unsigned long address, argument;
+    static void handle(int signal, siginfo_t *info, void *context) {
+        greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs; char c;
+        registers[REG_RIP] = address; registers[REG_RDI] = argument;
+        registers[REG_RSP] = ((registers[REG_RSP] - 256) & -16) - 8; // what this frame says lies below then
+        *(long *)registers[REG_RSP] = (long)back;
+        puts("parked"); if (read(0, &c, 1) != 1) _exit(1);
+    }
+    static void told(void) {
+        static char line[100]; int n = 0;
+        while (n < 99 && read(0, line + n, 1) == 1 && line[n] != '\n') n++;
+        line[n] = 0;
+        if (line[0] == 'w') said(waits(3));
+        if (sscanf(line, "%lu %lu", &address, &argument) == 2) raise(SIGUSR1);
+        puts("end"); exit(0);
+    }
+    int main(void) {
+        struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER };
+        sigaction(SIGUSR1, &action, 0); alarm(120); setvbuf(stdout, 0, _IOLBF, 0);
+        puts("ready"); told(); return 0;
     }
 "#;
 
@@ -86,7 +125,7 @@ fn count(attachment: &Attachment, map: usize) -> u64 {
     u64::from_le_bytes(value.try_into().unwrap())
 }
 
-/// The program, and what its file says of the three functions.
+/// The program, and what its file says of the functions.
 struct Running {
     daemon: Daemon,
     binary: Binary,
@@ -95,15 +134,16 @@ struct Running {
 }
 
 impl Running {
-    fn start() -> Running {
-        let path = target::build("consumers", Source::Text(PROGRAM), &["-O1", "-pthread", "-pie", "-fPIE"]);
+    fn start(name: &str, program: &str) -> Running {
+        let text = format!("{FUNCTIONS}{program}");
+        let path = target::build(name, Source::Text(&text), &["-O1", "-pthread", "-pie", "-fPIE", "-w"]);
         let mut command = Command::new(&path);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut daemon = Daemon::spawn(command).unwrap();
         daemon.line_with("ready", DEADLINE).unwrap();
         let binary = Binary::open(&path).unwrap();
         let functions: Vec<Function> =
-            ["near", "hole", "pun"].iter().map(|name| binary.find(name).unwrap()[0].clone()).collect();
+            NAMES.iter().map(|name| binary.find(name).unwrap()[0].clone()).collect();
         let asked: Vec<_> = functions.iter().map(|function| (&binary, function)).collect();
         let windows = plan_functions(&asked);
         let techniques: Vec<String> = windows.iter().map(|w| w.as_ref().unwrap().technique()).collect();
@@ -125,7 +165,19 @@ impl Running {
             programs: vec![program],
             returns: None,
         };
-        (0..3).filter(|at| which >> at & 1 == 1).map(site).collect()
+        (0..NAMES.len()).filter(|at| which >> at & 1 == 1).map(site).collect()
+    }
+
+    /// Where the jump leads that stands at the entry of a function.
+    fn jump(&self, function: usize) -> u64 {
+        let (address, text) = self.text().swap_remove(function);
+        match text[..] {
+            [0xeb, distance, ..] => (address + 2).wrapping_add_signed(i64::from(distance as i8)),
+            [0xe9, a, b, c, d, ..] => {
+                (address + 5).wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d])))
+            }
+            _ => panic!("no jump: {text:x?}"),
+        }
     }
 
     fn attach(&self, which: u32) -> Attachment {
@@ -148,7 +200,8 @@ impl Running {
         attachment
     }
 
-    fn text(&self) -> Vec<Vec<u8>> {
+    /// Address and text of each function.
+    fn text(&self) -> Vec<(u64, Vec<u8>)> {
         let pid = self.daemon.pid();
         let maps = weir_symbols::maps::read(pid).unwrap();
         let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
@@ -159,7 +212,7 @@ impl Running {
             // With the padding behind, where holes are.
             let mut bytes = vec![0; function.size as usize + 32];
             memory.read_exact_at(&mut bytes, at.0).unwrap();
-            bytes
+            (at.0, bytes)
         };
         self.functions.iter().map(read).collect()
     }
@@ -189,7 +242,7 @@ struct Other {
 
 #[test]
 fn consumers_come_and_go_while_the_others_count_every_call() {
-    let mut running = Running::start();
+    let mut running = Running::start("consumers", THREADED);
     let before = running.text();
     let mut attachment = running.attach(0b111);
     running.daemon.write("\n").unwrap();
@@ -245,7 +298,7 @@ fn consumers_come_and_go_while_the_others_count_every_call() {
 
 #[test]
 fn text_is_as_before_when_the_last_consumer_goes() {
-    let mut running = Running::start();
+    let mut running = Running::start("consumers", THREADED);
     let before = running.text();
     let mut attachment = running.attach(0b001);
     running.daemon.write("\n").unwrap();
@@ -277,9 +330,67 @@ fn text_is_as_before_when_the_last_consumer_goes() {
     running.daemon.finish(DEADLINE).unwrap();
 }
 
+/// A signal handler returns to where the last consumer's jump led, in a hole or an outpost, when all of it is gone.
+#[track_caller]
+fn check_parked(function: usize, argument: u64, result: u64) {
+    let mut running = Running::start("consumers-told", TOLD);
+    let before = running.text();
+    let mut attachment = running.attach(0b001);
+    let added = attachment.add(&running.sites(1 << function), &[counting(1)]).unwrap();
+    assert!(added.outcomes[0].is_ok(), "{:?}", added.outcomes);
+    running.daemon.write(&format!("{} {argument}\n", running.jump(function))).unwrap();
+    running.daemon.line_with("parked", DEADLINE).unwrap();
+    let report = attachment.remove(added.consumer).unwrap();
+    assert_eq!((report.restored, report.foreign.len(), report.left_mapped), (1, 0, true));
+    running.daemon.write("\n").unwrap();
+    running.daemon.line_with(&format!("result {result}"), DEADLINE).unwrap();
+    // What was left goes with the next change.
+    let added = attachment.add(&running.sites(1 << function), &[counting(2)]).unwrap();
+    assert!(added.outcomes[0].is_ok(), "{:?}", added.outcomes);
+    let report = attachment.remove(added.consumer).unwrap();
+    assert_eq!((report.restored, report.foreign.len(), report.left_mapped), (1, 0, false));
+    assert_eq!(running.islands(), 1);
+    attachment.detach().unwrap();
+    assert_eq!(running.text(), before);
+    running.daemon.finish(DEADLINE).unwrap();
+}
+
+#[test]
+fn a_handler_comes_back_to_a_hole_of_a_consumer_that_is_gone() {
+    check_parked(1, 3, 3);
+}
+
+#[test]
+fn a_handler_comes_back_to_an_outpost_of_a_consumer_that_is_gone() {
+    check_parked(2, 1, 0);
+}
+
+/// A return address that was replaced leads to the trampoline of the consumer, though no stack says so.
+#[test]
+fn a_call_whose_return_is_replaced_comes_back_when_its_consumer_is_gone() {
+    let mut running = Running::start("consumers-told", TOLD);
+    let before = running.text();
+    let mut attachment = running.attach(0b001);
+    let mut sites = running.sites(0b1000);
+    sites[0].programs[0].when = When::Return;
+    sites[0].returns = Some(Ok(Returns::Replace));
+    let added = attachment.add(&sites, &[counting(1)]).unwrap();
+    let patched = added.outcomes[0].as_ref().unwrap();
+    assert_eq!(patched.returns_refused, None);
+    running.daemon.write("w\n").unwrap();
+    running.daemon.line_with("waiting", DEADLINE).unwrap();
+    let report = attachment.remove(added.consumer).unwrap();
+    assert_eq!((report.foreign.len(), report.left_mapped), (0, true));
+    running.daemon.write("A").unwrap();
+    running.daemon.line_with("result 95", DEADLINE).unwrap();
+    attachment.detach().unwrap();
+    assert_eq!(running.text(), before);
+    running.daemon.finish(DEADLINE).unwrap();
+}
+
 #[test]
 fn one_more_program_than_a_function_may_have_is_refused() {
-    let running = Running::start();
+    let running = Running::start("consumers", THREADED);
     let mut attachment = running.attach(0b001);
     for map in 1..=OTHERS {
         let added = attachment.add(&running.sites(0b001), &[counting(map as u32)]).unwrap();
