@@ -148,11 +148,13 @@ Examples:
   weir list -v 'usdt:./app:*'         static probes, with the types and places of their arguments
   weir list -p 1234 'usdt:*:*'        static probes of all that a process has mapped";
 
+const LIST_PATTERN: &str =
+    "uprobe:BINARY[:FUNCTION], usdt:BINARY[:[PROVIDER:]NAME] or BINARY, with wildcards (* ? [..])";
+
 #[derive(clap::Args, Debug)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct List {
-    /// uprobe:BINARY[:FUNCTION], usdt:BINARY[:[PROVIDER:]NAME] or BINARY, with wildcards (* ? [..])
-    #[arg(value_name = "PATTERN", required_unless_present = "pid")]
+    #[arg(value_name = "PATTERN", required_unless_present = "pid", help = LIST_PATTERN)]
     pub(crate) patterns: Vec<String>,
 
     /// Only what this process has mapped; the binary may then have wildcards too
