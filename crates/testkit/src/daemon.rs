@@ -1,8 +1,9 @@
 //! A child process that never outlives its test.
 //!
 //! [`Daemon`] reads the child's standard output and error in the background, so that the child never blocks on a full
-//! pipe and its lines can be waited for. When dropped, it kills the child by its process id and reaps it. Children
-//! of the child are not killed; they lose their pipes.
+//! pipe and its lines can be waited for. When dropped, it kills the child by its process id and reaps it, with threads of
+//! it that this process traces; one that another process traces is left after a while. Children of the child are not
+//! killed; they lose their pipes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -12,7 +13,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
 use crate::wait;
+
+/// How long the end of a killed child is waited for.
+const REAPED_MAX: Duration = Duration::from_secs(20);
 
 /// A running child.
 #[derive(Debug)]
@@ -159,15 +166,36 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         // Child::kill does nothing to one that was reaped already, so a reused id is never hit.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let pid = self.child.id();
+        // A test that fails may leave threads seized: the end of a process is not reported before their tracer, which is
+        // this process, has taken that of each of them.
+        wait::until(REAPED_MAX, || {
+            let is_over = !matches!(self.child.try_wait(), Ok(None));
+            if !is_over {
+                reap_threads(pid);
+            }
+            is_over
+        });
+    }
+}
+
+/// Takes the reports of all threads of process `pid` but the main one, as far as this process traces them.
+fn reap_threads(pid: u32) {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return };
+    let ids = threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse::<i32>().ok());
+    for thread in ids.filter(|&thread| thread != pid as i32) {
+        // Fails for one that is not traced, or not by this process.
+        let _ = waitpid(Pid::from_raw(thread), Some(WaitPidFlag::__WALL | WaitPidFlag::WNOHANG));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::ptrace;
     use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
+
+    use crate::target::{self, Source};
 
     const SOON: Duration = Duration::from_secs(10);
 
@@ -189,6 +217,29 @@ mod tests {
             (ended.status.code(), ended.stdout.as_str(), ended.stderr.as_str()),
             (Some(3), "one\ntwo\ngot input\n", "fault\n")
         );
+    }
+
+    #[test]
+    fn threads_that_are_still_traced_do_not_hold_up_a_test_that_fails() {
+        let program = "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+            static void *run(void *unused) { for (;;) pause(); }\n\
+            int main(void) { pthread_t thread; for (int i = 0; i < 3; i++) pthread_create(&thread, 0, run, 0);\n\
+            puts(\"ready\"); fflush(stdout); run(0); }\n";
+        let path = target::build("traced-threads", Source::Text(program), &["-pthread"]);
+        let mut daemon = Daemon::spawn(Command::new(&path)).unwrap();
+        daemon.line_with("ready", SOON).unwrap();
+        let threads = std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+        let ids: Vec<i32> =
+            threads.map(|t| t.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+        assert_eq!(ids.len(), 4);
+        for &thread in &ids {
+            ptrace::seize(Pid::from_raw(thread), ptrace::Options::empty()).unwrap();
+            ptrace::interrupt(Pid::from_raw(thread)).unwrap();
+        }
+        let start = Instant::now();
+        drop(daemon);
+        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        assert!(ids.iter().all(|id| !std::path::Path::new(&format!("/proc/{id}")).exists()));
     }
 
     #[test]
