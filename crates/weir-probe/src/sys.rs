@@ -41,25 +41,59 @@ pub(crate) enum Event {
     Other(i32),
 }
 
-/// The next report of thread `tid`. With `is_patient` it is waited for; else `None` if there is none yet.
+/// The next report of thread `tid`. With `is_patient` it is waited for; else `None` if there is none yet. How a child of
+/// this process has ended is left for who started it.
 pub(crate) fn wait(tid: i32, is_patient: bool) -> io::Result<Option<Event>> {
-    let mut status = 0;
-    let flags = libc::__WALL | if is_patient { 0 } else { libc::WNOHANG };
-    // SAFETY: the kernel writes an int to `status`.
-    match unsafe { libc::waitpid(tid, &raw mut status, flags) } {
+    let patience = if is_patient { 0 } else { libc::WNOHANG };
+    let (code, _) = match report(tid, libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | patience) {
+        Ok(report) => report,
+        Err(error) if error.raw_os_error() == Some(libc::EINTR) => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Some(Event::Ended)),
+        Err(error) => return Err(error),
+    };
+    match code {
         0 => Ok(None),
-        -1 => match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EINTR) => Ok(None),
-            error if error.raw_os_error() == Some(libc::ECHILD) => Ok(Some(Event::Ended)),
-            error => Err(error),
+        libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => {
+            if !is_own_child(tid) {
+                // Fails only if somebody else has taken it meanwhile.
+                let _ = report(tid, libc::WEXITED | libc::WNOHANG);
+            }
+            Ok(Some(Event::Ended))
+        }
+        // Not an end, which may have come since.
+        _ => match report(tid, libc::WSTOPPED | libc::WNOHANG) {
+            Ok((0, _)) => Ok(None),
+            Ok((_, stop)) => Ok(Some(match (stop & 0xff, stop >> 8) {
+                (_, event) if event != 0 => Event::Other(event),
+                (signal, _) if signal == libc::SIGTRAP | 0x80 => Event::Syscall,
+                (signal, _) => Event::Signal(signal),
+            })),
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Some(Event::Ended)),
+            Err(error) => Err(error),
         },
-        _ if libc::WIFSTOPPED(status) => Ok(Some(match (libc::WSTOPSIG(status), status >> 16) {
-            (_, event) if event != 0 => Event::Other(event),
-            (signal, _) if signal == libc::SIGTRAP | 0x80 => Event::Syscall,
-            (signal, _) => Event::Signal(signal),
-        })),
-        _ => Ok(Some(Event::Ended)),
     }
+}
+
+/// waitid(2) for thread `tid`: `si_code` (0 if there is no such report) and `si_status`.
+fn report(tid: i32, flags: i32) -> io::Result<(i32, i32)> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the kernel writes a siginfo_t to `info`.
+    let result =
+        unsafe { libc::waitid(libc::P_PID, tid as libc::id_t, info.as_mut_ptr(), libc::__WALL | flags) };
+    check(result.into())?;
+    // SAFETY: it was zeroed, and every bit pattern is a valid value of this plain structure; the fields of a report of
+    // waitid(2) are those that `si_status` reads.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: as above.
+    Ok((info.si_code, unsafe { info.si_status() }))
+}
+
+/// It is the main thread of a process that this one has started, and that has not been reaped.
+fn is_own_child(tid: i32) -> bool {
+    let is = |name: &str, id: u32| {
+        status_field(tid, name).is_ok_and(|value| value.and_then(|value| value.parse().ok()) == Some(id))
+    };
+    is("PPid", std::process::id()) && is("Tgid", tid as u32)
 }
 
 /// PTRACE_CONT, PTRACE_SYSCALL or PTRACE_DETACH: lets stopped thread `tid` go on, with `signal` (0: none). A signal
