@@ -13,49 +13,32 @@
 //! Until the gates are open, what is patched already runs unprobed: all probes begin at one moment. A site whose window
 //! stays busy is refused, and the others are patched.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Instant;
 
-use nix::libc;
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, SegmentLayout};
-use weir_symbols::maps::Mapping;
-use weir_symbols::{Binary, Function, LinkAddr, VirtAddr};
+use weir_symbols::{Binary, Function, LinkAddr};
 
+use crate::admit::{Ground, add_hooks, plan_hooks, plan_in_target};
 use crate::consumers::Consumers;
 use crate::counters;
 use crate::island::{self, Image, Place, PlannedSite, Stubs};
-use crate::limits::{self, PROGRAMS_PER_SITE_MAX};
+use crate::limits::{self};
 use crate::outpost::{self, Outpost, Wanted};
 use crate::patch::{self, Jump};
 use crate::pending::{self, Pending};
-use crate::plan::plan_functions;
 use crate::refusal::{Error, Refusal};
-use crate::remote::Borrowed;
 use crate::replace;
-use crate::restore;
 use crate::returns::Returns;
-use crate::scan;
+use crate::share::{map_islands, share_segment};
 use crate::stop::{Stopped, Stops};
-use crate::sys;
 use crate::target::Target;
 use crate::undo::{self, Patch, Places, Report, Undo};
-use crate::unwind;
-use crate::window::{Shape, Window, Write};
-
-/// Name of the segment's memfd, by which the next weir finds it.
-pub(crate) const SEGMENT_NAME: &str = "weir-segment";
-pub(crate) const CODE_NAME: &str = "weir-code";
-pub(crate) const RECORDS_NAME: &str = "weir-records";
-/// Another name than that of islands, which have a gate page behind them.
-pub(crate) const OUTPOST_NAME: &str = "weir-outpost";
-const PAGE: u64 = 4096;
+use crate::window::{Window, Write};
 
 /// A function to probe, and the programs to run there in order.
 #[derive(Clone, Debug)]
@@ -66,14 +49,14 @@ pub struct SiteRequest<'a> {
     pub window: &'a Result<Window, Refusal>,
     /// A word that counts tracers, raised while the site is patched.
     pub semaphore: Option<LinkAddr>,
-    /// At most [`PROGRAMS_PER_SITE_MAX`]; they run in this order.
+    /// At most [`limits::PROGRAMS_PER_SITE_MAX`]; they run in this order.
     pub programs: Vec<Attach>,
     /// As [`plan_returns`](crate::plan_returns) answered for this function; `None` where no program wants the return.
     pub returns: Option<Result<Returns, Refusal>>,
 }
 
 impl SiteRequest<'_> {
-    fn wants_return(&self) -> bool {
+    pub(crate) fn wants_return(&self) -> bool {
         matches!(self.returns, Some(Ok(_))) && self.programs.iter().any(|program| program.when.wants_return())
     }
 
@@ -158,83 +141,6 @@ pub fn prepare(mut target: Target, layout: SegmentLayout, identity: &Identity) -
     })
 }
 
-/// The segment, and where it stands in the target.
-fn share_segment(
-    target: &mut Target,
-    layout: SegmentLayout,
-    identity: &Identity,
-) -> Result<(Segment, u64), Error> {
-    if let Some(traced) = scan::probed(target.pid)? {
-        // A fork child has its parent's segment, but runs unprobed.
-        if traced.controller_alive && !traced.is_inherited() {
-            let (session, controller) = (traced.identity.session, traced.identity.controller_pid);
-            return Err(Error::AlreadyProbed { pid: target.pid, session, controller });
-        }
-        restore::restore(target)?;
-    }
-    let mut stopped = target.stop()?;
-    target.refresh()?;
-    let bytes = layout.bytes;
-    let mut remote = Borrowed::new(&mut stopped, target)?;
-    let (segment, address) = with_memfd(target, &mut remote, SEGMENT_NAME, |remote, remote_fd, fd| {
-        let segment = Segment::create(fd, layout, identity)
-            .map_err(|source| Error::system("making the segment", source))?;
-        let (protection, flags) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_SHARED as u64);
-        let address = remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, flags, remote_fd, 0])?;
-        Ok((segment, address))
-    })?;
-    let has_tsc = may_read_tsc(target, &mut remote)?;
-    remote.finish()?;
-    target.has_tsc = has_tsc;
-    segment.set_place(&SegmentPlace { segment_address: address, gate_address: 0, islands: Vec::new() });
-    // A launched command must not run before it is armed.
-    if target.launched {
-        target.held = Some(stopped);
-    } else {
-        target.resume(stopped);
-    }
-    Ok((segment, address))
-}
-
-/// Whether the borrowed thread may read the time stamp counter; its children inherit that.
-fn may_read_tsc(target: &Target, remote: &mut Borrowed) -> Result<bool, Error> {
-    let at = remote.put(&[0; 8])?;
-    remote.call("prctl", libc::SYS_prctl, [libc::PR_GET_TSC as u64, at, 0, 0, 0, 0])?;
-    let answer = target.memory.read_u64(at).map_err(|e| Error::system("reading an answer of prctl", e))?;
-    Ok(answer as u32 != libc::PR_TSC_SIGSEGV as u32)
-}
-
-/// Makes an empty memfd in the target, and has `then` work with its number there and a descriptor of it here. The
-/// target's own descriptor is closed again, whatever happens.
-fn with_memfd<'a, T>(
-    target: &Target,
-    remote: &mut Borrowed<'a>,
-    name: &str,
-    then: impl FnOnce(&mut Borrowed<'a>, u64, OwnedFd) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let mut text = name.as_bytes().to_vec();
-    text.push(0);
-    let text = remote.put(&text)?;
-    let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
-    let number = remote.call("memfd_create", libc::SYS_memfd_create, [text, flags, 0, 0, 0, 0])?;
-    let done = take_fd(target, remote.tid(), number).and_then(|fd| then(remote, number, fd));
-    let closed = remote.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0]);
-    done.and_then(|value| closed.map(|_| value))
-}
-
-/// Descriptor `number` of the target, here.
-fn take_fd(target: &Target, tid: i32, number: u64) -> Result<OwnedFd, Error> {
-    if sys::living_thread(target.pid) == target.pid {
-        return sys::pidfd_getfd(&target.pidfd, number as i32).map_err(|source| {
-            Error::system(format!("pidfd_getfd({number}) of process {}", target.pid), source)
-        });
-    }
-    // A pidfd means the main thread, and one that has ended has no descriptors.
-    let path = format!("/proc/{tid}/fd/{number}");
-    let opened = File::options().read(true).write(true).open(&path);
-    opened.map(OwnedFd::from).map_err(|source| Error::system(format!("open({path})"), source))
-}
-
 impl Prepared {
     pub fn segment(&self) -> &Segment {
         &self.attachment.segment
@@ -252,205 +158,6 @@ impl Prepared {
             Err(error) => Err(attachment.target.explain(error)),
         }
     }
-}
-
-/// The programs of a site that can run there, and how its returns are caught.
-pub(crate) struct Chosen {
-    pub(crate) programs: Vec<Attach>,
-    pub(crate) returns: Option<Returns>,
-    /// Why they are not, where a program wants that.
-    pub(crate) refused: Option<Refusal>,
-}
-
-/// Leaves out the programs that need a return which cannot be caught; `returns` is asked where one is wanted. An error
-/// if none is left.
-pub(crate) fn choose(
-    programs: &[Attach],
-    returns: impl FnOnce() -> Result<Returns, Refusal>,
-) -> Result<Chosen, Refusal> {
-    let as_when = |program: &Attach, when| Attach { when, ..*program };
-    let wanted = programs.iter().any(|program| program.when.wants_return()).then(returns);
-    match wanted {
-        None => Ok(Chosen { programs: programs.to_vec(), returns: None, refused: None }),
-        Some(Ok(returns)) => {
-            let programs = programs.iter().map(|program| match program.when {
-                When::EntryAndReturn => as_when(program, When::Session),
-                _ => *program,
-            });
-            Ok(Chosen { programs: programs.collect(), returns: Some(returns), refused: None })
-        }
-        Some(Err(refusal)) => {
-            let programs = programs.iter().filter_map(|program| match program.when {
-                When::Entry | When::EntryAndReturn => Some(as_when(program, When::Entry)),
-                When::Return | When::Session => None,
-            });
-            let programs: Vec<Attach> = programs.collect();
-            match programs.is_empty() {
-                true => Err(refusal),
-                false => Ok(Chosen { programs, returns: None, refused: Some(refusal) }),
-            }
-        }
-    }
-}
-
-/// What is looked up in one process for many sites: each thing once.
-struct Ground<'a> {
-    target: &'a Target,
-    has_shadow_stack: bool,
-    /// By path.
-    biases: HashMap<PathBuf, Option<u64>>,
-    /// Text of the target that was read last, from this address on.
-    text: (u64, Vec<u8>),
-}
-
-impl<'a> Ground<'a> {
-    fn new(target: &'a Target) -> Ground<'a> {
-        let has_shadow_stack = target.has_shadow_stack();
-        Ground { target, has_shadow_stack, biases: HashMap::new(), text: (0, Vec::new()) }
-    }
-
-    fn bias(&mut self, binary: &Binary) -> Option<u64> {
-        match self.biases.get(binary.path()) {
-            Some(&known) => known,
-            None => {
-                let bias = self.target.bias(binary);
-                self.biases.insert(binary.path().to_owned(), bias);
-                bias
-            }
-        }
-    }
-
-    /// What the target has at `address`, read together with what lies behind: functions are asked for in their order.
-    fn text(&mut self, address: u64, length: usize) -> Option<&[u8]> {
-        const TOGETHER: usize = 16 << 10;
-        let is_read = |text: &(u64, Vec<u8>)| {
-            let from = usize::try_from(address.checked_sub(text.0)?).ok()?;
-            (from.checked_add(length)? <= text.1.len()).then_some(from)
-        };
-        if is_read(&self.text).is_none() {
-            let (start, bytes) = &mut self.text;
-            *start = address;
-            bytes.resize(length.max(TOGETHER), 0);
-            let read = self.target.memory.read_some(address, bytes).unwrap_or(0);
-            bytes.truncate(read);
-        }
-        let from = is_read(&self.text)?;
-        Some(&self.text.1[from..from + length])
-    }
-}
-
-/// A site of this process: where its binary is mapped, with the same text; and why its returns are not caught, where
-/// a program wants that. `unwinders`: why they would not find their way through one.
-fn plan_in_target(
-    ground: &mut Ground,
-    site: &SiteRequest,
-    window: Window,
-    unwinders: Option<&Refusal>,
-) -> Result<(PlannedSite, Option<Refusal>), Refusal> {
-    let target = ground.target;
-    if site.programs.len() > PROGRAMS_PER_SITE_MAX {
-        return Err(Refusal::TooManyPrograms { given: site.programs.len(), max: PROGRAMS_PER_SITE_MAX });
-    }
-    let chosen = choose(&site.programs, || returns_in_target(target, site, &window, unwinders))?;
-    let binary = site.binary;
-    let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
-    let bias = ground.bias(binary).ok_or_else(not_mapped)?;
-    let function = site.function;
-    let in_file = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
-    let address = VirtAddr(function.address.0.wrapping_add(bias));
-    if target.mapping_at(address).is_some_and(|mapping| mapping.shared) {
-        return Err(Refusal::SharedText);
-    }
-    let in_memory = ground.text(address.0, in_file.len()).ok_or_else(not_mapped)?;
-    if in_file != in_memory {
-        let offset = in_file.iter().zip(in_memory).position(|(file, memory)| file != memory);
-        return Err(Refusal::TextDiffers { offset: offset.unwrap_or(0) as u64 });
-    }
-    if window.calls() && ground.has_shadow_stack {
-        return Err(Refusal::ShadowStack);
-    }
-    if let Some(semaphore) = site.semaphore {
-        let address = semaphore.0.wrapping_add(bias);
-        if !counters::is_countable(&target.mappings, address) {
-            return Err(Refusal::Semaphore { address });
-        }
-    }
-    let function = if window.inside { window.address } else { function.address.0 };
-    let Chosen { programs, returns, refused } = chosen;
-    Ok((PlannedSite { window, bias, function, programs, returns, hook: None }, refused))
-}
-
-/// How the returns of a site that wants them are caught in this process.
-fn returns_in_target(
-    target: &Target,
-    site: &SiteRequest,
-    window: &Window,
-    unwinders: Option<&Refusal>,
-) -> Result<Returns, Refusal> {
-    if window.inside {
-        return Err(Refusal::ReturnInside);
-    }
-    let returns = site.returns.clone().unwrap_or(Err(Refusal::ReturnUnplanned))?;
-    if returns == Returns::Replace && target.mappings.iter().any(copies_stacks) {
-        return Err(Refusal::StacksCopied);
-    }
-    unwinders.map_or(Ok(returns), |refusal| Err(refusal.clone()))
-}
-
-/// A library that moves stacks elsewhere while others use their place (Python's greenlet).
-fn copies_stacks(mapping: &Mapping) -> bool {
-    let name = mapping.path.rsplit('/').next().unwrap_or_default();
-    mapping.execute && name.contains("greenlet")
-}
-
-/// The functions that are to answer unwinders for islands too, if any of `sites` wants a return.
-fn plan_hooks(ground: &mut Ground, sites: &[SiteRequest]) -> Result<Vec<PlannedSite>, Refusal> {
-    let mut hooks: Vec<PlannedSite> = Vec::new();
-    if !sites.iter().any(SiteRequest::wants_return) {
-        return Ok(hooks);
-    }
-    unwind::survey::survey(ground.target, |binary, function, question| {
-        let window = &plan_functions(&[(binary, function)])[0];
-        let request =
-            SiteRequest { binary, function, window, semaphore: None, programs: Vec::new(), returns: None };
-        let hook = window.clone().and_then(|window| plan_in_target(ground, &request, window, None));
-        let hook = hook.and_then(|(hook, _)| match hook.window.shape {
-            Shape::Near => Ok(hook),
-            // It is restored when all else is; a hole would have to wait for it.
-            _ => Err(Refusal::EndsInWindow { offset: 0 }),
-        });
-        let hook = hook.map_err(|refusal| Refusal::UnwinderUnknown {
-            detail: format!("{} of {} cannot be hooked ({refusal})", function.name, binary.path().display()),
-        })?;
-        hooks.push(PlannedSite { hook: Some(question), ..hook });
-        Ok(())
-    })?;
-    Ok(hooks)
-}
-
-/// Adds the hooks to `planned`. A site at the same place becomes one with the hook; one that overlaps is refused: its
-/// index in `planned`, and why.
-fn add_hooks(planned: &mut Vec<PlannedSite>, hooks: Vec<PlannedSite>) -> Vec<(usize, Refusal)> {
-    let mut refused = Vec::new();
-    let requested = planned.len();
-    for hook in hooks {
-        let at = hook.patch_address();
-        let range = at..at + hook.window.covered().len() as u64;
-        let mut is_there = false;
-        for (index, site) in planned[..requested].iter_mut().enumerate() {
-            let touches = |byte: u64| range.contains(&byte.wrapping_add(site.bias));
-            if site.patch_address() == at && site.window.shape == Shape::Near {
-                site.hook = hook.hook;
-                is_there = true;
-            } else if site.window.displaced().chain(site.window.written()).any(touches) {
-                refused.push((index, Refusal::Overlap { address: at }));
-            }
-        }
-        if !is_there {
-            planned.push(hook);
-        }
-    }
-    refused
 }
 
 /// Outposts for punned sites, and where the jump of each leads to.
@@ -960,129 +667,4 @@ impl Drop for Attachment {
             let _ = self.detach();
         }
     }
-}
-
-/// The files of generated code, mapped in the target and empty at first.
-pub(crate) struct CodeFiles {
-    islands: Option<File>,
-    pub(crate) outposts: Option<Arc<File>>,
-    /// Sites whose outposts the target has no room for after all.
-    unmapped: Vec<usize>,
-}
-
-impl CodeFiles {
-    /// Writes the code, while the target runs: nothing leads there yet.
-    fn fill(&self, code: &Generated) -> Result<(), Error> {
-        let Generated { places, images, stubs, outposts, .. } = code;
-        let failed = |source| Error::system("writing generated code", source);
-        let mut offset = 0;
-        for (place, image) in places.iter().zip(images) {
-            let file = self.islands.as_ref().expect("islands have a file");
-            file.write_all_at(&image.bytes, offset).map_err(failed)?;
-            offset += place.bytes - PAGE;
-        }
-        if let (Some(stubs), Some(file)) = (stubs, &self.islands) {
-            file.write_all_at(&stubs.image, offset).map_err(failed)?;
-        }
-        offset = 0;
-        for outpost in outposts {
-            let file = self.outposts.as_ref().expect("outposts have a file");
-            file.write_all_at(&outpost.bytes, offset).map_err(failed)?;
-            offset += outpost.bytes.len() as u64;
-        }
-        Ok(())
-    }
-}
-
-/// Maps room for the generated code, and the gate pages, into the stopped target.
-fn map_islands(target: &Target, stopped: &mut Stopped, code: &Generated) -> Result<CodeFiles, Error> {
-    let Generated { places, stubs, outposts, .. } = code;
-    let mut files = CodeFiles { islands: None, outposts: None, unmapped: Vec::new() };
-    if places.is_empty() {
-        return Ok(files);
-    }
-    let mut remote = Borrowed::new(stopped, target)?;
-    let islands = with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
-        let file = File::from(fd);
-        let stub_bytes = stubs.as_ref().map_or(0, |stubs| stubs.range().end - stubs.range().start);
-        resize(&file, places.iter().map(|place| place.bytes - PAGE).sum::<u64>() + stub_bytes)?;
-        let mut offset = 0;
-        for place in places {
-            map_island(remote, place, remote_fd, offset)?;
-            offset += place.bytes - PAGE;
-        }
-        if let Some(stubs) = stubs {
-            map_code(remote, stubs.range().start, stub_bytes, remote_fd, offset)?;
-        }
-        Ok(file)
-    })?;
-    files.islands = Some(islands);
-    if let Some(stubs) = stubs {
-        with_memfd(target, &mut remote, RECORDS_NAME, |remote, remote_fd, fd| {
-            map_records(remote, stubs, &File::from(fd), remote_fd)
-        })?;
-    }
-    if !outposts.is_empty() {
-        let unmapped = &mut files.unmapped;
-        let outposts = with_memfd(target, &mut remote, OUTPOST_NAME, |remote, remote_fd, fd| {
-            let file = File::from(fd);
-            resize(&file, outposts.iter().map(|outpost| outpost.bytes.len() as u64).sum())?;
-            let mut offset = 0;
-            for outpost in outposts {
-                let length = outpost.bytes.len() as u64;
-                // The target may have mapped something there meanwhile.
-                if map_code(remote, outpost.address, length, remote_fd, offset).is_err() {
-                    unmapped.extend(&outpost.sites);
-                }
-                offset += length;
-            }
-            Ok(file)
-        })?;
-        files.outposts = Some(Arc::new(outposts));
-    }
-    remote.finish()?;
-    Ok(files)
-}
-
-fn resize(file: &File, bytes: u64) -> Result<(), Error> {
-    file.set_len(bytes).map_err(|source| Error::system("making room for generated code", source))
-}
-
-/// Whole pages of code at a fixed address, from `offset` of the memfd on.
-fn map_code(
-    remote: &mut Borrowed,
-    address: u64,
-    length: u64,
-    remote_fd: u64,
-    offset: u64,
-) -> Result<(), Error> {
-    let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-    let shared = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
-    remote.call("mmap", libc::SYS_mmap, [address, length, execute, shared, remote_fd, offset]).map(|_| ())
-}
-
-/// The records of replaced return addresses: private, so that fork children have their own.
-fn map_records(remote: &mut Borrowed, stubs: &Stubs, file: &File, remote_fd: u64) -> Result<(), Error> {
-    let records = stubs.records();
-    let length = records.end - records.start;
-    let first = stubs.table.first_record();
-    let written = file.set_len(length).and_then(|()| file.write_all_at(&first, 0));
-    written.map_err(|source| Error::system("writing the first record", source))?;
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-    let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
-    remote
-        .call("mmap", libc::SYS_mmap, [records.start, length, protection, private, remote_fd, 0])
-        .map(|_| ())
-}
-
-/// One island: its code from `offset` of the memfd on, and its gate page.
-fn map_island(remote: &mut Borrowed, place: &Place, remote_fd: u64, offset: u64) -> Result<(), Error> {
-    map_code(remote, place.address, place.bytes - PAGE, remote_fd, offset)?;
-    let fixed = libc::MAP_FIXED_NOREPLACE as u64;
-    let data = libc::PROT_READ | libc::PROT_WRITE;
-    let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 | fixed;
-    remote.call("mmap", libc::SYS_mmap, [place.gate(), PAGE, data as u64, private, u64::MAX, 0])?;
-    let wipe = libc::MADV_WIPEONFORK as u64;
-    remote.call("madvise", libc::SYS_madvise, [place.gate(), PAGE, wipe, 0, 0, 0])?;
-    Ok(())
 }

@@ -28,13 +28,15 @@ use std::sync::Arc;
 use weir_rt::Executable;
 use weir_rt::segment::JournalState;
 
-use crate::attach::{Attachment, CodeFiles, Generated, Outcome, Patched, SiteRequest, Written, choose};
+use crate::admit::choose;
+use crate::attach::{Attachment, Generated, Outcome, Patched, SiteRequest, Written};
 use crate::counters;
 use crate::island::{Place, PlannedSite};
 use crate::limits::{self, ISLANDS_MAX, PROGRAMS_PER_SITE_MAX};
 use crate::patch::{self, Lever, Turn};
 use crate::pending::ReturnPoints;
 use crate::refusal::{Error, Refusal};
+use crate::share::CodeFiles;
 use crate::undo::{Patch, Places, Report, Undo};
 use crate::window::{Shape, near_jump};
 

@@ -43,11 +43,13 @@ mod remote;
 mod stack;
 mod stop;
 
+mod admit;
 mod counters;
 mod island;
 mod outpost;
 mod patch;
 mod pending;
+mod share;
 pub mod undo;
 
 pub mod attach;

@@ -17,7 +17,6 @@ use std::time::Instant;
 use nix::libc;
 use weir_symbols::maps::Mapping;
 
-use crate::attach::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
 use crate::counters;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, UNDO_STOPS_MAX};
 use crate::patch::{self, Text};
@@ -25,6 +24,7 @@ use crate::pending::Pending;
 use crate::refusal::Error;
 use crate::remote::Borrowed;
 use crate::replace::Table;
+use crate::share::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
 use crate::stack;
 use crate::stop::{Stopped, Stops};
 use crate::sys;
