@@ -1,6 +1,6 @@
 // Functions of the shapes that are patched in different ways, called over and over, each result checked: for a thread
 // that is stopped at any instruction of them. A byte on standard input ends it; SIGUSR1 is handled for as long as
-// nothing comes on the pipe that SIGUSR2 writes to.
+// nothing comes on the pipe that SIGUSR2 writes to. It asks what unwinders ask, too (glibc 2.35 and later).
 
 #include "adversarial.h"
 
@@ -28,6 +28,12 @@ EACH(DECLARE)
 static long (*const functions[])(long) = {EACH(ROW)};
 #define COUNT (sizeof functions / sizeof *functions)
 
+extern int _dl_find_object(void *, void *) __attribute__((weak));
+__attribute__((noinline, noclone)) int park_find(void *address) {
+    struct { unsigned long long flags; void *start, *end, *rest[13]; } object = {0};
+    return !_dl_find_object || (_dl_find_object(address, &object) == 0 && object.start <= address && address < object.end);
+}
+
 static int channel[2];
 static void waits(int number) {
     char byte;
@@ -47,8 +53,10 @@ int main(void) {
     alarm(120);
     say("ready\n");
     struct pollfd in = {.fd = 0, .events = POLLIN};
-    for (long n = 1; poll(&in, 1, 0) <= 0; n++)
+    for (long n = 1; poll(&in, 1, 0) <= 0; n++) {
         for (size_t i = 0; i < COUNT; i++) CHECK(functions[i](n % 50) == n % 50 * 3 + 1);
+        CHECK(park_find((void *)park_call));
+    }
     say("right\n");
     return 0;
 }

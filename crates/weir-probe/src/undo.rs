@@ -53,6 +53,11 @@ impl Patch {
         let (old, new) = (write.old.clone(), write.new.clone());
         Patch { address: write.address, old, new, leads_from, is_hook: false, is_probe: true }
     }
+
+    /// Behind the first of the bytes that were written.
+    fn has_inside(&self, address: u64) -> bool {
+        (self.address + 1..self.address + self.new.len() as u64).contains(&address)
+    }
 }
 
 /// What was done.
@@ -144,7 +149,7 @@ impl Undo {
         let mut stopped = self.restore_in_slices(target, &mut report)?;
         counters::lower(&target.memory, &target.mappings, &self.counters)?;
         for try_number in 0.. {
-            self.move_out(&stopped)?;
+            self.move_out(&stopped, &self.standing(&report.foreign))?;
             let awaited = self.awaited(target, &stopped, &Places::default())?;
             self.fill_holes(target, &awaited, &mut report)?;
             if awaited.is_empty() && self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
@@ -168,6 +173,7 @@ impl Undo {
             target.resume(stopped);
             return Ok(report);
         }
+        self.move_out(&stopped, &[])?;
         self.unmap(target, &mut stopped)?;
         target.resume(stopped);
         target.launched = false;
@@ -188,7 +194,7 @@ impl Undo {
         counters::lower(&target.memory, &target.mappings, &self.counters)?;
         let mut tries = tries;
         loop {
-            self.move_out(&stopped)?;
+            self.move_out(&stopped, &self.standing(&report.foreign))?;
             let awaited = self.awaited(target, &stopped, &self.places)?;
             self.fill_holes(target, &awaited, &mut report)?;
             tries = tries.saturating_sub(1);
@@ -332,14 +338,23 @@ impl Undo {
         Ok(())
     }
 
-    /// Threads that have left the programs go on in the restored text.
-    fn move_out(&self, stopped: &Stopped) -> Result<(), Error> {
+    /// What is not restored where the sites' text is: hooks, and what was `foreign`.
+    fn standing(&self, foreign: &[u64]) -> Vec<&Patch> {
+        let stands = |patch: &&Patch| patch.is_hook || foreign.contains(&patch.address);
+        self.patches.iter().filter(stands).collect()
+    }
+
+    /// Threads that have left the programs go on in the restored text, but not behind the first byte of a jump that is
+    /// still `standing`: what is there is no instruction.
+    fn move_out(&self, stopped: &Stopped, standing: &[&Patch]) -> Result<(), Error> {
         let holes = self.patches.iter().filter_map(|patch| Some((patch.address, patch.leads_from?)));
         let holes: HashMap<u64, u64> = holes.collect();
+        let is_torn = |address: u64| standing.iter().any(|patch| patch.has_inside(address));
         for tid in stopped.threads() {
             let mut registers = stopped.registers(tid)?;
             let in_hole = || holes.get(&registers.rip).copied();
-            if let Some(original) = self.places.get(registers.rip).or_else(in_hole) {
+            let original = self.places.get(registers.rip).or_else(in_hole);
+            if let Some(original) = original.filter(|&original| !is_torn(original)) {
                 registers.rip = original;
                 stopped.set_registers(tid, registers)?;
             }
@@ -374,13 +389,15 @@ impl Undo {
         Ok(inside)
     }
 
-    /// Nothing that a thread holds leads to an island any more. Stale rseq pointers are cleared on the way.
+    /// Nothing that a thread holds leads to an island any more, but a program counter that has its place in the text.
+    /// Stale rseq pointers are cleared on the way.
     fn is_quiet(&self, target: &Target, stopped: &Stopped) -> Result<bool, Error> {
         let inside = |address: u64| self.islands.iter().any(|island| island.contains(&address));
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
+            let stays = inside(registers.rip) && self.places.get(registers.rip).is_none();
             // An unwinder may hold the address of a description in a register.
-            if [registers.rip].into_iter().chain(general(&registers)).any(&inside) {
+            if stays || general(&registers).into_iter().any(inside) {
                 return Ok(false);
             }
             let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &inside);

@@ -4,6 +4,7 @@
 mod counting;
 mod sessions;
 
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -217,6 +218,20 @@ fn check_detached(kind: Kind, function: &str, stride: usize) {
     let parked = Parked::start();
     let entry = parked.address(function);
     let own = entry..entry + parked.binary.find(function).unwrap()[0].size;
+    check_detached_from(parked, kind, function, own, stride, Duration::from_millis(3));
+}
+
+/// Probes on `function`; the thread is stepped from the beginning of what is patched at `own` to its caller.
+#[track_caller]
+fn check_detached_from(
+    parked: Parked,
+    kind: Kind,
+    function: &str,
+    own: Range<u64>,
+    stride: usize,
+    stands: Duration,
+) {
+    let entry = own.start;
     let text = parked.binary.executable_ranges()[0].0.0 + parked.bias;
     let text = text..text + parked.before.len() as u64;
     for steps in (0..).step_by(stride) {
@@ -226,8 +241,9 @@ fn check_detached(kind: Kind, function: &str, stride: usize) {
         assert!(wait::until(DEADLINE, || parked.is_stopped()));
         let (pid, is_left) = (parked.pid(), steps % 24 == 7);
         // At some it stands still, and weir's code has to stay.
+        let stands = if is_left { Duration::from_millis(300) } else { stands };
         let goes_on = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(if is_left { 300 } else { 3 }));
+            std::thread::sleep(stands);
             kill(pid, Signal::SIGCONT).unwrap();
         });
         let report = armed.detach();
@@ -275,6 +291,25 @@ fn at_every_instruction_of_a_call_through_when_it_is_detached() {
 fn at_instructions_of_other_calls_through_when_they_are_detached() {
     check_detached(Kind::Session, "park_short", 7);
     check_detached(Kind::Session, "park_call", 7);
+}
+
+/// Probes at returns come with a hook in what unwinders ask, which stands until no call is on its way any more: here
+/// the one that asks.
+#[test]
+fn at_every_instruction_of_a_hook_when_it_is_detached() {
+    let parked = Parked::start();
+    let mappings = maps::read(parked.daemon.pid()).unwrap();
+    let is_loader = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-linux"));
+    let loader = mappings.iter().find(|mapping| is_loader(&mapping.path)).unwrap();
+    let binary = Binary::open(std::path::Path::new(&loader.path)).unwrap();
+    let Some((link, _)) = binary.symbol_value("_dl_find_object") else {
+        return testkit::skip::skip("find-object", "glibc is older than 2.35");
+    };
+    let function = binary.function_at(link).unwrap();
+    let at = maps::to_virtual(&mappings, binary.identity().unwrap(), &binary, link).unwrap().0;
+    // Longer than the tries to count what is pending take: it goes on while the text is put back.
+    let stands = Duration::from_millis(60);
+    check_detached_from(parked, Kind::Session, "park_find", at..at + function.size, 1, stands);
 }
 
 #[test]
