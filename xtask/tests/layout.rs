@@ -62,6 +62,14 @@ const NEVER: [(&str, &str); 8] = [
 const MAY_BE_UNSAFE: [&str; 8] =
     ["weir-interp", "weir-rt", "weir-jit", "weir-probe", "weir-kernel", "weir-capi", "testkit", "vm-bench"];
 
+/// Parts of weir-probe, in the order of the data: what each uses of the crate, beside itself.
+const PROBE_PARTS: [(&str, &[&str]); 4] = [
+    ("plan", &["limits", "refusal"]),
+    ("process", &["limits", "refusal"]),
+    ("code", &["limits", "refusal", "plan"]),
+    ("attach", &["limits", "refusal", "plan", "process", "code"]),
+];
+
 /// A dependency that one crate names.
 struct Edge {
     from: String,
@@ -104,6 +112,24 @@ fn report_replays_without_a_live_process() {
         let text = fs::read_to_string(&file).unwrap();
         for name in ["weir_probe", "weir_symbols", "crate::session", "std::process"] {
             assert!(!text.contains(name), "{} names {name}", file.display());
+        }
+    }
+}
+
+#[test]
+fn data_goes_one_way_through_weir_probe() {
+    let source = root().join("crates/weir-probe/src");
+    for (part, may_use) in PROBE_PARTS {
+        let files = rust_files(&source.join(part));
+        assert!(!files.is_empty(), "weir-probe has no {part}");
+        for file in files.into_iter().chain([source.join(part).with_extension("rs")]) {
+            let text = fs::read_to_string(&file).unwrap();
+            // What comments name is no use of it.
+            let code = text.lines().filter_map(|line| line.split("//").next());
+            for name in code.flat_map(|line| line.split("crate::").skip(1)) {
+                let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+                assert!(name == part || may_use.contains(&name), "{} uses crate::{name}", file.display());
+            }
         }
     }
 }

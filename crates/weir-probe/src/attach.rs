@@ -1,17 +1,31 @@
 //! Puts programs into a process: short stops for the shared segment, for the code, and for the patches.
 //!
+//! In: a [`Target`], [`SiteRequest`]s with what [`crate::plan`] said of them, linked programs. Out: an [`Attachment`], with
+//! the [`Outcome`] of each site.
+//!
 //! ```text
 //! prepare   stop · memfd_create, mmap (remote) · go on              the segment is shared; nothing is patched
 //! arm       compare text with files · place islands for the planned windows, generate code   nothing is stopped
 //!           stop · memfd_create, mmap islands and gates (remote) · go on
 //!           write the code · journal                                                        nothing is stopped
-//!           slices of crate::patch: stop · move program counters · write jumps · go on
+//!           slices of crate::attach::patch: stop · move program counters · write jumps · go on
 //!           open gates · raise semaphores                                                   nothing is stopped
-//! detach    see crate::undo
+//! detach    see crate::attach::undo
 //! ```
 //!
 //! Until the gates are open, what is patched already runs unprobed: all probes begin at one moment. A site whose window
 //! stays busy is refused, and the others are patched.
+
+mod admit;
+pub mod consumers;
+mod counters;
+mod patch;
+pub(crate) mod pending;
+pub mod restore;
+mod share;
+mod survey;
+mod sweep;
+pub mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -23,22 +37,22 @@ use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, SegmentLayout};
 use weir_symbols::{Binary, Function, LinkAddr};
 
-use crate::admit::{Ground, add_hooks, plan_hooks, plan_in_target};
-use crate::consumers::Consumers;
-use crate::counters;
-use crate::island::{self, Image, Place, PlannedSite, Stubs};
+use crate::attach::admit::{Ground, add_hooks, plan_hooks, plan_in_target};
+use crate::attach::consumers::Consumers;
+use crate::attach::patch::Jump;
+use crate::attach::pending::Pending;
+use crate::attach::share::{map_islands, share_segment};
+use crate::attach::sweep::sweep;
+use crate::attach::undo::{Patch, Places, Report, Undo};
+use crate::code::island::{self, Image, Place, PlannedSite, Stubs};
+use crate::code::outpost::{self, Outpost, Wanted};
+pub use crate::code::program::{Attach, When};
 use crate::limits::{self};
-use crate::outpost::{self, Outpost, Wanted};
-use crate::patch::{self, Jump};
-use crate::pending::{self, Pending};
+use crate::plan::returns::Returns;
+use crate::plan::window::{Window, Write};
+use crate::process::stop::{Stopped, Stops};
+use crate::process::target::Target;
 use crate::refusal::{Error, Refusal};
-use crate::replace;
-use crate::returns::Returns;
-use crate::share::{map_islands, share_segment};
-use crate::stop::{Stopped, Stops};
-use crate::target::Target;
-use crate::undo::{self, Patch, Places, Report, Undo};
-use crate::window::{Window, Write};
 
 /// A function to probe, and the programs to run there in order.
 #[derive(Clone, Debug)]
@@ -77,35 +91,6 @@ pub struct Patched {
 
 /// What became of a site.
 pub type Outcome = Result<Patched, Refusal>;
-
-/// One program of a site.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attach {
-    /// Index of an executable.
-    pub executable: usize,
-    /// What `get_attach_cookie` answers.
-    pub cookie: u64,
-    pub when: When,
-}
-
-/// At which ends of a call a program runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum When {
-    Entry,
-    /// With the registers as at the return: ax holds the result, ip the address that the caller goes on at, sp is as
-    /// behind the `ret`.
-    Return,
-    /// At both; they share 8 bytes, and an entry that answers other than 0 suppresses the return.
-    Session,
-    /// A session that makes sense without its return: where that cannot be caught it runs at the entry.
-    EntryAndReturn,
-}
-
-impl When {
-    pub fn wants_return(self) -> bool {
-        self != When::Entry
-    }
-}
 
 /// A process that shares the segment, and is not patched yet. Dropped, it takes the segment out again.
 #[derive(Debug)]
@@ -263,7 +248,7 @@ impl Attachment {
                 self.swept = Some((missed, now));
                 let stopped = self.target.stop()?;
                 self.target.refresh()?;
-                let freed = replace::sweep(&self.target, &stopped, &stubs.table);
+                let freed = sweep(&self.target, &stopped, &stubs.table);
                 self.target.resume(stopped);
                 freed
             }

@@ -15,57 +15,37 @@
 //! - a function's return is caught only where [`returns`] proved that the function cannot notice, and where unwinders
 //!   find their way ([`unwind`]).
 //!
+//! ```text
+//! plan ─▶ code ─┬─▶ attach     plan     what may be patched, and how, from files alone
+//! process ──────┘              code     bytes for that, and where they may stand
+//!                              process  a process as it is: looked at, started, held
+//!                              attach   puts the code into the process, adds, removes, undoes
+//! ```
+//!
+//! A part uses those to its left, and none to its right; [`limits`] and [`refusal`] belong to all.
+//!
 //! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: functions of
 //! libraries that are loaded later.
 
 pub mod limits;
 pub mod refusal;
 
-mod parallel;
-mod sys;
-
-pub mod body;
-mod cave;
-mod emitter;
-mod heights;
-pub mod incoming;
-pub mod plan;
-pub mod relocate;
-pub mod replace;
-pub mod returns;
-pub mod through;
-pub mod trampoline;
-pub mod unwind;
-mod walk;
-pub mod window;
-
-mod remote;
-mod stack;
-mod stop;
-
-mod admit;
-mod counters;
-mod island;
-mod outpost;
-mod patch;
-mod pending;
-mod share;
-pub mod undo;
-
 pub mod attach;
-pub mod consumers;
-pub mod launch;
-pub mod restore;
-pub mod scan;
-pub mod target;
+mod code;
+pub mod plan;
+mod process;
 
+pub use crate::attach::consumers::{Added, Consumer};
+pub use crate::attach::pending::Pending;
+pub use crate::attach::undo::Report;
 pub use crate::attach::{Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, When, prepare};
-pub use crate::consumers::{Added, Consumer};
-pub use crate::launch::Launched;
-pub use crate::pending::Pending;
+pub use crate::attach::{consumers, restore, undo};
+pub use crate::code::{relocate, replace, through, trampoline, unwind};
+pub use crate::plan::returns::{Returns, plan_returns};
 pub use crate::plan::{Place, plan_functions, plan_sites};
+pub use crate::plan::{body, incoming, returns, window};
+pub use crate::process::launch::Launched;
+pub use crate::process::stop::Stops;
+pub use crate::process::target::Target;
+pub use crate::process::{launch, scan, target};
 pub use crate::refusal::{Error, Refusal};
-pub use crate::returns::{Returns, plan_returns};
-pub use crate::stop::Stops;
-pub use crate::target::Target;
-pub use crate::undo::Report;

@@ -1,7 +1,7 @@
 //! Plans the patches of many functions, and of places inside them, from their files alone.
 //!
-//! In: [`Place`]s in binaries. Out: for each a proved [`Window`], or the [`Refusal`]. The first step that can be proved
-//! is taken:
+//! In: [`Place`]s in binaries. Out: for each a proved [`Window`], or the [`Refusal`]; how returns are caught is planned
+//! in [`returns`]. No process is needed, nothing is generated. The first step that can be proved is taken:
 //!
 //! 1. a near jump over one instruction (or a pad of the compiler's), where no thread can be caught inside;
 //! 2. a near jump over several, or over the function's end and padding behind it;
@@ -13,13 +13,22 @@
 //!    there is room in a process is seen when it is patched;
 //! 6. refused, with the reason why step 2 was.
 //!
-//! The proof has three parts: the function's own bytes ([`crate::window`], [`crate::body`]), other symbols that begin
-//! inside, and everything else in the binary that could lead there: [`crate::incoming`], two scans for all functions
-//! of a binary, and landing pads, to which the unwinder goes by an offset that no scan of the code shows. No process is
-//! needed: whether its memory is like the file is checked when it is patched.
+//! The proof has three parts: the function's own bytes ([`window`], [`body`]), other symbols that begin inside, and
+//! everything else in the binary that could lead there: [`incoming`], two scans for all functions of a binary, and
+//! landing pads, to which the unwinder goes by an offset that no scan of the code shows. Whether a process's memory is
+//! like the file is checked when it is patched.
 //!
 //! What the patches of one call write, displace and borrow does not overlap; of two that would, the first in the list
 //! stays. Deliberately not here yet: breakpoints, kernel uprobes, windows that begin before a place inside a function.
+
+pub mod body;
+mod cave;
+mod heights;
+pub mod incoming;
+mod parallel;
+pub mod returns;
+mod walk;
+pub mod window;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -28,12 +37,11 @@ use std::sync::Arc;
 
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
-use crate::body::{Bodies, Body};
-use crate::cave::{self, Caves};
-use crate::incoming;
 use crate::limits::{JUMP_BYTES, LOWEST_ADDRESS, SHORT_JUMP_BYTES};
+use crate::plan::body::{Bodies, Body};
+use crate::plan::cave::Caves;
+use crate::plan::window::{FunctionCode, Hole, Shape, Window};
 use crate::refusal::Refusal;
-use crate::window::{self, FunctionCode, Hole, Shape, Window};
 
 /// Places of one binary for which all of its functions will be looked at.
 const MANY_PLACES: usize = 256;

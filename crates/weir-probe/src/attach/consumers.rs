@@ -1,0 +1,525 @@
+//! Several consumers of the same functions, each attached and detached on its own while the others go on counting.
+//!
+//! In: an [`Attachment`], and what another consumer wants to run where. Out: the outcome of each of its sites. A function
+//! is patched once, however many consumers it has ([`limits::PROGRAMS_PER_SITE_MAX`] programs at most): its trampoline
+//! calls the programs of all of them one after the other, directly.
+//!
+//! ```text
+//! add       new trampolines, in an island of their own, call the old programs and the new ones; their gates are
+//!           opened; jumps that stand are led there, others are written
+//! remove    new trampolines without its programs, jumps led there; text put back where nobody is left
+//! retire    islands that nothing leads to are unmapped when no thread stands in them or comes back to them: nor to a
+//!           hole or an outpost that still leads there, nor to a stub whose record does
+//! ```
+//!
+//! Guaranteed: no hit of another consumer is lost or counted twice: at each moment a jump leads to one trampoline or the
+//! other, and both run its programs. Programs of a consumer that was removed have ended when their island is
+//! gone; [`Attachment::remove`] waits a moment for that, and says whether it is.
+//!
+//! The maps of all consumers are those that the segment was laid out with, and so are the journal's entries (for a site
+//! that is changed one more than it has). Not here: consumers that want returns where none did so before and a function
+//! that answers unwinders is probed already (refused).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+use weir_rt::Executable;
+use weir_rt::segment::JournalState;
+
+use crate::attach::admit::choose;
+use crate::attach::counters;
+use crate::attach::patch::{self, Lever, Turn};
+use crate::attach::pending::ReturnPoints;
+use crate::attach::share::CodeFiles;
+use crate::attach::undo::{Patch, Places, Report, Undo};
+use crate::attach::{Attachment, Generated, Outcome, Patched, SiteRequest, Written};
+use crate::code::island::{Place, PlannedSite};
+use crate::limits::{self, ISLANDS_MAX, PROGRAMS_PER_SITE_MAX};
+use crate::plan::window::{Shape, near_jump};
+use crate::refusal::{Error, Refusal};
+
+/// One who was attached by itself: [`Attachment::add`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Consumer(u32);
+
+impl Consumer {
+    /// That of [`Prepared::arm`](crate::Prepared::arm).
+    pub const FIRST: Consumer = Consumer(0);
+}
+
+/// A consumer that was added.
+#[derive(Clone, Debug)]
+pub struct Added {
+    pub consumer: Consumer,
+    /// For each of its sites: how it is patched, or why not.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// A standing site, what becomes of it, and why its returns are not caught.
+type Joined = (usize, PlannedSite, Option<Refusal>);
+
+/// A site whose jump was to be led elsewhere, and whether it was.
+type Led = (usize, Result<(), Refusal>);
+
+/// What stands in the target, and for whom.
+#[derive(Debug, Default)]
+pub(crate) struct Consumers {
+    pub(crate) executables: Vec<Executable>,
+    pub(crate) sites: Vec<Standing>,
+    /// Mapped, those that nothing leads to any more among them.
+    pub(crate) islands: Vec<Place>,
+    outposts: Vec<Post>,
+    /// Of the journal, undone.
+    pub(crate) spare_entries: Vec<u32>,
+    /// Whose sites are being put in.
+    current: u32,
+    last: u32,
+    /// Holes and outposts' jumps of sites that are gone, which threads come back to from signal handlers: they lead to
+    /// trampolines still.
+    awaited: HashSet<u64>,
+    /// Of all trampolines that ever were.
+    pub(crate) return_points: ReturnPoints,
+}
+
+/// A patched site.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    planned: PlannedSite,
+    /// Of each of its programs.
+    owners: Vec<u32>,
+    /// Where its trampoline begins.
+    entry: u64,
+    /// Where the jump of a punned site leads first.
+    landing: Option<u64>,
+    entries: Vec<u32>,
+    semaphore: Option<u64>,
+}
+
+impl Standing {
+    /// Address of the jump that leads to the trampoline itself.
+    fn lever(&self) -> u64 {
+        match (&self.planned.window.shape, self.landing) {
+            (Shape::Short(hole), _) => hole.address.wrapping_add(self.planned.bias),
+            (_, Some(landing)) => landing,
+            _ => self.planned.patch_address(),
+        }
+    }
+}
+
+/// Outposts of one file.
+#[derive(Debug)]
+struct Post {
+    range: Range<u64>,
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl Consumers {
+    /// Takes note of what was mapped.
+    pub(crate) fn mapped(&mut self, generated: &Generated, files: &CodeFiles) {
+        self.return_points.extend(generated.entries().filter_map(|entry| entry.return_point.clone()));
+        let places = generated.places.iter();
+        self.islands.extend(places.map(|place| Place { sites: Vec::new(), ..place.clone() }));
+        let Some(file) = &files.outposts else { return };
+        let mut offset = 0;
+        for outpost in &generated.outposts {
+            self.outposts.push(Post { range: outpost.range(), file: file.clone(), offset });
+            offset += outpost.range().end - outpost.range().start;
+        }
+    }
+
+    /// Takes note of the sites of `planned` that are patched.
+    pub(crate) fn stand(
+        &mut self,
+        planned: Vec<PlannedSite>,
+        generated: &Generated,
+        standing: Vec<Written>,
+        semaphores: &[Option<u64>],
+    ) {
+        let mut planned: Vec<Option<PlannedSite>> = planned.into_iter().map(Some).collect();
+        let addresses: HashMap<usize, u64> =
+            generated.entries().map(|entry| (entry.site, entry.address)).collect();
+        for (site, entries) in standing {
+            let Some(planned) = planned[site].take() else { continue };
+            let owners = vec![self.current; planned.programs.len()];
+            let landing = generated.landings.get(&site).copied();
+            let (entry, semaphore) = (addresses[&site], semaphores[site]);
+            self.sites.push(Standing { planned, owners, entry, landing, entries, semaphore });
+        }
+    }
+
+    /// By address of the patch.
+    fn by_address(&self) -> HashMap<u64, usize> {
+        self.sites.iter().map(|site| site.planned.patch_address()).zip(0..).collect()
+    }
+
+    /// What is displaced, written or borrowed: start and end of each stretch.
+    fn taken(&self) -> BTreeMap<u64, u64> {
+        let stretches = self.sites.iter().flat_map(|site| stretches(&site.planned));
+        stretches.map(|range| (range.start, range.end)).collect()
+    }
+
+    fn is_taken(taken: &BTreeMap<u64, u64>, range: &Range<u64>) -> bool {
+        taken.range(..range.end).next_back().is_some_and(|(_, &end)| range.start < end)
+    }
+}
+
+/// Addresses that the patch of a site needs for itself.
+fn stretches(site: &PlannedSite) -> impl Iterator<Item = Range<u64>> {
+    let at = site.patch_address();
+    let own = at..at + (site.window.covered().len().max(site.window.patch_bytes())) as u64;
+    let hole = match &site.window.shape {
+        Shape::Short(hole) => {
+            Some(hole.range().start.wrapping_add(site.bias)..hole.range().end.wrapping_add(site.bias))
+        }
+        Shape::Near | Shape::Punned { .. } => None,
+    };
+    [own].into_iter().chain(hole)
+}
+
+impl Attachment {
+    /// Runs the programs of another consumer too. Those of `sites` index `executables`.
+    pub fn add(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Added, Error> {
+        self.adding(sites, executables).map_err(|error| self.target.explain(error))
+    }
+
+    /// Runs the programs of `consumer` no more. The report says how many functions are as before, and whether threads
+    /// may still be in its programs (`left_mapped`).
+    pub fn remove(&mut self, consumer: Consumer) -> Result<Report, Error> {
+        self.removing(consumer).map_err(|error| self.target.explain(error))
+    }
+
+    fn adding(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Added, Error> {
+        self.target.refresh()?;
+        self.retire(1)?;
+        let first = self.consumers.executables.len();
+        self.consumers.executables.extend(executables.iter().cloned());
+        self.consumers.last += 1;
+        let consumer = Consumer(self.consumers.last);
+        self.consumers.current = consumer.0;
+        let sites: Vec<SiteRequest> = sites
+            .iter()
+            .map(|site| {
+                let mut site = site.clone();
+                site.programs.iter_mut().for_each(|program| program.executable += first);
+                site
+            })
+            .collect();
+        let mut outcomes: Vec<Outcome> = vec![Err(Refusal::NoRoom); sites.len()];
+        let (mut fresh, mut changed) = (Vec::new(), BTreeMap::new());
+        let mut refused_returns: BTreeMap<usize, Option<Refusal>> = BTreeMap::new();
+        let (known, taken) = (self.consumers.by_address(), self.consumers.taken());
+        let mut biases: HashMap<&std::path::Path, Option<u64>> = HashMap::new();
+        for (index, site) in sites.iter().enumerate() {
+            let path = site.binary.path();
+            let bias = *biases.entry(path).or_insert_with(|| self.target.bias(site.binary));
+            let outcome = self.join(site, bias, &known, &taken);
+            match outcome {
+                Ok(Some((standing, planned, refused))) => {
+                    changed.insert(standing, (index, planned));
+                    refused_returns.insert(index, refused);
+                }
+                Ok(None) => fresh.push(index),
+                Err(refusal) => outcomes[index] = Err(refusal),
+            }
+        }
+        let requests: Vec<SiteRequest> = fresh.iter().map(|&index| sites[index].clone()).collect();
+        if !requests.is_empty() {
+            for (index, outcome) in fresh.into_iter().zip(self.put_in(&requests)?) {
+                outcomes[index] = outcome;
+            }
+        }
+        let indices: BTreeMap<usize, usize> = changed.iter().map(|(&at, (index, _))| (at, *index)).collect();
+        let planned = changed.into_iter().map(|(at, (_, planned))| (at, planned)).collect();
+        for (at, outcome) in self.lead_elsewhere(planned)? {
+            let Some(&index) = indices.get(&at) else { continue };
+            outcomes[index] = outcome.map(|()| {
+                let site = &mut self.consumers.sites[at];
+                let added = site.planned.programs.len() - site.owners.len();
+                site.owners.extend(std::iter::repeat_n(consumer.0, added));
+                let returns_refused = refused_returns.remove(&index).flatten();
+                Patched { technique: site.planned.window.technique(), returns_refused }
+            });
+        }
+        self.retire(limits::RETIRE_TRIES)?;
+        Ok(Added { consumer, outcomes })
+    }
+
+    /// What becomes of the site that is patched already where `site` is wanted, and why its returns are not caught where
+    /// a program wants that; `None` if there is none.
+    fn join(
+        &self,
+        site: &SiteRequest,
+        bias: Option<u64>,
+        known: &HashMap<u64, usize>,
+        taken: &BTreeMap<u64, u64>,
+    ) -> Result<Option<Joined>, Refusal> {
+        let window = site.window.as_ref().map_err(Refusal::clone)?;
+        let not_mapped = || Refusal::NotMapped { binary: site.binary.path().display().to_string() };
+        let at = window.address.wrapping_add(bias.ok_or_else(not_mapped)?);
+        let Some(&standing) = known.get(&at) else {
+            let asked = PlannedSite {
+                window: window.clone(),
+                bias: bias.unwrap_or(0),
+                function: 0,
+                programs: Vec::new(),
+                returns: None,
+                hook: None,
+            };
+            let is_taken = stretches(&asked).any(|range| Consumers::is_taken(taken, &range));
+            return if is_taken { Err(Refusal::Overlap { address: at }) } else { Ok(None) };
+        };
+        let old = &self.consumers.sites[standing].planned;
+        let mut planned = old.clone();
+        let chosen = choose(&site.programs, || old.returns.map_or_else(|| self.returns_of(site), Ok))?;
+        planned.programs.extend(&chosen.programs);
+        if planned.programs.len() > PROGRAMS_PER_SITE_MAX {
+            let given = planned.programs.len();
+            return Err(Refusal::TooManyPrograms { given, max: PROGRAMS_PER_SITE_MAX });
+        }
+        planned.returns = planned.returns.or(chosen.returns);
+        Ok(Some((standing, planned, chosen.refused)))
+    }
+
+    fn removing(&mut self, consumer: Consumer) -> Result<Report, Error> {
+        self.target.refresh()?;
+        let before = self.target.stops;
+        let (mut gone, mut changed) = (HashSet::new(), Vec::new());
+        for (at, site) in self.consumers.sites.iter().enumerate() {
+            if !site.owners.contains(&consumer.0) {
+                continue;
+            }
+            let mut planned = site.planned.clone();
+            let mut owners = site.owners.iter();
+            planned.programs.retain(|_| owners.next() != Some(&consumer.0));
+            if !planned.programs.iter().any(|program| program.when.wants_return()) {
+                planned.returns = None;
+            }
+            match planned.programs.is_empty() && planned.hook.is_none() {
+                true => {
+                    gone.insert(at);
+                }
+                false => changed.push((at, planned)),
+            }
+        }
+        for (at, outcome) in self.lead_elsewhere(changed)? {
+            let site = &mut self.consumers.sites[at];
+            if outcome.is_ok() {
+                site.owners.retain(|&owner| owner != consumer.0);
+            }
+        }
+        let mut report = self.take_back(&gone, limits::RETRIES_MAX)?;
+        report.left_mapped = !self.retire(limits::RETIRE_TRIES)?;
+        report.stops = self.target.stops.since(before);
+        Ok(report)
+    }
+
+    /// Leads the jumps of sites to new trampolines, of what is planned for them now; those of hooks too, which must
+    /// know all islands. The outcome of each.
+    fn lead_elsewhere(&mut self, mut changed: Vec<(usize, PlannedSite)>) -> Result<Vec<Led>, Error> {
+        if changed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_changed: HashSet<usize> = changed.iter().map(|(at, _)| *at).collect();
+        // With many islands everything goes to a new one, so that the others are retired.
+        let is_crowded = self.consumers.islands.len() >= ISLANDS_MAX / 2;
+        let others = self.consumers.sites.iter().enumerate().filter(|(at, _)| !is_changed.contains(at));
+        let others = others.filter(|(_, site)| is_crowded || site.planned.hook.is_some());
+        changed.extend(others.map(|(at, site)| (at, site.planned.clone())));
+        let (ats, planned): (Vec<usize>, Vec<PlannedSite>) = changed.into_iter().unzip();
+        let generated = self.generate(&planned, |_| false)?;
+        let mut outcomes: Vec<Result<(), Refusal>> = vec![Ok(()); planned.len()];
+        for (site, refusal) in &generated.refused {
+            outcomes[*site] = Err(refusal.clone());
+        }
+        self.map(&generated, &mut Vec::new(), &mut |_| ())?;
+        // Before anything leads there: a hit that found them closed would be one that the others miss.
+        self.open_gates(&generated.places)?;
+        let mut turns: Vec<(usize, u64, Turn)> = Vec::new();
+        for entry in generated.entries().filter(|entry| outcomes[entry.site].is_ok()) {
+            self.undo.places.add(&entry.places);
+            turns.push((entry.site, entry.address, self.turn(ats[entry.site], entry.address)));
+        }
+        self.undo.places.sort();
+        self.turn_all(&turns, &ats, &mut outcomes)?;
+        let mut planned: Vec<Option<PlannedSite>> = planned.into_iter().map(Some).collect();
+        for (site, address, _) in turns {
+            if outcomes[site].is_ok()
+                && let Some(planned) = planned[site].take()
+            {
+                let standing = &mut self.consumers.sites[ats[site]];
+                (standing.planned, standing.entry) = (planned, address);
+            }
+        }
+        Ok(ats.into_iter().zip(outcomes).collect())
+    }
+
+    /// How the jump of site `at` is led to the trampoline at `entry`.
+    fn turn(&self, at: usize, entry: u64) -> Turn {
+        let site = &self.consumers.sites[at];
+        let address = site.lever();
+        let lever = match site.landing {
+            None => Lever::Text,
+            Some(landing) => {
+                let posts = &self.consumers.outposts;
+                let post = posts.iter().find(|post| post.range.contains(&landing));
+                let post = post.expect("a punned jump leads to an outpost");
+                Lever::File { file: post.file.clone(), offset: post.offset + (landing - post.range.start) }
+            }
+        };
+        Turn { address, now: near_jump(address, site.entry), new: near_jump(address, entry), lever }
+    }
+
+    /// Writes `turns`, with their journal entries where they change text.
+    fn turn_all(
+        &mut self,
+        turns: &[(usize, u64, Turn)],
+        ats: &[usize],
+        outcomes: &mut [Result<(), Refusal>],
+    ) -> Result<(), Error> {
+        let patches: HashMap<u64, usize> =
+            self.undo.patches.iter().map(|patch| patch.address).zip(0..).collect();
+        let mut entries: Vec<Option<u32>> = Vec::with_capacity(turns.len());
+        for (_, _, turn) in turns {
+            entries.push(match (&turn.lever, patches.get(&turn.address)) {
+                (Lever::Text, Some(&patch)) => {
+                    let old = self.undo.patches[patch].old.clone();
+                    Some(self.note(turn.address, &old, &turn.new)?)
+                }
+                _ => None,
+            });
+        }
+        let journal = self.segment.journal();
+        let undo_patches = &mut self.undo.patches;
+        let plain: Vec<&Turn> = turns.iter().map(|(_, _, turn)| turn).collect();
+        let mut turned = vec![false; turns.len()];
+        patch::turn(&mut self.target, &plain, &mut |index| {
+            turned[index] = true;
+            if let (Some(entry), Some(&patch)) = (entries[index], patches.get(&turns[index].2.address)) {
+                journal.set_state(entry, JournalState::Applied);
+                undo_patches[patch].new = turns[index].2.new.to_vec();
+            }
+        })?;
+        for (index, (site, _, turn)) in turns.iter().enumerate() {
+            let Some(entry) = entries[index] else { continue };
+            let standing = &mut self.consumers.sites[ats[*site]];
+            // Of the entries of a site, the one for this address is undone, or the new one is.
+            let mut spare = entry;
+            if turned[index] {
+                let is_hole = matches!(standing.planned.window.shape, Shape::Short(_));
+                let which = if is_hole { 0 } else { standing.entries.len() - 1 };
+                spare = std::mem::replace(&mut standing.entries[which], entry);
+            } else {
+                let offset = turn.address.abs_diff(standing.planned.patch_address());
+                outcomes[*site] = Err(Refusal::TextDiffers { offset });
+            }
+            journal.set_state(spare, JournalState::Undone);
+            self.consumers.spare_entries.push(spare);
+        }
+        Ok(())
+    }
+
+    /// Puts back the text of sites without consumers, and what was left of such before, in at most so many `tries`.
+    fn take_back(&mut self, gone: &HashSet<usize>, tries: u32) -> Result<Report, Error> {
+        if gone.is_empty() && self.consumers.awaited.is_empty() {
+            return Ok(Report::default());
+        }
+        let addresses: HashSet<u64> =
+            gone.iter().map(|&at| self.consumers.sites[at].planned.patch_address()).collect();
+        let is_gone = |patch: &Patch| {
+            addresses.contains(&patch.address) || patch.leads_from.is_some_and(|at| addresses.contains(&at))
+        };
+        let kept: HashSet<u64> = {
+            let others = self.consumers.sites.iter().enumerate().filter(|(at, _)| !gone.contains(at));
+            others.filter_map(|(_, site)| site.semaphore).collect()
+        };
+        let lowered: HashSet<u64> = gone
+            .iter()
+            .filter_map(|&at| self.consumers.sites[at].semaphore)
+            .filter(|address| !kept.contains(address))
+            .collect();
+        let landings = gone.iter().filter_map(|&at| self.consumers.sites[at].landing);
+        self.consumers.awaited.extend(landings);
+        let awaited = &self.consumers.awaited;
+        let is_taken = |patch: &&Patch| is_gone(patch) || awaited.contains(&patch.address);
+        let undo = Undo {
+            segment: 0..0,
+            islands: Vec::new(),
+            patches: self.undo.patches.iter().filter(is_taken).cloned().collect(),
+            unknown: Vec::new(),
+            counters: lowered.iter().copied().collect(),
+            places: self.undo.places.of(awaited),
+        };
+        let notes = counters::plan_lowering(&self.segment, &self.target, &undo.counters);
+        let (mut report, awaited) = undo.take_back(&mut self.target, tries)?;
+        report.left_mapped = !awaited.is_empty();
+        let journal = self.segment.journal();
+        notes.into_iter().for_each(|note| journal.set_state(note, JournalState::Applied));
+        self.undo.counters.retain(|address| !lowered.contains(address));
+        self.undo.patches.retain(|patch| {
+            !(is_gone(patch) || self.consumers.awaited.contains(&patch.address))
+                || awaited.contains(&patch.address)
+        });
+        self.consumers.awaited = awaited.into_iter().collect();
+        // Whoever has changed that text may have kept the jump that was there.
+        self.undo.unknown.extend(&report.foreign);
+        let mut at = 0;
+        let spare = &mut self.consumers.spare_entries;
+        self.consumers.sites.retain(|site| {
+            let is_kept = !gone.contains(&at);
+            at += 1;
+            if !is_kept {
+                site.entries.iter().for_each(|&entry| journal.set_state(entry, JournalState::Undone));
+                spare.extend(&site.entries);
+            }
+            is_kept
+        });
+        Ok(report)
+    }
+
+    /// Unmaps islands and outposts that nothing leads to, neither text nor a thread on its way there; whether none is
+    /// left of those.
+    fn retire(&mut self, tries: u32) -> Result<bool, Error> {
+        let mut starts: Vec<u64> = self.consumers.sites.iter().map(|site| site.entry).collect();
+        starts.sort_unstable();
+        let is_used = |range: &Range<u64>| {
+            starts
+                .get(starts.partition_point(|&start| start < range.start))
+                .is_some_and(|s| range.contains(s))
+        };
+        let landings: Vec<u64> = self.consumers.sites.iter().filter_map(|site| site.landing).collect();
+        let is_led_to = |range: &Range<u64>| landings.iter().any(|landing| range.contains(landing));
+        let outposts = self.consumers.outposts.iter().map(|post| post.range.clone());
+        let islands = self.consumers.islands.iter().map(Place::range);
+        let idle = islands.filter(|range| !is_used(range));
+        let idle: Vec<Range<u64>> = idle.chain(outposts.filter(|range| !is_led_to(range))).collect();
+        if idle.is_empty() {
+            return Ok(true);
+        }
+        self.take_back(&HashSet::new(), tries)?;
+        // A thread that is awaited there goes on to an island, and so may one in text that is not ours any more.
+        if !self.consumers.awaited.is_empty() || !self.undo.unknown.is_empty() {
+            return Ok(false);
+        }
+        self.target.refresh()?;
+        let count = idle.len();
+        let undo = Undo {
+            segment: 0..0,
+            islands: idle,
+            patches: Vec::new(),
+            unknown: Vec::new(),
+            counters: Vec::new(),
+            places: Places::default(),
+        };
+        let gone = undo.retire(&mut self.target, tries)?;
+        self.target.refresh()?;
+        self.undo.islands.retain(|range| !gone.contains(range));
+        self.undo.places.forget(&gone);
+        self.consumers.islands.retain(|place| !gone.contains(&place.range()));
+        self.consumers.outposts.retain(|post| !gone.contains(&post.range));
+        self.tell_place();
+        Ok(gone.len() == count)
+    }
+}

@@ -1,0 +1,402 @@
+//! Writes jumps over the text of a running process, in slices: stops that are short, each for as many as it has time for.
+//!
+//! In: [`Jump`]s into code that is mapped already. Out: for each, that it stands, or the [`Refusal`].
+//!
+//! In each slice all threads are stopped; those in a window that is about to be written go on in its trampoline; then
+//! text is compared with the file once more and written, a page at a time: one read, and one write for all jumps of a
+//! page, which is what a stop's time goes to (40,000 writes of 5 bytes take 40 ms, 1,000 of a page 3). A jump whose
+//! window a thread would come back to is left for a later slice, and refused if that does not end.
+//!
+//! At every moment each jump stands whole or not at all, and what it leads to is in place: holes are written before the
+//! jumps that lead through them. So the controller may die anywhere. Another one that changes bytes of the same page
+//! within the microseconds between read and write would lose its change; there is no way to lock text.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::libc::user_regs_struct;
+
+use crate::code::island::PlannedSite;
+use crate::limits::{self, JUMP_BYTES, RETRIES_MAX, SLICE_PAUSE, SLICE_WRITING_MAX};
+use crate::plan::window::Write;
+use crate::process::stack;
+use crate::process::stop::Stopped;
+use crate::process::sys::Memory;
+use crate::process::target::Target;
+use crate::refusal::{Error, Refusal};
+
+pub(crate) const PAGE: u64 = 4096;
+
+/// One site to patch.
+#[derive(Debug)]
+pub(crate) struct Jump {
+    pub(crate) site: usize,
+    /// Of the first displaced instruction.
+    pub(crate) address: u64,
+    /// What is written, the jump at `address` last.
+    pub(crate) writes: Vec<Write>,
+    /// The bytes of the displaced instructions, and of padding behind them.
+    displaced_bytes: u64,
+    /// What must be at `address` as in the file: those, and what a punned jump borrows.
+    covered: Vec<u8>,
+    /// For each displaced instruction but the first: its address, and where it stands in the trampoline.
+    interior: Vec<(u64, u64)>,
+    /// It answers unwinders.
+    pub(crate) is_hook: bool,
+    /// Programs run there.
+    pub(crate) is_probe: bool,
+    /// Its return is probed too.
+    pub(crate) returns: bool,
+}
+
+impl Jump {
+    pub(crate) fn new(site: usize, planned: &PlannedSite, landing: u64, places: &[(u64, u64)]) -> Jump {
+        let (window, address) = (&planned.window, planned.patch_address());
+        let inside = |original: u64| address < original && original < address + window.bytes.len() as u64;
+        let interior =
+            places.iter().filter(|place| inside(place.1)).map(|&(to, original)| (original, to)).collect();
+        let writes = window.writes(planned.bias, landing);
+        let displaced_bytes = (window.bytes.len() + window.padding.len()) as u64;
+        let covered = window.covered();
+        let returns = planned.programs.iter().any(|program| program.when.wants_return());
+        let (is_hook, is_probe) = (planned.hook.is_some(), !planned.programs.is_empty());
+        Jump { site, address, writes, displaced_bytes, covered, interior, is_hook, is_probe, returns }
+    }
+
+    /// Everything that must be as in the file, by address.
+    fn old(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let writes = self.writes.iter().map(|write| (write.address, &write.old[..]));
+        writes.chain([(self.address, &self.covered[..])])
+    }
+
+    /// Where a thread at `address` goes on, if that is inside this window.
+    fn moved(&self, address: u64) -> Option<u64> {
+        self.interior.iter().find(|place| place.0 == address).map(|place| place.1)
+    }
+
+    /// Addresses inside of what is displaced or written, where no thread can go on but at an instruction.
+    fn insides(&self) -> impl Iterator<Item = u64> {
+        let written = self.writes.iter().flat_map(|w| w.address + 1..w.address + w.new.len() as u64);
+        (self.address + 1..self.address + self.displaced_bytes).chain(written)
+    }
+}
+
+/// Writes all `jumps`, and says so of each; for each why it was left out. `held`: a launched command that has not begun
+/// to run; it is given back so.
+pub(crate) fn write(
+    target: &mut Target,
+    held: Option<Stopped>,
+    jumps: &[Jump],
+    on_written: &mut dyn FnMut(usize),
+) -> Result<(Vec<Option<Refusal>>, Option<Stopped>), Error> {
+    let mut refusals: Vec<Option<Refusal>> = vec![None; jumps.len()];
+    let insides = Insides::of(jumps);
+    let mut left: Vec<usize> = (0..jumps.len()).collect();
+    left.sort_unstable_by_key(|&jump| jumps[jump].address);
+    let mut held = held;
+    let mut retries = 0;
+    loop {
+        let stopped = match held.take() {
+            Some(stopped) => stopped,
+            None => target.stop()?,
+        };
+        target.refresh()?;
+        let threads = registers(&stopped)?;
+        let busy = busy(target, &threads, jumps, &insides);
+        in_time(target, &stopped)?;
+        let slice = Slice { target, stopped: &stopped, threads: &threads, jumps, insides: &insides };
+        let rest = slice.write(&left, &busy, &mut refusals, on_written)?;
+        let waits = rest.iter().find_map(|jump| busy.get(jump)).filter(|_| rest.len() == left.len());
+        retries = if waits.is_some() { retries + 1 } else { 0 };
+        if let Some(&tid) = waits.filter(|_| retries > RETRIES_MAX) {
+            for &jump in &rest {
+                let tid = busy.get(&jump).copied().unwrap_or(tid);
+                refusals[jump] = Some(Refusal::Busy { tid });
+            }
+            left.clear();
+        } else {
+            left = rest;
+        }
+        match (left.is_empty(), target.launched) {
+            (true, true) => return Ok((refusals, Some(stopped))),
+            (true, false) => {
+                target.resume(stopped);
+                return Ok((refusals, None));
+            }
+            (false, _) => pause(target, stopped),
+        }
+    }
+}
+
+/// A jump that stands, and is to lead elsewhere.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) address: u64,
+    pub(crate) now: [u8; JUMP_BYTES],
+    pub(crate) new: [u8; JUMP_BYTES],
+    pub(crate) lever: Lever,
+}
+
+/// Where such a jump is written.
+#[derive(Debug)]
+pub(crate) enum Lever {
+    /// In the text, or a hole in it.
+    Text,
+    /// In an outpost: at an offset of its file.
+    File { file: Arc<File>, offset: u64 },
+}
+
+/// Leads `turns` elsewhere, in slices, and says so of each; those that are not as they were left are let be. Threads
+/// may stand anywhere but inside such a jump, where no instruction begins.
+pub(crate) fn turn(
+    target: &mut Target,
+    turns: &[&Turn],
+    on_written: &mut dyn FnMut(usize),
+) -> Result<(), Error> {
+    let mut left: Vec<usize> = (0..turns.len()).collect();
+    left.sort_unstable_by_key(|&turn| Reverse(turns[turn].address));
+    while !left.is_empty() {
+        let stopped = target.stop()?;
+        in_time(target, &stopped)?;
+        let start = Instant::now();
+        while let Some(&last) = left.last()
+            && start.elapsed() < SLICE_WRITING_MAX
+        {
+            let page = turns[last].address / PAGE;
+            let batch = left.split_off(left.partition_point(|&turn| turns[turn].address / PAGE > page));
+            turn_page(&target.memory, turns, &batch, on_written)?;
+        }
+        match left.is_empty() {
+            true => drop(target.resume(stopped)),
+            false => pause(target, stopped),
+        }
+    }
+    Ok(())
+}
+
+fn turn_page(
+    memory: &Memory,
+    turns: &[&Turn],
+    batch: &[usize],
+    on_written: &mut dyn FnMut(usize),
+) -> Result<(), Error> {
+    let failed = |source| Error::system("turning a jump", source);
+    let text = Text::read(memory, batch.iter().map(|&turn| (turns[turn].address, &turns[turn].now[..])));
+    let as_left =
+        batch.iter().copied().filter(|&turn| text.is(memory, turns[turn].address, &turns[turn].now));
+    let (mut written, mut parts) = (Vec::new(), Vec::new());
+    for index in as_left {
+        let turn = turns[index];
+        match &turn.lever {
+            Lever::Text => parts.push((turn.address, &turn.new[..])),
+            Lever::File { file, offset } => file.write_all_at(&turn.new, *offset).map_err(failed)?,
+        }
+        written.push(index);
+    }
+    text.write(memory, parts).map_err(failed)?;
+    written.into_iter().for_each(on_written);
+    Ok(())
+}
+
+/// Lets the target run for a while between two slices: at least as long as it was stopped.
+pub(crate) fn pause(target: &mut Target, stopped: Stopped) {
+    let took = target.resume(stopped);
+    thread::sleep(took.clamp(SLICE_PAUSE, Duration::from_millis(10)));
+}
+
+/// A launched command has not begun to run yet: it may wait.
+fn in_time(target: &Target, stopped: &Stopped) -> Result<(), Error> {
+    if stopped.elapsed() > limits::STOP_MAX && !target.launched {
+        let (pid, limit_ms) = (target.pid, limits::STOP_MAX.as_millis());
+        return Err(Error::StopTooLong { pid, limit_ms });
+    }
+    Ok(())
+}
+
+fn registers(stopped: &Stopped) -> Result<Vec<(i32, user_regs_struct)>, Error> {
+    stopped.threads().map(|tid| Ok((tid, stopped.registers(tid)?))).collect()
+}
+
+/// Which jump's inside an address is.
+struct Insides {
+    jumps: HashMap<u64, u32>,
+    bounds: Range<u64>,
+}
+
+impl Insides {
+    fn of(jumps: &[Jump]) -> Insides {
+        let all = jumps.iter().zip(0..).flat_map(|(jump, index)| jump.insides().map(move |at| (at, index)));
+        let jumps: HashMap<u64, u32> = all.collect();
+        let (low, high) = (jumps.keys().min().copied(), jumps.keys().max().copied());
+        Insides { bounds: low.unwrap_or(0)..high.map_or(0, |high| high + 1), jumps }
+    }
+
+    fn get(&self, address: u64) -> Option<usize> {
+        if !self.bounds.contains(&address) {
+            return None;
+        }
+        self.jumps.get(&address).map(|&jump| jump as usize)
+    }
+}
+
+/// Jumps whose inside a stopped thread would come back to by a way that cannot be changed, and such a thread.
+fn busy(
+    target: &Target,
+    threads: &[(i32, user_regs_struct)],
+    jumps: &[Jump],
+    insides: &Insides,
+) -> HashMap<usize, i32> {
+    let mut busy = HashMap::new();
+    // A word on a stack is a place to go on at only if it is an instruction's.
+    let interior = |word: u64| insides.get(word).filter(|&jump| jumps[jump].moved(word).is_some());
+    for (tid, registers) in threads {
+        // Between two instruction heads there is no place to go on; it cannot happen to a thread that runs the
+        // function's own instructions.
+        if let Some(jump) = insides.get(registers.rip)
+            && jumps[jump].moved(registers.rip).is_none()
+        {
+            busy.insert(jump, *tid);
+        }
+        let found =
+            stack::scan(&target.memory, &target.mappings, registers.rsp, &|word| interior(word).is_some());
+        busy.extend(found.words.iter().filter_map(|&word| interior(word)).map(|jump| (jump, *tid)));
+    }
+    busy
+}
+
+/// One stop.
+struct Slice<'a> {
+    target: &'a Target,
+    stopped: &'a Stopped,
+    threads: &'a [(i32, user_regs_struct)],
+    jumps: &'a [Jump],
+    insides: &'a Insides,
+}
+
+impl Slice<'_> {
+    /// Writes those of `left` that are not busy, while there is time; what is left then.
+    fn write(
+        &self,
+        left: &[usize],
+        busy: &HashMap<usize, i32>,
+        refusals: &mut [Option<Refusal>],
+        on_written: &mut dyn FnMut(usize),
+    ) -> Result<Vec<usize>, Error> {
+        let start = Instant::now();
+        let (mut rest, mut ready) = (Vec::new(), Vec::new());
+        let page = |jump: &usize| self.jumps[*jump].address / PAGE;
+        for batch in left.chunk_by(|a, b| page(a) == page(b)) {
+            if start.elapsed() > SLICE_WRITING_MAX && !self.target.launched {
+                rest.extend(batch);
+                continue;
+            }
+            ready.clear();
+            for &jump in batch {
+                if busy.contains_key(&jump) { rest.push(jump) } else { ready.push(jump) }
+            }
+            self.write_page(&mut ready, refusals)?;
+            ready.iter().for_each(|&jump| on_written(jump));
+        }
+        Ok(rest)
+    }
+
+    /// Writes the jumps `ready`, all of one page; those whose text is not as in the file are refused and taken out.
+    fn write_page(&self, ready: &mut Vec<usize>, refusals: &mut [Option<Refusal>]) -> Result<(), Error> {
+        let memory = &self.target.memory;
+        let mut text = Text::read(memory, ready.iter().flat_map(|&jump| self.jumps[jump].old()));
+        ready.retain(|&index| {
+            let jump = &self.jumps[index];
+            let unlike = jump.old().find(|(address, old)| !text.is(memory, *address, old));
+            if let Some((address, _)) = unlike {
+                refusals[index] = Some(Refusal::TextDiffers { offset: address.saturating_sub(jump.address) });
+            }
+            unlike.is_none()
+        });
+        for (tid, registers) in self.threads {
+            let inside = self.insides.get(registers.rip).filter(|jump| ready.contains(jump));
+            if let Some(to) = inside.and_then(|jump| self.jumps[jump].moved(registers.rip)) {
+                self.stopped.set_registers(*tid, user_regs_struct { rip: to, ..*registers })?;
+            }
+        }
+        let failed = |source| Error::system("writing a jump", source);
+        let writes = || ready.iter().flat_map(|&index| self.jumps[index].writes.split_last());
+        for hole in writes().flat_map(|(_, holes)| holes) {
+            memory.write(hole.address, &hole.new).map_err(failed)?;
+            text.note(hole.address, &hole.new);
+        }
+        let entries = writes().map(|(entry, _)| (entry.address, &entry.new[..]));
+        text.write(memory, entries.collect()).map_err(failed)
+    }
+}
+
+/// A stretch of the target's text, as it was read.
+pub(crate) struct Text {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Text {
+    /// Everything from the first of `parts` to the last, if that can be read: they lie close together.
+    pub(crate) fn read<'a>(memory: &Memory, parts: impl Iterator<Item = (u64, &'a [u8])>) -> Text {
+        let ends = parts.map(|(address, bytes)| address..address.saturating_add(bytes.len() as u64));
+        let all = ends.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
+        let mut bytes = Vec::new();
+        if all.end - all.start <= 2 * PAGE {
+            bytes.resize((all.end - all.start) as usize, 0);
+            if memory.read(all.start, &mut bytes).is_err() {
+                bytes.clear();
+            }
+        }
+        Text { start: all.start, bytes }
+    }
+
+    /// The bytes at `address`, if they were read.
+    pub(crate) fn get(&self, address: u64, length: usize) -> Option<&[u8]> {
+        let from = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..from.checked_add(length)?)
+    }
+
+    /// Takes note that `new` has been written to `address` since.
+    fn note(&mut self, address: u64, new: &[u8]) {
+        let from = usize::try_from(address.wrapping_sub(self.start)).ok();
+        let to = from.and_then(|from| self.bytes.get_mut(from..from.checked_add(new.len())?));
+        if let Some(to) = to {
+            to.copy_from_slice(new);
+        }
+    }
+
+    /// Whether `wanted` stands at `address`.
+    fn is(&self, memory: &Memory, address: u64, wanted: &[u8]) -> bool {
+        match self.get(address, wanted.len()) {
+            Some(now) => now == wanted,
+            None => {
+                let mut now = vec![0; wanted.len()];
+                memory.read(address, &mut now).is_ok() && now == wanted
+            }
+        }
+    }
+
+    /// Writes `parts` of one page, with one write where all of it was read: then either all of them stand or none.
+    pub(crate) fn write(&self, memory: &Memory, parts: Vec<(u64, &[u8])>) -> std::io::Result<()> {
+        let end = |part: &(u64, &[u8])| part.0 + part.1.len() as u64;
+        let (Some(first), Some(last)) = (parts.iter().map(|part| part.0).min(), parts.iter().map(end).max())
+        else {
+            return Ok(());
+        };
+        let is_one_page = first / PAGE == (last - 1) / PAGE;
+        let Some(between) = self.get(first, (last - first) as usize).filter(|_| is_one_page) else {
+            return parts.iter().try_for_each(|&(address, bytes)| memory.write(address, bytes));
+        };
+        let mut bytes = between.to_vec();
+        for (address, new) in parts {
+            bytes[(address - first) as usize..][..new.len()].copy_from_slice(new);
+        }
+        memory.write(first, &bytes)
+    }
+}

@@ -1,0 +1,505 @@
+//! Takes probes out of a process: closes the gates, restores the text, and unmaps what weir had mapped.
+//!
+//! In: what is mapped and patched, from this run or from another weir's journal. Out: a [`Report`].
+//! Text is restored only where it is as weir left it. Code is unmapped only when no thread stands in it, no stack
+//! holds an address of it, no rseq area points to it, and no text that somebody else has changed may still lead to
+//! it; else it stays (a few pages), and the report says so.
+//!
+//! Nothing but text that leads into weir's code, and weir's own mappings, is written or unmapped: each address is
+//! held against the process's maps first, since a foreign journal (and the target itself) may say anything.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::mem;
+use std::ops::Range;
+use std::time::Instant;
+
+use nix::libc;
+use weir_symbols::maps::Mapping;
+
+use crate::attach::counters;
+use crate::attach::patch::{self, Text};
+use crate::attach::pending::Pending;
+use crate::code::replace::Table;
+use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, UNDO_STOPS_MAX};
+use crate::plan::window::Write;
+use crate::process::mapped::{Island, is_records, is_segment, islands};
+use crate::process::remote::Borrowed;
+use crate::process::stack;
+use crate::process::stop::{Stopped, Stops};
+use crate::process::sys;
+use crate::process::target::Target;
+use crate::refusal::Error;
+
+const PAGE: u64 = 4096;
+
+/// One place in the text that was changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Patch {
+    pub address: u64,
+    pub old: Vec<u8>,
+    pub new: Vec<u8>,
+    /// A hole: the address of the patch that leads through it, and is to be restored before it.
+    pub leads_from: Option<u64>,
+    /// It answers unwinders for weir's code ([`crate::code::unwind`]), and is restored when no thread comes back there.
+    pub is_hook: bool,
+    /// Programs run there.
+    pub is_probe: bool,
+}
+
+impl Patch {
+    /// A probe's.
+    pub(crate) fn of(write: &Write, leads_from: Option<u64>) -> Patch {
+        let (old, new) = (write.old.clone(), write.new.clone());
+        Patch { address: write.address, old, new, leads_from, is_hook: false, is_probe: true }
+    }
+
+    /// Behind the first of the bytes that were written.
+    fn has_inside(&self, address: u64) -> bool {
+        (self.address + 1..self.address + self.new.len() as u64).contains(&address)
+    }
+}
+
+/// What was done.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Functions whose text is as before.
+    pub restored: usize,
+    /// Addresses where the text was neither as weir left it nor as before, and was left alone.
+    pub foreign: Vec<u64>,
+    /// Code stayed mapped, because a thread might still come back to it.
+    pub left_mapped: bool,
+    /// The process has executed another program meanwhile: there was nothing to undo.
+    pub replaced: bool,
+    /// How often and how long the process was held for it.
+    pub stops: Stops,
+    /// Returns that each program has not seen because the calls were still running.
+    pub pending: Pending,
+}
+
+/// Addresses, and others that mean the same: sorted, since there are several for each of tens of thousands of sites.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places(Vec<(u64, u64)>);
+
+impl Places {
+    /// [`Places::sort`] is to follow.
+    pub(crate) fn add(&mut self, places: &[(u64, u64)]) {
+        self.0.extend(places);
+    }
+
+    pub(crate) fn sort(&mut self) {
+        self.0.sort_unstable();
+    }
+
+    /// Forgets what lies in code that is gone.
+    pub(crate) fn forget(&mut self, gone: &[Range<u64>]) {
+        self.0.retain(|place| !gone.iter().any(|range| range.contains(&place.0)));
+    }
+
+    /// Those at these addresses.
+    pub(crate) fn of(&self, addresses: &HashSet<u64>) -> Places {
+        Places(self.0.iter().filter(|place| addresses.contains(&place.0)).copied().collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn get(&self, address: u64) -> Option<u64> {
+        let at = self.0.partition_point(|place| place.0 < address);
+        self.0.get(at).filter(|place| place.0 == address).map(|place| place.1)
+    }
+}
+
+/// Everything that weir has put into one process.
+#[derive(Clone, Debug)]
+pub(crate) struct Undo {
+    pub(crate) segment: Range<u64>,
+    /// With their gate pages, which are the last page of each.
+    pub(crate) islands: Vec<Range<u64>>,
+    pub(crate) patches: Vec<Patch>,
+    /// Text that leads into the islands, and whose own bytes nobody knows: they stay mapped.
+    pub(crate) unknown: Vec<u64>,
+    /// Semaphores that weir has raised.
+    pub(crate) counters: Vec<u64>,
+    /// Places in trampolines where programs have run, and where the same place is in the restored text.
+    pub(crate) places: Places,
+}
+
+impl Undo {
+    pub(crate) fn run(&self, target: &mut Target) -> Result<Report, Error> {
+        let before = mem::take(&mut target.stops);
+        let done = self.undo(target);
+        let stops = mem::replace(&mut target.stops, before);
+        let done = done.map(|report| Report { stops, ..report });
+        match done.map_err(|error| target.explain(error)) {
+            Err(Error::Replaced { .. }) => Ok(Report { replaced: true, ..Report::default() }),
+            other => other,
+        }
+    }
+
+    fn undo(&self, target: &mut Target) -> Result<Report, Error> {
+        let mut report = Report::default();
+        target.refresh()?;
+        if target.memory.is_gone() {
+            return Err(Error::Replaced { pid: target.pid });
+        }
+        self.close_gates(target);
+        report.foreign.extend(&self.unknown);
+        let mut stopped = self.restore_in_slices(target, &mut report)?;
+        counters::lower(&target.memory, &target.mappings, &self.counters)?;
+        for try_number in 0.. {
+            self.move_out(&stopped, &self.standing(&report.foreign))?;
+            let awaited = self.awaited(target, &stopped, &Places::default())?;
+            self.fill_holes(target, &awaited, &mut report)?;
+            if awaited.is_empty() && self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
+                break;
+            }
+            if try_number < RETRIES_MAX && report.foreign.is_empty() && self.let_leave(&mut stopped)? {
+                continue;
+            }
+            if try_number >= RETRIES_MAX || !report.foreign.is_empty() {
+                report.left_mapped = true;
+                target.resume(stopped);
+                return Ok(report);
+            }
+            patch::pause(target, stopped);
+            stopped = hold(target)?;
+        }
+        let mut hooks: Vec<&Patch> = self.entries(true);
+        self.restore_some(target, &mut hooks, None, &mut report)?;
+        if !report.foreign.is_empty() {
+            report.left_mapped = true;
+            target.resume(stopped);
+            return Ok(report);
+        }
+        self.move_out(&stopped, &[])?;
+        self.unmap(target, &mut stopped)?;
+        target.resume(stopped);
+        target.launched = false;
+        Ok(report)
+    }
+
+    /// Takes back patches while others stay: their text is as before, and nothing leads through their holes. Threads
+    /// that are in their trampolines go on there. Also those of its holes and places that a thread still comes back to
+    /// after so many `tries`, and that lead it to a trampoline then: those holes are not filled.
+    pub(crate) fn take_back(
+        &self,
+        target: &mut Target,
+        tries: u32,
+    ) -> Result<(Report, BTreeSet<u64>), Error> {
+        let mut report = Report::default();
+        target.refresh()?;
+        let mut stopped = self.restore_in_slices(target, &mut report)?;
+        counters::lower(&target.memory, &target.mappings, &self.counters)?;
+        let mut tries = tries;
+        loop {
+            self.move_out(&stopped, &self.standing(&report.foreign))?;
+            let awaited = self.awaited(target, &stopped, &self.places)?;
+            self.fill_holes(target, &awaited, &mut report)?;
+            tries = tries.saturating_sub(1);
+            if awaited.is_empty() || tries == 0 {
+                target.resume(stopped);
+                return Ok((report, awaited));
+            }
+            patch::pause(target, stopped);
+            stopped = hold(target)?;
+        }
+    }
+
+    /// Unmaps the islands that no thread can come back to any more; nothing leads there. Those that were.
+    pub(crate) fn retire(&self, target: &mut Target, tries: u32) -> Result<Vec<Range<u64>>, Error> {
+        let mut left: Vec<Range<u64>> = self.islands.clone();
+        let mut gone = Vec::new();
+        for _ in 0..tries {
+            if left.is_empty() {
+                break;
+            }
+            let mut stopped = hold(target)?;
+            let mut kept = Vec::new();
+            for range in left {
+                let undo = Undo { islands: vec![range.clone()], patches: Vec::new(), ..self.clone() };
+                match undo.is_quiet(target, &stopped)? {
+                    true => {
+                        undo.unmap(target, &mut stopped)?;
+                        gone.push(range);
+                    }
+                    false => kept.push(range),
+                }
+            }
+            left = kept;
+            patch::pause(target, stopped);
+        }
+        Ok(gone)
+    }
+
+    /// From now on threads that come to a probe go on unprobed.
+    pub(crate) fn close_gates(&self, target: &Target) {
+        for gate in self.mapped_islands(&target.mappings).iter().filter_map(|island| island.gate) {
+            // Fails only if it is unmapped at this moment.
+            let _ = target.memory.write(gate, &[0; 8]);
+        }
+    }
+
+    /// What is mapped of the islands.
+    fn mapped_islands(&self, mappings: &[Mapping]) -> Vec<Island> {
+        let mut found = islands(mappings);
+        found.retain(|island| self.islands.iter().any(|own| own.start == island.range.start));
+        found
+    }
+
+    /// Puts the text of all sites back but the hooks'; the process is still stopped then.
+    fn restore_in_slices(&self, target: &mut Target, report: &mut Report) -> Result<Stopped, Error> {
+        let mut left: Vec<&Patch> = self.entries(false);
+        loop {
+            let stopped = hold(target)?;
+            let until = Instant::now() + SLICE_WRITING_MAX;
+            self.restore_some(target, &mut left, Some(until), report)?;
+            if left.is_empty() {
+                return Ok(stopped);
+            }
+            patch::pause(target, stopped);
+        }
+    }
+
+    /// The patches of sites, or of hooks, without holes, by address.
+    fn entries(&self, hooks: bool) -> Vec<&Patch> {
+        let is_wanted = |patch: &&Patch| patch.leads_from.is_none() && patch.is_hook == hooks;
+        let mut entries: Vec<&Patch> = self.patches.iter().filter(is_wanted).collect();
+        entries.sort_unstable_by_key(|patch| Reverse(patch.address));
+        entries
+    }
+
+    /// Takes from the end of `left` what it puts back, a page at a time, while there is time.
+    fn restore_some(
+        &self,
+        target: &Target,
+        left: &mut Vec<&Patch>,
+        until: Option<Instant>,
+        report: &mut Report,
+    ) -> Result<(), Error> {
+        while let Some(last) = left.last() {
+            let page = last.address / PAGE;
+            let first = left.partition_point(|patch| patch.address / PAGE > page);
+            let batch = left.split_off(first);
+            for (patch, is_back) in put_back(target, &batch)? {
+                match is_back {
+                    Some(true) if !patch.is_probe => {}
+                    Some(true) => report.restored += 1,
+                    Some(false) => report.foreign.push(patch.address),
+                    None => {} // Its library was unloaded.
+                }
+            }
+            if until.is_some_and(|until| Instant::now() > until) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The holes, and those of `places`, that a thread stands at, or comes back to from a signal handler.
+    fn awaited(&self, target: &Target, stopped: &Stopped, places: &Places) -> Result<BTreeSet<u64>, Error> {
+        let holes: HashSet<u64> = self
+            .patches
+            .iter()
+            .filter(|patch| patch.leads_from.is_some())
+            .map(|patch| patch.address)
+            .collect();
+        let is_awaited = |word: u64| holes.contains(&word) || places.get(word).is_some();
+        let mut awaited = BTreeSet::new();
+        if holes.is_empty() && places.is_empty() {
+            return Ok(awaited);
+        }
+        for tid in stopped.threads() {
+            let registers = stopped.registers(tid)?;
+            let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &is_awaited);
+            awaited.extend(found.words);
+            awaited.extend(Some(registers.rip).filter(|&at| is_awaited(at)));
+        }
+        Ok(awaited)
+    }
+
+    /// Fills the holes that are not `awaited`. What stands at their entries leads elsewhere by now; threads that stood in
+    /// one go on at the entry.
+    fn fill_holes(&self, target: &Target, awaited: &BTreeSet<u64>, report: &mut Report) -> Result<(), Error> {
+        let is_due = |hole: &&Patch| {
+            let leads_here = |entry: u64| report.foreign.contains(&entry);
+            hole.leads_from.is_some_and(|entry| !leads_here(entry)) && !awaited.contains(&hole.address)
+        };
+        let mut due: Vec<&Patch> = self.patches.iter().filter(is_due).collect();
+        due.sort_unstable_by_key(|hole| hole.address);
+        for batch in due.chunk_by(|a, b| a.address / PAGE == b.address / PAGE) {
+            for (hole, is_back) in put_back(target, batch)? {
+                if is_back == Some(false) && !report.foreign.contains(&hole.address) {
+                    report.foreign.push(hole.address);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is not restored where the sites' text is: hooks, and what was `foreign`.
+    fn standing(&self, foreign: &[u64]) -> Vec<&Patch> {
+        let stands = |patch: &&Patch| patch.is_hook || foreign.contains(&patch.address);
+        self.patches.iter().filter(stands).collect()
+    }
+
+    /// Threads that have left the programs go on in the restored text, but not behind the first byte of a jump that is
+    /// still `standing`: what is there is no instruction.
+    fn move_out(&self, stopped: &Stopped, standing: &[&Patch]) -> Result<(), Error> {
+        let holes = self.patches.iter().filter_map(|patch| Some((patch.address, patch.leads_from?)));
+        let holes: HashMap<u64, u64> = holes.collect();
+        let is_torn = |address: u64| standing.iter().any(|patch| patch.has_inside(address));
+        for tid in stopped.threads() {
+            let mut registers = stopped.registers(tid)?;
+            let in_hole = || holes.get(&registers.rip).copied();
+            let original = self.places.get(registers.rip).or_else(in_hole);
+            if let Some(original) = original.filter(|&original| !is_torn(original)) {
+                registers.rip = original;
+                stopped.set_registers(tid, registers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the threads that stand in the islands run by themselves, while the others are held; whether that was of use,
+    /// and none stands there any more. Where many more threads than CPUs want to run, each stop finds some that were
+    /// preempted there, and they would have to wait for their turn among all.
+    fn let_leave(&self, stopped: &mut Stopped) -> Result<bool, Error> {
+        let start = Instant::now();
+        let mut ran = false;
+        loop {
+            let inside = self.standing_inside(stopped)?;
+            if inside.is_empty() || start.elapsed() > LEAVING_MAX {
+                return Ok(ran && inside.is_empty());
+            }
+            stopped.let_run(&inside, LEAVING_ALONE)?;
+            ran = true;
+        }
+    }
+
+    fn standing_inside(&self, stopped: &Stopped) -> Result<Vec<i32>, Error> {
+        let mut inside = Vec::new();
+        for tid in stopped.threads() {
+            let at = stopped.registers(tid)?.rip;
+            if self.islands.iter().any(|island| island.contains(&at)) {
+                inside.push(tid);
+            }
+        }
+        Ok(inside)
+    }
+
+    /// Nothing that a thread holds leads to an island any more, but a program counter that has its place in the text.
+    /// Stale rseq pointers are cleared on the way.
+    fn is_quiet(&self, target: &Target, stopped: &Stopped) -> Result<bool, Error> {
+        let inside = |address: u64| self.islands.iter().any(|island| island.contains(&address));
+        for tid in stopped.threads() {
+            let registers = stopped.registers(tid)?;
+            let stays = inside(registers.rip) && self.places.get(registers.rip).is_none();
+            // An unwinder may hold the address of a description in a register.
+            if stays || general(&registers).into_iter().any(inside) {
+                return Ok(false);
+            }
+            let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &inside);
+            if !found.words.is_empty() {
+                return Ok(false);
+            }
+            if let Ok(rseq) = sys::rseq_configuration(tid)
+                && rseq.abi_pointer != 0
+                && target.memory.read_u64(rseq.abi_pointer + 8).is_ok_and(inside)
+            {
+                let cleared = target.memory.write(rseq.abi_pointer + 8, &[0; 8]);
+                cleared.map_err(|source| Error::system("clearing an rseq pointer", source))?;
+            }
+        }
+        Ok(!self.waits_for_returns(target, stopped)?)
+    }
+
+    /// Whether a stack anywhere, one of a suspended fibre too, still returns to a stub, where that or what it goes on at
+    /// is in these islands.
+    fn waits_for_returns(&self, target: &Target, stopped: &Stopped) -> Result<bool, Error> {
+        // What lies below the stack pointer of the main thread, where it runs on its own stack, is nobody's.
+        let main = target.mappings.iter().find(|mapping| mapping.path == "[stack]");
+        let mut dead = 0..0;
+        for tid in stopped.threads() {
+            let at = stopped.registers(tid)?.rsp;
+            if let Some(main) = main.filter(|main| (main.start.0..main.end.0).contains(&at)) {
+                dead = main.start.0..at;
+            }
+        }
+        let inside = |address: u64| self.islands.iter().any(|island| island.contains(&address));
+        let waits = |mapping: &Mapping| {
+            let (start, bytes) = (mapping.start.0, mapping.end.0 - mapping.start.0);
+            let is_own = self.islands.iter().any(|island| island.start == start);
+            let mut first = [0; 24];
+            target.memory.read(start, &mut first).ok()?;
+            let table = Table::read(start, &first, bytes)?;
+            let mut records = vec![0; table.records_bytes() as usize];
+            target.memory.read(start, &mut records).ok()?;
+            table.waiting(&records).find(|&(at, slot, stub)| {
+                (is_own || table.backs(&records, at).any(inside))
+                    && !dead.contains(&slot)
+                    && target.memory.read_u64(slot).is_ok_and(|word| word == stub)
+            })
+        };
+        let mut tables = target.mappings.iter().filter(|mapping| is_records(mapping));
+        Ok(tables.any(|mapping| waits(mapping).is_some()))
+    }
+
+    fn unmap(&self, target: &Target, stopped: &mut Stopped) -> Result<(), Error> {
+        let islands = self.mapped_islands(&target.mappings).into_iter().map(|island| island.range);
+        let is_ours = |mapping: &&Mapping| {
+            is_segment(mapping) && self.segment.start <= mapping.start.0 && mapping.end.0 <= self.segment.end
+        };
+        let segment = target.mappings.iter().filter(is_ours).map(|mapping| mapping.start.0..mapping.end.0);
+        let ranges: Vec<Range<u64>> = islands.chain(segment).collect();
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let mut remote = Borrowed::new(stopped, target)?;
+        for range in ranges {
+            remote.call("munmap", libc::SYS_munmap, [range.start, range.end - range.start, 0, 0, 0, 0])?;
+        }
+        remote.finish()
+    }
+}
+
+/// All general registers but the stack pointer.
+fn general(r: &libc::user_regs_struct) -> [u64; 15] {
+    [r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
+}
+
+/// Stops the process, unless it has become another program; then none of the addresses mean anything.
+pub(crate) fn hold(target: &mut Target) -> Result<Stopped, Error> {
+    // Probes that stay behind are worse than a target stopped once more.
+    let mut stopped = target.stop();
+    for _ in 1..UNDO_STOPS_MAX {
+        if !matches!(stopped, Err(Error::StopTimeout { .. })) {
+            break;
+        }
+        stopped = target.stop();
+    }
+    let stopped = stopped?;
+    target.refresh()?;
+    if target.memory.is_gone() { Err(Error::Replaced { pid: target.pid }) } else { Ok(stopped) }
+}
+
+/// Puts the old bytes of `patches` of one page back: whether they are there now, `None` where nothing is mapped any more.
+fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch, Option<bool>)>, Error> {
+    let memory = &target.memory;
+    let text = Text::read(memory, patches.iter().map(|patch| (patch.address, &patch.old[..])));
+    let (mut outcomes, mut writes) = (Vec::with_capacity(patches.len()), Vec::new());
+    for &patch in patches {
+        let mut own = vec![0; patch.old.len()];
+        let now = match text.get(patch.address, own.len()) {
+            Some(now) => Some(now),
+            None => memory.read(patch.address, &mut own).ok().map(|()| &own[..]),
+        };
+        if now == Some(&patch.new[..]) {
+            writes.push((patch.address, &patch.old[..]));
+        }
+        outcomes.push((patch, now.map(|now| now == patch.new || now == patch.old)));
+    }
+    text.write(memory, writes).map_err(|source| Error::system("restoring text", source))?;
+    Ok(outcomes)
+}

@@ -1,0 +1,24 @@
+//! Generates what stands between a patched function and its programs, and says where to put it.
+//!
+//! In: windows and returns as [`crate::plan`] proved them, programs by address, and what is mapped already. Out: bytes
+//! for one address each, with what unwinders are to be told about them, and the addresses in them that stand for one of
+//! the function.
+//!
+//! ```text
+//! relocate ─▶ trampoline ─▶ through ─▶ replace      one site: displaced instructions, its entry, its return, by either way
+//!             (emitter: the instructions that these consist of; program: which programs, when)
+//! unwind ───▶ island, outpost                       all sites: images within reach of them, and of jumps that are punned
+//! ```
+//!
+//! Guaranteed: the same input gives the same bytes. Nothing is read from or written to a process here; what is generated
+//! is mapped by [`crate::attach`].
+
+mod emitter;
+pub(crate) mod island;
+pub(crate) mod outpost;
+pub(crate) mod program;
+pub mod relocate;
+pub mod replace;
+pub mod through;
+pub mod trampoline;
+pub mod unwind;

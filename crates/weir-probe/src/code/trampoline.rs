@@ -1,0 +1,443 @@
+//! Generates the code between a patched function and the programs that watch it.
+//!
+//! For a window `push %rbp; mov %rsp,%rbp; sub $16,%rsp` and one program that uses rax and flags:
+//!
+//! ```text
+//! off:    mov   88(%rsp),%rcx           ; the gate is closed (fork child, detached): run unprobed
+//!         lea   272(%rsp),%rsp
+//!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated)
+//!         jmp   function + 8
+//! entry:  lea   -272(%rsp),%rsp         ; room for a Frame; lea and mov leave the flags alone
+//!         mov   %rcx,88(%rsp)
+//!         mov   gate(%rip),%rcx
+//!         jrcxz off
+//!         mov   %rax,80(%rsp)           ; what the programs clobber or read of pt_regs
+//!         lahf; seto %al
+//!         mov   %rax,256(%rsp)          ; flags, 1.2 ns; pushfq and popfq would take 3.3
+//!         call  program
+//!         mov   256(%rsp),%rax
+//!         add   $127,%al; sahf
+//!         mov   80(%rsp),%rax
+//!         mov   88(%rsp),%rcx
+//!         lea   272(%rsp),%rsp
+//!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated, once more: saves a jump)
+//!         jmp   function + 8
+//! ```
+//!
+//! Nothing below the stack pointer is live at a function's entry, so the red zone is not skipped there; inside a
+//! function it is, by 128 bytes more for the frame. The direction
+//! flag and vector state are not touched: programs use neither. Where one reads a floating-point argument, its register is
+//! stored beside the others (`movq %xmm0,168(%rsp)`), and stays as it is.
+
+use weir_rt::executable::{FRAME_COOKIE, FRAME_FLOATS, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
+
+use crate::code::emitter::{Emitter, RAX, RCX, RSP, SLOTS};
+use crate::code::program::When;
+use crate::code::relocate::relocate;
+use crate::code::unwind::frames;
+use crate::limits::{PROGRAMS_PER_SITE_MAX, TRAMPOLINE_BYTES_MAX};
+use crate::plan::window::Window;
+use crate::refusal::Refusal;
+
+/// Bytes of stack that a trampoline takes: a `Frame`, the saved flags, and 8 bytes that keep it a multiple of 16. Return addresses into an island stay behind in dead stack; where a later call does not write over one, a
+/// thread that waits in that call looks as if it would come back, and the code stays mapped after detaching. With 208
+/// bytes that happened to threads in poll(2) (tests/adversity.rs). Adopting what such a session leaves would be better.
+pub const FRAME_BYTES: i32 = 272;
+/// What a function may keep below its stack pointer (System V AMD64 psABI, 3.2.2).
+pub const RED_ZONE_BYTES: i32 = 128;
+/// Vector registers that pass arguments: xmm0 and up.
+const FLOATS: u8 = 8;
+const FLAGS_SLOT: i32 = size_of::<Frame>() as i32;
+
+/// One program to call at a site.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Where its code stands in the target.
+    pub address: u64,
+    pub cookie: u64,
+    pub clobbers: u16,
+    pub clobbers_flags: bool,
+    /// Bit n: slot n of the frame may be read: of `pt_regs`, or from 21 on the low half of a vector register.
+    pub context_reads: u32,
+    pub reads_cookie: bool,
+    pub uses_session: bool,
+    /// It asks for the chain of callers.
+    pub walks_stack: bool,
+    pub when: When,
+}
+
+/// A trampoline for one site.
+#[derive(Clone, Debug)]
+pub struct Trampoline {
+    pub code: Vec<u8>,
+    /// Offset in `code` where the patch jumps to.
+    pub entry: u32,
+    /// Where in `code` a thread stands that has run the programs, and the address in the unpatched function that
+    /// is the same place: for moving program counters out of a window and back.
+    pub places: Vec<(u32, u64)>,
+    /// How to unwind through it, where that is ever wanted.
+    pub frames: Vec<frames::Frame>,
+    /// Where it calls the function, if it does.
+    pub calls_function: Option<FunctionCall>,
+}
+
+/// The call of the function itself.
+#[derive(Clone, Debug)]
+pub struct FunctionCall {
+    /// Offset in the trampoline of what it comes back to.
+    pub returns_to: u32,
+    /// Bytes that are kept on the stack meanwhile.
+    pub kept_bytes: u32,
+    /// The programs that want the return, by their numbers, and the byte of what is kept that is 0 where one does not
+    /// after all.
+    pub wanting: Vec<(usize, Option<u32>)>,
+}
+
+/// Where the parts of one site lie in the target.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    /// Address of the trampoline.
+    pub at: u64,
+    /// What the target adds to the window's link addresses.
+    pub bias: u64,
+    /// Address of the gate word.
+    pub gate: u64,
+    /// Address of the function's first byte, the `ip` of its context.
+    pub function: u64,
+}
+
+/// Generates the trampoline of `window` that calls `calls` in order.
+pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result<Trampoline, Refusal> {
+    if calls.len() > PROGRAMS_PER_SITE_MAX {
+        return Err(Refusal::TooManyPrograms { given: calls.len(), max: PROGRAMS_PER_SITE_MAX });
+    }
+    let frame_bytes = FRAME_BYTES + if window.inside { RED_ZONE_BYTES } else { 0 };
+    let mut out = Emitter { code: Vec::new(), at: placement.at, frame_bytes };
+    let mut places = Vec::new();
+    let off = out.code.len();
+    leave(&mut out, window, placement, &mut places)?;
+    let entry = out.code.len() as u32;
+    out.move_stack(-frame_bytes);
+    out.save(RCX);
+    out.load_rip_rcx(placement.gate);
+    out.jrcxz(off);
+    run(&mut out, placement, calls);
+    leave(&mut out, window, placement, &mut places)?;
+    assert!(out.code.len() <= TRAMPOLINE_BYTES_MAX, "{} bytes in one trampoline", out.code.len());
+    Ok(Trampoline { code: out.code, entry, places, frames: Vec::new(), calls_function: None })
+}
+
+/// Saves, calls the programs, restores all but rcx.
+fn run(out: &mut Emitter, placement: Placement, calls: &[Call]) {
+    let needs = Needs::of(calls);
+    needs.save(out);
+    let sp = out.frame_bytes;
+    constants(out, &needs, Some((placement.function, sp)));
+    needs.save_flags(out);
+    for call in calls {
+        before_program(out, call, false);
+        if call.uses_session {
+            // Every hit is a session of its own, of an entry alone.
+            out.store_constant(FRAME_SESSION_COOKIE as i32, 0);
+        }
+        out.call(call.address);
+    }
+    needs.restore(out);
+}
+
+/// What programs that are called one after the other read and change.
+pub(crate) struct Needs {
+    reads: u32,
+    /// Registers by encoding number, rcx and rsp never among them: rcx is saved in any case.
+    changed: u16,
+    pub(crate) flags: bool,
+}
+
+impl Needs {
+    pub(crate) fn of<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Needs {
+        let mut needs = Needs { reads: 0, changed: 0, flags: false };
+        for call in calls {
+            needs.reads |= call.context_reads;
+            needs.changed |= call.clobbers & !(1 << RCX | 1 << RSP);
+            needs.flags |= call.clobbers_flags;
+        }
+        if needs.flags { needs.with_flags() } else { needs }
+    }
+
+    /// The same where the flags, and so rax, are used besides.
+    pub(crate) fn with_flags(mut self) -> Needs {
+        self.flags = true;
+        self.with_rax()
+    }
+
+    pub(crate) fn with_rax(mut self) -> Needs {
+        self.changed |= 1 << RAX;
+        self
+    }
+
+    pub(crate) fn is_read(&self, slot: i32) -> bool {
+        self.reads >> (slot / 8) & 1 == 1
+    }
+
+    fn is_changed(&self, register: u8) -> bool {
+        self.changed >> register & 1 == 1
+    }
+
+    pub(crate) fn save(&self, out: &mut Emitter) {
+        for register in (0..16).filter(|&register| register != RCX && register != RSP) {
+            if self.is_changed(register) || self.is_read(SLOTS[register as usize]) {
+                out.save(register);
+            }
+        }
+        for number in 0..FLOATS {
+            let slot = FRAME_FLOATS as i32 + 8 * i32::from(number);
+            if self.is_read(slot) {
+                out.store_float(number, slot);
+            }
+        }
+    }
+
+    pub(crate) fn save_flags(&self, out: &mut Emitter) {
+        if self.flags {
+            out.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto %al
+            out.store(RAX, FLAGS_SLOT);
+        }
+    }
+
+    /// All but rcx.
+    pub(crate) fn restore(&self, out: &mut Emitter) {
+        if self.flags {
+            out.load(RAX, FLAGS_SLOT);
+            out.bytes(&[0x04, 0x7f, 0x9e]); // add $127,%al; sahf
+        }
+        for register in (0..16).filter(|&register| self.is_changed(register)) {
+            out.restore(register);
+        }
+    }
+}
+
+/// Weir's own words of the frame.
+pub(crate) fn before_program(out: &mut Emitter, call: &Call, is_return: bool) {
+    if call.reads_cookie {
+        let cookie = i32::try_from(call.cookie);
+        out.store_constant(
+            FRAME_COOKIE as i32,
+            cookie.expect("a cookie is an index of a site, far below 2^31"),
+        );
+    }
+    if call.uses_session || call.walks_stack {
+        out.store_constant(FRAME_IS_RETURN as i32, is_return.into());
+    }
+}
+
+pub(crate) const IP: i32 = 128;
+pub(crate) const SP: i32 = 152;
+
+/// The slots of `pt_regs` that no register holds as it is; of ip and sp only if they are given: the former's value, and
+/// how far above the stack pointer the latter is. Uses rcx, and no flag before it is read.
+pub(crate) fn constants(out: &mut Emitter, needs: &Needs, place: Option<(u64, i32)>) {
+    const ORIG_AX: i32 = 120;
+    const CS: i32 = 136;
+    const FLAGS: i32 = 144;
+    const SS: i32 = 160;
+    if needs.is_read(FLAGS) {
+        out.bytes(&[0x9c, 0x59]); // pushfq; pop %rcx
+        out.store(RCX, FLAGS);
+    }
+    if let Some((ip, sp)) = place {
+        if needs.is_read(SP) {
+            out.bytes(&[0x48, 0x8d, 0x8c, 0x24]); // lea sp(%rsp),%rcx
+            out.bytes(&sp.to_le_bytes());
+            out.store(RCX, SP);
+        }
+        if needs.is_read(IP) {
+            out.bytes(&[0x48, 0xb9]); // movabs $ip,%rcx
+            out.bytes(&ip.to_le_bytes());
+            out.store(RCX, IP);
+        }
+    }
+    for (slot, value) in [(ORIG_AX, -1), (CS, 0x33), (SS, 0x2b)] {
+        if needs.is_read(slot) {
+            out.store_constant(slot, value);
+        }
+    }
+}
+
+/// Takes the frame down and goes on in the function.
+fn leave(
+    out: &mut Emitter,
+    window: &Window,
+    placement: Placement,
+    places: &mut Vec<(u32, u64)>,
+) -> Result<(), Refusal> {
+    out.restore(RCX);
+    out.move_stack(out.frame_bytes);
+    go_on(out, window, placement, places)
+}
+
+/// The displaced instructions, and a jump to what is behind them.
+pub(crate) fn go_on(
+    out: &mut Emitter,
+    window: &Window,
+    placement: Placement,
+    places: &mut Vec<(u32, u64)>,
+) -> Result<(), Refusal> {
+    let at = out.code.len() as u32;
+    let moved = relocate(&window.instructions, placement.bias, placement.at + u64::from(at))?;
+    for (instruction, offset) in window.instructions.iter().zip(&moved.offsets) {
+        places.push((at + offset, instruction.ip() + placement.bias));
+    }
+    out.bytes(&moved.code);
+    if window.goes_on() {
+        let end = window.end() + placement.bias;
+        places.push((out.code.len() as u32, end));
+        out.jump(end);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
+
+    use super::*;
+    use crate::plan::body;
+    use crate::plan::window::{FunctionCode, plan};
+
+    const PLACEMENT: Placement = Placement {
+        at: 0x7f00_0010_0000,
+        bias: 0x7f00_0000_0000,
+        gate: 0x7f00_0020_0000,
+        function: 0x7f00_0000_1000,
+    };
+
+    fn window(bytes: &[u8]) -> Window {
+        plan(FunctionCode::at_entry(0x1000, bytes, &[]), &body::read(0x1000, bytes)).unwrap()
+    }
+
+    fn call(clobbers: u16, clobbers_flags: bool, context_reads: u32) -> Call {
+        Call {
+            address: 0x7f00_0011_0000,
+            cookie: 7,
+            clobbers,
+            clobbers_flags,
+            context_reads,
+            reads_cookie: true,
+            uses_session: false,
+            walks_stack: false,
+            when: When::Entry,
+        }
+    }
+
+    fn check(calls: &[Call]) -> (Trampoline, Vec<String>) {
+        // push %rbp; mov %rsp,%rbp; sub $16,%rsp; ret
+        let bytes = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10, 0xc3];
+        let window = window(&bytes);
+        let trampoline = generate(&window, PLACEMENT, calls).unwrap();
+        let mut formatter = GasFormatter::new();
+        let lines = Decoder::with_ip(64, &trampoline.code, PLACEMENT.at, DecoderOptions::NONE)
+            .iter()
+            .map(|instruction: Instruction| {
+                let mut line = String::new();
+                formatter.format(&instruction, &mut line);
+                line
+            })
+            .collect();
+        (trampoline, lines)
+    }
+
+    #[test]
+    fn decodes_to_what_was_meant() {
+        let (trampoline, lines) = check(&[call(1 << 2, true, 1 << 14)]);
+        for wanted in [
+            "jrcxz",
+            "lahf",
+            "seto %al",
+            "sahf",
+            "mov %rdx,0x60(%rsp)",
+            "mov 0x60(%rsp),%rdx",
+            "mov %rdi,0x70(%rsp)",
+        ] {
+            assert!(
+                lines.iter().any(|line| line.starts_with(wanted)),
+                "{wanted} not in\n{}",
+                lines.join("\n")
+            );
+        }
+        assert!(!lines.iter().any(|line| line == "(bad)"), "{}", lines.join("\n"));
+        // rdi is read but not clobbered, so it is not restored.
+        assert!(!lines.iter().any(|line| line.ends_with(",%rdi")), "{}", lines.join("\n"));
+        assert!(trampoline.code.len() < 200);
+    }
+
+    #[test]
+    fn touches_no_flag_where_the_program_does_not() {
+        let (_, lines) = check(&[call(1, false, 0)]);
+        for line in &lines {
+            let name = line.split(' ').next().unwrap();
+            let is_window = name == "sub";
+            assert!(
+                is_window || ["lea", "mov", "movq", "jrcxz", "call", "jmp", "push"].contains(&name),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn both_ways_out_return_to_the_function() {
+        let (trampoline, _) = check(&[call(0, false, 0)]);
+        let originals: Vec<u64> = trampoline.places.iter().map(|place| place.1).collect();
+        let once = [0x7f00_0000_1000, 0x7f00_0000_1001, 0x7f00_0000_1004, 0x7f00_0000_1008];
+        assert_eq!(
+            originals[..4],
+            once[..3].iter().copied().chain([0x7f00_0000_1008]).collect::<Vec<_>>()[..]
+        );
+        assert_eq!(originals[4..], once);
+    }
+
+    #[test]
+    fn inside_a_function_the_red_zone_is_left_alone() {
+        // nop; push %rbp; mov %rsp,%rbp; ret
+        let bytes = [0x90, 0x90, 0x55, 0x48, 0x89, 0xe5, 0xc3];
+        let code = FunctionCode::at(0x1000, &bytes, &[], 0x1001);
+        let window = plan(code, &body::read(0x1000, &bytes)).unwrap();
+        let placement = Placement { function: 0x7f00_0000_1001, ..PLACEMENT };
+        let sp = slot_bit(152);
+        let trampoline = generate(&window, placement, &[call(0, true, sp)]).unwrap();
+        let code = &trampoline.code;
+        let moves: Vec<i32> = Decoder::with_ip(64, code, PLACEMENT.at, DecoderOptions::NONE)
+            .iter()
+            .filter(|i| i.mnemonic() == iced_x86::Mnemonic::Lea && i.memory_base() == iced_x86::Register::RSP)
+            .map(|i| i.memory_displacement64() as i32)
+            .collect();
+        // The way out, the entry, the stack pointer that programs see, the way back.
+        assert_eq!(moves, [400, -400, 400, 400]);
+    }
+
+    /// The bit of the slot at this byte of `pt_regs`.
+    fn slot_bit(offset: u32) -> u32 {
+        1 << (offset / 8)
+    }
+
+    #[test]
+    fn floating_point_arguments_are_stored_where_they_are_read() {
+        let (_, lines) = check(&[call(0, false, slot_bit(168) | slot_bit(224))]);
+        let vector: Vec<&String> = lines.iter().filter(|line| line.contains("xmm")).collect();
+        assert_eq!(vector, ["movq %xmm0,0xA8(%rsp)", "movq %xmm7,0xE0(%rsp)"]);
+    }
+
+    #[test]
+    fn the_largest_trampoline_has_room() {
+        let mut largest = call(0xffff, true, 0x1fff_ffff);
+        (largest.uses_session, largest.walks_stack) = (true, true);
+        check(&[largest; PROGRAMS_PER_SITE_MAX]);
+    }
+
+    #[test]
+    fn refuses_too_many_programs() {
+        let many = vec![call(0, false, 0); 17];
+        let bytes = [0xb8, 0, 0, 0, 0, 0xc3];
+        let window = window(&bytes);
+        assert_eq!(generate(&window, PLACEMENT, &many).unwrap_err().code(), "too-many-programs");
+    }
+}

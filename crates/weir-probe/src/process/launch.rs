@@ -1,0 +1,258 @@
+//! Starts a command and stops it where it can be probed before any of its own code has run.
+//!
+//! The child is seized before its exec, and followed from system call to system call. It is ready
+//! - at the exit of rseq(2): glibc's ld.so makes that call when all libraries are mapped and thread-local storage
+//!   exists, before the first relocation (so before IFUNC resolvers and constructors);
+//! - else (musl, older glibc) at the exit of the first mprotect(2) after ld.so set fs and all wanted files are mapped;
+//! - at exec itself, if it has no dynamic loader.
+//!
+//! No breakpoint is set. If this process dies, the kernel lets the command run on.
+
+use std::ffi::CString;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace;
+use nix::sys::signal::{self, SigSet, Signal};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+use weir_symbols::{Binary, FileIdentity};
+
+use crate::limits::LAUNCH_SYSTEM_CALLS_MAX;
+use crate::process::stop::Stopped;
+use crate::process::sys::{self, SyscallStop};
+use crate::process::target::{Target, read_mappings};
+use crate::refusal::Error;
+
+/// A command that weir started. Dropped before it ended on its own, it is left running.
+#[derive(Debug)]
+pub struct Launched {
+    pid: Pid,
+    ended: Option<Ended>,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    Code(i32),
+    Signal(Signal),
+}
+
+impl Launched {
+    /// Starts `command` (a path found in PATH, and its arguments), with these signals blocked, and stops it before
+    /// it runs.
+    pub fn start(
+        command: &[String],
+        search_path: Option<&std::ffi::OsStr>,
+        mask: SigSet,
+    ) -> Result<(Launched, Exec), Error> {
+        let program = command.first().map(String::as_str).unwrap_or_default();
+        let failed = |source: io::Error| Error::Spawn { command: program.to_owned(), source };
+        let path = find_program(program, search_path).map_err(failed)?;
+        let text = |text: &str| CString::new(text).map_err(|error| failed(error.into()));
+        let path_text = text(&path.to_string_lossy())?;
+        let arguments = command.iter().map(|argument| text(argument)).collect::<Result<Vec<_>, _>>()?;
+        let pointers: Vec<_> =
+            arguments.iter().map(|argument| argument.as_ptr()).chain([std::ptr::null()]).collect();
+        let (go_read, go_write) =
+            nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| failed(e.into()))?;
+        let (error_read, error_write) =
+            nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| failed(e.into()))?;
+        // SAFETY: the child makes only async-signal-safe calls (read, sigprocmask, signal, execv, write, _exit) before exec.
+        let pid = match unsafe { fork() }.map_err(|errno| failed(errno.into()))? {
+            ForkResult::Child => {
+                drop(go_write);
+                run_child(&path_text, &pointers, mask, &go_read, &error_write)
+            }
+            ForkResult::Parent { child } => child,
+        };
+        drop((go_read, error_write));
+        let mut launched = Launched { pid, ended: None };
+        let options = ptrace::Options::PTRACE_O_TRACEEXEC | ptrace::Options::PTRACE_O_TRACESYSGOOD;
+        if let Err(errno) = ptrace::seize(pid, options) {
+            launched.kill();
+            return Err(Error::Permission { pid: pid.as_raw(), source: errno.into() });
+        }
+        // Not by closing it alone: a child that another thread has forked meanwhile holds it open until its own exec, and
+        // may wait for this one in the same way. Writing fails only if the child was killed, which is seen below.
+        let _ = nix::unistd::write(&go_write, &[1]);
+        drop(go_write);
+        launched.wait_for_exec(program, error_read)?;
+        Ok((launched, Exec { pid: pid.as_raw(), command: program.to_owned() }))
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// How it ended, once it has. Does not wait.
+    pub fn try_wait(&mut self) -> Option<Ended> {
+        if self.ended.is_none() {
+            self.ended = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(_, code)) => Some(Ended::Code(code)),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Some(Ended::Signal(signal)),
+                // Somebody else reaped it, or it never was ours: it is gone, and its code is not known.
+                Err(Errno::ECHILD) => Some(Ended::Code(0)),
+                _ => None,
+            };
+        }
+        self.ended
+    }
+
+    /// Ends it with SIGTERM, as bpftrace ends its command.
+    pub fn terminate(&mut self) {
+        if self.try_wait().is_none() {
+            // Fails only if it has ended meanwhile.
+            let _ = signal::kill(self.pid, Signal::SIGTERM);
+        }
+    }
+
+    /// Ends it at once, and reaps it.
+    pub fn kill(&mut self) {
+        if self.try_wait().is_none() {
+            let _ = signal::kill(self.pid, Signal::SIGKILL);
+            while !matches!(
+                waitpid(self.pid, Some(WaitPidFlag::__WALL)),
+                Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(Errno::ECHILD)
+            ) {}
+            self.ended = Some(Ended::Signal(Signal::SIGKILL));
+        }
+    }
+
+    fn wait_for_exec(&mut self, program: &str, error_read: OwnedFd) -> Result<(), Error> {
+        loop {
+            match waitpid(self.pid, Some(WaitPidFlag::__WALL)) {
+                Ok(WaitStatus::PtraceEvent(_, _, event)) if event == libc::PTRACE_EVENT_EXEC => return Ok(()),
+                Ok(WaitStatus::Stopped(pid, signal)) => {
+                    let _ = ptrace::cont(pid, signal);
+                }
+                Ok(WaitStatus::PtraceEvent(pid, ..)) => {
+                    let _ = ptrace::cont(pid, None);
+                }
+                Ok(WaitStatus::Exited(_, code)) => {
+                    self.ended = Some(Ended::Code(code));
+                    let mut errno = [0; 4];
+                    let source = match std::fs::File::from(error_read).read_exact(&mut errno) {
+                        Ok(()) => io::Error::from_raw_os_error(i32::from_le_bytes(errno)),
+                        Err(error) => error,
+                    };
+                    return Err(Error::Spawn { command: program.to_owned(), source });
+                }
+                Ok(WaitStatus::Signaled(_, signal, _)) => {
+                    self.ended = Some(Ended::Signal(signal));
+                    return Err(Error::EndedEarly {
+                        command: program.to_owned(),
+                        how: format!("killed by {signal}"),
+                    });
+                }
+                Err(Errno::EINTR) | Ok(_) => {}
+                Err(errno) => return Err(Error::system("waitpid", errno)),
+            }
+        }
+    }
+}
+
+/// A command stopped in its exec: its program is mapped, its libraries are not.
+#[derive(Debug)]
+pub struct Exec {
+    pid: i32,
+    command: String,
+}
+
+impl Exec {
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Runs it to where it can be probed: see the module's header. `wanted`: files that are to be probed.
+    pub fn into_target(self, wanted: &[FileIdentity]) -> Result<Target, Error> {
+        let mut stopped = Stopped::adopt(self.pid);
+        let program = Binary::open(Path::new(&format!("/proc/{}/exe", self.pid)))?;
+        // The exec's own system call ends first.
+        stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;
+        if program.interpreter().is_some() {
+            self.run_loader(&mut stopped, wanted)?;
+        }
+        let mut target = Target::inspect(stopped, None)?;
+        target.launched = true;
+        Ok(target)
+    }
+
+    fn run_loader(&self, stopped: &mut Stopped, wanted: &[FileIdentity]) -> Result<(), Error> {
+        let (mut number, mut has_fs) = (None, false);
+        for _ in 0..LAUNCH_SYSTEM_CALLS_MAX {
+            stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;
+            let stop =
+                sys::syscall_stop(self.pid).map_err(|e| Error::system("PTRACE_GET_SYSCALL_INFO", e))?;
+            match stop {
+                SyscallStop::Entry { number: entered } => number = Some(entered as i64),
+                SyscallStop::Exit { .. } => match number.take() {
+                    Some(libc::SYS_rseq) => return Ok(()),
+                    Some(libc::SYS_arch_prctl) => has_fs = true,
+                    Some(libc::SYS_mprotect) if has_fs && self.maps_all(wanted)? => return Ok(()),
+                    _ => {}
+                },
+                SyscallStop::Other => {}
+            }
+        }
+        let how = format!("not ready after {LAUNCH_SYSTEM_CALLS_MAX} system calls");
+        Err(Error::EndedEarly { command: self.command.clone(), how })
+    }
+
+    fn maps_all(&self, wanted: &[FileIdentity]) -> Result<bool, Error> {
+        let mappings = read_mappings(self.pid)?;
+        let is_mapped =
+            |file: &FileIdentity| mappings.iter().any(|mapping| mapping.execute && mapping.is_file(*file));
+        Ok(wanted.iter().all(is_mapped))
+    }
+
+    fn ended(&self, error: Error) -> Error {
+        match error {
+            Error::TargetGone { .. } => Error::EndedEarly {
+                command: self.command.clone(),
+                how: "it exited before all files that are to be probed were loaded".into(),
+            },
+            other => other,
+        }
+    }
+}
+
+/// In the child: waits to be seized, then becomes the command. `arguments` ends with a null pointer. Allocates nothing.
+fn run_child(
+    path: &CString,
+    arguments: &[*const libc::c_char],
+    mask: SigSet,
+    go: &OwnedFd,
+    error: &OwnedFd,
+) -> ! {
+    let mut byte = [0];
+    // A byte comes when the parent has seized this process, end-of-file if it has died.
+    let _ = nix::unistd::read(go, &mut byte);
+    let _ = mask.thread_set_mask();
+    // SAFETY: SIG_DFL is a valid disposition; Rust's start-up code had set this signal to ignored, which exec keeps.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    // SAFETY: both are NUL-terminated strings and a null-terminated array of such, alive in this copy of the parent.
+    unsafe { libc::execv(path.as_ptr(), arguments.as_ptr()) };
+    let errno = Errno::last_raw();
+    let _ = nix::unistd::write(error, &errno.to_le_bytes());
+    // SAFETY: _exit never returns and runs no handler of the parent's.
+    unsafe { libc::_exit(127) }
+}
+
+/// The file that execvp(3) would take.
+fn find_program(name: &str, search_path: Option<&std::ffi::OsStr>) -> io::Result<PathBuf> {
+    if name.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"));
+    }
+    if name.contains('/') {
+        return Ok(PathBuf::from(name));
+    }
+    let folders = search_path.map(std::env::split_paths).into_iter().flatten();
+    let found = folders
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file() && nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok());
+    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such command in PATH"))
+}

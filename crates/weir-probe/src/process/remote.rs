@@ -1,0 +1,403 @@
+//! System calls made in the target, on one of its stopped threads, without a trace in it if this process dies.
+//!
+//! The thread is pointed at a `syscall; ret` of its own text, with a stack below its red zone that begins
+//!
+//! ```text
+//! base + 0     address of the target's own `mov $15,%rax; syscall` (rt_sigreturn), where `ret` goes
+//! base + 8     ucontext: every register as it was, restart codes rewritten; blocked signals; pointer to
+//! ...          the extended state (XSAVE), as it was
+//! ```
+//!
+//! so that whenever the tracer vanishes, the kernel lets the thread run on: it finishes the call, returns into
+//! rt_sigreturn and is where it was. While the tracer lives it stops the thread at the call's exit, takes the
+//! result, and puts everything back itself: the stack's bytes, the blocked signals, and the registers, these at a
+//! stop where the kernel looks at them as it would have before (a signal that came meanwhile still interrupts the
+//! call that the thread was in).
+//!
+//! All signals are blocked during a call (the frame has the right mask), so none is delivered on the borrowed stack:
+//! they are blocked after the thread has been pointed at the frame, and unblocked before it is pointed away.
+
+use std::io;
+
+use nix::libc::user_regs_struct;
+use weir_symbols::maps::Mapping;
+
+use crate::limits;
+use crate::process::mapped::is_weirs;
+use crate::process::stop::Stopped;
+use crate::process::sys::{self, Memory, SyscallStop};
+use crate::process::target::Target;
+use crate::refusal::Error;
+
+/// Bytes below the stack pointer that belong to the running function.
+const RED_ZONE: u64 = 128;
+
+/// Where the target's own text has the two instruction sequences that remote calls need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Gadgets {
+    /// `syscall; ret`
+    syscall: u64,
+    /// `mov $15,%rax` or `mov $15,%eax`, then `syscall`
+    sigreturn: u64,
+}
+
+const SYSCALL_RET: &[u8] = &[0x0f, 0x05, 0xc3];
+const SIGRETURN: [&[u8]; 2] =
+    [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
+
+impl Gadgets {
+    /// Searches the executable mappings of files (and the vDSO), ld.so and libc among them, but not weir's own code,
+    /// which these very calls will unmap.
+    pub(crate) fn find(pid: i32, memory: &Memory, mappings: &[Mapping]) -> Result<Gadgets, Error> {
+        let (mut syscall, mut sigreturn) = (None, None);
+        for mapping in mappings.iter().filter(|mapping| is_searched(mapping)) {
+            syscall = syscall.or_else(|| find_in(memory, mapping, &[SYSCALL_RET]));
+            sigreturn = sigreturn.or_else(|| find_in(memory, mapping, &SIGRETURN));
+            if let (Some(syscall), Some(sigreturn)) = (syscall, sigreturn) {
+                return Ok(Gadgets { syscall, sigreturn });
+            }
+        }
+        Err(Error::NoGadget { pid })
+    }
+
+    /// They are still there: since they were found, their library may have been unloaded, or patched.
+    fn stand(&self, memory: &Memory, mappings: &[Mapping]) -> bool {
+        let is_at = |address: u64, needle: &[u8]| {
+            let is_text = |mapping: &Mapping| {
+                is_searched(mapping) && mapping.start.0 <= address && address < mapping.end.0
+            };
+            let mut now = vec![0; needle.len()];
+            mappings.iter().any(is_text) && memory.read(address, &mut now).is_ok() && now == needle
+        };
+        is_at(self.syscall, SYSCALL_RET) && SIGRETURN.iter().any(|needle| is_at(self.sigreturn, needle))
+    }
+}
+
+fn is_searched(mapping: &Mapping) -> bool {
+    mapping.execute && (mapping.inode != 0 || mapping.path == "[vdso]") && !is_weirs(mapping)
+}
+
+/// The first place in `mapping` of any of `needles`.
+fn find_in(memory: &Memory, mapping: &Mapping, needles: &[&[u8]]) -> Option<u64> {
+    const PIECE: usize = 1 << 20;
+    let overlap = needles.iter().map(|needle| needle.len() - 1).max()? as u64;
+    let (mut at, end) =
+        (mapping.start.0, mapping.end.0.min(mapping.start.0.saturating_add(limits::SEARCHED_BYTES_MAX)));
+    while at < end {
+        let mut piece = vec![0; PIECE.min((end - at) as usize)];
+        let length = memory.read_some(at, &mut piece).ok()?;
+        let found = needles.iter().filter_map(|needle| position(&piece[..length], needle));
+        if let Some(found) = found.min() {
+            return Some(at + found as u64);
+        }
+        at = (at + length as u64).checked_sub(overlap).filter(|next| *next > at)?;
+    }
+    None
+}
+
+/// Where `needle` first stands in `bytes`.
+fn position(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    // A comparison of all of it at each byte takes ten times as long.
+    let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == needle[0]);
+    starts.map(|(at, _)| at).find(|&at| bytes[at..].starts_with(needle))
+}
+
+/// One thread, borrowed for remote calls. Everything goes back when this is finished or dropped.
+#[derive(Debug)]
+pub(crate) struct Borrowed<'a> {
+    stopped: &'a mut Stopped,
+    memory: &'a Memory,
+    tid: i32,
+    gadgets: Gadgets,
+    frame: Frame,
+    original: user_regs_struct,
+    original_mask: u64,
+    /// The thread has been pointed at the frame.
+    is_away: bool,
+    is_back: bool,
+}
+
+/// The borrowed stack.
+#[derive(Debug)]
+struct Frame {
+    /// Where `ret` takes its address.
+    base: u64,
+    /// What stood from `lowest` on before.
+    lowest: u64,
+    before: Vec<u8>,
+}
+
+/// `si_code`-less part of the kernel's `struct ucontext` for x86-64 (asm/ucontext.h, asm/sigcontext.h).
+const UCONTEXT_BYTES: usize = 304;
+/// Byte offset in the XSAVE area that the kernel's `struct _fpx_sw_bytes` takes over in a signal frame.
+const FPX_SW_BYTES: usize = 464;
+/// `UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS`.
+const UC_FLAGS: u64 = 1 | 2 | 4;
+/// No mode of sigaltstack(2): with it rt_sigreturn leaves the thread's signal stack as it is. (A right value would
+/// set it, and which is right cannot be asked from here.)
+const SS_INVALID: u32 = 4;
+/// Bytes below the frame for arguments in memory.
+const ARGUMENTS_BYTES: u64 = 1024;
+
+impl<'a> Borrowed<'a> {
+    /// Borrows a thread that has the stack for it.
+    pub(crate) fn new(stopped: &'a mut Stopped, target: &'a Target) -> Result<Borrowed<'a>, Error> {
+        let (memory, mappings, pid) = (&target.memory, &target.mappings, stopped.pid());
+        let gadgets = match target.gadgets.stand(memory, mappings) {
+            true => target.gadgets,
+            false => Gadgets::find(pid, memory, mappings)?,
+        };
+        let mut is_filtered = false;
+        for (tid, original) in candidates(stopped, mappings)? {
+            if !stopped.may_call(tid) {
+                is_filtered = true;
+                continue;
+            }
+            let original_mask =
+                sys::signal_mask(tid).map_err(|source| Error::system("PTRACE_GETSIGMASK", source))?;
+            // Where the main thread's stack may not grow, the next thread is tried.
+            let Ok(frame) = write_frame(tid, memory, gadgets, &restarted(original), original_mask) else {
+                continue;
+            };
+            let (is_away, is_back) = (false, false);
+            let borrowed =
+                Borrowed { stopped, memory, tid, gadgets, frame, original, original_mask, is_away, is_back };
+            return Ok(borrowed);
+        }
+        if memory.is_gone() {
+            return Err(Error::TargetGone { pid });
+        }
+        Err(if is_filtered {
+            Error::Seccomp { pid, source: io::ErrorKind::PermissionDenied.into() }
+        } else {
+            Error::NoStack { pid, bytes: limits::REMOTE_STACK_BYTES }
+        })
+    }
+
+    pub(crate) fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Makes system call `number` in the target. A result in -4095..0 is an error.
+    pub(crate) fn call(
+        &mut self,
+        name: &'static str,
+        number: i64,
+        arguments: [u64; 6],
+    ) -> Result<u64, Error> {
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        let registers = user_regs_struct {
+            rip: self.gadgets.syscall,
+            rsp: self.frame.base,
+            rax: number as u64,
+            orig_rax: u64::MAX,
+            rdi,
+            rsi,
+            rdx,
+            r10,
+            r8,
+            r9,
+            ..self.original
+        };
+        self.stopped.set_registers(self.tid, registers)?;
+        if !self.is_away {
+            self.is_away = true;
+            sys::set_signal_mask(self.tid, !0)
+                .map_err(|source| Error::system("PTRACE_SETSIGMASK", source))?;
+        }
+        let result = loop {
+            self.stopped.run_to_syscall(self.tid)?;
+            let stop = sys::syscall_stop(self.tid)
+                .map_err(|source| Error::system("PTRACE_GET_SYSCALL_INFO", source))?;
+            if let SyscallStop::Exit { result } = stop {
+                break result;
+            }
+        };
+        if (-4095..0).contains(&result) {
+            let source = io::Error::from_raw_os_error(-result as i32);
+            return Err(Error::Remote { pid: self.stopped.pid(), call: name, source });
+        }
+        Ok(result as u64)
+    }
+
+    /// Bytes of the borrowed stack below the frame, for arguments in memory: their address.
+    pub(crate) fn put(&self, bytes: &[u8]) -> Result<u64, Error> {
+        let address = self.frame.lowest;
+        assert!(bytes.len() as u64 <= ARGUMENTS_BYTES, "arguments of {} bytes", bytes.len());
+        self.memory
+            .write(address, bytes)
+            .map_err(|source| Error::system("writing arguments of a remote call", source))?;
+        Ok(address)
+    }
+
+    /// The thread is as it was before.
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
+        let result = self.put_back();
+        self.is_back = true;
+        result
+    }
+
+    fn put_back(&mut self) -> Result<(), Error> {
+        if self.is_away {
+            self.stopped.run_to_interrupt(self.tid)?;
+            sys::set_signal_mask(self.tid, self.original_mask)
+                .map_err(|source| Error::system("PTRACE_SETSIGMASK", source))?;
+            self.stopped.set_registers(self.tid, self.original)?;
+        }
+        self.memory
+            .write(self.frame.lowest, &self.frame.before)
+            .map_err(|source| Error::system("restoring the stack of a remote call", source))
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        if !self.is_back {
+            // Fails only if the thread has ended.
+            let _ = self.put_back();
+        }
+    }
+}
+
+/// Threads to borrow, with their registers: first those that run on the stack that they were given (the main
+/// thread's, or that of which the thread control block is a part), where the room below is theirs; then any other
+/// (signal stacks, fibres).
+fn candidates(stopped: &Stopped, mappings: &[Mapping]) -> Result<Vec<(i32, user_regs_struct)>, Error> {
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    for tid in stopped.threads() {
+        let registers = stopped.registers(tid)?;
+        let top = registers.rsp.saturating_sub(RED_ZONE);
+        let stack = |mapping: &&Mapping| mapping.start.0 <= top && top < mapping.end.0 && mapping.write;
+        let Some(mapping) = mappings.iter().find(stack) else { continue };
+        // The main thread's stack grows when its frame is written.
+        let is_main = mapping.path == "[stack]";
+        if !is_main && top - mapping.start.0 < limits::REMOTE_STACK_BYTES {
+            continue;
+        }
+        let has_block = registers.rsp < registers.fs_base && registers.fs_base < mapping.end.0;
+        if is_main || has_block { &mut first } else { &mut others }.push((tid, registers));
+    }
+    first.extend(others);
+    Ok(first)
+}
+
+/// The registers with which an interrupted system call is started again, for the frame: what the kernel itself does
+/// when a thread goes on at the place where it was interrupted (arch/x86/kernel/signal.c).
+fn restarted(mut registers: user_regs_struct) -> user_regs_struct {
+    const ERESTARTSYS: i64 = -512;
+    const ERESTARTNOINTR: i64 = -513;
+    const ERESTARTNOHAND: i64 = -514;
+    const ERESTART_RESTARTBLOCK: i64 = -516;
+    const RESTART_SYSCALL: u64 = 219;
+    if registers.orig_rax as i64 >= 0 {
+        match registers.rax as i64 {
+            ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND => {
+                registers.rax = registers.orig_rax;
+                registers.rip -= 2;
+            }
+            ERESTART_RESTARTBLOCK => {
+                registers.rax = RESTART_SYSCALL;
+                registers.rip -= 2;
+            }
+            _ => {}
+        }
+    }
+    registers.orig_rax = u64::MAX;
+    registers
+}
+
+/// Writes the frame described in the header.
+fn write_frame(
+    tid: i32,
+    memory: &Memory,
+    gadgets: Gadgets,
+    registers: &user_regs_struct,
+    mask: u64,
+) -> Result<Frame, Error> {
+    let state = signal_frame_state(
+        sys::extended_state(tid).map_err(|source| Error::system("PTRACE_GETREGSET", source))?,
+    );
+    let end = registers.rsp - RED_ZONE;
+    let state_at = (end - state.len() as u64) & !63;
+    // rt_sigreturn finds the frame at rsp - 8, after `ret` took the return address; `base` is 8 mod 16 as at any
+    // function's entry.
+    let base = ((state_at - 512) & !15) - 8;
+    let lowest = (base - ARGUMENTS_BYTES) & !15;
+    let failed = |source| Error::system("writing the frame of a remote call", source);
+    let mut before = vec![0; (end - lowest) as usize];
+    memory.read(lowest, &mut before).map_err(failed)?;
+    let mut frame = Vec::with_capacity(8 + UCONTEXT_BYTES);
+    let mut word = |value: u64| frame.extend_from_slice(&value.to_le_bytes());
+    word(gadgets.sigreturn);
+    word(UC_FLAGS);
+    word(0); // uc_link
+    word(0); // uc_stack.ss_sp
+    word(u64::from(SS_INVALID));
+    word(0); // uc_stack.ss_size
+    let r = registers;
+    for value in [r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx] {
+        word(value);
+    }
+    for value in [r.rax, r.rcx, r.rsp, r.rip, r.eflags, r.cs | r.ss << 48, 0, 0, 0, 0] {
+        word(value); // the last four: err, trapno, oldmask, cr2
+    }
+    word(state_at); // fpstate
+    for _ in 0..8 {
+        word(0); // reserved
+    }
+    word(mask);
+    memory.write(state_at, &state).and_then(|()| memory.write(base, &frame)).map_err(failed)?;
+    Ok(Frame { base, lowest, before })
+}
+
+/// The XSAVE area as rt_sigreturn wants it: with its sizes and magic numbers filled in (asm/sigcontext.h).
+///
+/// ptrace always gives room for tile data (AMX); the kernel refuses a frame with that room from a thread that never
+/// used it, and would restore no vector register wider than SSE's. So unused tile data, the last part, is cut off.
+fn signal_frame_state(mut state: Vec<u8>) -> Vec<u8> {
+    const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
+    const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
+    const USED_COMPONENTS: usize = 512;
+    const TILE_DATA: u64 = 1 << 18;
+    let mut components = sys::enabled_state_components();
+    let used = state.get(USED_COMPONENTS..USED_COMPONENTS + 8).and_then(|bytes| bytes.try_into().ok());
+    if components & TILE_DATA != 0 && used.map_or(0, u64::from_le_bytes) & TILE_DATA == 0 {
+        components &= !TILE_DATA;
+        state.truncate(sys::state_bytes(components));
+    }
+    let bytes = state.len() as u32;
+    let mut put = |at: usize, value: &[u8]| state[at..at + value.len()].copy_from_slice(value);
+    put(FPX_SW_BYTES, &FP_XSTATE_MAGIC1.to_le_bytes());
+    put(FPX_SW_BYTES + 4, &(bytes + 4).to_le_bytes());
+    put(FPX_SW_BYTES + 8, &components.to_le_bytes());
+    put(FPX_SW_BYTES + 16, &bytes.to_le_bytes());
+    state.extend_from_slice(&FP_XSTATE_MAGIC2.to_le_bytes());
+    state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers(orig_rax: i64, rax: i64) -> (u64, u64) {
+        // SAFETY: all-zero registers are a valid value of this plain structure.
+        let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
+        (registers.orig_rax, registers.rax, registers.rip) = (orig_rax as u64, rax as u64, 0x1000);
+        let after = restarted(registers);
+        (after.rax, after.rip)
+    }
+
+    #[test]
+    fn interrupted_calls_start_again() {
+        assert_eq!(registers(7, -512), (7, 0xffe));
+        assert_eq!(registers(7, -513), (7, 0xffe));
+        assert_eq!(registers(7, -514), (7, 0xffe));
+        assert_eq!(registers(35, -516), (219, 0xffe));
+    }
+
+    #[test]
+    fn finished_calls_and_plain_code_are_left() {
+        assert_eq!(registers(7, -4), ((-4i64) as u64, 0x1000));
+        assert_eq!(registers(-1, -512), ((-512i64) as u64, 0x1000));
+    }
+}

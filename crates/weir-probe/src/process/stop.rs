@@ -1,0 +1,345 @@
+//! Holds every thread of a process stopped, and lets all of them go on when dropped.
+//!
+//! Threads are seized and interrupted until a pass over `/proc/PID/task` finds only known ones. Nothing is ever left
+//! behind in the target: the kernel itself detaches all threads if this process dies.
+//!
+//! Signals are never kept: one whose delivery is reported before our own stop is delivered at once, and the thread
+//! then stops before the first instruction of its handler. So each keeps its place, its siginfo and its effect on an
+//! interrupted system call. Those that arrive later wait in the kernel's queue. A stopped process (SIGSTOP) is held
+//! in that state, and is in it again when it is let go.
+//!
+//! Not done: stopping longer than [`limits::STOP_MAX`]. A thread that does not stop in time (in vfork, or in an
+//! uninterruptible sleep) makes the whole stop fail, and the process goes on untouched.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::libc::{self, user_regs_struct};
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+
+use crate::limits;
+use crate::process::sys::{self, Event, Urgent};
+use crate::refusal::Error;
+
+/// How long a thread is polled without sleeping: most stop, and most system calls end, within microseconds.
+const SPIN: Duration = Duration::from_micros(50);
+const POLL: Duration = Duration::from_micros(20);
+
+/// How often and how long a process was held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stops {
+    pub count: u32,
+    pub longest: Duration,
+    pub sum: Duration,
+}
+
+impl Stops {
+    /// Those after `before` was asked for; the longest may have been before.
+    pub(crate) fn since(self, before: Stops) -> Stops {
+        Stops { count: self.count - before.count, longest: self.longest, sum: self.sum - before.sum }
+    }
+
+    pub(crate) fn add(&mut self, other: Stops) {
+        self.count += other.count;
+        self.longest = self.longest.max(other.longest);
+        self.sum += other.sum;
+    }
+
+    pub(crate) fn note(&mut self, took: Duration) {
+        self.count += 1;
+        self.longest = self.longest.max(took);
+        self.sum += took;
+    }
+}
+
+/// A process all of whose threads are in a ptrace stop.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pid: i32,
+    threads: BTreeSet<i32>,
+    /// Seen to have ended; they stay listed while their process has not been reaped.
+    ended: BTreeSet<i32>,
+    since: Instant,
+    /// Its only thread is a child of ours that runs its loader: it may take its time.
+    is_launched: bool,
+    /// Its filters are suspended while it is stopped.
+    has_seccomp: bool,
+    /// On a busy machine others would else run while all its threads wait.
+    _urgent: Option<Urgent>,
+}
+
+impl Stopped {
+    /// Stops process `pid`.
+    pub(crate) fn stop(pid: i32) -> Result<Stopped, Error> {
+        let mut stopped = Stopped::new(pid, BTreeSet::new(), false);
+        // A thread that ended during a pass may have started another that was not listed yet.
+        while stopped.stop_unknown()? {
+            if stopped.elapsed() > limits::STOP_MAX {
+                return Err(stopped.too_slow(pid));
+            }
+        }
+        if stopped.threads.is_empty() { Err(Error::TargetGone { pid }) } else { Ok(stopped) }
+    }
+
+    /// Takes over a launched process whose only thread is already seized and in a ptrace stop.
+    pub(crate) fn adopt(pid: i32) -> Stopped {
+        Stopped::new(pid, BTreeSet::from([pid]), true)
+    }
+
+    fn new(pid: i32, threads: BTreeSet<i32>, is_launched: bool) -> Stopped {
+        let has_seccomp = !is_launched && sys::has_seccomp(sys::living_thread(pid));
+        let (ended, since) = (BTreeSet::new(), Instant::now());
+        let _urgent = (!is_launched).then(Urgent::begin);
+        Stopped { pid, threads, ended, since, is_launched, has_seccomp, _urgent }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    pub(crate) fn threads(&self) -> impl Iterator<Item = i32> + '_ {
+        self.threads.iter().copied()
+    }
+
+    /// Whether thread `tid` may be made to call the kernel: no filter of its own can kill it for that. (A launched
+    /// command has at most the filter that weir has.)
+    pub(crate) fn may_call(&self, tid: i32) -> bool {
+        self.has_seccomp || self.is_launched || !sys::has_seccomp(tid)
+    }
+
+    /// How long it has been stopped (or being stopped).
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    pub(crate) fn registers(&self, tid: i32) -> Result<user_regs_struct, Error> {
+        ptrace::getregs(Pid::from_raw(tid)).map_err(|errno| self.failed("PTRACE_GETREGS", errno))
+    }
+
+    pub(crate) fn set_registers(&self, tid: i32, registers: user_regs_struct) -> Result<(), Error> {
+        ptrace::setregs(Pid::from_raw(tid), registers).map_err(|errno| self.failed("PTRACE_SETREGS", errno))
+    }
+
+    /// Runs thread `tid` to its next system call entry or exit. Signals that come first are delivered.
+    pub(crate) fn run_to_syscall(&mut self, tid: i32) -> Result<(), Error> {
+        self.run_to(tid, libc::PTRACE_SYSCALL, |event| event == Event::Syscall)
+    }
+
+    /// Lets thread `tid`, which is at the exit of a system call, come to the kernel's signal handling, where the
+    /// kernel looks at its registers once more before it goes on: whether a call was interrupted, and is to be
+    /// started again. It executes nothing on the way.
+    pub(crate) fn run_to_interrupt(&mut self, tid: i32) -> Result<(), Error> {
+        ptrace::interrupt(Pid::from_raw(tid)).map_err(|errno| self.failed("PTRACE_INTERRUPT", errno))?;
+        self.run_to(tid, libc::PTRACE_CONT, |event| event == Event::Other(sys::PTRACE_EVENT_STOP))
+    }
+
+    /// Lets these threads run for a while and stops them again; the others wait. One whose process was stopped by a
+    /// signal stays where it is.
+    pub(crate) fn let_run(&mut self, tids: &[i32], time: Duration) -> Result<(), Error> {
+        let is_free = |tid: &&i32| {
+            let stopped_by = ptrace::getsiginfo(Pid::from_raw(**tid)).map(|info| info.si_signo);
+            stopped_by.is_ok_and(|signal| signal == libc::SIGTRAP)
+        };
+        let free: Vec<i32> = tids.iter().filter(is_free).copied().collect();
+        for &tid in &free {
+            // Fails only for one that has been killed, which the wait reports.
+            let _ = sys::go_on(libc::PTRACE_CONT, tid, 0);
+        }
+        std::thread::sleep(time);
+        for &tid in &free {
+            let _ = ptrace::interrupt(Pid::from_raw(tid));
+        }
+        for &tid in &free {
+            self.settle(tid)?;
+        }
+        while self.stop_unknown()? {}
+        if self.threads.is_empty() { Err(Error::TargetGone { pid: self.pid }) } else { Ok(()) }
+    }
+
+    /// Lets every thread go on; for how long they were held.
+    pub(crate) fn resume(self) -> Duration {
+        let since = self.since;
+        drop(self);
+        since.elapsed()
+    }
+
+    fn run_to(
+        &mut self,
+        tid: i32,
+        request: libc::c_uint,
+        is_wanted: impl Fn(Event) -> bool,
+    ) -> Result<(), Error> {
+        let mut signal = 0;
+        loop {
+            sys::go_on(request, tid, signal).map_err(|source| self.call_failed("ptrace", source))?;
+            match self.wait(tid)? {
+                event if is_wanted(event) => return Ok(()),
+                Event::Ended => {
+                    self.threads.remove(&tid);
+                    return Err(Error::TargetGone { pid: self.pid });
+                }
+                Event::Signal(number) => signal = number,
+                Event::Syscall | Event::Other(_) => signal = 0,
+            }
+        }
+    }
+
+    /// Stops the threads that are listed and not known yet; whether there were any. All are interrupted before the
+    /// first is waited for: where many want to run, each comes to its stop only when it is scheduled.
+    fn stop_unknown(&mut self) -> Result<bool, Error> {
+        let listed = sys::threads(self.pid).map_err(|_| Error::TargetGone { pid: self.pid })?;
+        let unknown: Vec<i32> = listed
+            .into_iter()
+            .filter(|tid| !self.threads.contains(tid) && !self.ended.contains(tid))
+            .collect();
+        for &tid in &unknown {
+            self.seize(tid)?;
+        }
+        for &tid in &unknown {
+            if self.threads.contains(&tid) {
+                self.settle(tid)?;
+            }
+        }
+        Ok(!unknown.is_empty())
+    }
+
+    /// Seizes thread `tid` and asks it to stop.
+    fn seize(&mut self, tid: i32) -> Result<(), Error> {
+        let thread = Pid::from_raw(tid);
+        let seized = match self.has_seccomp {
+            false => ptrace::seize(thread, ptrace::Options::PTRACE_O_TRACESYSGOOD),
+            // Else a remote call that the filter does not know could kill the target.
+            true => sys::seize_with_seccomp_suspended(tid)
+                .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EPERM))),
+        };
+        match seized {
+            Ok(()) => {
+                self.threads.insert(tid);
+                // Fails only for one that has ended, which the wait reports.
+                let _ = ptrace::interrupt(thread);
+                Ok(())
+            }
+            Err(Errno::ESRCH) => {
+                self.ended.insert(tid);
+                Ok(())
+            }
+            Err(errno) => self.explain_seize(tid, errno),
+        }
+    }
+
+    /// Waits until interrupted thread `tid` has stopped, or ended.
+    fn settle(&mut self, tid: i32) -> Result<(), Error> {
+        loop {
+            let signal = match self.wait(tid)? {
+                Event::Other(sys::PTRACE_EVENT_STOP) => return Ok(()),
+                Event::Ended => break,
+                Event::Signal(signal) => signal,
+                Event::Syscall | Event::Other(_) => 0,
+            };
+            if sys::go_on(libc::PTRACE_CONT, tid, signal).is_err() {
+                break;
+            }
+            // Any stop takes back an interrupt that came before it.
+            let _ = ptrace::interrupt(Pid::from_raw(tid));
+        }
+        self.threads.remove(&tid);
+        self.ended.insert(tid);
+        Ok(())
+    }
+
+    /// What seized thread `tid` reports next. A main thread that was killed is not reported while this process has
+    /// not taken the reports of its other threads, so nothing but a launched command is waited for blindly.
+    fn wait(&self, tid: i32) -> Result<Event, Error> {
+        let start = Instant::now();
+        loop {
+            if let Some(event) =
+                sys::wait(tid, self.is_launched).map_err(|source| self.call_failed("waitpid", source))?
+            {
+                return Ok(event);
+            }
+            if start.elapsed() < SPIN {
+                std::thread::yield_now();
+                continue;
+            }
+            if self.is_dead(tid) {
+                // It may have died after it was waited for; then its report is there now, and must be taken.
+                let _ = sys::wait(tid, false);
+                return Ok(Event::Ended);
+            }
+            if self.elapsed() > limits::STOP_MAX && !self.is_launched {
+                return Err(self.too_slow(tid));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn is_dead(&self, tid: i32) -> bool {
+        match sys::stat(&format!("/proc/{}/task/{tid}/stat", self.pid)) {
+            Ok((state, _)) => matches!(state, 'Z' | 'X'),
+            Err(_) => true,
+        }
+    }
+
+    fn explain_seize(&mut self, tid: i32, errno: Errno) -> Result<(), Error> {
+        let pid = self.pid;
+        // A main thread that has ended while others go on, or a thread on its way out.
+        if self.is_dead(tid) {
+            self.ended.insert(tid);
+            return Ok(());
+        }
+        if let Ok(Some(tracer)) =
+            sys::status_field(tid, "TracerPid").map(|field| field.and_then(|text| text.parse().ok()))
+            && tracer != 0
+        {
+            return Err(Error::AlreadyTraced { pid, tracer });
+        }
+        Err(match self.has_seccomp {
+            true => Error::Seccomp { pid, source: errno.into() },
+            false => Error::Permission { pid, source: errno.into() },
+        })
+    }
+
+    fn too_slow(&self, tid: i32) -> Error {
+        let state = sys::stat(&format!("/proc/{}/task/{tid}/stat", self.pid)).map_or('?', |(state, _)| state);
+        Error::StopTimeout { pid: self.pid, tid, state, limit_ms: limits::STOP_MAX.as_millis() }
+    }
+
+    fn call_failed(&self, call: &str, source: io::Error) -> Error {
+        self.failed(call, source.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw))
+    }
+
+    fn failed(&self, call: &str, errno: Errno) -> Error {
+        if errno == Errno::ESRCH {
+            Error::TargetGone { pid: self.pid }
+        } else {
+            Error::system(format!("{call} on process {}", self.pid), io::Error::from(errno))
+        }
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let mut left: Vec<i32> =
+            self.threads().filter(|&tid| sys::go_on(libc::PTRACE_DETACH, tid, 0).is_err()).collect();
+        // Those have been killed, and hold back the end of their process until their reports are taken; or were
+        // seized and did not stop in time: if they still do not, they go on when this process ends.
+        let deadline = Instant::now() + limits::LET_GO_MAX;
+        while !left.is_empty() && Instant::now() < deadline {
+            left.retain(|&tid| !let_go(tid));
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+/// True if thread `tid`, which was not stopped, has now been let go or has ended.
+fn let_go(tid: i32) -> bool {
+    match sys::wait(tid, false) {
+        Ok(None) => false,
+        Ok(Some(Event::Ended)) | Err(_) => true,
+        Ok(Some(Event::Signal(signal))) => sys::go_on(libc::PTRACE_DETACH, tid, signal).is_ok(),
+        Ok(Some(Event::Syscall | Event::Other(_))) => sys::go_on(libc::PTRACE_DETACH, tid, 0).is_ok(),
+    }
+}
