@@ -425,6 +425,30 @@ fn a_main_thread_that_ends_while_probed_does_not_keep_the_text_patched() {
     assert_eq!(running.end(), "right");
 }
 
+/// A thread that cannot be stopped until its child is done, which takes longer than one stop may.
+const WAITING: &str = r#"
+    int main(void) {
+        begin();
+        CHECK(work(2) == 7);
+        getchar();
+        if (vfork() == 0) { usleep(2500000); _exit(0); }
+        CHECK(work(4) == 13);
+        puts("right");
+        return 0;
+    }
+"#;
+
+#[test]
+fn detaching_waits_for_a_thread_that_does_not_stop_in_time() {
+    let mut running = Running::start("waiting", WAITING, &[]);
+    let mut attachment = arm(Target::open(running.pid()).unwrap(), &running.path, &["work"]).unwrap();
+    running.daemon.write("\n").unwrap();
+    assert!(wait::until(DEADLINE, || state(running.pid()) == "D"));
+    let report = attachment.detach().unwrap();
+    assert_eq!((report.restored, report.left_mapped), (1, false));
+    assert_eq!(running.end(), "right");
+}
+
 /// Relays of threads: each works a little, starts the next and ends, so that no list of threads is ever true.
 const STORM: &str = r#"
     static volatile long generations; static volatile int relays;

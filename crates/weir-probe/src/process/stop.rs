@@ -9,7 +9,8 @@
 //! in that state, and is in it again when it is let go.
 //!
 //! Not done: stopping longer than [`limits::STOP_MAX`]. A thread that does not stop in time (in vfork, or in an
-//! uninterruptible sleep) makes the whole stop fail, and the process goes on untouched.
+//! uninterruptible sleep) makes the whole stop fail, and the process goes on untouched. That thread cannot be let go while
+//! it runs: the next stop by this thread takes it over.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
 use nix::sys::ptrace;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, gettid};
 
 use crate::limits;
 use crate::process::sys::{self, Event, Urgent};
@@ -27,6 +28,10 @@ use crate::refusal::Error;
 /// How long a thread is polled without sleeping: most stop, and most system calls end, within microseconds.
 const SPIN: Duration = Duration::from_micros(50);
 const POLL: Duration = Duration::from_micros(20);
+
+/// Past that, it is polled after each such part of the time that it was waited for: it waits for a CPU, and this thread,
+/// which comes before all others ([`Urgent`]), must not be what keeps it from one.
+const PATIENCE: u32 = 16;
 
 /// How often and how long a process was held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -272,7 +277,7 @@ impl Stopped {
             if self.elapsed() > limits::STOP_MAX && !self.is_launched {
                 return Err(self.too_slow(tid));
             }
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL.max(start.elapsed() / PATIENCE));
         }
     }
 
@@ -294,6 +299,12 @@ impl Stopped {
             sys::status_field(tid, "TracerPid").map(|field| field.and_then(|text| text.parse().ok()))
             && tracer != 0
         {
+            // An earlier stop gave up on it; it could not be let go while it ran.
+            if tracer == gettid().as_raw() {
+                self.threads.insert(tid);
+                let _ = ptrace::interrupt(Pid::from_raw(tid));
+                return Ok(());
+            }
             return Err(Error::AlreadyTraced { pid, tracer });
         }
         Err(match self.has_seccomp {
