@@ -1,7 +1,9 @@
 /* Static probes (USDT) in every shape that weir must leave the program unchanged by. Takes the number of rounds, and
- * prints what it computed, which a probed run must print too; or `threads`: then three threads compute the same again and
- * again until the input ends, and it prints how often the result was another one. The notes are written here, as <sys/sdt.h> documents
- * them, so that nothing needs to be installed. */
+ * prints what it computed, which a probed run must print too. Or `prepare`: then it comes to the guarded probe once a
+ * millisecond until the input ends, and prints when it is prepared first, and how often it was. Or `threads`: then three
+ * threads compute the same again and again until the input ends, and it prints how often the result was another one. The
+ * notes are written here, as <sys/sdt.h> documents them, so that nothing needs to be installed. */
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -139,26 +141,37 @@ static int threads(void) {
     return 0;
 }
 
+static int prepare(void) {
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    long prepared = 0;
+    alarm(120);
+    puts("ready");
+    fflush(stdout);
+    while (poll(&input, 1, 1) == 0) {
+        if (guarded(1) && ++prepared == 1) {
+            puts("begins");
+            fflush(stdout);
+        }
+    }
+    printf("prepared %ld semaphore %d\n", prepared, weir_guarded_semaphore);
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "prepare") == 0) {
+        return prepare();
+    }
     if (argc > 1 && strcmp(argv[1], "threads") == 0) {
         return threads();
     }
     uint64_t sum = 0;
     long rounds = argc > 1 ? atol(argv[1]) : 10;
-    long pause_us = argc > 2 ? atol(argv[2]) : 0;
-    long prepared = 0;
     for (long round = 1; round <= rounds; round++) {
         sum += values((int)round, "round");
-        prepared += guarded((int)round);
+        guarded((int)round);
         sum += red_zone((uint64_t)round);
         before_call();
-        if (pause_us > 0) {
-            usleep((useconds_t)pause_us);
-        }
     }
     printf("sum %llx counter %d\n", (unsigned long long)sum, counter);
-    if (argc > 3) {
-        printf("prepared %ld semaphore %d\n", prepared, weir_guarded_semaphore);
-    }
     return 0;
 }

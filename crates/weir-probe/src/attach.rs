@@ -260,6 +260,10 @@ impl Attachment {
     pub fn detach(&mut self) -> Result<Report, Error> {
         self.is_detached = true;
         let lowered = counters::plan_lowering(&self.segment, &self.target, &self.undo.counters);
+        // Before counting, which closes the gates. Where it fails, so does the rest, which explains it.
+        if self.target.refresh().is_ok() {
+            self.undo.lower_counters(&self.target);
+        }
         let before = self.target.stops;
         // Without it the rest is done all the same.
         let pending = self.count_pending().unwrap_or_default();

@@ -2,7 +2,7 @@
 //! computed from registers, flags and red zone, which must be the same while it is probed.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -117,12 +117,14 @@ fn functions_and_static_probes_share_a_clause() {
     assert!(text.contains(":weir:flags]: 21474836480"), "{text}");
 }
 
-/// The program, long enough to be attached to; its last line says how often it was prepared, and the semaphore.
-fn long_running() -> (Daemon, String) {
+/// The program, which does `what` until its input is closed, and then tells.
+fn running(what: &str) -> (Daemon, String) {
     let path = program();
     let mut command = Command::new(&path);
-    command.args(["4000", "1000", "tell"]);
-    (Daemon::spawn(command).unwrap(), path)
+    command.arg(what);
+    let mut daemon = Daemon::spawn(command).unwrap();
+    daemon.line_with("ready", DEADLINE).unwrap();
+    (daemon, path)
 }
 
 /// The semaphore of the running program, and where it stands.
@@ -139,37 +141,43 @@ fn semaphore(pid: u32, path: &str) -> u16 {
     u16::from_le_bytes(bytes)
 }
 
-#[test]
-fn a_semaphore_counts_weir_while_it_is_attached() {
-    let (mut daemon, path) = long_running();
-    wait::until(DEADLINE, || weir_symbols::maps::read(daemon.pid()).is_ok_and(|maps| maps.len() > 10));
-    assert_eq!(semaphore(daemon.pid(), &path), 0);
-    let script = format!("usdt:{path}:guarded {{ @ = count(); }} interval:ms:300 {{ exit(); }}");
-    let mut tracer = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["trace", "-q", "-e", &script, "-p", &daemon.pid().to_string()])
-        .stdout(std::process::Stdio::piped())
+/// A weir that counts what `daemon` prepares: it is attached.
+fn counts_guarded(daemon: &Daemon, path: &str) -> Child {
+    let tracer = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", "-q", "-e", &format!("usdt:{path}:guarded {{ @ = count(); }}")])
+        .args(["-p", &daemon.pid().to_string()])
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    assert!(wait::until(DEADLINE, || semaphore(daemon.pid(), &path) == 1), "raised");
+    assert!(wait::until(DEADLINE, || semaphore(daemon.pid(), path) == 1), "raised");
+    tracer
+}
+
+#[test]
+fn a_semaphore_counts_weir_while_it_is_attached() {
+    let (mut daemon, path) = running("prepare");
+    assert_eq!(semaphore(daemon.pid(), &path), 0);
+    let mut tracer = counts_guarded(&daemon, &path);
+    daemon.line_with("begins", DEADLINE).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    kill(Pid::from_raw(tracer.id() as i32), Signal::SIGINT).unwrap();
     assert!(wait::until(DEADLINE, || tracer.try_wait().unwrap().is_some()), "weir ends");
     assert_eq!(semaphore(daemon.pid(), &path), 0, "lowered");
     let text = out(&tracer.wait_with_output().unwrap());
     let hits: u64 = text.trim().trim_start_matches("@: ").parse().unwrap_or_else(|_| panic!("{text}"));
+    daemon.close_stdin();
     let said = daemon.line_with("prepared", DEADLINE).unwrap();
-    assert!(hits > 0 && said.contains(&format!("prepared {hits} semaphore 0")), "{said} and {hits} hits");
+    // The one thread may stand between the test of the semaphore and the probe when weir leaves: what it has prepared then
+    // is nobody's. It is never raised before weir counts, so there is none the other way round.
+    let is_all = [hits, hits + 1].iter().any(|prepared| said == format!("prepared {prepared} semaphore 0"));
+    assert!(hits > 0 && is_all, "{said} and {hits} hits");
 }
 
 #[test]
 fn the_semaphore_of_a_killed_weir_is_lowered_by_the_next() {
-    let (mut daemon, path) = long_running();
+    let (mut daemon, path) = running("prepare");
     let pid = daemon.pid().to_string();
-    wait::until(DEADLINE, || weir_symbols::maps::read(daemon.pid()).is_ok_and(|maps| maps.len() > 10));
-    let script = format!("usdt:{path}:guarded {{ @ = count(); }}");
-    let mut tracer = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .args(["trace", "-q", "-e", &script, "-p", &pid])
-        .spawn()
-        .unwrap();
-    assert!(wait::until(DEADLINE, || semaphore(daemon.pid(), &path) == 1), "raised");
+    let mut tracer = counts_guarded(&daemon, &path);
     kill(Pid::from_raw(tracer.id() as i32), Signal::SIGKILL).unwrap();
     tracer.wait().unwrap();
     assert_eq!(semaphore(daemon.pid(), &path), 1, "nobody was there to lower it");
@@ -179,6 +187,7 @@ fn the_semaphore_of_a_killed_weir_is_lowered_by_the_next() {
     // Once more, with nothing left to do.
     assert_eq!(weir(&["detach", "-p", &pid]).status.code(), Some(1));
     assert_eq!(semaphore(daemon.pid(), &path), 0);
+    daemon.close_stdin();
     assert!(daemon.line_with("prepared", DEADLINE).unwrap().contains("semaphore 0"));
 }
 
@@ -187,11 +196,7 @@ fn a_weir_that_dies_at_any_write_leaves_a_semaphore_that_the_next_puts_right() {
     if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {
         return testkit::skip::skip("kill", "strace is not installed");
     }
-    let path = program();
-    let mut command = Command::new(&path);
-    command.arg("threads");
-    let mut daemon = Daemon::spawn(command).unwrap();
-    daemon.line_with("ready", DEADLINE).unwrap();
+    let (mut daemon, path) = running("threads");
     let pid = daemon.pid().to_string();
     let script = format!("usdt:{path}:guarded {{ @ = count(); }} interval:ms:20 {{ exit(); }}");
     let mut raised = 0;
@@ -216,22 +221,26 @@ fn a_weir_that_dies_at_any_write_leaves_a_semaphore_that_the_next_puts_right() {
 
 #[test]
 fn attaching_and_detaching_again_and_again_changes_no_result() {
-    let path = program();
-    let mut command = Command::new(&path);
-    command.arg("threads");
-    let mut daemon = Daemon::spawn(command).unwrap();
-    daemon.line_with("ready", DEADLINE).unwrap();
+    let (mut daemon, path) = running("threads");
     let pid = daemon.pid().to_string();
+    // It ends when it has seen all four, which threads that wait for a CPU may come to late.
     let script = format!(
-        "usdt:{path}:values {{ @values = count(); }} usdt:{path}:red_zone {{ @red_zone = sum(arg0); }}
-        usdt:{path}:flags {{ @flags = max(arg0); }} usdt:{path}:guarded {{ @guarded = sum(arg0); }}
-        interval:ms:20 {{ exit(); }}"
+        "usdt:{path}:values {{ @values = count(); @seen[0] = 1; }}
+        usdt:{path}:red_zone {{ @red_zone = sum(arg0); @seen[1] = 1; }}
+        usdt:{path}:flags {{ @flags = max(arg0); @seen[2] = 1; }}
+        usdt:{path}:guarded {{ @guarded = sum(arg0); @seen[3] = 1; }}
+        interval:ms:20 /@seen[0] && @seen[1] && @seen[2] && @seen[3]/ {{ exit(); }}"
     );
     for _ in 0..20 {
-        let output = weir(&["trace", "-q", "-e", &script, "-p", &pid]);
+        let attach = || weir(&["trace", "-q", "-e", &script, "-p", &pid]);
+        // Nothing is attached where the machine has no CPU for a thread for as long as it may be stopped.
+        let was_stopped = |output: &Output| !err(output).starts_with("weir: thread");
+        let attached = wait::until_some(DEADLINE, || Some(attach()).filter(was_stopped));
+        let output = attached.expect("the threads stop");
         assert!(output.status.success(), "{}", err(&output));
-        assert_eq!(out(&output).matches('@').count(), 4, "{}", out(&output));
-        assert!(out(&output).contains("@flags: 2147483648"), "{}", out(&output));
+        for name in ["@values: ", "@red_zone: ", "@flags: 2147483648", "@guarded: "] {
+            assert!(out(&output).contains(name), "{}", out(&output));
+        }
         assert_eq!(semaphore(daemon.pid(), &path), 0);
     }
     daemon.close_stdin();
@@ -319,12 +328,8 @@ fn list_says_what_it_does_not_find() {
 
 #[test]
 fn list_looks_at_what_a_process_maps() {
-    let (daemon, path) = long_running();
+    let (daemon, path) = running("prepare");
     let pid = daemon.pid().to_string();
-    assert!(wait::until(DEADLINE, || {
-        let maps = weir_symbols::maps::read(daemon.pid()).unwrap_or_default();
-        maps.iter().any(|mapping| mapping.execute && mapping.path.contains("libc"))
-    }));
     let text = out(&weir(&["list", "-p", &pid, "usdt:*:guarded", "uprobe:libc*:malloc"]));
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.contains(&format!("usdt:{path}:weir:guarded").as_str()), "{text}");

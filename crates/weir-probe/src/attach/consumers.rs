@@ -438,13 +438,13 @@ impl Attachment {
         let lowered: HashSet<u64> = gone
             .iter()
             .filter_map(|&at| self.consumers.sites[at].semaphore)
-            .filter(|address| !kept.contains(address))
+            .filter(|address| !kept.contains(address) && self.undo.counters.contains(address))
             .collect();
         let landings = gone.iter().filter_map(|&at| self.consumers.sites[at].landing);
         self.consumers.awaited.extend(landings);
         let awaited = &self.consumers.awaited;
         let is_taken = |patch: &&Patch| is_gone(patch) || awaited.contains(&patch.address);
-        let undo = Undo {
+        let mut undo = Undo {
             segment: 0..0,
             islands: Vec::new(),
             patches: self.undo.patches.iter().filter(is_taken).cloned().collect(),
@@ -453,11 +453,12 @@ impl Attachment {
             places: self.undo.places.of(awaited),
         };
         let notes = counters::plan_lowering(&self.segment, &self.target, &undo.counters);
+        // Lowered once, also where the rest fails and is tried again.
+        self.undo.counters.retain(|address| !lowered.contains(address));
         let (mut report, awaited) = undo.take_back(&mut self.target, tries)?;
         report.left_mapped = !awaited.is_empty();
         let journal = self.segment.journal();
         notes.into_iter().for_each(|note| journal.set_state(note, JournalState::Applied));
-        self.undo.counters.retain(|address| !lowered.contains(address));
         self.undo.patches.retain(|patch| {
             !(is_gone(patch) || self.consumers.awaited.contains(&patch.address))
                 || awaited.contains(&patch.address)

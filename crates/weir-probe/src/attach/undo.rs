@@ -1,11 +1,11 @@
-//! Takes probes out of a process: closes the gates, restores the text, and unmaps what weir had mapped.
+//! Takes probes out of a process: lowers semaphores, closes the gates, restores the text, and unmaps what weir had mapped.
 //!
 //! In: what is mapped and patched, from this run or from another weir's journal. Out: a [`Report`].
 //! Text is restored only where it is as weir left it. Code is unmapped only when no thread stands in it, no stack
 //! holds an address of it, no rseq area points to it, and no text that somebody else has changed may still lead to
 //! it; else it stays (a few pages), and the report says so.
 //!
-//! Nothing but text that leads into weir's code, and weir's own mappings, is written or unmapped: each address is
+//! Nothing but semaphores, text that leads into weir's code, and weir's own mappings, is written or unmapped: each address is
 //! held against the process's maps first, since a foreign journal (and the target itself) may say anything.
 
 use std::cmp::Reverse;
@@ -127,7 +127,7 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    pub(crate) fn run(&self, target: &mut Target) -> Result<Report, Error> {
+    pub(crate) fn run(&mut self, target: &mut Target) -> Result<Report, Error> {
         let before = mem::take(&mut target.stops);
         let done = self.undo(target);
         let stops = mem::replace(&mut target.stops, before);
@@ -138,16 +138,16 @@ impl Undo {
         }
     }
 
-    fn undo(&self, target: &mut Target) -> Result<Report, Error> {
+    fn undo(&mut self, target: &mut Target) -> Result<Report, Error> {
         let mut report = Report::default();
         target.refresh()?;
         if target.memory.is_gone() {
             return Err(Error::Replaced { pid: target.pid });
         }
+        self.lower_counters(target);
         self.close_gates(target);
         report.foreign.extend(&self.unknown);
         let mut stopped = self.restore_in_slices(target, &mut report)?;
-        counters::lower(&target.memory, &target.mappings, &self.counters)?;
         for try_number in 0.. {
             self.move_out(&stopped, &self.standing(&report.foreign))?;
             let awaited = self.awaited(target, &stopped, &Places::default())?;
@@ -184,14 +184,14 @@ impl Undo {
     /// that are in their trampolines go on there. Also those of its holes and places that a thread still comes back to
     /// after so many `tries`, and that lead it to a trampoline then: those holes are not filled.
     pub(crate) fn take_back(
-        &self,
+        &mut self,
         target: &mut Target,
         tries: u32,
     ) -> Result<(Report, BTreeSet<u64>), Error> {
         let mut report = Report::default();
         target.refresh()?;
+        self.lower_counters(target);
         let mut stopped = self.restore_in_slices(target, &mut report)?;
-        counters::lower(&target.memory, &target.mappings, &self.counters)?;
         let mut tries = tries;
         loop {
             self.move_out(&stopped, &self.standing(&report.foreign))?;
@@ -231,6 +231,13 @@ impl Undo {
             patch::pause(target, stopped);
         }
         Ok(gone)
+    }
+
+    /// From now on the target prepares nothing for these probes. While they still run: a hit that was prepared is counted,
+    /// but for those of threads that stand between the test of a semaphore and its probe when that is closed. Once;
+    /// `target`'s mappings are as they are now.
+    pub(crate) fn lower_counters(&mut self, target: &Target) {
+        counters::lower(&target.memory, &target.mappings, &mem::take(&mut self.counters));
     }
 
     /// From now on threads that come to a probe go on unprobed.
@@ -373,7 +380,11 @@ impl Undo {
             if inside.is_empty() || start.elapsed() > LEAVING_MAX {
                 return Ok(ran && inside.is_empty());
             }
-            stopped.let_run(&inside, LEAVING_ALONE)?;
+            match stopped.let_run(&inside, LEAVING_ALONE) {
+                // It has no CPU to come to its stop on: it gets one sooner when none is held for it.
+                Err(Error::StopTimeout { .. }) => return Ok(false),
+                done => done?,
+            }
             ran = true;
         }
     }
