@@ -1,6 +1,8 @@
 //! Several consumers of the same functions: attached and detached one by one, while threads run there and the others
 //! go on counting.
 
+mod counting;
+
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -13,9 +15,10 @@ use weir_probe::attach::{Attach, When};
 use weir_probe::consumers::Consumer;
 use weir_probe::window::Window;
 use weir_probe::{Attachment, Refusal, Returns, SiteRequest, Target, plan_functions, prepare};
-use weir_rt::segment::{Identity, SegmentLayout};
-use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
+use weir_rt::segment::SegmentLayout;
 use weir_symbols::{Binary, Function, LinkAddr};
+
+use crate::counting::{counting, identity, value};
 
 /// Beside the first, which stays: together as many as one function may have.
 const OTHERS: usize = 15;
@@ -98,31 +101,8 @@ const TOLD: &str = r#"
     }
 "#;
 
-/// `lock incq` on the first value of map `map`.
-fn counting(map: u32) -> Executable {
-    let code = vec![0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x48, 0xff, 0x00, 0xc3];
-    let value = Relocation { offset: 2, kind: RelocKind::Abs64, symbol: Symbol::MapData(map), addend: 0 };
-    Executable {
-        name: "count".into(),
-        kind: weir_ebpf::ProgramKind::Probe,
-        tail_entry: 0,
-        text_bytes: code.len() as u32,
-        code,
-        relocations: vec![value],
-        clobbers: 1,
-        clobbers_flags: true,
-        context_reads: 0,
-        reads_cookie: false,
-        uses_session: false,
-        lanes: LaneUse::Sections,
-        stack_bytes: 8,
-        origins: Vec::new(),
-    }
-}
-
 fn count(attachment: &Attachment, map: usize) -> u64 {
-    let value = attachment.segment().map(map).lookup(&0u32.to_le_bytes()).unwrap();
-    u64::from_le_bytes(value.try_into().unwrap())
+    value(attachment, map, 0)
 }
 
 /// The program, and what its file says of the functions.
@@ -181,20 +161,11 @@ impl Running {
     }
 
     fn attach(&self, which: u32) -> Attachment {
-        let pid = self.daemon.pid();
+        let pid = self.daemon.pid() as i32;
         let maps: Vec<MapSpec> =
             (0..=OTHERS).map(|n| MapSpec::new(format!("count{n}"), MapKind::Array, 4, 8, 1)).collect();
         let layout = SegmentLayout::plan(&maps, 2, 64).unwrap();
-        let identity = Identity {
-            session: 1,
-            controller_pid: std::process::id(),
-            controller_start: weir_probe::scan::own_start(),
-            uid: 0,
-            started_ns: 0,
-            target_pid: pid,
-            label: "test".into(),
-        };
-        let prepared = prepare(Target::open(pid as i32).unwrap(), layout, &identity).unwrap();
+        let prepared = prepare(Target::open(pid).unwrap(), layout, &identity(pid)).unwrap();
         let attachment = prepared.arm(&self.sites(which), &[counting(0)]).unwrap();
         assert_eq!(attachment.probes(), which.count_ones() as usize, "{:?}", attachment.outcomes());
         attachment

@@ -2,6 +2,7 @@
 //!
 //! Each target says what it saw, which must be the same as unprobed; what it was not asked is counted by the programs.
 
+mod counting;
 mod sessions;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Every function that can be called through, of real programs at once: the same output, and a return for every call
 //! that has one.
 
+mod counting;
 mod sessions;
 
 use std::fs::File;

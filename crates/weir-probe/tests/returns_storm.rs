@@ -1,6 +1,7 @@
 //! Probes at returns that come and go while everything happens: threads inside the trampolines, signals at any
 //! instruction, exceptions through the frames.
 
+mod counting;
 mod sessions;
 
 use std::process::Command;

@@ -44,12 +44,17 @@ pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) 
             returns: None,
         })
         .collect();
-    prepared.arm(&requests, &[counting()])
+    prepared.arm(&requests, &[counting(0)])
 }
 
 /// How often the probed functions ran.
 pub(crate) fn count(attachment: &Attachment) -> u64 {
-    let value = attachment.segment().map(0).lookup(&0u32.to_le_bytes()).unwrap();
+    value(attachment, 0, 0)
+}
+
+/// A value of an array map.
+pub(crate) fn value(attachment: &Attachment, map: usize, index: u32) -> u64 {
+    let value = attachment.segment().map(map).lookup(&index.to_le_bytes()).unwrap();
     u64::from_le_bytes(value.try_into().unwrap())
 }
 
@@ -65,10 +70,11 @@ pub(crate) fn identity(pid: i32) -> Identity {
     }
 }
 
-fn counting() -> Executable {
+/// Counts its runs in the first value of map `map`.
+pub(crate) fn counting(map: u32) -> Executable {
     // movabs $value,%rax; lock incq (%rax); ret
     let code = vec![0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x48, 0xff, 0x00, 0xc3];
-    let value = Relocation { offset: 2, kind: RelocKind::Abs64, symbol: Symbol::MapData(0), addend: 0 };
+    let value = Relocation { offset: 2, kind: RelocKind::Abs64, symbol: Symbol::MapData(map), addend: 0 };
     Executable {
         name: "count".into(),
         kind: weir_ebpf::ProgramKind::Probe,
@@ -142,8 +148,7 @@ pub(crate) fn arm_on(
 
 /// How often an end of the probed functions was reached.
 pub(crate) fn count_of(attachment: &Attachment, end: u32) -> u64 {
-    let value = attachment.segment().map(0).lookup(&end.to_le_bytes()).unwrap();
-    u64::from_le_bytes(value.try_into().unwrap())
+    value(attachment, 0, end)
 }
 
 fn counting_both() -> Executable {
@@ -158,6 +163,6 @@ fn counting_both() -> Executable {
         code,
         clobbers: 3,
         uses_session: true,
-        ..counting()
+        ..counting(0)
     }
 }

@@ -8,10 +8,12 @@ use weir_ebpf::{MapKind, MapSpec};
 use weir_probe::{
     Attach, Attachment, SiteRequest, Target, When, limits, plan_functions, plan_returns, prepare,
 };
+use weir_rt::Executable;
 use weir_rt::executable::{FRAME_IS_RETURN, FRAME_SESSION_COOKIE};
-use weir_rt::segment::{Identity, SegmentLayout};
-use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
+use weir_rt::segment::SegmentLayout;
 use weir_symbols::{Binary, Function};
+
+use crate::counting::{self, counting, identity};
 
 /// What programs count in, by index: calls, returns, returns that found the cookie of their call, sum of results.
 pub(crate) const ENTRIES: u32 = 0;
@@ -34,23 +36,15 @@ pub(crate) fn program(
     asm.mov(rax, 0x1122_3344_5566_7788u64).unwrap();
     body(&mut asm, &|offset| 8 + offset as i32).unwrap();
     let code = asm.assemble(0).unwrap();
-    let value = Relocation { offset: 2, kind: RelocKind::Abs64, symbol: Symbol::MapData(0), addend: 0 };
     Executable {
         name: "test".into(),
-        kind: weir_ebpf::ProgramKind::Probe,
-        tail_entry: 0,
         text_bytes: code.len() as u32,
         code,
-        relocations: vec![value],
         // rax, rcx, rdx, rsi, rdi, r8 to r11
         clobbers: 0b0000_1111_1100_0111,
-        clobbers_flags: true,
         context_reads: reads.iter().fold(0, |all, slot| all | 1 << (slot / 8)),
-        reads_cookie: false,
         uses_session,
-        lanes: LaneUse::Sections,
-        stack_bytes: 8,
-        origins: Vec::new(),
+        ..counting(0)
     }
 }
 
@@ -105,15 +99,7 @@ pub(crate) fn arm(
     let map = MapSpec::new("values", MapKind::Array, 4, 8, VALUES);
     let writes = functions.len() * limits::WRITES_PER_SITE_MAX + limits::HOOKS_MAX;
     let layout = SegmentLayout::plan(&[map], 2, writes as u32).unwrap();
-    let identity = Identity {
-        session: 1,
-        controller_pid: std::process::id(),
-        controller_start: weir_probe::scan::own_start(),
-        uid: 0,
-        started_ns: 0,
-        target_pid: target.pid() as u32,
-        label: "returns".into(),
-    };
+    let identity = identity(target.pid());
     let prepared = prepare(target, layout, &identity).unwrap();
     let requests: Vec<SiteRequest> = functions
         .iter()
@@ -131,6 +117,5 @@ pub(crate) fn arm(
 }
 
 pub(crate) fn value(attachment: &Attachment, index: u32) -> u64 {
-    let value = attachment.segment().map(0).lookup(&index.to_le_bytes()).unwrap();
-    u64::from_le_bytes(value.try_into().unwrap())
+    counting::value(attachment, 0, index)
 }
