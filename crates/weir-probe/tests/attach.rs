@@ -1,6 +1,7 @@
 //! Attaching to real processes, and what cannot be attached to.
 
 mod counting;
+mod loads;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,6 +14,7 @@ use weir_probe::{Error, Launched, Refusal, Target};
 use weir_symbols::{Binary, Function, FunctionKind};
 
 use crate::counting::{arm, arm_functions, count};
+use crate::loads::LIBC;
 
 fn wait_for_end(launched: &mut Launched) {
     assert!(
@@ -121,8 +123,6 @@ fn says_that_a_command_does_not_exist() {
     assert!(start("/etc/passwd").to_string().contains("Permission denied"));
 }
 
-const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
-
 /// Runs `command`, which writes to the file that it is given as `$OUT`, and gives what it wrote and how it ended;
 /// with all functions of `binaries` probed, if there are any.
 fn run_probed(command: &str, binaries: &[Binary], out: &Path) -> (Vec<u8>, Ended, u64) {
@@ -193,27 +193,18 @@ fn a_shell_script_gives_the_same_output() {
 
 #[test]
 fn a_database_gives_the_same_output() {
-    let script = "sqlite3\x1f-batch\x1f:memory:\x1f.output $OUT\x1fcreate table t(a integer primary key, b text, c real); \
-                  with recursive n(i) as (select 1 union all select i+1 from n where i < 3000) insert into t select i, \
-                  hex(i*7919), i/3.0 from n; create index u on t(b); select a, b, round(c, 3) from t where b like '%3A%' \
-                  order by c desc; select count(*), sum(a), group_concat(b) from t where a % 97 = 0; delete from t where \
-                  a % 2; select json_group_array(a) from t where a < 99; explain query plan select * from t where b = 'x';";
-    check_everything("sqlite3", script, &["/usr/lib/x86_64-linux-gnu/libsqlite3.so.0", LIBC]);
+    check_everything("sqlite3", loads::DATABASE, &[loads::SQLITE, LIBC]);
 }
 
 #[test]
 fn every_function_of_a_running_shell_comes_and_goes() {
-    let script = r#"f() { local y=$1 s=; while ((y--)); do s=$s$((y*y)); s=${s/44/x}; done; echo ${#s} ${s:7:30}; }
-        expected=$(f 60); echo ready
-        until read -t 0; do found=$(f 60); [[ $found == "$expected" ]] || { echo "$found"; exit 1; }; done
-        echo same"#;
     let binaries = ["/bin/bash", LIBC].map(|file| Binary::open(Path::new(file)).unwrap());
     let functions: Vec<(&Binary, &Function)> =
         binaries.iter().flat_map(|b| b.functions().iter().map(move |f| (b, f))).collect();
     for round in 0..4 {
         // Each time another, since code may stay behind in one that waits in a call.
         let mut command = Command::new("/bin/bash");
-        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["-c", loads::SHELL]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = testkit::Daemon::spawn(command).unwrap();
         shell.line_with("ready", Duration::from_secs(10)).unwrap();
         let target = Target::open(shell.pid() as i32).unwrap();

@@ -2,6 +2,7 @@
 //! that has one.
 
 mod counting;
+mod loads;
 mod sessions;
 
 use std::fs::File;
@@ -16,9 +17,9 @@ use weir_probe::launch::Ended;
 use weir_probe::{Launched, Target, restore};
 use weir_symbols::{Binary, Function, FunctionKind, maps};
 
+use crate::loads::LIBC;
 use crate::sessions::{ENTRIES, MATCHED, RETURNS, SUM, arm, session, session_of, value};
 
-const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Calls that never return: `exit`, and what called it; threads and children that end inside.
@@ -87,12 +88,7 @@ fn check(name: &str, command: &str, files: &[&str]) {
 
 #[test]
 fn a_database_gives_the_same_output() {
-    let script = "sqlite3\x1f-batch\x1f:memory:\x1f.output $OUT\x1fcreate table t(a integer primary key, b text, c real); \
-                  with recursive n(i) as (select 1 union all select i+1 from n where i < 3000) insert into t select i, \
-                  hex(i*7919), i/3.0 from n; create index u on t(b); select a, b, round(c, 3) from t where b like '%3A%' \
-                  order by c desc; select count(*), sum(a), group_concat(b) from t where a % 97 = 0; delete from t where \
-                  a % 2; select json_group_array(a) from t where a < 99; explain query plan select * from t where b = 'x';";
-    check("sqlite3", script, &["/usr/lib/x86_64-linux-gnu/libsqlite3.so.0", LIBC]);
+    check("sqlite3", loads::DATABASE, &[loads::SQLITE, LIBC]);
 }
 
 #[test]
@@ -121,15 +117,11 @@ fn changed(pid: i32, binary: &Binary) -> Vec<u64> {
 
 #[test]
 fn every_function_of_a_running_shell_comes_and_goes() {
-    let script = r#"f() { local y=$1 s=; while ((y--)); do s=$s$((y*y)); s=${s/44/x}; done; echo ${#s} ${s:7:30}; }
-        expected=$(f 60); echo ready
-        until read -t 0; do found=$(f 60); [[ $found == "$expected" ]] || { echo "$found"; exit 1; }; done
-        echo same"#;
     let binaries = ["/bin/bash", LIBC].map(|file| Binary::open(Path::new(file)).unwrap());
     let functions = plain(&binaries);
     for round in 0..4 {
         let mut command = Command::new("/bin/bash");
-        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["-c", loads::SHELL]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = Daemon::spawn(command).unwrap();
         shell.line_with("ready", DEADLINE).unwrap();
         for turn in 0..3 {
