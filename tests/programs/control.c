@@ -229,11 +229,12 @@ static void alternate_stack(void) {
 }
 
 // Recursion: to where 2 KiB are left of a stack, and as deep as the whole of a large one.
+#define LEFT (2048 + 256)
 static char *limit;
 PROBED static long recurses(long n) {
     CALLED(recurses);
     FRAME(24);
-    if ((char *)__builtin_frame_address(0) - limit < 2048 + 256) return n;
+    if ((char *)__builtin_frame_address(0) - limit < LEFT) return n;
     long result = recurses(n + 1);
     KEEP(result);
     return result;
@@ -242,7 +243,7 @@ static void *recurse(void *unused) {
     for (int i = 0; i < 200; i++) recurses(0);
     return unused;
 }
-static void recursion_to_the_end_of_a_stack(void) {
+static void on_small_stack_of_thread(void *(*run)(void *)) {
     size_t bytes = 64 << 10;
     char *pages = mmap(0, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED && mprotect(pages, 4096, PROT_NONE) == 0);
@@ -251,9 +252,37 @@ static void recursion_to_the_end_of_a_stack(void) {
     pthread_t thread;
     pthread_attr_init(&attributes);
     CHECK(pthread_attr_setstack(&attributes, limit, bytes) == 0);
-    CHECK(pthread_create(&thread, &attributes, recurse, 0) == 0);
+    CHECK(pthread_create(&thread, &attributes, run, 0) == 0);
     CHECK(pthread_join(thread, 0) == 0);
 }
+static void recursion_to_the_end_of_a_stack(void) { on_small_stack_of_thread(recurse); }
+
+// As deep as leads there where each call keeps so much more: 24 bytes for a session at its return, and a return address.
+#define KEPT (24 + 8)
+// Nothing there may look above what is its own, or it is not called through.
+static char *last_frames[2];
+PROBED static long recurses_exactly(long n) {
+    CALLED(recurses_exactly);
+    FRAME(24);
+    if (n < 2) last_frames[n] = (char *)frame;
+    long result = n ? recurses_exactly(n - 1) + n % 3 : 1;
+    KEEP(result);
+    return result;
+}
+// Bytes of one call while nobody probes it.
+static long call_bytes;
+static void measure_calls(void) {
+    recurses_exactly(1);
+    call_bytes = last_frames[1] - last_frames[0];
+    for (struct counted *of = __start_counted; of < __stop_counted; of++) of->calls = 0;
+}
+static void *recurse_exactly(void *unused) {
+    long depth = ((char *)__builtin_frame_address(0) - limit - LEFT) / (call_bytes + KEPT), total = 0;
+    for (int i = 0; i < 200; i++) total += recurses_exactly(depth);
+    say("depth %ld total %ld\n", depth, total);
+    return unused;
+}
+static void recursion_at_returns(void) { on_small_stack_of_thread(recurse_exactly); }
 PROBED static long counts_down(long n) {
     CALLED(counts_down);
     long result = n ? counts_down(n - 1) + n % 3 : 1;
@@ -403,7 +432,7 @@ static const struct { const char *name; void (*run)(void); } ways[] = {
     {"longjmp", longjmp_a_million_times}, {"siglongjmp", siglongjmp_from_a_handler}, {"ucontext", fibres_of_ucontext},
     {"migrate", fibres_that_migrate}, {"by-hand", fibres_by_hand}, {"tail-calls", tail_calls},
     {"alternate-stack", alternate_stack}, {"recursion-to-the-end", recursion_to_the_end_of_a_stack},
-    {"deep-recursion", deep_recursion}, {"cancel", cancelled_threads}, {"cancel-anywhere", cancelled_anywhere},
+    {"recursion-at-returns", recursion_at_returns}, {"deep-recursion", deep_recursion}, {"cancel", cancelled_threads}, {"cancel-anywhere", cancelled_anywhere},
     {"exit", exiting_threads}, {"backtrace", backtraces},
 };
 
@@ -412,6 +441,7 @@ int main(int argc, char **argv) {
     void *address;
     backtrace(&address, 1);
     does = 1;
+    measure_calls();
     begin(argc, argv);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (argc > 1 && !strcmp(argv[1], ways[i].name)) ways[i].run();

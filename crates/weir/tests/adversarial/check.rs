@@ -44,12 +44,14 @@ pub(crate) struct Program {
     /// Said where something is wrong.
     pub(crate) name: String,
     pub(crate) arguments: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
     pub(crate) is_static: bool,
 }
 
 impl Program {
     pub(crate) fn new(name: &str, path: PathBuf) -> Program {
-        Program { path, name: name.into(), arguments: Vec::new(), is_static: false }
+        let (arguments, environment) = (Vec::new(), Vec::new());
+        Program { path, name: name.into(), arguments, environment, is_static: false }
     }
 
     pub(crate) fn with(mut self, arguments: &[&str]) -> Program {
@@ -57,9 +59,15 @@ impl Program {
         self
     }
 
+    pub(crate) fn in_environment(mut self, name: &str, value: &str) -> Program {
+        self.name = format!("{}, {name}={value}", self.name);
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
-        command.args(&self.arguments).arg("wait");
+        command.args(&self.arguments).arg("wait").envs(self.environment.iter().cloned());
         command
     }
 }

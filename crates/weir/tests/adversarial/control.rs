@@ -69,12 +69,35 @@ fn the_end_of_a_stack_is_enough_for_every_program() {
     }
 }
 
+/// The same at returns, where each call has kept what it keeps.
+#[test]
+fn the_end_of_a_stack_is_enough_for_every_program_at_returns() {
+    const BODY: &str = "@[func] = count(); @text[str(retval)] = count(); @by[retval, tid, comm] = sum(retval); \
+        @values = hist(retval); if (retval % 64 == 0) { printf(\"%s %d %d\\n\", str(retval), retval, nsecs); }";
+    for (way, name) in [("alternate-stack", "on_small_stack"), ("recursion-at-returns", "recurses_exactly")] {
+        for program in programs("control.c", &[]) {
+            let program = program.with(&[way]);
+            let site = format!("uretprobe:{}:{name}", program.path.display());
+            let traced = traced(&program, &format!("{site} {{ {BODY} }}"));
+            same(&program, &unprobed(&program), &traced.run);
+            assert_eq!(traced.hits[name], traced.run.calls[name], "{}: {}", program.name, traced.messages);
+        }
+    }
+}
+
 #[test]
 fn recursion_to_the_end_of_a_stack() {
     // What is kept until a function returns would make it end sooner.
     for program in programs("control.c", &[]) {
         check_entries(&program.with(&["recursion-to-the-end"]));
     }
+}
+
+/// A call that is called through keeps 24 bytes for a session, and a return address; of the rest of the stack nothing
+/// is taken that entries do not take.
+#[test]
+fn recursion_at_returns_to_the_end_of_a_stack() {
+    check_way("recursion-at-returns");
 }
 
 #[test]

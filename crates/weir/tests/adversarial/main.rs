@@ -8,6 +8,7 @@ mod check;
 mod arguments;
 mod attached;
 mod control;
+mod copies;
 mod edges;
 mod everything;
 mod reentry;
