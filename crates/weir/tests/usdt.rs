@@ -191,6 +191,13 @@ fn the_semaphore_of_a_killed_weir_is_lowered_by_the_next() {
     assert!(daemon.line_with("prepared", DEADLINE).unwrap().contains("semaphore 0"));
 }
 
+/// What `run` gives when the threads of the program are stopped in time: where the machine has no CPU for one for as long
+/// as they may be held, weir attaches to nothing and says so.
+fn in_time(run: impl Fn() -> Output) -> Output {
+    let is_in_time = |output: &Output| !err(output).starts_with("weir: thread");
+    wait::until_some(DEADLINE, || Some(run()).filter(is_in_time)).expect("the threads stop")
+}
+
 #[test]
 fn a_weir_that_dies_at_any_write_leaves_a_semaphore_that_the_next_puts_right() {
     if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {
@@ -202,13 +209,16 @@ fn a_weir_that_dies_at_any_write_leaves_a_semaphore_that_the_next_puts_right() {
     let mut raised = 0;
     for point in 1..100 {
         let inject = format!("inject=pwrite64:signal=KILL:when={point}");
-        let mut weir_itself = Command::new("strace");
-        weir_itself.args(["-f", "-o", "/dev/null", "-e", "trace=pwrite64", "-e", &inject]);
-        weir_itself.args([env!("CARGO_BIN_EXE_weir"), "trace", "-q", "-e", &script, "-p", &pid]);
-        let is_done = weir_itself.output().unwrap().status.success();
+        let output = in_time(|| {
+            let mut weir_itself = Command::new("strace");
+            weir_itself.args(["-f", "-o", "/dev/null", "-e", "trace=pwrite64", "-e", &inject]);
+            weir_itself.args([env!("CARGO_BIN_EXE_weir"), "trace", "-q", "-e", &script, "-p", &pid]);
+            weir_itself.output().unwrap()
+        });
+        let is_done = output.status.success();
         raised += semaphore(daemon.pid(), &path);
-        weir(&["detach", "-p", &pid]);
-        assert_eq!(semaphore(daemon.pid(), &path), 0, "death at write {point}");
+        let detached = in_time(|| weir(&["detach", "-p", &pid]));
+        assert_eq!(semaphore(daemon.pid(), &path), 0, "death at write {point}: {}", err(&detached));
         if is_done {
             assert!(raised > 0 && point > 5, "{raised} of {point} deaths left it raised");
             daemon.close_stdin();
@@ -232,11 +242,7 @@ fn attaching_and_detaching_again_and_again_changes_no_result() {
         interval:ms:20 /@seen[0] && @seen[1] && @seen[2] && @seen[3]/ {{ exit(); }}"
     );
     for _ in 0..20 {
-        let attach = || weir(&["trace", "-q", "-e", &script, "-p", &pid]);
-        // Nothing is attached where the machine has no CPU for a thread for as long as it may be stopped.
-        let was_stopped = |output: &Output| !err(output).starts_with("weir: thread");
-        let attached = wait::until_some(DEADLINE, || Some(attach()).filter(was_stopped));
-        let output = attached.expect("the threads stop");
+        let output = in_time(|| weir(&["trace", "-q", "-e", &script, "-p", &pid]));
         assert!(output.status.success(), "{}", err(&output));
         for name in ["@values: ", "@red_zone: ", "@flags: 2147483648", "@guarded: "] {
             assert!(out(&output).contains(name), "{}", out(&output));
