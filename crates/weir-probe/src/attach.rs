@@ -50,7 +50,7 @@ pub use crate::code::program::{Attach, When};
 use crate::limits::{self};
 use crate::plan::returns::Returns;
 use crate::plan::window::{Window, Write};
-use crate::process::stop::{Stopped, Stops};
+use crate::process::stop::{self, Stopped, Stops};
 use crate::process::target::Target;
 use crate::refusal::{Error, Refusal};
 
@@ -237,8 +237,10 @@ impl Attachment {
     }
 
     /// Frees the records of returns that will never come, if some did not find any since: those of calls that were
-    /// jumped over, and of threads that have ended. To be called now and then.
+    /// jumped over, and of threads that have ended. Threads that were not stopped in time before, and have stopped since, go
+    /// on. To be called now and then, by the thread that attached.
     pub fn sweep(&mut self) -> Result<usize, Error> {
+        stop::let_go_late();
         let (missed, now) = (self.segment.counters().no_record, Instant::now());
         let is_due = self.swept.map_or(missed > 0, |(before, at)| {
             missed > before && now.duration_since(at) >= limits::SWEEP_INTERVAL

@@ -10,8 +10,9 @@
 //!
 //! Not done: stopping longer than [`limits::STOP_MAX`]. A thread that does not stop in time (in vfork, or in an
 //! uninterruptible sleep) makes the whole stop fail, and the process goes on untouched. That thread cannot be let go while
-//! it runs: the next stop by this thread takes it over.
+//! it runs: the next stop by this thread takes it over, or [`let_go_late`] lets it go.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
@@ -301,6 +302,7 @@ impl Stopped {
         {
             // An earlier stop gave up on it; it could not be let go while it ran.
             if tracer == gettid().as_raw() {
+                LATE.with_borrow_mut(|late| late.remove(&tid));
                 self.threads.insert(tid);
                 let _ = ptrace::interrupt(Pid::from_raw(tid));
                 return Ok(());
@@ -342,7 +344,19 @@ impl Drop for Stopped {
             left.retain(|&tid| !let_go(tid));
             std::thread::sleep(POLL);
         }
+        LATE.with_borrow_mut(|late| late.extend(left));
     }
+}
+
+thread_local! {
+    /// Threads that this thread traces, and that had not stopped when they were to be let go: they will, some time.
+    static LATE: RefCell<BTreeSet<i32>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Lets the threads go that did not stop in time before and have now. To be called now and then, by the thread that
+/// stopped them: else each stands still from its stop on, until the next stop or the end of this process.
+pub(crate) fn let_go_late() {
+    LATE.with_borrow_mut(|late| late.retain(|&tid| !let_go(tid)));
 }
 
 /// True if thread `tid`, which was not stopped, has now been let go or has ended.
