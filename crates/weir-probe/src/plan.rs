@@ -123,6 +123,9 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refus
     if size > crate::limits::FUNCTION_BYTES_MAX {
         return Err(Refusal::TooLong { bytes: size, max: crate::limits::FUNCTION_BYTES_MAX });
     }
+    if is_entered_behind_its_first_byte(binary, range.start, place) {
+        return Err(Refusal::BranchIntoWindow { offset: 1 });
+    }
     let behind = cave::behind(binary, range.end);
     let code = match place {
         Place::Entry(_) => FunctionCode::at_entry(range.start, bytes, behind),
@@ -130,6 +133,16 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refus
     };
     let body = bodies.of(range).ok_or(Refusal::SizeUnknown)?;
     Ok(Planned { code, body, window: Err(Refusal::SizeUnknown) })
+}
+
+/// Go's scheduler gives every goroutine the second byte of `runtime.goexit` to return to, which nothing in the file says.
+fn is_entered_behind_its_first_byte(binary: &Binary, start: u64, place: &Place) -> bool {
+    let is_start = match place {
+        Place::Entry(_) => true,
+        Place::Inside(address) => address.0 == start,
+    };
+    let is_named = |function: &Function| matches!(&*function.name, "runtime.goexit" | "runtime.goexit.abi0");
+    is_start && binary.is_go() && binary.function_at(LinkAddr(start)).is_some_and(is_named)
 }
 
 /// Bytes of a file that planned patches need, and how, by link address.

@@ -103,3 +103,22 @@ fn short_branches_from_around_a_function_are_seen() {
     let refused = Err("branch-into-window".to_owned());
     assert_eq!((outcome("inner"), outcome("lonely"), outcome("fine")), (refused.clone(), refused, Ok(())));
 }
+
+#[test]
+fn the_second_byte_that_goroutines_return_to_is_seen() {
+    let source = r#"
+        __asm__(".section .gopclntab,\"a\"\n .quad 0\n .text\n"
+            ".globl runtime.goexit.abi0\n .type runtime.goexit.abi0, @function\n"
+            "runtime.goexit.abi0: nop\n call next\n nop\n .size runtime.goexit.abi0, . - runtime.goexit.abi0\n .p2align 4\n"
+            ".globl next\n .type next, @function\n next: nop\n call runtime.goexit.abi0\n nop\n .size next, . - next\n");
+        int main(void) { return 0; }
+    "#;
+    let path = testkit::target::build("goexit", testkit::target::Source::Text(source), &[]);
+    let binary = Binary::open(&path).unwrap();
+    let outcome = |name: &str| {
+        let function = binary.find(name).unwrap()[0];
+        plan_functions(&[(&binary, function)]).remove(0).map(|_| ()).map_err(|refusal| refusal.code())
+    };
+    assert_eq!(outcome("runtime.goexit.abi0"), Err("branch-into-window".to_owned()));
+    assert_eq!(outcome("next"), Ok(()));
+}

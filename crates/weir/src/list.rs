@@ -8,9 +8,10 @@
 //! | pattern | lists |
 //! |---|---|
 //! | `uprobe:BINARY:FUNCTION`, `u:…` | functions by any of their names |
+//! | `uretprobe:BINARY:FUNCTION`, `ur:…` | the same, for their returns |
 //! | `usdt:BINARY:PROVIDER:NAME`, `usdt:BINARY:NAME`, `U:…` | static probes |
 //! | `uprobe:BINARY`, `usdt:BINARY` | all of them |
-//! | `BINARY` | both kinds |
+//! | `BINARY` | functions and static probes |
 //!
 //! Every part but the binary may have wildcards; with `-p` the binary too, which then stands for what the process maps.
 
@@ -71,9 +72,20 @@ struct Kind {
 }
 
 const KINDS: &[Kind] = &[
-    Kind { name: "uprobe", alias: "u", search: functions },
+    Kind { name: "uprobe", alias: "u", search: entries },
+    Kind { name: "uretprobe", alias: "ur", search: returns },
     Kind { name: "usdt", alias: "U", search: static_probes },
 ];
+
+impl Kind {
+    /// Returns are listed where they are asked for: what has one has an entry.
+    fn is_meant(&self, kind: &str) -> bool {
+        match kind {
+            "*" => self.name != "uretprobe",
+            _ => pattern::matches(kind, self.name) || kind == self.alias,
+        }
+    }
+}
 
 fn matching(text: &str, pid: Option<i32>, world: &Binaries, lines: &mut Lines) -> Result<(), Error> {
     let parts: Vec<&str> = text.split(':').collect();
@@ -82,14 +94,10 @@ fn matching(text: &str, pid: Option<i32>, world: &Binaries, lines: &mut Lines) -
         [kind, binary, ..] => (kind, binary, &parts[2..]),
         [] => unreachable!("splitting gives a part"),
     };
-    let kinds: Vec<&Kind> =
-        KINDS.iter().filter(|k| pattern::matches(kind, k.name) || kind == k.alias).collect();
+    let kinds: Vec<&Kind> = KINDS.iter().filter(|k| k.is_meant(kind)).collect();
     if kinds.is_empty() {
         let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        return Err(anyhow!(
-            "{text}: no kind of probe is named \"{kind}\"; there are {}",
-            names.join(" and ")
-        ));
+        return Err(anyhow!("{text}: no kind of probe is named \"{kind}\"; there are {}", names.join(", ")));
     }
     let binaries = binaries(binary, pid, world).map_err(|error| error.context(text.to_string()))?;
     let before = lines.len();
@@ -138,15 +146,23 @@ fn binaries(name: &str, pid: Option<i32>, world: &Binaries) -> Result<Vec<(Strin
     Ok(opened.collect())
 }
 
-fn functions(path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+fn entries(path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+    functions("uprobe", path, binary, rest, lines)
+}
+
+fn returns(path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+    functions("uretprobe", path, binary, rest, lines)
+}
+
+fn functions(kind: &str, path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
     let wanted = match rest {
         [] => "*",
         [function] => function,
-        _ => return Err(anyhow!("a function has one part after the binary: uprobe:BINARY:FUNCTION")),
+        _ => return Err(anyhow!("a function has one part after the binary: {kind}:BINARY:FUNCTION")),
     };
     for function in binary.find(wanted)? {
         for name in function.names().filter(|name| *name == wanted || pattern::matches(wanted, name)) {
-            lines.entry(format!("uprobe:{path}:{name}")).or_default().insert(described(function));
+            lines.entry(format!("{kind}:{path}:{name}")).or_default().insert(described(function));
         }
     }
     Ok(())

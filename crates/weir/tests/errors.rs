@@ -196,6 +196,27 @@ fn a_second_weir_is_refused() {
 }
 
 #[test]
+fn a_weir_that_traces_is_traced_itself() {
+    let (server, path) = server();
+    let script = format!("uprobe:{}:work {{ @ = count(); }}", path.display());
+    let mut first = weir();
+    first.args(["trace", "-e", &script, "-p", &server.pid().to_string()]);
+    let first = Daemon::spawn(first).unwrap();
+    assert!(testkit::wait::until(DEADLINE, || !is_untouched(server.pid())));
+    let pid = first.pid().to_string();
+    let outer = "uprobe:libc:*poll* { @ = count(); } interval:ms:300 { exit(); }";
+    for _ in 0..3 {
+        let traced = weir().args(["trace", "-e", outer, "-p", &pid]).output().unwrap();
+        assert!(traced.status.success(), "{}", String::from_utf8_lossy(&traced.stderr));
+    }
+    check(&["detach", "-p", &pid], REFUSED, &["has no weir probes"]);
+    first.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+    let ended = first.finish(DEADLINE).unwrap();
+    assert!(ended.status.success() && ended.stdout.contains("@: "), "{ended:?}");
+    assert!(is_untouched(server.pid()));
+}
+
+#[test]
 fn processes_of_other_users() {
     if !nix::unistd::geteuid().is_root() || !Path::new("/usr/bin/setpriv").exists() {
         return testkit::skip::skip("permission", "needs root and setpriv, to become somebody else");

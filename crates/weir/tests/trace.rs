@@ -354,7 +354,8 @@ fn instructions_and_source_lines_are_probed() {
     let script = format!(
         "uprobe:{path}@lines.c:5 {{ @line = count(); @arg = max(arg0); }} \
          uprobe:\"{path}\":lines.c:3 {{ @first[func] = count(); }} \
-         uprobe:{path}:one+{offset} {{ @offset = count(); }} uprobe:{path}:{body:#x} {{ @address = count(); }}",
+         uprobe:{path}:one+{offset} {{ @offset = count(); }} uprobe:{path}:{body:#x} {{ @address = count(); }} \
+         uprobe:{path}:one {{ @entry = count(); }} uprobe:{path}:one+0 {{ @zero = count(); }}",
         body = body.0
     );
     let (_, text) = trace("source-lines", &script, &path.to_string());
@@ -363,4 +364,6 @@ fn instructions_and_source_lines_are_probed() {
         assert_eq!(number(&text, name), 142 * 21 + 15, "{text}");
     }
     assert_eq!((number(&text, "@arg"), number(&text, "@first[one]")), (6, 1000), "{text}");
+    // A function's first instruction is its entry.
+    assert_eq!((number(&text, "@entry"), number(&text, "@zero")), (1000, 1000), "{text}");
 }

@@ -301,6 +301,7 @@ fn list_shows_static_probes_and_functions_by_pattern() {
     listed(&["usdt:APP:red*", "usdt:APP:weir:flags"], &[all[1], all[3]]);
     listed(&["uprobe:APP:red_*", "u:APP:calle?"], &["uprobe:APP:callee", "uprobe:APP:red_zone"]);
     listed(&["*:APP:red*"], &["uprobe:APP:red_zone", all[3]]);
+    listed(&["uretprobe:APP:red*", "ur:APP:calle?"], &["uretprobe:APP:callee", "uretprobe:APP:red_zone"]);
 }
 
 #[test]
@@ -327,7 +328,7 @@ fn list_says_what_it_does_not_find() {
     check("usdt:APP:wier:flags", "did you mean weir:flags?");
     check("uprobe:APP:mian", "did you mean main?");
     check("uprobe:/no/such:x", "no such file: /no/such");
-    check("kprobe:vfs_read:x", "no kind of probe is named \"kprobe\"; there are uprobe and usdt");
+    check("kprobe:vfs_read:x", "no kind of probe is named \"kprobe\"; there are uprobe, uretprobe, usdt");
     check("usdt:*:*", "add -p PID");
     check("usdt:APP:a:b:c", "two parts after the binary");
 }

@@ -19,7 +19,7 @@ use crate::attach::counters;
 use crate::attach::undo::{Patch, Places, Report, Undo};
 use crate::code::unwind::hook;
 use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, SHORT_JUMP_BYTES};
-use crate::process::mapped::{is_segment, is_weirs, islands};
+use crate::process::mapped::{is_weirs, islands};
 use crate::process::scan;
 use crate::process::sys;
 use crate::process::target::{self, Target};
@@ -28,7 +28,8 @@ use crate::refusal::Error;
 /// Restores process `pid`: `weir detach -p PID`.
 pub fn detach(pid: i32) -> Result<Report, Error> {
     target::check(pid)?;
-    if !target::read_mappings(pid)?.iter().any(is_weirs) {
+    let mappings = target::read_mappings(pid)?;
+    if scan::segments(pid, &mappings)?.is_empty() && islands(&mappings).is_empty() {
         return Err(Error::NotProbed { pid });
     }
     let mut target = Target::open(pid)?;
@@ -37,7 +38,7 @@ pub fn detach(pid: i32) -> Result<Report, Error> {
 
 pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     target.refresh()?;
-    let segments: Vec<&Mapping> = target.mappings.iter().filter(|mapping| is_segment(mapping)).collect();
+    let segments = scan::segments(target.pid, &target.mappings)?;
     let (listed, journal) = match scan::header(target.pid, &target.mappings) {
         Ok(Some((header, journal))) => (header.place.islands, foreign::parse_journal(&journal)),
         Ok(None) | Err(Error::Corrupt { .. }) => (Vec::new(), Vec::new()),

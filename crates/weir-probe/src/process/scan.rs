@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use weir_rt::foreign::{self, ForeignHeader};
+use weir_rt::foreign::{self, Corrupt, ForeignHeader};
 use weir_rt::segment::{Identity, JournalState};
 use weir_symbols::maps::{self, Mapping};
 
@@ -61,14 +61,9 @@ pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
 
 /// The segment's header and the bytes of its journal.
 pub(crate) fn header(pid: i32, mappings: &[Mapping]) -> Result<Option<(ForeignHeader, Vec<u8>)>, Error> {
-    const HEADER_BYTES: usize = 4096;
-    let Some(mapping) = mappings.iter().find(|mapping| is_segment(mapping)) else { return Ok(None) };
+    let Some(mapping) = segments(pid, mappings)?.first().copied() else { return Ok(None) };
     let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
-    let mut bytes = vec![0; HEADER_BYTES];
-    memory
-        .read(mapping.start.0, &mut bytes)
-        .map_err(|source| Error::system("reading the segment", source))?;
-    let header = foreign::parse_header(&bytes)
+    let header = read_header(&memory, mapping)?
         .map_err(|corrupt| Error::Corrupt { pid, detail: corrupt.to_string() })?;
     let length = (u64::from(header.journal_capacity) * foreign::JOURNAL_ENTRY_BYTES as u64)
         .min(mapping.end.0 - mapping.start.0) as usize;
@@ -76,6 +71,29 @@ pub(crate) fn header(pid: i32, mappings: &[Mapping]) -> Result<Option<(ForeignHe
     let at = mapping.start.0.saturating_add(header.journal_offset);
     memory.read(at, &mut journal).map_err(|source| Error::system("reading the journal", source))?;
     Ok(Some((header, journal)))
+}
+
+/// The segments through which process `pid` is traced: not those of processes that it traces itself, being a weir.
+pub(crate) fn segments(pid: i32, mappings: &[Mapping]) -> Result<Vec<&Mapping>, Error> {
+    let mut found: Vec<&Mapping> = mappings.iter().filter(|mapping| is_segment(mapping)).collect();
+    if found.is_empty() {
+        return Ok(found);
+    }
+    let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
+    let is_controllers = |mapping: &Mapping| {
+        let Ok(Ok(ForeignHeader { identity, .. })) = read_header(&memory, mapping) else { return false };
+        identity.controller_pid as i32 == pid && is_alive(pid, identity.controller_start)
+    };
+    found.retain(|mapping| !is_controllers(mapping));
+    Ok(found)
+}
+
+fn read_header(memory: &Memory, mapping: &Mapping) -> Result<Result<ForeignHeader, Corrupt>, Error> {
+    const HEADER_BYTES: usize = 4096;
+    let mut bytes = vec![0; HEADER_BYTES];
+    let read = memory.read(mapping.start.0, &mut bytes);
+    read.map_err(|source| Error::system("reading the segment", source))?;
+    Ok(foreign::parse_header(&bytes))
 }
 
 /// The process still runs that had this id when it started at `start`.

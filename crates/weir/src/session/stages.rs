@@ -183,23 +183,27 @@ fn static_site(spec: &StaticSpec, world: &Binaries) -> Result<Site> {
     Ok(Site { semaphore: semaphore.map(LinkAddr), ..site })
 }
 
-/// A single instruction.
+/// A single instruction; a function's first is the function's entry, and shares its patch.
 fn inside_site(path: &str, name: String, address: LinkAddr, world: &Binaries) -> Result<Site> {
     let binary = world.at(path).with_context(|| format!("{path} was not opened"))?;
+    let around = binary.function_at(address);
+    let is_entered = |function: &&Function| function.address == address && function.size > 0;
+    let entered = around.filter(is_entered).cloned();
+    let is_inside = entered.is_none();
     let bounds = binary.function_bounds(address).unwrap_or(address..address);
-    let function = Function {
-        name: binary.function_at(address).map_or_else(String::new, |function| function.name.clone()),
+    let function = entered.unwrap_or_else(|| Function {
+        name: around.map_or_else(String::new, |function| function.name.clone()),
         aliases: Vec::new(),
         address: bounds.start,
         size: bounds.end.0 - bounds.start.0,
         kind: FunctionKind::Plain,
-    };
+    });
     Ok(Site {
         path: path.to_owned(),
         binary,
         function,
         address,
-        is_inside: true,
+        is_inside,
         semaphore: None,
         name,
         window: Err(Refusal::SizeUnknown),
