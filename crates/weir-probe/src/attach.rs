@@ -50,6 +50,7 @@ pub use crate::code::program::{Attach, When};
 use crate::limits::{self};
 use crate::plan::returns::Returns;
 use crate::plan::window::{Window, Write};
+use crate::process::remote::hold_callable;
 use crate::process::stop::{self, Stopped, Stops};
 use crate::process::target::Target;
 use crate::refusal::{Error, Refusal};
@@ -266,10 +267,10 @@ impl Attachment {
         if self.target.refresh().is_ok() {
             self.undo.lower_counters(&self.target);
         }
-        let before = self.target.stops;
+        let before = self.target.stops.begin_part();
         // Without it the rest is done all the same.
         let pending = self.count_pending().unwrap_or_default();
-        let counting = self.target.stops.since(before);
+        let counting = self.target.stops.end_part(before);
         let mut report = self.undo.run(&mut self.target)?;
         report.pending = pending;
         report.stops.add(counting);
@@ -509,8 +510,9 @@ impl Attachment {
         on_no_room: &mut dyn FnMut(usize),
     ) -> Result<Option<Stopped>, Error> {
         let Generated { places, stubs, outposts, .. } = generated;
-        let mut stopped = self.target.stop()?;
+        let stopped = self.target.stop()?;
         self.target.refresh()?;
+        let mut stopped = hold_callable(&mut self.target, stopped, Target::stop)?;
         self.undo.islands.extend(places.iter().map(Place::range).chain(outposts.iter().map(Outpost::range)));
         self.undo.islands.extend(stubs.iter().flat_map(|stubs| [stubs.range(), stubs.records()]));
         let files = map_islands(&self.target, &mut stopped, generated)?;

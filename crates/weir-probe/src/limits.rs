@@ -105,6 +105,11 @@ pub const TAIL_TARGETS_MAX: usize = 1 << 20;
 /// with AMX).
 pub const REMOTE_STACK_BYTES: u64 = 16 << 10;
 
+/// How often it is looked for a thread with that much stack, and how long the target runs between two looks: where there is
+/// none, each may be in a signal handler on a small stack of its own.
+pub const REMOTE_TRIES_MAX: u32 = 20;
+pub const REMOTE_PAUSE: Duration = Duration::from_millis(3);
+
 /// How often a thread found in the middle of a window or of a trampoline is let run on, a millisecond at a time.
 pub const RETRIES_MAX: u32 = 100;
 

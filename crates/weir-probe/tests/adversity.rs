@@ -538,3 +538,39 @@ fn memory_beside_small_stacks_is_not_written() {
     assert!(running.cycles(5, ms(5)) > 0);
     assert_eq!(running.end(), "right");
 }
+
+/// One thread, which is in a handler on a signal stack of 8 KiB with nothing mapped below: 4 ms of 7, or with an argument
+/// always.
+const SIGNAL_STACK: &str = r#"
+    static int always;
+    static void for_us(long us) { for (long from = now_us(); now_us() - from < us; ) work(1); }
+    static void on_signal(int unused) { do for_us(4000); while (always); }
+    int main(int count, char **arguments) {
+        always = count > 1;
+        char *area = mmap(0, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        stack_t given = { .ss_sp = area + (1 << 19), .ss_size = 8192 };
+        CHECK(mprotect(given.ss_sp, given.ss_size, PROT_READ | PROT_WRITE) == 0 && sigaltstack(&given, 0) == 0);
+        struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK };
+        sigaction(SIGUSR1, &action, 0);
+        struct pollfd input = { .fd = 0, .events = POLLIN };
+        begin();
+        while (poll(&input, 1, 0) == 0) { raise(SIGUSR1); for_us(3000); }
+        puts("right");
+        return 0;
+    }
+"#;
+
+#[test]
+fn a_thread_that_leaves_its_small_signal_stack_is_waited_for() {
+    let running = Running::start("signal-stack", SIGNAL_STACK, &[]);
+    assert!(running.cycles(8, ms(5)) > 0);
+    assert_eq!(running.end(), "right");
+}
+
+#[test]
+fn a_thread_that_stays_on_its_small_signal_stack_is_refused() {
+    let running = Running::start("signal-stack-always", SIGNAL_STACK, &["always"]);
+    sleep(ms(20));
+    let refused = arm(Target::open(running.pid()).unwrap(), &running.path, &["work"]).map(|_| ());
+    assert!(matches!(refused, Err(Error::NoStack { .. })), "{refused:?}");
+}

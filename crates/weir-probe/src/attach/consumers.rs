@@ -284,8 +284,14 @@ impl Attachment {
     }
 
     fn removing(&mut self, consumer: Consumer) -> Result<Report, Error> {
+        let before = self.target.stops.begin_part();
+        let removed = self.remove_some(consumer);
+        let stops = self.target.stops.end_part(before);
+        removed.map(|report| Report { stops, ..report })
+    }
+
+    fn remove_some(&mut self, consumer: Consumer) -> Result<Report, Error> {
         self.target.refresh()?;
-        let before = self.target.stops;
         let (mut gone, mut changed) = (HashSet::new(), Vec::new());
         for (at, site) in self.consumers.sites.iter().enumerate() {
             if !site.owners.contains(&consumer.0) {
@@ -312,7 +318,6 @@ impl Attachment {
         }
         let mut report = self.take_back(&gone, limits::RETRIES_MAX)?;
         report.left_mapped = !self.retire(limits::RETIRE_TRIES)?;
-        report.stops = self.target.stops.since(before);
         Ok(report)
     }
 

@@ -17,7 +17,7 @@ use crate::attach::Generated;
 use crate::attach::restore;
 use crate::code::island::{Place, Stubs};
 use crate::process::mapped::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
-use crate::process::remote::Borrowed;
+use crate::process::remote::{Borrowed, hold_callable};
 use crate::process::scan;
 use crate::process::stop::Stopped;
 use crate::process::sys;
@@ -40,8 +40,9 @@ pub(crate) fn share_segment(
         }
         restore::restore(target)?;
     }
-    let mut stopped = target.stop()?;
+    let stopped = target.stop()?;
     target.refresh()?;
+    let mut stopped = hold_callable(target, stopped, Target::stop)?;
     let bytes = layout.bytes;
     let mut remote = Borrowed::new(&mut stopped, target)?;
     let (segment, address) = with_memfd(target, &mut remote, SEGMENT_NAME, |remote, remote_fd, fd| {

@@ -24,7 +24,7 @@ use crate::code::replace::Table;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, UNDO_STOPS_MAX};
 use crate::plan::window::Write;
 use crate::process::mapped::{Island, is_records, is_segment, islands};
-use crate::process::remote::Borrowed;
+use crate::process::remote::{Borrowed, hold_callable};
 use crate::process::stack;
 use crate::process::stop::{Stopped, Stops};
 use crate::process::sys;
@@ -128,9 +128,9 @@ pub(crate) struct Undo {
 
 impl Undo {
     pub(crate) fn run(&mut self, target: &mut Target) -> Result<Report, Error> {
-        let before = mem::take(&mut target.stops);
+        let before = target.stops.begin_part();
         let done = self.undo(target);
-        let stops = mem::replace(&mut target.stops, before);
+        let stops = target.stops.end_part(before);
         let done = done.map(|report| Report { stops, ..report });
         match done.map_err(|error| target.explain(error)) {
             Err(Error::Replaced { .. }) => Ok(Report { replaced: true, ..Report::default() }),
@@ -174,6 +174,8 @@ impl Undo {
             return Ok(report);
         }
         self.move_out(&stopped, &[])?;
+        // Nothing leads in any more: what is quiet stays so.
+        stopped = hold_callable(target, stopped, hold)?;
         self.unmap(target, &mut stopped)?;
         target.resume(stopped);
         target.launched = false;
@@ -215,7 +217,8 @@ impl Undo {
             if left.is_empty() {
                 break;
             }
-            let mut stopped = hold(target)?;
+            let stopped = hold(target)?;
+            let mut stopped = hold_callable(target, stopped, hold)?;
             let mut kept = Vec::new();
             for range in left {
                 let undo = Undo { islands: vec![range.clone()], patches: Vec::new(), ..self.clone() };

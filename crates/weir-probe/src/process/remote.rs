@@ -14,10 +14,14 @@
 //! stop where the kernel looks at them as it would have before (a signal that came meanwhile still interrupts the
 //! call that the thread was in).
 //!
+//! Where no thread has the stack for it, the process is let run for a moment and stopped again ([`hold_callable`]): signal
+//! handlers on small stacks of their own are soon left.
+//!
 //! All signals are blocked during a call (the frame has the right mask), so none is delivered on the borrowed stack:
 //! they are blocked after the thread has been pointed at the frame, and unblocked before it is pointed away.
 
 use std::io;
+use std::thread;
 
 use nix::libc::user_regs_struct;
 use weir_symbols::maps::Mapping;
@@ -100,6 +104,28 @@ fn position(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     // A comparison of all of it at each byte takes ten times as long.
     let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == needle[0]);
     starts.map(|(at, _)| at).find(|&at| bytes[at..].starts_with(needle))
+}
+
+/// Takes a stopped process to a moment at which a thread can be borrowed, by [`limits::REMOTE_TRIES_MAX`] stops at most, the
+/// others by `hold`. It runs between them, and its mappings are as they are at the last. Where there is no such moment,
+/// [`Borrowed::new`] says why.
+pub(crate) fn hold_callable(
+    target: &mut Target,
+    stopped: Stopped,
+    hold: impl Fn(&mut Target) -> Result<Stopped, Error>,
+) -> Result<Stopped, Error> {
+    let mut stopped = stopped;
+    for _ in 1..limits::REMOTE_TRIES_MAX {
+        // A command that has not begun to run has nothing but its stack.
+        if target.launched || !candidates(&stopped, &target.mappings)?.is_empty() {
+            break;
+        }
+        target.resume(stopped);
+        thread::sleep(limits::REMOTE_PAUSE);
+        stopped = hold(target)?;
+        target.refresh()?;
+    }
+    Ok(stopped)
 }
 
 /// One thread, borrowed for remote calls. Everything goes back when this is finished or dropped.

@@ -15,6 +15,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -43,9 +44,17 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Those after `before` was asked for; the longest may have been before.
-    pub(crate) fn since(self, before: Stops) -> Stops {
-        Stops { count: self.count - before.count, longest: self.longest, sum: self.sum - before.sum }
+    /// Begins a part that is told apart; what [`Stops::end_part`] is to be given. (The longest of a part cannot be told
+    /// from the longest of all.)
+    pub(crate) fn begin_part(&mut self) -> Stops {
+        mem::take(self)
+    }
+
+    /// Those of the part alone; they count here too.
+    pub(crate) fn end_part(&mut self, before: Stops) -> Stops {
+        let part = mem::replace(self, before);
+        self.add(part);
+        part
     }
 
     pub(crate) fn add(&mut self, other: Stops) {
@@ -366,5 +375,22 @@ fn let_go(tid: i32) -> bool {
         Ok(Some(Event::Ended)) | Err(_) => true,
         Ok(Some(Event::Signal(signal))) => sys::go_on(libc::PTRACE_DETACH, tid, signal).is_ok(),
         Ok(Some(Event::Syscall | Event::Other(_))) => sys::go_on(libc::PTRACE_DETACH, tid, 0).is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_stop_of_a_part_is_one_of_the_part() {
+        let ms = Duration::from_millis;
+        let mut stops = Stops::default();
+        stops.note(ms(200));
+        let before = stops.begin_part();
+        stops.note(ms(2));
+        stops.note(ms(3));
+        assert_eq!(stops.end_part(before), Stops { count: 2, longest: ms(3), sum: ms(5) });
+        assert_eq!(stops, Stops { count: 3, longest: ms(200), sum: ms(205) });
     }
 }
