@@ -22,6 +22,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
 use weir_ir::{MissingProbes, Trigger};
+use weir_probe::launch::Ended;
 use weir_probe::{Attachment, Launched, Outcome, Pending, Prepared, Refusal, Stops, Target};
 use weir_rt::Clock;
 use weir_rt::local;
@@ -404,9 +405,26 @@ impl Session<'_> {
             events.summary(&summary)?;
         }
         if let Some(mut launched) = launched {
-            launched.terminate();
+            match launched.try_wait() {
+                None => launched.terminate(),
+                Some(ended) => self.tell_ended(ended),
+            }
         }
         Ok(ExitCode::from(events.exit_code()))
+    }
+
+    /// Says how the command has ended by itself, if that is worth saying. Ctrl-C goes to both.
+    fn tell_ended(&self, ended: Ended) {
+        match ended {
+            Ended::Signal(Signal::SIGINT) => {}
+            Ended::Signal(signal) if !self.args.quiet => {
+                eprintln!("weir: the command was killed by {signal}")
+            }
+            Ended::Code(code) if self.args.verbose => {
+                eprintln!("weir: the command ended with exit code {code}")
+            }
+            _ => {}
+        }
     }
 }
 

@@ -505,3 +505,20 @@ fn a_second_weir_cannot_take_the_probes_of_the_first() {
     assert!(ended.status.success() && ended.stdout.contains("@: "), "{ended:?}");
     assert!(!maps().contains("weir"), "{}", maps());
 }
+
+#[test]
+fn how_the_command_ended_is_told() {
+    let ends = |flags: &[&str], how: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["trace", "-e", "uprobe:libc:getenv { @ = count(); }"]).args(flags);
+        let output = command.args(["-c", &format!("sh -c '{how}'")]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let killed = "weir: the command was killed by SIGSEGV\n";
+    assert!(ends(&[], "kill -SEGV $$").contains(killed));
+    assert!(ends(&["-v"], "exit 5").contains("weir: the command ended with exit code 5\n"));
+    for (flags, how) in [(&["-q"][..], "kill -SEGV $$"), (&[], "exit 5"), (&[], "kill -INT $$")] {
+        assert!(!ends(flags, how).contains("the command"), "{flags:?} {how}");
+    }
+}
