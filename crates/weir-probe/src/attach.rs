@@ -31,11 +31,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Place as SegmentPlace, Segment, SegmentLayout};
-use weir_symbols::{Binary, Function, LinkAddr};
+use weir_symbols::{Binary, Function, LinkAddr, VirtAddr};
 
 use crate::attach::admit::{Ground, add_hooks, plan_hooks, plan_in_target};
 use crate::attach::consumers::Consumers;
@@ -43,7 +44,7 @@ use crate::attach::patch::Jump;
 use crate::attach::pending::Pending;
 use crate::attach::share::{map_islands, share_segment};
 use crate::attach::sweep::sweep;
-use crate::attach::undo::{Patch, Places, Report, Undo};
+use crate::attach::undo::{MappedFile, Patch, Places, Report, Undo};
 use crate::code::island::{self, Image, Place, PlannedSite, Stubs};
 use crate::code::outpost::{self, Outpost, Wanted};
 pub use crate::code::program::{Attach, When};
@@ -588,13 +589,16 @@ impl Attachment {
         refuse: &mut dyn FnMut(usize, Refusal),
     ) -> Result<(Vec<Written>, Option<Stopped>), Error> {
         let (first_patch, mut entries) = (self.undo.patches.len(), Vec::with_capacity(jumps.len()));
+        let mut file = None;
         for jump in &jumps {
             let leads_from = |write: &Write| (write.address != jump.address).then_some(jump.address);
             let mut of_jump = Vec::with_capacity(jump.writes.len());
             for write in &jump.writes {
                 of_jump.push(self.note(write.address, &write.old, &write.new)?);
                 let (is_hook, is_probe) = (jump.is_hook, jump.is_probe);
-                self.undo.patches.push(Patch { is_hook, is_probe, ..Patch::of(write, leads_from(write)) });
+                file = self.file_at(write.address, file);
+                let patch = Patch::of(write, leads_from(write));
+                self.undo.patches.push(Patch { is_hook, is_probe, file: file.clone(), ..patch });
             }
             entries.push(of_jump);
         }
@@ -617,6 +621,14 @@ impl Attachment {
         let written = jumps.iter().zip(entries).zip(&refusals).filter(|(_, refusal)| refusal.is_none());
         let written = written.map(|((jump, entries), _)| (jump.site, entries)).collect();
         Ok((written, held))
+    }
+
+    /// The file that is mapped at `address`: `last`, if it is that.
+    fn file_at(&self, address: u64, last: Option<Arc<MappedFile>>) -> Option<Arc<MappedFile>> {
+        let mapping = self.target.mapping_at(VirtAddr(address))?;
+        let identity = mapping.identity();
+        let new = || Arc::new(MappedFile { identity, path: mapping.path.clone() });
+        Some(last.filter(|last| last.identity == identity).unwrap_or_else(new))
     }
 
     /// Writes a planned patch to the journal; its index.

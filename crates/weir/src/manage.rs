@@ -48,7 +48,7 @@ fn line(probed: &Probed) -> String {
 }
 
 /// Names come from processes that may have put anything there: no control characters reach the terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

@@ -33,6 +33,7 @@ use weir_verifier::VerifiedProgram;
 
 use crate::args::{self, Engine, Script, Stage};
 use crate::failure::{Failure, is_machine};
+use crate::manage::printable;
 use crate::report::Report;
 use crate::session::controller::Controller;
 use crate::session::events::{Events, Traced};
@@ -374,6 +375,10 @@ impl Session<'_> {
     fn tell_undone(&self, report: &weir_probe::Report, took: Duration) {
         if self.args.verbose && !self.sites.is_empty() {
             eprintln!("weir: {} probes detached in {}, {}", report.restored, ms(took), held(&report.stops));
+        }
+        for (path, probes) in &report.unloaded {
+            let path = printable(path);
+            eprintln!("weir: {path} was unloaded while it was traced: {probes} probes ended with it");
         }
         for address in &report.foreign {
             eprintln!("weir: text at {address:#x} was changed by somebody else meanwhile; it was left alone");

@@ -522,3 +522,62 @@ fn how_the_command_ended_is_told() {
         assert!(!ends(flags, how).contains("the command"), "{flags:?} {how}");
     }
 }
+
+/// Loads the first library and calls it. At a line it unloads that, maps the second at the same place, and says whether
+/// its text there is as it was at the next line.
+const UNLOADING: &str = r#"
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <fcntl.h>
+    #include <stdio.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    int main(int count, char **arguments) {
+        alarm(60);
+        setvbuf(stdout, 0, _IOLBF, 0);
+        void *library = dlopen(arguments[1], RTLD_NOW);
+        int (*probed)(int) = (int (*)(int))dlsym(library, "probed");
+        char *page = (char *)((unsigned long)probed & -4096), before[4096];
+        puts("ready");
+        fcntl(0, F_SETFL, O_NONBLOCK);
+        while (getchar() != '\n') { clearerr(stdin); probed(1); usleep(1000); }
+        fcntl(0, F_SETFL, 0);
+        dlclose(library);
+        int file = open(arguments[2], O_RDONLY);
+        char *at = mmap(page, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, 0);
+        if (at != page) { puts("no room"); return 1; }
+        memcpy(before, page, 4096);
+        puts("unloaded");
+        getchar();
+        puts(memcmp(before, page, 4096) ? "changed" : "same");
+        return 0;
+    }
+"#;
+
+#[test]
+fn an_unloaded_library_is_told_and_what_is_mapped_in_its_place_is_left_alone() {
+    let library = "__attribute__((noinline)) int probed(int x) { __asm__ volatile(\"\" : \"+r\"(x)); return x * 3 + 1; }";
+    let library = target::build("unloaded-library", Source::Text(library), &["-O2", "-shared", "-fPIC"]);
+    let program = target::build("unloading", Source::Text(UNLOADING), &["-O2", "-w"]);
+    let mut command = Command::new(&program);
+    command.args([&library, &program]);
+    let mut target = Daemon::spawn(command).unwrap();
+    target.line_with("ready", DEADLINE).unwrap();
+    let script =
+        format!("uprobe:{}:probed {{ @ = count(); }} interval:ms:10 {{ print(@); }}", library.display());
+    let mut command = weir();
+    command.args(["trace", "-e", &script, "-p", &target.pid().to_string()]);
+    let mut weir = Daemon::spawn(command).unwrap();
+    weir.line_with("@: ", DEADLINE).unwrap();
+    target.write("\n").unwrap();
+    target.line_with("unloaded", DEADLINE).unwrap();
+    let (_, messages) = stop(weir);
+    let told =
+        format!("weir: {} was unloaded while it was traced: 1 probes ended with it", library.display());
+    assert!(messages.contains(&told), "{messages}");
+    assert!(!messages.contains("left alone"), "{messages}");
+    assert!(!has_traces(target.pid()), "{messages}");
+    target.write("\n").unwrap();
+    assert_eq!(target.line(DEADLINE).unwrap(), "same");
+}

@@ -76,7 +76,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
                     undo.patches.extend(entry);
                     let is_hook = is_hook(target, address, &now);
                     let (new, is_probe) = (now.into(), !is_hook);
-                    undo.patches.push(Patch { address, old, new, leads_from, is_hook, is_probe });
+                    undo.patches.push(Patch { address, old, new, leads_from, is_hook, is_probe, file: None });
                 }
                 None => undo.unknown.push(address),
             }
@@ -147,7 +147,15 @@ fn short_jump_to(
         let address = start + offset as u64;
         let to = (address + SHORT_JUMP_BYTES as u64).wrapping_add_signed(i64::from(distance as i8));
         let old = before(address, now).filter(|old| to == hole && old != now)?;
-        Some(Patch { address, old, new: now.to_vec(), leads_from: None, is_hook: false, is_probe: true })
+        Some(Patch {
+            address,
+            old,
+            new: now.to_vec(),
+            leads_from: None,
+            is_hook: false,
+            is_probe: true,
+            file: None,
+        })
     })
 }
 

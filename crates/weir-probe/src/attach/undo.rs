@@ -5,17 +5,22 @@
 //! holds an address of it, no rseq area points to it, and no text that somebody else has changed may still lead to
 //! it; else it stays (a few pages), and the report says so.
 //!
+//! A library may have been unloaded meanwhile, and anything be mapped in its place: a patch is its file's. Of a library that
+//! was unloaded and loaded again at the same place it is not told that its probes have ended.
+//!
 //! Nothing but semaphores, text that leads into weir's code, and weir's own mappings, is written or unmapped: each address is
 //! held against the process's maps first, since a foreign journal (and the target itself) may say anything.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use nix::libc;
 use weir_symbols::maps::Mapping;
+use weir_symbols::{FileIdentity, VirtAddr};
 
 use crate::attach::counters;
 use crate::attach::patch::{self, Text};
@@ -45,13 +50,22 @@ pub struct Patch {
     pub is_hook: bool,
     /// Programs run there.
     pub is_probe: bool,
+    /// What was mapped there when it was written, where that is known.
+    pub file: Option<Arc<MappedFile>>,
+}
+
+/// A file, as the process's maps show it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MappedFile {
+    pub identity: FileIdentity,
+    pub path: String,
 }
 
 impl Patch {
     /// A probe's.
     pub(crate) fn of(write: &Write, leads_from: Option<u64>) -> Patch {
         let (old, new) = (write.old.clone(), write.new.clone());
-        Patch { address: write.address, old, new, leads_from, is_hook: false, is_probe: true }
+        Patch { address: write.address, old, new, leads_from, is_hook: false, is_probe: true, file: None }
     }
 
     /// Behind the first of the bytes that were written.
@@ -67,6 +81,8 @@ pub struct Report {
     pub restored: usize,
     /// Addresses where the text was neither as weir left it nor as before, and was left alone.
     pub foreign: Vec<u64>,
+    /// Functions whose text was gone, or another file's, by the path of the library that was unloaded.
+    pub unloaded: BTreeMap<String, usize>,
     /// Code stayed mapped, because a thread might still come back to it.
     pub left_mapped: bool,
     /// The process has executed another program meanwhile: there was nothing to undo.
@@ -292,12 +308,14 @@ impl Undo {
             let page = last.address / PAGE;
             let first = left.partition_point(|patch| patch.address / PAGE > page);
             let batch = left.split_off(first);
-            for (patch, is_back) in put_back(target, &batch)? {
-                match is_back {
-                    Some(true) if !patch.is_probe => {}
-                    Some(true) => report.restored += 1,
-                    Some(false) => report.foreign.push(patch.address),
-                    None => {} // Its library was unloaded.
+            for (patch, now) in put_back(target, &batch)? {
+                match (now, &patch.file) {
+                    (Now::Changed, _) => report.foreign.push(patch.address),
+                    (Now::Back, _) if patch.is_probe => report.restored += 1,
+                    (Now::Gone, Some(file)) if patch.is_probe => {
+                        *report.unloaded.entry(file.path.clone()).or_default() += 1;
+                    }
+                    (Now::Back | Now::Gone, _) => {}
                 }
             }
             if until.is_some_and(|until| Instant::now() > until) {
@@ -339,8 +357,8 @@ impl Undo {
         let mut due: Vec<&Patch> = self.patches.iter().filter(is_due).collect();
         due.sort_unstable_by_key(|hole| hole.address);
         for batch in due.chunk_by(|a, b| a.address / PAGE == b.address / PAGE) {
-            for (hole, is_back) in put_back(target, batch)? {
-                if is_back == Some(false) && !report.foreign.contains(&hole.address) {
+            for (hole, now) in put_back(target, batch)? {
+                if now == Now::Changed && !report.foreign.contains(&hole.address) {
                     report.foreign.push(hole.address);
                 }
             }
@@ -498,8 +516,35 @@ pub(crate) fn hold(target: &mut Target) -> Result<Stopped, Error> {
     if target.memory.is_gone() { Err(Error::Replaced { pid: target.pid }) } else { Ok(stopped) }
 }
 
-/// Puts the old bytes of `patches` of one page back: whether they are there now, `None` where nothing is mapped any more.
-fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch, Option<bool>)>, Error> {
+/// What stands where a patch was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Now {
+    /// The old bytes.
+    Back,
+    /// Neither the old bytes nor the new ones.
+    Changed,
+    /// Nothing, or what is not of the file that was patched: that was unloaded.
+    Gone,
+}
+
+impl Now {
+    /// Where the bytes are `now`. Text that the target has copied into memory of no file is still its own if it shows the
+    /// patch; what another file has there is never looked at: two bytes may be the same by chance.
+    fn of(patch: &Patch, now: Option<&[u8]>, mapping: Option<&Mapping>) -> Now {
+        let (Some(now), Some(mapping)) = (now, mapping) else { return Now::Gone };
+        let is_its = patch.file.as_ref().is_none_or(|file| file.identity == mapping.identity());
+        let is_others = !is_its && mapping.inode != 0;
+        match now {
+            _ if is_others => Now::Gone,
+            now if now == patch.new || is_its && now == patch.old => Now::Back,
+            _ if is_its => Now::Changed,
+            _ => Now::Gone,
+        }
+    }
+}
+
+/// Puts the old bytes of `patches` of one page back, where the new ones stand; what is there then.
+fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch, Now)>, Error> {
     let memory = &target.memory;
     let text = Text::read(memory, patches.iter().map(|patch| (patch.address, &patch.old[..])));
     let (mut outcomes, mut writes) = (Vec::with_capacity(patches.len()), Vec::new());
@@ -509,11 +554,57 @@ fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch
             Some(now) => Some(now),
             None => memory.read(patch.address, &mut own).ok().map(|()| &own[..]),
         };
-        if now == Some(&patch.new[..]) {
+        let outcome = Now::of(patch, now, target.mapping_at(VirtAddr(patch.address)));
+        if outcome == Now::Back && now == Some(&patch.new[..]) {
             writes.push((patch.address, &patch.old[..]));
         }
-        outcomes.push((patch, now.map(|now| now == patch.new || now == patch.old)));
+        outcomes.push((patch, outcome));
     }
     text.write(memory, writes).map_err(|source| Error::system("restoring text", source))?;
     Ok(outcomes)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_symbols::FileOffset;
+
+    use super::*;
+
+    fn mapping(inode: u64) -> Mapping {
+        let (start, end, offset) = (VirtAddr(0x1000), VirtAddr(0x2000), FileOffset(0));
+        let (device, path) = ((8, 1), String::new());
+        let (read, write, execute, shared, deleted) = (true, false, true, false, false);
+        Mapping { start, end, read, write, execute, shared, offset, device, inode, path, deleted }
+    }
+
+    /// Of a patch of `ab` to `jm` in file 7.
+    fn now(bytes: &str, inode: Option<u64>) -> Now {
+        let identity = FileIdentity { device: (8, 1), inode: 7 };
+        let write = Write { address: 0x1000, old: b"ab".to_vec(), new: b"jm".to_vec() };
+        let file = Some(Arc::new(MappedFile { identity, path: "lib".to_owned() }));
+        let patch = Patch { file, ..Patch::of(&write, None) };
+        Now::of(&patch, Some(bytes.as_bytes()), inode.map(mapping).as_ref())
+    }
+
+    #[test]
+    fn text_of_the_patched_file_is_taken_back_or_somebody_elses() {
+        assert_eq!(now("jm", Some(7)), Now::Back);
+        assert_eq!(now("ab", Some(7)), Now::Back);
+        assert_eq!(now("xx", Some(7)), Now::Changed);
+    }
+
+    #[test]
+    fn text_of_another_file_is_never_touched_or_blamed() {
+        for bytes in ["jm", "ab", "xx"] {
+            assert_eq!(now(bytes, Some(8)), Now::Gone);
+            assert_eq!(now(bytes, None), Now::Gone);
+        }
+    }
+
+    #[test]
+    fn a_copy_of_the_patched_text_in_memory_is_taken_back() {
+        assert_eq!(now("jm", Some(0)), Now::Back);
+        assert_eq!(now("ab", Some(0)), Now::Gone);
+        assert_eq!(now("xx", Some(0)), Now::Gone);
+    }
 }
