@@ -25,7 +25,7 @@ use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, pattern};
 
 use crate::args;
 use crate::failure::Failure;
-use crate::print::print;
+use crate::print::{print, printable};
 use crate::session::Binaries;
 
 /// Prints what the patterns match.
@@ -49,9 +49,9 @@ pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {
     }
     let mut out = String::new();
     for (line, places) in &lines {
-        out += &format!("{}\n", visible(line));
+        out += &format!("{}\n", printable(line));
         for place in places.iter().filter(|_| args.verbose) {
-            out += &format!("    {}\n", visible(place));
+            out += &format!("    {}\n", printable(place));
         }
     }
     let printed = print(&out)?;
@@ -198,9 +198,4 @@ fn place_of(probe: &StaticProbe) -> String {
     let semaphore = probe.semaphore.map_or_else(String::new, |at| format!(", semaphore {at}"));
     let arguments: Vec<String> = probe.arguments.iter().map(ToString::to_string).collect();
     format!("{}{semaphore}, ({})", probe.address, arguments.join(", "))
-}
-
-/// Names come from files that may have anything in them: no control characters reach the terminal.
-fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -12,7 +12,7 @@ use weir_probe::scan::{self, Probed};
 
 use crate::args;
 use crate::failure::Failure;
-use crate::print::print;
+use crate::print::{print, printable};
 
 /// The table of `weir ps`, one line a traced process.
 pub(crate) fn ps() -> Result<ExitCode, Failure> {
@@ -21,8 +21,7 @@ pub(crate) fn ps() -> Result<ExitCode, Failure> {
         "{:>7} {:<15} {:>7} {:<10} {:>8} {:>6}  PROBES\n",
         "PID", "COMMAND", "WEIR", "USER", "AGE", "SITES"
     );
-    // weir itself has the segment mapped too.
-    for probed in found.iter().filter(|probed| probed.identity.controller_pid != probed.pid as u32) {
+    for probed in &found {
         table += &line(probed);
         table += "\n";
     }
@@ -45,11 +44,6 @@ fn line(probed: &Probed) -> String {
     let comm = printable(&probed.comm);
     let age = age(identity.started_ns);
     format!("{:>7} {comm:<15} {controller:>7} {user:<10} {age:>8} {:>6}  {label}", probed.pid, probed.probes)
-}
-
-/// Names come from processes that may have put anything there: no control characters reach the terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn age(started_ns: u64) -> String {
@@ -114,14 +108,4 @@ fn describe(pid: i32, report: &Report) -> String {
         );
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_reach_the_terminal_without_control_characters() {
-        assert_eq!(printable("a\x1b[31mb\n"), "a?[31mb?");
-    }
 }

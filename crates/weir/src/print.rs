@@ -15,3 +15,18 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
         _ => Ok(ExitCode::SUCCESS),
     }
 }
+
+/// Names come from files and processes that may have anything in them: no control characters reach the terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_reach_the_terminal_without_control_characters() {
+        assert_eq!(printable("a\x1b[31mb\n"), "a?[31mb?");
+    }
+}

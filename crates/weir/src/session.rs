@@ -33,7 +33,7 @@ use weir_verifier::VerifiedProgram;
 
 use crate::args::{self, Engine, Script, Stage};
 use crate::failure::{Failure, is_machine};
-use crate::manage::printable;
+use crate::print::printable;
 use crate::report::Report;
 use crate::session::controller::Controller;
 use crate::session::events::{Events, Traced};

@@ -52,7 +52,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         .filter(|range| is_own(range.start))
         .collect();
     let mut undo = Undo {
-        segment: segments.first().map_or(0..0, |segment| segment.start.0..segment.end.0),
+        segment: segments.first().map_or(0..0, |(mapping, _)| mapping.start.0..mapping.end.0),
         islands,
         patches: Vec::new(),
         unknown: Vec::new(),

@@ -547,6 +547,7 @@ impl Now {
 fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch, Now)>, Error> {
     let memory = &target.memory;
     let text = Text::read(memory, patches.iter().map(|patch| (patch.address, &patch.old[..])));
+    let mapping = patches.first().and_then(|patch| target.mapping_at(VirtAddr(patch.address)));
     let (mut outcomes, mut writes) = (Vec::with_capacity(patches.len()), Vec::new());
     for &patch in patches {
         let mut own = vec![0; patch.old.len()];
@@ -554,7 +555,7 @@ fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch
             Some(now) => Some(now),
             None => memory.read(patch.address, &mut own).ok().map(|()| &own[..]),
         };
-        let outcome = Now::of(patch, now, target.mapping_at(VirtAddr(patch.address)));
+        let outcome = Now::of(patch, now, mapping);
         if outcome == Now::Back && now == Some(&patch.new[..]) {
             writes.push((patch.address, &patch.old[..]));
         }

@@ -61,10 +61,9 @@ pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
 
 /// The segment's header and the bytes of its journal.
 pub(crate) fn header(pid: i32, mappings: &[Mapping]) -> Result<Option<(ForeignHeader, Vec<u8>)>, Error> {
-    let Some(mapping) = segments(pid, mappings)?.first().copied() else { return Ok(None) };
-    let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
-    let header = read_header(&memory, mapping)?
-        .map_err(|corrupt| Error::Corrupt { pid, detail: corrupt.to_string() })?;
+    let Some((mapping, header)) = segments(pid, mappings)?.into_iter().next() else { return Ok(None) };
+    let header = header.map_err(|corrupt| Error::Corrupt { pid, detail: corrupt.to_string() })?;
+    let memory = open(pid)?;
     let length = (u64::from(header.journal_capacity) * foreign::JOURNAL_ENTRY_BYTES as u64)
         .min(mapping.end.0 - mapping.start.0) as usize;
     let mut journal = vec![0; length];
@@ -73,27 +72,27 @@ pub(crate) fn header(pid: i32, mappings: &[Mapping]) -> Result<Option<(ForeignHe
     Ok(Some((header, journal)))
 }
 
+/// A segment, and what its header says.
+pub(crate) type Segment<'a> = (&'a Mapping, Result<ForeignHeader, Corrupt>);
+
 /// The segments through which process `pid` is traced: not those of processes that it traces itself, being a weir.
-pub(crate) fn segments(pid: i32, mappings: &[Mapping]) -> Result<Vec<&Mapping>, Error> {
-    let mut found: Vec<&Mapping> = mappings.iter().filter(|mapping| is_segment(mapping)).collect();
-    if found.is_empty() {
-        return Ok(found);
+pub(crate) fn segments(pid: i32, mappings: &[Mapping]) -> Result<Vec<Segment<'_>>, Error> {
+    const HEADER_BYTES: usize = 4096;
+    let mut found = Vec::new();
+    for mapping in mappings.iter().filter(|mapping| is_segment(mapping)) {
+        let mut bytes = vec![0; HEADER_BYTES];
+        let length = open(pid)?.read_some(mapping.start.0, &mut bytes).unwrap_or(0);
+        found.push((mapping, foreign::parse_header(&bytes[..length])));
     }
-    let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
-    let is_controllers = |mapping: &Mapping| {
-        let Ok(Ok(ForeignHeader { identity, .. })) = read_header(&memory, mapping) else { return false };
+    let is_controller = |identity: &Identity| {
         identity.controller_pid as i32 == pid && is_alive(pid, identity.controller_start)
     };
-    found.retain(|mapping| !is_controllers(mapping));
+    found.retain(|(_, header)| !header.as_ref().is_ok_and(|header| is_controller(&header.identity)));
     Ok(found)
 }
 
-fn read_header(memory: &Memory, mapping: &Mapping) -> Result<Result<ForeignHeader, Corrupt>, Error> {
-    const HEADER_BYTES: usize = 4096;
-    let mut bytes = vec![0; HEADER_BYTES];
-    let read = memory.read(mapping.start.0, &mut bytes);
-    read.map_err(|source| Error::system("reading the segment", source))?;
-    Ok(foreign::parse_header(&bytes))
+fn open(pid: i32) -> Result<Memory, Error> {
+    Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))
 }
 
 /// The process still runs that had this id when it started at `start`.
