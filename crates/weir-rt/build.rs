@@ -22,6 +22,8 @@ const IMAGE_SOURCES: &[&str] = &[
     "text.c",
     "unwind.c",
     "packet.c",
+    "announce.c",
+    "filter.c",
     "island.c",
 ];
 /// What only the controller needs.

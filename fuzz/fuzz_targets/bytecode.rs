@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     let limits = Limits { explored_insns_max: 1 << 12, ..Limits::default() };
     let Ok(verified) = weir_verifier::verify(&program, &MAPS, &limits) else { return };
     let plan = if verified.needs_lane() { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
-    let layout = plan(&MAPS, 1, 0).expect("small maps");
+    let layout = plan(&MAPS, 1).expect("small maps");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     let environment = Environment { segment: &segment };
     let outcome = match lent {

@@ -1,15 +1,24 @@
-//! Any bytes as an object file: an object that holds together, or an error.
+//! Any bytes as an object file or a program: an object that holds together, static probes with what they carry, or an error.
 //!
 //! The object's own types are also the target's, so that every CO-RE relocation has candidates. What was read is
 //! written and read again, where the writer takes it.
 
 #![no_main]
 
+use std::path::Path;
+
 use libfuzzer_sys::fuzz_target;
 use weir_ebpf::btf::core::Target;
 use weir_ebpf::{asm, elf};
+use weir_symbols::Binary;
 
 fuzz_target!(|bytes: &[u8]| {
+    if let Ok(binary) = Binary::parse(Path::new("input"), bytes.to_vec()) {
+        for probe in binary.static_probes() {
+            let schema = probe.schema.iter().flat_map(|schema| &schema.fields);
+            assert!(schema.into_iter().all(|field| usize::from(field.slot) < probe.arguments.len()));
+        }
+    }
     let btf = elf::read_btf(bytes).ok();
     let target = btf.as_ref().map(Target::new);
     let _ = elf::needs_target(bytes);

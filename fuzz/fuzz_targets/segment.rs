@@ -18,9 +18,10 @@ use weir_rt::segment::{Identity, Segment, SegmentLayout, UserMap};
 fuzz_target!(|bytes: &[u8]| {
     let _ = foreign::parse_header(bytes);
     let _ = foreign::parse_journal(bytes);
+    let _ = foreign::parse_bulletin(bytes);
     let Some((choice, steps)) = bytes.split_first() else { return };
     let maps = weir_fuzz::pair(*choice);
-    let layout = SegmentLayout::plan(&maps, 2, 4).expect("small maps");
+    let layout = SegmentLayout::plan(&maps, 2).expect("small maps");
     let size = layout.bytes;
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     let file = File::from(segment.fd().try_clone_to_owned().expect("a file descriptor"));

@@ -15,7 +15,7 @@ use clap::Args;
 
 use crate::{process, workspace};
 
-/// One for each reader: object files, BTF, programs, assembly text, the shared segment.
+/// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment.
 pub(crate) const TARGETS: [&str; 5] = ["elf", "btf", "bytecode", "assembly", "segment"];
 
 /// Inputs of each target in a run of the test suite.
@@ -124,10 +124,15 @@ impl Fuzzers {
 
     /// Seeds of weir's own making, and of the objects that tests had clang make before.
     fn write_seeds(&self) -> Result<()> {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["run", "--quiet", "--package", "weir-ebpf", "--example", "fuzz_seeds", "--"]);
-        command.arg(&self.corpus).args(objects(&workspace::target_folder("bpf-corpus/objects")?));
-        process::run(command.current_dir(workspace::root())).context("writing seeds")
+        let objects = objects(&workspace::target_folder("bpf-corpus/objects")?);
+        let writers = [("weir-ebpf", "fuzz_seeds", &objects[..]), ("weir-symbols", "tracepoint_seeds", &[])];
+        for (package, example, given) in writers {
+            let mut command = Command::new(env!("CARGO"));
+            command.args(["run", "--quiet", "--package", package, "--example", example, "--"]);
+            command.arg(&self.corpus).args(given);
+            process::run(command.current_dir(workspace::root())).context("writing seeds")?;
+        }
+        Ok(())
     }
 }
 

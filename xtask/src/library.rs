@@ -1,4 +1,4 @@
-//! library: installs libweir_bpf, its header and its pkg-config files below a prefix.
+//! library: installs libweir_bpf, its header and its pkg-config files, and the header of tracepoints, below a prefix.
 //!
 //! The shared library stands under its full version, with the links that the loader (libweir_bpf.so.0) and the linker
 //! (libweir_bpf.so) look for. weir-bpf.pc names it, weir-bpf-static.pc the archive. Neither library has debug
@@ -45,6 +45,7 @@ pub(crate) fn install(options: &Options) -> Result<()> {
     copy_stripped(&built.join("libweir_bpf.so"), &lib.join(&full))?;
     copy_stripped(&built.join("libweir_bpf.a"), &lib.join("libweir_bpf.a"))?;
     copy(&from.join("include/weir/bpf.h"), &include.join("bpf.h"))?;
+    copy(&workspace::root().join("include/weir/tracepoint.h"), &include.join("tracepoint.h"))?;
     link(&full, &lib.join(SONAME))?;
     link(SONAME, &lib.join("libweir_bpf.so"))?;
     for name in PKG_CONFIG_FILES {
@@ -55,7 +56,10 @@ pub(crate) fn install(options: &Options) -> Result<()> {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     let files = PKG_CONFIG_FILES.join(" and ");
-    println!("installed {full}, libweir_bpf.a, weir/bpf.h, {files} below {}", prefix.display());
+    println!(
+        "installed {full}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, {files} below {}",
+        prefix.display()
+    );
     Ok(())
 }
 

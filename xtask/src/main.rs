@@ -14,6 +14,7 @@ mod packages;
 mod process;
 mod skips;
 mod soak;
+mod stream;
 mod test;
 mod workspace;
 

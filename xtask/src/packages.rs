@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 18] = [
+pub(crate) const PACKAGES: [Package; 28] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -59,10 +59,20 @@ pub(crate) const PACKAGES: [Package; 18] = [
         program: "/usr/bin/ir-keytable",
         used_for: "the test that compiled BPF of the distribution is read, verified and run",
     },
+    Package { name: "golang-go", program: "/usr/bin/go", used_for: "the tests on programs of Go's compiler" },
+    Package { name: "default-jdk-headless", program: "java", used_for: "the tests on Java's machine" },
+    Package { name: "nodejs", program: "node", used_for: "the tests on Node" },
+    Package { name: "musl-tools", program: "musl-gcc", used_for: "test programs with another C library" },
     Package {
         name: "pkgconf",
         program: "pkg-config",
         used_for: "the test that a C program embeds the library as its users would",
+    },
+    Package { name: "binutils", program: "readelf", used_for: "comparing notes with what readelf shows" },
+    Package {
+        name: "bpftrace",
+        program: "bpftrace",
+        used_for: "the tests that it sees tracepoints, and that it agrees on returns",
     },
     Package { name: "llvm", program: "llvm-objdump", used_for: "comparing our disassembly with LLVM's" },
     Package {
@@ -70,6 +80,10 @@ pub(crate) const PACKAGES: [Package; 18] = [
         program: "/usr/sbin/bpftool",
         used_for: "the tests that libbpf takes the objects that weir writes",
     },
+    Package { name: "zsh", program: "zsh", used_for: "the test that it reads its completion script" },
+    Package { name: "fish", program: "fish", used_for: "the test that it reads its completion script" },
+    Package { name: "groff-base", program: "groff", used_for: "the test that it sets the manual pages" },
+    Package { name: "mandoc", program: "mandoc", used_for: "the test that it sets the manual pages" },
 ];
 
 /// Packages that are not there.

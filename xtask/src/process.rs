@@ -2,7 +2,7 @@
 //!
 //! Guaranteed: a command that outlives its limit is ended, by its own id, and that is an error; nothing waits for ever.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -70,27 +70,6 @@ fn read_in_background(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Ve
     receive
 }
 
-/// Runs a command with its output shown line by line as it comes; `line` sees each one too. Returns success.
-pub(crate) fn stream(command: &mut Command, line: &mut dyn FnMut(&str)) -> Result<bool> {
-    eprintln!("+ {}", shown(command));
-    let (read, write) = std::io::pipe()?;
-    command.stdout(write.try_clone()?).stderr(write).stdin(Stdio::null());
-    let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
-    // The command holds the pipe's writing ends; dropping them lets reading end with the child.
-    *command = Command::new("true");
-    let mut reader = std::io::BufReader::new(read);
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        if std::io::BufRead::read_until(&mut reader, b'\n', &mut bytes)? == 0 {
-            break;
-        }
-        std::io::stdout().write_all(&bytes)?;
-        line(String::from_utf8_lossy(&bytes).trim_end());
-    }
-    Ok(child.wait()?.success())
-}
-
 /// A child that is ended when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Guard(pub(crate) Child);
@@ -141,7 +120,7 @@ pub(crate) fn find_program(name: &str) -> Option<std::path::PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
@@ -165,16 +144,5 @@ mod tests {
         let error = output_within(Command::new("sleep").arg("30"), Duration::from_millis(50)).unwrap_err();
         assert!(format!("{error:#}").contains("was killed"), "{error:#}");
         assert!(start.elapsed() < Duration::from_secs(10));
-    }
-
-    #[test]
-    fn lines_are_seen_as_they_come() {
-        let mut lines = Vec::new();
-        let ok = stream(Command::new("sh").args(["-c", "echo a; echo b >&2; false"]), &mut |line| {
-            lines.push(line.to_string());
-        });
-        assert!(!ok.unwrap());
-        lines.sort();
-        assert_eq!(lines, ["a", "b"]);
     }
 }

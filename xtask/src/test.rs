@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 
 use crate::fuzz::{self, Fuzzers};
 use crate::skips::{self, Run, Skip};
-use crate::{packages, process, workspace};
+use crate::{packages, stream, workspace};
 
 /// LIMIT: how long all of CI may take, on 2 cores.
 pub(crate) const CI_LIMIT: Duration = Duration::from_secs(25 * 60);
@@ -67,8 +67,9 @@ struct Verdict {
 impl Verdict {
     fn step(&mut self, name: &str, mut command: Command) -> Result<()> {
         let failed_before = self.failed;
-        let ok = process::stream(&mut command, &mut |line| self.line(line))?;
-        if !ok && self.failed == failed_before {
+        let streamed = stream::stream(&mut command, &mut |line| self.line(line))?;
+        self.faults.extend(streamed.stuck.iter().map(|stuck| format!("{name}: {stuck}")));
+        if !streamed.succeeded && self.failed == failed_before {
             self.faults.push(format!("{name} failed"));
         }
         Ok(())

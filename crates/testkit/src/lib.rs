@@ -4,12 +4,17 @@
 //! what a machine lacks is a value (`Unavailable`), for the test to [`skip::skip`].
 
 pub mod bpf;
+pub mod cgroup;
 pub mod daemon;
 pub mod kernel;
 pub mod kernel_map;
+pub mod page;
 pub mod paths;
+pub mod random;
 pub mod skip;
+pub mod stranger;
 pub mod target;
+pub mod terminal;
 pub mod uprobe;
 pub mod wait;
 

@@ -102,6 +102,13 @@ pub fn program(stem: &str) -> PathBuf {
     build(stem, Source::Program(&format!("{stem}.c")), &["-O2", "-fPIE", "-pie", "-pthread"])
 }
 
+/// Copies a file that is to be executed. By another process: a file that this one had open for writing when another of its threads
+/// started a program could not be executed until that program had begun (ETXTBSY).
+pub fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("--dereference").arg(from).arg(to).status().expect("there is cp");
+    assert!(status.success(), "cp {} {}: {status}", from.display(), to.display());
+}
+
 /// What a program prints that reads `input`. Panics if it fails.
 pub fn output(program: &Path, input: &str) -> String {
     let file = paths::target().join(format!("input-{}", std::process::id()));
@@ -173,11 +180,14 @@ fn key(compiler: &str, flags: &[&str], text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The headers of tests/programs, whatever program includes them.
+/// The headers of tests/programs and of weir, whatever program includes them.
 fn headers() -> Vec<String> {
-    let folder = paths::root().join("tests/programs");
-    let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("read {}: {e}", folder.display()));
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let entries = |folder| {
+        let folder = paths::root().join(folder);
+        fs::read_dir(&folder).unwrap_or_else(|e| panic!("read {}: {e}", folder.display())).flatten()
+    };
+    let entries = entries("tests/programs").chain(entries("include/weir"));
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "h"));
     files.sort();
     files.iter().map(|path| fs::read_to_string(path).unwrap_or_default()).collect()
@@ -198,7 +208,9 @@ fn run(compiler: &str, source: &Path, output: &Path, flags: &[&str]) {
         // Its name would have to be one of Rust's.
         command.args(["--crate-name", "program"]);
     } else {
-        command.arg("-I").arg(paths::root().join("tests/programs"));
+        for folder in ["tests/programs", "include"] {
+            command.arg("-I").arg(paths::root().join(folder));
+        }
     }
     let result = command.output().unwrap_or_else(|e| panic!("run {compiler}: {e}; install gcc"));
     assert!(result.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&result.stderr));
@@ -234,8 +246,11 @@ mod tests {
         for entry in fs::read_dir(paths::root().join("tests/programs")).unwrap() {
             let file = entry.unwrap().file_name().into_string().unwrap();
             if let Some(stem) = file.strip_suffix(".c") {
+                let text = fs::read_to_string(paths::root().join("tests/programs").join(&file)).unwrap();
+                let library: &[&str] = if text.contains("main(") { &[] } else { &["-shared", "-fPIC"] };
                 for optimization in ["-O0", "-O2"] {
-                    let flags = [optimization, "-Wall", "-Wextra", "-Werror", "-pthread"];
+                    let flags =
+                        [&[optimization, "-Wall", "-Wextra", "-Werror", "-pthread"], library].concat();
                     build(stem, Source::Program(&file), &flags);
                 }
             }

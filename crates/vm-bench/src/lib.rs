@@ -4,7 +4,8 @@
 //! In: C files. Out: what each engine answers, and how long it takes. [`program`] compiles a file for each kind of
 //! engine; [`sides`] makes an engine ready to run it; [`measure`] times several sides in turn; [`translate`]
 //! times the verifier and the JIT themselves; [`report`] says it in
-//! lines that `cargo xtask bench vm` makes tables of. The tests of this crate compare the answers.
+//! lines that `cargo xtask bench vm` makes tables of. The tests of this crate compare the answers. [`filters`] has event
+//! filters, on weir's engines and hard-coded, for `cargo xtask bench filter`.
 //!
 //! Development only: no crate that is shipped depends on it. Deliberately not here: statistics and bars (xtask).
 
@@ -21,3 +22,5 @@ pub mod measure;
 pub mod translate;
 
 pub mod report;
+
+pub mod filters;

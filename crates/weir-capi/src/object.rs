@@ -377,7 +377,7 @@ fn segment(file: &ObjectFile) -> Result<Segment> {
     // an addition on the shared lane 2.
     let has_lanes = file.object.maps.iter().any(|map| map.kind.is_per_cpu());
     let plan = if has_lanes { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
-    let layout = plan(&file.object.maps, local::possible_cpus(), 0);
+    let layout = plan(&file.object.maps, local::possible_cpus());
     let layout = layout.map_err(|error| Error::new(E2BIG, error.to_string()))?;
     let segment = Segment::create_local(layout, &Identity::default());
     let segment = segment.map_err(|error| {

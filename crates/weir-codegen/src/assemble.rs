@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use weir_ebpf::Insn;
 use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::kfunc::{self, KfuncId};
 
 use crate::lir::{Area, FRAME, Inst, Label, ObjectId, Place, Reg, Src};
 use crate::lower::Code;
@@ -130,11 +131,8 @@ impl Assembly {
                 self.alu(class::ALU64, alu::MOV, 0, dst, Src::Reg(FRAME));
                 self.alu(class::ALU64, alu::ADD, 0, dst, Src::Imm(offset - depth(object)));
             }
-            Inst::Load { dst, from } => {
-                let (src, off) = place(from);
-                let opcode = class::LDX | mode::MEM | size::DW;
-                self.insns.push(Insn { opcode, dst: number(dst), src, off, imm: 0 });
-            }
+            Inst::Load { dst, from } => self.load(size::DW, dst, place(from)),
+            Inst::LoadPart { size, dst, from } => self.load(size, dst, place(from)),
             Inst::Store { size, to, src } => {
                 let (dst, off) = place(to);
                 self.insns.push(match src {
@@ -153,10 +151,8 @@ impl Assembly {
                 let opcode = class::JMP | jmp::CALL;
                 self.insns.push(Insn { opcode, src: pseudo::HELPER, imm: helper, ..Insn::default() });
             }
-            Inst::CallKernel(function) => {
-                let opcode = class::JMP | jmp::CALL;
-                self.insns.push(Insn { opcode, src: pseudo::KERNEL, imm: function, ..Insn::default() });
-            }
+            Inst::CallKernel(function) => self.call_kernel(function),
+            Inst::CallText { .. } => self.call_kernel(kfunc::TEXT_BEGINS),
             Inst::Jump(to) => {
                 self.jumps.push((self.insns.len(), to));
                 self.insns.push(Insn { opcode: class::JMP | jmp::JA, ..Insn::default() });
@@ -171,6 +167,16 @@ impl Assembly {
             Inst::Touch(_) => {}
             Inst::Exit => self.insns.push(Insn { opcode: class::JMP | jmp::EXIT, ..Insn::default() }),
         }
+    }
+
+    fn call_kernel(&mut self, imm: KfuncId) {
+        let opcode = class::JMP | jmp::CALL;
+        self.insns.push(Insn { opcode, src: pseudo::KERNEL, imm, ..Insn::default() });
+    }
+
+    fn load(&mut self, size: u8, dst: Reg, (src, off): (u8, i16)) {
+        let opcode = class::LDX | mode::MEM | size;
+        self.insns.push(Insn { opcode, dst: number(dst), src, off, imm: 0 });
     }
 
     fn alu(&mut self, class: u8, op: u8, off: i16, dst: Reg, src: Src) {

@@ -27,6 +27,11 @@ pub enum CodegenError {
     Scratch { clause: String, bytes: u32 },
     #[error("{clause}: it needs a record of {bytes} bytes, and the ring takes {max}")]
     Record { clause: String, bytes: u32, max: u32 },
+    #[error(
+        "the tables of its patterns need {bytes} bytes, and the limit is {max}",
+        max = limits::AUTOMATA_BYTES_MAX
+    )]
+    Automata { bytes: usize },
     #[error("{clause}: {insns} instructions, and the limit is {max}", max = limits::INSNS_MAX)]
     TooLong { clause: String, insns: usize },
 }

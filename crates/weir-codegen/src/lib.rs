@@ -26,13 +26,14 @@ mod lower;
 mod maps;
 mod place;
 
+use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::{Insn, Object, Program, ProgramKind};
 use weir_event::{Action, Schema};
 use weir_ir::{Function, Module, Trigger};
 
 pub use crate::error::CodegenError;
 use crate::maps::Maps;
-pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED, GLOBAL_START};
+pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED, GLOBAL_START};
 pub use crate::maps::{HITS_BYTES, HITS_ENTRIES, HITS_RETURNS};
 
 /// A compiled module: what is verified, loaded and read.
@@ -49,8 +50,24 @@ pub struct Compiled {
     /// Index of the per-CPU array in which each probe's program counts its runs: an entry of [`HITS_BYTES`] by the number
     /// of the program. None if nothing counts.
     pub hits: Option<u32>,
+    /// Where stacks are: of each number of frames the first of [`weir_event::STACK_TABLES`] STACK_TRACE maps.
+    pub stacks: Vec<(u32, u32)>,
+    /// Index of the array map `.automata` and what its one value holds: whoever makes the maps writes it there before a
+    /// program runs ([`Compiled::into_file`] says it to `Segment::fill`). None without automata, as in all scripts.
+    pub automata: Option<(u32, Vec<u8>)>,
     /// When each program of `object` runs.
     pub triggers: Vec<Trigger>,
+}
+
+impl Compiled {
+    /// The object with what its maps hold at first.
+    pub fn into_file(self) -> ObjectFile {
+        let mut file = ObjectFile::of(self.object);
+        if let Some((map, contents)) = self.automata {
+            file.maps[map as usize].initial = Some(contents);
+        }
+        file
+    }
 }
 
 /// What the caller may choose.
@@ -81,6 +98,11 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
         return Err(CodegenError::Ring { bytes: ring_bytes });
     }
     let maps = Maps::of(module, ring_bytes, options.counts_hits);
+    if let Some(automata) =
+        maps.automata.as_ref().filter(|all| all.contents.len() > limits::AUTOMATA_BYTES_MAX)
+    {
+        return Err(CodegenError::Automata { bytes: automata.contents.len() });
+    }
     let (mut programs, mut zero_bytes, mut scratch_bytes) = (Vec::new(), 0, 0);
     for (index, function) in module.functions.iter().enumerate() {
         check_records(module, function, ring_bytes)?;
@@ -97,6 +119,8 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
         ring: maps.ring,
         globals: maps.globals,
         hits: maps.hits,
+        stacks: maps.stacks.clone(),
+        automata: maps.automata.as_ref().map(|automata| (automata.map, automata.contents.clone())),
         object: Object { maps: maps.finish(scratch_bytes, zero_bytes, &mut programs), programs },
         schema,
         triggers: module.functions.iter().map(|function| function.trigger.clone()).collect(),

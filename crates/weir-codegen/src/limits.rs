@@ -15,14 +15,23 @@ pub(crate) const SCRATCH_SLOTS: u32 = 64;
 pub(crate) const SCRATCH_TRIES: i32 = 8;
 /// Instruction slots of one program: jump offsets are 16-bit.
 pub(crate) const INSNS_MAX: usize = 32_000;
+/// Bytes of the pieces in which a text is read for an automaton, with a NUL.
+pub(crate) const PIECE_BYTES: u32 = weir_ir::limits::MATCH_PIECE_BYTES + 1;
+/// Tables of automata, all together: what a map may hold at first (weir-ebpf's text form and ours).
+pub(crate) const AUTOMATA_BYTES_MAX: usize = 1 << 20;
 /// Words that are filled, copied or compared one after the other; more of them take a loop.
 pub(crate) const UNROLLED_WORDS: u32 = 8;
 /// Attempts to raise a minimum or maximum before another thread's value is left to stand.
 pub(crate) const RAISE_ATTEMPTS: i32 = 128;
+/// Places of one table of stacks: with 127 frames it has 8 MiB.
+pub(crate) const STACKS_MAX: u32 = 8192;
 /// Bytes of the ring: `max_entries` is 32-bit, and a power of two.
 pub(crate) const RING_BYTES_MAX: u32 = 1 << 31;
 
+const _: () = assert!(PIECE_BYTES.is_multiple_of(8));
 const _: () = assert!(SCRATCH_BYTES_MAX <= i16::MAX as u32);
 const _: () = assert!(SCRATCH_SLOTS.is_power_of_two());
 const _: () = assert!(INSNS_MAX <= i16::MAX as usize);
 const _: () = assert!(STACK_ZERO_BYTES <= STACK_BYTES_MAX);
+const _: () =
+    assert!(weir_ir::limits::TEXT_BYTES_MAX == weir_ebpf::kfunc::TEXT_BYTES_MAX, "what one call takes");

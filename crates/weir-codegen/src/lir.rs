@@ -101,6 +101,12 @@ pub(crate) enum Inst {
         dst: Reg,
         from: Place,
     },
+    /// Zero-extended; `size` is of `insn::size`.
+    LoadPart {
+        size: u8,
+        dst: Reg,
+        from: Place,
+    },
     /// `size` is of `insn::size`.
     Store {
         size: u8,
@@ -124,6 +130,10 @@ pub(crate) enum Inst {
     },
     /// A function of the kernel, without arguments.
     CallKernel(KfuncId),
+    /// `weir_text_begins`.
+    CallText {
+        args: u8,
+    },
     Jump(Label),
     /// `op` is of `insn::jmp`.
     Branch {
@@ -153,7 +163,7 @@ impl Inst {
     pub(crate) fn for_each_reg(&mut self, mut see: impl FnMut(&mut Reg, Use)) {
         let mut fixed = |register: u8, how| see(&mut Reg::Real(register), how);
         match self {
-            Inst::Call { args, .. } => {
+            Inst::Call { args, .. } | Inst::CallText { args } => {
                 (1..=*args).for_each(|register| fixed(register, Use::Read));
                 (0..=5).for_each(|register| fixed(register, Use::Write));
             }
@@ -176,7 +186,7 @@ impl Inst {
                 see_src(src, &mut see);
                 see(dst, Use::Both);
             }
-            Inst::Load { dst, from } => {
+            Inst::Load { dst, from } | Inst::LoadPart { dst, from, .. } => {
                 see_place(from, &mut see);
                 see(dst, Use::Write);
             }
@@ -202,6 +212,7 @@ impl Inst {
             Inst::Address { object, .. }
             | Inst::Touch(object)
             | Inst::Load { from: Place::Object(object, _), .. }
+            | Inst::LoadPart { from: Place::Object(object, _), .. }
             | Inst::Store { to: Place::Object(object, _), .. }
             | Inst::AtomicAdd { to: Place::Object(object, _), .. }
             | Inst::CompareExchange { to: Place::Object(object, _), .. } => Some(*object),
@@ -219,7 +230,8 @@ impl Inst {
             | Inst::MapValue { dst, .. }
             | Inst::Address { dst, .. }
             | Inst::Alu { dst, .. }
-            | Inst::Load { dst, .. } => Some(*dst),
+            | Inst::Load { dst, .. }
+            | Inst::LoadPart { dst, .. } => Some(*dst),
             _ => None,
         }
     }

@@ -6,21 +6,24 @@
 //! What is decided here:
 //! - constants are never held: they become immediates, or are made anew at each use
 //! - a comparison whose one use is the branch of its block becomes that branch
+//! - a question about a text whose one use is that branch is asked there
 //! - `str()` and `comm` whose one use is in their own block are read straight into where they are used: a record's
 //!   field, a key, a value. Nothing in between changes the target's memory, so that later is as good as sooner
 //! - the key 0 of scalar per-CPU maps is stored once on each path
 //! - scratch memory is claimed in the last block that every use of it, and every return after it, passes
 //!
 //! Files: [`build`] the words, [`string`] strings, [`map`] map operations, [`aggregate`] aggregations, [`emit`]
-//! records, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
+//! records, [`matching`] automata, [`symbol`] addresses and stacks that are named later, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
 
 mod aggregate;
 mod build;
 mod emit;
 mod hits;
 mod map;
+pub(crate) mod matching;
 mod scratch;
 mod string;
+mod symbol;
 
 use weir_ebpf::insn::{alu, jmp};
 use weir_ebpf::{helper, kfunc, pt_regs};
@@ -163,7 +166,7 @@ impl<'a> Lower<'a> {
     fn hold_param(&mut self, param: Value) {
         if matches!(self.held[param.0 as usize], Held::Undefined) {
             self.held[param.0 as usize] = match self.function.ty(param) {
-                Type::Str { bytes } => Held::Memory(self.object(*bytes)),
+                ty @ (Type::Str { .. } | Type::Usym) => Held::Memory(self.object(ty.bytes())),
                 _ => Held::Reg(self.fresh()),
             };
         }
@@ -178,7 +181,7 @@ impl<'a> Lower<'a> {
         let in_this_block = uses.count == 1 && uses.block == self.block;
         let deferred = match &inst.op {
             Op::ReadStr { .. } | Op::Builtin(Builtin::Comm) => in_this_block && !uses.condition,
-            Op::Cmp(..) | Op::StrEq { .. } => in_this_block && uses.condition,
+            Op::Cmp(..) | Op::StrEq { .. } | Op::TextBegins { .. } => in_this_block && uses.condition,
             _ => false,
         };
         let held = if deferred { Held::Deferred(inst.op.clone()) } else { self.compute(&inst.op, result)? };
@@ -213,9 +216,18 @@ impl<'a> Lower<'a> {
                 Held::Memory(object)
             }
             Op::Builtin(builtin) => Held::Reg(self.builtin(*builtin)),
+            Op::UserSymbol { address } => self.user_symbol(*address),
+            Op::UserStack(form) => Held::Reg(self.user_stack(*form)),
             Op::ReadInt { address, bytes } => Held::Reg(self.read_int(*address, *bytes)),
+            Op::Match { text, bytes_max, automaton } => Held::Reg(self.matches(*text, *bytes_max, automaton)),
             Op::Bin(op, a, b) => self.bin(*op, *a, *b),
             Op::Cmp(..) | Op::StrEq { .. } => Held::Reg(self.truth(op)),
+            Op::TextBegins { slot, text, ends } => {
+                self.ask_text(*slot, text, *ends);
+                let result = self.fresh();
+                self.mov(result, R0);
+                Held::Reg(result)
+            }
             Op::MapGet { map, key } => self.map_get(*map, key, &ty)?,
             Op::MapHas { map, key } => Held::Reg(self.map_has(*map, key)?),
             Op::MapAdd { map, key, delta } => {
@@ -237,6 +249,10 @@ impl<'a> Lower<'a> {
             Builtin::Register(n) => {
                 let offset = pt_regs::REGISTERS[usize::from(n)] as i32;
                 let from = Place::Reg(self.context(), offset);
+                self.insts.push(Inst::Load { dst: result, from });
+            }
+            Builtin::Slot(n) => {
+                let from = Place::Reg(self.context(), 8 * i32::from(n));
                 self.insts.push(Inst::Load { dst: result, from });
             }
             Builtin::Float(n) => {
@@ -264,6 +280,10 @@ impl<'a> Lower<'a> {
             Builtin::Cpu => {
                 self.call(helper::GET_SMP_PROCESSOR_ID, &[]);
                 self.mov(result, R0);
+            }
+            Builtin::Uid => {
+                self.call(helper::GET_CURRENT_UID_GID, &[]);
+                self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
             }
             Builtin::Nsecs => {
                 self.call(helper::KTIME_GET_NS, &[]);
@@ -361,6 +381,10 @@ impl<'a> Lower<'a> {
                     self.branch_unless_equal(*a, *b, no);
                 }
             }
+            Op::TextBegins { slot, text, ends } => {
+                self.ask_text(*slot, text, *ends);
+                self.skip_if_null(no);
+            }
             other => unreachable!("{other:?} is no comparison"),
         }
     }
@@ -368,6 +392,7 @@ impl<'a> Lower<'a> {
     fn end(&mut self, block: &Block) {
         match &block.end {
             Terminator::Return => self.insts.push(Inst::Jump(self.return_label())),
+            Terminator::Accept => self.insts.push(Inst::Jump(self.accept_label())),
             Terminator::Jump { to, args } => {
                 self.pass_args(*to, args);
                 self.insts.push(Inst::Jump(Label(to.0)));

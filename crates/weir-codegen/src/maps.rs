@@ -6,27 +6,35 @@
 //! | Count, Sum, Avg, Stats, Hist, Lhist | PERCPU_HASH | PERCPU_ARRAY |
 //!
 //! Internal: `.ring` (records), `.globals` (one entry of [`GLOBAL_BYTES`]), `.hits` (per-CPU: an entry of two counts for
-//! each program: entries and returns); and, where a clause turns out to need
+//! each program: entries and returns), `.automata` (the tables of automata, read-only, with first contents), `.stacksN.T` (tables T of stacks of N frames); and, where a clause turns out to need
 //! them, `.scratch` (slots of scratch memory, each with an owner word first) and `.zero` (one entry of zeros, as long
 //! as the longest value that is inserted and does not fit on the stack).
 //!
 //! Value bytes are weir-event's words, 8 bytes each.
 
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
 use weir_ebpf::insn::pseudo;
+use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec, Program};
-use weir_event::MapSchema;
-use weir_ir::Module;
+use weir_event::{MapSchema, STACK_TABLES};
+use weir_ir::{Automaton, Module, Op};
 
 use crate::limits;
+use crate::lower::matching;
 
 /// Bytes of the value of `.globals`.
-pub const GLOBAL_BYTES: u32 = 24;
+pub const GLOBAL_BYTES: u32 = 32;
 /// Byte offset in `.globals`: start of the session, ns of CLOCK_MONOTONIC.
 pub const GLOBAL_START: i32 = 0;
 /// Byte offset in `.globals`: runs left out because no scratch memory was free.
 pub const GLOBAL_NO_SCRATCH: i32 = 8;
 /// Byte offset in `.globals`: values of `min` and `max` left out because other threads won every attempt.
 pub const GLOBAL_NOT_RAISED: i32 = 16;
+
+/// Byte offset in `.globals`: stacks left out because others had their places in all tables.
+pub const GLOBAL_NO_STACK: i32 = 24;
 
 /// Bytes of an entry of `.hits`, and the offsets in it.
 pub const HITS_BYTES: u32 = 16;
@@ -41,10 +49,22 @@ pub(crate) struct Maps {
     pub(crate) globals: u32,
     /// Where programs count their runs; none if they do not.
     pub(crate) hits: Option<u32>,
+    /// The tables of each depth of stacks: how many frames, and the first of [`STACK_TABLES`] maps.
+    pub(crate) stacks: Vec<(u32, u32)>,
+    /// The tables of automata: the map's index, its contents, and where each automaton begins in them.
+    pub(crate) automata: Option<Automata>,
     /// The index that `.scratch` has, if it is added.
     pub(crate) scratch: u32,
     /// The index that `.zero` has in programs, until [`Maps::finish`] says whether there is a `.scratch` before it.
     pub(crate) zero: u32,
+}
+
+/// What `.automata` holds.
+#[derive(Debug)]
+pub(crate) struct Automata {
+    pub(crate) map: u32,
+    pub(crate) contents: Vec<u8>,
+    offsets: HashMap<Arc<Automaton>, u32>,
 }
 
 impl Maps {
@@ -61,8 +81,35 @@ impl Maps {
         let programs = module.functions.len() as u32;
         let counts = counts_hits && module.functions.iter().any(|function| function.trigger.is_probe());
         let hits = counts.then(|| internal(".hits", MapKind::PerCpuArray, 4, HITS_BYTES, programs));
+        let places = module.max_map_keys.clamp(1, limits::STACKS_MAX).next_power_of_two();
+        let mut stacks = Vec::new();
+        for frames in depths(module) {
+            stacks.push((frames, specs.len() as u32));
+            for table in 0..STACK_TABLES {
+                let name = format!(".stacks{frames}.{table}");
+                specs.push(MapSpec::new(&name, MapKind::StackTrace, 4, 8 * frames, places));
+            }
+        }
+        let automata = automata(module, specs.len() as u32);
+        if let Some(Automata { contents, .. }) = &automata {
+            let mut spec = MapSpec::new(".automata", MapKind::Array, 4, contents.len() as u32, 1);
+            spec.flags = flag::RDONLY_PROG;
+            specs.push(spec);
+        }
         let scratch = specs.len() as u32;
-        Maps { ring, globals, hits, scratch, zero: scratch + 1, specs }
+        Maps { ring, globals, hits, stacks, automata, scratch, zero: scratch + 1, specs }
+    }
+
+    /// The first of the tables for stacks of so many frames.
+    pub(crate) fn stacks_of(&self, frames: u32) -> Option<u32> {
+        self.stacks.iter().find(|(depth, _)| *depth == frames).map(|(_, first)| *first)
+    }
+
+    /// Where an automaton of the module lies: the map, and the offset in its value.
+    pub(crate) fn automaton(&self, automaton: &Automaton) -> (u32, u32) {
+        let found = self.automata.as_ref().and_then(|all| Some((all.map, *all.offsets.get(automaton)?)));
+        // SANITY: the maps are made from the same module.
+        found.expect("every automaton of the module has a place")
     }
 
     /// Adds `.scratch` and `.zero` where their bytes are not 0, and numbers `.zero` in the programs accordingly.
@@ -90,6 +137,31 @@ impl Maps {
         }
         self.specs
     }
+}
+
+/// How many frames the stacks of a module have, each number once.
+fn depths(module: &Module) -> BTreeSet<u32> {
+    let blocks = module.functions.iter().flat_map(|function| &function.blocks);
+    let stacks = blocks.flat_map(|block| &block.insts).filter_map(|inst| match inst.op {
+        Op::UserStack(form) => Some(form.frames),
+        _ => None,
+    });
+    stacks.collect()
+}
+
+/// The tables of a module's automata, each once; none without any.
+fn automata(module: &Module, map: u32) -> Option<Automata> {
+    let mut automata = Automata { map, contents: Vec::new(), offsets: HashMap::new() };
+    let blocks = module.functions.iter().flat_map(|function| &function.blocks);
+    for inst in blocks.flat_map(|block| &block.insts) {
+        if let Op::Match { automaton, .. } = &inst.op
+            && !automata.offsets.contains_key(automaton)
+        {
+            automata.offsets.insert(Arc::clone(automaton), automata.contents.len() as u32);
+            automata.contents.extend(matching::table(automaton));
+        }
+    }
+    (!automata.contents.is_empty()).then_some(automata)
 }
 
 fn script_map(map: &MapSchema, max_map_keys: u32) -> MapSpec {

@@ -100,7 +100,7 @@ fn verified(compiled: &Compiled) -> VerifiedProgram {
 }
 
 fn segment(compiled: &Compiled) -> Segment {
-    let layout = SegmentLayout::plan(&compiled.object.maps, 2, 0).expect("the maps fit a segment");
+    let layout = SegmentLayout::plan(&compiled.object.maps, 2).expect("the maps fit a segment");
     Segment::create_local(layout, &Identity::default()).expect("a memfd")
 }
 

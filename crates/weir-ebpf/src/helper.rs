@@ -210,6 +210,19 @@ pub const HELPERS: &[HelperProto] = &[
 /// Helpers that change the traced process itself. A verifier refuses them unless whoever runs it allows them.
 pub const CHANGES_PROCESS: &[HelperId] = &[PROBE_WRITE_USER, SEND_SIGNAL, SEND_SIGNAL_THREAD];
 
+/// Helpers that read memory of the traced process that no probe was given: by address, or whole stacks.
+pub const READS_PROCESS: &[HelperId] = &[
+    PROBE_READ,
+    PROBE_READ_STR,
+    PROBE_READ_USER,
+    PROBE_READ_KERNEL,
+    PROBE_READ_USER_STR,
+    PROBE_READ_KERNEL_STR,
+    COPY_FROM_USER,
+    GET_STACK,
+    GET_STACKID,
+];
+
 /// Helpers that read the packet of a socket filter, which programs of other kinds have not.
 pub const OF_SOCKET_FILTERS: &[HelperId] = &[SKB_LOAD_BYTES, SKB_LOAD_BYTES_RELATIVE];
 

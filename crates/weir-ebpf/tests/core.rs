@@ -284,6 +284,6 @@ fn source(name: &str, text: &str) -> String {
 }
 
 fn segment() -> Segment {
-    let layout = SegmentLayout::plan(&[], 1, 0).unwrap();
+    let layout = SegmentLayout::plan(&[], 1).unwrap();
     Segment::create_local(layout, &Identity::default()).unwrap()
 }

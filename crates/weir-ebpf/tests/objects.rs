@@ -87,7 +87,7 @@ const STRING_RUNS: &[(&str, &str, &str, u64)] = &[
 
 /// Maps and their contents of one object.
 fn segment(file: &ObjectFile) -> Segment {
-    let layout = SegmentLayout::plan(&file.object.maps, 2, 0).expect("within bounds");
+    let layout = SegmentLayout::plan(&file.object.maps, 2).expect("within bounds");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     for (index, origin) in file.maps.iter().enumerate() {
         if let Some(initial) = &origin.initial {

@@ -9,6 +9,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod schema;
+
 /// Bytes before a record's fields.
 pub const RECORD_HEADER_BYTES: u32 = 8;
 
@@ -45,8 +47,72 @@ pub enum Type {
     Probe,
     /// 8 bytes: an attach cookie, printed as the function's name.
     Func,
+    /// 16 bytes: an address in a traced process, then the process's id; printed as the function there.
+    Usym,
+    /// 8 bytes: where the stack's addresses are ([`StackId`]); printed as its functions. No id: no stack.
+    Ustack(StackForm),
     /// The parts one after the other, without gaps (each is a multiple of 8 bytes).
     Tuple(Vec<Type>),
+}
+
+/// How a stack is recorded and printed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct StackForm {
+    pub mode: StackMode,
+    /// Most frames, up to [`STACK_FRAMES_MAX`].
+    pub frames: u32,
+}
+
+/// How frames print: bpftrace's modes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StackMode {
+    /// `function+offset`
+    Bpftrace,
+    /// The address, `function+offset` and the file, as `perf script` prints them.
+    Perf,
+    /// The address alone.
+    Raw,
+}
+
+impl StackMode {
+    /// Each with its name in scripts.
+    pub const NAMES: [(StackMode, &'static str); 3] =
+        [(StackMode::Bpftrace, "bpftrace"), (StackMode::Perf, "perf"), (StackMode::Raw, "raw")];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            StackMode::Bpftrace => "bpftrace",
+            StackMode::Perf => "perf",
+            StackMode::Raw => "raw",
+        }
+    }
+}
+
+/// Most frames of a stack (the kernel's PERF_MAX_STACK_DEPTH).
+pub const STACK_FRAMES_MAX: u32 = 127;
+
+/// Tables that the stacks of one depth are kept in. A stack whose place in the first is taken by another goes to the next.
+pub const STACK_TABLES: u32 = 3;
+
+/// What a value of type [`Type::Ustack`] holds: a process id above, and below it a table (in the highest 2 bits) and the
+/// number of the stack in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StackId {
+    pub pid: u32,
+    pub table: u32,
+    pub number: u32,
+}
+
+impl StackId {
+    /// Bits of the number.
+    pub const NUMBER_BITS: u32 = 30;
+
+    /// `None` for a value that stands for no stack.
+    pub fn of(value: u64) -> Option<StackId> {
+        let (pid, low) = ((value >> 32) as u32, value as u32);
+        let (table, number) = (low >> StackId::NUMBER_BITS, low & ((1 << StackId::NUMBER_BITS) - 1));
+        (pid != 0 && table < STACK_TABLES).then_some(StackId { pid, table, number })
+    }
 }
 
 impl Type {
@@ -56,7 +122,8 @@ impl Type {
     /// Bytes of a value of this type, a multiple of 8.
     pub fn bytes(&self) -> u32 {
         match self {
-            Type::Int { .. } | Type::Double | Type::Probe | Type::Func => 8,
+            Type::Int { .. } | Type::Double | Type::Probe | Type::Func | Type::Ustack(_) => 8,
+            Type::Usym => 16,
             Type::Str { bytes } => *bytes,
             Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),
         }

@@ -82,6 +82,45 @@ static const u8 *in_packet(u64 context, s32 offset, s64 bytes)
     return distance + bytes <= (s64)(slots[DATA_END] - from) ? (const u8 *)from + distance : 0;
 }
 
+/* What a call of weir_text_begins asks: `Text` of src/threaded/texts.rs. */
+struct text {
+    u64 words[3];
+    /* Of the last word, the bits that count. */
+    u64 mask;
+    /* Byte offset of the text's address in the context; bytes, and words, to compare. */
+    u32 slot, length, count;
+    /* Where the branch behind the call goes if they are the same, and if not, in operations from the one that begins the question. */
+    s32 same, differs;
+    u32 zero;
+};
+_Static_assert(sizeof(struct text) == 56, "Text of src/threaded/texts.rs");
+
+/* Byte by byte, up to the first that differs. */
+__attribute__((noinline)) static int text_by_bytes(const u8 *text, const struct text *asked)
+{
+    if (!text)
+        return 0;
+    for (u32 at = 0; at < asked->length; at++)
+        if (text[at] != (u8)(asked->words[at / 8] >> at % 8 * 8))
+            return 0;
+    return 1;
+}
+
+/* Whether the text begins so. Whole words are read where they lie in the page of the first byte, which is there; address 0 counts
+ * as the end of a page. */
+static inline int text_begins(u64 context, const struct text *asked)
+{
+    u64 text = *(const u64_word *)(context + asked->slot);
+    if (((text - 1) & 4095) > 4095 - 8 * asked->count)
+        return text_by_bytes((const u8 *)text, asked);
+    const UNALIGNED(u64) *words = (const UNALIGNED(u64) *)text;
+    u32 last = asked->count - 1;
+    for (u32 at = 0; at < last; at++)
+        if (words[at] != asked->words[at])
+            return 0;
+    return ((words[last] ^ asked->words[last]) & asked->mask) == 0;
+}
+
 /* Every operation with a register and with a constant as its second operand, on 64 and on 32 bits. */
 #define BINARY(X) \
     X(add, a + b) X(sub, a - b) X(mul, a * b) X(or, a | b) X(and, a & b) X(xor, a ^ b) X(mov, ((void)a, b)) \
@@ -102,7 +141,7 @@ static const u8 *in_packet(u64 context, s32 offset, s64 bytes)
 #define OTHERS(X) \
     X(arsh64_reg) X(arsh64_imm) X(arsh32_reg) X(arsh32_imm) X(neg64) X(neg32) X(movsx32_8) X(movsx32_16) X(low16) \
     X(low32) X(swap16) X(swap32) X(swap64) X(ja) X(call) X(call_local) X(loop) X(loop_round) X(for_each) X(for_each_round) X(exit) X(may_goto) X(xchg64) X(xchg32) \
-    X(cmpxchg64) X(cmpxchg32) X(packet8) X(packet16) X(packet32) X(nothing)
+    X(cmpxchg64) X(cmpxchg32) X(packet8) X(packet16) X(packet32) X(text) X(text_if) X(nothing)
 
 #define NAMES_4(name, ...) #name "64_reg", #name "64_imm", #name "32_reg", #name "32_imm",
 #define NAMES_J(name, ...) "j" #name "64_reg", "j" #name "64_imm", "j" #name "32_reg", "j" #name "32_imm",
@@ -143,6 +182,7 @@ u64 weir_interp_threaded(const struct op *op, u64 r1, u64 r2, u32 rounds, const 
     /* Not cleared: what a verified program reads of it, it has written. */
     u64 stack[CALL_DEPTH_MAX * FRAME_BYTES / 8];
     u64 r[11];
+    const u64 context = r1;
     r[1] = r1;
     r[2] = r2;
     r[10] = (u64)(stack + CALL_DEPTH_MAX * FRAME_BYTES / 8);
@@ -252,6 +292,15 @@ cmpxchg32: {
     __atomic_compare_exchange_n(WORD(u32), &expected, (u32)S, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     r[0] = expected;
     NEXT;
+}
+/* `imm`: what is asked. */
+text: { r[0] = text_begins(context, (const struct text *)op->imm); NEXT; }
+/* With the branch on the answer, and the moves to the registers that the call takes. */
+text_if: {
+    const struct text *asked = (const struct text *)op->imm;
+    r[0] = text_begins(context, asked);
+    op += r[0] ? asked->same : asked->differs;
+    goto *op->go;
 }
 call: {
     /* `jump` is what helpers with a constant string take in a sixth register: its bytes. */

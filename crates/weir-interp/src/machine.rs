@@ -319,7 +319,9 @@ impl Machine<'_> {
                 Ok(None)
             }
             pseudo::KERNEL => {
-                self.registers[0] = self.memory.call_kernel(insn.imm).ok_or_else(|| self.bad(insn))?;
+                let [_, r1, r2, r3, r4, r5, ..] = self.registers;
+                let answer = self.memory.call_kernel(insn.imm, [r1, r2, r3, r4, r5]);
+                self.registers[0] = answer.ok_or_else(|| self.bad(insn))?;
                 self.pc += 1;
                 Ok(None)
             }

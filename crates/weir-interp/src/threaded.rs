@@ -2,13 +2,14 @@
 //!
 //! In: a [`VerifiedProgram`] and its maps. Out: a [`Threaded`], which may be run many times, by several threads. It is
 //! for places without machine code, and beats an interpreter that decodes as it goes. The loop itself is C
-//! (`c/threaded.c`, which says why); `decode` makes its operations.
+//! (`c/threaded.c`, which says why); `decode` makes its operations, and `texts` those that ask about texts.
 //!
 //! Per-CPU values are those of the shared lane, as in the checking interpreter, which is this one's slow twin and runs
-//! what has no operation here: tail calls, kernel functions, frames that are to be zeroed, and programs on lanes that
+//! what has no operation here: tail calls, functions about sessions, frames that are to be zeroed, and programs on lanes that
 //! runs claim.
 
 mod decode;
+mod texts;
 
 use std::ffi::{CStr, c_char};
 use std::ops::Deref;
@@ -21,6 +22,7 @@ use weir_rt::executable::Frame;
 use weir_rt::segment::Segment;
 use weir_verifier::VerifiedProgram;
 
+use self::texts::Text;
 use crate::limits::{CALL_DEPTH_MAX, MAY_GOTO_ROUNDS_MAX};
 
 /// A verified program on the maps of one segment, ready to run. `S`: what keeps the segment, a reference or an `Arc`.
@@ -28,7 +30,8 @@ use crate::limits::{CALL_DEPTH_MAX, MAY_GOTO_ROUNDS_MAX};
 pub struct Threaded<S> {
     kind: ProgramKind,
     ops: Vec<Op>,
-    /// The operations hold addresses in it.
+    /// The operations hold addresses in these and in the segment.
+    texts: Box<[Text]>,
     _segment: S,
 }
 
@@ -58,7 +61,14 @@ impl<S: Deref<Target = Segment>> Threaded<S> {
         {
             return None;
         }
-        Some(Threaded { kind: program.kind(), ops: decode::decode(program, &segment)?, _segment: segment })
+        let mut ops = decode::decode(program, &segment)?;
+        let texts = texts::texts(program, &mut ops);
+        Some(Threaded { kind: program.kind(), ops, texts, _segment: segment })
+    }
+
+    /// Bytes of memory that it takes beside the segment.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.ops[..]) + size_of_val(&self.texts[..])
     }
 
     /// Runs it with a `Frame` or a `Context`; the answer is r0.

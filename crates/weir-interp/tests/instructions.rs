@@ -9,7 +9,7 @@ use weir_rt::segment::{Identity, Segment, SegmentLayout};
 fn run(lines: &str) -> Result<u64, Fault> {
     let text = format!("program \"test\" probe\n{}\n", lines.replace(";;", "\n"));
     let object = asm::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let layout = SegmentLayout::plan(&object.maps, 2, 0).expect("within bounds");
+    let layout = SegmentLayout::plan(&object.maps, 2).expect("within bounds");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     let mut frame = Frame { cookie: 77, ..Frame::default() };
     frame.regs[14] = 0x1122_3344_5566_7788;

@@ -17,7 +17,7 @@ fn object(lines: &str) -> Object {
 }
 
 fn segment(maps: &[MapSpec]) -> Segment {
-    let layout = SegmentLayout::plan(maps, 2, 0).expect("within bounds");
+    let layout = SegmentLayout::plan(maps, 2).expect("within bounds");
     Segment::create_local(layout, &Identity { session: 1, ..Identity::default() }).expect("a memfd")
 }
 

@@ -10,11 +10,12 @@
 //! - a value is defined once, has a type that is no tuple, and its definition comes before its uses on every path
 //! - operands, keys, fields and results have the types that the operation and the schema ask for; a result is
 //!   there exactly where the table in [`Inst`] says
-//! - probed sites have a name in the schema; only sessions use the session's words
+//! - probed sites have a name in the schema; only sessions use the session's words, only
+//!   filters read slots and accept
 //!
 //! Not checked: whether anything is reachable, and whether a program of it would fit a limit of eBPF.
 
-use weir_event::{Action, Field, MapSchema, MapValue, RECORD_HEADER_BYTES, Type};
+use weir_event::{Action, Field, MapSchema, MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, Type};
 
 use crate::dominators::Dominators;
 use crate::{
@@ -89,7 +90,12 @@ pub(crate) fn check_lhist(min: i64, max: i64, step: i64) -> Result<(), String> {
 pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
     fn bytes(ty: &Type, depth: usize) -> Result<u64, String> {
         match ty {
-            Type::Int { .. } | Type::Double | Type::Probe | Type::Func => Ok(8),
+            Type::Ustack(form) if form.frames == 0 || form.frames > STACK_FRAMES_MAX => {
+                Err(format!("a stack of {} frames, not 1 to {STACK_FRAMES_MAX}", form.frames))
+            }
+            Type::Int { .. } | Type::Double | Type::Probe | Type::Func | Type::Usym | Type::Ustack(_) => {
+                Ok(ty.bytes().into())
+            }
             Type::Str { bytes } if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX => Err(
                 format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX),
             ),
@@ -262,8 +268,10 @@ impl<'a> FunctionCheck<'a> {
     }
 
     fn check_end(&self, block: &Block) -> Result<(), String> {
-        if let crate::Terminator::Branch { condition, .. } = &block.end {
-            self.want_int(*condition)?;
+        match &block.end {
+            crate::Terminator::Branch { condition, .. } => self.want_int(*condition)?,
+            crate::Terminator::Accept => self.want_filter()?,
+            crate::Terminator::Jump { .. } | crate::Terminator::Return => {}
         }
         for (to, args) in block.end.successors() {
             let target =
@@ -302,6 +310,20 @@ impl<'a> FunctionCheck<'a> {
         match op {
             // Of type probe or func it is a cookie, of type double its bits.
             Op::Int(_) if matches!(result, Some(Type::Probe | Type::Func | Type::Double)) => Ok(()),
+            // No stack.
+            Op::Int(0) if matches!(result, Some(Type::Ustack(_))) => Ok(()),
+            Op::UserSymbol { address } => {
+                self.want_int(*address)?;
+                if result == Some(&Type::Usym) { Ok(()) } else { Err("a symbol of the wrong type".into()) }
+            }
+            Op::UserStack(form) => {
+                self.want_probe()?;
+                if result == Some(&Type::Ustack(*form)) {
+                    Ok(())
+                } else {
+                    Err("a stack of the wrong type".into())
+                }
+            }
             Op::Int(_) => result_is_int(result),
             Op::Str(text) => match result {
                 Some(Type::Str { bytes }) if text.len() > *bytes as usize => {
@@ -313,6 +335,13 @@ impl<'a> FunctionCheck<'a> {
             },
             Op::Builtin(Builtin::IsReturn | Builtin::SessionCookie) => {
                 self.want_session()?;
+                result_is_int(result)
+            }
+            Op::Builtin(Builtin::Slot(n)) => {
+                self.want_filter()?;
+                if *n >= limits::SLOTS {
+                    return Err(format!("slot {n}, but an event has {}", limits::SLOTS));
+                }
                 result_is_int(result)
             }
             Op::SetSessionCookie { value } => {
@@ -327,7 +356,7 @@ impl<'a> FunctionCheck<'a> {
             }
             Op::Cmp(_, a, b) => {
                 let (ta, tb) = (self.function.ty(*a), self.function.ty(*b));
-                if matches!(ta, Type::Str { .. } | Type::Tuple(_) | Type::Double) || !fits(ta, tb) {
+                if !matches!(ta, Type::Int { .. } | Type::Probe | Type::Func) || !fits(ta, tb) {
                     return Err(format!("v{} and v{} cannot be compared as numbers", a.0, b.0));
                 }
                 result_is_int(result)
@@ -345,12 +374,34 @@ impl<'a> FunctionCheck<'a> {
                     _ => Err("a string is read into no string".into()),
                 }
             }
+            Op::TextBegins { slot, text, ends } => {
+                self.want_filter()?;
+                let bytes = text.len() + usize::from(*ends);
+                if *slot >= limits::SLOTS {
+                    return Err(format!("slot {slot}, but an event has {}", limits::SLOTS));
+                }
+                if !(1..=limits::TEXT_BYTES_MAX).contains(&bytes) || text.contains('\0') {
+                    let most = limits::TEXT_BYTES_MAX;
+                    return Err(format!("{bytes} bytes to begin with, or one of them a NUL; 1 to {most}"));
+                }
+                result_is_int(result)
+            }
             Op::ReadInt { address, bytes } => {
                 self.want_int(*address)?;
                 match bytes {
                     1 | 2 | 4 | 8 => result_is_int(result),
                     _ => Err(format!("an integer of {bytes} bytes")),
                 }
+            }
+            Op::Match { text, bytes_max, automaton } => {
+                if !matches!(self.function.ty(*text), Type::Str { .. }) {
+                    self.want_int(*text)?;
+                }
+                if !(1..=limits::MATCH_BYTES_MAX).contains(bytes_max) {
+                    return Err(format!("a look at {bytes_max} bytes, not 1 to {}", limits::MATCH_BYTES_MAX));
+                }
+                automaton.check()?;
+                result_is_int(result)
             }
             Op::MapGet { map, key } => self.check_map_get(*map, key, result),
             Op::MapHas { map, key } => {
@@ -449,6 +500,20 @@ impl<'a> FunctionCheck<'a> {
         }
     }
 
+    fn want_probe(&self) -> Result<(), String> {
+        match self.function.trigger.is_probe() {
+            true => Ok(()),
+            false => Err("there is no stack of the target in weir itself".into()),
+        }
+    }
+
+    fn want_filter(&self) -> Result<(), String> {
+        match self.function.trigger {
+            Trigger::Filter => Ok(()),
+            _ => Err("only filters read slots and accept".into()),
+        }
+    }
+
     fn want_str(&self, value: Value) -> Result<(), String> {
         match self.function.ty(value) {
             Type::Str { .. } => Ok(()),
@@ -500,7 +565,7 @@ mod tests {
     /// `body` is block b0 of a function beside a schema with one of each; `want` is part of the one fault, or "".
     fn case(body: &str, want: &str) {
         let text = format!(
-            "max_map_keys 16\nmap @ plain i64\nmap @s[str16] plain str32\nmap @t[(u64, str16)] count\nmap @h hist\nmap @m[u64] max i64\n\
+            "max_map_keys 16\nmap @ plain i64\nmap @s[str16] plain str32\nmap @t[(u64, str16)] count\nmap @h hist\nmap @m[u64] max i64\nmap @u[usym] plain usym\n\
              action printf \"%d\" (i64 at 8, str16 at 16)\nsite \"p\" \"f\"\nfn \"f\" begin {{\nb0:\n{body}\n}}\n"
         );
         let module = text::parse(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
@@ -517,6 +582,15 @@ mod tests {
     }
 
     #[test]
+    fn symbols_and_stacks_are_of_their_own_types() {
+        case("v0: u64 = pid\nv1: u64 = user_symbol v0\nreturn", "a symbol of the wrong type");
+        case("v0: u64 = pid\nset @u[v0], v0\nreturn", "not Usym");
+        case("v0: ustack raw 3 = user_stack raw 3\nreturn", "no stack of the target");
+        case("v0: ustack raw 3 = int 1\nreturn", "not an integer");
+        case("v0: u64 = pid\nv1: usym = user_symbol v0\nv2: i64 = eq v1, v1\nreturn", "compared");
+    }
+
+    #[test]
     fn accepts_what_fits() {
         case("return", "");
         case("v0: u64 = pid\nv1: str16 = comm\naggregate @t[v0, v1]\nreturn", "");
@@ -526,6 +600,8 @@ mod tests {
         case("v0: u64 = int 5\naggregate @h, v0\nreturn", "");
         case("v0: f64 = farg 7\nv1: i64 = int 52\nv2: i64 = lshr v0, v1\nv3: f64 = or v0, v2\nreturn", "");
         case("v0: f64 = int 4607182418800017408\nreturn", "");
+        case("v0: u64 = pid\nv1: usym = user_symbol v0\nset @u[v1], v1\nreturn", "");
+        case("v0: ustack perf 9 = int 0\nreturn", "");
         case(
             "v0: u64 = int 5\nv1: i64 = get @m[v0]\nbranch v1, b1, b2(v0)\nb1:\nreturn\nb2(v2: i64):\nreturn",
             "",

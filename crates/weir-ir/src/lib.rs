@@ -13,20 +13,27 @@
 
 #![forbid(unsafe_code)]
 
+pub mod argument;
+pub mod automaton;
 pub mod check;
 pub mod dominators;
+pub mod filter;
 pub mod limits;
 mod ops;
 pub mod pass;
 pub mod text;
 pub mod world;
 
-use weir_event::{Schema, Type};
+use std::sync::Arc;
+
+use weir_event::{Schema, StackForm, Type};
 use weir_source::Span;
 
+pub use crate::automaton::Automaton;
 pub use crate::ops::{Effect, fits, leaves};
 pub use crate::world::{
-    ArgumentPlace, FoundArgument, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError,
+    ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
+    PlaceSpec, World, WorldError,
 };
 
 /// A compiled script before code generation.
@@ -85,6 +92,9 @@ pub enum Trigger {
     Usdt {
         sites: Vec<StaticSpec>,
     },
+    /// Wherever an event is offered, with the event's raw fields as 8-byte slots ([`Builtin::Slot`]). It decides whether the
+    /// event is kept: yes where it ends in [`Terminator::Accept`], no where in `Return`.
+    Filter,
 }
 
 impl Trigger {
@@ -92,7 +102,11 @@ impl Trigger {
     pub fn sites(&self) -> &[SiteSpec] {
         match self {
             Trigger::Uprobe { sites } | Trigger::Uretprobe { sites } | Trigger::Session { sites } => sites,
-            Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Usdt { .. } => &[],
+            Trigger::Begin
+            | Trigger::End
+            | Trigger::Interval { .. }
+            | Trigger::Usdt { .. }
+            | Trigger::Filter => &[],
         }
     }
 
@@ -222,6 +236,8 @@ pub enum Builtin {
     Register(u8),
     /// `Double`: the low 8 bytes of xmm0 to xmm7 as they were at the probe: floating-point argument 0..=7, or the result.
     Float(u8),
+    /// Of a filter: the 8 bytes of slot 0 to 20 of the event.
+    Slot(u8),
     /// Of a session: 1 where the call has returned, 0 at its entry.
     IsReturn,
     /// Of a session: the integer that the same call has set before ([`Op::SetSessionCookie`]); 0 if none.
@@ -229,6 +245,8 @@ pub enum Builtin {
     Pid,
     Tid,
     Cpu,
+    /// The real user id of the process.
+    Uid,
     /// Nanoseconds of CLOCK_MONOTONIC.
     Nsecs,
     /// Nanoseconds since the session began.
@@ -263,6 +281,14 @@ pub enum Op {
         b: Value,
         negate: bool,
     },
+    /// What an automaton says of a text: 1 if it matches, else 0. An integer is the address of a NUL-terminated
+    /// string in the target, of which `bytes_max` bytes are looked at; one that cannot be read is empty (counted by the
+    /// runtime). A string is looked at up to its first NUL.
+    Match {
+        text: Value,
+        bytes_max: u32,
+        automaton: Arc<Automaton>,
+    },
     /// Reads a NUL-terminated string at an address in the target; empty on a fault (counted by the runtime).
     /// The result type's `bytes` is the limit; at most `bytes` - 1 characters are read and a NUL follows. With
     /// `limit`, an unsigned integer, at most that many characters (`str(p, 3)` gives 3, as in bpftrace; sizes are
@@ -271,12 +297,25 @@ pub enum Op {
         address: Value,
         limit: Option<Value>,
     },
+    /// Of a filter: 1 if the text whose address is in this slot of the event begins with `text` (with `ends`: is `text`), else 0,
+    /// also where the address is 0. Only for slots that hold texts which the traced program vouches for: they are read directly.
+    TextBegins {
+        slot: u8,
+        text: String,
+        ends: bool,
+    },
     /// An integer of 1, 2, 4 or 8 bytes at an address in the target, zero-extended; 0 on a fault (counted by the
     /// runtime).
     ReadInt {
         address: Value,
         bytes: u8,
     },
+    /// An address in the traced process, with the process's id: type `Usym`.
+    UserSymbol {
+        address: Value,
+    },
+    /// The stack of the traced process at the probe, of the form that its result type, `Ustack`, has.
+    UserStack(StackForm),
     /// The value at a key, 0 or "" where there is none. For `Count`, `Sum`, `Avg` (the quotient), `Min` and `Max`: the integer
     /// that the map would print.
     MapGet {
@@ -344,4 +383,6 @@ pub enum Terminator {
         otherwise_args: Vec<Value>,
     },
     Return,
+    /// Of a filter: the event is kept.
+    Accept,
 }

@@ -18,9 +18,20 @@ pub const MAP_KEYS_MAX: u32 = 1 << 26;
 pub const ARGUMENTS: u8 = 6;
 /// Floating-point arguments that do.
 pub const FLOATS: u8 = 8;
+/// Slots of an event that a filter reads: as many words as the registers of a probe (pt_regs), whose place they take.
+pub const SLOTS: u8 = 21;
+/// Bytes that a text is asked to begin with, the NUL at its end included: what one call of `weir_text_begins` takes.
+pub const TEXT_BYTES_MAX: usize = 24;
+/// States of an automaton that have a row.
+pub const AUTOMATON_STATES_MAX: usize = 4096;
+/// Bytes of a text that an automaton looks at.
+pub const MATCH_BYTES_MAX: u32 = 1 << 16;
+/// Bytes of a text that are read at a time on the way.
+pub const MATCH_PIECE_BYTES: u32 = 63;
 /// Registers that a program may ask for: 16 general ones, ip and flags.
 pub const REGISTERS: u8 = 18;
 
+const _: () = assert!(AUTOMATON_STATES_MAX + 2 <= u16::MAX as usize);
 const _: () = assert!(STRING_BYTES_MAX <= TYPE_BYTES_MAX);
 const _: () = assert!(8 * LHIST_BUCKETS_MAX <= TYPE_BYTES_MAX);
 const _: () = assert!(STRING_BYTES_MAX.is_multiple_of(8) && TYPE_BYTES_MAX.is_multiple_of(8));

@@ -22,11 +22,19 @@ impl Op {
     pub fn effect(&self) -> Effect {
         match self {
             Op::Int(_) | Op::Str(_) | Op::Bin(..) | Op::Cmp(..) | Op::StrEq { .. } => Effect::Pure,
+            Op::UserSymbol { .. } => Effect::Pure,
+            // It leaves the stack in a table, which nobody sees but by its number.
+            Op::UserStack(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
             Op::Builtin(Builtin::Nsecs | Builtin::Elapsed | Builtin::SessionCookie) => Effect::Reads,
             // The rest cannot change while one clause runs, but for a migration to another CPU.
             Op::Builtin(_) => Effect::Pure,
-            Op::ReadStr { .. } | Op::ReadInt { .. } | Op::MapGet { .. } | Op::MapHas { .. } => Effect::Reads,
+            Op::ReadStr { .. }
+            | Op::ReadInt { .. }
+            | Op::Match { .. }
+            | Op::TextBegins { .. }
+            | Op::MapGet { .. }
+            | Op::MapHas { .. } => Effect::Reads,
             Op::MapSet { .. }
             | Op::MapAdd { .. }
             | Op::MapDelete { .. }
@@ -61,6 +69,19 @@ impl Op {
         }
     }
 
+    /// The same, to be changed.
+    pub fn map_mut(&mut self) -> Option<&mut MapId> {
+        match self {
+            Op::MapGet { map, .. }
+            | Op::MapHas { map, .. }
+            | Op::MapSet { map, .. }
+            | Op::MapAdd { map, .. }
+            | Op::MapDelete { map, .. }
+            | Op::Aggregate { map, .. } => Some(map),
+            _ => None,
+        }
+    }
+
     pub fn operands(&self) -> Vec<Value> {
         let mut values = Vec::new();
         self.clone().for_each_operand(|value| values.push(*value));
@@ -70,12 +91,15 @@ impl Op {
     /// Calls `see` with each operand, in order; it may change them.
     pub fn for_each_operand(&mut self, mut see: impl FnMut(&mut Value)) {
         match self {
-            Op::Int(_) | Op::Str(_) | Op::Builtin(_) => {}
+            Op::Int(_) | Op::Str(_) | Op::Builtin(_) | Op::UserStack(_) | Op::TextBegins { .. } => {}
             Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => {
                 see(a);
                 see(b);
             }
-            Op::ReadInt { address: value, .. } | Op::SetSessionCookie { value } => see(value),
+            Op::ReadInt { address: value, .. }
+            | Op::Match { text: value, .. }
+            | Op::UserSymbol { address: value }
+            | Op::SetSessionCookie { value } => see(value),
             Op::ReadStr { address, limit } => {
                 see(address);
                 limit.iter_mut().for_each(see);
@@ -112,7 +136,7 @@ impl Terminator {
                 then_args.iter_mut().for_each(&mut see);
                 otherwise_args.iter_mut().for_each(see);
             }
-            Terminator::Return => {}
+            Terminator::Return | Terminator::Accept => {}
         }
     }
 
@@ -123,7 +147,7 @@ impl Terminator {
             Terminator::Branch { then, then_args, otherwise, otherwise_args, .. } => {
                 vec![(*then, then_args), (*otherwise, otherwise_args)]
             }
-            Terminator::Return => Vec::new(),
+            Terminator::Return | Terminator::Accept => Vec::new(),
         }
     }
 }
@@ -239,10 +263,10 @@ impl CmpOp {
 }
 
 impl Builtin {
-    /// Every builtin but `Arg`, `Register` and `Float` with its name in the text form.
+    /// Every builtin but `Arg`, `Register`, `Float` and `Slot` with its name in the text form.
     #[rustfmt::skip]
-    pub const NAMES: [(Builtin, &'static str); 10] = [
-        (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Nsecs, "nsecs"),
+    pub const NAMES: [(Builtin, &'static str); 11] = [
+        (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Uid, "uid"), (Builtin::Nsecs, "nsecs"),
         (Builtin::Elapsed, "elapsed"), (Builtin::Comm, "comm"), (Builtin::Probe, "probe"), (Builtin::Func, "func"),
     ];
 }

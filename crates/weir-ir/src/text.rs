@@ -12,7 +12,7 @@
 //!                                                      clear_map, zero_map, exit
 //! site "uprobe:/lib/libc.so.6:malloc" "malloc"         names of attach cookie 0, 1, …
 //!
-//! fn "uprobe:libc:malloc" uprobe span 0 42 {           begin, end, interval NS, uprobe, uretprobe, session, usdt
+//! fn "uprobe:libc:malloc" uprobe span 0 42 {           begin, end, interval NS, uprobe, uretprobe, session, usdt, filter
 //!   site "/lib/libc.so.6" "malloc" 0                   binary, function, cookie[, `at` address][, `by_pattern`]; of usdt: binary, provider,
 //!                                                      name, address, cookie[, `semaphore` address]
 //! b0:
@@ -28,7 +28,9 @@
 //! }
 //! ```
 //!
-//! Operations: `int N`, `reg N`, `read_int BYTES a`, `str "…"`, builtins by name, arithmetic and comparisons by name with two values,
+//! A filter's block may end in `accept` too.
+//!
+//! Operations: `int N`, `reg N`, `slot N`, `read_int BYTES a`, `str "…"`, builtins by name, arithmetic and comparisons by name with two values,
 //! `streq a, b`, `strne a, b`, `read_str a`, `read_str a, limit`, `get @m[k]`, `has @m[k]`, `set @m[k], v`, `add_to @m[k], v`,
 //! `set_session_cookie v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`. `value v7: u64` gives a type to a value that nothing
 //! defines. A `;` begins a comment. Line ends are spaces. Types: `i64 u64 strN probe func (T, …)`.

@@ -3,6 +3,8 @@
 //!
 //! The compiler is pure; whoever calls it implements [`World`] with weir-symbols, and tests with a table.
 
+use weir_event::schema;
+
 /// A function that a pattern matched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundFunction {
@@ -56,12 +58,34 @@ pub struct FoundStatic {
     /// Link address of the word that counts its tracers.
     pub semaphore: Option<u64>,
     pub arguments: Vec<FoundArgument>,
+    /// Those of the arguments that have names.
+    pub fields: Vec<FoundField>,
 }
 
-/// An argument of a static probe, and how it is read at that place.
+/// A named value of an event: a parameter of a function, or a named argument of a static probe.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundField {
+    pub name: String,
+    pub ty: schema::Type,
+    /// It is 8 bytes that may be the address of a string for all that is known: whoever compares it with one says so.
+    pub may_be_text: bool,
+    pub argument: FoundArgument,
+    /// Of a sequence: how many elements it has.
+    pub count: Option<FoundArgument>,
+}
+
+/// What a function takes and gives back, as far as debug information says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundPrototype {
+    pub parameters: Vec<FoundField>,
+    /// None: it gives nothing back, or nothing that can be read.
+    pub result: Option<FoundField>,
+}
+
+/// An argument of a static probe or a function, and how it is read at that place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundArgument {
-    /// As the file has it: `-4@8(%rsp)`.
+    /// As the file has it: `-4@8(%rsp)`; of a function its name.
     pub text: String,
     /// 1, 2, 4 or 8.
     pub bytes: u8,
@@ -114,5 +138,17 @@ pub trait World {
     ) -> Result<Vec<FoundStatic>, WorldError> {
         let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
         Err(WorldError { message: format!("no static probe {provider}{pattern} in {binary}"), hint: None })
+    }
+
+    /// The program that the traced process executes, for attach points that name no binary; none where no process is known.
+    fn program(&self) -> Option<String> {
+        None
+    }
+
+    /// What these functions of `binary`, a path that [`World::functions`] answered, take and give back, each where it is
+    /// known, and the same for all functions of the name. A world without debug information need not answer.
+    fn prototypes(&self, binary: &str, functions: &[&str]) -> Vec<Option<FoundPrototype>> {
+        let _ = binary;
+        vec![None; functions.len()]
     }
 }

@@ -1,6 +1,6 @@
 //! [`crate::lir`] to x86-64: where registers live, the stack frame, moves, memory, calls and jumps.
 //! Arithmetic is in [`crate::arith`], atomics in [`crate::atomics`], per-CPU values in [`crate::lanes`] and
-//! [`crate::claim`], packet loads in [`crate::packets`].
+//! [`crate::claim`], packet loads in [`crate::packets`], texts in [`crate::texts`].
 //!
 //! | eBPF | r0 | r1 | r2 | r3 | r4 | r5 | r6 | r7 | r8 | r9 | r10 |
 //! |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -21,6 +21,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_ebpf::kfunc::TextTest;
 use weir_ebpf::{ProgramKind, context::memory};
 use weir_rt::executable::{FRAME_COOKIE, SiteAbi, Symbol};
 use weir_rt::limits::MAY_GOTO_ROUNDS_MAX;
@@ -31,7 +32,9 @@ use crate::assembler::{Assembled, Assembler, Label};
 use crate::blocks;
 use crate::inversions;
 use crate::jumps::opposite;
-use crate::limits::{HELPER_STACK_BYTES, PROGRAM_STACK_BYTES, RED_ZONE_BYTES};
+use crate::limits::{
+    HELPER_STACK_BYTES, PROGRAM_STACK_BYTES, RED_ZONE_BYTES, SMALL_HELPER_STACK_BYTES, helper_stack_bytes,
+};
 use crate::lir::{At, Base, Extend, IN_R12, Op, Operand, Over, REGISTERS, Size, Test};
 use crate::liveness::LiveRegs;
 use crate::passes::Passes;
@@ -133,23 +136,29 @@ struct Frame {
     red_zone: bool,
     /// It claims a lane, and gives it back.
     claims: bool,
-    calls_helpers: bool,
+    /// Most bytes that a helper takes which it calls; 0: it calls none.
+    helper_bytes: u32,
     /// First slots of the functions it calls.
     callees: Vec<usize>,
 }
 
 impl Frame {
     /// `keeps_run`: it saves the register of the run's state. `claims`: it claims a lane.
-    fn new(ops: &[Op], stack_bytes: u32, keeps_run: bool, claims: bool) -> Frame {
+    fn new(ops: &[Op], stack_bytes: u32, keeps_run: bool, claims: bool, has_tries: bool) -> Frame {
         let written = ops.iter().fold(0, |mask, op| mask | op.effect().writes);
         let mut saved: Vec<Reg> = (6..=IN_R12).filter(|reg| written >> reg & 1 != 0).map(phys).collect();
         saved.extend(keeps_run.then_some(RUN));
-        let is_helper = |op: &Op| matches!(op, Op::Helper { .. } | Op::Loop { over: Over::Elements, .. });
-        let calls_helpers = claims || ops.iter().any(is_helper);
+        let helper_bytes = |op: &Op| match op {
+            Op::Helper { id, .. } => helper_stack_bytes(*id, has_tries),
+            Op::Loop { over: Over::Elements, .. } => HELPER_STACK_BYTES,
+            _ => 0,
+        };
+        let for_lane = if claims { SMALL_HELPER_STACK_BYTES } else { 0 };
+        let helper_bytes = ops.iter().map(helper_bytes).fold(for_lane, u32::max);
         let mut callees: Vec<usize> = ops.iter().filter_map(Op::callee).collect();
         callees.sort_unstable();
         callees.dedup();
-        let calls = calls_helpers || !callees.is_empty();
+        let calls = helper_bytes > 0 || !callees.is_empty();
         let used = used_stack(ops, stack_bytes).next_multiple_of(8);
         let mut stack = used + ops.iter().map(rounds::frame_bytes).max().unwrap_or(0);
         // Callees expect rsp to be a multiple of 16 at a call if it was one before the call to us.
@@ -157,7 +166,7 @@ impl Frame {
             stack += 8;
         }
         let red_zone = !calls && stack <= RED_ZONE_BYTES;
-        Frame { saved, used, stack, red_zone, claims, calls_helpers, callees }
+        Frame { saved, used, stack, red_zone, claims, helper_bytes, callees }
     }
 
     /// Bytes that rsp is lowered by after the pushes.
@@ -171,7 +180,7 @@ impl Frame {
 
     /// Most bytes below the return address.
     fn below(&self) -> Below {
-        let helpers = if self.calls_helpers { 8 + HELPER_STACK_BYTES } else { 0 };
+        let helpers = if self.helper_bytes > 0 { 8 + self.helper_bytes } else { 0 };
         Below { own: 8 * self.saved.len() as u32 + self.stack, helpers }
     }
 }
@@ -210,6 +219,14 @@ fn used_stack(ops: &[Op], most: u32) -> u32 {
     deepest.min(most)
 }
 
+/// A branch that an operation can do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BranchOnAnswer {
+    pub(crate) slot: usize,
+    target: usize,
+    pub(crate) is_taken_if_zero: bool,
+}
+
 /// Code that stands behind the rest.
 #[derive(Debug)]
 pub(crate) struct Cold {
@@ -231,6 +248,8 @@ pub(crate) enum ColdCode {
     Abort { signature: u32 },
     /// The lane of the run's CPU is taken: see [`crate::claim`].
     Claim,
+    /// The text is null, or may end behind its page: see [`crate::texts`].
+    Text { test: TextTest, differs: Label },
 }
 
 #[derive(Debug)]
@@ -245,6 +264,7 @@ pub(crate) struct Emitter<'a> {
     labels: Vec<Option<Label>>,
     /// See [`inversions::inversions`].
     inversions: Vec<Option<usize>>,
+    has_inversions: bool,
     /// Of the loops that are aligned: see [`blocks::loops`].
     loops: Vec<Option<usize>>,
     /// By first slot: of the functions that something calls, before their frame is made.
@@ -256,6 +276,10 @@ pub(crate) struct Emitter<'a> {
     pub(crate) tail_entry: u32,
     /// Where packet loads that find nothing go.
     pub(crate) no_packet: Option<Label>,
+    /// The branch that the operation before it has done.
+    branch_done: Option<usize>,
+    /// The next question is about the same text: see [`crate::texts`].
+    pub(crate) text_by_bytes: Option<Label>,
 }
 
 impl<'a> Emitter<'a> {
@@ -293,6 +317,7 @@ impl<'a> Emitter<'a> {
             now: 0,
             frame,
             labels,
+            has_inversions: inversions.iter().any(Option::is_some),
             inversions,
             loops,
             callees,
@@ -300,6 +325,8 @@ impl<'a> Emitter<'a> {
             epilogue: None,
             tail_entry: 0,
             no_packet: None,
+            branch_done: None,
+            text_by_bytes: None,
         }
     }
 
@@ -308,7 +335,9 @@ impl<'a> Emitter<'a> {
         let ops = &self.input.ops[function.start..end];
         let is_program = function.start == 0;
         let claims = is_program && self.input.claims;
-        self.frame = Frame::new(ops, function.stack_bytes, claims || is_program && self.has_rounds, claims);
+        let keeps_run = claims || is_program && self.has_rounds;
+        let has_tries = self.input.maps.iter().any(|map| map.kind == weir_ebpf::MapKind::LpmTrie);
+        self.frame = Frame::new(ops, function.stack_bytes, keeps_run, claims, has_tries);
         self.epilogue = None;
         if let Some(entry) = self.callees.get(&function.start) {
             self.asm.bind(*entry);
@@ -404,7 +433,9 @@ impl<'a> Emitter<'a> {
                 Some(branch) => self.inverted(target, branch)?,
                 None => self.asm.jump(self.target(target)),
             },
+            Op::Branch { .. } if self.branch_done == Some(self.now) => {}
             Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),
+            Op::Text { ref test } => self.text(test),
             Op::Fused(ref fused) => self.fused(fused),
             Op::Exit => self.exit(),
         }
@@ -518,6 +549,10 @@ impl<'a> Emitter<'a> {
                 ColdCode::Claim => {
                     self.asm.bind(entry);
                     self.claim_another();
+                }
+                ColdCode::Text { test, differs } => {
+                    self.asm.bind(entry);
+                    self.compare_bytes(&test, differs);
                 }
                 ColdCode::SharedLane(change) => {
                     self.asm.bind(entry);
@@ -713,6 +748,37 @@ impl<'a> Emitter<'a> {
                 self.asm.op(x64::Op::Cmp, width, right, left);
             }
         }
+    }
+
+    /// The branch behind the operation at `at`, if it asks whether r0 is 0, and nobody else asks or comes to it.
+    pub(crate) fn branch_on_answer(&self, at: usize) -> Option<BranchOnAnswer> {
+        let slot = blocks::next(self.input.ops, at + 1)?;
+        let Op::Branch { test, left: Operand::Reg(0), right: Operand::Imm(0), target, .. } =
+            self.input.ops[slot]
+        else {
+            return None;
+        };
+        let is_alone = self.is_reached_from(at, slot)
+            && self.input.live.after[slot] & 1 == 0
+            // An inverted loop has its branch twice.
+            && !self.has_inversions;
+        let is_taken_if_zero = test == Test::Eq;
+        (is_alone && (is_taken_if_zero || test == Test::Ne)).then_some(BranchOnAnswer {
+            slot,
+            target,
+            is_taken_if_zero,
+        })
+    }
+
+    /// The operation that comes next will be this branch, and has been done.
+    pub(crate) fn do_branch(&mut self, branch: BranchOnAnswer) -> Label {
+        self.branch_done = Some(branch.slot);
+        self.target(branch.target)
+    }
+
+    /// No jump leads to what stands behind `from`, up to `at`.
+    pub(crate) fn is_reached_from(&self, from: usize, at: usize) -> bool {
+        self.labels[from + 1..=at].iter().all(Option::is_none)
     }
 
     /// Where a function begins.

@@ -69,6 +69,8 @@ mod claim;
 
 mod packets;
 
+mod texts;
+
 mod rounds;
 
 mod tail_calls;
@@ -86,7 +88,7 @@ pub use passes::Passes;
 use weir_ebpf::context::{Field, memory};
 use weir_ebpf::insn::{class, jmp, pseudo};
 use weir_ebpf::pt_regs::SLOTS_WITH_FLOATS;
-use weir_ebpf::{Insn, ProgramKind};
+use weir_ebpf::{Insn, ProgramKind, kfunc};
 use weir_rt::executable::{Executable, LanePolicy, SiteAbi};
 use weir_verifier::VerifiedProgram;
 
@@ -181,7 +183,9 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     };
     // Most programs compare, which needs flags, so that trying would be in vain.
     let tries_neutral = match flags {
-        Flags::KeepIfPossible => !ops.iter().any(|op| matches!(op, Op::Branch { .. } | Op::Helper { .. })),
+        Flags::KeepIfPossible => {
+            !ops.iter().any(|op| matches!(op, Op::Branch { .. } | Op::Helper { .. } | Op::Text { .. }))
+        }
         Flags::KeepEach => true,
         Flags::Change | Flags::Only(_) => false,
     };
@@ -229,7 +233,9 @@ fn executable(
 
 /// A kernel function about the session is reached.
 fn uses_session(program: &VerifiedProgram) -> bool {
-    let is_call = |insn: &Insn| insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::KERNEL;
+    let is_call = |insn: &Insn| {
+        insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::KERNEL && insn.imm != kfunc::TEXT_BEGINS
+    };
     program.insns().iter().zip(program.facts()).any(|(insn, facts)| facts.reachable && is_call(insn))
 }
 
@@ -247,6 +253,7 @@ fn context_reads(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs) -> u32 
     for op in ops {
         match *op {
             Op::PacketLoad { .. } => slots |= u32::MAX,
+            Op::Text { test } => slots |= 1u32.checked_shl(test.slot.into()).unwrap_or(0),
             // From here on the address may go anywhere.
             Op::Address { at, .. } if at.base == Base::Context => return program.context_reads(),
             Op::Load { at, .. } | Op::Lookup { key: at, .. } if at.base == Base::Context => {

@@ -1,7 +1,9 @@
 //! Every bound of this crate.
 
 /// Most bytes of stack that a runtime function called from a program uses below its own return address.
-pub(crate) use weir_rt::limits::{HELPER_STACK_BYTES, PROGRAM_STACK_BYTES};
+pub(crate) use weir_rt::limits::{
+    HELPER_STACK_BYTES, PROGRAM_STACK_BYTES, SMALL_HELPER_STACK_BYTES, helper_stack_bytes,
+};
 
 /// Bytes below rsp that no signal handler touches (System V AMD64 psABI, 3.2.2): programs that call nothing
 /// keep their stack there and leave rsp alone.
@@ -28,6 +30,9 @@ pub(crate) const LOOK_AHEAD_SLOTS: usize = 48;
 
 /// Most operations before a branch that are repeated in place of a jump to them.
 pub(crate) const INVERTED_OPS_MAX: usize = 8;
+
+/// Bytes of a page of memory.
+pub(crate) const PAGE_BYTES: i32 = 4096;
 
 /// Loops begin at multiples of so many bytes.
 pub(crate) const LOOP_ALIGNMENT: usize = 32;

@@ -9,6 +9,7 @@
 //!
 //! Not here: machine registers (see [`crate::emit`]).
 
+use weir_ebpf::kfunc::TextTest;
 use weir_ebpf::{HelperId, helper};
 use weir_rt::executable::Symbol;
 
@@ -232,6 +233,10 @@ pub(crate) enum Op {
     Cookie {
         context: At,
     },
+    /// r0 = 1 if the text of a slot begins so, else 0: see [`crate::texts`].
+    Text {
+        test: TextTest,
+    },
     /// `stack_reads`: what the helper may read of the program's stack. `args`: how many registers it takes.
     /// `string_bytes`: what its sixth argument is, for one that takes a constant string.
     /// `in_lane`: it concerns a lane. `symbol`: the function, of the helper or of its part for the map's kind.
@@ -393,7 +398,7 @@ impl Op {
                 effect.stack_reads.extend(key.stack_range(Size::W));
                 effect.writes = CALL_WRITES;
             }
-            Op::PidTid { .. } => effect.writes = CALL_WRITES,
+            Op::PidTid { .. } | Op::Text { .. } => effect.writes = CALL_WRITES,
             Op::Cookie { context } => {
                 effect.base(context);
                 effect.writes = CALL_WRITES;

@@ -74,6 +74,9 @@ impl Context<'_> {
             class::JMP if insn.opcode & 0xf0 == jmp::EXIT => Op::Exit,
             class::JMP if insn.opcode & 0xf0 == jmp::CALL => match insn.src {
                 pseudo::HELPER => self.call(index, insn.imm, state)?,
+                pseudo::KERNEL if insn.imm == kfunc::TEXT_BEGINS => {
+                    Op::Text { test: facts.text.ok_or_else(unsupported)? }
+                }
                 pseudo::KERNEL => kernel_call(insn.imm).ok_or_else(unsupported)?,
                 pseudo::LOCAL => local_call(insn, index, state).ok_or_else(unsupported)?,
                 _ => return Err(unsupported()),

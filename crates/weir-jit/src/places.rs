@@ -20,8 +20,8 @@ pub(crate) struct MapPlace {
 /// One per map. The journal stands before the maps and changes no stride, so its size does not matter here.
 pub(crate) fn places(maps: &[MapSpec], abi: &SiteAbi) -> Result<Vec<MapPlace>, JitError> {
     let layout = match abi.lanes {
-        LanePolicy::Claimed { .. } => SegmentLayout::plan_claimable(maps, abi.cpus, 0)?,
-        LanePolicy::Rseq { .. } | LanePolicy::Shared => SegmentLayout::plan(maps, abi.cpus, 0)?,
+        LanePolicy::Claimed { .. } => SegmentLayout::plan_claimable(maps, abi.cpus)?,
+        LanePolicy::Rseq { .. } | LanePolicy::Shared => SegmentLayout::plan(maps, abi.cpus)?,
     };
     let place = |map: &weir_rt::segment::MapLayout| MapPlace {
         elem_stride: map.elem_stride,

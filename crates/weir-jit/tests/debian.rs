@@ -158,7 +158,7 @@ fn runs_the_same(program: &VerifiedProgram, file: &ObjectFile, name: &str) {
 
 fn segment(file: &ObjectFile, claims: bool) -> Segment {
     let plan = if claims { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
-    let layout = plan(&file.object.maps, engines::cpus(), 0).expect("maps fit");
+    let layout = plan(&file.object.maps, engines::cpus()).expect("maps fit");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     for (index, origin) in file.maps.iter().enumerate() {
         if let Some(initial) = &origin.initial {

@@ -6,15 +6,21 @@
 //!
 //! ```text
 //! relocate ─▶ trampoline ─▶ through ─▶ replace      one site: displaced instructions, its entry, its return, by either way
-//!             (emitter: the instructions that these consist of; program: which programs, when)
+//!             (emitter: the instructions that these consist of; program: which programs, when; meter: counted, timed,
+//!             one of so many)
+//! announce, filter                                  programs that are weir's own: at the dynamic linker's r_brk, and where
+//!                                                   system call filters are installed
 //! unwind ───▶ island, outpost                       all sites: images within reach of them, and of jumps that are punned
 //! ```
 //!
 //! Guaranteed: the same input gives the same bytes. Nothing is read from or written to a process here; what is generated
 //! is mapped by [`crate::attach`].
 
+pub(crate) mod announce;
 mod emitter;
+pub(crate) mod filter;
 pub(crate) mod island;
+pub mod meter;
 pub(crate) mod outpost;
 pub(crate) mod program;
 pub mod relocate;

@@ -24,8 +24,7 @@
 //!
 //! A part uses those to its left, and none to its right; [`limits`] and [`refusal`] belong to all.
 //!
-//! Knows nothing of scripts, of eBPF or of what the code it attaches does. Deliberately not here yet: functions of
-//! libraries that are loaded later.
+//! Knows nothing of scripts, of eBPF or of what the code it attaches does.
 
 pub mod limits;
 pub mod refusal;
@@ -37,15 +36,21 @@ mod process;
 
 pub use crate::attach::consumers::{Added, Consumer};
 pub use crate::attach::pending::Pending;
+pub use crate::attach::rails::{MeterReading, Mode};
 pub use crate::attach::undo::Report;
-pub use crate::attach::{Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, When, prepare};
-pub use crate::attach::{consumers, restore, undo};
-pub use crate::code::{relocate, replace, through, trampoline, unwind};
+pub use crate::attach::{
+    Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, TakenOver, When, prepare,
+};
+pub use crate::attach::{consumers, loads, rails, restore, undo};
+pub use crate::code::{meter, relocate, replace, through, trampoline, unwind};
 pub use crate::plan::returns::{Returns, plan_returns};
 pub use crate::plan::{Place, plan_functions, plan_sites};
 pub use crate::plan::{body, incoming, returns, window};
 pub use crate::process::launch::Launched;
+pub use crate::process::permission::Forbidden;
 pub use crate::process::stop::Stops;
-pub use crate::process::target::Target;
-pub use crate::process::{launch, scan, target};
+pub use crate::process::target::{Allowance, Target};
+pub use crate::process::{kin, launch, scan, target};
 pub use crate::refusal::{Error, Refusal};
+/// How a target has come under seccomp.
+pub use weir_rt::segment::Filter;

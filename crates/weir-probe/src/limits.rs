@@ -52,6 +52,14 @@ pub const ISLAND_REACH: u64 = (1 << 31) - (16 << 20);
 /// Room left free above the heap, so that an island is not in the way of its growth.
 pub const HEAP_ROOM: u64 = 1 << 30;
 
+/// How often a place for code is chosen: a target that runs may map something there before it is stopped.
+pub const PLACE_TRIES_MAX: u32 = 10;
+
+/// How far from what is mapped the place of the second try is, if that is within reach, and the farthest of any: the kernel
+/// maps what a process asks for next to what is there.
+pub const APART_FIRST: u64 = 64 << 20;
+pub const APART_MAX: u64 = 1 << 30;
+
 /// Below it nothing is mapped (vm.mmap_min_addr).
 pub const LOWEST_ADDRESS: u64 = 1 << 16;
 
@@ -64,13 +72,28 @@ pub const OUTPOSTS_MAX: usize = 64;
 /// Islands of one target: the header of the segment has room for so many, and for one of stubs.
 pub const ISLANDS_MAX: usize = 15;
 
-/// Bytes set aside for one trampoline: saved registers, calls of all programs, two relocated windows.
-pub const TRAMPOLINE_BYTES_MAX: usize = 1280;
+/// Bytes set aside for one trampoline: saved registers and calls of all programs, twice, and two relocated windows.
+pub const TRAMPOLINE_BYTES_MAX: usize = 2560;
+
+/// Hits that are timed of a site when it is metered.
+pub const TIMED_HITS: u64 = 64;
+
+/// A site runs one of so many hits at least.
+pub const ONE_IN_MAX: u32 = 1 << 30;
+
+/// The last bytes of an island's code: how many bytes of gates are behind it, and where the header is that unwinders read.
+pub const ISLAND_TAIL_BYTES: u64 = 16;
 
 /// Functions that answer unwinders, in one target: one in glibc, or one for each copy of libgcc. Each is one write.
 pub const HOOKS_MAX: usize = 16;
 
-/// Bytes set aside for what stands at the entry of each.
+/// Functions at which a target is noticed to install a system call filter: two of each C library. Each is a site.
+pub const FILTER_HOOKS_MAX: usize = 4;
+
+/// Threads of a target that are looked at in one round for a filter: each costs the reading of a file in /proc.
+pub const FILTER_THREADS_PER_LOOK: usize = 64;
+
+/// Bytes set aside for what stands at the entry of each that answers unwinders.
 pub const HOOK_BYTES_MAX: usize = 768;
 
 /// Ranges of one trampoline that unwinders have a description of.
@@ -122,8 +145,18 @@ pub const UNDO_STOPS_MAX: u32 = 10;
 /// System calls a command may make before it is ready to be probed (ld.so makes about ten for each library).
 pub const LAUNCH_SYSTEM_CALLS_MAX: u32 = 100_000;
 
+/// Goroutines whose stacks are looked at in one stop: each takes 3 to 5 µs, 16,000 took 47 to 87 ms.
+pub const GOROUTINES_MAX: u64 = 16 << 10;
+
+/// The largest stack that Go gives a goroutine (runtime.maxstacksize) by far.
+pub const GOROUTINE_STACK_BYTES_MAX: u64 = 4 << 30;
+
+/// How often a bulletin is copied that was written meanwhile, which happens once a second.
+pub const BULLETIN_READS_MAX: u32 = 16;
+
 /// Stack memory scanned for one thread.
 pub const STACK_SCAN_BYTES_MAX: usize = 64 << 20;
 
 const _: () = assert!(WINDOW_BYTES_MAX <= 24);
+const _: () = assert!(APART_MAX < ISLAND_REACH);
 const _: () = assert!(REMOTE_STACK_BYTES > 11 << 10);

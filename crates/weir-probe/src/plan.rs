@@ -13,6 +13,8 @@
 //!    there is room in a process is seen when it is patched;
 //! 6. refused, with the reason why step 2 was.
 //!
+//! In Go programs functions are entered behind the check of their stack ([`goroutine`]), and step 3 is left out.
+//!
 //! The proof has three parts: the function's own bytes ([`window`], [`body`]), other symbols that begin inside, and
 //! everything else in the binary that could lead there: [`incoming`], two scans for all functions of a binary, and
 //! landing pads, to which the unwinder goes by an offset that no scan of the code shows. Whether a process's memory is
@@ -23,6 +25,7 @@
 
 pub mod body;
 mod cave;
+mod goroutine;
 mod heights;
 pub mod incoming;
 mod parallel;
@@ -99,7 +102,10 @@ fn plan_binary(binary: &Binary, places: &[Place]) -> Vec<Result<Window, Refusal>
     plan_near(&mut bodies, &mut planned, &mut ground);
     // By address, so that holes are given out in their order.
     planned.sort_by_key(|site| site.code.place);
-    plan_through_holes(&mut bodies, &mut planned, &mut ground);
+    // Go's runtime ends the program when it sees a thread where a function's tables do not say what is there: in padding.
+    if !binary.is_go() {
+        plan_through_holes(&mut bodies, &mut planned, &mut ground);
+    }
     plan_to_calls(&mut bodies, &mut planned, &mut ground);
     plan_punned(binary, &mut planned, &mut ground);
     sites.into_iter().map(|site| site.and_then(|planned| planned.window)).collect()
@@ -131,6 +137,7 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refus
         Place::Entry(_) => FunctionCode::at_entry(range.start, bytes, behind),
         Place::Inside(address) => FunctionCode::at(range.start, bytes, behind, address.0),
     };
+    let code = if binary.is_go() { goroutine::on_goroutine(code)? } else { code };
     let body = bodies.of(range).ok_or(Refusal::SizeUnknown)?;
     Ok(Planned { code, body, window: Err(Refusal::SizeUnknown) })
 }

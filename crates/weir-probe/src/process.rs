@@ -5,7 +5,12 @@
 //!
 //! ```text
 //! target, launch ─▶ stop ─▶ stack (what its threads hold) · remote (system calls that they make)
+//! goroutines        on which stacks those of Go run, and wait
+//! linker            where the dynamic linker says that its list of libraries has changed
 //! mapped, scan      what of weir's is in it, by its maps and by the header of the segment
+//! memory            its memory, by a file of its own or by calls
+//! kin               whether two of them share their memory
+//! permission        why the kernel does not let it be traced
 //! sys               the kernel's calls under all of these
 //! ```
 //!
@@ -13,8 +18,13 @@
 //! all run on if this process dies. Knows nothing of plans, of generated code, of what is attached: it uses no other
 //! part of this crate but its bounds and errors.
 
+pub(crate) mod goroutines;
+pub mod kin;
 pub mod launch;
+pub(crate) mod linker;
 pub(crate) mod mapped;
+pub(crate) mod memory;
+pub(crate) mod permission;
 pub(crate) mod remote;
 pub mod scan;
 pub(crate) mod stack;

@@ -1,6 +1,9 @@
 //! What may go wrong: a site that is refused (with a reason code), and errors of the world.
 
 use std::io;
+use std::time::Duration;
+
+use crate::process::permission::Forbidden;
 
 /// Why a function was not patched. The code is stable; the text explains it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -43,8 +46,34 @@ pub enum Refusal {
     Busy { tid: i32 },
     #[error("no-room: no free address range within 2 GiB of the function")]
     NoRoom,
-    #[error("not-mapped: the target does not map {binary} (libraries loaded later are not probed yet)")]
+    #[error("not-mapped: the target does not map {binary}")]
     NotMapped { binary: String },
+    #[error(
+        "stack-unchecked: at +{offset:#x} Go's compiler has not checked that the goroutine has stack left, so a probe may have none"
+    )]
+    StackUnchecked { offset: u64 },
+    #[error(
+        "stack-short: the programs here need {needed} bytes of stack, of which a goroutine is sure to have {room}"
+    )]
+    StackShort { needed: u32, room: u32 },
+    #[error("parked: a goroutine was preempted inside the patch, and has not gone on")]
+    Parked,
+    #[error("goroutines-unknown: {detail}, and one that was preempted inside the patch could not go on")]
+    GoroutinesUnknown { detail: String },
+    #[error(
+        "return-go: Go's runtime moves stacks and unwinds them by tables of its own, so nothing may be kept on them"
+    )]
+    ReturnGo,
+    #[error("awaited: {binary} is not loaded yet")]
+    Awaited { binary: String },
+    #[error("loads-unseen: {detail}, so libraries that are loaded later are not probed")]
+    LoadsUnseen { detail: String },
+    #[error(
+        "filters-unseen: {detail}, so a system call filter that the process installs is seen up to 0.1 s late"
+    )]
+    FiltersUnseen { detail: String },
+    #[error("replaced: {binary} is another file than the one that was read when tracing began")]
+    Replaced { binary: String },
     #[error("shadow-stack: a call would be displaced, and the target's threads have shadow stacks")]
     ShadowStack,
     #[error("not-an-instruction: no instruction of the function begins at +{offset:#x}")]
@@ -86,6 +115,16 @@ impl Refusal {
         text.split(':').next().unwrap_or_default().to_owned()
     }
 
+    /// It is probed when its library is loaded.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self, Refusal::Awaited { .. })
+    }
+
+    /// It is so at the moment, as of a library that is half mapped.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Refusal::NotMapped { .. } | Refusal::TextDiffers { .. } | Refusal::Semaphore { .. })
+    }
+
     /// It is about the function's return alone: its entry can be probed.
     pub fn is_of_return(&self) -> bool {
         matches!(
@@ -96,6 +135,7 @@ impl Refusal {
                 | Refusal::ReturnInside
                 | Refusal::ReturnNoRoom
                 | Refusal::ReturnUnplanned
+                | Refusal::ReturnGo
                 | Refusal::StacksCopied
                 | Refusal::UnwinderUnknown { .. }
         )
@@ -107,24 +147,33 @@ impl Refusal {
 pub enum Error {
     #[error("no process {pid}")]
     NoProcess { pid: i32 },
+    /// Its memory is gone: where it ends of itself, a moment before it can be waited for.
     #[error("process {pid} is gone")]
     TargetGone { pid: i32 },
     #[error("process {pid} has executed another program meanwhile")]
     Replaced { pid: i32 },
+    #[error("no permission to trace process {pid} ({source}): {forbidden}")]
+    Permission { pid: i32, source: io::Error, forbidden: Forbidden },
     #[error(
-        "no permission to trace process {pid} (ptrace: {source}); run as its user with Yama's ptrace_scope 0, or with CAP_SYS_PTRACE"
+        "weir may trace process {pid}, but not open its /proc/{pid}/mem, which is its user's; asked for it, the process \
+         cannot do that either ({detail}): run weir as its user, or with CAP_DAC_OVERRIDE beside CAP_SYS_PTRACE"
     )]
-    Permission { pid: i32, source: io::Error },
+    OwnMemory { pid: i32, detail: String },
     #[error(
         "process {pid} is already traced by process {tracer} (gdb, strace or another weir); detach that first"
     )]
     AlreadyTraced { pid: i32, tracer: i32 },
     #[error(
-        "thread {tid} of process {pid} did not stop within {limit_ms} ms (state {state}); nothing was changed"
+        "thread {tid} of process {pid} did not stop within {limit:?} (state {state}); nothing was changed"
     )]
-    StopTimeout { pid: i32, tid: i32, state: char, limit_ms: u128 },
-    #[error("process {pid} was stopped for longer than {limit_ms} ms; everything was rolled back")]
-    StopTooLong { pid: i32, limit_ms: u128 },
+    StopTimeout { pid: i32, tid: i32, state: char, limit: Duration },
+    #[error("process {pid} was stopped for {took:.1?}, longer than {limit:?}; everything was rolled back")]
+    StopTooLong { pid: i32, took: Duration, limit: Duration },
+    #[error(
+        "weir needs {needed} bytes of memory in process {pid} (code {code}), and may use {allowed}; nothing was \
+         patched: probe fewer functions, or make maps smaller (`config = {{ max_map_keys = N }}`)"
+    )]
+    TooMuchMemory { pid: i32, needed: u64, code: u64, allowed: u64 },
     #[error(
         "process {pid} runs under seccomp, which must be suspended while weir attaches (ptrace: {source}); that needs CAP_SYS_ADMIN"
     )]
@@ -133,7 +182,9 @@ pub enum Error {
     StrictSeccomp { pid: i32 },
     #[error("process {pid} is a kernel thread or a zombie; it has no program to trace")]
     NoProgram { pid: i32 },
-    #[error("no `syscall; ret` sequence in the executable mappings of process {pid}")]
+    #[error(
+        "process {pid} cannot be made to call the kernel: none of its text has `syscall; ret` and a way to rt_sigreturn"
+    )]
     NoGadget { pid: i32 },
     #[error("no thread of process {pid} has {bytes} bytes of stack to spare for a remote call")]
     NoStack { pid: i32, bytes: u64 },
@@ -141,8 +192,21 @@ pub enum Error {
     Spawn { command: String, source: io::Error },
     #[error("{command} ended before it could be probed ({how})")]
     EndedEarly { command: String, how: String },
-    #[error("process {pid} is already traced by weir (session {session:016x}, controller {controller})")]
-    AlreadyProbed { pid: i32, session: u64, controller: u32 },
+    #[error(
+        "process {pid} is already traced by weir: process {controller} of user {user}, for {seconds} s, with {label}; end that \
+         one (Ctrl-C, or kill -INT {controller}), or add these probes to its script"
+    )]
+    AlreadyProbed { pid: i32, controller: u32, user: String, seconds: u64, label: String },
+    #[error(
+        "process {pid} is traced by a weir of another version (process {controller}, ABI version {version}; this one has {}): end that one, with Ctrl-C or SIGINT",
+        weir_rt::abi::ABI_VERSION
+    )]
+    OtherVersion { pid: i32, controller: u32, version: u32 },
+    #[error(
+        "process {pid} runs in the memory of process {other} (vfork, or clone with CLONE_VM), and through its probes: what is \
+         done to them is done to that one"
+    )]
+    SharesMemory { pid: i32, other: i32 },
     #[error("process {pid} has no weir probes")]
     NotProbed { pid: i32 },
     #[error(
@@ -160,12 +224,41 @@ pub enum Error {
 }
 
 impl Error {
+    /// A stable code for why a process is not traced.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::NoProcess { .. } | Error::TargetGone { .. } | Error::EndedEarly { .. } => "gone",
+            Error::Replaced { .. } => "replaced",
+            Error::Permission { .. } | Error::OwnMemory { .. } => "permission",
+            Error::AlreadyTraced { .. } => "already-traced",
+            Error::StopTimeout { .. } | Error::StopTooLong { .. } => "stop-timeout",
+            Error::TooMuchMemory { .. } => "too-much-memory",
+            Error::Seccomp { .. } | Error::StrictSeccomp { .. } => "seccomp",
+            Error::NoProgram { .. } => "no-program",
+            Error::NoGadget { .. } => "no-gadget",
+            Error::NoStack { .. } => "no-stack",
+            Error::AlreadyProbed { .. } | Error::OtherVersion { .. } => "already-probed",
+            Error::SharesMemory { .. } => "shares-memory",
+            Error::NotProbed { .. } => "not-probed",
+            Error::Corrupt { .. } => "corrupt",
+            Error::Spawn { .. } | Error::Remote { .. } | Error::System { .. } | Error::Link { .. } => {
+                "system"
+            }
+            Error::Symbols(_) => "symbols",
+        }
+    }
+
     /// Why a file of `/proc/PID` cannot be opened.
     pub(crate) fn no_access(pid: i32, source: io::Error) -> Error {
         match source.kind() {
-            io::ErrorKind::PermissionDenied => Error::Permission { pid, source },
+            io::ErrorKind::PermissionDenied => Error::permission(pid, source),
             _ => Error::TargetGone { pid },
         }
+    }
+
+    /// The kernel does not let process `pid` be traced.
+    pub(crate) fn permission(pid: i32, source: io::Error) -> Error {
+        Error::Permission { pid, source, forbidden: Forbidden::of(pid) }
     }
 
     pub(crate) fn system(what: impl Into<String>, source: impl Into<io::Error>) -> Error {

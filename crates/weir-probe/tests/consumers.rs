@@ -15,7 +15,6 @@ use weir_probe::attach::{Attach, When};
 use weir_probe::consumers::Consumer;
 use weir_probe::window::Window;
 use weir_probe::{Attachment, Refusal, Returns, SiteRequest, Target, plan_functions, prepare};
-use weir_rt::segment::SegmentLayout;
 use weir_symbols::{Binary, Function, LinkAddr};
 
 use crate::counting::{counting, identity, value};
@@ -164,8 +163,8 @@ impl Running {
         let pid = self.daemon.pid() as i32;
         let maps: Vec<MapSpec> =
             (0..=OTHERS).map(|n| MapSpec::new(format!("count{n}"), MapKind::Array, 4, 8, 1)).collect();
-        let layout = SegmentLayout::plan(&maps, 2, 64).unwrap();
-        let prepared = prepare(Target::open(pid).unwrap(), layout, &identity(pid)).unwrap();
+        let (maps, control) = (counting::maps(&maps), counting::control(64));
+        let prepared = prepare(Target::open(pid).unwrap(), &maps, control, &identity(pid)).unwrap();
         let attachment = prepared.arm(&self.sites(which), &[counting(0)]).unwrap();
         assert_eq!(attachment.probes(), which.count_ones() as usize, "{:?}", attachment.outcomes());
         attachment

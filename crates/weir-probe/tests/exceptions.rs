@@ -398,3 +398,131 @@ fn programs_with_unknown_unwinders_are_left_alone() {
         assert_eq!(take(&out), unprobed(&stripped).0, "{when:?}");
     }
 }
+
+/// Throws what it is told, through two functions, each time that it is told something.
+const TOLD: &str = r#"
+    #include <unistd.h>
+    PROBED int inner(int n) { Guard g(n); char c; if (read(0, &c, 1) != 1) exit(7); if (c != '.') throw n + c; return n; }
+    PROBED int outer(int n) { Guard g(-n); int r = inner(n + 1); __asm__ volatile("" : "+r"(r)); return r + 1; }
+    int main() {
+        setvbuf(stdout, 0, _IOLBF, 0);
+        alarm(60);
+        puts("ready");
+        for (;;) { try { printf("returned %d\n", outer(10)); } catch (int got) { printf("caught %d\n", got); } }
+    }
+"#;
+
+struct Told {
+    daemon: Daemon,
+    path: PathBuf,
+}
+
+impl Told {
+    /// None, told, where there is no compiler.
+    fn start() -> Option<Told> {
+        if !target::is_installed("g++") {
+            testkit::skip::skip("gcc", "no C++ compiler");
+            return None;
+        }
+        let text = format!("{PRELUDE}{TOLD}");
+        let path = target::build_with("g++", "exceptions-told", Source::Text(&text), &["-O2", "-x", "c++"]);
+        let mut daemon = Daemon::spawn(Command::new(&path)).unwrap();
+        daemon.line_with("ready", DEADLINE).unwrap();
+        Some(Told { daemon, path })
+    }
+
+    fn attach(&self, way: Way) -> weir_probe::Attachment {
+        let target = Target::open(self.daemon.pid() as i32).unwrap();
+        let attachment = arm_sessions(target, &self.path, &["inner", "outer"], choose(way));
+        assert_eq!(attachment.probes(), 2, "{way:?}: {:?}", attachment.outcomes());
+        attachment
+    }
+
+    /// The call that waits throws, and the next one waits; or it returns.
+    fn tell(&mut self, what: &str, answer: &str) {
+        self.daemon.write(what).unwrap();
+        assert_eq!(self.daemon.line(DEADLINE).unwrap(), answer);
+    }
+
+    fn maps(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/maps", self.daemon.pid())).unwrap()
+    }
+
+    fn end(self) {
+        assert_eq!(self.daemon.finish(DEADLINE).unwrap().status.code(), Some(7));
+    }
+}
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Its hooks stand until no call is on its way any more: those of the next controller are asked before them.
+#[test]
+fn exceptions_pass_frames_of_an_earlier_controller_beside_the_next_ones() {
+    for way in WAYS {
+        let Some(mut told) = Told::start() else { return };
+        for turn in 0..4 {
+            let mut attachment = told.attach(way);
+            // Through frames of the one before, then through this one's.
+            told.tell("A", "caught 76");
+            told.tell("B", "caught 77");
+            told.tell(".", "returned 12");
+            // A call waits inside both, once they are entered.
+            assert!(wait::until(DEADLINE, || count_of(&attachment, ENTRIES) >= 6), "{way:?} {turn}");
+            let counted = [ENTRIES, RETURNS].map(|end| count_of(&attachment, end));
+            assert_eq!(counted, [6, 2], "{way:?} {turn}");
+            assert!(attachment.detach().unwrap().left_mapped, "{way:?} {turn}");
+        }
+        told.tell("C", "caught 78");
+        let report = weir_probe::restore::detach(told.daemon.pid() as i32).unwrap();
+        assert!(!report.left_mapped && report.foreign.is_empty(), "{way:?}: {report:?}");
+        assert!(!told.maps().contains("memfd:weir"), "{}", told.maps());
+        told.tell("D", "caught 79");
+        told.end();
+    }
+}
+
+/// The probe is gone, and what answers unwinders stays.
+#[test]
+fn a_probe_at_what_answers_unwinders_is_withdrawn() {
+    let Some(mut told) = Told::start() else { return };
+    let mut attachment = told.attach(Way::Planned);
+    let mappings = weir_symbols::maps::read(told.daemon.pid()).unwrap();
+    let answers = |mapping: &weir_symbols::maps::Mapping| {
+        let binary =
+            (mapping.execute && mapping.inode != 0).then(|| Binary::open(Path::new(&mapping.path)))?.ok()?;
+        let (link, _) = binary.symbol_value("_dl_find_object")?;
+        let function =
+            *binary.find("_dl_find_object").ok()?.iter().find(|function| function.address == link)?;
+        let function = function.clone();
+        Some((binary, function))
+    };
+    let Some((binary, function)) = mappings.iter().find_map(answers) else {
+        return testkit::skip::skip("find-object", "glibc is older than 2.35");
+    };
+    let window = &weir_probe::plan_functions(&[(&binary, &function)])[0];
+    let programs = vec![weir_probe::Attach { executable: 0, cookie: 0, when: When::Entry }];
+    let request = weir_probe::SiteRequest {
+        binary: &binary,
+        function: &function,
+        window,
+        semaphore: None,
+        programs,
+        returns: None,
+    };
+    // Where returns are counted, of which there are none at first.
+    let mut executable = counting::counting(0);
+    executable.relocations[0].addend = 8 * i64::from(RETURNS);
+    let added = attachment.add(&[request], &[executable]).unwrap();
+    let site = added.outcomes[0].as_ref().unwrap().site;
+    told.tell("A", "caught 76");
+    let asked = count_of(&attachment, RETURNS);
+    assert!(asked > 0, "unwinders ask for each frame");
+    attachment.withdraw(&[site]).unwrap();
+    told.tell("B", "caught 77");
+    assert_eq!(count_of(&attachment, RETURNS), asked, "what unwinders ask is not counted any more");
+    assert_eq!(attachment.withdraw(&[site]).unwrap().restored, 0);
+    told.tell("C", "caught 78");
+    told.tell(".", "returned 12");
+    attachment.detach().unwrap();
+    told.end();
+}

@@ -103,7 +103,8 @@ fn the_second_byte_that_goroutines_return_to_is_seen() {
         __asm__(".section .gopclntab,\"a\"\n .quad 0\n .text\n"
             ".globl runtime.goexit.abi0\n .type runtime.goexit.abi0, @function\n"
             "runtime.goexit.abi0: nop\n call next\n nop\n .size runtime.goexit.abi0, . - runtime.goexit.abi0\n .p2align 4\n"
-            ".globl next\n .type next, @function\n next: nop\n call runtime.goexit.abi0\n nop\n .size next, . - next\n");
+            ".globl next\n .type next, @function\n"
+            "next: cmp 16(%r14), %rsp\n jbe next\n nop\n call runtime.goexit.abi0\n nop\n .size next, . - next\n");
         int main(void) { return 0; }
     "#;
     check("goexit", source, &["runtime.goexit.abi0"], "next");

@@ -5,9 +5,11 @@
 use std::arch::global_asm;
 
 use nix::libc;
+use weir_probe::meter::{self, Metering};
 use weir_probe::trampoline::{Call, Placement, generate};
 use weir_probe::window::{FunctionCode, plan};
 use weir_probe::{body, window::Window};
+use weir_rt::abi::meter::{HITS, HOW, TAKEN, TICKS, TIMED, TURNS, UNTIL};
 
 /// Windows that are tried.
 const WINDOWS: u64 = 100_000;
@@ -16,6 +18,10 @@ const WINDOWS: u64 = 100_000;
 const TRAMPOLINE: u64 = 0x4_0000;
 const PROGRAM: u64 = 0x5_0000;
 const GATE: u64 = 0x6_0000;
+const LEASE: u64 = GATE + 0x40;
+const SHUT: u64 = GATE + 0x48;
+const METER: u64 = GATE + 0x80;
+const ROUTINES: u64 = 0x7_0000;
 const DATA: u64 = 0x8_0000;
 const STACK: u64 = 0xc_0000;
 const BYTES: u64 = 0x10_0000;
@@ -131,6 +137,10 @@ impl Memory {
         assert!(offset + bytes.len() as u64 <= BYTES);
         // SAFETY: the range lies inside the mapping, which no reference points to.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (self.at + offset) as *mut u8, bytes.len()) };
+    }
+
+    fn word(&self, offset: u64) -> u64 {
+        u64::from_le_bytes(self.read(offset, 8).try_into().unwrap())
     }
 
     fn read(&self, offset: u64, length: usize) -> Vec<u8> {
@@ -269,6 +279,62 @@ fn registers(random: &mut Random, memory: &Memory) -> Registers {
     Registers { general, flags: random.next() & 0x8d5 | 0x202 }
 }
 
+/// A way through the trampoline.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// 0, or the offset of the word that the gate leads to.
+    gate: u64,
+    lives: bool,
+    how: u32,
+    /// It is not one of the first hits where each is counted; it is one of those that are missed else.
+    later: bool,
+    /// Hits that the meter counts: of the words from `HITS` on.
+    counts: [u64; 4],
+}
+
+const fn way(gate: u64, lives: bool, how: u32, later: bool, counts: [u64; 4]) -> Way {
+    Way { gate, lives, how, later, counts }
+}
+
+/// Wiped; armed, without and with a controller; shut in every way, without and with one.
+const WAYS: [Way; 10] = [
+    way(0, true, 1, false, [0; 4]),
+    way(LEASE, false, 1, false, [0; 4]),
+    way(LEASE, true, 1, false, [0; 4]),
+    way(SHUT, false, 1, false, [0; 4]),
+    way(SHUT, true, 0, false, [0; 4]),
+    way(SHUT, true, u32::MAX, false, [0; 4]),
+    way(SHUT, true, 1, false, [1, 0, 0, 1]),
+    way(SHUT, true, 1, true, [1, 0, 0, 0]),
+    way(SHUT, true, 8, false, [1, 1, 1, 1]),
+    way(SHUT, true, 8, true, [0, 1, 0, 0]),
+];
+const START: u64 = 5;
+
+impl Way {
+    fn set(&self, memory: &Memory) {
+        let word = |at: u64, word: u64| memory.write(at, &word.to_le_bytes());
+        word(GATE, if self.gate == 0 { 0 } else { memory.at + self.gate });
+        // As the kernel leaves a robust futex whose holder has died.
+        word(LEASE, if self.lives { 0x1_2345 } else { 0x4000_0000 });
+        word(SHUT, 0);
+        word(METER + HOW as u64, self.how.into());
+        word(METER + UNTIL as u64, if self.later { START } else { START + 1 });
+        for at in [HITS, TAKEN, TIMED, TICKS] {
+            word(METER + at as u64, START);
+        }
+        word(METER + TURNS as u64, if self.later { 7 } else { 8 });
+    }
+
+    fn has_counted(&self, memory: &Memory, shown: &str) {
+        let now = |at: usize| memory.word(METER + at as u64);
+        let turns = if self.later { 7 } else { 8 };
+        let counts = [now(HITS) - START, now(TURNS) - turns, now(TAKEN) - START, now(TIMED) - START];
+        assert_eq!(counts, self.counts, "{self:?}, {shown}");
+        assert_eq!(now(TICKS) > START, self.counts[3] > 0, "{self:?}, {shown}");
+    }
+}
+
 #[test]
 fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
     let memory = Memory::new();
@@ -291,14 +357,18 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
         walks_stack: false,
         when: weir_probe::When::Entry,
     };
-    let placement =
-        Placement { at: memory.at + TRAMPOLINE, bias: 0, gate: memory.at + GATE, function: memory.at };
+    memory.write(ROUTINES, &meter::routines(true));
+    let metering =
+        Metering { lease: memory.at + LEASE, meter: memory.at + METER, routines: memory.at + ROUTINES };
+    let (at, gate) = (memory.at + TRAMPOLINE, memory.at + GATE);
+    let placement = Placement { at, bias: 0, gate, metering, function: memory.at };
     let mut seen = std::collections::BTreeMap::<u32, u64>::new();
     for number in 0..WINDOWS {
         let (code, window) = function(&mut random, &memory);
         let trampoline = generate(&window, placement, &[call]).unwrap();
         memory.write(TRAMPOLINE, &trampoline.code);
-        memory.write(GATE, &(number & 1).to_le_bytes());
+        let way = WAYS[(number % WAYS.len() as u64) as usize];
+        way.set(&memory);
         let mut data: Vec<u8> = (0..DATA_BYTES).map(|_| random.next() as u8).collect();
         let at = |offset: u64| (offset - DATA) as usize;
         data[at(EXIT)..][..8].copy_from_slice(&(weir_test_exit as *const () as u64).to_le_bytes());
@@ -309,6 +379,7 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
         let shown = format!("window {number}: {:02x?}", &code[..window.bytes.len()]);
         assert_eq!(original.registers, moved.registers, "{shown}");
         assert!(original == moved, "{shown}: memory differs");
+        way.has_counted(&memory, &shown);
         let mark = u32::from_le_bytes(original.data[at(MARK)..][..4].try_into().unwrap());
         *seen.entry(mark).or_default() += 1;
     }

@@ -32,7 +32,7 @@ fn attach(target: Target, path: &Path, names: &[&str]) -> Attachment {
 
 /// Calls; returns; returns that found no record; returns of chains that were too deep.
 fn counts(attachment: &Attachment) -> [u64; 4] {
-    let counters = attachment.segment().counters();
+    let counters = attachment.maps().counters();
     [count_of(attachment, ENTRIES), count_of(attachment, RETURNS), counters.no_record, counters.tail_depth]
 }
 

@@ -333,7 +333,7 @@ fn endless_tail_calls_need_bounded_stack() {
         let seen = run(&path, &["even", "odd", "leads"], &[session_of(0)], &[session(0)]);
         assert_eq!((seen.said.as_str(), seen.ended), (expected.as_str(), Ended::Code(0)));
         let calls = number(&expected, "calls ");
-        let missed = seen.attachment.segment().counters().tail_depth;
+        let missed = seen.attachment.maps().counters().tail_depth;
         assert_eq!(value(&seen.attachment, ENTRIES), calls);
         assert_eq!(value(&seen.attachment, RETURNS) + missed, calls);
         // Of each chain, all behind the first 64.
@@ -488,6 +488,23 @@ fn a_call_that_waits_comes_back_after_probes_are_gone() {
     assert!(wait::until(DEADLINE, || value(&attachment, ENTRIES) >= 4), "{}", value(&attachment, ENTRIES));
     waiting.step();
     drop(attachment);
+    waiting.end();
+}
+
+/// What answers unwinders for the frames that wait is asked behind what does for the next ones.
+#[test]
+fn returns_are_caught_while_calls_of_earlier_controllers_wait() {
+    let mut waiting = Waiting::start();
+    for turn in 0..3 {
+        let mut attachment = waiting.attach();
+        waiting.step();
+        // Two of its calls have come back, and two wait.
+        assert!(wait::until(DEADLINE, || value(&attachment, ENTRIES) >= 4), "{turn}");
+        let counted = [ENTRIES, RETURNS, MATCHED].map(|index| value(&attachment, index));
+        assert_eq!(counted, [4, 2, 2], "{turn}");
+        assert!(attachment.detach().unwrap().left_mapped, "{turn}");
+    }
+    waiting.step();
     waiting.end();
 }
 

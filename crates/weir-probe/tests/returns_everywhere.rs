@@ -52,7 +52,7 @@ fn run(command: &str, binaries: &[Binary], out: &Path) -> (Vec<u8>, Ended, Optio
     });
     assert!(ends, "{command} does not end");
     let counts = attachment.map(|attachment| {
-        let missed = attachment.segment().counters().tail_depth;
+        let missed = attachment.maps().counters().tail_depth;
         let [entries, returns, matched] = [ENTRIES, RETURNS, MATCHED].map(|index| value(&attachment, index));
         eprintln!(
             "entries {entries}, returns {returns}, of them matched {matched}, missed {missed}, {}",

@@ -9,14 +9,16 @@ enum { CLOCK_MONOTONIC = 1, CLOCK_MONOTONIC_COARSE = 6, CLOCK_BOOTTIME = 7, CLOC
 enum { PR_GET_NAME = 16, COMM_BYTES = 16, SIGNALS = 64 };
 #define SECOND 1000000000ul
 
-/* The vDSO knows all of these clocks. */
+/* The vDSO knows all of these clocks. In strict mode the time stamp counter may not be read: the time is 0. */
 static __attribute__((noinline)) u64 clock(u32 which)
 {
     struct timespec now = { 0, 0 };
     u64 vdso = weir_island.clock_gettime;
-    if (vdso)
+    if (filter_now() == FILTER_STRICT)
+        count(COUNT_OTHER_DENIED);
+    else if (vdso)
         ((int (*)(int, struct timespec *))vdso)((int)which, &now);
-    else if (!(weir_island.flags & ISLAND_NO_SYSTEM_CALLS))
+    else if (may_call_kernel())
         syscall2(SYS_CLOCK_GETTIME, which, (u64)&now);
     return (u64)now.seconds * SECOND + (u64)now.nanoseconds;
 }
@@ -54,7 +56,8 @@ static u64 line_now(u64 segment)
 u64 weir_ktime_get_ns(void)
 {
     u64 segment = weir_island.segment;
-    u64 now = weir_island.flags & ISLAND_READS_TICKS ? line_now(segment) : 0;
+    int reads_ticks = weir_island.flags & ISLAND_READS_TICKS && filter_now() != FILTER_STRICT;
+    u64 now = reads_ticks ? line_now(segment) : 0;
     return now ? now : clock(CLOCK_MONOTONIC);
 }
 u64 weir_ktime_get_boot_ns(void) { return clock(CLOCK_BOOTTIME); }
@@ -103,7 +106,7 @@ u64 weir_get_prandom_u32(void)
 u64 weir_get_current_pid_tgid(void)
 {
     u32 tid = 0;
-    if (weir_island.flags & ISLAND_NO_SYSTEM_CALLS)
+    if (!may_call_kernel())
         count(COUNT_TID_DENIED);
     else
         tid = (u32)syscall2(SYS_GETTID, 0, 0);
@@ -115,7 +118,7 @@ s64 weir_get_current_comm(void *buffer, u64 size)
     u64 name[COMM_BYTES / 8];
     u8 *to = buffer;
     name[0] = name[1] = 0;
-    int is_denied = weir_island.flags & ISLAND_NO_SYSTEM_CALLS;
+    int is_denied = !may_call_kernel();
     s64 result = is_denied ? -EPERM : syscall2(SYS_PRCTL, PR_GET_NAME, (u64)name);
     count(COUNT_COMM_CALLS);
     if (result) {
@@ -132,7 +135,7 @@ s64 weir_get_current_comm(void *buffer, u64 size)
 /* Whether a system call may be made that has no counter of its own. */
 static int may_call(void)
 {
-    if (weir_island.flags & ISLAND_NO_SYSTEM_CALLS) {
+    if (!may_call_kernel()) {
         count(COUNT_OTHER_DENIED);
         return 0;
     }

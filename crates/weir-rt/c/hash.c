@@ -107,7 +107,12 @@ struct node *weir_node_take(const struct weir_map *map, u64 *list, u64 *fresh, u
 static struct node *take_free(const struct weir_map *map)
 {
     struct weir_control *control = control_of(map);
-    return weir_node_take(map, &control->free_or_producer, &control->fresh, 0, map->max_entries);
+    u64 withheld = load(&control->withheld), nodes = map->max_entries;
+    nodes = withheld < nodes ? nodes - withheld : 0;
+    struct node *node = weir_node_take(map, &control->free_or_producer, &control->fresh, 0, nodes);
+    if (!node && withheld)
+        count_at((u64)&control->outgrown);
+    return node;
 }
 static struct node *take_spare(const struct weir_map *map)
 {

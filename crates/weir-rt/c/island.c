@@ -6,7 +6,7 @@
  */
 #include "weir.h"
 
-_Static_assert(sizeof(struct weir_island) == 56, "the bytes reserved below");
+_Static_assert(sizeof(struct weir_island) == 64, "the bytes reserved below");
 
 #ifdef WEIR_LINKED
 #define SECTION ".data.weir_island,\"aw\",@progbits"
@@ -19,9 +19,9 @@ __asm__(".pushsection " SECTION "\n"
         ".globl weir_island\n"
         ".hidden weir_island\n"
         ".type weir_island, @object\n"
-        ".size weir_island, 56\n"
+        ".size weir_island, 64\n"
         "weir_island:\n"
-        ".zero 56\n"
+        ".zero 64\n"
         ".popsection\n"
         /* The image begins with its code: its alignment is the image's (RuntimeImage::ALIGN). */
         ".pushsection .text\n"

@@ -30,7 +30,7 @@ static u64 move_some(s64 call, u64 ours, u64 size, u64 theirs)
         local.bytes += bytes;
         n++;
     }
-    if (weir_island.flags & ISLAND_NO_SYSTEM_CALLS) {
+    if (!may_call_kernel()) {
         count(COUNT_READS_DENIED);
         return 0;
     }

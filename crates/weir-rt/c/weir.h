@@ -96,7 +96,9 @@ struct weir_control {
     u64 dropped;           /* 208: ring records refused because the ring was full */
     u64 corrupt;           /* 216: impossible values seen in shared memory */
     u64 evicted;           /* 224: LRU: keys given up to make room */
-    u64 pad3[3];
+    u64 withheld;          /* 232: hash that grows: nodes, the last of max_entries, that are not allocated yet */
+    u64 outgrown;          /* 240: hash that grows: updates among `full` for want of those */
+    u64 pad3[1];
 };
 _Static_assert(sizeof(struct weir_control) == 256, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_control, spare_or_consumer) == 64, "src/abi.rs");
@@ -105,6 +107,7 @@ _Static_assert(__builtin_offsetof(struct weir_control, tail) == 144, "src/abi.rs
 _Static_assert(__builtin_offsetof(struct weir_control, changes) == 160, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, full) == 192, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_control, evicted) == 224, "src/abi.rs");
+_Static_assert(__builtin_offsetof(struct weir_control, withheld) == 232, "src/abi.rs");
 
 /* Words that whoever loads the runtime fills in, once, before anything runs. */
 struct weir_island {
@@ -117,11 +120,12 @@ struct weir_island {
     u64 print;         /* address of void (const u8 *text, u64 bytes), which takes what programs print; or 0 */
     u32 tick_ns;       /* nanoseconds of a jiffy; 0: not known */
     u32 reserved;
+    u64 filter;        /* address of the process's word that is not 0 once it has a system call filter; or 0 */
 };
-_Static_assert(sizeof(struct weir_island) == 56, "island.c and src/runtime.rs");
+_Static_assert(sizeof(struct weir_island) == 64, "island.c and src/runtime.rs");
 /* process_vm_readv takes the thread's own id: `pid` is not this process as it sees itself. */
 #define ISLAND_READ_BY_TID 1u
-/* The target runs under seccomp, whose filter may kill for a call it does not know: none is made. */
+/* The target ran under seccomp when weir came, whose filter may kill for a call it does not know: none is made. */
 #define ISLAND_NO_SYSTEM_CALLS 2u
 /* Programs run at the first instruction of a function, where the word at the stack pointer is the return address. */
 #define ISLAND_AT_ENTRY 4u
@@ -147,11 +151,27 @@ struct weir_clock {
     } lines[2];    /* line n at n modulo 2 */
 };
 _Static_assert(sizeof(struct weir_clock) == 56, "docs/segment.md");
+/* What the dynamic linker of a process announces, in the process's own segment (src/segment/announce.rs). Numbers come
+ * round again; the upper halves are for nothing. */
+#define HEADER_ANNOUNCE 768
+struct weir_counter { u32 value, reserved; };
+struct weir_announce {
+    struct weir_counter is_open;   /* 1 while there is somebody to answer */
+    struct weir_counter announced; /* the number of the last announcement; waited for by the controller */
+    struct weir_counter taken;     /* the last one that the controller has begun to work on */
+    struct weir_counter answered;  /* the last one that it is done with; waited for by the target */
+    struct weir_counter late;      /* announcements that nobody waited for the answer of, or not long enough */
+};
+_Static_assert(sizeof(struct weir_announce) == 40, "docs/segment.md");
+/* Whether the process has come under seccomp since, in its own segment (src/segment/filter.rs). It never falls. */
+#define HEADER_FILTER 832
+enum { FILTER_NONE, FILTER_ASKED, FILTER_SEEN, FILTER_STRICT };
 /* The word that random numbers are made of. */
 #define HEADER_RANDOM 600
 
 /* Words of struct pt_regs. */
-enum { CONTEXT_BP = 4, CONTEXT_IP = 16, CONTEXT_SP = 19 };
+enum { CONTEXT_BP = 4, CONTEXT_CX = 11, CONTEXT_DX = 12, CONTEXT_SI = 13, CONTEXT_DI = 14, CONTEXT_IP = 16,
+       CONTEXT_SP = 19 };
 /* The word behind them, and behind what follows of vector registers, in a frame whose lower half says that the run is at a return (src/executable.rs). */
 enum { FRAME_IS_RETURN = 31 };
 /* Of a packet's context. */
@@ -226,6 +246,10 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
 /* As `lane` of an update: `value` holds one for each lane, each rounded up to words. */
 #define EVERY_LANE 0xfffffffful
 
+/* What stands at the dynamic linker's `r_brk`. */
+void weir_announce(struct weir_announce *words, const u32 *state);
+void weir_filter(u32 *word, const u64_word *registers, u32 is_syscall);
+
 /* Reads up to `size` bytes of the process's memory, for other helpers: bytes read, from the first on. */
 u64 weir_read_some(void *to, u64 size, u64 from);
 
@@ -287,6 +311,19 @@ INLINE int cas_pair(void *at, u64 low, u64 high, u64 new_low, u64 new_high)
 }
 INLINE void set_bits(void *at, u64 bits) { __atomic_fetch_or((u64_word *)at, bits, __ATOMIC_RELEASE); }
 INLINE void count_at(u64 address) { __atomic_fetch_add((u64_word *)address, 1, __ATOMIC_RELAXED); }
+/* How the process has come under seccomp since weir came. */
+INLINE u32 filter_now(void)
+{
+    u64 at = weir_island.filter;
+    return at ? __atomic_load_n((const u32 *)at, __ATOMIC_ACQUIRE) : FILTER_NONE;
+}
+
+/* Whether a filter that kills could know of no call. Asked before each one, as another call may be what installs it. */
+INLINE int may_call_kernel(void)
+{
+    return !(weir_island.flags & ISLAND_NO_SYSTEM_CALLS) && filter_now() == FILTER_NONE;
+}
+
 INLINE void count(u32 which)
 {
     u64 segment = weir_island.segment;
@@ -379,7 +416,7 @@ INLINE s64 syscall3(s64 number, u64 a, u64 b, u64 c)
     return result;
 }
 enum { SYS_GETPID = 39, SYS_KILL = 62, SYS_GETUID = 102, SYS_GETGID = 104, SYS_PRCTL = 157, SYS_GETTID = 186,
-       SYS_CLOCK_GETTIME = 228, SYS_TGKILL = 234, SYS_GETCPU = 309, SYS_PROCESS_VM_READV = 310,
+       SYS_FUTEX = 202, SYS_CLOCK_GETTIME = 228, SYS_TGKILL = 234, SYS_GETCPU = 309, SYS_PROCESS_VM_READV = 310,
        SYS_PROCESS_VM_WRITEV = 311 };
 
 #endif

@@ -1,18 +1,30 @@
-//! The bytes that the controller and a target agree on: segment header, descriptor, control block, journal entry.
+//! The bytes that the controller and a target agree on: segment header, descriptor, control block, journal entry, meter; and
+//! what other weirs read, the bulletin.
 //!
 //! docs/segment.md describes them for readers; a test here pins both that page and the C half (`c/weir.h`). All
 //! integers are little endian.
 
-use crate::limits::{ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS};
+use crate::limits::{BULLETIN_NAME_BYTES_MAX, ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS};
 
 /// "WEIRSEG1".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"WEIRSEG1");
 /// Raised whenever a byte changes its meaning.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 3;
+/// What a segment holds: its header says which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum SegmentKind {
+    /// Maps, claims, counters, clock: of one session, and mapped by every process that it traces.
+    Maps = 1,
+    /// The undo journal: of one traced process, and mapped by it alone.
+    Target = 2,
+}
+
 /// The header is the segment's first page.
 pub const HEADER_BYTES: usize = 4096;
 
-/// Byte offsets in the header.
+/// Byte offsets in the header. MAGIC, ABI_VERSION, CONTROLLER_PID, CONTROLLER_START and TARGET_PID are the same in every
+/// version: by them another version's weir is known to live.
 pub mod header {
     pub const MAGIC: usize = 0;
     pub const ABI_VERSION: usize = 8;
@@ -34,12 +46,23 @@ pub mod header {
     pub const LABEL: usize = 96;
     pub const CLAIMS_OFFSET: usize = 192;
     pub const CLAIM_LANES: usize = 200;
+    pub const KIND: usize = 204;
+    pub const PLACE_MAPS: usize = 208;
+    pub const BULLETIN_OFFSET: usize = 216;
+    pub const BULLETIN_LINES: usize = 224;
+    pub const BULLETIN_LINE_BYTES: usize = 228;
     pub const PLACE_SEGMENT: usize = 256;
     pub const PLACE_GATE: usize = 264;
     pub const PLACE_ISLAND_COUNT: usize = 272;
     pub const PLACE_ISLANDS: usize = 280;
     pub const RANDOM: usize = 600;
     pub const CLOCK: usize = 640;
+    /// Not 0 in its low half while the controller lives: a robust futex, with its holder's id.
+    pub const LEASE: usize = 704;
+    /// Always 0: what a gate leads to in place of the lease where it is shut. The two addresses differ in one bit.
+    pub const SHUT: usize = 712;
+    pub const ANNOUNCE: usize = 768;
+    pub const FILTER: usize = 832;
     pub const COUNTERS: usize = 1024;
     pub const PROBE_WORDS: usize = 2048;
 }
@@ -64,6 +87,17 @@ pub mod counter {
 /// Where in a segment a counter lies.
 pub fn counter_offset(counter: usize) -> u64 {
     (header::COUNTERS + counter * 8) as u64
+}
+
+/// Words of announcements in the header (`struct weir_announce` of `c/weir.h`), 8 bytes each, of which the lower half
+/// counts.
+pub mod announce {
+    pub const OPEN: usize = 0;
+    pub const ANNOUNCED: usize = 1;
+    pub const TAKEN: usize = 2;
+    pub const ANSWERED: usize = 3;
+    pub const LATE: usize = 4;
+    pub const WORDS: usize = 5;
 }
 
 /// Words of the clock in the header (`struct weir_clock` of `c/weir.h`), one cache line: 0 where there is none, or twice
@@ -154,6 +188,8 @@ pub mod control {
     pub const DROPPED: u64 = 208;
     pub const CORRUPT: u64 = 216;
     pub const EVICTED: u64 = 224;
+    pub const WITHHELD: u64 = 232;
+    pub const OUTGROWN: u64 = 240;
 }
 
 /// Bytes from the claim of one lane to the next one's.
@@ -211,6 +247,34 @@ pub mod record {
     pub const SIZE_SHIFT: u32 = 32;
 }
 
+/// In which bit the address of [`header::SHUT`] differs from that of [`header::LEASE`]: a gate is opened and shut by one byte,
+/// and whoever reads it meanwhile finds the one or the other.
+pub const SHUT_BIT: u64 = 8;
+
+/// Bytes of a site's meter: a cache line.
+pub const METER_BYTES: u64 = 64;
+
+/// Byte offsets in a meter.
+pub mod meter {
+    /// What hits do that find the gate shut (4 bytes): [`CLOSED`], [`HELD_BACK`], or run, one of so many (a power of two).
+    pub const HOW: usize = 0;
+    /// Hits before this one are timed, where every hit runs.
+    pub const UNTIL: usize = 8;
+    /// Hits that ran, and were counted here.
+    pub const HITS: usize = 16;
+    /// Hits of which one of so many runs, and those of them that ran.
+    pub const TURNS: usize = 24;
+    pub const TAKEN: usize = 32;
+    /// Hits that were timed, and the ticks that they took, with their returns.
+    pub const TIMED: usize = 40;
+    pub const TICKS: usize = 48;
+
+    /// Nothing runs, at neither end of a call.
+    pub const CLOSED: u32 = 0;
+    /// No entry runs; returns of entries that did run do.
+    pub const HELD_BACK: u32 = u32::MAX;
+}
+
 /// Bytes of a journal entry: address u64, length u32, state u32, old 16, new 16, check u64, zero u64.
 pub const JOURNAL_ENTRY_BYTES: usize = 64;
 
@@ -226,11 +290,56 @@ pub mod journal {
     pub const CHECK: usize = 48;
 }
 
+/// Bytes of a bulletin before its lines, and of each of them.
+pub const BULLETIN_HEAD_BYTES: usize = 64;
+pub const BULLETIN_LINE_BYTES: usize = 256;
+
+/// Bytes of a bulletin of so many lines; none has none.
+pub fn bulletin_bytes(lines: u32) -> u64 {
+    if lines == 0 { 0 } else { BULLETIN_HEAD_BYTES as u64 + u64::from(lines) * BULLETIN_LINE_BYTES as u64 }
+}
+
+/// Byte offsets in a bulletin.
+pub mod bulletin {
+    /// 0 before the first, odd while one is being written.
+    pub const SEQUENCE: usize = 0;
+    pub const WRITTEN_NS: usize = 8;
+    pub const CPU: usize = 16;
+    pub const RECORDS_LOST: usize = 24;
+    /// How many are meant.
+    pub const LINES: usize = 32;
+}
+
+/// Byte offsets in a line of a bulletin. A word of all ones is not known.
+pub mod line {
+    pub const NAME_BYTES: usize = 0;
+    pub const ONE_IN: usize = 4;
+    pub const RATE: usize = 8;
+    pub const TIME: usize = 16;
+    pub const COST: usize = 24;
+    pub const HITS: usize = 32;
+    pub const HITS_ABOUT: usize = 40;
+    pub const MISSED: usize = 48;
+    pub const MISSED_ABOUT: usize = 56;
+    pub const ARMED: usize = 64;
+    pub const SAMPLED: usize = 68;
+    pub const SHUT: usize = 72;
+    pub const WITHDRAWN: usize = 76;
+    pub const NAME: usize = 80;
+}
+
+const _: () = assert!(header::BULLETIN_LINE_BYTES + 4 <= header::PLACE_SEGMENT);
+const _: () = assert!(bulletin::LINES + 8 <= BULLETIN_HEAD_BYTES);
+const _: () = assert!(line::NAME + BULLETIN_NAME_BYTES_MAX == BULLETIN_LINE_BYTES);
 const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES as usize);
 const _: () = assert!(header::LABEL + LABEL_BYTES_MAX < header::CLAIMS_OFFSET);
 const _: () = assert!(header::PLACE_ISLANDS + ISLANDS_MAX * 16 <= header::RANDOM);
 const _: () = assert!(header::RANDOM / 64 < header::CLOCK / 64, "random numbers write to their cache line");
 const _: () = assert!(header::CLOCK.is_multiple_of(64) && clock::WORDS * 8 <= 64);
-const _: () = assert!(header::CLOCK + 64 <= header::COUNTERS);
+const _: () = assert!(header::CLOCK + 64 <= header::LEASE);
+const _: () =
+    assert!(header::SHUT == header::LEASE | SHUT_BIT as usize && header::LEASE & SHUT_BIT as usize == 0);
+const _: () = assert!(header::SHUT + 8 <= header::COUNTERS);
+const _: () = assert!(meter::TICKS + 8 <= METER_BYTES as usize);
 const _: () = assert!(header::COUNTERS + counter::COUNT * 8 <= header::PROBE_WORDS);
 const _: () = assert!(header::PROBE_WORDS + PROBE_WORDS * 8 <= HEADER_BYTES);

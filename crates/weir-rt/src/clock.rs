@@ -118,6 +118,25 @@ impl Clock {
     }
 }
 
+/// How long a tick of the TSC is: by what has passed since this was started, so the better the later.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticks {
+    first: Sample,
+}
+
+impl Ticks {
+    /// None where this process may not read the TSC.
+    pub fn start() -> Option<Ticks> {
+        may_read_ticks().then(|| Ticks { first: Sample { ticks: ticks(), ns: now_ns() } })
+    }
+
+    /// ns; none before a millisecond has passed.
+    pub fn ns_per_tick(&self) -> Option<f64> {
+        let (passed, ns) = (ticks().saturating_sub(self.first.ticks), now_ns().saturating_sub(self.first.ns));
+        (passed > 0 && ns >= 1_000_000).then(|| ns as f64 / passed as f64)
+    }
+}
+
 impl Segment {
     /// Sets word `n` of the clock, after those that were set before.
     fn put_clock(&self, n: usize, word: u64) {

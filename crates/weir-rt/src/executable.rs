@@ -152,13 +152,73 @@ pub struct Executable {
 }
 
 impl Executable {
+    /// A probe's program that no engine has compiled: it reads nothing of its context, touches no per-CPU value, and
+    /// changes the registers `clobbers`, and flags.
+    pub fn by_hand(name: &str, code: Vec<u8>, relocations: Vec<Relocation>, clobbers: u16) -> Executable {
+        Executable {
+            name: name.into(),
+            kind: weir_ebpf::ProgramKind::Probe,
+            tail_entry: 0,
+            text_bytes: code.len() as u32,
+            code,
+            relocations,
+            clobbers,
+            clobbers_flags: true,
+            context_reads: 0,
+            reads_cookie: false,
+            uses_session: false,
+            lanes: LaneUse::None,
+            stack_bytes: 256,
+            origins: Vec::new(),
+        }
+    }
+
+    /// The same, which reads these slots of the frame.
+    pub fn reading(self, context_reads: u32) -> Executable {
+        Executable { context_reads, ..self }
+    }
+
     /// It asks for the chain of callers: then [`Frame::is_return`] must say at which end of a call it runs, since at the
     /// entry the word at the stack pointer belongs to the chain.
     pub fn walks_stack(&self) -> bool {
         let walks = [Symbol::Helper(helper::GET_STACKID), Symbol::Helper(helper::GET_STACK)];
         self.relocations.iter().any(|relocation| walks.contains(&relocation.symbol))
     }
+
+    /// Some helper that it calls makes a system call.
+    pub fn calls_kernel(&self) -> bool {
+        let calls = |symbol: Symbol| matches!(symbol, Symbol::Helper(id) if calls_kernel(id));
+        self.relocations.iter().any(|relocation| calls(relocation.symbol))
+    }
 }
+
+/// Whether a helper makes a system call on its usual way: where the vDSO knows clocks, and the CPU tells its number.
+pub fn calls_kernel(id: weir_ebpf::HelperId) -> bool {
+    CALL_KERNEL.contains(&id)
+}
+
+/// `tests/image.rs` holds it against the image.
+const CALL_KERNEL: &[weir_ebpf::HelperId] = &[
+    helper::GET_CURRENT_PID_TGID,
+    helper::GET_CURRENT_COMM,
+    helper::PROBE_READ_USER,
+    helper::PROBE_READ_USER_STR,
+    helper::PROBE_READ,
+    helper::PROBE_READ_KERNEL,
+    helper::COPY_FROM_USER,
+    helper::PROBE_READ_STR,
+    helper::PROBE_READ_KERNEL_STR,
+    helper::PROBE_WRITE_USER,
+    helper::GET_STACKID,
+    helper::GET_STACK,
+    helper::GET_CURRENT_UID_GID,
+    helper::GET_NS_CURRENT_PID_TGID,
+    helper::SEND_SIGNAL,
+    helper::SEND_SIGNAL_THREAD,
+    helper::SNPRINTF,
+    helper::TRACE_PRINTK,
+    helper::TRACE_VPRINTK,
+];
 
 /// A place in `code` to fill in when its address and the segment's are known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -218,6 +278,12 @@ pub enum RuntimeFunction {
     HashDelete,
     /// Map, [`Cursor`](crate::abi::Cursor), lane → the next element's value, or 0: a step of `for_each_map_elem`.
     MapNext,
+    /// The words of announcements, `r_state` or 0 → nothing: tells the controller that the dynamic linker's list has
+    /// changed, and waits for it.
+    Announce,
+    /// The word of [`Filter`](crate::segment::Filter), `pt_regs`, whether it is at `syscall` (else at `prctl`) → nothing:
+    /// sets the word where that call would install a system call filter.
+    Filter,
 }
 
 impl RuntimeFunction {
@@ -255,6 +321,8 @@ impl RuntimeFunction {
             RuntimeFunction::HashUpdate => "hash_update",
             RuntimeFunction::HashDelete => "hash_delete",
             RuntimeFunction::MapNext => "map_next",
+            RuntimeFunction::Announce => "announce",
+            RuntimeFunction::Filter => "filter",
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Reads the header and the journal of a segment from bytes taken out of another process.
+//! Reads the header, the journal and the bulletin of a segment from bytes taken out of another process. Of a segment of another ABI
+//! version nothing is read but who traces whom ([`Owner`]).
 //!
 //! The bytes are hostile: anything may stand there. What is returned fits the bounds of `limits.rs`; whether the
 //! addresses in it are what they say is for the reader to check against the process (maps, text bytes).
@@ -7,9 +8,9 @@ use thiserror::Error;
 
 use crate::abi::{self, header};
 use crate::limits;
-use crate::segment::{Identity, Place};
+use crate::segment::{Identity, Place, SegmentKind};
 
-pub use crate::segment::{JournalEntry, JournalState};
+pub use crate::segment::{Bulletin, BulletinLine, JournalEntry, JournalState};
 
 /// Bytes of a segment's header, from its start.
 pub const HEADER_BYTES: usize = abi::HEADER_BYTES;
@@ -19,7 +20,7 @@ pub const JOURNAL_ENTRY_BYTES: usize = abi::JOURNAL_ENTRY_BYTES;
 /// What another weir's segment says of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForeignHeader {
-    pub abi_version: u32,
+    pub kind: SegmentKind,
     pub identity: Identity,
     pub place: Place,
     pub layout_hash: u64,
@@ -28,6 +29,23 @@ pub struct ForeignHeader {
     pub cpus: u32,
     pub journal_offset: u64,
     pub journal_capacity: u32,
+    pub bulletin_offset: u64,
+    pub bulletin_lines: u32,
+}
+
+impl ForeignHeader {
+    /// Of the bulletin.
+    pub fn bulletin_bytes(&self) -> u64 {
+        abi::bulletin_bytes(self.bulletin_lines)
+    }
+}
+
+/// Who traces whom, as every version's header says it in the same place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Owner {
+    pub controller_pid: u32,
+    pub controller_start: u64,
+    pub target_pid: u32,
 }
 
 /// Why bytes are not a segment of this ABI.
@@ -38,7 +56,7 @@ pub enum Corrupt {
     #[error("not a weir segment: it begins with {magic:#018x}")]
     Magic { magic: u64 },
     #[error("a segment of ABI version {version}; this weir knows {}", abi::ABI_VERSION)]
-    Version { version: u32 },
+    Version { version: u32, owner: Owner },
     #[error("the segment's header is spoiled: {what} is {value:#x}")]
     Field { what: &'static str, value: u64 },
 }
@@ -52,12 +70,22 @@ pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
         return Err(Corrupt::Magic { magic: word(header::MAGIC) });
     }
     if half(header::ABI_VERSION) != abi::ABI_VERSION {
-        return Err(Corrupt::Version { version: half(header::ABI_VERSION) });
+        let owner = Owner {
+            controller_pid: half(header::CONTROLLER_PID),
+            controller_start: word(header::CONTROLLER_START),
+            target_pid: half(header::TARGET_PID),
+        };
+        return Err(Corrupt::Version { version: half(header::ABI_VERSION), owner });
     }
     let within = |what: &'static str, value: u64, low: u64, high: u64| {
         if (low..=high).contains(&value) { Ok(value) } else { Err(Corrupt::Field { what, value }) }
     };
     within("the header's size", half(header::HEADER_BYTES).into(), HEADER_BYTES as u64, HEADER_BYTES as u64)?;
+    let kind = match half(header::KIND) {
+        kind if kind == SegmentKind::Maps as u32 => SegmentKind::Maps,
+        kind if kind == SegmentKind::Target as u32 => SegmentKind::Target,
+        kind => return Err(Corrupt::Field { what: "the kind", value: kind.into() }),
+    };
     let entry_bytes = u64::from(half(header::JOURNAL_ENTRY_BYTES));
     within("a journal entry's size", entry_bytes, JOURNAL_ENTRY_BYTES as u64, JOURNAL_ENTRY_BYTES as u64)?;
     let segment_bytes =
@@ -72,16 +100,17 @@ pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
     let journal_offset = within(
         "the journal's offset",
         word(header::JOURNAL_OFFSET),
-        HEADER_BYTES as u64,
+        if capacity > 0 { HEADER_BYTES as u64 } else { 0 },
         journal_end.unwrap_or(0),
     )?;
+    let (bulletin_offset, bulletin_lines) = bulletin(segment_bytes, &word, &half)?;
     let label_bytes =
         within("the label's size", half(header::LABEL_BYTES).into(), 0, limits::LABEL_BYTES_MAX as u64)?;
     let islands =
         within("the number of islands", word(header::PLACE_ISLAND_COUNT), 0, limits::ISLANDS_MAX as u64)?;
     let label = &bytes[header::LABEL..header::LABEL + label_bytes as usize];
     Ok(ForeignHeader {
-        abi_version: abi::ABI_VERSION,
+        kind,
         identity: Identity {
             session: word(header::SESSION),
             controller_pid: half(header::CONTROLLER_PID),
@@ -93,6 +122,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
         },
         place: Place {
             segment_address: word(header::PLACE_SEGMENT),
+            maps_address: word(header::PLACE_MAPS),
             gate_address: word(header::PLACE_GATE),
             islands: (0..islands as usize)
                 .map(|n| header::PLACE_ISLANDS + n * 16)
@@ -105,7 +135,30 @@ pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
         cpus: half(header::CPUS),
         journal_offset,
         journal_capacity: capacity as u32,
+        bulletin_offset,
+        bulletin_lines,
     })
+}
+
+/// Where the bulletin is, and its lines.
+fn bulletin(
+    segment_bytes: u64,
+    word: &dyn Fn(usize) -> u64,
+    half: &dyn Fn(usize) -> u32,
+) -> Result<(u64, u32), Corrupt> {
+    let lines = half(header::BULLETIN_LINES);
+    let field = |what: &'static str, value: u64, is_right: bool| match is_right {
+        true => Ok(()),
+        false => Err(Corrupt::Field { what, value }),
+    };
+    let line_bytes = half(header::BULLETIN_LINE_BYTES);
+    field("a bulletin line's size", line_bytes.into(), line_bytes as usize == abi::BULLETIN_LINE_BYTES)?;
+    field("the bulletin's length", lines.into(), lines <= limits::BULLETIN_LINES_MAX)?;
+    let offset = word(header::BULLETIN_OFFSET);
+    let last = segment_bytes.checked_sub(abi::bulletin_bytes(lines));
+    let is_inside = last.is_some_and(|last| (HEADER_BYTES as u64..=last).contains(&offset));
+    field("the bulletin's offset", offset, lines == 0 || is_inside)?;
+    Ok((offset, lines))
 }
 
 /// The journal in `bytes` (the segment from `journal_offset`, `journal_capacity` entries). Entries never made, or
@@ -114,7 +167,18 @@ pub fn parse_journal(bytes: &[u8]) -> Vec<JournalEntry> {
     crate::segment::parse_journal(bytes)
 }
 
+/// The bulletin in `bytes` (the segment from `bulletin_offset`, as many as [`ForeignHeader::bulletin_bytes`]). None where
+/// none was put up yet, or one was being written: whoever copies it compares [`bulletin_sequence`] before and after.
+pub fn parse_bulletin(bytes: &[u8]) -> Option<Bulletin> {
+    crate::segment::parse_bulletin(bytes)
+}
+
+/// The word at the start of a bulletin, which every change changes; none where bytes are missing.
+pub fn bulletin_sequence(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
 /// The label without what could steer a terminal.
-fn printable(label: &[u8]) -> String {
+pub(crate) fn printable(label: &[u8]) -> String {
     String::from_utf8_lossy(label).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,5 +1,7 @@
 //! Every bound of this crate, named once.
 
+use weir_ebpf::{HelperId, helper};
+
 /// Maps of one object.
 pub const MAPS_MAX: usize = 256;
 /// Bytes of a hash map's key. The kernel takes 4,096 and more; a string of max_strlen is 1,024.
@@ -28,6 +30,11 @@ pub const CPUS_MAX: u32 = 4096;
 pub const CLAIM_SPARE_LANES: u32 = 16;
 /// Bytes of a whole segment.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 36;
+/// Nodes of a hash that grows which are allocated from the beginning: what 25 threads insert in the 5 ms between two looks
+/// of the controller, at a million a second each.
+pub const NODES_AT_FIRST: u32 = 1 << 17;
+/// Bytes by which a map grows at a time, at most: the kernel takes 10 ms to clear them.
+pub const GROWTH_BYTES_MAX: u64 = 32 << 20;
 /// Part of the memory that the machine, or the control group, has left, which one segment may take: 1 divided by this.
 pub const MEMORY_SHARE: u64 = 2;
 /// Segments of at most so many bytes are made without asking what memory there is, which takes a few files of /proc.
@@ -36,6 +43,10 @@ pub const MEMORY_UNASKED_BYTES: u64 = 4 << 20;
 pub const JOURNAL_CAPACITY_MAX: u32 = 1 << 20;
 /// Bytes of text that one journal entry can hold.
 pub const JOURNAL_TEXT_BYTES: usize = 16;
+/// Lines of a bulletin, one a probe: what does not fit is summed up in the last one.
+pub const BULLETIN_LINES_MAX: u32 = 256;
+/// Bytes of a probe's name in a bulletin.
+pub const BULLETIN_NAME_BYTES_MAX: usize = 176;
 /// Bytes of the label that `weir ps` shows.
 pub const LABEL_BYTES_MAX: usize = 95;
 /// Islands of code that the header can name.
@@ -51,10 +62,22 @@ pub const CLOCK_LEAD_NS: u64 = 1_000_000;
 pub const CLOCK_PAIR_NS_MAX: u64 = 2_000;
 /// Most bytes below its return address that any helper uses, the vDSO's clock included; a test measures it.
 pub const HELPER_STACK_BYTES: u32 = 2048;
+/// The same of those that neither format text nor walk stacks, nor look for a prefix.
+pub const SMALL_HELPER_STACK_BYTES: u32 = 512;
 
 const _: () = assert!(ENTRIES_MAX as u64 + (SPARE_NODES as u64) < (1 << 25), "an index must fit a link word");
 const _: () = assert!(CLOCK_LEAD_NS < CLOCK_INTERVAL_NS_MIN, "a line begins before the next is laid");
 const _: () = assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MAX.is_power_of_two());
+
+/// Most bytes below its return address that this helper uses. `has_tries`: a map of the program is a trie.
+pub fn helper_stack_bytes(id: HelperId, has_tries: bool) -> u32 {
+    match id {
+        helper::TRACE_PRINTK | helper::TRACE_VPRINTK | helper::SNPRINTF => HELPER_STACK_BYTES,
+        helper::GET_STACK | helper::GET_STACKID | helper::FOR_EACH_MAP_ELEM => HELPER_STACK_BYTES,
+        _ if has_tries => HELPER_STACK_BYTES,
+        _ => SMALL_HELPER_STACK_BYTES,
+    }
+}
 
 /// Bytes of one eBPF stack frame (the kernel's MAX_BPF_STACK), and frames of local calls (its MAX_CALL_FRAMES).
 pub const STACK_FRAME_BYTES: u32 = 512;

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use thiserror::Error;
 use weir_ebpf::helper::{self, Arg};
-use weir_ebpf::kfunc::{self, KfuncId};
+use weir_ebpf::kfunc::{self, KfuncId, TextTest};
 use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, context, pt_regs};
 
 pub use self::access::{AtomicOp, Width};
@@ -342,13 +342,27 @@ impl<'a> Space<'a> {
         Ok(result)
     }
 
-    /// What a kernel function answers.
-    pub fn call_kernel(&self, id: KfuncId) -> Option<u64> {
+    /// What a kernel function answers; none if there is no such function, or it is asked what it may not be.
+    pub fn call_kernel(&self, id: KfuncId, registers: [u64; 5]) -> Option<u64> {
         match id {
             kfunc::SESSION_IS_RETURN => Some(self.is_return.into()),
             kfunc::SESSION_COOKIE => Some(self.session_cookie_address()),
+            kfunc::TEXT_BEGINS => self.text_begins(registers),
             _ => None,
         }
+    }
+
+    /// One byte after the other, each read safely: what cannot be read is a NUL.
+    fn text_begins(&self, [context, which, a, b, c]: [u64; 5]) -> Option<u64> {
+        let test = TextTest::of(which, [a, b, c])?;
+        let is_slot = context == self.context() && u32::from(test.slot) < pt_regs::SLOTS;
+        let address = is_slot.then(|| self.slot(8 * u32::from(test.slot)))?;
+        let byte_at = |address| {
+            let mut byte = [0];
+            linked::probe_read_user(&mut byte, address);
+            byte[0]
+        };
+        Some(test.holds(address, byte_at).into())
     }
 
     fn session_cookie_address(&self) -> u64 {

@@ -44,13 +44,16 @@ pub struct Island {
     pub print: u64,
     /// Nanoseconds of a jiffy; 0: `jiffies64` is 0.
     pub tick_ns: u32,
+    /// Address of the word of the process's own segment that says that it has a system call filter now
+    /// ([`Filter`](crate::segment::Filter)); 0: nobody says.
+    pub filter: u64,
 }
 
 impl Island {
-    pub const BYTES: u32 = 56;
+    pub const BYTES: u32 = 64;
     /// Slow reads name the thread's own id: for a target whose own pid namespace knows it by another number.
     pub const READ_BY_TID: u32 = 1;
-    /// No system call is made: for a target under seccomp. Reads fail, `comm` is empty and `tid` 0, each counted.
+    /// No system call is made: for a target that is under seccomp already. Reads fail, `comm` is empty and `tid` 0, each counted.
     pub const NO_SYSTEM_CALLS: u32 = 2;
 
     /// Programs run at first instructions of functions, where the word at the stack pointer is the return address.
@@ -72,6 +75,7 @@ impl Island {
             self.pid_namespace.1,
             self.print,
             self.tick_ns.into(),
+            self.filter,
         ];
         for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
@@ -110,6 +114,8 @@ const OTHER_FUNCTIONS: &[(RuntimeFunction, &str)] = &[
     (RuntimeFunction::HashUpdate, "weir_hash_update"),
     (RuntimeFunction::HashDelete, "weir_hash_delete"),
     (RuntimeFunction::MapNext, "weir_map_next"),
+    (RuntimeFunction::Announce, "weir_announce"),
+    (RuntimeFunction::Filter, "weir_filter"),
 ];
 
 /// The linked image as an ELF file, for the tests that check what it may contain.

@@ -1,4 +1,4 @@
-//! The shared segment, as the controller holds it: a sealed memfd, mapped read-write, with a trusted copy of its
+//! A shared segment, of a session's maps or of one target's own, as the controller holds it: a sealed memfd, mapped read-write, with a trusted copy of its
 //! layout.
 //!
 //! Guarantees: every page is allocated and the size sealed before `create` returns, so that no access of a target
@@ -13,12 +13,18 @@ mod layout;
 mod mapping;
 mod memory;
 
+mod announce;
+mod bulletin;
 mod counters;
 mod elements;
+mod filter;
+mod growth;
 mod held;
 mod journal;
 mod lanes;
+mod lease;
 mod map_view;
+mod meter;
 mod prefixes;
 mod ring;
 mod stacks;
@@ -26,31 +32,41 @@ mod user_map;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use weir_ebpf::elf::MapOrigin;
 use weir_ebpf::map::flag;
 
-pub use crate::abi::DESCRIPTOR_BYTES;
 use crate::abi::{self, Descriptor, JOURNAL_ENTRY_BYTES, header};
+pub use crate::abi::{DESCRIPTOR_BYTES, SegmentKind};
 use crate::executable::Symbol;
 use crate::limits::{ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS};
 
+pub use self::announce::Announcements;
+pub use self::bulletin::{Bulletin, BulletinLine};
 pub use self::counters::{Counters, MapCounters};
+pub use self::filter::Filter;
+pub use self::growth::Growth;
 pub use self::journal::{Journal, JournalEntry, JournalFull, JournalState};
 pub use self::layout::{LayoutError, MapLayout, SegmentLayout};
 pub use self::map_view::{MapError, MapView};
 pub use self::memory::OutOfMemory;
+pub use self::meter::{How, Meter, MeterWords};
 pub use self::ring::{PerfReader, Record, RingCounters, RingReader};
 pub use self::user_map::UserMap;
 
+pub(crate) use self::bulletin::parse as parse_bulletin;
 pub(crate) use self::journal::parse as parse_journal;
 pub(crate) use self::layout::Fnv;
+use self::lease::Lease;
 pub(crate) use self::mapping::Mapping;
 use self::ring::RingState;
+
+/// Name of the memfd of a session's maps, by which the next weir finds them.
+pub const MAPS_NAME: &str = "weir-maps";
 
 /// Who traces whom: for `weir ps`, and for the next weir.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -60,8 +76,9 @@ pub struct Identity {
     /// Field 22 of /proc/PID/stat: tells the controller from a later process with its pid.
     pub controller_start: u64,
     pub uid: u32,
-    /// CLOCK_REALTIME, nanoseconds.
+    /// CLOCK_MONOTONIC, nanoseconds.
     pub started_ns: u64,
+    /// 0: the session's maps, which are no single target's.
     pub target_pid: u32,
     /// For `weir ps`; longer labels are cut at a character.
     pub label: String,
@@ -71,6 +88,8 @@ pub struct Identity {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     pub segment_address: u64,
+    /// Of the session's maps; 0 while they are not.
+    pub maps_address: u64,
     pub gate_address: u64,
     /// Address and bytes of each island of code; at most [`ISLANDS_MAX`], further ones are an error.
     pub islands: Vec<(u64, u64)>,
@@ -89,6 +108,10 @@ pub struct Segment {
     /// Maps whose contents user space may not change any more.
     frozen: Box<[AtomicBool]>,
     journal_entries: AtomicU32,
+    lease: Mutex<Option<Lease>>,
+    /// Of each map; the segment's own word may lie.
+    nodes_allocated: Box<[AtomicU32]>,
+    bytes_allocated: AtomicU64,
 }
 
 impl Segment {
@@ -101,7 +124,7 @@ impl Segment {
         memory::check(&layout)?;
         let bytes = i64::try_from(layout.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         nix::unistd::ftruncate(&fd, bytes)?;
-        fallocate(&fd, FallocateFlags::empty(), 0, bytes)?;
+        Segment::allocate(&fd, &layout)?;
         fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW))?;
         let mapping = Arc::new(Mapping::shared(&fd, layout.bytes)?);
         let base = mapping.base();
@@ -113,13 +136,32 @@ impl Segment {
         let rings =
             layout.maps.iter().map(|map| map.rings().into_iter().map(RingState::new).collect()).collect();
         let frozen = layout.maps.iter().map(|_| AtomicBool::new(false)).collect();
-        let journal_entries = AtomicU32::new(0);
-        let segment = Segment { fd, mapping, layout, session, descriptors, rings, frozen, journal_entries };
+        let nodes_allocated = layout.maps.iter().map(|map| AtomicU32::new(map.nodes_at_first)).collect();
+        let bytes_allocated = AtomicU64::new(layout.bytes_at_first());
+        let segment = Segment {
+            fd,
+            mapping,
+            layout,
+            session,
+            descriptors,
+            rings,
+            frozen,
+            journal_entries: AtomicU32::new(0),
+            lease: Mutex::new(None),
+            nodes_allocated,
+            bytes_allocated,
+        };
         segment.format(identity);
         Ok(segment)
     }
 
-    /// A segment in a memfd of this process: for scripts without a target, and tests.
+    /// A segment of maps in a memfd of this process, which may be lent to targets.
+    pub fn create_maps(layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
+        let fd = memfd_create(MAPS_NAME, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        Segment::create(fd, layout, identity)
+    }
+
+    /// A segment in a memfd of this process, for it alone: for programs without a target, and tests.
     pub fn create_local(layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
         let fd = memfd_create("weir-local", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         Segment::create(fd, layout, identity)
@@ -162,6 +204,19 @@ impl Segment {
                 None
             }
         }
+    }
+
+    /// Says from now on, in the word at `header::LEASE`, that this process lives: as long as it does and this is not
+    /// dropped. Once is enough.
+    ///
+    /// # Errors
+    /// As of making a thread, and of set_robust_list(2).
+    pub fn hold_lease(&self) -> io::Result<()> {
+        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        if lease.is_none() {
+            *lease = Some(Lease::take(&self.mapping)?);
+        }
+        Ok(())
     }
 
     /// Gives each map what its file says that it holds at first, and freezes those that programs only read, as libbpf
@@ -234,6 +289,7 @@ impl Segment {
             place.islands.len()
         );
         self.put(header::PLACE_SEGMENT, place.segment_address);
+        self.put(header::PLACE_MAPS, place.maps_address);
         self.put(header::PLACE_GATE, place.gate_address);
         for (n, (address, bytes)) in place.islands.iter().enumerate() {
             self.put(header::PLACE_ISLANDS + n * 16, *address);
@@ -269,6 +325,10 @@ impl Segment {
 
     /// Zero bytes are an empty map; rings need their free space marked, and the header its words.
     fn format(&self, identity: &Identity) {
+        for map in &self.layout.maps {
+            let withheld = u64::from(map.spec.max_entries - map.nodes_at_first);
+            self.mapping.word(map.offset + abi::control::WITHHELD).store(withheld, Ordering::Relaxed);
+        }
         for (map, descriptor) in self.layout.maps.iter().zip(&self.descriptors) {
             for ring in map.rings() {
                 ring::mark_free(&self.mapping, ring, descriptor.seed);
@@ -278,7 +338,7 @@ impl Segment {
         let layout = &self.layout;
         let label = label_bytes(&identity.label);
         self.put(header::CLAIMS_OFFSET, layout.claims_offset);
-        self.put(header::CLAIM_LANES, layout.claim_lanes.into());
+        self.put(header::CLAIM_LANES, pair(layout.claim_lanes, layout.kind as u32));
         self.put(header::SESSION, identity.session);
         self.put(header::RANDOM, layout::seed(identity.session, header::RANDOM as u64));
         self.put(header::LAYOUT_HASH, layout.hash);
@@ -286,6 +346,8 @@ impl Segment {
         self.put(header::MAP_COUNT, pair(layout.maps.len() as u32, layout.cpus));
         self.put(header::JOURNAL_OFFSET, layout.journal_offset);
         self.put(header::JOURNAL_CAPACITY, pair(layout.journal_capacity, JOURNAL_ENTRY_BYTES as u32));
+        self.put(header::BULLETIN_OFFSET, layout.bulletin_offset);
+        self.put(header::BULLETIN_LINES, pair(layout.bulletin_lines, abi::BULLETIN_LINE_BYTES as u32));
         self.put(header::CONTROLLER_PID, pair(identity.controller_pid, identity.uid));
         self.put(header::CONTROLLER_START, identity.controller_start);
         self.put(header::STARTED_NS, identity.started_ns);

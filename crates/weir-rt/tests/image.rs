@@ -116,10 +116,54 @@ fn the_island_is_last_and_empty() {
         pid_namespace: (5, 6),
         print: 7,
         tick_ns: 8,
+        filter: 9,
     };
-    let words = [1u64, 2, 3 | 4 << 32, 5, 6, 7, 8];
+    let words = [1u64, 2, 3 | 4 << 32, 5, 6, 7, 8, 9];
     assert_eq!(
         island.to_bytes().to_vec(),
         words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>()
     );
+}
+
+/// Whether an instruction that makes a system call can be reached from `entry`.
+fn reaches_kernel(entry: u64) -> bool {
+    let at: std::collections::HashMap<u64, Instruction> =
+        instructions().into_iter().map(|insn| (insn.ip(), insn)).collect();
+    let (mut open, mut seen) = (vec![entry], std::collections::HashSet::new());
+    while let Some(ip) = open.pop() {
+        if !seen.insert(ip) {
+            continue;
+        }
+        let insn = at[&ip];
+        if insn.mnemonic() == Mnemonic::Syscall {
+            return true;
+        }
+        let is_branch = insn.is_jmp_short_or_near() || insn.is_jcc_short_or_near() || insn.is_call_near();
+        open.extend(is_branch.then(|| insn.near_branch_target()));
+        let ends = insn.mnemonic() == Mnemonic::Ret || insn.mnemonic() == Mnemonic::Jmp;
+        open.extend((!ends).then(|| insn.next_ip()));
+    }
+    false
+}
+
+#[test]
+fn helpers_that_call_the_kernel_are_known() {
+    // Clocks and CPUs are asked of the kernel only where the vDSO and the CPU do not tell.
+    let seldom = [
+        helper::KTIME_GET_NS,
+        helper::KTIME_GET_BOOT_NS,
+        helper::KTIME_GET_COARSE_NS,
+        helper::KTIME_GET_TAI_NS,
+        helper::JIFFIES64,
+        helper::GET_PRANDOM_U32,
+        helper::GET_SMP_PROCESSOR_ID,
+        helper::GET_NUMA_NODE_ID,
+        helper::PERF_EVENT_OUTPUT,
+    ];
+    let image = runtime::image();
+    for id in 0..300 {
+        let Some(offset) = image.helper(id) else { continue };
+        let expected = weir_rt::executable::calls_kernel(id) || seldom.contains(&id);
+        assert_eq!(reaches_kernel(offset.into()), expected, "helper {id} reaches the kernel");
+    }
 }

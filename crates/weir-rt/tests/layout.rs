@@ -11,7 +11,7 @@ fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> Ma
 /// The message with which `maps` are refused.
 fn refused(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> String {
     let maps = [spec(kind, key_bytes, value_bytes, max_entries)];
-    SegmentLayout::plan(&maps, 2, 0).expect_err("must be refused").to_string()
+    SegmentLayout::plan(&maps, 2).expect_err("must be refused").to_string()
 }
 
 #[test]
@@ -30,17 +30,17 @@ fn refuses_what_is_out_of_bounds() {
     assert!(refused(PerCpuHash, 8, 1 << 20, 1 << 24).contains("a segment has at most"));
     let flagged = |kind, flags| {
         let map = MapSpec { flags, ..spec(kind, 4, 8, 1) };
-        SegmentLayout::plan(&[map], 2, 0).map(|_| ()).map_err(|error| error.to_string())
+        SegmentLayout::plan(&[map], 2).map(|_| ()).map_err(|error| error.to_string())
     };
     assert!(flagged(Hash, 1 << 2).is_err_and(|error| error.contains("map_flags is 4")));
     assert!(flagged(Array, 0x18).is_err_and(|error| error.contains("not both")));
     assert!(flagged(Array, 0x180).is_err_and(|error| error.contains("not both")));
     assert_eq!(flagged(Array, 0x480), Ok(()));
-    assert_eq!(SegmentLayout::plan(&[], 0, 0), Err(LayoutError::Cpus { cpus: 0 }));
-    assert_eq!(SegmentLayout::plan(&[], 5000, 0), Err(LayoutError::Cpus { cpus: 5000 }));
-    assert_eq!(SegmentLayout::plan(&[], 1, 1 << 21), Err(LayoutError::Journal { capacity: 1 << 21 }));
+    assert_eq!(SegmentLayout::plan(&[], 0), Err(LayoutError::Cpus { cpus: 0 }));
+    assert_eq!(SegmentLayout::plan(&[], 5000), Err(LayoutError::Cpus { cpus: 5000 }));
+    assert_eq!(SegmentLayout::of_target(1 << 21, 0), Err(LayoutError::Journal { capacity: 1 << 21 }));
     let many = vec![spec(Array, 4, 8, 1); 257];
-    assert_eq!(SegmentLayout::plan(&many, 1, 0), Err(LayoutError::TooManyMaps { count: 257 }));
+    assert_eq!(SegmentLayout::plan(&many, 1), Err(LayoutError::TooManyMaps { count: 257 }));
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn areas_follow_one_another_and_hold_their_parts() {
             })
         })
         .collect();
-    let layout = SegmentLayout::plan(&maps, 7, 100).expect("within bounds");
-    let mut end = layout.journal_offset + 100 * 64;
+    let layout = SegmentLayout::plan(&maps, 7).expect("within bounds");
+    let mut end = layout.claims_offset;
     for map in &layout.maps {
         assert!(map.offset >= end && map.offset % 4096 == 0, "{map:?}");
         end = map.offset + map.bytes;
@@ -131,10 +131,9 @@ fn claimable_lanes_cost_what_is_said_and_only_where_asked_for() {
         spec(MapKind::PerCpuHash, 4, 8, 100),
         spec(MapKind::Hash, 4, 8, 100),
     ];
-    let plain = SegmentLayout::plan(&maps, 2, 3).expect("within bounds");
-    let claimable = SegmentLayout::plan_claimable(&maps, 2, 3).expect("within bounds");
+    let plain = SegmentLayout::plan(&maps, 2).expect("within bounds");
+    let claimable = SegmentLayout::plan_claimable(&maps, 2).expect("within bounds");
     assert_eq!((plain.claim_lanes, claimable.claim_lanes), (0, 18));
-    assert!(claimable.claims_offset >= claimable.journal_offset + 3 * 64);
     assert!(claimable.claims_offset + 18 * 64 <= claimable.maps[0].offset);
     assert_ne!(plain.hash, claimable.hash);
     for (plain, claimable) in plain.maps.iter().zip(&claimable.maps) {
@@ -148,7 +147,7 @@ fn claimable_lanes_cost_what_is_said_and_only_where_asked_for() {
 
 #[test]
 fn the_hash_tells_layouts_apart() {
-    let hash = |maps: &[MapSpec], cpus| SegmentLayout::plan(maps, cpus, 4).expect("within bounds").hash;
+    let hash = |maps: &[MapSpec], cpus| SegmentLayout::plan(maps, cpus).expect("within bounds").hash;
     let base = spec(MapKind::Hash, 8, 8, 16);
     let same = hash(std::slice::from_ref(&base), 2);
     assert_eq!(same, hash(std::slice::from_ref(&base), 2));

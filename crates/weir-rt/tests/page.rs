@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use weir_ebpf::{MapKind, MapSpec};
-use weir_rt::abi::{self, control, header, journal};
-use weir_rt::foreign::{self, Corrupt};
-use weir_rt::segment::{Identity, JournalEntry, JournalState, Place, Segment, SegmentLayout};
+use weir_rt::abi::{self, bulletin, control, header, journal, line, meter};
+use weir_rt::foreign::{self, Corrupt, Owner};
+use weir_rt::segment::{Identity, JournalEntry, JournalState, Place, Segment, SegmentKind, SegmentLayout};
 
 const PAGE: &str = include_str!("../../../docs/segment.md");
 
@@ -37,7 +37,7 @@ fn the_page_describes_the_header() {
         "Header",
         named!(header: MAGIC ABI_VERSION HEADER_BYTES SESSION LAYOUT_HASH SEGMENT_BYTES MAP_COUNT CPUS JOURNAL_OFFSET
             JOURNAL_CAPACITY JOURNAL_ENTRY_BYTES CONTROLLER_PID UID CONTROLLER_START STARTED_NS TARGET_PID LABEL_BYTES
-            LABEL CLAIMS_OFFSET CLAIM_LANES PLACE_SEGMENT PLACE_GATE PLACE_ISLAND_COUNT PLACE_ISLANDS RANDOM CLOCK COUNTERS PROBE_WORDS),
+            LABEL CLAIMS_OFFSET CLAIM_LANES KIND PLACE_MAPS BULLETIN_OFFSET BULLETIN_LINES BULLETIN_LINE_BYTES PLACE_SEGMENT PLACE_GATE PLACE_ISLAND_COUNT PLACE_ISLANDS RANDOM CLOCK LEASE SHUT ANNOUNCE FILTER COUNTERS PROBE_WORDS),
     );
 }
 
@@ -47,12 +47,26 @@ fn the_page_describes_a_journal_entry() {
 }
 
 #[test]
+fn the_page_describes_a_meter() {
+    check("Meter", named!(meter: HOW UNTIL HITS TURNS TAKEN TIMED TICKS));
+}
+
+#[test]
+fn the_page_describes_a_bulletin() {
+    check("Bulletin", named!(bulletin: SEQUENCE WRITTEN_NS CPU RECORDS_LOST LINES));
+    check(
+        "Line of the bulletin",
+        named!(line: NAME_BYTES ONE_IN RATE TIME COST HITS HITS_ABOUT MISSED MISSED_ABOUT ARMED SAMPLED SHUT WITHDRAWN NAME),
+    );
+}
+
+#[test]
 fn the_page_describes_the_control_block() {
     check(
         "Map area",
-        named!(control: FREE_OR_PRODUCER SPARE_OR_CONSUMER TOP_PLACE FRESH FRESH_SPARE TAIL CHANGES HAND FULL CONTENDED DROPPED CORRUPT EVICTED),
+        named!(control: FREE_OR_PRODUCER SPARE_OR_CONSUMER TOP_PLACE FRESH FRESH_SPARE TAIL CHANGES HAND FULL CONTENDED DROPPED CORRUPT EVICTED WITHHELD OUTGROWN),
     );
-    assert_eq!(abi::ABI_VERSION, 1, "the page says so");
+    assert_eq!(abi::ABI_VERSION, 3, "the page says so");
 }
 
 fn identity() -> Identity {
@@ -69,7 +83,13 @@ fn identity() -> Identity {
 
 fn segment() -> Segment {
     let ring = MapSpec::new("r", MapKind::RingBuf, 0, 0, 8192);
-    let layout = SegmentLayout::plan(&[ring], 2, 4).expect("within bounds");
+    let layout = SegmentLayout::plan(&[ring], 2).expect("within bounds");
+    Segment::create_maps(layout, &identity()).expect("a memfd")
+}
+
+/// A target's own.
+fn control() -> Segment {
+    let layout = SegmentLayout::of_target(4, 2).expect("within bounds");
     Segment::create_local(layout, &identity()).expect("a memfd")
 }
 
@@ -84,19 +104,42 @@ fn bytes(segment: &Segment) -> Vec<u8> {
 
 #[test]
 fn a_header_is_read_back() {
-    let segment = segment();
-    let place = Place { segment_address: 0x7000, gate_address: 0x8000, islands: vec![(1, 2), (3, 4)] };
-    segment.set_place(&place);
-    let read = foreign::parse_header(&bytes(&segment)).expect("our own");
-    assert_eq!((read.identity, read.place), (identity(), place));
-    assert_eq!(read.layout_hash, segment.layout().hash);
-    assert_eq!((read.segment_bytes, read.map_count, read.cpus), (segment.layout().bytes, 1, 2));
-    assert_eq!((read.journal_offset, read.journal_capacity), (segment.layout().journal_offset, 4));
+    let control = control();
+    let (segment_address, maps_address, gate_address) = (0x7000, 0x7800, 0x8000);
+    let place = Place { segment_address, maps_address, gate_address, islands: vec![(1, 2), (3, 4)] };
+    control.set_place(&place);
+    let read = foreign::parse_header(&bytes(&control)).expect("our own");
+    assert_eq!((read.kind, read.identity, read.place), (SegmentKind::Target, identity(), place));
+    assert_eq!(read.layout_hash, control.layout().hash);
+    assert_eq!((read.segment_bytes, read.map_count), (control.layout().bytes, 0));
+    assert_eq!((read.journal_offset, read.journal_capacity), (control.layout().journal_offset, 4));
+    assert_eq!((read.bulletin_offset, read.bulletin_lines), (control.layout().bulletin_offset, 2));
+    let maps = segment();
+    let read = foreign::parse_header(&bytes(&maps)).expect("our own");
+    assert_eq!((read.kind, read.segment_bytes), (SegmentKind::Maps, maps.layout().bytes));
+    assert_eq!((read.map_count, read.cpus, read.journal_capacity), (1, 2, 0));
+}
+
+#[test]
+fn of_another_version_nothing_is_read_but_who_traces_whom() {
+    for version in [0, 1, abi::ABI_VERSION + 1, u32::MAX] {
+        let mut bytes = bytes(&control());
+        bytes[header::ABI_VERSION..header::ABI_VERSION + 4].copy_from_slice(&version.to_le_bytes());
+        let owner = Owner { controller_pid: 11, controller_start: 12, target_pid: 15 };
+        assert_eq!(foreign::parse_header(&bytes), Err(Corrupt::Version { version, owner }));
+    }
+}
+
+#[test]
+fn a_segment_of_no_kind_is_corrupt() {
+    let mut bytes = bytes(&control());
+    bytes[header::KIND] = 3;
+    assert_eq!(foreign::parse_header(&bytes), Err(Corrupt::Field { what: "the kind", value: 3 }));
 }
 
 #[test]
 fn a_long_label_is_cut_at_a_character() {
-    let layout = SegmentLayout::plan(&[], 1, 0).expect("within bounds");
+    let layout = SegmentLayout::plan(&[], 1).expect("within bounds");
     let identity = Identity { label: "ä".repeat(60), ..identity() };
     let segment = Segment::create_local(layout, &identity).expect("a memfd");
     assert_eq!(foreign::parse_header(&bytes(&segment)).expect("our own").identity.label, "ä".repeat(47));
@@ -104,7 +147,7 @@ fn a_long_label_is_cut_at_a_character() {
 
 #[test]
 fn a_journal_is_read_back_and_spoiled_entries_are_left_out() {
-    let segment = segment();
+    let segment = control();
     let journal = segment.journal();
     let index = journal.push(0x1000, &[1, 2, 3, 4, 5], &[6, 7, 8, 9, 10]).expect("room");
     journal.push(0x2000, &[1; 16], &[2; 16]).expect("room");
@@ -134,7 +177,7 @@ fn a_journal_is_read_back_and_spoiled_entries_are_left_out() {
 
 #[test]
 fn a_counter_is_told_from_text() {
-    let segment = segment();
+    let segment = control();
     let journal = segment.journal();
     journal.push(0x1000, &[1, 2], &[3, 4]).expect("room");
     let index = journal.push_counter(0x1000, 0xffff, 0).expect("room");
@@ -144,16 +187,25 @@ fn a_counter_is_told_from_text() {
     let counter = &entries[1];
     assert_eq!((counter.len, counter.state), (2, JournalState::Applied));
     assert_eq!((counter.old.as_slice(), counter.new.as_slice()), (&[0xff, 0xff][..], &[0, 0][..]));
+    journal.set_state(0, JournalState::Undone);
+    journal.replace_counter(0, 0x2000, 7, 8);
+    let again = &journal.entries()[0];
+    assert!(again.is_counter && again.address == 0x2000 && again.new == [8, 0]);
 }
 
 #[test]
 fn any_bytes_give_a_header_or_an_error() {
-    let good = bytes(&segment());
+    for good in [bytes(&segment()), bytes(&control())] {
+        any_of(&good);
+    }
+}
+
+fn any_of(good: &[u8]) {
     assert_eq!(foreign::parse_header(&good[..4095]), Err(Corrupt::Short { bytes: 4095 }));
     assert_eq!(foreign::parse_header(&[0; 4096]), Err(Corrupt::Magic { magic: 0 }));
     let mut random = 88172645463325252u64;
     for _ in 0..20_000 {
-        let mut bytes = good.clone();
+        let mut bytes = good.to_vec();
         for _ in 0..3 {
             random ^= random << 13;
             random ^= random >> 7;
@@ -163,8 +215,12 @@ fn any_bytes_give_a_header_or_an_error() {
         if let Ok(header) = foreign::parse_header(&bytes) {
             let end = header.journal_offset + u64::from(header.journal_capacity) * 64;
             assert!(end <= header.segment_bytes && header.place.islands.len() <= 16);
+            let end = header.bulletin_offset.saturating_add(header.bulletin_bytes());
+            assert!(header.bulletin_lines == 0 || end <= header.segment_bytes);
+            assert!(header.bulletin_lines <= 256);
         }
         foreign::parse_journal(&bytes);
+        foreign::parse_bulletin(&bytes);
     }
 }
 

@@ -171,6 +171,8 @@ pub enum ExprKind {
         tuple: Box<Expr>,
         index: u64,
     },
+    /// `args.name`.
+    Field(String),
     /// The parser has said what is wrong.
     Invalid,
 }
@@ -320,6 +322,7 @@ fn children(kind: &ExprKind) -> Vec<&Expr> {
         | ExprKind::Variable(_)
         | ExprKind::Param(_)
         | ExprKind::ParamCount
+        | ExprKind::Field(_)
         | ExprKind::Invalid => Vec::new(),
         ExprKind::Map(map) => map.keys.iter().collect(),
         ExprKind::Unary { operand, .. } | ExprKind::Cast { operand, .. } | ExprKind::Float(operand) => {

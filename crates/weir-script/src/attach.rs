@@ -8,8 +8,8 @@ use weir_source::{Diagnostic, Span};
 use crate::ast::{Name, Probe};
 use crate::lexer::number_value;
 use crate::limits;
-use crate::suggest;
 use crate::unsupported::{self, Kind};
+use weir_source::nearest;
 
 /// What one attach point means.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,13 +65,34 @@ pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Re
         "begin" => Ok(Attach::Begin),
         "end" => Ok(Attach::End),
         "interval" => interval(probe.span, rest, form),
-        "uprobe" => match place(rest)? {
-            Some((binary, place)) => places(probe.span, &binary, &place, world),
-            None => functions("uprobe", probe.span, rest, form, world).map(Attach::Functions),
-        },
-        "uretprobe" => functions("uretprobe", probe.span, rest, form, world).map(Attach::Returns),
-        _ => statics(probe.span, rest, form, world),
+        "uprobe" => {
+            let rest = &with_program(rest, world);
+            match place(rest)? {
+                Some((binary, place)) => places(probe.span, &binary, &place, world),
+                None => functions("uprobe", probe.span, rest, form, world).map(Attach::Functions),
+            }
+        }
+        "uretprobe" => {
+            let rest = &with_program(rest, world);
+            functions("uretprobe", probe.span, rest, form, world).map(Attach::Returns)
+        }
+        _ => statics(probe.span, &with_program(rest, world), form, world),
     }
+}
+
+/// As bpftrace has it where a process is known: a binary that is left out (`usdt:NAME`) or empty (`usdt::PROVIDER:NAME`) is
+/// the program of that process.
+fn with_program(rest: &[Name], world: &dyn World) -> Vec<Name> {
+    let mut parts = rest.to_vec();
+    let is_left_out = matches!(rest, [name] if !name.text.contains('/'));
+    let is_empty = rest.len() > 1 && rest[0].text.is_empty();
+    if (is_left_out || is_empty)
+        && let Some(program) = world.program()
+    {
+        let name = Name { text: program, span: rest[0].span };
+        if is_empty { parts[0] = name } else { parts.insert(0, name) }
+    }
+    parts
 }
 
 /// `probe` as weir prints it for an attach point that is no function.
@@ -243,7 +264,7 @@ fn unknown_kind(kind: &Name, lower: &str) -> Diagnostic {
     }
     let shown: String = kind.text.chars().take(40).collect();
     let message = format!("unknown kind of probe `{}`", shown.escape_debug());
-    let hint = match suggest::nearest(&kind.text, KINDS.iter().map(|(name, _, _)| *name)) {
+    let hint = match nearest(&kind.text, KINDS.iter().map(|(name, _, _)| *name)) {
         Some(name) => format!("did you mean `{name}`?"),
         None => "probes are `BEGIN`, `END`, `interval:…`, `uprobe:BINARY:FUNCTION`, `uretprobe:BINARY:FUNCTION` and \
                  `usdt:BINARY:NAME`"

@@ -40,6 +40,16 @@ pub enum FunctionKind {
     Zero,
     Exit,
     Reg,
+    Usym,
+    Ustack,
+}
+
+impl FunctionKind {
+    /// It is an expression, and no statement of its own.
+    pub(crate) fn gives_value(self) -> bool {
+        use FunctionKind::{HasKey, Reg, Str, Ustack, Usym};
+        matches!(self, Str | HasKey | Reg | Usym | Ustack)
+    }
 }
 
 /// A word that is called.
@@ -166,7 +176,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::Printf,
         arity: (1, 1 + limits::PRINTF_ARGS_MAX),
         signature: "printf(\"format\", …)",
-        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%f %e %g` doubles, `%s` strings, `func` and `probe`.",
+        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%f %e %g` doubles, `%s` strings, `func`, `probe`, symbols and stacks.",
     },
     Function {
         name: "print",
@@ -224,7 +234,26 @@ pub const FUNCTIONS: &[Function] = &[
         signature: "reg(\"name\")",
         doc: "A register as it is at the probe: `ax bx cx dx si di bp sp r8` … `r15 ip flags`.",
     },
+    Function {
+        name: "usym",
+        kind: FunctionKind::Usym,
+        arity: (1, 1),
+        signature: "usym(address)",
+        doc: "The function of the target that has code at an address, named when it is printed.",
+    },
+    Function {
+        name: "ustack",
+        kind: FunctionKind::Ustack,
+        arity: (0, 2),
+        signature: "ustack, ustack([mode, ]n)",
+        doc: "The target's stack by frame pointers, at most `n` frames (127); modes are `bpftrace`, `perf` and `raw`.",
+    },
 ];
+
+/// The one function that may be written without brackets.
+pub(crate) fn is_stack(name: &str) -> bool {
+    function(name).is_some_and(|row| row.kind == FunctionKind::Ustack)
+}
 
 /// Names of registers, by the number that the IR has for them: as `reg` takes them, and as assemblers write them.
 #[rustfmt::skip]

@@ -4,7 +4,7 @@
 //!   all clauses go on until one finds nothing new; only the last round's diagnostics are kept.
 //! - Types only grow: unknown → known, string → longer string. The first assignment fixes kind and sign.
 //! - `Unknown` fits everything, so that one fault is reported once.
-//! - Attach points are asked of the world once, before the rounds.
+//! - Attach points are asked of the world once, before the rounds; fields of events after the first one, where a clause names some.
 //!
 //! The result has what the lowering cannot see locally: types of maps and of scratch variables, and targets.
 
@@ -12,10 +12,11 @@ mod argument;
 mod call;
 mod constant;
 mod expr;
+mod field;
 mod map;
 mod stmt;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use weir_event::{MapSchema, MapValue, SiteName, Type};
 use weir_ir::{FoundArgument, FoundFunction, FoundPlace, MissingProbes, SiteSpec, Trigger, World};
@@ -28,6 +29,7 @@ use crate::config::{self, Settings};
 use crate::limits;
 use crate::types::describe;
 
+pub(crate) use crate::check::call::stack_form;
 pub(crate) use crate::check::constant::{constant, constant_string};
 
 /// A script that is sound. Only [`check`] makes one.
@@ -54,6 +56,8 @@ pub(crate) struct Target {
     pub probe_site: Option<u64>,
     /// Of static probes: how each argument that the clause uses is read, the same at all of its sites.
     pub arguments: BTreeMap<u8, FoundArgument>,
+    /// The same of fields by their names: `args.size`.
+    pub fields: BTreeMap<String, FoundArgument>,
 }
 
 /// Checks a script. `None` if a diagnostic is an error.
@@ -73,6 +77,7 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
         for (clause, attached) in script.clauses.iter().zip(&attached) {
             checker.clause(clause, attached);
         }
+        checker.ask(&attached, world);
         if !checker.changed || rounds == limits::INFERENCE_ROUNDS_MAX {
             break;
         }
@@ -89,9 +94,10 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
     let mut targets = Vec::new();
     for (index, attached) in attached.into_iter().enumerate() {
         let names_probe = checker.names_probe.contains(&index);
-        let used = checker.used_arguments.remove(&index).unwrap_or_default();
+        let used = checker.used.remove(&index).unwrap_or_default();
+        let events = checker.events.remove(&index).unwrap_or_default();
         let clause = &script.clauses[index];
-        let found = clause_targets(clause, attached, names_probe, &used, &mut sites);
+        let found = clause_targets(clause, attached, names_probe, (&used, &events), &mut sites);
         too_many_shapes(clause, &found, &mut diagnostics);
         targets.push(found);
     }
@@ -209,12 +215,12 @@ fn too_many_shapes(clause: &Clause, targets: &[Target], diagnostics: &mut Vec<Di
 }
 
 /// The functions of a clause: one for each probe that runs in weir itself, one for all probed functions together, and
-/// one for all static probes that have the `used` arguments in the same places.
+/// one for all static probes that have the `used` arguments in the same places. Functions have all fields in the same places.
 fn clause_targets(
     clause: &Clause,
     attached: Vec<(usize, Attach)>,
     names_probe: bool,
-    used: &BTreeSet<u8>,
+    (used, events): (&argument::Used, &[field::Event]),
     sites: &mut Vec<SiteName>,
 ) -> Vec<Target> {
     let mut targets = Vec::new();
@@ -250,10 +256,17 @@ fn clause_targets(
             sites.push(SiteName { probe: name.clone(), func: String::new() });
             sites.len() as u64 - 1
         });
-        targets.push(Target { name, trigger, probe_site, arguments: BTreeMap::new() });
+        targets.push(Target {
+            name,
+            trigger,
+            probe_site,
+            arguments: BTreeMap::new(),
+            fields: BTreeMap::new(),
+        });
     }
-    targets.extend(entries.target(|sites| Trigger::Uprobe { sites }));
-    targets.extend(returns.target(|sites| Trigger::Uretprobe { sites }));
+    let fields = field::of_functions(events, used);
+    targets.extend(entries.target(|sites| Trigger::Uprobe { sites }, fields));
+    targets.extend(returns.target(|sites| Trigger::Uretprobe { sites }, BTreeMap::new()));
     targets.extend(shapes.targets());
     targets
 }
@@ -293,10 +306,14 @@ impl Functions {
         }
     }
 
-    fn target(self, trigger: fn(Vec<SiteSpec>) -> Trigger) -> Option<Target> {
+    fn target(
+        self,
+        trigger: fn(Vec<SiteSpec>) -> Trigger,
+        fields: BTreeMap<String, FoundArgument>,
+    ) -> Option<Target> {
         let (name, trigger) = (self.written.join(","), trigger(self.sites));
         let has_any = !trigger.sites().is_empty();
-        has_any.then(|| Target { name, trigger, probe_site: None, arguments: BTreeMap::new() })
+        has_any.then(|| Target { name, trigger, probe_site: None, arguments: BTreeMap::new(), fields })
     }
 }
 
@@ -322,8 +339,12 @@ pub(crate) struct Checker<'a> {
     at_return: Option<(Span, String)>,
     /// Clauses that use `probe`.
     names_probe: Vec<usize>,
-    /// The arguments that each clause uses.
-    used_arguments: HashMap<usize, BTreeSet<u8>>,
+    /// The arguments and fields that each clause uses.
+    used: HashMap<usize, argument::Used>,
+    /// What each clause's events have of fields, where they were asked for.
+    events: HashMap<usize, Vec<field::Event>>,
+    /// Clauses for which that is to be asked.
+    asked: Vec<usize>,
     /// What the probes of the clause have of arguments.
     arguments: argument::Arguments,
     /// Reads of variables whose type is not known.
@@ -363,7 +384,9 @@ impl<'a> Checker<'a> {
             not_return: None,
             at_return: None,
             names_probe: Vec::new(),
-            used_arguments: HashMap::new(),
+            used: HashMap::new(),
+            events: HashMap::new(),
+            asked: Vec::new(),
             arguments: argument::Arguments::default(),
             unknown_reads: Vec::new(),
             name_comparisons: Vec::new(),

@@ -7,8 +7,8 @@ use crate::Options;
 use crate::ast::{Config, ConfigEntry, ExprKind};
 use crate::builtin::SETTINGS;
 use crate::limits;
-use crate::suggest;
 use crate::unsupported::{self, Kind};
+use weir_source::nearest;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
@@ -83,7 +83,7 @@ fn unknown(entry: &ConfigEntry, name: &str) -> Diagnostic {
         return Diagnostic::error(entry.key.span, row.message()).with_hint(row.hint);
     }
     let names = || SETTINGS.iter().map(|(name, _)| *name);
-    let hint = match suggest::nearest(name, names()) {
+    let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("settings are {}", names().collect::<Vec<_>>().join(", ")),
     };

@@ -25,7 +25,9 @@ impl Conversion {
         match ty {
             Type::Int { .. } => INTEGERS.contains(self.letter),
             Type::Double => DOUBLES.contains(self.letter),
-            Type::Str { .. } | Type::Probe | Type::Func => STRINGS.contains(self.letter),
+            Type::Str { .. } | Type::Probe | Type::Func | Type::Usym | Type::Ustack(_) => {
+                STRINGS.contains(self.letter)
+            }
             Type::Tuple(_) => false,
         }
     }

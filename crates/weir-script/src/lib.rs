@@ -21,7 +21,6 @@ mod parser;
 
 pub mod builtin;
 mod format;
-mod suggest;
 mod types;
 
 mod attach;

@@ -60,7 +60,9 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
         (Type::Int { .. }, Type::Int { .. })
         | (Type::Double, Type::Double)
         | (Type::Probe, Type::Probe)
-        | (Type::Func, Type::Func) => true,
+        | (Type::Func, Type::Func)
+        | (Type::Usym, Type::Usym) => true,
+        (Type::Ustack(form), Type::Ustack(other)) => form == other,
         (Type::Str { bytes }, Type::Str { bytes: other }) => {
             *bytes = (*bytes).max(*other);
             true
@@ -114,6 +116,8 @@ pub(crate) fn describe(ty: &Type) -> String {
         Type::Str { .. } => "string".to_string(),
         Type::Probe => "probe name".to_string(),
         Type::Func => "function name".to_string(),
+        Type::Usym => "user symbol".to_string(),
+        Type::Ustack(form) => format!("user stack ({}, {})", form.mode.name(), form.frames),
         Type::Tuple(parts) => format!("({})", parts.iter().map(describe).collect::<Vec<_>>().join(", ")),
     }
 }

@@ -45,7 +45,7 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
 }
 
 const LOOPS: &str = "there are no loops yet; repeat the statements, or count in a map";
-const STACKS: &str = "stacks are not recorded yet; `func` and `probe` tell where";
+const STACKS: &str = "`ustack` is the stack of the process";
 const USER_FUNCTIONS: &str =
     "weir traces user functions: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
@@ -106,7 +106,7 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Definition, "subprog", PLAIN),
     row(Kind::Definition, "import", PLAIN),
     row(Kind::Definition, "let", "a map comes to be by its first assignment"),
-    row(Kind::Builtin, "args", "the arguments are `arg0` to `arg5`"),
+    row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
     row(Kind::Builtin, "cgroup", IDENTITY),
     row(Kind::Builtin, "cpid", IDENTITY),
@@ -119,7 +119,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Builtin, "pcomm", IDENTITY),
     row(Kind::Builtin, "jiffies", CLOCK),
     row(Kind::Builtin, "kstack", STACKS),
-    row(Kind::Builtin, "ustack", STACKS),
     row(Kind::Builtin, "stack", STACKS),
     row(Kind::Builtin, "ncpus", IDENTITY),
     row(Kind::Builtin, "numaid", IDENTITY),
@@ -141,7 +140,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "kptr", KERNEL),
     row(Kind::Function, "ksym", KERNEL),
     row(Kind::Function, "kstack", STACKS),
-    row(Kind::Function, "ustack", STACKS),
     row(Kind::Function, "len", "count the entries with a map of their own"),
     row(Kind::Function, "macaddr", LATER),
     row(Kind::Function, "memcmp", STRINGS),
@@ -169,7 +167,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "unwatch", EVENTS),
     row(Kind::Function, "uptr", "`str(p)` reads the target's memory"),
     row(Kind::Function, "username", IDENTITY),
-    row(Kind::Function, "usym", LATER),
     row(Kind::Function, "write_user", UNSAFE),
     row(Kind::Function, "getopt", "positional parameters are `$1`, `$2` and so on"),
     row(Kind::Setting, "cache_user_symbols", ONLY_SETTINGS),

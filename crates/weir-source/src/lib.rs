@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod diagnostic;
+mod suggest;
 
 pub use crate::diagnostic::{Diagnostic, Label, Severity, render};
+pub use crate::suggest::nearest;
 
 /// A byte range in one source file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -4,15 +4,19 @@
 //! once; functions, `.eh_frame` ranges and static probes when first asked for; a stripped file's functions also from its
 //! separate debug file. Reading is not mapping: a file that is truncated or rewritten while weir runs cannot fault it.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::debug_file::{self, DebugSymbols};
+use object::read::ReadCache;
+
+use crate::debug_file::{self, DebugSymbols, Named};
 use crate::frames::{self, Frame};
 use crate::functions::{self, Function};
 use crate::landing;
@@ -20,6 +24,7 @@ use crate::layout::{self, Layout, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
 use crate::lines;
 use crate::pattern;
+use crate::prototypes::{self, Prototype};
 use crate::relocations::{self, SymbolSlot};
 use crate::restartable;
 use crate::usdt::{self, StaticProbe};
@@ -33,6 +38,16 @@ pub struct FileIdentity {
     pub device: (u32, u32),
     pub inode: u64,
 }
+
+/// Why debug sections are not there.
+enum Missing {
+    Absent,
+    /// They are compressed or damaged.
+    Unreadable,
+}
+
+/// What the names of functions have in them that GCC has cloned with other parameters, or cut in pieces.
+const CLONES: [&str; 4] = [".isra.", ".constprop.", ".part.", ".cold"];
 
 /// A program or shared library for 64-bit x86.
 #[derive(Debug)]
@@ -69,6 +84,15 @@ impl Binary {
         if root != Path::new("/") {
             binary.roots.push("/".into());
         }
+        Ok(binary)
+    }
+
+    /// The same for a file that is open already, whatever stands at its path by now.
+    pub(crate) fn from_file(file: &File, path: &Path, root: &Path) -> Result<Binary, Error> {
+        let (data, identity) = read_open(path, file)?;
+        let mut binary = Binary::parse(path, data)?;
+        binary.identity = Some(identity);
+        binary.roots = vec![root.to_path_buf(), "/".into()];
         Ok(binary)
     }
 
@@ -248,30 +272,16 @@ impl Binary {
     /// function with code of the line, and for each inlined copy of it; by address. Never empty.
     pub fn source_line(&self, file: &str, line: u64) -> Result<Vec<LinkAddr>, Error> {
         let path = || self.path.clone();
-        let own = debug_file::sections_in(&self.data[..], &lines::SECTIONS);
-        let has_lines = |sections: &[(&str, &[u8])]| sections.iter().any(|(name, _)| *name == ".debug_line");
-        let debug;
-        let sections: Vec<(&str, &[u8])> = match own {
-            Some(own) if has_lines(&own) => own,
-            own => {
-                let roots: Vec<&Path> = self.roots.iter().map(PathBuf::as_path).collect();
-                debug = self.build_id().and_then(|id| debug_file::sections(id, &roots, &lines::SECTIONS));
-                let found =
-                    debug.iter().flatten().map(|(name, bytes)| (*name, &bytes[..])).collect::<Vec<_>>();
-                if !has_lines(&found) {
-                    let why = match own {
-                        None => " that can be read: they are compressed or damaged",
-                        Some(_) => {
-                            ": build it with -g, or install its debug symbols (compressed ones are not read)"
-                        }
-                    };
-                    return Err(Error::NoLines { path: path(), why });
+        let sections = self.debug_sections(&lines::SECTIONS, ".debug_line").map_err(|missing| {
+            let why = match missing {
+                Missing::Unreadable => " that can be read: they are compressed or damaged",
+                Missing::Absent => {
+                    ": build it with -g, or install its debug symbols (compressed ones are not read)"
                 }
-                found
-            }
-        };
-        let section =
-            |name: &str| sections.iter().find(|(other, _)| *other == name).map_or(&[][..], |found| found.1);
+            };
+            Error::NoLines { path: path(), why }
+        })?;
+        let section = |name: &str| debug_file::named(&sections, name);
         let is_code = |address| self.segments().iter().any(|s| s.executable && s.holds(address));
         lines::places(&section, file, line, &is_code).map_err(|fault| match fault {
             lines::Fault::NoSource(names) => {
@@ -281,6 +291,43 @@ impl Binary {
             }
             lines::Fault::NoCode(near) => Error::NoCode { path: path(), file: file.into(), line, near },
         })
+    }
+
+    /// What the functions at these addresses take and give back, as far as debug information of the file, or of its separate
+    /// debug file, says. Functions that a compiler has made of others for itself, with fewer or other parameters
+    /// (`work.isra.0`), have none.
+    pub fn prototypes(&self, addresses: &BTreeSet<LinkAddr>) -> BTreeMap<LinkAddr, Prototype> {
+        let is_plain = |address: &&LinkAddr| {
+            let clone_of = |f: &Function| CLONES.iter().any(|mark| f.name.contains(mark));
+            !self.function_at(**address).is_some_and(clone_of)
+        };
+        let addresses: BTreeSet<LinkAddr> = addresses.iter().filter(is_plain).copied().collect();
+        if addresses.is_empty() {
+            return BTreeMap::new();
+        }
+        match self.debug_sections(&lines::SECTIONS, ".debug_info") {
+            Ok(sections) => prototypes::find(&|name| debug_file::named(&sections, name), &addresses),
+            Err(_) => BTreeMap::new(),
+        }
+    }
+
+    /// Debug sections of the file, or of its separate debug file where it has not the one that is needed.
+    fn debug_sections(&self, names: &[&'static str], needed: &str) -> Result<Named<Cow<'_, [u8]>>, Missing> {
+        let own = debug_file::sections_in(&self.data[..], names);
+        let is_damaged = own.is_none();
+        let own = own.unwrap_or_default();
+        if own.iter().any(|(name, _)| *name == needed) {
+            return Ok(own.into_iter().map(|(name, bytes)| (name, Cow::Borrowed(bytes))).collect());
+        }
+        let roots: Vec<&Path> = self.roots.iter().map(PathBuf::as_path).collect();
+        let separate = self.build_id().and_then(|id| debug_file::sections(id, &roots, names));
+        match separate.filter(|sections| sections.iter().any(|(name, _)| *name == needed)) {
+            Some(sections) => {
+                Ok(sections.into_iter().map(|(name, bytes)| (name, Cow::Owned(bytes))).collect())
+            }
+            None if is_damaged => Err(Missing::Unreadable),
+            None => Err(Missing::Absent),
+        }
     }
 
     /// The innermost function that contains `address`; one of unknown size contains its first byte only.
@@ -461,30 +508,51 @@ fn hash(name: &str) -> u64 {
 }
 
 fn read(path: &Path) -> Result<(Vec<u8>, FileIdentity), Error> {
-    let fault = |call, source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => Error::NoFile { path: path.to_path_buf(), near: Vec::new() },
-        _ => Error::Io { path: path.to_path_buf(), call, source },
-    };
     // Before opening: opening a FIFO waits for a writer.
-    regular(path, &fs::metadata(path).map_err(|e| fault("stat", e))?)?;
-    let file = File::open(path).map_err(|e| fault("open", e))?;
-    let metadata = file.metadata().map_err(|e| fault("fstat", e))?;
+    regular(path, &fs::metadata(path).map_err(|e| fault(path, "stat", e))?)?;
+    read_open(path, &File::open(path).map_err(|e| fault(path, "open", e))?)
+}
+
+fn read_open(path: &Path, mut file: &File) -> Result<(Vec<u8>, FileIdentity), Error> {
+    let metadata = file.metadata().map_err(|e| fault(path, "fstat", e))?;
     regular(path, &metadata)?;
+    file.rewind().map_err(|e| fault(path, "lseek", e))?;
     let (bytes, max) = (metadata.len(), FILE_BYTES_MAX);
     let mut data = Vec::with_capacity(bytes.min(max) as usize);
     let read = if bytes > max {
         bytes
     } else {
-        file.take(max + 1).read_to_end(&mut data).map_err(|e| fault("read", e))? as u64
+        file.take(max + 1).read_to_end(&mut data).map_err(|e| fault(path, "read", e))? as u64
     };
     if read > max {
         return Err(Error::TooLarge { path: path.to_path_buf(), bytes: read, max });
     }
+    Ok((data, identity_of(&metadata)))
+}
+
+fn fault(path: &Path, call: &'static str, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::NotFound => Error::NoFile { path: path.to_path_buf(), near: Vec::new() },
+        _ => Error::Io { path: path.to_path_buf(), call, source },
+    }
+}
+
+fn identity_of(metadata: &fs::Metadata) -> FileIdentity {
     let device = metadata.dev();
     // As in makedev(3) of Linux: 12 + 20 bits, each in two parts.
     let major = ((device >> 8) & 0xfff) | ((device >> 32) & 0xffff_f000);
     let minor = (device & 0xff) | ((device >> 12) & 0xffff_ff00);
-    Ok((data, FileIdentity { device: (major as u32, minor as u32), inode: metadata.ino() }))
+    FileIdentity { device: (major as u32, minor as u32), inode: metadata.ino() }
+}
+
+/// `None`: it cannot be asked for.
+pub(crate) fn identity_of_file(file: &File) -> Option<FileIdentity> {
+    file.metadata().ok().map(|metadata| identity_of(&metadata))
+}
+
+/// The build id of an open file, of which only headers and notes are read.
+pub fn build_id_of(file: &File) -> Option<Vec<u8>> {
+    layout::build_id_of(&ReadCache::new(file))
 }
 
 fn regular(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {

@@ -7,6 +7,7 @@
 //! Whatever goes wrong means that there are no such names. Deliberately not here: `.gnu_debuglink` of files without a
 //! build id, `.gnu_debugdata`, debuginfod.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,11 @@ pub(crate) fn find(build_id: &[u8], roots: &[&Path]) -> Option<DebugSymbols> {
 
 /// Sections by name.
 pub(crate) type Named<T> = Vec<(&'static str, T)>;
+
+/// The bytes of the section of this name; empty if it is not among them.
+pub(crate) fn named<'a>(sections: &'a [(&'static str, Cow<'_, [u8]>)], name: &str) -> &'a [u8] {
+    sections.iter().find(|(other, _)| *other == name).map_or(&[], |(_, bytes)| bytes)
+}
 
 /// The sections of these names of the file with this build id, in the first of `roots` that has it; none if one is
 /// compressed, or they are too large.

@@ -90,6 +90,16 @@ pub enum Error {
         near: Vec<String>,
     },
 
+    #[error("{} leads to {}, which is not there", path.display(), to.display())]
+    NowhereLink { path: PathBuf, to: PathBuf },
+
+    #[error(
+        "process {pid} runs {}, which has been deleted or replaced since, and what it runs cannot be read ({reason}): restart \
+         the process, or run weir as root (CAP_SYS_ADMIN, or CAP_CHECKPOINT_RESTORE from Linux 5.9 on)",
+        path.display()
+    )]
+    Deleted { pid: i32, path: PathBuf, reason: String },
+
     #[error("{}: more than {max} symbolic links; remove the loop", path.display())]
     LinkLoop { path: PathBuf, max: usize },
 

@@ -17,7 +17,8 @@ use object::read::elf::{FileHeader as _, GnuHashTable, HashTable, ProgramHeader 
 use object::read::{ReadRef, SectionIndex};
 
 use crate::limits::{
-    NAME_BYTES_MAX, NEEDED_MAX, NOTES_MAX, PROBE_SECTIONS_MAX, RELOCATION_TABLES_MAX, SEGMENTS_MAX,
+    DEBUG_NOTES_BYTES_MAX, NAME_BYTES_MAX, NEEDED_MAX, NOTES_MAX, PROBE_SECTIONS_MAX, RELOCATION_TABLES_MAX,
+    SEGMENTS_MAX,
 };
 use crate::relocations::{RelocationForm, RelocationTable};
 use crate::{FileOffset, LinkAddr};
@@ -94,6 +95,8 @@ pub(crate) struct Layout {
 pub(crate) struct ProbeSections {
     /// `.note.stapsdt`; a linker makes one of all.
     pub(crate) notes: Vec<Range<usize>>,
+    /// `.note.weir`, which say more of some of them.
+    pub(crate) fields: Vec<Range<usize>>,
     /// The address of `.stapsdt.base`, by which prelink(8) shows how far it moved the file.
     pub(crate) base: Option<LinkAddr>,
 }
@@ -427,6 +430,9 @@ impl Sections {
                     Some(b".note.stapsdt") if out.probes.notes.len() < PROBE_SECTIONS_MAX => {
                         out.probes.notes.extend(range(section));
                     }
+                    Some(b".note.weir") if out.probes.fields.len() < PROBE_SECTIONS_MAX => {
+                        out.probes.fields.extend(range(section));
+                    }
                     _ => {}
                 },
             }
@@ -464,6 +470,24 @@ fn build_id(headers: &[elf::ProgramHeader64<Le>], data: &[u8]) -> Option<Range<u
             let Ok(Some(note)) = notes.next() else { break };
             if note.name() == elf::ELF_NOTE_GNU && note.n_type(Le) == elf::NT_GNU_BUILD_ID {
                 return range_of(data, note.desc());
+            }
+        }
+    }
+    None
+}
+
+/// The build id of a file that is not read as a whole.
+pub(crate) fn build_id_of<'a>(file: impl ReadRef<'a>) -> Option<Vec<u8>> {
+    let header = elf::FileHeader64::<Le>::parse(file).ok()?;
+    for header in header.program_headers(Le, file).ok()? {
+        if header.p_filesz(Le) > DEBUG_NOTES_BYTES_MAX {
+            continue;
+        }
+        let Ok(Some(mut notes)) = header.notes(Le, file) else { continue };
+        for _ in 0..NOTES_MAX {
+            let Ok(Some(note)) = notes.next() else { break };
+            if note.name() == elf::ELF_NOTE_GNU && note.n_type(Le) == elf::NT_GNU_BUILD_ID {
+                return Some(note.desc().to_vec());
             }
         }
     }

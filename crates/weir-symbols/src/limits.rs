@@ -30,7 +30,7 @@ pub(crate) const NEAR_MISSES_MAX: usize = 3;
 pub(crate) const NEAR_CANDIDATES_MAX: usize = 200_000;
 pub(crate) const NEAR_NAME_BYTES_MAX: usize = 64;
 
-/// Most `.note.stapsdt` sections read: a linker makes one of all.
+/// Most sections of static probes' notes read, of either kind: a linker makes one of all.
 pub(crate) const PROBE_SECTIONS_MAX: usize = 16;
 /// Most static probes of one file; the largest seen (a browser with its engine's probes) has ≈ 2,000.
 pub(crate) const PROBE_NOTES_MAX: usize = 100_000;
@@ -40,6 +40,10 @@ pub(crate) const PROBE_NAME_BYTES_MAX: usize = 256;
 pub(crate) const PROBE_ARGUMENTS_BYTES_MAX: usize = 16384;
 /// Most arguments of a static probe: `<sys/sdt.h>` has macros for up to 12.
 pub(crate) const PROBE_ARGUMENTS_MAX: usize = 12;
+/// Most rows of a tracepoint's table of labels or members; the largest enumeration of the kernel's headers has some hundred.
+pub(crate) const TABLE_ROWS_MAX: usize = 4096;
+/// All tables of tracepoints together are read at most so many times the file: inlined copies of a place share one.
+pub(crate) const TABLE_BYTES_PER_FILE_BYTE_MAX: usize = 8;
 /// Most terms of a displacement such as `table+8-4`.
 pub(crate) const DISPLACEMENT_TERMS_MAX: usize = 8;
 
@@ -54,6 +58,17 @@ pub(crate) const LINE_RANGES_MAX: u64 = 1 << 20;
 /// Names of source files kept for near misses, and lines with code that an error names before and after.
 pub(crate) const LINE_NAMES_MAX: usize = 10_000;
 pub(crate) const NEAR_LINES: usize = 1;
+
+/// Most parameters of one function: C++ templates with some hundred exist, and nobody names those.
+pub(crate) const PARAMETERS_MAX: usize = 256;
+/// Longest name of a parameter or of a value of an enumeration.
+pub(crate) const TYPE_NAME_BYTES_MAX: usize = 256;
+/// How many references lead from a parameter to its type without qualifiers and other names.
+pub(crate) const TYPE_LINKS_MAX: usize = 64;
+/// Most values of one enumeration that have names; PostgreSQL's largest has ≈ 500.
+pub(crate) const ENUM_LABELS_MAX: usize = 4096;
+/// Entries of functions and types that are read for prototypes at once; a function takes some dozen.
+pub(crate) const TYPE_ENTRIES_MAX: u64 = 1 << 22;
 
 /// All exception tables together are read at most this many times the file: real ones do not overlap.
 pub(crate) const LANDING_BYTES_PER_FILE_BYTE_MAX: u64 = 2;
@@ -72,4 +87,29 @@ pub(crate) const FOLDER_ENTRIES_MAX: usize = 100_000;
 /// Largest `/proc/PID/maps`: 64 Ki mappings (vm.max_map_count's default) are ≈ 7 MiB; raised limits exist.
 pub(crate) const MAPS_BYTES_MAX: u64 = 256 << 20;
 
+/// Mappings of code kept of all processes of a history, those that are gone included: 64 bytes each, so 16 MiB. A browser
+/// has ≈ 300 at a time, a server that loads and unloads a library a thousand times leaves 1,000.
+pub(crate) const GENERATION_REGIONS_MAX: usize = 1 << 18;
+/// Different files of one history.
+pub(crate) const MAPPED_FILES_MAX: usize = 1 << 14;
+/// Files of a history that are held open, so that their names can still be read when they have been replaced or their
+/// process has ended: a quarter of the usual RLIMIT_NOFILE of 1,024.
+pub(crate) const HELD_FILES_MAX: usize = 256;
+/// Files of a history whose functions are in memory at a time; others are read again when they are asked for.
+pub(crate) const NAMED_FILES_MAX: usize = 128;
+/// Processes whose folder of perf maps is held open.
+pub(crate) const HELD_FOLDERS_MAX: usize = 128;
+
+/// Longest C++ name that is written out; boost and Eigen make some of ≈ 10,000 bytes.
+pub(crate) const DEMANGLED_BYTES_MAX: usize = 1 << 16;
+
+/// Largest perf map read: a large Java server's has ≈ 100,000 lines, 10 MiB.
+pub(crate) const PERF_MAP_BYTES_MAX: u64 = 128 << 20;
+/// Most entries of a perf map.
+pub(crate) const PERF_MAP_ENTRIES_MAX: usize = 1 << 20;
+/// Longest name in a perf map; longer ones are cut. Node writes paths of files into them.
+pub(crate) const PERF_NAME_BYTES_MAX: usize = 1024;
+
+const _: () = assert!(HELD_FILES_MAX + HELD_FOLDERS_MAX < 1024 / 2);
+const _: () = assert!(PERF_NAME_BYTES_MAX < NAME_BYTES_MAX);
 const _: () = assert!(NEAR_NAME_BYTES_MAX < NAME_BYTES_MAX);

@@ -20,7 +20,7 @@ use crate::limits::{LINE_NAMES_MAX, LINE_RANGES_MAX, LINE_READS_PER_BYTE_MAX, LI
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
-/// The sections that are read.
+/// The sections that are read, here and for prototypes: those that a unit may refer to.
 pub(crate) const SECTIONS: [&str; 9] = [
     ".debug_abbrev",
     ".debug_addr",
@@ -239,7 +239,7 @@ fn join(folder: &str, name: &str) -> String {
 }
 
 /// How long the table of abbreviations there is.
-fn abbreviation_bytes(dwarf: &Dwarf<Bytes<'_>>, offset: DebugAbbrevOffset) -> u64 {
+pub(crate) fn abbreviation_bytes(dwarf: &Dwarf<Bytes<'_>>, offset: DebugAbbrevOffset) -> u64 {
     let mut rest = *dwarf.debug_abbrev.reader();
     if rest.skip(offset.0).is_err() {
         return 0;

@@ -21,6 +21,7 @@ use crate::limits::FOLDER_ENTRIES_MAX;
 use crate::maps::Mapping;
 use crate::{Error, pattern};
 
+pub(crate) use crate::resolve::root::canonical;
 pub use crate::resolve::root::inside;
 
 /// Where to look.
@@ -73,9 +74,29 @@ fn looks_like_library(name: &str) -> bool {
 fn by_path(name: &str, places: &Places) -> Result<PathBuf, Error> {
     let path = if name.starts_with('/') { PathBuf::from(name) } else { places.cwd.join(name) };
     match root::canonical(&places.root, &path) {
-        Err(Error::NoFile { .. }) => Err(Error::NoFile { near: near_files(&path, places), path }),
+        Err(Error::NoFile { .. }) => Err(match leads_to(&path, places) {
+            Some(to) => Error::NowhereLink { path, to },
+            None => Error::NoFile { near: near_files(&path, places), path },
+        }),
         other => other,
     }
+}
+
+/// The path that was meant when it was mapped: of the folder without links, and for a link to a file that has been deleted
+/// (`/proc/PID/exe`) where that was. The file itself need not be there.
+pub fn as_mapped(name: &str, places: &Places) -> Option<PathBuf> {
+    let path = if name.starts_with('/') { PathBuf::from(name) } else { places.cwd.join(name) };
+    if let Some(to) = leads_to(&path, places) {
+        return Some(PathBuf::from(to.to_str()?.strip_suffix(" (deleted)").unwrap_or(to.to_str()?)));
+    }
+    let folder = root::canonical(&places.root, path.parent()?).ok()?;
+    Some(inside(&places.root, &folder).join(path.file_name()?))
+}
+
+/// What the link at `path` says, if it is one.
+fn leads_to(path: &Path, places: &Places) -> Option<PathBuf> {
+    let folder = root::canonical(&places.root, path.parent()?).ok()?;
+    std::fs::read_link(folder.join(path.file_name()?)).ok()
 }
 
 /// Files of the folder of `path` whose names are near to its own.

@@ -13,10 +13,7 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        testkit::random::next(&mut self.0)
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -45,6 +42,7 @@ fn ask(data: Vec<u8>) -> bool {
         (binary.find_static(None, "*").map(|f| f.len()), binary.find_static(Some("wier"), "flag").is_ok());
     let _ = (binary.static_probes().len(), binary.static_probes_left_out());
     let _ = (binary.source_line("main.c", 3), binary.source_line("lines.c", 4), binary.source_line("c", 1));
+    let _ = binary.prototypes(&binary.functions().iter().take(50).map(|f| f.address).collect());
     let functions = binary.functions().iter().step_by(functions / 20 + 1).map(|f| f.address);
     let fixed = [0, 1, 0x1000, 0x400000, u64::MAX].map(LinkAddr);
     for address in functions.chain(fixed).chain([binary.entry()]) {
@@ -152,6 +150,23 @@ fn mutants_of_a_program_with_static_probes_are_survived() {
 }
 
 #[test]
+fn mutants_of_a_program_with_tracepoints_are_survived() {
+    let path = target::program("tracepoints");
+    check("tracepoints", &std::fs::read(path).unwrap(), 4);
+}
+
+#[test]
+fn mutants_of_a_program_with_debug_information_are_survived() {
+    let text = "enum kind { A, B = 7 }; struct pair { int a, b; }; typedef const char *text;\n\
+        __attribute__((noinline)) int alpha(text n, enum kind k, struct pair p, double d, short s) { return *n + k + p.a + d + s; }\n\
+        int main(int argc, char **argv) { return alpha(argv[0], argc, (struct pair){1, 2}, argc, 3); }";
+    for flags in [["-O2", "-g", "-gdwarf-5"], ["-O2", "-g", "-gdwarf-4"]] {
+        let path = target::build("mutated", Source::Text(text), &flags);
+        check("debug information", &std::fs::read(path).unwrap(), 5);
+    }
+}
+
+#[test]
 fn mutants_of_the_loader_are_survived() {
     let data = std::fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
     check("ld.so", &data, 3);
@@ -214,7 +229,8 @@ fn names_take_memory_in_proportion_to_the_file() {
         let names: u64 = binary.functions().iter().flat_map(|f| f.names()).map(|n| n.len() as u64).sum();
         assert!(names <= 8 * bytes, "{names} bytes of names in a file of {bytes}");
         assert_eq!(binary.functions_left_out() == 0, taken, "{count} × {name_bytes}");
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        // A quarter of a second; if names were looked for to their end, minutes. Busy machines are in between.
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     };
     check(4, 100, true);
     check(100_000, 20, true);

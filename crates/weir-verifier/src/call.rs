@@ -3,7 +3,7 @@
 
 use weir_ebpf::context::packet;
 use weir_ebpf::helper::{self, Arg, HelperProto, Ret};
-use weir_ebpf::kfunc::{self, KfuncId};
+use weir_ebpf::kfunc::{self, KfuncId, TEXT_BYTES_MAX, TextTest};
 use weir_ebpf::map::flag;
 use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, pt_regs};
 
@@ -354,7 +354,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A kernel function without arguments, about the session that a probe is of.
+    /// A kernel function: about the session that a probe is of, without arguments, or about a text.
     pub(crate) fn call_kernel(&mut self, path: &mut Path, id: KfuncId) -> Result<(), Refusal> {
         let name = kfunc::name(id).unwrap_or_default();
         if !self.kind.is_probe() {
@@ -365,6 +365,9 @@ impl<'a> Walk<'a> {
         }
         if path.state.depth() > 0 {
             return unsupported(format!("{name} in a function of the program, which does not see its frame"));
+        }
+        if id == kfunc::TEXT_BEGINS {
+            self.text_test(path)?;
         }
         for register in 0..=5 {
             write(path, register, Value::Uninit);
@@ -377,6 +380,43 @@ impl<'a> Walk<'a> {
         };
         write(path, 0, result);
         Ok(())
+    }
+
+    /// What is asked of a text is the same on every path, so that an engine knows it; the slot holds a text.
+    fn text_test(&mut self, path: &Path) -> Result<(), Refusal> {
+        let context = self.value(path, 1)?;
+        if context != Value::Context {
+            return refuse(format!("the context is needed, not {}", self.describe(context)));
+        }
+        let which = self.constant(path, 2)?;
+        let bytes = which >> 8;
+        if !(1..=TEXT_BYTES_MAX as u64).contains(&bytes) {
+            return refuse(format!("it compares with {bytes} bytes; the limits are 1 and {TEXT_BYTES_MAX}"));
+        }
+        let mut words = [0; 3];
+        // Those beyond the bytes need not be there.
+        for (word, register) in words.iter_mut().zip(3..).take(bytes.div_ceil(8) as usize) {
+            *word = self.constant(path, register)?;
+        }
+        let Some(test) = TextTest::of(which, words) else {
+            return refuse("it compares with a NUL that is not the last byte");
+        };
+        let is_text = self.limits.text_slots.checked_shr(test.slot.into()).unwrap_or(0) & 1 != 0;
+        if !is_text || u32::from(test.slot) >= pt_regs::SLOTS {
+            return refuse(format!("slot {} of the context holds no text", test.slot));
+        }
+        self.context_reads |= 1 << test.slot;
+        if self.seen[path.at].text.visit(test) {
+            Ok(())
+        } else {
+            unsupported("what is asked of the text differs from path to path")
+        }
+    }
+
+    fn constant(&mut self, path: &Path, register: u8) -> Result<u64, Refusal> {
+        let number = self.number(path, register)?;
+        let constant = number.as_constant();
+        constant.map_or_else(|| refuse(format!("r{register} is {number}; a constant is needed")), Ok)
     }
 
     /// The program may end here: another takes its place, with its context and nothing else.

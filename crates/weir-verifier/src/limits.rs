@@ -18,6 +18,9 @@ pub struct Limits {
     /// A program may read stack that it never wrote: then engines zero its frames
     /// ([`VerifiedProgram::zeroes_frames`](crate::VerifiedProgram::zeroes_frames)).
     pub allow_unwritten_stack: bool,
+    /// Bit n: slot n of a probe's context holds 0 or the address of a text, which whoever hands the context over vouches for: it
+    /// may be read from there on up to a NUL, as long as the program runs. `weir_text_begins` is for such slots alone.
+    pub text_slots: u32,
 }
 
 impl Default for Limits {
@@ -30,6 +33,7 @@ impl Default for Limits {
             states_max: 16_384,
             allow_changes: false,
             allow_unwritten_stack: true,
+            text_slots: 0,
         }
     }
 }

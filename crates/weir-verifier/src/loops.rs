@@ -16,6 +16,8 @@
 
 use std::ops::Range;
 
+use weir_ebpf::kfunc;
+
 use crate::changes::{Change, Test, of_loop};
 use crate::decode::Op;
 use crate::functions::Functions;
@@ -312,6 +314,7 @@ fn live_before(op: &Op, after: u16, callee: u16) -> u16 {
             let count = helper.args.len() as u32;
             after & !CLOBBERED | ((1 << count) - 1) << 1
         }
+        Op::CallKernel { id } if id == kfunc::TEXT_BEGINS => after & !CLOBBERED | ARGUMENTS,
         Op::CallKernel { .. } => after & !CLOBBERED,
         Op::CallLocal { .. } => after & !CLOBBERED | callee & ARGUMENTS,
         Op::Exit => bit(0),

@@ -2,9 +2,9 @@
 //! may decide by.
 //!
 //! In: decoded instructions and their functions. Out: [`Numbers`]. A number matters if it may reach, through moves,
-//! arithmetic and the stack, an operand of a branch, what a pointer is moved by, or an argument of a helper. Two
-//! states that differ in other numbers alone go the same ways and are judged alike, so that a finished one covers the
-//! other (`explore`): a loop's sums and counts do not make its rounds differ.
+//! arithmetic and the stack, an operand of a branch, what a pointer is moved by, or an argument of a helper or of
+//! `weir_text_begins`. Two states that differ in other numbers alone go the same ways and are judged alike, so that a
+//! finished one covers the other (`explore`): a loop's sums and counts do not make its rounds differ.
 //!
 //! Method, without following paths: forwards over the instructions, which places may hold pointers (so as to know a
 //! pointer's move from a sum); then backwards, which numbers matter. Both join where ways meet, go through local calls,
@@ -13,9 +13,9 @@
 //!
 //! Deliberately not here: numbers that are read, but matter to nobody, are checked to be there by `explore`.
 
-use weir_ebpf::ProgramKind;
 use weir_ebpf::helper::Ret;
 use weir_ebpf::insn::{alu, atomic};
+use weir_ebpf::{ProgramKind, kfunc};
 
 use crate::decode::{Op, Operand};
 use crate::functions::Functions;
@@ -445,6 +445,7 @@ impl<'a> Backwards<'a> {
             | Op::Function { dst, .. } => after & !register_place(dst),
             Op::Branch { dst, src, .. } => after | register_place(dst) | places_of(src),
             // Where in the packet it reads is checked when it runs.
+            Op::CallKernel { id } if id == kfunc::TEXT_BEGINS => after & !R0_TO_R5 | register_places(1, 5),
             Op::PacketLoad { .. } | Op::CallKernel { .. } => after & !R0_TO_R5,
             Op::Call { helper } => {
                 let arguments = match helper.args.len() as u8 {

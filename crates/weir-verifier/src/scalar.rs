@@ -252,18 +252,11 @@ impl fmt::Display for Scalar {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    pub(crate) use testkit::random::next as random;
 
     /// Numbers around which bounds, signs and widths change.
     pub(crate) const CENTRES: [u64; 8] =
         [0, 1 << 7, 1 << 15, 1 << 31, 1 << 32, 1 << 63, 0xffff_ffff_8000_0000, 0x1234_5678];
-
-    /// A generator with a fixed seed (xorshift64*), so that every run tests the same.
-    pub(crate) fn random(state: &mut u64) -> u64 {
-        *state ^= *state >> 12;
-        *state ^= *state << 25;
-        *state ^= *state >> 27;
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
 
     /// A number that is often near a place where something changes.
     pub(crate) fn number(seed: &mut u64) -> u64 {

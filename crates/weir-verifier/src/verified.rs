@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_ebpf::context::Field;
+use weir_ebpf::kfunc::TextTest;
 use weir_ebpf::{Insn, MapSpec, ProgramKind};
 
 /// A program that passed every check. Built only by [`verify`](crate::verify).
@@ -53,6 +54,8 @@ pub struct InsnFacts {
     pub context_field: Option<&'static Field>,
     /// A call that takes a constant string: so many bytes are there, on every path. The helper's sixth argument.
     pub string_bytes: Option<u32>,
+    /// A call of `weir_text_begins`: what it asks, of a slot that holds a text.
+    pub text: Option<TextTest>,
 }
 
 impl VerifiedProgram {

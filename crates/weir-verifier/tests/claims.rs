@@ -90,7 +90,7 @@ fn asked() -> Option<(u64, usize)> {
 }
 
 fn segment(maps: &[MapSpec]) -> Segment {
-    let layout = SegmentLayout::plan_claimable(maps, 2, 4).expect("the maps have a layout");
+    let layout = SegmentLayout::plan_claimable(maps, 2).expect("the maps have a layout");
     Segment::create_local(layout, &Identity::default()).expect("a memfd")
 }
 

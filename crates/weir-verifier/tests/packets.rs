@@ -103,7 +103,7 @@ fn the_kernel_judges_programs_of_packets_alike() {
 fn accepted_mutants_keep_inside_what_they_were_lent() {
     let mut random = Random(17);
     let programs = lent::accepted();
-    let layout = SegmentLayout::plan(&programs[0].maps, 2, 4).expect("the maps have a layout");
+    let layout = SegmentLayout::plan(&programs[0].maps, 2).expect("the maps have a layout");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     // A mutant may loop for long; what it does in a shorter proof is the same.
     let limits = Limits { explored_insns_max: 20_000, ..Limits::default() };

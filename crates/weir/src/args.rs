@@ -4,13 +4,16 @@
 //! `bpftrace`, the subcommand `trace` is understood. Deliberately not done: opening files, looking at processes.
 
 pub(crate) mod bpf;
+pub(crate) mod filter;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 
+use crate::rails::budget::Budget;
 use crate::report;
+use crate::select::{Given, ProcessSpec};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +26,7 @@ Examples:
   weir list 'usdt:./app:*'    what can be probed
   weir bpf run prog.bpf.o     verify a compiled eBPF program, run it, print its result
   weir ps                     what is being traced now
+  weir top                    what the probes of all traced processes cost, every second
   weir detach -p 1234         put a process's code back after a killed weir
   weir doctor                 what this machine allows, and the remedy for each no
 
@@ -62,15 +66,24 @@ pub(crate) enum Command {
     List(List),
     /// eBPF objects by hand: run, verify, disassemble, assemble, or build one from a script
     Bpf(bpf::Bpf),
-    /// List the processes that are being traced
-    Ps,
+    /// Event filters by hand: check, evaluate, or show every stage of one
+    Filter(filter::Filter),
+    /// List the processes that are being traced, and what that costs them
+    Ps(Ps),
+    /// Show what the probes of all traced processes cost, every second
+    Top(Top),
     /// Restore the code of processes whose weir is gone
     Detach(Detach),
     /// Show what this machine allows, and the remedy for each "no"
     Doctor,
+    /// Print the script that makes a shell complete weir's command line
+    Completions(Completions),
+    /// Print weir's manual page, or write those of all subcommands to a directory
+    Man(ManPages),
 }
 
 #[derive(clap::Args, Debug)]
+#[command(group(ArgGroup::new("who").multiple(true).args(["run", "processes", "cgroups", "units", "containers"])))]
 pub(crate) struct Trace {
     /// The script itself
     #[arg(short = 'e', value_name = "PROGRAM")]
@@ -80,14 +93,33 @@ pub(crate) struct Trace {
     #[arg(value_name = "FILE.bt|PARAM", required_unless_present = "program")]
     pub(crate) arguments: Vec<String>,
 
-    /// Start this command and trace it until it ends; quotes are honoured, nothing is expanded
-    #[arg(short = 'c', long = "cmd", value_name = "COMMAND", conflicts_with = "pids", value_parser = split_command)]
+    /// Start this command and trace it until it ends; quotes are honoured, nothing is expanded. When the run ends first (Ctrl-C,
+    /// SIGTERM, exit()), the command is ended too, with SIGTERM
+    #[arg(short = 'c', long = "cmd", value_name = "COMMAND", value_parser = split_command,
+          conflicts_with_all = ["processes", "cgroups", "units", "containers"])]
     pub(crate) run: Option<CommandLine>,
 
-    /// Trace this process (one in this version)
-    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',',
-          value_parser = clap::value_parser!(i32).range(1..))]
-    pub(crate) pids: Vec<i32>,
+    /// Trace this process, or those whose command or program has this name, now and later (wildcards * ? [..]); may be
+    /// repeated, or a list: -p 17,18. All share one set of maps
+    #[arg(short = 'p', long = "pid", value_name = "PID|NAME", value_delimiter = ',')]
+    pub(crate) processes: Vec<ProcessSpec>,
+
+    /// Trace the processes in this cgroup and below it, now and later: a path as in /proc/PID/cgroup, or below /sys/fs/cgroup
+    #[arg(long = "cgroup", value_name = "PATH")]
+    pub(crate) cgroups: Vec<String>,
+
+    /// Trace the processes of this systemd unit, now and later; a service unless the name says otherwise
+    #[arg(long = "unit", value_name = "NAME")]
+    pub(crate) units: Vec<String>,
+
+    /// Trace the processes in this container, now and later: docker, podman, containerd, LXC, systemd-nspawn; an id may be cut
+    /// short to 6 digits or more
+    #[arg(long = "container", value_name = "ID|NAME")]
+    pub(crate) containers: Vec<String>,
+
+    /// Trace the children of traced processes too, and theirs, whether by fork, vfork, clone or posix_spawn
+    #[arg(long, requires = "who")]
+    pub(crate) follow: bool,
 
     /// Output format
     #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
@@ -109,9 +141,31 @@ pub(crate) struct Trace {
     #[arg(long, value_enum, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
 
+    /// Run clauses at events (usdt, uprobe, uretprobe) only where this holds of the event's fields: `size > 4096 && name ==
+    /// "a*"`. It runs first, on the raw arguments; hits that it rejects are hits
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) filter: Option<String>,
+
+    /// What the filter's operators mean
+    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "filter")]
+    pub(crate) dialect: filter::Dialect,
+
     /// Leave clauses at the two ends of a call apart: for tests of what a session does
     #[arg(long, hide = true)]
     pub(crate) no_sessions: bool,
+
+    /// What the run may cost, as a list: 1% (share of the CPU time of each process; probes over it are sampled, shut or
+    /// withdrawn), 64MiB (memory: segment and code), 10ms-stop (longest stop while attaching)
+    #[arg(long, value_name = "BUDGET")]
+    pub(crate) budget: Option<Budget>,
+
+    /// Show what each probe costs while it runs: a table on the terminal (keys: q, arrows), else lines once a second
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) live: bool,
+
+    /// A policy that the run keeps to as well, beside the administrator's /etc/weir/policy.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
 
     /// Where the script runs
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
@@ -129,6 +183,12 @@ impl Trace {
     /// The script, and its parameters.
     pub(crate) fn script(&self) -> (Script<'_>, &[String]) {
         script(self.program.as_deref(), &self.arguments)
+    }
+
+    /// Which processes are meant, as it was written.
+    pub(crate) fn given(&self) -> Given<'_> {
+        let Trace { processes, cgroups, units, containers, follow, .. } = self;
+        Given { processes, cgroups, units, containers, follow: *follow }
     }
 }
 
@@ -177,6 +237,53 @@ pub(crate) struct Detach {
     /// Restore every process that `weir ps` lists
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Completions {
+    /// Whose script
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct ManPages {
+    /// Write one page a subcommand there (weir.1, weir-trace.1, …) instead
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Ps {
+    /// A table, or one JSON object a process and line
+    #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  weir top                    a table of all probes, the costliest first; q ends it
+  weir top -p 1234 -n 1       one look at one process
+  weir top | tee costs.tsv    lines with columns separated by tabs, every second";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = TOP_EXAMPLES)]
+pub(crate) struct Top {
+    /// Only this process; may be repeated, or a list: -p 17,18. It ends when they have ended
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',',
+          value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pids: Vec<i32>,
+
+    /// End after so many looks, one a second
+    #[arg(short = 'n', long = "iterations", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) iterations: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -345,7 +452,11 @@ mod tests {
         assert_eq!(given.script(), (Script::Text("BEGIN { }"), &["x".to_string(), "y".to_string()][..]));
         let given = trace("weir trace a.bt 7 -p 17,18 -p 19");
         assert_eq!(given.script(), (Script::File(Path::new("a.bt")), &["7".to_string()][..]));
-        assert_eq!(given.pids, [17, 18, 19]);
+        assert_eq!(given.processes, [17, 18, 19].map(ProcessSpec::Pid));
+        let given =
+            trace("weir trace -e p -p 17,nginx* --cgroup a --cgroup b --unit c --container d --follow");
+        assert_eq!(given.processes, [ProcessSpec::Pid(17), ProcessSpec::Name("nginx*".into())]);
+        assert_eq!((given.cgroups, given.follow), (vec!["a".to_string(), "b".to_string()], true));
         let given = trace("weir trace -e p -c 'ls \"a b\"' -f json -o out -q --emit ebpf");
         assert_eq!(given.run.unwrap().words, ["ls", "a b"]);
         assert_eq!((given.format, given.emit, given.quiet), (Format::Json, Some(Stage::Ebpf), true));
@@ -370,15 +481,26 @@ mod tests {
         check_usage("weir trace -e p -c ls -p 1");
         check_usage("weir trace -e p -c \"ls '\"");
         check_usage("weir trace -e p -p 0");
-        check_usage("weir trace -e p -p x");
+        check_usage("weir trace -e p -p 4294967296");
+        check_usage("weir trace -e p -p /bin/x");
+        check_usage("weir trace -e p -c ls --unit x");
+        check_usage("weir trace -e p --follow");
         check_usage("weir trace -e p -f xml");
         check_usage("weir trace -e p -q -v");
         check_usage("weir trace -e p --emit llvm");
+        check_usage("weir trace -e p --budget cheap");
+        check_usage("weir trace -e p --dialect lttng");
+        check_usage("weir trace -e p --filter x --dialect c");
         check_usage("weir detach");
         check_usage("weir detach -p 1 --all");
         check_usage("weir ps 1");
+        check_usage("weir top 1");
+        check_usage("weir top -n 0");
+        check_usage("weir top -p 0");
         check_usage("weir list");
         check_usage("weir list -p 0");
+        check_usage("weir completions");
+        check_usage("weir completions tcsh");
         check_usage("weir bpf");
         check_usage("weir bpf run");
         check_usage("weir bpf run a.o --program-hex 95");

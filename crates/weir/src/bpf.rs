@@ -51,7 +51,7 @@ fn verify(file: &ObjectFile, path: &Path, verbose: bool) -> Result<ExitCode, Fai
     let mut refused = false;
     for (index, program) in file.object.programs.iter().enumerate() {
         let verdict = if verbose {
-            let (verdict, states) = observe_one(file, index);
+            let (verdict, states) = observe_one(file, index, &Limits::default());
             print(&format!("{}:\n", program.name))?;
             print(&listing::listing(file, index, verdict.as_ref().ok(), &states))?;
             verdict
@@ -113,20 +113,39 @@ fn write(file: &ObjectFile, output: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A program with what the verifier knew at each instruction.
+pub(crate) fn observed(file: &ObjectFile, index: usize, limits: &Limits) -> Result<String, Failure> {
+    let (verdict, states) = observe_one(file, index, limits);
+    Ok(listing::listing(file, index, Some(&verdict?), &states))
+}
+
 /// Verifies one program of a file. The message of a refusal ends in the source line.
-fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failure> {
+pub(crate) fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failure> {
+    verify_within(file, index, &Limits::default())
+}
+
+/// The same with limits of the caller's.
+pub(crate) fn verify_within(
+    file: &ObjectFile,
+    index: usize,
+    limits: &Limits,
+) -> Result<VerifiedProgram, Failure> {
     check_section(file, index)?;
-    let verdict = weir_verifier::verify(&file.object.programs[index], &file.object.maps, &Limits::default());
+    let verdict = weir_verifier::verify(&file.object.programs[index], &file.object.maps, limits);
     verdict.map_err(|rejection| refused_at(&rejection, file, index))
 }
 
 /// The same, and what was known at each instruction, which takes time to note.
-fn observe_one(file: &ObjectFile, index: usize) -> (Result<VerifiedProgram, Failure>, States) {
+fn observe_one(
+    file: &ObjectFile,
+    index: usize,
+    limits: &Limits,
+) -> (Result<VerifiedProgram, Failure>, States) {
     if let Err(refusal) = check_section(file, index) {
         return (Err(refusal), States::default());
     }
     let (program, maps) = (&file.object.programs[index], &file.object.maps);
-    let (verdict, states) = weir_verifier::verify_observed(program, maps, &Limits::default());
+    let (verdict, states) = weir_verifier::verify_observed(program, maps, limits);
     (verdict.map_err(|rejection| refused_at(&rejection, file, index)), states)
 }
 

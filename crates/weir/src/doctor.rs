@@ -13,6 +13,9 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
+use crate::rails::facts;
+use crate::rails::policy::file::{self, SYSTEM_POLICY};
+
 /// The oldest kernel with what tracing needs: pidfd_getfd (5.6) and PTRACE_GET_RSEQ_CONFIGURATION (5.13).
 const KERNEL_MIN: Version = Version(5, 13);
 const KERNEL_PIDFD_GETFD: Version = Version(5, 6);
@@ -76,6 +79,8 @@ pub(crate) struct Facts {
     /// /proc/sys/kernel/unprivileged_bpf_disabled; None: a kernel without bpf(2).
     pub(crate) unprivileged_bpf: Option<String>,
     pub(crate) tracefs: bool,
+    /// What each policy in force says of the user that asks; or the mistake in one.
+    pub(crate) policies: Result<Vec<String>, String>,
 }
 
 impl Facts {
@@ -101,6 +106,7 @@ impl Facts {
             clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             unprivileged_bpf: read("/proc/sys/kernel/unprivileged_bpf_disabled"),
             tracefs: fs::exists("/sys/kernel/tracing/uprobe_events").unwrap_or(false),
+            policies: policies(),
         }
     }
 }
@@ -122,6 +128,7 @@ pub(crate) fn checks(facts: &Facts) -> Vec<Check> {
         clock_source(facts),
         bpf(facts),
         tracefs(facts),
+        policy(facts),
     ]
 }
 
@@ -276,6 +283,16 @@ fn tracefs(facts: &Facts) -> Check {
     )
 }
 
+fn policy(facts: &Facts) -> Check {
+    match &facts.policies {
+        Ok(policies) if policies.is_empty() => {
+            ok(format!("no policy in {SYSTEM_POLICY}: what the kernel allows may be traced"))
+        }
+        Ok(policies) => ok(policies.join("; ")),
+        Err(mistake) => no(mistake.clone(), "until the file is mended, nothing is traced"),
+    }
+}
+
 impl Facts {
     fn status_field(&self, name: &str) -> Option<&str> {
         let line = self.status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -297,6 +314,14 @@ impl Version {
     fn parse(release: &str) -> Option<Version> {
         let mut parts = release.split(|c: char| !c.is_ascii_digit());
         Some(Version(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
+fn policies() -> Result<Vec<String>, String> {
+    let caller = facts::caller();
+    match file::load(None, caller.user.id) {
+        Ok(policies) => Ok(policies.iter().map(|policy| policy.summary(&caller)).collect()),
+        Err(failure) => Err(failure.to_string()),
     }
 }
 
@@ -366,6 +391,7 @@ mod tests {
             clock_source: Some("tsc\n".to_string()),
             unprivileged_bpf: Some("2\n".to_string()),
             tracefs: true,
+            policies: Ok(Vec::new()),
         }
     }
 
@@ -413,6 +439,7 @@ mod tests {
         check_fault(|f| f.clock_source = Some("hpet".to_string()), "warn  clock source hpet");
         check_fault(|f| f.unprivileged_bpf = None, "warn  no bpf(2)");
         check_fault(|f| f.tracefs = false, "warn  tracefs");
+        check_fault(|f| f.policies = Err("policy p: wrong".to_string()), "no    policy p: wrong");
     }
 
     #[test]
@@ -441,6 +468,6 @@ mod tests {
         let facts = Facts::gather();
         assert!(!facts.release.is_empty());
         assert!(!facts.status.is_empty());
-        assert_eq!(checks(&facts).len(), 14);
+        assert_eq!(checks(&facts).len(), 15);
     }
 }

@@ -1,17 +1,21 @@
 //! Why weir ends without having done what it was asked, and the exit code for it.
 
+use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use weir_probe::Refusal;
 use weir_source::{Diagnostic, SourceFile};
+
+use crate::print::{tell, tell_text};
 
 /// The four failures, never mixed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The script is wrong: all faults found.
     Script(Vec<Diagnostic>),
+    /// The same of another text: a filter.
+    Text(SourceFile, Vec<Diagnostic>),
     /// What was asked for cannot be done with what was named.
     Refused(anyhow::Error),
     /// The machine or the target does not allow it.
@@ -29,10 +33,29 @@ impl Failure {
         }
     }
 
+    /// What happened to the process, if it is that.
+    pub(crate) fn of_process(&self) -> Option<&weir_probe::Error> {
+        match self {
+            Failure::Refused(error) | Failure::Machine(error) => Some(&error.downcast_ref::<Whole>()?.0),
+            Failure::Script(_) | Failure::Text(..) | Failure::Bug(_) => None,
+        }
+    }
+
+    /// With whose limits they are, where it is about one of what may be taken of a process.
+    pub(crate) fn with_limits(error: weir_probe::Error, limits: impl FnOnce() -> String) -> Failure {
+        use weir_probe::Error;
+        let is_of_limit = matches!(
+            error,
+            Error::TooMuchMemory { .. } | Error::StopTooLong { .. } | Error::StopTimeout { .. }
+        );
+        let limits = if is_of_limit { limits() } else { String::new() };
+        Failure::from(Whole(error, limits))
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Failure::Script(_) | Failure::Refused(_) => 1,
+            Failure::Script(_) | Failure::Text(..) | Failure::Refused(_) => 1,
             Failure::Machine(_) => 3,
             Failure::Bug(_) => 101,
         })
@@ -44,25 +67,68 @@ impl Failure {
             Failure::Script(diagnostics) => {
                 let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
                 if let Some(source) = source {
-                    eprint!("{}", weir_source::render(source, diagnostics, color));
+                    tell_text(&weir_source::render(source, diagnostics, color));
                 }
             }
-            Failure::Refused(error) | Failure::Machine(error) => eprintln!("weir: {error:#}"),
+            Failure::Text(source, diagnostics) => {
+                let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
+                tell_text(&weir_source::render(source, diagnostics, color));
+            }
+            Failure::Refused(error) | Failure::Machine(error) => tell!("weir: {error:#}"),
             Failure::Bug(error) => {
-                eprintln!("weir: this is a bug of weir, please report it with the script: {error:#}");
+                tell!("weir: this is a bug of weir, please report it with the script: {error:#}");
             }
         }
         self.code()
     }
 }
 
+/// The message, without the places in a script that it may be about.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Script(diagnostics) => write!(f, "{} faults in the script", diagnostics.len()),
+            Failure::Text(source, diagnostics) => {
+                write!(f, "{} faults in {}", diagnostics.len(), source.name)
+            }
+            Failure::Refused(error) | Failure::Machine(error) | Failure::Bug(error) => write!(f, "{error:#}"),
+        }
+    }
+}
+
+/// An error whose text has the cause in it already: a chain would say it twice.
+#[derive(Debug)]
+struct Whole(
+    weir_probe::Error,
+    /// Whose limits it is about, if it is about one.
+    String,
+);
+
+impl fmt::Display for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.1[..] {
+            "" => self.0.fmt(f),
+            limits => write!(f, "{} ({limits})", self.0),
+        }
+    }
+}
+
+impl std::error::Error for Whole {}
+
 impl From<weir_probe::Error> for Failure {
     fn from(error: weir_probe::Error) -> Failure {
+        Failure::from(Whole(error, String::new()))
+    }
+}
+
+impl From<Whole> for Failure {
+    fn from(whole: Whole) -> Failure {
         use weir_probe::Error;
-        match error {
-            // The text has the cause in it already; a chain would say it twice.
-            Error::Symbols(_) | Error::NotProbed { .. } => Failure::Refused(anyhow!("{error}")),
-            other => Failure::Machine(anyhow!("{other}")),
+        match whole.0 {
+            Error::Symbols(_) | Error::NotProbed { .. } | Error::TooMuchMemory { .. } => {
+                Failure::Refused(anyhow::Error::new(whole))
+            }
+            _ => Failure::Machine(anyhow::Error::new(whole)),
         }
     }
 }

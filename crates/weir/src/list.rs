@@ -1,7 +1,8 @@
 //! `weir list`: what can be probed, as attach points that a script takes.
 //!
 //! In: patterns such as `uprobe:./app:read*` or `usdt:*:gc*`, and a process or none. Out: one line a probe, sorted, each
-//! once; with `-v` below it each place of it, a static probe's with its arguments. A pattern that nothing matches is a
+//! once; with `-v` below it each place of it, a static probe's with its arguments, and a tracepoint's level; a function's with its
+//! parameters where debug information has them. A pattern that nothing matches is a
 //! message with near misses, and exit code 1; the others are listed all the same. Whether a place can be patched is not
 //! looked at: `weir trace --emit sites` shows that.
 //!
@@ -15,8 +16,9 @@
 //!
 //! Every part but the binary may have wildcards; with `-p` the binary too, which then stands for what the process maps.
 
+mod fields;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 
@@ -25,8 +27,8 @@ use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, pattern};
 
 use crate::args;
 use crate::failure::Failure;
-use crate::print::{print, printable};
-use crate::session::Binaries;
+use crate::print::{print, printable, tell};
+use crate::session::{Binaries, is_named};
 
 /// Prints what the patterns match.
 pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {
@@ -39,7 +41,7 @@ pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {
     let mut lines = Lines::new();
     let mut faults = Vec::new();
     for pattern in patterns {
-        if let Err(fault) = matching(pattern, args.pid, &world, &mut lines) {
+        if let Err(fault) = matching(pattern, args, &world, &mut lines) {
             faults.push(fault);
         }
     }
@@ -56,7 +58,7 @@ pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {
     }
     let printed = print(&out)?;
     for fault in &faults {
-        eprintln!("weir: {fault:#}");
+        tell!("weir: {fault:#}");
     }
     Ok(if faults.is_empty() { printed } else { ExitCode::from(1) })
 }
@@ -68,7 +70,14 @@ type Lines = BTreeMap<String, BTreeSet<String>>;
 struct Kind {
     name: &'static str,
     alias: &'static str,
-    search: fn(&str, &Binary, &[&str], &mut Lines) -> Result<(), Error>,
+    search: fn(&Searched<'_>, &[&str], &mut Lines) -> Result<(), Error>,
+}
+
+/// A binary, the path that it is shown by, and whether places are described.
+struct Searched<'a> {
+    path: &'a str,
+    binary: &'a Binary,
+    verbose: bool,
 }
 
 const KINDS: &[Kind] = &[
@@ -87,7 +96,7 @@ impl Kind {
     }
 }
 
-fn matching(text: &str, pid: Option<i32>, world: &Binaries, lines: &mut Lines) -> Result<(), Error> {
+fn matching(text: &str, args: &args::List, world: &Binaries, lines: &mut Lines) -> Result<(), Error> {
     let parts: Vec<&str> = text.split(':').collect();
     let (kind, binary, rest) = match parts[..] {
         [binary] => ("*", binary, &[][..]),
@@ -99,13 +108,14 @@ fn matching(text: &str, pid: Option<i32>, world: &Binaries, lines: &mut Lines) -
         let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
         return Err(anyhow!("{text}: no kind of probe is named \"{kind}\"; there are {}", names.join(", ")));
     }
-    let binaries = binaries(binary, pid, world).map_err(|error| error.context(text.to_string()))?;
+    let binaries = binaries(binary, args.pid, world).map_err(|error| error.context(text.to_string()))?;
     let before = lines.len();
     let mut is_known = false;
     let mut first_fault = None;
     for (path, binary) in &binaries {
         for kind in &kinds {
-            match (kind.search)(path, binary, rest, lines) {
+            let searched = Searched { path, binary, verbose: args.verbose };
+            match (kind.search)(&searched, rest, lines) {
                 Ok(()) => is_known = true,
                 Err(fault) => first_fault = first_fault.or(Some(fault)),
             }
@@ -136,33 +146,35 @@ fn binaries(name: &str, pid: Option<i32>, world: &Binaries) -> Result<Vec<(Strin
             "a wildcard in the name of the binary stands for what a process maps: add -p PID"
         ));
     }
-    let named = |path: &str| {
-        let file = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        pattern::matches(name, path) || pattern::matches(name, file)
-    };
-    let paths = world.mapped_paths().into_iter().filter(|path| named(path));
+    let paths = world.mapped_paths().into_iter().filter(|path| is_named(name, path));
     // What the process maps executable and is no ELF file (code of a virtual machine) has no symbols.
     let opened = paths.filter_map(|path| Some((path.clone(), world.open(&path).ok()?.1)));
     Ok(opened.collect())
 }
 
-fn entries(path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
-    functions("uprobe", path, binary, rest, lines)
+fn entries(searched: &Searched<'_>, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+    functions("uprobe", searched, rest, lines)
 }
 
-fn returns(path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
-    functions("uretprobe", path, binary, rest, lines)
+fn returns(searched: &Searched<'_>, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+    functions("uretprobe", searched, rest, lines)
 }
 
-fn functions(kind: &str, path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+fn functions(kind: &str, searched: &Searched<'_>, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
     let wanted = match rest {
         [] => "*",
         [function] => function,
         _ => return Err(anyhow!("a function has one part after the binary: {kind}:BINARY:FUNCTION")),
     };
-    for function in binary.find(wanted)? {
+    let Searched { path, binary, verbose } = searched;
+    let found = binary.find(wanted)?;
+    let addresses = found.iter().filter(|_| *verbose).map(|function| function.address).collect();
+    let prototypes = binary.prototypes(&addresses);
+    for function in found {
+        let prototype = prototypes.get(&function.address).map_or_else(String::new, |p| format!(", {p}"));
         for name in function.names().filter(|name| *name == wanted || pattern::matches(wanted, name)) {
-            lines.entry(format!("{kind}:{path}:{name}")).or_default().insert(described(function));
+            let place = format!("{}{prototype}", described(function));
+            lines.entry(format!("{kind}:{path}:{name}")).or_default().insert(place);
         }
     }
     Ok(())
@@ -179,23 +191,24 @@ fn described(function: &Function) -> String {
     }
 }
 
-fn static_probes(path: &str, binary: &Binary, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+fn static_probes(searched: &Searched<'_>, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
     let (provider, name) = match rest {
         [] => (None, "*"),
         [name] => (None, *name),
         [provider, name] => (Some(*provider), *name),
         _ => return Err(anyhow!("a static probe has two parts after the binary: usdt:BINARY:PROVIDER:NAME")),
     };
-    for probe in binary.find_static(provider, name)? {
-        let line = format!("usdt:{path}:{}", probe.full_name());
+    for probe in searched.binary.find_static(provider, name)? {
+        let line = format!("usdt:{}:{}", searched.path, probe.full_name());
         lines.entry(line).or_default().insert(place_of(probe));
     }
     Ok(())
 }
 
-/// `0x12fe, semaphore 0x4028, (int32 -4@%edi)`.
+/// `0x12fe, semaphore 0x4028, (int32 -4@%edi)`, and of a tracepoint `0x12fe, semaphore 0x4028, level info, (int32 id -4@%edi)`.
 fn place_of(probe: &StaticProbe) -> String {
     let semaphore = probe.semaphore.map_or_else(String::new, |at| format!(", semaphore {at}"));
-    let arguments: Vec<String> = probe.arguments.iter().map(ToString::to_string).collect();
-    format!("{}{semaphore}, ({})", probe.address, arguments.join(", "))
+    let level = probe.schema.as_ref().and_then(|schema| schema.level);
+    let level = level.map_or_else(String::new, |level| format!(", level {}", level.name()));
+    format!("{}{semaphore}{level}, ({})", probe.address, fields::arguments(probe))
 }

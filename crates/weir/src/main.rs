@@ -7,11 +7,17 @@
 mod args;
 mod bpf;
 mod doctor;
+mod event;
 mod failure;
+mod filter;
 mod list;
+mod live;
 mod manage;
+mod manual;
 mod print;
+mod rails;
 mod report;
+mod select;
 mod session;
 
 use std::process::ExitCode;
@@ -31,9 +37,17 @@ fn main() -> ExitCode {
         Command::Bpf(args) => {
             bpf::bpf(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
+        Command::Filter(args) => {
+            filter::filter(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+        }
         Command::List(args) => list::list(&args).unwrap_or_else(|failure| failure.report(None)),
-        Command::Ps => manage::ps().unwrap_or_else(|failure| failure.report(None)),
+        Command::Ps(ps) => manage::ps::ps(&ps).unwrap_or_else(|failure| failure.report(None)),
+        Command::Top(top) => live::top::top(&top).unwrap_or_else(|failure| failure.report(None)),
         Command::Detach(detach) => manage::detach(&detach).unwrap_or_else(|failure| failure.report(None)),
+        Command::Completions(args) => {
+            manual::completions(&args).unwrap_or_else(|failure| failure.report(None))
+        }
+        Command::Man(args) => manual::man(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Doctor => doctor().unwrap_or_else(|failure| failure.report(None)),
     }
 }

@@ -1,69 +1,52 @@
-//! `weir ps` and `weir detach`: what is traced now, and undoing it.
+//! `weir ps` and `weir detach`: what is traced now ([`ps`], by what is [`told`] in the processes), and undoing it.
 //!
-//! In: what weir-probe finds in `/proc`. Out: a table, or restored processes. Prints; decides nothing else.
+//! In: what weir-probe finds in `/proc`. Out: restored processes. Prints; decides nothing else.
+
+pub(crate) mod told;
+
+pub(crate) mod ps;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::anyhow;
-use nix::time::{ClockId, clock_gettime};
 use weir_probe::Report;
-use weir_probe::scan::{self, Probed};
+use weir_probe::scan::{self, Look, Probed};
 
 use crate::args;
 use crate::failure::Failure;
-use crate::print::{print, printable};
+use crate::print::{print, tell};
 
-/// The table of `weir ps`, one line a traced process.
-pub(crate) fn ps() -> Result<ExitCode, Failure> {
-    let found = scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
-    let mut table = format!(
-        "{:>7} {:<15} {:>7} {:<10} {:>8} {:>6}  PROBES\n",
-        "PID", "COMMAND", "WEIR", "USER", "AGE", "SITES"
+/// Those whose weir runs are left to it.
+fn left(look: &Look) -> Vec<i32> {
+    let found = look.found.iter().filter(|probed| !probed.controller_alive).map(|probed| probed.pid);
+    let spoiled = look.spoiled.iter().filter(|spoiled| spoiled.controller.is_none());
+    found.chain(spoiled.map(|spoiled| spoiled.pid)).collect()
+}
+
+fn look() -> Result<Look, Failure> {
+    scan::look().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))
+}
+
+/// What is not told of need not be nothing.
+fn tell_unseen(look: &Look) {
+    let of_others = match look.unseen {
+        0 => return,
+        1 => "1 process of another user was".to_owned(),
+        many => format!("{many} processes of other users were"),
+    };
+    tell!(
+        "weir: {of_others} not looked at: run weir as root, or with CAP_SYS_PTRACE, to see what is traced there"
     );
-    for probed in &found {
-        table += &line(probed);
-        table += "\n";
-    }
-    print(&table)
-}
-
-fn line(probed: &Probed) -> String {
-    let identity = &probed.identity;
-    let controller = match probed.controller_alive {
-        true => identity.controller_pid.to_string(),
-        false => "gone".into(),
-    };
-    let uid = nix::unistd::Uid::from_raw(identity.uid);
-    let user =
-        nix::unistd::User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
-    let label = match probed.is_inherited() {
-        true => format!("(none: forked from {})", identity.target_pid),
-        false => printable(&identity.label),
-    };
-    let comm = printable(&probed.comm);
-    let age = age(identity.started_ns);
-    format!("{:>7} {comm:<15} {controller:>7} {user:<10} {age:>8} {:>6}  {label}", probed.pid, probed.probes)
-}
-
-fn age(started_ns: u64) -> String {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
-    let seconds = now.saturating_sub(Duration::from_nanos(started_ns)).as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-    }
 }
 
 /// Restores processes whose weir is gone.
 pub(crate) fn detach(args: &args::Detach) -> Result<ExitCode, Failure> {
-    let found = scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
+    let look = look()?;
+    let found = &look.found;
     let is_running = |probed: &&Probed| probed.controller_alive && !probed.is_inherited();
     let mut failed = None;
     let pids = match args.all {
-        // Those whose weir runs are left to it.
-        true => found.iter().filter(|probed| !probed.controller_alive).map(|probed| probed.pid).collect(),
+        true => left(&look),
         false => args.pids.clone(),
     };
     let mut out = String::new();
@@ -88,6 +71,9 @@ pub(crate) fn detach(args: &args::Detach) -> Result<ExitCode, Failure> {
             }
         }
     }
+    if args.all {
+        tell_unseen(&look);
+    }
     let printed = print(&out)?;
     Ok(failed.map_or(printed, |failure| failure.code()))
 }
@@ -97,15 +83,48 @@ fn describe(pid: i32, report: &Report) -> String {
         true => format!("process {pid}: nothing to restore, it has executed another program\n"),
         false => format!("process {pid}: {} functions restored\n", report.restored),
     };
+    if let Some(version) = report.other_version {
+        text += &format!(
+            "process {pid}: it was traced by a weir of ABI version {version}; counters of static probes that this has raised \
+             stay raised\n"
+        );
+    }
     for address in &report.foreign {
         text +=
             &format!("process {pid}: text at {address:#x} was changed by somebody else; it was left alone\n");
     }
-    if report.left_mapped {
+    if report.is_filtered {
+        text += &format!(
+            "process {pid}: it has a system call filter, which weir may not suspend to unmap its code; that stays mapped, and \
+             nothing leads there: `weir detach -p {pid}` with CAP_SYS_ADMIN (sudo) takes it out\n"
+        );
+    } else if report.left_mapped {
         text += &format!(
             "process {pid}: a thread may still return into weir's code, which stays mapped; `weir detach -p {pid}` \
              later takes it out\n"
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_probe::scan::Spoiled;
+
+    use super::*;
+
+    #[test]
+    fn all_are_those_without_a_weir_that_runs_corrupt_ones_too() {
+        let spoiled = |pid: i32, controller: Option<i32>| Spoiled {
+            pid,
+            comm: "a".into(),
+            detail: "not a weir segment".into(),
+            controller,
+        };
+        let mut gone = told::tests::probed();
+        (gone.pid, gone.controller_alive) = (7, false);
+        let found = vec![told::tests::probed(), gone];
+        let look = Look { found, spoiled: vec![spoiled(8, None), spoiled(9, Some(90))], unseen: 2 };
+        assert_eq!(left(&look), [7, 8]);
+    }
 }

@@ -1,4 +1,7 @@
-//! What weir prints to standard output other than a trace: tables and text forms, all at once.
+//! What weir prints other than a trace: tables and text forms to standard output, messages to standard error, each all at once.
+//!
+//! Guaranteed: a reader that has gone ends no run. What std's macros print they print or panic, and a panic would hide the
+//! results of a run; so they are used nowhere in this crate (`xtask/tests/layout.rs`).
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -7,14 +10,36 @@ use crate::failure::Failure;
 
 /// Writes `text`. A reader that has gone (`weir ps | head -1`) is no fault; a full disk is.
 pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
+    print_on(text).map(|_| ExitCode::SUCCESS)
+}
+
+/// The same for what is printed bit by bit: whether anybody still reads it.
+pub(crate) fn print_on(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Machine(anyhow::Error::new(error).context("writing to standard output")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Machine(anyhow::Error::new(error).context("writing to standard output"))),
+        Ok(()) => Ok(true),
     }
 }
+
+/// Writes a message to standard error. Whoever has shut it wants no messages: nothing else changes by that.
+pub(crate) fn tell_text(text: &str) {
+    let _ = is_heard(text);
+}
+
+/// The same for what is told again and again: whether anybody can still read it.
+pub(crate) fn is_heard(text: &str) -> bool {
+    io::stderr().write_all(text.as_bytes()).is_ok()
+}
+
+/// [`tell_text`] with a line that is formatted as by `format!`.
+macro_rules! tell {
+    ($($parts:tt)*) => {
+        $crate::print::tell_text(&(format!($($parts)*) + "\n"))
+    };
+}
+pub(crate) use tell;
 
 /// Names come from files and processes that may have anything in them: no control characters reach the terminal.
 pub(crate) fn printable(text: &str) -> String {

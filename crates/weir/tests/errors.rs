@@ -75,13 +75,14 @@ fn script_errors_are_shown_in_place_and_all_at_once() {
 fn what_is_not_supported_yet_says_so() {
     check(&["trace", "-e", "kprobe:vfs_read { @ = count(); }"], REFUSED, &["<-e>:1:1", "kprobe"]);
     check(&["trace", "--engine", "kernel", "-e", "BEGIN { exit() }"], REFUSED, &["--engine kernel"]);
-    check(&["trace", "-e", "uprobe:libc:malloc { @ = count(); }"], REFUSED, &["-c COMMAND or -p PID"]);
+    check(&["trace", "-e", "uprobe:libc:malloc { @ = count(); }"], REFUSED, &["-c COMMAND, -p PID or NAME"]);
 }
 
 #[test]
 fn wrong_usage_is_told_apart() {
     check(&["trace"], USAGE, &["Usage"]);
-    check(&["trace", "-p", "zero", "-e", "BEGIN {}"], USAGE, &["zero"]);
+    check(&["trace", "-p", "0", "-e", "BEGIN {}"], USAGE, &["'0'"]);
+    check(&["trace", "-p", "/bin/zero", "-e", "BEGIN {}"], USAGE, &["/bin/zero"]);
     check(&["nonsense"], USAGE, &["nonsense"]);
     check(&["trace", "-e", "BEGIN { exit() }", "-c", "'unfinished"], USAGE, &["unfinished"]);
 }
@@ -177,6 +178,31 @@ fn processes_that_somebody_else_traces() {
 }
 
 #[test]
+fn budgets_that_cannot_be_kept() {
+    let (server, path) = server();
+    let pid = server.pid().to_string();
+    let script = format!("uprobe:{}:work {{ @[arg0] = count(); }}", path.display());
+    let run = |budget: &str, code: i32, parts: &[&str]| {
+        check(&["trace", "-e", &script, "-p", &pid, "--budget", budget], code, parts);
+        assert!(is_untouched(server.pid()), "{budget}");
+    };
+    run("cheap", USAGE, &["\"cheap\": neither", "`1%`", "`64MiB`", "`10ms-stop`"]);
+    run("1%,1%", USAGE, &["second of its kind"]);
+    let from = "(--budget allows 4KiB)";
+    run("4KiB", REFUSED, &["the maps of the script need", "the budget is 4KiB", from, "max_map_keys"]);
+    // The maps alone are just below it.
+    let needed = |text: &str| text.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap();
+    let refused = check(&["trace", "-e", &script, "-p", &pid, "--budget", "4KiB"], REFUSED, &[]);
+    let maps = needed(&String::from_utf8(refused.stderr).unwrap());
+    let parts = ["bytes of memory in process", "(code", "nothing was patched", "(--budget allows "];
+    run(&format!("{maps}B"), REFUSED, &parts);
+    run("1us-stop", MACHINE, &["1µs", "(--budget allows 1us-stop)"]);
+    let exits = format!("{script} interval:ms:50 {{ exit(); }}");
+    let budget = format!("{}B,1s-stop", 2 * maps);
+    check(&["trace", "-e", &exits, "-p", &pid, "--budget", &budget], 0, &[]);
+}
+
+#[test]
 fn a_second_weir_is_refused() {
     let (server, path) = server();
     let pid = server.pid().to_string();
@@ -186,10 +212,23 @@ fn a_second_weir_is_refused() {
     let first = Daemon::spawn(first).unwrap();
     assert!(testkit::wait::until(DEADLINE, || !is_untouched(server.pid())));
     std::thread::sleep(Duration::from_millis(100));
-    check(&["trace", "-e", &script, "-p", &pid], MACHINE, &["already traced by weir"]);
+    let uid = nix::unistd::getuid();
+    let user = nix::unistd::User::from_uid(uid).unwrap().map_or(uid.to_string(), |user| user.name);
+    let by = format!("process {} of user {user}", first.pid());
+    let (with, end) = (format!("with uprobe:{}:work", path.display()), format!("kill -INT {}", first.pid()));
+    let with: String = with.chars().take("with ".len() + 90).collect();
+    let parts = ["already traced by weir", &by, " s, ", &with, &end];
+    check(&["trace", "-e", &script, "-p", &pid], MACHINE, &parts);
     let ps = weir().arg("ps").output().unwrap();
     let table = String::from_utf8_lossy(&ps.stdout).into_owned();
     assert!(table.lines().any(|line| line.contains(&pid) && line.contains("work")), "{table}");
+    let ps = weir().args(["ps", "-f", "json"]).output().unwrap();
+    let objects = String::from_utf8(ps.stdout).unwrap();
+    let mut objects =
+        objects.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object"));
+    let object = objects.find(|object| object["pid"] == server.pid()).expect("the process is listed");
+    assert_eq!((object["weir"].as_u64(), object["sites"].as_u64()), (Some(first.pid().into()), Some(1)));
+    assert!(object["probes"].as_str().unwrap().starts_with("uprobe:"), "{object}");
     first.signal(nix::sys::signal::Signal::SIGINT).unwrap();
     assert!(first.finish(DEADLINE).unwrap().status.success());
     assert!(is_untouched(server.pid()));
@@ -224,7 +263,7 @@ fn processes_of_other_users() {
     let (server, path) = server();
     // Where anybody may execute it.
     let copy = std::env::temp_dir().join(format!("weir-test-{}", std::process::id()));
-    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &copy).unwrap();
+    target::copy(Path::new(env!("CARGO_BIN_EXE_weir")), &copy);
     std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
     let script = format!("uprobe:{}:work {{ @ = count(); }}", path.display());
     let mut command = Command::new("setpriv");
@@ -237,6 +276,63 @@ fn processes_of_other_users() {
     assert_eq!(output.status.code(), Some(MACHINE), "{message}");
     assert!(message.contains("ermission"), "{message}");
     assert!(is_untouched(server.pid()));
+}
+
+#[test]
+fn a_policy_that_is_no_regular_file_is_refused_and_not_waited_for() {
+    let fifo = folder().join("policy-fifo");
+    let _ = std::fs::remove_file(&fifo);
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in [&fifo, Path::new("/dev/null"), Path::new("/")] {
+        let mut command = weir();
+        command
+            .args(["trace", "-e", "uprobe:libc:malloc { @ = count(); }", "-c", "true", "--policy"])
+            .arg(path);
+        let ended = Daemon::spawn(command).unwrap().finish(DEADLINE).unwrap();
+        assert_eq!(ended.status.code(), Some(REFUSED), "{}", ended.stderr);
+        let parts = [&*path.to_string_lossy(), "not a regular file", "nothing is traced"];
+        assert!(parts.iter().all(|part| ended.stderr.contains(part)), "{}", ended.stderr);
+    }
+}
+
+/// Of a pipe whose reader has gone.
+fn nobody() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn who_shuts_standard_error_gets_the_results_all_the_same() {
+    for flag in ["--live", "-v", "--unknown"] {
+        let (server, path) = server();
+        let pid = server.pid().to_string();
+        // Long enough for a second line of the view.
+        let script =
+            format!("uprobe:{}:work {{ @ = count(); }} interval:ms:1200 {{ exit(); }}", path.display());
+        let mut command = weir();
+        command.args([
+            "trace",
+            flag,
+            "-e",
+            &format!("{script} END {{ printf(\"results\\n\"); }}"),
+            "-p",
+            &pid,
+        ]);
+        let output = command.stderr(nobody()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        if flag == "--unknown" {
+            assert_eq!(output.status.code(), Some(USAGE), "{text}");
+            continue;
+        }
+        assert!(output.status.success() && text.contains("results\n"), "{flag}: {} {text}", output.status);
+        assert!(is_untouched(server.pid()), "{flag}");
+    }
+    // Nor does a message that nobody reads change what it is about.
+    for (script, code) in [("BEGIN {", REFUSED), ("uprobe:/no/such/file:f { @ = count(); }", REFUSED)] {
+        let status = weir().args(["trace", "-e", script]).stderr(nobody()).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{script}");
+    }
 }
 
 /// A run of `true` with a script whose settings begin so.

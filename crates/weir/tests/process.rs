@@ -63,6 +63,10 @@ const OBEDIENT: &str = r#"
                 at[328 / 8] = 0; at[336 / 8] = 8;
                 at[344 / 8] = -4096; at[352 / 8] = 4096;
                 break;
+            case 't': /* the weir itself is traced, by one that is gone */
+                ((unsigned *)at)[88 / 4] = ((unsigned *)at)[64 / 4];
+                at[72 / 8] = 0;
+                break;
             case 'u': munmap(at, high - low); break;
             }
         }
@@ -266,7 +270,11 @@ fn executing_another_program_ends_the_probes_and_nothing_else() {
     target.daemon.line_with("other", DEADLINE).unwrap();
     let (text, messages) = stop(weir);
     assert!(text.contains("@: "), "{text}");
-    assert!(messages.lines().all(|line| line.contains("executed another program")), "{messages}");
+    // How long it ran unprobed is told where it was seen again before the end.
+    let is_of_it = |line: &str| {
+        ["executed another program", "were seen to execute"].iter().any(|part| line.contains(part))
+    };
+    assert!(messages.lines().all(is_of_it), "{messages}");
     target.tell("");
     assert_eq!(target.daemon.finish(DEADLINE).unwrap().status.code(), Some(7));
 }
@@ -348,6 +356,62 @@ fn a_spoiled_segment_does_no_harm_to_a_restore() {
         let output = detach(target.pid());
         assert!(output.status.success(), "{how}: {output:?}");
         assert!(!is_patched(target.pid(), &target.path) && !has_traces(target.pid()), "{how}: {output:?}");
+        target.is_well();
+    }
+}
+
+#[test]
+fn a_process_whose_segment_is_spoiled_is_listed_as_such_with_its_weir() {
+    for how in ["r", "0", "f", "j"] {
+        let mut target = Target::start();
+        let traced = target.traced();
+        target.tell(&format!("h{how}"));
+        target.daemon.line_with("done", DEADLINE).unwrap();
+        let listed = || {
+            let table = weir().arg("ps").output().unwrap();
+            let table = String::from_utf8(table.stdout).unwrap();
+            let own = format!("{} ", target.pid());
+            table.lines().find(|line| line.trim_start().starts_with(&own)).unwrap_or_default().to_owned()
+        };
+        let is_corrupt = listed().contains("(corrupt: ");
+        // What is spoiled is the header; a journal may be anything.
+        assert!(is_corrupt || how == "j", "{how}: {}", listed());
+        // Its weir lives, and weir itself is no process that is traced.
+        assert!(!is_corrupt || listed().contains(&format!(" {} ", traced.pid())), "{how}: {}", listed());
+        let objects = weir().args(["ps", "-f", "json"]).output().unwrap();
+        let objects = String::from_utf8(objects.stdout).unwrap();
+        assert!(!objects.contains(&format!("\"pid\":{},", traced.pid())), "{how}: {objects}");
+        kill(Pid::from_raw(traced.pid() as i32), Signal::SIGKILL).unwrap();
+        traced.finish(DEADLINE).unwrap();
+        assert!(listed().contains(if is_corrupt { " gone " } else { "" }), "{how}: {}", listed());
+        let told = detach(target.pid());
+        assert!(told.status.success(), "{how}: {told:?}");
+        assert!(!is_patched(target.pid(), &target.path) && !has_traces(target.pid()), "{how}");
+        assert_eq!(listed(), "", "{how}");
+        target.is_well();
+    }
+}
+
+/// Both have it mapped. What the target writes there is not to be the end of a weir that is taken for a target.
+#[test]
+fn a_weir_is_not_restored_for_what_its_target_writes_into_the_segment() {
+    for how in ["r", "0", "f", "t"] {
+        let mut target = Target::start();
+        let traced = target.traced();
+        target.tell(&format!("h{how}"));
+        target.daemon.line_with("done", DEADLINE).unwrap();
+        let output = detach(traced.pid());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("has no weir probes"), "{how}: {output:?}");
+        assert!(has_traces(traced.pid()), "{how}: its segment is gone");
+        // `--all` takes whom `ps` lists.
+        let objects = weir().args(["ps", "-f", "json"]).output().unwrap();
+        let objects = String::from_utf8(objects.stdout).unwrap();
+        assert!(!objects.contains(&format!("\"pid\":{},", traced.pid())), "{how}: {objects}");
+        traced.signal(Signal::SIGINT).unwrap();
+        let ended = traced.finish(DEADLINE).unwrap();
+        assert!(ended.status.success(), "{how}: {ended:?}");
+        assert!(!is_patched(target.pid(), &target.path) && !has_traces(target.pid()), "{how}");
         target.is_well();
     }
 }
@@ -523,6 +587,27 @@ fn how_the_command_ended_is_told() {
     }
 }
 
+#[test]
+fn a_command_is_ended_with_its_run() {
+    let command = "sh -c 'trap \"echo told to end; exit\" TERM; echo started; while :; do sleep 0.02; done'";
+    let run = |script: &str| {
+        let mut weir = weir();
+        weir.args(["trace", "-e", &format!("uprobe:libc:getenv {{ @ = count(); }} {script}"), "-c", command]);
+        let mut weir = Daemon::spawn(weir).unwrap();
+        weir.line_with("started", DEADLINE).unwrap();
+        weir
+    };
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let weir = run("");
+        weir.signal(signal).unwrap();
+        // The command has the other end of the pipe, which is read until it has ended.
+        let ended = weir.finish(DEADLINE).unwrap();
+        assert!(ended.status.success() && ended.stdout.contains("told to end"), "{signal}: {ended:?}");
+    }
+    let ended = run("interval:ms:200 { exit(); }").finish(DEADLINE).unwrap();
+    assert!(ended.status.success() && ended.stdout.contains("told to end"), "{ended:?}");
+}
+
 /// Loads the first library and calls it. At a line it unloads that, maps the second at the same place, and says whether
 /// its text there is as it was at the next line.
 const UNLOADING: &str = r#"
@@ -567,14 +652,13 @@ fn an_unloaded_library_is_told_and_what_is_mapped_in_its_place_is_left_alone() {
     let script =
         format!("uprobe:{}:probed {{ @ = count(); }} interval:ms:10 {{ print(@); }}", library.display());
     let mut command = weir();
-    command.args(["trace", "-e", &script, "-p", &target.pid().to_string()]);
+    command.args(["trace", "-v", "-e", &script, "-p", &target.pid().to_string()]);
     let mut weir = Daemon::spawn(command).unwrap();
     weir.line_with("@: ", DEADLINE).unwrap();
     target.write("\n").unwrap();
     target.line_with("unloaded", DEADLINE).unwrap();
     let (_, messages) = stop(weir);
-    let told =
-        format!("weir: {} was unloaded while it was traced: 1 probes ended with it", library.display());
+    let told = format!("weir: {} was unloaded, and 1 probes with it", library.display());
     assert!(messages.contains(&told), "{messages}");
     assert!(!messages.contains("left alone"), "{messages}");
     assert!(!has_traces(target.pid()), "{messages}");

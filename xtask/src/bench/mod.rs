@@ -7,7 +7,9 @@
 mod attach;
 mod chart;
 mod figures;
+mod filter;
 mod probe;
+mod servers;
 mod startup;
 mod statistics;
 mod uprobe;
@@ -20,6 +22,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::bench::figures::Figures;
+use crate::bench::servers::{Nginx, Postgres};
 use crate::workspace;
 
 /// LIMIT: fewer rounds give no 95 % interval worth the name.
@@ -37,6 +40,8 @@ pub(crate) struct Options {
     weir: Option<PathBuf>,
     #[command(flatten)]
     vm: vm::VmOptions,
+    #[command(flatten)]
+    filter: filter::FilterOptions,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -47,10 +52,16 @@ enum Name {
     Probe,
     /// How long it takes to attach to 40,000 functions of a server, and what its clients notice
     Attach,
+    /// What 50 counted functions cost PostgreSQL under pgbench; 30 rounds take half an hour
+    Postgres,
+    /// What 50 counted functions cost nginx under wrk; 30 rounds take half an hour
+    Nginx,
     /// How long until main runs, with a probe on it
     Startup,
     /// What programs take on weir's engines and on others
     Vm,
+    /// What an event's filter costs, beside LTTng's and a hard-coded one; 21 rounds take a quarter of an hour
+    Filter,
 }
 
 pub(crate) fn bench(options: &Options) -> Result<()> {
@@ -61,6 +72,8 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         is_vm || options.vm.is_default(),
         "--quick, --only, --subject, --asm and --ebpf are vm's"
     );
+    let is_filter = matches!(options.name, Name::Filter);
+    anyhow::ensure!(is_filter || options.filter.is_default(), "--events is filter's");
     if options.vm.prints_code() {
         return vm::print_code(&options.vm);
     }
@@ -69,8 +82,11 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Uprobe => ("uprobe", uprobe::measure(weir()?, rounds)?),
         Name::Probe => ("probe", probe::measure(weir()?, rounds)?),
         Name::Attach => ("attach", attach::measure(weir()?, rounds)?),
+        Name::Postgres => ("postgres", servers::measure(&weir()?, rounds, &Postgres::start()?)?),
+        Name::Nginx => ("nginx", servers::measure(&weir()?, rounds, &Nginx::start()?)?),
         Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
         Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
+        Name::Filter => ("filter", filter::measure(&options.filter, rounds)?),
     };
     let folder = workspace::target_folder("bench")?;
     let json = folder.join(format!("{name}.json"));
@@ -79,6 +95,13 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
     let svg = folder.join(format!("{name}.svg"));
     fs::write(&svg, chart::svg(&outcome.title, &outcome.figures))
         .with_context(|| format!("cannot write {}", svg.display()))?;
+    if is_filter {
+        for (name, picture) in filter::plots(&serde_json::from_str(&outcome.figures.to_json())?) {
+            let path = folder.join(format!("{name}.svg"));
+            fs::write(&path, picture).with_context(|| format!("cannot write {}", path.display()))?;
+            println!("{}", path.display());
+        }
+    }
     print!("{}", outcome.figures.table());
     for line in &outcome.remarks {
         println!("{line}");

@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
-use crate::soak::test_program::{ATTACH, CLAIMS, DIFFERENTIAL, MAPS, TestProgram};
+use crate::soak::test_program::{ATTACH, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, STORMS, TestProgram};
 use crate::workspace;
 
 #[derive(Args, Debug)]
@@ -55,12 +55,18 @@ enum Name {
     Fuzz,
     /// Attach to and detach from 64 threads that are in the probed functions; a cycle is 1,000 times
     Attach,
+    /// Load and unload probed libraries; a cycle is 1,000 times
+    Loads,
+    /// Fork, start threads and execute programs faster than they can be probed; a cycle is 100 storms
+    Storms,
     /// Kill processes that change maps of every kind; the maps are whole
     Maps,
     /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
     Differential,
     /// Hold runs against what the verifier claims; a cycle is 20,000 programs
     Claims,
+    /// Compare filters with a slow evaluator; a cycle is 200,000 cases of both dialects
+    Filter,
 }
 
 /// What a cycle is about.
@@ -81,19 +87,28 @@ const FUZZ_CYCLES: u64 = 100;
 const FUZZ_RUNS: u64 = 100_000;
 /// Of 1,000 times: 10⁵.
 const ATTACH_CYCLES: u64 = 100;
+/// Of 1,000 times: 10⁴.
+const LOADS_CYCLES: u64 = 10;
+/// Of 100 storms: 10³.
+const STORMS_CYCLES: u64 = 10;
 const MAPS_CYCLES: u64 = 1000;
 /// Of 90,000 programs: 10⁷.
 const DIFFERENTIAL_CYCLES: u64 = 112;
 /// Of 20,000 programs: 10⁷.
 const CLAIMS_CYCLES: u64 = 500;
+/// Of 200,000 cases: 10⁷.
+const FILTER_CYCLES: u64 = 50;
 
 pub(crate) fn soak(options: &Options) -> Result<()> {
     let subject = match options.name {
         Name::Fuzz => Subject::Fuzzers(Fuzzers::build()?),
         Name::Attach => Subject::Test(TestProgram::build(ATTACH)?),
+        Name::Loads => Subject::Test(TestProgram::build(LOADS)?),
+        Name::Storms => Subject::Test(TestProgram::build(STORMS)?),
         Name::Maps => Subject::Test(TestProgram::build(MAPS)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
+        Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
         Name::Redis | Name::Kill | Name::Functions => {
             Subject::Weir(workspace::weir(options.weir.as_deref())?)
         }
@@ -104,9 +119,12 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Functions => ("functions", FUNCTIONS_CYCLES),
         Name::Fuzz => ("fuzz", FUZZ_CYCLES),
         Name::Attach => ("attach", ATTACH_CYCLES),
+        Name::Loads => ("loads", LOADS_CYCLES),
+        Name::Storms => ("storms", STORMS_CYCLES),
         Name::Maps => ("maps", MAPS_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
+        Name::Filter => ("filter", FILTER_CYCLES),
     };
     let cycle = |seed: u64| match &subject {
         Subject::Weir(weir) if matches!(options.name, Name::Redis) => {
@@ -122,7 +140,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
     if let Some(seed) = options.seed {
         return cycle(seed).map(drop).with_context(|| format!("seed {seed}"));
     }
-    let of_one_thread = matches!(options.name, Name::Differential | Name::Claims | Name::Fuzz);
+    let of_one_thread = matches!(options.name, Name::Differential | Name::Claims | Name::Filter | Name::Fuzz);
     let path = workspace::root().join("docs/soak").join(format!("{name}.json"));
     let mut record = Record::load(&path, &workspace::commit(), &workspace::machine())?;
     let first = record.next_seed();

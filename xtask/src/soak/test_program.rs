@@ -4,7 +4,12 @@
 //!   map must be whole and usable. The seed decides the kind of map, the size of its values, the moment.
 //! - attach: probes come and go under 64 threads that are in the probed functions all the time; the seed decides the
 //!   moments.
+//! - loads: a process loads and unloads a library whose functions, returns and static probes are traced; the seed decides in
+//!   what order, and in how many threads.
+//! - storms: a family of processes forks, starts threads and executes programs faster than they can be probed; the seed
+//!   decides how many of what.
 //! - differential: programs of three generators give one result in interpreters and machine code.
+//! - filter: random filters on random events decide as a slow evaluator does.
 //! - claims: what the verifier claims of each instruction holds in runs.
 
 use std::path::PathBuf;
@@ -50,6 +55,26 @@ pub(super) const ATTACH: Soaked = Soaked {
     limit: Duration::from_secs(900),
 };
 
+/// A cycle is a process that loads and unloads a probed library 1,000 times, alone and in threads.
+pub(super) const LOADS: Soaked = Soaked {
+    package: "weir",
+    target: (&["--test", "life"], "life"),
+    test: "loads::what_comes_and_goes_at_random_is_counted_every_time",
+    variable: "WEIR_LOADS",
+    suffix: ":1000",
+    limit: Duration::from_secs(900),
+};
+
+/// A cycle is 100 storms.
+pub(super) const STORMS: Soaked = Soaked {
+    package: "weir",
+    target: (&["--test", "life"], "life"),
+    test: "storms::storms_of_any_size_and_kind_come_to_no_harm",
+    variable: "WEIR_STORMS",
+    suffix: ":100",
+    limit: Duration::from_secs(1800),
+};
+
 /// A cycle is 30,000 accepted programs of each generator.
 pub(super) const DIFFERENTIAL: Soaked = Soaked {
     package: "weir-jit",
@@ -67,6 +92,16 @@ pub(super) const CLAIMS: Soaked = Soaked {
     test: "runs_hold_what_is_claimed",
     variable: "WEIR_CLAIMS",
     suffix: ":20000",
+    limit: Duration::from_secs(600),
+};
+
+/// A cycle is 100,000 cases of each dialect.
+pub(super) const FILTER: Soaked = Soaked {
+    package: "weir-filter",
+    target: (&["--release", "--test", "reference"], "reference"),
+    test: "both_dialects_decide_as_the_reference_does",
+    variable: "WEIR_FILTER",
+    suffix: "",
     limit: Duration::from_secs(600),
 };
 

@@ -143,8 +143,8 @@ pub fn verified(program: &Program) -> Result<VerifiedProgram> {
 fn segment(program: &Program, abi: &SiteAbi) -> Result<Segment> {
     let maps = &program.object.object.maps;
     let layout = match abi.lanes {
-        LanePolicy::Claimed { .. } => SegmentLayout::plan_claimable(maps, abi.cpus, 0)?,
-        _ => SegmentLayout::plan(maps, abi.cpus, 0)?,
+        LanePolicy::Claimed { .. } => SegmentLayout::plan_claimable(maps, abi.cpus)?,
+        _ => SegmentLayout::plan(maps, abi.cpus)?,
     };
     let segment = Segment::create_local(layout, &Identity::default())?;
     fill(program, &mut |map, key, value| {

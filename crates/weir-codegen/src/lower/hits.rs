@@ -17,7 +17,8 @@ impl Lower<'_> {
     /// Comes before the first block of program number `program`.
     pub(super) fn prologue(&mut self, program: usize) -> Vec<Inst> {
         match self.function.trigger {
-            Trigger::Begin | Trigger::End | Trigger::Interval { .. } => {}
+            // Who offers an event counts what was kept and what not.
+            Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Filter => {}
             Trigger::Uprobe { .. } | Trigger::Usdt { .. } => self.count_hit(program, HITS_ENTRIES),
             Trigger::Uretprobe { .. } => {
                 let at_return = self.at_return();

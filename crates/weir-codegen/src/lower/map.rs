@@ -25,7 +25,7 @@ impl Lower<'_> {
     pub(super) fn map_get(&mut self, map: MapId, key: &[Value], ty: &Type) -> Result<Held, CodegenError> {
         let schema = &self.module.schema.maps[map.0 as usize];
         match &schema.value {
-            MapValue::Plain(Type::Str { bytes }) => Ok(self.get_string(map, key, *bytes)),
+            MapValue::Plain(Type::Str { .. } | Type::Usym) => Ok(self.get_string(map, key, ty.bytes())),
             MapValue::Plain(_) => Ok(Held::Reg(self.get_word(map, key))),
             MapValue::Min { signed } => {
                 Ok(Held::Reg(self.get_extreme(map, key, super::aggregate::min_mask(*signed))))
@@ -158,7 +158,7 @@ impl Lower<'_> {
 
     fn set_scalar(&mut self, map: MapId, value: Value, ty: &Type) {
         let bytes = ty.bytes();
-        if matches!(ty, Type::Str { .. }) {
+        if matches!(ty, Type::Str { .. } | Type::Usym) {
             // Read first, then copied: what others see of the map is never half a read of the target.
             let held = match self.held[value.0 as usize] {
                 Held::Deferred(_) => Some(self.string_object(value)),
@@ -309,7 +309,7 @@ impl Lower<'_> {
     /// Writes a value of any type but a tuple where `ty` is wanted.
     pub(super) fn write_leaf(&mut self, value: Value, ty: &Type, to: Place) {
         match ty {
-            Type::Str { bytes } => self.write_string(value, to, *bytes),
+            Type::Str { .. } | Type::Usym => self.write_string(value, to, ty.bytes()),
             _ => self.store_value(to, value),
         }
     }

@@ -23,8 +23,8 @@ use crate::maps::GLOBAL_NO_SCRATCH;
 use crate::place::{Layout, layout};
 use crate::{CodegenError, limits};
 
-/// Labels after those of the blocks: return, and return with the scratch slot given back.
-pub(super) const LABELS: u32 = 2;
+/// Labels after those of the blocks: return, and return with the scratch slot given back; the same where a filter accepts.
+pub(super) const LABELS: u32 = 4;
 
 /// Bytes of a slot's owner word: 0, or 1 while it is taken.
 const OWNER_BYTES: u32 = 8;
@@ -32,6 +32,10 @@ const OWNER_BYTES: u32 = 8;
 impl Lower<'_> {
     pub(super) fn return_label(&self) -> Label {
         Label(self.function.blocks.len() as u32)
+    }
+
+    pub(super) fn accept_label(&self) -> Label {
+        Label(self.return_label().0 + 2)
     }
 }
 
@@ -43,6 +47,8 @@ pub(super) fn finish(
 ) -> Result<Code, CodegenError> {
     let leave = lower.return_label();
     let leave_with_scratch = Label(leave.0 + 1);
+    let accept = Inst::Jump(lower.accept_label());
+    let accepts = segments.iter().flatten().any(|inst| *inst == accept);
     let scratch = match scratch_block(&lower, &segments) {
         None => None,
         Some(block) => Some(claim(&mut lower, &mut segments, block, leave, leave_with_scratch)?),
@@ -53,15 +59,23 @@ pub(super) fn finish(
     }
     insts.extend(prologue);
     insts.extend(segments.into_iter().flatten());
+    if accepts {
+        push_end(&mut insts, lower.accept_label(), scratch, 1);
+    }
+    push_end(&mut insts, leave, scratch, 0);
+    let Lower { objects, virtuals, zero_bytes, scratch_bytes, .. } = lower;
+    Ok(Code { insts, objects, virtuals, zero_bytes, scratch_bytes })
+}
+
+/// The end of the function with this result, and before it the way there that gives back scratch memory.
+fn push_end(insts: &mut Vec<Inst>, leave: Label, scratch: Option<Reg>, result: i32) {
     if let Some(scratch) = scratch {
-        insts.push(Inst::Label(leave_with_scratch));
+        insts.push(Inst::Label(Label(leave.0 + 1)));
         insts.push(Inst::Store { size: size::DW, to: Place::Reg(scratch, 0), src: Src::Imm(0) });
     }
     insts.push(Inst::Label(leave));
-    insts.push(Inst::Mov { dst: R0, src: Src::Imm(0) });
+    insts.push(Inst::Mov { dst: R0, src: Src::Imm(result) });
     insts.push(Inst::Exit);
-    let Lower { objects, virtuals, zero_bytes, scratch_bytes, .. } = lower;
-    Ok(Code { insts, objects, virtuals, zero_bytes, scratch_bytes })
 }
 
 /// The block in which scratch memory is claimed, if any object is in it.
@@ -87,7 +101,7 @@ fn reaches_foreign_return(lower: &Lower<'_>, at: BlockId) -> bool {
     // Jumps go forward: taking the lowest block first visits each once.
     while let Some(block) = reached.pop_first() {
         let end = &lower.function.blocks[block.0 as usize].end;
-        if *end == Terminator::Return && !lower.dominators.dominates(at, block) {
+        if matches!(end, Terminator::Return | Terminator::Accept) && !lower.dominators.dominates(at, block) {
             return true;
         }
         reached.extend(end.successors().into_iter().map(|(to, _)| to));
@@ -110,6 +124,7 @@ fn claim(
     lower.scratch_bytes = OWNER_BYTES + bytes;
     let offsets: Vec<u32> = offsets.iter().map(|offset| OWNER_BYTES + offset).collect();
     let scratch = lower.fresh();
+    let accept = lower.accept_label();
     for (index, insts) in segments.iter_mut().enumerate() {
         let dominated = lower.dominators.is_reachable(BlockId(index as u32))
             && lower.dominators.dominates(block, BlockId(index as u32));
@@ -118,8 +133,10 @@ fn claim(
             push_placed(insts, inst, &lower.objects, &offsets, scratch);
         }
         for inst in insts.iter_mut().filter(|_| dominated) {
-            if *inst == Inst::Jump(leave) {
-                *inst = Inst::Jump(leave_with_scratch);
+            match inst {
+                Inst::Jump(to) if *to == leave => *to = leave_with_scratch,
+                Inst::Jump(to) if *to == accept => *to = Label(accept.0 + 1),
+                _ => {}
             }
         }
     }
@@ -187,6 +204,7 @@ fn push_placed(out: &mut Vec<Inst>, mut inst: Inst, objects: &[Object], offsets:
             }
         }
         Inst::Load { from: place, .. }
+        | Inst::LoadPart { from: place, .. }
         | Inst::Store { to: place, .. }
         | Inst::AtomicAdd { to: place, .. }
         | Inst::CompareExchange { to: place, .. } => {

@@ -1,4 +1,4 @@
-//! Strings: where they come from, how they are written somewhere, and when two are equal.
+//! Strings: where they come from, how they are written somewhere, and when two are equal; what a text begins with.
 //!
 //! Every string in memory is padded with zeros to its end; that is what makes words comparable and keys unique.
 //! `probe_read_user_str` leaves what lies behind the NUL as it was, so its destination is zeroed before; where it
@@ -6,12 +6,13 @@
 
 use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp};
+use weir_ebpf::kfunc::TextTest;
 use weir_event::Type;
 use weir_ir::{Builtin, Op, Value};
 
 use super::build::Arg;
 use super::{Held, Lower};
-use crate::lir::{Label, ObjectId, Place, Src};
+use crate::lir::{Inst, Label, ObjectId, Place, Reg, Src};
 
 /// `TASK_COMM_LEN`.
 const COMM_BYTES: u32 = 16;
@@ -66,7 +67,7 @@ impl Lower<'_> {
         let fits = self.label();
         self.branch(jmp::JLE, size, Src::Imm(longest), fits);
         self.mov_imm(size, longest);
-        self.insts.push(crate::lir::Inst::Label(fits));
+        self.insts.push(Inst::Label(fits));
         self.alu(alu::ADD, size, Src::Imm(1));
         Arg::Reg(size)
     }
@@ -101,6 +102,23 @@ impl Lower<'_> {
         object
     }
 
+    /// Calls `weir_text_begins`; the answer is in r0.
+    pub(super) fn ask_text(&mut self, slot: u8, text: &str, ends: bool) {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.extend(ends.then_some(0));
+        // SANITY: `weir_ir::check` has counted the bytes.
+        let test = TextTest::new(slot, &bytes).expect("a text that can be asked for");
+        let context = self.context();
+        self.mov(Reg::Real(1), context);
+        self.mov_imm(Reg::Real(2), test.which());
+        let mut args = 2;
+        for word in test.words() {
+            args += 1;
+            self.mov_constant(Reg::Real(args), word as i64);
+        }
+        self.insts.push(Inst::CallText { args });
+    }
+
     /// Jumps to `no` if two strings differ, else goes on.
     pub(super) fn branch_unless_equal(&mut self, a: Value, b: Value, no: Label) {
         let text = |lower: &Self, value: Value| match &lower.held[value.0 as usize] {
@@ -109,7 +127,7 @@ impl Lower<'_> {
         };
         match (text(self, a), text(self, b)) {
             (Some(a), Some(b)) if a == b => {}
-            (Some(_), Some(_)) => self.insts.push(crate::lir::Inst::Jump(no)),
+            (Some(_), Some(_)) => self.insts.push(Inst::Jump(no)),
             (Some(text), None) => self.branch_unless_text(b, &text, no),
             (None, Some(text)) => self.branch_unless_text(a, &text, no),
             (None, None) => self.branch_unless_same_memory(a, b, no),
@@ -132,7 +150,7 @@ impl Lower<'_> {
             self.branch(jmp::JNE, held, src, no);
         }
         if beyond.iter().any(|&word| word != 0) {
-            self.insts.push(crate::lir::Inst::Jump(no));
+            self.insts.push(Inst::Jump(no));
         }
         self.touch(object);
     }

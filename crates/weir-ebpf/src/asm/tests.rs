@@ -3,6 +3,7 @@
 use crate::asm::{insn_text, parse, parse_file, print, print_file};
 use crate::insn::Insn;
 use crate::{MapKind, MapSpec, Object, Program, ProgramKind};
+use testkit::random::next as random;
 
 /// `line` is the canonical text of one instruction: it parses, and prints as itself.
 fn same(line: &str) {
@@ -293,14 +294,6 @@ fn bad_contents_are_refused_with_their_line() {
     check(&format!("{maps} entries 2 inner 0"), "holds o 0 j", "`j` is not what");
     check(&format!("{maps} entries 2 inner 0"), "holds o 0 p", "no map `p`");
     check(&format!("{maps} entries 2"), "holds o 0 i", "`i` is not what");
-}
-
-/// A small generator with a fixed seed (xorshift64*), so that every run tests the same.
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
 #[test]

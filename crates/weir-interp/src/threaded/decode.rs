@@ -151,6 +151,8 @@ impl Decoder<'_> {
                 return Some(Op { jump: insn.imm + 1, ..op("call_local") });
             }
             jmp::CALL if insn.src == pseudo::HELPER => return self.call(insn, at),
+            // `texts` says which.
+            jmp::CALL if self.program.facts()[at].text.is_some() => return Some(op("text")),
             jmp::JEQ => "jeq",
             jmp::JNE => "jne",
             jmp::JGT => "jgt",

@@ -7,8 +7,6 @@
 //! - a block whose only way in is a jump joins the block that jumps there
 //! - blocks that nothing reaches lose their code ([`renumber`](super::renumber) then drops them)
 
-use std::collections::HashMap;
-
 use super::substitute::Substitution;
 use crate::dominators::Dominators;
 use crate::{Block, BlockId, CmpOp, Function, Op, Terminator, Value};
@@ -24,12 +22,13 @@ pub fn run(function: &mut Function) -> bool {
 }
 
 fn fold_conditions(function: &mut Function) -> bool {
-    let known: HashMap<Value, Op> = function
-        .blocks
-        .iter()
-        .flat_map(|block| &block.insts)
-        .filter_map(|inst| inst.result.map(|result| (result, inst.op.clone())))
-        .collect();
+    // Of constants and comparisons alone something follows.
+    let mut known: Vec<Option<Op>> = vec![None; function.types.len()];
+    for inst in function.blocks.iter().flat_map(|block| &block.insts) {
+        if let (Some(result), Op::Int(_) | Op::Cmp(..)) = (inst.result, &inst.op) {
+            known[result.0 as usize] = Some(inst.op.clone());
+        }
+    }
     let mut changed = false;
     for block in &mut function.blocks {
         while let Some(end) = fold_condition(&block.end, &known) {
@@ -41,17 +40,17 @@ fn fold_conditions(function: &mut Function) -> bool {
 }
 
 /// The terminator that `end` can be made into.
-fn fold_condition(end: &Terminator, known: &HashMap<Value, Op>) -> Option<Terminator> {
+fn fold_condition(end: &Terminator, known: &[Option<Op>]) -> Option<Terminator> {
     let Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } = end else {
         return None;
     };
     if then == otherwise && then_args == otherwise_args {
         return Some(Terminator::Jump { to: *then, args: then_args.clone() });
     }
-    match known.get(condition)? {
+    match known[condition.0 as usize].as_ref()? {
         Op::Int(0) => Some(Terminator::Jump { to: *otherwise, args: otherwise_args.clone() }),
         Op::Int(_) => Some(Terminator::Jump { to: *then, args: then_args.clone() }),
-        Op::Cmp(op @ (CmpOp::Eq | CmpOp::Ne), value, zero) if known.get(zero) == Some(&Op::Int(0)) => {
+        Op::Cmp(op @ (CmpOp::Eq | CmpOp::Ne), value, zero) if known[zero.0 as usize] == Some(Op::Int(0)) => {
             let straight = (*then, then_args.clone());
             let other = (*otherwise, otherwise_args.clone());
             let (yes, no) = if *op == CmpOp::Ne { (straight, other) } else { (other, straight) };
@@ -73,10 +72,14 @@ fn thread_jumps(function: &mut Function) -> bool {
     for index in (0..function.blocks.len()).rev() {
         let mut end = function.blocks[index].end.clone();
         let threaded = match &mut end {
-            Terminator::Return => false,
+            Terminator::Return | Terminator::Accept => false,
             Terminator::Jump { to, args } => match empty_block(function, *to) {
                 Some(Terminator::Return) => {
                     end = Terminator::Return;
+                    true
+                }
+                Some(Terminator::Accept) => {
+                    end = Terminator::Accept;
                     true
                 }
                 _ => thread(function, to, args),
@@ -147,10 +150,15 @@ fn replace_constant_params(function: &mut Function) -> bool {
 /// Moves a block to the end of the one block that jumps to it.
 fn join_rows(function: &mut Function) -> bool {
     let mut changed = false;
+    // Who jumps to a block, joined or not: a joined one's own jumps are its predecessor's then.
+    let mut ways = vec![0u32; function.blocks.len()];
+    for block in &function.blocks {
+        block.end.successors().iter().for_each(|(to, _)| ways[to.0 as usize] += 1);
+    }
     for index in (0..function.blocks.len()).rev() {
         let Terminator::Jump { to, .. } = function.blocks[index].end else { continue };
         let target = to.0 as usize;
-        if ways_in(function)[target].len() == 1 && function.blocks[target].params.is_empty() {
+        if ways[target] == 1 && function.blocks[target].params.is_empty() {
             let end = std::mem::replace(&mut function.blocks[target].end, Terminator::Return);
             let insts = std::mem::take(&mut function.blocks[target].insts);
             function.blocks[index].insts.extend(insts);
@@ -184,7 +192,7 @@ fn args_of(function: &Function, way: Way) -> &[Value] {
         Terminator::Jump { args, .. } => args,
         Terminator::Branch { otherwise_args, .. } if way.otherwise => otherwise_args,
         Terminator::Branch { then_args, .. } => then_args,
-        Terminator::Return => &[],
+        Terminator::Return | Terminator::Accept => &[],
     }
 }
 
@@ -193,7 +201,7 @@ fn args_of_mut(function: &mut Function, way: Way) -> &mut Vec<Value> {
         Terminator::Jump { args, .. } => args,
         Terminator::Branch { otherwise_args, .. } if way.otherwise => otherwise_args,
         Terminator::Branch { then_args, .. } => then_args,
-        Terminator::Return => unreachable!("a way into a block begins at a jump"),
+        Terminator::Return | Terminator::Accept => unreachable!("a way into a block begins at a jump"),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! - a pure operation ([`Effect::Pure`]) with the same operands as an earlier one that lies on every path to it is
 //!   replaced by that one's value: constants, arithmetic, `arg`, `pid`, `tid`, `cpu`, `comm`, `probe`, `func`
+//! - a field of an event (`slot`) is merged inside its block alone: to load it again costs what it costs to load what a register
+//!   had to be freed from, and keeps none taken
 //! - commutative operations and comparisons are compared with their operands in order
 //!
 //! Not merged: `nsecs` and `elapsed` (a script may want the time between two), map reads, and `str()`, which looks
@@ -36,7 +38,9 @@ pub fn run(function: &mut Function) -> bool {
                 other => other.clone(),
             };
             let earlier = seen.entry((key, ty)).or_default();
-            match earlier.iter().find(|(block, _)| dominators.dominates(*block, here)) {
+            let is_slot = matches!(op, Op::Builtin(Builtin::Slot(_)));
+            let may_stand = |block: BlockId| block == here || !is_slot && dominators.dominates(block, here);
+            match earlier.iter().rev().find(|(block, _)| may_stand(*block)) {
                 Some((_, value)) => uses.replace(result, *value),
                 None => earlier.push((here, result)),
             }

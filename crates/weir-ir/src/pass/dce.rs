@@ -55,7 +55,7 @@ fn drop_args_of_unused_params(function: &mut Function, index: usize, used: &[boo
             keep(*then, then_args);
             keep(*otherwise, otherwise_args);
         }
-        Terminator::Return => {}
+        Terminator::Return | Terminator::Accept => {}
     }
     changed
 }

@@ -9,8 +9,6 @@
 //!
 //! Divisions follow eBPF: by zero gives 0, remainder by zero the dividend ([`BinOp::apply`]).
 
-use std::collections::HashMap;
-
 use weir_event::Type;
 
 use super::substitute::Substitution;
@@ -18,7 +16,8 @@ use crate::{BinOp, CmpOp, Function, Inst, Op, Value, fits};
 
 /// True if anything changed.
 pub fn run(function: &mut Function) -> bool {
-    let mut folder = Folder { uses: Substitution::new(function), known: HashMap::new(), changed: false };
+    let mut folder =
+        Folder { uses: Substitution::new(function), known: vec![None; function.types.len()], changed: false };
     for index in 0..function.blocks.len() {
         let insts = std::mem::take(&mut function.blocks[index].insts);
         let mut folded = Vec::with_capacity(insts.len());
@@ -36,7 +35,7 @@ pub fn run(function: &mut Function) -> bool {
 struct Folder {
     uses: Substitution,
     /// The operations of values seen so far; blocks are in an order where definitions come first.
-    known: HashMap<Value, Op>,
+    known: Vec<Option<Op>>,
     changed: bool,
 }
 
@@ -73,14 +72,14 @@ impl Folder {
                 Folded::WithConstant(op, a, constant) => {
                     let value = Value(function.types.len() as u32);
                     function.types.push(Type::I64);
-                    self.known.insert(value, Op::Int(constant));
+                    self.known.push(Some(Op::Int(constant)));
                     before.push(Inst { result: Some(value), op: Op::Int(constant) });
                     inst.op = Op::Bin(op, a, value);
                 }
             }
             self.changed = true;
         }
-        self.known.insert(result, inst.op.clone());
+        self.known[result.0 as usize] = Some(inst.op.clone());
     }
 
     fn fold_bin(&self, op: BinOp, a: Value, b: Value) -> Folded {
@@ -105,7 +104,7 @@ impl Folder {
             (BinOp::Mul, _) if power.is_some() => Folded::WithConstant(BinOp::Shl, a, power.unwrap_or(0)),
             (BinOp::UDiv, _) if power.is_some() => Folded::WithConstant(BinOp::LShr, a, power.unwrap_or(0)),
             (BinOp::UMod, _) if power.is_some() => Folded::WithConstant(BinOp::And, a, y - 1),
-            (BinOp::Add, _) => match self.known.get(&a) {
+            (BinOp::Add, _) => match self.known(a) {
                 Some(Op::Bin(BinOp::Add, inner, constant)) => match self.int(*constant) {
                     Some(x) => Folded::WithConstant(BinOp::Add, *inner, x.wrapping_add(y)),
                     None => Folded::Same,
@@ -120,7 +119,7 @@ impl Folder {
         match (self.int(a), self.int(b)) {
             (Some(x), Some(y)) => Folded::Op(Op::Int(i64::from(op.apply(x, y)))),
             (Some(_), None) => Folded::Op(Op::Cmp(op.swapped(), b, a)),
-            (None, Some(0)) => match (op, self.known.get(&a)) {
+            (None, Some(0)) => match (op, self.known(a)) {
                 (CmpOp::Ne, Some(truth)) if is_truth(truth) => Folded::Value(a),
                 (CmpOp::Eq, Some(Op::Cmp(inner, x, y))) => Folded::Op(Op::Cmp(inner.negated(), *x, *y)),
                 (CmpOp::Eq, Some(Op::StrEq { a, b, negate })) => {
@@ -136,15 +135,19 @@ impl Folder {
     }
 
     fn fold_str_eq(&self, a: Value, b: Value, negate: bool) -> Folded {
-        match (self.known.get(&a), self.known.get(&b)) {
+        match (self.known(a), self.known(b)) {
             _ if a == b => Folded::Op(Op::Int(i64::from(!negate))),
             (Some(Op::Str(x)), Some(Op::Str(y))) => Folded::Op(Op::Int(i64::from((x == y) != negate))),
             _ => Folded::Same,
         }
     }
 
+    fn known(&self, value: Value) -> Option<&Op> {
+        self.known[value.0 as usize].as_ref()
+    }
+
     fn int(&self, value: Value) -> Option<i64> {
-        match self.known.get(&value) {
+        match self.known(value) {
             Some(Op::Int(constant)) => Some(*constant),
             _ => None,
         }
@@ -153,7 +156,7 @@ impl Folder {
 
 /// True if the operation gives 0 or 1.
 fn is_truth(op: &Op) -> bool {
-    matches!(op, Op::Cmp(..) | Op::StrEq { .. } | Op::MapHas { .. })
+    matches!(op, Op::Cmp(..) | Op::StrEq { .. } | Op::MapHas { .. } | Op::TextBegins { .. })
 }
 
 #[cfg(test)]

@@ -3,30 +3,30 @@
 //! - blocks that nothing reaches are dropped, and the others keep their order
 //! - values are numbered in the order of their definitions; types of values that nothing defines are dropped
 
-use std::collections::HashMap;
-
 use crate::dominators::Dominators;
 use crate::{BlockId, Function, Terminator, Value};
 
 pub fn run(function: &mut Function) {
     drop_unreachable(function);
-    let mut numbers: HashMap<Value, Value> = HashMap::new();
+    // By value; those that nothing defines stand for themselves, and are in no instruction.
+    let mut numbers: Vec<Value> = (0..function.types.len() as u32).map(Value).collect();
     let mut types = Vec::new();
     for block in &function.blocks {
         let results = block.insts.iter().filter_map(|inst| inst.result);
         for value in block.params.iter().copied().chain(results) {
-            numbers.insert(value, Value(types.len() as u32));
+            numbers[value.0 as usize] = Value(types.len() as u32);
             types.push(function.ty(value).clone());
         }
     }
     function.types = types;
+    let number = |value: Value| numbers[value.0 as usize];
     for block in &mut function.blocks {
-        block.params.iter_mut().for_each(|param| *param = numbers[param]);
+        block.params.iter_mut().for_each(|param| *param = number(*param));
         for inst in &mut block.insts {
-            inst.op.for_each_operand(|value| *value = numbers[value]);
-            inst.result = inst.result.map(|result| numbers[&result]);
+            inst.op.for_each_operand(|value| *value = number(*value));
+            inst.result = inst.result.map(number);
         }
-        block.end.for_each_operand(|value| *value = numbers[value]);
+        block.end.for_each_operand(|value| *value = number(*value));
     }
 }
 
@@ -50,7 +50,7 @@ fn drop_unreachable(function: &mut Function) {
                 *then = numbers[then.0 as usize];
                 *otherwise = numbers[otherwise.0 as usize];
             }
-            Terminator::Return => {}
+            Terminator::Return | Terminator::Accept => {}
         }
     }
 }

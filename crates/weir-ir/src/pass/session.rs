@@ -226,8 +226,8 @@ fn every_way(
             *known = Some(known.unwrap_or(true) && settled);
         };
         match &block.end {
-            Terminator::Return if !settled => return false,
-            Terminator::Return => {}
+            Terminator::Return | Terminator::Accept if !settled => return false,
+            Terminator::Return | Terminator::Accept => {}
             Terminator::Jump { to, .. } => reach(*to, settled),
             Terminator::Branch { condition, then, otherwise, .. } => {
                 reach(*then, settled || settled_by(*condition, true));
@@ -335,7 +335,7 @@ impl Fused {
             }
             block.end.for_each_operand(moved);
             match &mut block.end {
-                Terminator::Return => {}
+                Terminator::Return | Terminator::Accept => {}
                 Terminator::Jump { to, .. } => *to = later(*to),
                 Terminator::Branch { then, otherwise, .. } => {
                     (*then, *otherwise) = (later(*then), later(*otherwise));

@@ -1,13 +1,15 @@
 //! Text → module. Hostile text gives an error with its line; memory stays within a small multiple of the text.
 
-use weir_event::{Action, Field, MapSchema, MapValue, SiteName, Type};
+use std::sync::Arc;
+
+use weir_event::{Action, Field, MapSchema, MapValue, SiteName, StackForm, StackMode, Type};
 use weir_source::Span;
 
 use super::scan::{Token, scan};
 use crate::check::{check_lhist, check_type};
 use crate::{
-    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, MissingProbes, Module, Op,
-    SiteSpec, StaticSpec, Terminator, Trigger, Value, limits,
+    ActionId, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, MissingProbes, Module,
+    Op, SiteSpec, StaticSpec, Terminator, Trigger, Value, limits,
 };
 
 /// Why a text is not a module.
@@ -143,6 +145,7 @@ impl<'a> Parser<'a> {
             "uretprobe" => Trigger::Uretprobe { sites: Vec::new() },
             "session" => Trigger::Session { sites: Vec::new() },
             "usdt" => Trigger::Usdt { sites: Vec::new() },
+            "filter" => Trigger::Filter,
             other => return Err(self.error(format!("`{other}` is no trigger"))),
         };
         let mut span = Span::default();
@@ -243,7 +246,7 @@ impl<'a> Parser<'a> {
 
     fn terminator(&mut self) -> Result<Option<Terminator>> {
         let word = self.peek_word();
-        if !matches!(word, Some("return" | "jump" | "branch")) {
+        if !matches!(word, Some("return" | "accept" | "jump" | "branch")) {
             return Ok(None);
         }
         self.at += 1;
@@ -260,6 +263,7 @@ impl<'a> Parser<'a> {
                 let (otherwise, otherwise_args) = self.target()?;
                 Terminator::Branch { condition, then, then_args, otherwise, otherwise_args }
             }
+            Some("accept") => Terminator::Accept,
             _ => Terminator::Return,
         }))
     }
@@ -316,21 +320,29 @@ impl<'a> Parser<'a> {
             "str" => Ok(Op::Str(self.text()?)),
             "arg" => Ok(Op::Builtin(Builtin::Arg(self.number()?))),
             "farg" => Ok(Op::Builtin(Builtin::Float(self.number()?))),
+            "slot" => Ok(Op::Builtin(Builtin::Slot(self.number()?))),
             "reg" => Ok(Op::Builtin(Builtin::Register(self.number()?))),
             "read_int" => {
                 let bytes = self.number()?;
                 Ok(Op::ReadInt { address: self.value()?, bytes })
             }
+            "user_symbol" => Ok(Op::UserSymbol { address: self.value()? }),
+            "user_stack" => Ok(Op::UserStack(self.stack_form()?)),
             "set_session_cookie" => Ok(Op::SetSessionCookie { value: self.value()? }),
             "streq" | "strne" => {
                 let (a, b) = self.two_values()?;
                 Ok(Op::StrEq { a, b, negate: word == "strne" })
+            }
+            "text_is" | "text_begins" => {
+                let slot = self.number()?;
+                Ok(Op::TextBegins { slot, text: self.text()?, ends: word == "text_is" })
             }
             "read_str" => {
                 let address = self.value()?;
                 let limit = if self.take(',') { Some(self.value()?) } else { None };
                 Ok(Op::ReadStr { address, limit })
             }
+            "match" => self.match_op(),
             "emit" => {
                 let action = ActionId(self.number()?);
                 Ok(Op::Emit { action, args: self.list('(', ')', Parser::value)? })
@@ -338,6 +350,31 @@ impl<'a> Parser<'a> {
             "get" | "has" | "set" | "add_to" | "delete" | "aggregate" => self.map_op(word),
             other => Err(self.error(format!("`{other}` is no operation"))),
         }
+    }
+
+    fn match_op(&mut self) -> Result<Op> {
+        let text = self.value()?;
+        self.expect(',')?;
+        let bytes_max = self.number()?;
+        self.expect(',')?;
+        let (start, matching, live) = (self.number()?, self.number()?, self.number()?);
+        let class_count = self.number()?;
+        let classes = self.hexadecimal()?;
+        let rows = self.hexadecimal()?;
+        let rows =
+            rows.chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+        let automaton = Automaton { classes, class_count, rows: rows.collect(), start, matching, live };
+        Ok(Op::Match { text, bytes_max, automaton: Arc::new(automaton) })
+    }
+
+    /// The bytes of a text of hexadecimal digits.
+    fn hexadecimal(&mut self) -> Result<Vec<u8>> {
+        let text = self.text()?;
+        let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+        let digits: Option<Vec<u8>> = text.as_bytes().iter().map(digit).collect();
+        let digits = digits.filter(|digits| digits.len().is_multiple_of(2));
+        let digits = digits.ok_or_else(|| self.error("pairs of hexadecimal digits are wanted"))?;
+        Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
     }
 
     fn map_op(&mut self, word: &str) -> Result<Op> {
@@ -389,11 +426,21 @@ impl<'a> Parser<'a> {
             "f64" => Ok(Type::Double),
             "probe" => Ok(Type::Probe),
             "func" => Ok(Type::Func),
+            "usym" => Ok(Type::Usym),
+            "ustack" => Ok(Type::Ustack(self.stack_form()?)),
             _ => match word.strip_prefix("str").and_then(|digits| digits.parse().ok()) {
                 Some(bytes) => Ok(Type::Str { bytes }),
                 None => Err(self.error(format!("`{word}` is no type"))),
             },
         }
+    }
+
+    /// A mode and a number of frames.
+    fn stack_form(&mut self) -> Result<StackForm> {
+        let word = self.word()?;
+        let found = StackMode::NAMES.iter().find(|(_, name)| *name == word);
+        let Some((mode, _)) = found else { return Err(self.error(format!("`{word}` is no mode of stacks"))) };
+        Ok(StackForm { mode: *mode, frames: self.number()? })
     }
 
     fn signed(&mut self) -> Result<bool> {

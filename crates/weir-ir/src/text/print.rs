@@ -5,8 +5,8 @@ use std::fmt::{Display, Formatter, Result as FmtResult, Write};
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, Type};
 
 use crate::{
-    BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op, Terminator, Trigger,
-    Value,
+    Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op, Terminator,
+    Trigger, Value,
 };
 
 /// The text form of `module`; see the module's header.
@@ -63,6 +63,7 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
         Trigger::Uretprobe { .. } => out.write_str("uretprobe")?,
         Trigger::Session { .. } => out.write_str("session")?,
         Trigger::Usdt { .. } => out.write_str("usdt")?,
+        Trigger::Filter => out.write_str("filter")?,
     }
     writeln!(out, " span {} {} {{", function.span.start, function.span.end)?;
     for site in function.trigger.sites() {
@@ -134,6 +135,7 @@ fn write_block(
     out.write_str("  ")?;
     match &block.end {
         Terminator::Return => out.write_str("return")?,
+        Terminator::Accept => out.write_str("accept")?,
         Terminator::Jump { to, args } => write!(out, "jump {}", Target(*to, args))?,
         Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => write!(
             out,
@@ -156,6 +158,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::Str(text) => write!(out, "str {}", Quoted(text)),
         Op::Builtin(Builtin::Arg(n)) => write!(out, "arg {n}"),
         Op::Builtin(Builtin::Float(n)) => write!(out, "farg {n}"),
+        Op::Builtin(Builtin::Slot(n)) => write!(out, "slot {n}"),
         Op::Builtin(Builtin::Register(n)) => write!(out, "reg {n}"),
         Op::Builtin(builtin) => out.write_str(name_in(&Builtin::NAMES, builtin)),
         Op::Bin(op, a, b) => write!(out, "{} {}, {}", name_in(&BinOp::NAMES, op), Shown(a), Shown(b)),
@@ -163,6 +166,12 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::StrEq { a, b, negate } => {
             write!(out, "{} {}, {}", if *negate { "strne" } else { "streq" }, Shown(a), Shown(b))
         }
+        Op::TextBegins { slot, text, ends } => {
+            write!(out, "{} {slot} {}", if *ends { "text_is" } else { "text_begins" }, Quoted(text))
+        }
+        Op::UserSymbol { address } => write!(out, "user_symbol {}", Shown(address)),
+        Op::UserStack(form) => write!(out, "user_stack {} {}", form.mode.name(), form.frames),
+        Op::Match { text, bytes_max, automaton } => write_match(out, text, *bytes_max, automaton),
         Op::ReadInt { address, bytes } => write!(out, "read_int {bytes} {}", Shown(address)),
         Op::ReadStr { address, limit: None } => write!(out, "read_str {}", Shown(address)),
         Op::ReadStr { address, limit: Some(limit) } => {
@@ -180,6 +189,17 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::SetSessionCookie { value } => write!(out, "set_session_cookie {}", Shown(value)),
         Op::Emit { action, args } => write!(out, "emit {}({})", action.0, List(args.iter().map(Shown))),
     }
+}
+
+/// The text, the most bytes looked at; start, matching, live and number of classes; then, in hexadecimal digits, the class of each
+/// byte and the rows, two bytes a state, the low one first.
+fn write_match(out: &mut String, text: &Value, bytes_max: u32, automaton: &Automaton) -> FmtResult {
+    let Automaton { start, matching, live, class_count, .. } = automaton;
+    write!(out, "match {}, {bytes_max}, {start} {matching} {live} {class_count} \"", Shown(text))?;
+    automaton.classes.iter().try_for_each(|class| write!(out, "{class:02x}"))?;
+    out.write_str("\" \"")?;
+    automaton.rows.iter().try_for_each(|state| write!(out, "{:04x}", state.swap_bytes()))?;
+    out.write_char('"')
 }
 
 /// The name of `wanted` in one of the tables of `ops`.
@@ -206,6 +226,8 @@ impl Display for Shown<&Type> {
             Type::Str { bytes } => write!(out, "str{bytes}"),
             Type::Probe => out.write_str("probe"),
             Type::Func => out.write_str("func"),
+            Type::Usym => out.write_str("usym"),
+            Type::Ustack(form) => write!(out, "ustack {} {}", form.mode.name(), form.frames),
             Type::Tuple(parts) => write!(out, "({})", List(parts.iter().map(Shown))),
         }
     }

@@ -59,7 +59,7 @@ pub(crate) fn run(module: &Module, function: &Function, around: &mut Surrounding
             }
         }
         let (to, args) = match &block.end {
-            Terminator::Return => return,
+            Terminator::Return | Terminator::Accept => return,
             Terminator::Jump { to, args } => (to, args),
             Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => {
                 if run.int(*condition) != 0 { (then, then_args) } else { (otherwise, otherwise_args) }
@@ -116,6 +116,10 @@ impl Run<'_> {
                 let text = self.around.memory.get(&(self.int(*address) as u64)).map_or("", String::as_str);
                 Some(Datum::Str(text.as_bytes()[..text.len().min(limit as usize)].to_vec()))
             }
+            // The generator makes none: what they give is not known before it is printed.
+            Op::UserSymbol { .. } | Op::UserStack(_) => unreachable!("no symbols here"),
+            Op::TextBegins { .. } => unreachable!("the functions are no filters"),
+            Op::Match { .. } => unreachable!("the model offers no events"),
             Op::ReadInt { address, bytes } => {
                 let text = self.around.memory.get(&(self.int(*address) as u64)).map_or("", String::as_str);
                 let mut word = [0; 8];
@@ -185,6 +189,8 @@ impl Run<'_> {
             Builtin::Nsecs => now(),
             Builtin::Elapsed => now().wrapping_sub(around.started as i64),
             Builtin::Arg(n) => around.args[usize::from(n)] as i64,
+            // The model offers no events.
+            Builtin::Slot(_) => 0,
             Builtin::Float(n) => around.floats[usize::from(n)] as i64,
             // Those that carry no argument are 0 in the model's world.
             Builtin::Register(n) => {
@@ -196,6 +202,8 @@ impl Run<'_> {
             Builtin::Pid => i64::from(around.pid),
             Builtin::Tid => i64::from(around.tid),
             Builtin::Cpu => i64::from(around.cpu),
+            // Scripts have no word for it.
+            Builtin::Uid => 0,
             Builtin::Probe | Builtin::Func => around.cookie as i64,
             Builtin::Comm => return Datum::Str(around.comm.clone().into_bytes()),
         })

@@ -227,7 +227,7 @@ impl Maker<'_> {
         }
         let mut end = blocks[index].end.clone();
         match &mut end {
-            Terminator::Return => {}
+            Terminator::Return | Terminator::Accept => {}
             Terminator::Jump { to, args } => {
                 *args = self.args(&blocks[to.0 as usize], &mut usable, &mut insts)
             }

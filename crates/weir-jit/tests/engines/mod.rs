@@ -90,7 +90,7 @@ pub(crate) fn cpus() -> u32 {
 }
 
 pub(crate) fn segment(maps: &[MapSpec], cpus: u32) -> Segment {
-    let layout = SegmentLayout::plan(maps, cpus, 0).expect("maps fit");
+    let layout = SegmentLayout::plan(maps, cpus).expect("maps fit");
     Segment::create_local(layout, &Identity::default()).expect("memfd")
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn segment_for(maps: &[MapSpec], abi: &SiteAbi) -> Segment {
     if !matches!(abi.lanes, LanePolicy::Claimed { .. }) {
         return segment(maps, abi.cpus);
     }
-    let layout = SegmentLayout::plan_claimable(maps, abi.cpus, 0).expect("maps fit");
+    let layout = SegmentLayout::plan_claimable(maps, abi.cpus).expect("maps fit");
     Segment::create_local(layout, &Identity::default()).expect("memfd")
 }
 

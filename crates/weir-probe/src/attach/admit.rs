@@ -8,15 +8,19 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use iced_x86::{Decoder, DecoderOptions};
+use weir_rt::Executable;
 use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, VirtAddr};
 
 use crate::attach::SiteRequest;
 use crate::attach::counters;
+use crate::attach::restore::is_hook;
 use crate::attach::survey::survey;
 use crate::code::island::PlannedSite;
 use crate::code::program::{Attach, When};
-use crate::limits::PROGRAMS_PER_SITE_MAX;
+use crate::code::trampoline::{FRAME_BYTES, RED_ZONE_BYTES};
+use crate::limits::{JUMP_BYTES, PROGRAMS_PER_SITE_MAX};
 use crate::plan::plan_functions;
 use crate::plan::returns::Returns;
 use crate::plan::window::{Shape, Window};
@@ -73,9 +77,11 @@ pub(crate) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    pub(crate) fn new(target: &'a Target) -> Ground<'a> {
+    /// `copies`: of which copies of files that are mapped several times the sites are, by path and bias.
+    pub(crate) fn new(target: &'a Target, copies: &HashMap<PathBuf, u64>) -> Ground<'a> {
         let has_shadow_stack = target.has_shadow_stack();
-        Ground { target, has_shadow_stack, biases: HashMap::new(), text: (0, Vec::new()) }
+        let biases = copies.iter().map(|(path, &bias)| (path.clone(), Some(bias))).collect();
+        Ground { target, has_shadow_stack, biases, text: (0, Vec::new()) }
     }
 
     fn bias(&mut self, binary: &Binary) -> Option<u64> {
@@ -146,7 +152,19 @@ pub(crate) fn plan_in_target(
     }
     let function = if window.inside { window.address } else { function.address.0 };
     let Chosen { programs, returns, refused } = chosen;
-    Ok((PlannedSite { window, bias, function, programs, returns, hook: None }, refused))
+    // Its number is given when all are known that are patched.
+    let (hook, number) = (None, 0);
+    Ok((PlannedSite { window, bias, function, programs, returns, hook, number }, refused))
+}
+
+/// Refuses programs that need more stack than is sure to be there.
+pub(crate) fn has_stack(site: &PlannedSite, executables: &[Executable]) -> Result<(), Refusal> {
+    const RETURN_ADDRESS_BYTES: u32 = 8;
+    let Some(room) = site.window.room else { return Ok(()) };
+    let frame = FRAME_BYTES + if site.window.inside { RED_ZONE_BYTES } else { 0 };
+    let programs = site.programs.iter().map(|program| executables[program.executable].stack_bytes);
+    let needed = frame as u32 + RETURN_ADDRESS_BYTES + programs.max().unwrap_or(0);
+    if needed > room { Err(Refusal::StackShort { needed, room }) } else { Ok(()) }
 }
 
 /// How the returns of a site that wants them are caught in this process.
@@ -182,8 +200,8 @@ pub(crate) fn plan_hooks(ground: &mut Ground, sites: &[SiteRequest]) -> Result<V
         let window = &plan_functions(&[(binary, function)])[0];
         let request =
             SiteRequest { binary, function, window, semaphore: None, programs: Vec::new(), returns: None };
-        let hook = window.clone().and_then(|window| plan_in_target(ground, &request, window, None));
-        let hook = hook.and_then(|(hook, _)| match hook.window.shape {
+        let hook = window.clone().and_then(|window| plan_hook(ground, &request, window));
+        let hook = hook.and_then(|hook| match hook.window.shape {
             Shape::Near => Ok(hook),
             // It is restored when all else is; a hole would have to wait for it.
             _ => Err(Refusal::EndsInWindow { offset: 0 }),
@@ -195,6 +213,34 @@ pub(crate) fn plan_hooks(ground: &mut Ground, sites: &[SiteRequest]) -> Result<V
         Ok(())
     })?;
     Ok(hooks)
+}
+
+/// A hook at `window`, or before the one that an earlier weir has left there.
+fn plan_hook(ground: &mut Ground, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
+    match plan_in_target(ground, site, window.clone(), None) {
+        Ok((hook, _)) => Ok(hook),
+        Err(differs @ Refusal::TextDiffers { .. }) => before_another(ground, site, window).ok_or(differs),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Where a thread may yet pass frames of an earlier weir, that one's hook still stands, and is asked behind the new one: its
+/// jump is what the new jump displaces. All else of the function must be as in its file.
+fn before_another(ground: &mut Ground, site: &SiteRequest, window: Window) -> Option<PlannedSite> {
+    let (target, function, bias) = (ground.target, site.function, ground.bias(site.binary)?);
+    let mut in_file = site.binary.bytes(function.address, function.size as usize)?.to_vec();
+    let in_memory = ground.text(function.address.0.wrapping_add(bias), in_file.len())?;
+    let at = window.address.checked_sub(function.address.0)? as usize;
+    let jump: [u8; JUMP_BYTES] = in_memory.get(at..at + JUMP_BYTES)?.try_into().ok()?;
+    in_file.get_mut(at..at + JUMP_BYTES)?.copy_from_slice(&jump);
+    if in_file != in_memory || !is_hook(target, window.address.wrapping_add(bias), &jump) {
+        return None;
+    }
+    let instruction = Decoder::with_ip(64, &jump, window.address, DecoderOptions::NONE).decode();
+    let (instructions, bytes, padding, shape) = (vec![instruction], jump.to_vec(), Vec::new(), Shape::Near);
+    let window = Window { instructions, bytes, padding, shape, ..window };
+    let (programs, returns, hook, number) = (Vec::new(), None, None, 0);
+    Some(PlannedSite { window, bias, function: function.address.0, programs, returns, hook, number })
 }
 
 /// Adds the hooks to `planned`. A site at the same place becomes one with the hook; one that overlaps is refused: its

@@ -26,15 +26,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use weir_rt::Executable;
-use weir_rt::segment::JournalState;
+use weir_rt::segment::{How, JournalState, Segment};
 
-use crate::attach::admit::choose;
-use crate::attach::counters;
+use crate::attach::admit::{choose, has_stack};
+use crate::attach::counters::{self, Counter};
+use crate::attach::generate::Generated;
+use crate::attach::install::Written;
 use crate::attach::patch::{self, Lever, Turn};
 use crate::attach::pending::ReturnPoints;
+use crate::attach::rails::Mode;
 use crate::attach::share::CodeFiles;
 use crate::attach::undo::{Patch, Places, Report, Undo};
-use crate::attach::{Attachment, Generated, Outcome, Patched, SiteRequest, Written};
+use crate::attach::{Attachment, Outcome, Patched, SiteRequest};
 use crate::code::island::{Place, PlannedSite};
 use crate::limits::{self, ISLANDS_MAX, PROGRAMS_PER_SITE_MAX};
 use crate::plan::window::{Shape, near_jump};
@@ -70,9 +73,12 @@ pub(crate) struct Consumers {
     pub(crate) sites: Vec<Standing>,
     /// Mapped, those that nothing leads to any more among them.
     pub(crate) islands: Vec<Place>,
+    /// Of those, and of outposts, what jumps may lead to that no site is known by yet; for good where that went wrong.
+    settling: Vec<Range<u64>>,
     outposts: Vec<Post>,
     /// Of the journal, undone.
     pub(crate) spare_entries: Vec<u32>,
+    pub(crate) numbers: Numbers,
     /// Whose sites are being put in.
     current: u32,
     last: u32,
@@ -83,10 +89,32 @@ pub(crate) struct Consumers {
     pub(crate) return_points: ReturnPoints,
 }
 
+/// Numbers of sites, by which their meters are found.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    next: usize,
+    free: Vec<usize>,
+}
+
+impl Numbers {
+    /// One that no site has, if there is one below `capacity`.
+    pub(crate) fn take(&mut self, capacity: usize) -> Option<usize> {
+        if let Some(free) = self.free.pop() {
+            return Some(free);
+        }
+        let number = self.next;
+        (number < capacity).then(|| self.next += 1).map(|()| number)
+    }
+}
+
 /// A patched site.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    planned: PlannedSite,
+    pub(crate) planned: PlannedSite,
+    /// Address of its gate.
+    pub(crate) gate: u64,
+    /// How its hits run.
+    pub(crate) mode: Mode,
     /// Of each of its programs.
     owners: Vec<u32>,
     /// Where its trampoline begins.
@@ -94,7 +122,7 @@ pub(crate) struct Standing {
     /// Where the jump of a punned site leads first.
     landing: Option<u64>,
     entries: Vec<u32>,
-    semaphore: Option<u64>,
+    pub(crate) semaphore: Option<u64>,
 }
 
 impl Standing {
@@ -117,8 +145,9 @@ struct Post {
 }
 
 impl Consumers {
-    /// Takes note of what was mapped.
+    /// Takes note of what was mapped. It stays until it is [`Consumers::settle`]d, and as long as a site leads there.
     pub(crate) fn mapped(&mut self, generated: &Generated, files: &CodeFiles) {
+        self.settling.extend(generated.ranges());
         self.return_points.extend(generated.entries().filter_map(|entry| entry.return_point.clone()));
         let places = generated.places.iter();
         self.islands.extend(places.map(|place| Place { sites: Vec::new(), ..place.clone() }));
@@ -130,6 +159,12 @@ impl Consumers {
         }
     }
 
+    /// All jumps that lead to what was generated are those of sites.
+    fn settle(&mut self, generated: &Generated) {
+        let settled: Vec<Range<u64>> = generated.ranges().into_iter().collect();
+        self.settling.retain(|range| !settled.contains(range));
+    }
+
     /// Takes note of the sites of `planned` that are patched.
     pub(crate) fn stand(
         &mut self,
@@ -139,15 +174,44 @@ impl Consumers {
         semaphores: &[Option<u64>],
     ) {
         let mut planned: Vec<Option<PlannedSite>> = planned.into_iter().map(Some).collect();
-        let addresses: HashMap<usize, u64> =
-            generated.entries().map(|entry| (entry.site, entry.address)).collect();
+        let addresses: HashMap<usize, (u64, u64)> =
+            generated.entries().map(|entry| (entry.site, (entry.address, entry.gate))).collect();
         for (site, entries) in standing {
             let Some(planned) = planned[site].take() else { continue };
             let owners = vec![self.current; planned.programs.len()];
             let landing = generated.landings.get(&site).copied();
-            let (entry, semaphore) = (addresses[&site], semaphores[site]);
-            self.sites.push(Standing { planned, owners, entry, landing, entries, semaphore });
+            let ((entry, gate), semaphore, mode) = (addresses[&site], semaphores[site], Mode::Armed);
+            self.sites.push(Standing { planned, gate, mode, owners, entry, landing, entries, semaphore });
         }
+        self.numbers.free.extend(planned.into_iter().flatten().map(|refused| refused.number));
+        self.settle(generated);
+    }
+
+    /// From now on hits that find a gate shut do not run, nor do returns.
+    pub(crate) fn close(&self, segment: &Segment) {
+        self.sites.iter().for_each(|site| segment.meter(site.planned.number).set(How::Closed));
+    }
+
+    /// Forgets the sites at addresses that are `gone`, which stood in a library that was unloaded, and gives each of their
+    /// journal entries to `undone`: those entries, the semaphores that only they had, and how many were probed.
+    pub(crate) fn forget(
+        &mut self,
+        gone: &dyn Fn(u64) -> bool,
+        undone: &mut dyn FnMut(u32),
+    ) -> (Vec<u32>, HashSet<u64>, usize) {
+        let is_gone = |site: &Standing| gone(site.planned.patch_address());
+        let kept: HashSet<u64> =
+            self.sites.iter().filter(|site| !is_gone(site)).filter_map(|site| site.semaphore).collect();
+        let (mut entries, mut semaphores, mut probes) = (Vec::new(), HashSet::new(), 0);
+        for site in self.sites.extract_if(.., |site| is_gone(site)) {
+            self.numbers.free.push(site.planned.number);
+            probes += usize::from(!site.planned.programs.is_empty());
+            site.entries.iter().for_each(|&entry| undone(entry));
+            entries.extend(site.entries);
+            semaphores.extend(site.semaphore.filter(|address| !kept.contains(address)));
+        }
+        self.awaited.retain(|&address| !gone(address));
+        (entries, semaphores, probes)
     }
 
     /// By address of the patch.
@@ -240,7 +304,8 @@ impl Attachment {
                 let added = site.planned.programs.len() - site.owners.len();
                 site.owners.extend(std::iter::repeat_n(consumer.0, added));
                 let returns_refused = refused_returns.remove(&index).flatten();
-                Patched { technique: site.planned.window.technique(), returns_refused }
+                let (technique, number) = (site.planned.window.technique(), site.planned.number);
+                Patched { technique, returns_refused, site: number }
             });
         }
         self.retire(limits::RETIRE_TRIES)?;
@@ -267,6 +332,7 @@ impl Attachment {
                 programs: Vec::new(),
                 returns: None,
                 hook: None,
+                number: 0,
             };
             let is_taken = stretches(&asked).any(|range| Consumers::is_taken(taken, &range));
             return if is_taken { Err(Refusal::Overlap { address: at }) } else { Ok(None) };
@@ -279,6 +345,7 @@ impl Attachment {
             let given = planned.programs.len();
             return Err(Refusal::TooManyPrograms { given, max: PROGRAMS_PER_SITE_MAX });
         }
+        has_stack(&planned, &self.consumers.executables)?;
         planned.returns = planned.returns.or(chosen.returns);
         Ok(Some((standing, planned, chosen.refused)))
     }
@@ -321,6 +388,38 @@ impl Attachment {
         Ok(report)
     }
 
+    pub(crate) fn withdrawing(&mut self, sites: &[usize]) -> Result<Report, Error> {
+        let before = self.target.stops.begin_part();
+        let withdrawn = self.withdraw_some(sites);
+        let stops = self.target.stops.end_part(before);
+        withdrawn.map(|report| Report { stops, ..report })
+    }
+
+    fn withdraw_some(&mut self, sites: &[usize]) -> Result<Report, Error> {
+        self.target.refresh()?;
+        let (mut gone, mut changed) = (HashSet::new(), Vec::new());
+        for (at, site) in self.consumers.sites.iter().enumerate() {
+            match (sites.contains(&site.planned.number), &site.planned.hook) {
+                (false, _) => {}
+                (true, None) => {
+                    gone.insert(at);
+                }
+                (true, Some(_)) => {
+                    let (programs, returns) = (Vec::new(), None);
+                    changed.push((at, PlannedSite { programs, returns, ..site.planned.clone() }));
+                }
+            }
+        }
+        for (at, outcome) in self.lead_elsewhere(changed)? {
+            if outcome.is_ok() && self.consumers.sites[at].planned.programs.is_empty() {
+                self.consumers.sites[at].owners.clear();
+            }
+        }
+        let mut report = self.take_back(&gone, limits::RETRIES_MAX)?;
+        report.left_mapped = !self.retire(limits::RETIRE_TRIES)?;
+        Ok(report)
+    }
+
     /// Leads the jumps of sites to new trampolines, of what is planned for them now; those of hooks too, which must
     /// know all islands. The outcome of each.
     fn lead_elsewhere(&mut self, mut changed: Vec<(usize, PlannedSite)>) -> Result<Vec<Led>, Error> {
@@ -334,18 +433,20 @@ impl Attachment {
         let others = others.filter(|(_, site)| is_crowded || site.planned.hook.is_some());
         changed.extend(others.map(|(at, site)| (at, site.planned.clone())));
         let (ats, planned): (Vec<usize>, Vec<PlannedSite>) = changed.into_iter().unzip();
-        let generated = self.generate(&planned, |_| false)?;
+        let (generated, _) = self.bring(&planned, &|_| false)?;
         let mut outcomes: Vec<Result<(), Refusal>> = vec![Ok(()); planned.len()];
         for (site, refusal) in &generated.refused {
             outcomes[*site] = Err(refusal.clone());
         }
-        self.map(&generated, &mut Vec::new(), &mut |_| ())?;
         // Before anything leads there: a hit that found them closed would be one that the others miss.
-        self.open_gates(&generated.places)?;
+        let sites = &self.consumers.sites;
+        self.open_gates(&generated, |site| sites[ats[site]].mode == Mode::Armed)?;
         let mut turns: Vec<(usize, u64, Turn)> = Vec::new();
+        let mut gates: HashMap<usize, u64> = HashMap::new();
         for entry in generated.entries().filter(|entry| outcomes[entry.site].is_ok()) {
             self.undo.places.add(&entry.places);
             turns.push((entry.site, entry.address, self.turn(ats[entry.site], entry.address)));
+            gates.insert(entry.site, entry.gate);
         }
         self.undo.places.sort();
         self.turn_all(&turns, &ats, &mut outcomes)?;
@@ -356,9 +457,28 @@ impl Attachment {
             {
                 let standing = &mut self.consumers.sites[ats[site]];
                 (standing.planned, standing.entry) = (planned, address);
+                standing.gate = gates[&site];
             }
         }
+        self.consumers.settle(&generated);
         Ok(ats.into_iter().zip(outcomes).collect())
+    }
+
+    /// Leads all jumps to trampolines in new islands, as few as can be.
+    pub(crate) fn gather(&mut self) -> Result<(), Error> {
+        let first = self.consumers.sites.first().map(|site| (0, site.planned.clone()));
+        self.lead_elsewhere(first.into_iter().collect()).map(|_| ())
+    }
+
+    /// Has what answers unwinders know of all islands that there are; whether it does.
+    pub(crate) fn renew_hooks(&mut self) -> Result<bool, Error> {
+        let hooks = self.consumers.sites.iter().enumerate().filter(|(_, site)| site.planned.hook.is_some());
+        let hooks: Vec<(usize, PlannedSite)> = hooks.map(|(at, site)| (at, site.planned.clone())).collect();
+        let count = hooks.len();
+        // What has just been mapped is not to be in the way.
+        self.target.refresh()?;
+        let led = self.lead_elsewhere(hooks)?;
+        Ok(count > 0 && led.iter().take(count).all(|(_, outcome)| outcome.is_ok()))
     }
 
     /// How the jump of site `at` is led to the trampoline at `entry`.
@@ -396,7 +516,7 @@ impl Attachment {
                 _ => None,
             });
         }
-        let journal = self.segment.journal();
+        let journal = self.control.journal();
         let undo_patches = &mut self.undo.patches;
         let plain: Vec<&Turn> = turns.iter().map(|(_, _, turn)| turn).collect();
         let mut turned = vec![false; turns.len()];
@@ -443,26 +563,27 @@ impl Attachment {
         let lowered: HashSet<u64> = gone
             .iter()
             .filter_map(|&at| self.consumers.sites[at].semaphore)
-            .filter(|address| !kept.contains(address) && self.undo.counters.contains(address))
+            .filter(|address| !kept.contains(address))
             .collect();
+        let is_lowered = |counter: &Counter| lowered.contains(&counter.address);
         let landings = gone.iter().filter_map(|&at| self.consumers.sites[at].landing);
         self.consumers.awaited.extend(landings);
         let awaited = &self.consumers.awaited;
         let is_taken = |patch: &&Patch| is_gone(patch) || awaited.contains(&patch.address);
         let mut undo = Undo {
-            segment: 0..0,
+            segments: Vec::new(),
             islands: Vec::new(),
             patches: self.undo.patches.iter().filter(is_taken).cloned().collect(),
             unknown: Vec::new(),
-            counters: lowered.iter().copied().collect(),
+            counters: self.undo.counters.iter().filter(|counter| is_lowered(counter)).cloned().collect(),
             places: self.undo.places.of(awaited),
         };
-        let notes = counters::plan_lowering(&self.segment, &self.target, &undo.counters);
+        let notes = counters::plan_lowering(&self.control, &self.target, &undo.counters);
         // Lowered once, also where the rest fails and is tried again.
-        self.undo.counters.retain(|address| !lowered.contains(address));
+        self.undo.counters.retain(|counter| !is_lowered(counter));
         let (mut report, awaited) = undo.take_back(&mut self.target, tries)?;
         report.left_mapped = !awaited.is_empty();
-        let journal = self.segment.journal();
+        let journal = self.control.journal();
         notes.into_iter().for_each(|note| journal.set_state(note, JournalState::Applied));
         self.undo.patches.retain(|patch| {
             !(is_gone(patch) || self.consumers.awaited.contains(&patch.address))
@@ -473,12 +594,14 @@ impl Attachment {
         self.undo.unknown.extend(&report.foreign);
         let mut at = 0;
         let spare = &mut self.consumers.spare_entries;
+        let numbers = &mut self.consumers.numbers.free;
         self.consumers.sites.retain(|site| {
             let is_kept = !gone.contains(&at);
             at += 1;
             if !is_kept {
                 site.entries.iter().for_each(|&entry| journal.set_state(entry, JournalState::Undone));
                 spare.extend(&site.entries);
+                numbers.push(site.planned.number);
             }
             is_kept
         });
@@ -487,7 +610,7 @@ impl Attachment {
 
     /// Unmaps islands and outposts that nothing leads to, neither text nor a thread on its way there; whether none is
     /// left of those.
-    fn retire(&mut self, tries: u32) -> Result<bool, Error> {
+    pub(crate) fn retire(&mut self, tries: u32) -> Result<bool, Error> {
         let mut starts: Vec<u64> = self.consumers.sites.iter().map(|site| site.entry).collect();
         starts.sort_unstable();
         let is_used = |range: &Range<u64>| {
@@ -500,7 +623,9 @@ impl Attachment {
         let outposts = self.consumers.outposts.iter().map(|post| post.range.clone());
         let islands = self.consumers.islands.iter().map(Place::range);
         let idle = islands.filter(|range| !is_used(range));
-        let idle: Vec<Range<u64>> = idle.chain(outposts.filter(|range| !is_led_to(range))).collect();
+        let idle = idle.chain(outposts.filter(|range| !is_led_to(range)));
+        let settling = &self.consumers.settling;
+        let idle: Vec<Range<u64>> = idle.filter(|range| !settling.contains(range)).collect();
         if idle.is_empty() {
             return Ok(true);
         }
@@ -512,7 +637,7 @@ impl Attachment {
         self.target.refresh()?;
         let count = idle.len();
         let undo = Undo {
-            segment: 0..0,
+            segments: Vec::new(),
             islands: idle,
             patches: Vec::new(),
             unknown: Vec::new(),
@@ -523,6 +648,7 @@ impl Attachment {
         self.target.refresh()?;
         self.undo.islands.retain(|range| !gone.contains(range));
         self.undo.places.forget(&gone);
+        self.consumers.return_points.retain(|at, _| !gone.iter().any(|range| range.contains(at)));
         self.consumers.islands.retain(|place| !gone.contains(&place.range()));
         self.consumers.outposts.retain(|post| !gone.contains(&post.range));
         self.tell_place();

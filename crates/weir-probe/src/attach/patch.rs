@@ -21,13 +21,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::libc::user_regs_struct;
+use weir_symbols::maps::Mapping;
+use weir_symbols::{FileIdentity, VirtAddr};
 
 use crate::code::island::PlannedSite;
-use crate::limits::{self, JUMP_BYTES, RETRIES_MAX, SLICE_PAUSE, SLICE_WRITING_MAX};
+use crate::limits::{JUMP_BYTES, RETRIES_MAX, SLICE_PAUSE};
 use crate::plan::window::Write;
-use crate::process::stack;
+use crate::process::memory::Memory;
 use crate::process::stop::Stopped;
-use crate::process::sys::Memory;
 use crate::process::target::Target;
 use crate::refusal::{Error, Refusal};
 
@@ -53,10 +54,20 @@ pub(crate) struct Jump {
     pub(crate) is_probe: bool,
     /// Its return is probed too.
     pub(crate) returns: bool,
+    /// A goroutine may wait between its displaced instructions.
+    in_go: bool,
+    /// What was mapped there when it was planned: a library may go while it is patched, and another come.
+    file: Option<FileIdentity>,
 }
 
 impl Jump {
-    pub(crate) fn new(site: usize, planned: &PlannedSite, landing: u64, places: &[(u64, u64)]) -> Jump {
+    pub(crate) fn new(
+        target: &Target,
+        site: usize,
+        planned: &PlannedSite,
+        landing: u64,
+        places: &[(u64, u64)],
+    ) -> Jump {
         let (window, address) = (&planned.window, planned.patch_address());
         let inside = |original: u64| address < original && original < address + window.bytes.len() as u64;
         let interior =
@@ -66,7 +77,21 @@ impl Jump {
         let covered = window.covered();
         let returns = planned.programs.iter().any(|program| program.when.wants_return());
         let (is_hook, is_probe) = (planned.hook.is_some(), !planned.programs.is_empty());
-        Jump { site, address, writes, displaced_bytes, covered, interior, is_hook, is_probe, returns }
+        let in_go = window.room.is_some() && !window.is_indivisible();
+        let file = file_at(target, address);
+        Jump {
+            site,
+            address,
+            writes,
+            displaced_bytes,
+            covered,
+            interior,
+            is_hook,
+            is_probe,
+            returns,
+            in_go,
+            file,
+        }
     }
 
     /// Everything that must be as in the file, by address.
@@ -85,6 +110,10 @@ impl Jump {
         let written = self.writes.iter().flat_map(|w| w.address + 1..w.address + w.new.len() as u64);
         (self.address + 1..self.address + self.displaced_bytes).chain(written)
     }
+}
+
+fn file_at(target: &Target, address: u64) -> Option<FileIdentity> {
+    target.mapping_at(VirtAddr(address)).map(Mapping::identity)
 }
 
 /// Writes all `jumps`, and says so of each; for each why it was left out. `held`: a launched command that has not begun
@@ -109,15 +138,17 @@ pub(crate) fn write(
         target.refresh()?;
         let threads = registers(&stopped)?;
         let busy = busy(target, &threads, jumps, &insides);
-        in_time(target, &stopped)?;
+        stopped.in_time()?;
         let slice = Slice { target, stopped: &stopped, threads: &threads, jumps, insides: &insides };
         let rest = slice.write(&left, &busy, &mut refusals, on_written)?;
         let waits = rest.iter().find_map(|jump| busy.get(jump)).filter(|_| rest.len() == left.len());
         retries = if waits.is_some() { retries + 1 } else { 0 };
-        if let Some(&tid) = waits.filter(|_| retries > RETRIES_MAX) {
+        let is_final = |refusal: &&Refusal| {
+            retries > RETRIES_MAX || matches!(refusal, Refusal::GoroutinesUnknown { .. })
+        };
+        if let Some(refusal) = waits.filter(is_final) {
             for &jump in &rest {
-                let tid = busy.get(&jump).copied().unwrap_or(tid);
-                refusals[jump] = Some(Refusal::Busy { tid });
+                refusals[jump] = Some(busy.get(&jump).unwrap_or(refusal).clone());
             }
             left.clear();
         } else {
@@ -163,10 +194,10 @@ pub(crate) fn turn(
     left.sort_unstable_by_key(|&turn| Reverse(turns[turn].address));
     while !left.is_empty() {
         let stopped = target.stop()?;
-        in_time(target, &stopped)?;
+        stopped.in_time()?;
         let start = Instant::now();
         while let Some(&last) = left.last()
-            && start.elapsed() < SLICE_WRITING_MAX
+            && start.elapsed() < target.allowance.slice()
         {
             let page = turns[last].address / PAGE;
             let batch = left.split_off(left.partition_point(|&turn| turns[turn].address / PAGE > page));
@@ -210,15 +241,6 @@ pub(crate) fn pause(target: &mut Target, stopped: Stopped) {
     thread::sleep(took.clamp(SLICE_PAUSE, Duration::from_millis(10)));
 }
 
-/// A launched command has not begun to run yet: it may wait.
-fn in_time(target: &Target, stopped: &Stopped) -> Result<(), Error> {
-    if stopped.elapsed() > limits::STOP_MAX && !target.launched {
-        let (pid, limit_ms) = (target.pid, limits::STOP_MAX.as_millis());
-        return Err(Error::StopTooLong { pid, limit_ms });
-    }
-    Ok(())
-}
-
 fn registers(stopped: &Stopped) -> Result<Vec<(i32, user_regs_struct)>, Error> {
     stopped.threads().map(|tid| Ok((tid, stopped.registers(tid)?))).collect()
 }
@@ -245,13 +267,13 @@ impl Insides {
     }
 }
 
-/// Jumps whose inside a stopped thread would come back to by a way that cannot be changed, and such a thread.
+/// Jumps whose inside a stopped thread or a goroutine would come back to by a way that cannot be changed; each with whose.
 fn busy(
     target: &Target,
     threads: &[(i32, user_regs_struct)],
     jumps: &[Jump],
     insides: &Insides,
-) -> HashMap<usize, i32> {
+) -> HashMap<usize, Refusal> {
     let mut busy = HashMap::new();
     // A word on a stack is a place to go on at only if it is an instruction's.
     let interior = |word: u64| insides.get(word).filter(|&jump| jumps[jump].moved(word).is_some());
@@ -261,13 +283,41 @@ fn busy(
         if let Some(jump) = insides.get(registers.rip)
             && jumps[jump].moved(registers.rip).is_none()
         {
-            busy.insert(jump, *tid);
+            busy.insert(jump, Refusal::Busy { tid: *tid });
         }
-        let found =
-            stack::scan(&target.memory, &target.mappings, registers.rsp, &|word| interior(word).is_some());
-        busy.extend(found.words.iter().filter_map(|&word| interior(word)).map(|jump| (jump, *tid)));
+        let found = target.scan_stack(registers, &|word| interior(word).is_some());
+        let jumps = found.words.iter().filter_map(|&word| interior(word));
+        busy.extend(jumps.map(|jump| (jump, Refusal::Busy { tid: *tid })));
     }
+    busy.extend(parked(target, threads, jumps, &interior));
     busy
+}
+
+/// Jumps whose inside a goroutine that no thread runs would come back to, or might.
+fn parked(
+    target: &Target,
+    threads: &[(i32, user_regs_struct)],
+    jumps: &[Jump],
+    interior: &dyn Fn(u64) -> Option<usize>,
+) -> Vec<(usize, Refusal)> {
+    let in_go = || jumps.iter().enumerate().filter(|(_, jump)| jump.in_go).map(|(index, _)| index);
+    // A command that has not begun to run has no goroutine.
+    if target.launched || in_go().next().is_none() {
+        return Vec::new();
+    }
+    let running: Vec<u64> = threads.iter().map(|(_, registers)| registers.rsp).collect();
+    let none = || Err("the program is not Go's, so the goroutines of its library are not found".to_owned());
+    match target.goroutines.map_or_else(none, |goroutines| goroutines.waiting(&target.memory, &running)) {
+        Ok(waiting) => {
+            let words = waiting
+                .into_iter()
+                .flat_map(|part| target.scan_part(part, &|word| interior(word).is_some()).words);
+            words.filter_map(interior).map(|jump| (jump, Refusal::Parked)).collect()
+        }
+        Err(detail) => {
+            in_go().map(|jump| (jump, Refusal::GoroutinesUnknown { detail: detail.clone() })).collect()
+        }
+    }
 }
 
 /// One stop.
@@ -284,7 +334,7 @@ impl Slice<'_> {
     fn write(
         &self,
         left: &[usize],
-        busy: &HashMap<usize, i32>,
+        busy: &HashMap<usize, Refusal>,
         refusals: &mut [Option<Refusal>],
         on_written: &mut dyn FnMut(usize),
     ) -> Result<Vec<usize>, Error> {
@@ -292,7 +342,7 @@ impl Slice<'_> {
         let (mut rest, mut ready) = (Vec::new(), Vec::new());
         let page = |jump: &usize| self.jumps[*jump].address / PAGE;
         for batch in left.chunk_by(|a, b| page(a) == page(b)) {
-            if start.elapsed() > SLICE_WRITING_MAX && !self.target.launched {
+            if start.elapsed() > self.target.allowance.slice() && !self.target.launched {
                 rest.extend(batch);
                 continue;
             }
@@ -312,6 +362,10 @@ impl Slice<'_> {
         let mut text = Text::read(memory, ready.iter().flat_map(|&jump| self.jumps[jump].old()));
         ready.retain(|&index| {
             let jump = &self.jumps[index];
+            if file_at(self.target, jump.address) != jump.file {
+                refusals[index] = Some(Refusal::TextDiffers { offset: 0 });
+                return false;
+            }
             let unlike = jump.old().find(|(address, old)| !text.is(memory, *address, old));
             if let Some((address, _)) = unlike {
                 refusals[index] = Some(Refusal::TextDiffers { offset: address.saturating_sub(jump.address) });

@@ -19,7 +19,6 @@ use std::ops::Range;
 use crate::code::island::ReturnPoint;
 use crate::code::replace::{HELD_RECORD_BYTES, Held, Table};
 use crate::limits::TAIL_DEPTH_MAX;
-use crate::process::stack;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
 use crate::refusal::Error;
@@ -48,7 +47,7 @@ pub(crate) fn is_between(
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
         let is_on_its_way = |word: u64| inside(word) && !waits(word);
-        let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &is_on_its_way);
+        let found = target.scan_stack(&registers, &is_on_its_way);
         if inside(registers.rip) || !found.words.is_empty() {
             return Ok(false);
         }
@@ -68,7 +67,7 @@ pub(crate) fn count(
     let mut words: BTreeMap<u64, u64> = BTreeMap::new();
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
-        let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &waits);
+        let found = target.scan_stack(&registers, &waits);
         words.extend(found.places);
     }
     let mut pending = Pending::new();

@@ -1,17 +1,19 @@
 //! Undoes what a weir that is gone has left in a process.
 //!
-//! In: a process with weir's segment or code in it. Both may say anything: the target can write them. So what is
+//! In: a process with weir's segments or code in it, of any version. Both may say anything: the target can write them. So what is
 //! undone is read off the process itself: its islands are the mappings of weir's code, and a patch is a jump into one
 //! of them (or a short jump to such a jump) that stands in the text of a file, where the file has something else. The file's bytes are put back (text
-//! that differs from its file was never patched). The journal is asked only where the file is out of reach.
+//! that differs from its file was never patched). The journal is asked only where the file is out of reach, and for the
+//! semaphores of static probes; that of another version is not asked: its semaphores stay raised, and the report says so.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use nix::libc;
-use weir_rt::foreign;
+use weir_rt::foreign::Corrupt;
 use weir_rt::segment::JournalEntry;
 use weir_symbols::maps::Mapping;
 
@@ -20,54 +22,57 @@ use crate::attach::undo::{Patch, Places, Report, Undo};
 use crate::code::unwind::hook;
 use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, SHORT_JUMP_BYTES};
 use crate::process::mapped::{is_weirs, islands};
-use crate::process::scan;
 use crate::process::sys;
 use crate::process::target::{self, Target};
+use crate::process::{kin, scan};
 use crate::refusal::Error;
 
-/// Restores process `pid`: `weir detach -p PID`.
+/// Restores process `pid`: `weir detach -p PID`. Never a weir, whatever its targets have written into the segments that
+/// it has of them.
 pub fn detach(pid: i32) -> Result<Report, Error> {
     target::check(pid)?;
     let mappings = target::read_mappings(pid)?;
-    if scan::segments(pid, &mappings)?.is_empty() && islands(&mappings).is_empty() {
+    if !scan::has_probes(pid, &mappings)? {
         return Err(Error::NotProbed { pid });
     }
-    let mut target = Target::open(pid)?;
+    let mut target = Target::open_to_undo(pid)?;
     restore(&mut target)
 }
 
 pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     target.refresh()?;
+    // Of all weirs that were here: none of them lives, and what one has left behind may lead to another's.
     let segments = scan::segments(target.pid, &target.mappings)?;
-    let (listed, journal) = match scan::header(target.pid, &target.mappings) {
-        Ok(Some((header, journal))) => (header.place.islands, foreign::parse_journal(&journal)),
-        Ok(None) | Err(Error::Corrupt { .. }) => (Vec::new(), Vec::new()),
-        Err(error) => return Err(error),
-    };
-    // With one segment all code is its own, whatever its header says; of several, each has what it lists.
-    let is_own = |start: u64| segments.len() < 2 || listed.iter().any(|&(listed, _)| listed == start);
-    let islands: Vec<Range<u64>> = islands(&target.mappings)
-        .into_iter()
-        .map(|island| island.range)
-        .filter(|range| is_own(range.start))
-        .collect();
+    alone(target.pid, &segments)?;
+    let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
+    let (mut journals, mut other_version) = (Vec::with_capacity(segments.len()), None);
+    for segment in &segments {
+        journals.push(segment.journal(target.pid)?);
+        if let Err(Corrupt::Version { version, .. }) = segment.header {
+            other_version = Some(version);
+        }
+    }
+    maps.extend(segments.iter().map(|segment| segment.mapping.start.0..segment.mapping.end.0));
+    let islands = islands(&target.mappings).into_iter().map(|island| island.range(&target.memory)).collect();
     let mut undo = Undo {
-        segment: segments.first().map_or(0..0, |(mapping, _)| mapping.start.0..mapping.end.0),
+        segments: maps,
         islands,
         patches: Vec::new(),
         unknown: Vec::new(),
-        counters: counters::raised(&journal, &target.memory),
+        counters: Vec::new(),
         places: Places::default(),
     };
+    let mut patched = HashSet::new();
     for mapping in target.mappings.iter().filter(|mapping| may_be_patched(mapping, &undo.islands)) {
         let jumps = jumps_into(target, mapping, &undo.islands);
         if jumps.is_empty() {
             continue;
         }
+        patched.insert(mapping.identity());
         let file = open_mapped(target, mapping);
         for (address, now) in jumps {
             let before =
-                |address: u64, now: &[u8]| bytes_before(mapping, file.as_ref(), &journal, address, now);
+                |address: u64, now: &[u8]| bytes_before(mapping, file.as_ref(), &journals, address, now);
             match before(address, &now) {
                 Some(old) if old == now => {}
                 Some(old) => {
@@ -82,7 +87,23 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
             }
         }
     }
-    undo.run(target)
+    for journal in &journals {
+        undo.counters.extend(counters::raised(journal, &target.memory, &target.mappings, &patched));
+    }
+    undo.run(target).map(|report| Report { other_version, ..report })
+}
+
+/// Refuses a process that runs in the memory of one that is traced: what is undone here is undone there.
+fn alone(pid: i32, segments: &[scan::Segment]) -> Result<(), Error> {
+    let others = segments.iter().filter_map(|segment| Some(segment.owner()?.target_pid as i32));
+    let lives = |other: i32| sys::stat(&format!("/proc/{other}/stat")).is_ok();
+    // Where the kernel does not say, it may be so.
+    let shares =
+        |other: &i32| *other != pid && lives(*other) && kin::share_memory(pid, *other) != Some(false);
+    match others.into_iter().find(shares) {
+        Some(other) => Err(Error::SharesMemory { pid, other }),
+        None => Ok(()),
+    }
 }
 
 /// Text of a file within reach of an island.
@@ -126,10 +147,12 @@ fn target_of(address: u64, displacement: [u8; 4]) -> u64 {
     next.wrapping_add_signed(i64::from(i32::from_le_bytes(displacement)))
 }
 
-/// Whether the jump at `address` leads to what answers unwinders.
-fn is_hook(target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {
-    let to = target_of(address, [jump[1], jump[2], jump[3], jump[4]]);
-    target.memory.read_u64(to.wrapping_sub(8)).is_ok_and(|word| word == hook::MARK)
+/// Whether the jump at `address` leads to what answers unwinders: in code of weir's.
+pub(crate) fn is_hook(target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {
+    let &[0xe9, a, b, c, d] = jump else { return false };
+    let to = target_of(address, [a, b, c, d]);
+    let is_ours = islands(&target.mappings).iter().any(|island| island.code.contains(&to));
+    is_ours && target.memory.read_u64(to.wrapping_sub(8)).is_ok_and(|word| word == hook::MARK)
 }
 
 /// The short jump of weir's that leads to the jump in the hole at `hole`, if it is one.
@@ -163,7 +186,7 @@ fn short_jump_to(
 fn bytes_before(
     mapping: &Mapping,
     file: Option<&File>,
-    journal: &[JournalEntry],
+    journals: &[Vec<JournalEntry>],
     address: u64,
     now: &[u8],
 ) -> Option<Vec<u8>> {
@@ -172,7 +195,7 @@ fn bytes_before(
     if file.is_some_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
         return Some(bytes);
     }
-    let entry = journal.iter().find(|entry| entry.address == address && entry.new == now)?;
+    let entry = journals.iter().flatten().find(|entry| entry.address == address && entry.new == now)?;
     Some(entry.old.clone())
 }
 

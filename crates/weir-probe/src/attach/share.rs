@@ -1,7 +1,8 @@
-//! Maps weir's memory into a stopped target, by remote calls: the segment, and room for generated code.
+//! Maps weir's memory into a stopped target, by remote calls: its own segment, the session's maps ([`super::lend`]), and
+//! room for generated code.
 //!
-//! In: a target, the layout of its segment, code that was generated for it. Out: the segment with its address, the files
-//! of the code. Each is a memfd that the target makes and weir takes a descriptor of, so that it needs no path and
+//! In: a target, the layout of its segment, maps, code that was generated for it. Out: the segment, addresses, the files
+//! of the code. But for the maps, each is a memfd that the target makes and weir takes a descriptor of, so that it needs no path and
 //! no permission of a file system; the target's own descriptor is closed again. Code is written to its file later,
 //! while the target runs: nothing leads there yet.
 
@@ -13,56 +14,90 @@ use std::sync::Arc;
 use nix::libc;
 use weir_rt::segment::{Identity, Place as SegmentPlace, Segment, SegmentLayout};
 
-use crate::attach::Generated;
+use crate::attach::TakenOver;
+use crate::attach::generate::Generated;
+use crate::attach::lend::lend;
 use crate::attach::restore;
 use crate::code::island::{Place, Stubs};
 use crate::process::mapped::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
+use crate::process::memory::take_fd;
 use crate::process::remote::{Borrowed, hold_callable};
 use crate::process::scan;
 use crate::process::stop::Stopped;
-use crate::process::sys;
 use crate::process::target::Target;
 use crate::refusal::Error;
 
-const PAGE: u64 = 4096;
+/// The segments that a target has mapped.
+pub(crate) struct Shared {
+    /// The target's own.
+    pub(crate) control: Segment,
+    /// Where that is in the target, and where the session's maps are.
+    pub(crate) control_address: u64,
+    pub(crate) maps_address: u64,
+    pub(crate) taken_over: Option<TakenOver>,
+}
 
-/// The segment, and where it stands in the target.
-pub(crate) fn share_segment(
+/// Makes the target's own segment, and lends it the maps.
+pub(crate) fn share_segments(
     target: &mut Target,
+    maps: &Segment,
     layout: SegmentLayout,
     identity: &Identity,
-) -> Result<(Segment, u64), Error> {
+) -> Result<Shared, Error> {
+    let mut taken_over = None;
     if let Some(traced) = scan::probed(target.pid)? {
         // A fork child has its parent's segment, but runs unprobed.
         if traced.controller_alive && !traced.is_inherited() {
-            let (session, controller) = (traced.identity.session, traced.identity.controller_pid);
-            return Err(Error::AlreadyProbed { pid: target.pid, session, controller });
+            return Err(traced.is_taken());
         }
-        restore::restore(target)?;
+        if scan::has_probes(target.pid, &target.mappings)? {
+            let restored = restore::restore(target)?.restored;
+            if !traced.is_inherited() {
+                taken_over = Some(TakenOver { controller_pid: traced.identity.controller_pid, restored });
+            }
+        }
     }
+    // Once for all targets of the session.
+    maps.hold_lease().map_err(|source| Error::system("holding the lease of the maps", source))?;
     let stopped = target.stop()?;
     target.refresh()?;
     let mut stopped = hold_callable(target, stopped, Target::stop)?;
+    // Of two that found nobody there, the one that held it first has it.
+    if let Some(traced) = scan::of_living(target.pid, &target.mappings)? {
+        return Err(traced.is_taken());
+    }
     let bytes = layout.bytes;
     let mut remote = Borrowed::new(&mut stopped, target)?;
-    let (segment, address) = with_memfd(target, &mut remote, SEGMENT_NAME, |remote, remote_fd, fd| {
-        let segment = Segment::create(fd, layout, identity)
-            .map_err(|source| Error::system("making the segment", source))?;
-        let (protection, flags) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_SHARED as u64);
-        let address = remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, flags, remote_fd, 0])?;
-        Ok((segment, address))
-    })?;
     let has_tsc = may_read_tsc(target, &mut remote)?;
+    let (control, control_address) =
+        with_memfd(target, &mut remote, SEGMENT_NAME, |remote, remote_fd, fd| {
+            let segment = Segment::create(fd, layout, identity)
+                .map_err(|source| Error::system("making the segment", source))?;
+            let (protection, flags) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_SHARED as u64);
+            let address = remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, flags, remote_fd, 0])?;
+            Ok((segment, address))
+        })?;
+    // Behind it: whoever finds maps in a process finds its own segment too, and what to do.
+    let maps_address = match lend(target, &mut remote, maps) {
+        Ok(address) => address,
+        Err(error) => {
+            // It has failed already; the next weir takes out what stays.
+            let _ = remote.call("munmap", libc::SYS_munmap, [control_address, bytes, 0, 0, 0, 0]);
+            return Err(error);
+        }
+    };
     remote.finish()?;
+    stopped.in_time()?;
     target.has_tsc = has_tsc;
-    segment.set_place(&SegmentPlace { segment_address: address, gate_address: 0, islands: Vec::new() });
+    let (segment_address, gate_address, islands) = (control_address, 0, Vec::new());
+    control.set_place(&SegmentPlace { segment_address, maps_address, gate_address, islands });
     // A launched command must not run before it is armed.
     if target.launched {
         target.held = Some(stopped);
     } else {
         target.resume(stopped);
     }
-    Ok((segment, address))
+    Ok(Shared { control, control_address, maps_address, taken_over })
 }
 
 /// Whether the borrowed thread may read the time stamp counter; its children inherit that.
@@ -90,7 +125,7 @@ impl CodeFiles {
         for (place, image) in places.iter().zip(images) {
             let file = self.islands.as_ref().expect("islands have a file");
             file.write_all_at(&image.bytes, offset).map_err(failed)?;
-            offset += place.bytes - PAGE;
+            offset += place.code_bytes();
         }
         if let (Some(stubs), Some(file)) = (stubs, &self.islands) {
             file.write_all_at(&stubs.image, offset).map_err(failed)?;
@@ -105,7 +140,7 @@ impl CodeFiles {
     }
 }
 
-/// Maps room for the generated code, and the gate pages, into the stopped target.
+/// Maps room for the generated code, and the gates, into the stopped target.
 pub(crate) fn map_islands(
     target: &Target,
     stopped: &mut Stopped,
@@ -120,11 +155,11 @@ pub(crate) fn map_islands(
     let islands = with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
         let file = File::from(fd);
         let stub_bytes = stubs.as_ref().map_or(0, |stubs| stubs.range().end - stubs.range().start);
-        resize(&file, places.iter().map(|place| place.bytes - PAGE).sum::<u64>() + stub_bytes)?;
+        resize(&file, places.iter().map(|place| place.code_bytes()).sum::<u64>() + stub_bytes)?;
         let mut offset = 0;
         for place in places {
             map_island(remote, place, remote_fd, offset)?;
-            offset += place.bytes - PAGE;
+            offset += place.code_bytes();
         }
         if let Some(stubs) = stubs {
             map_code(remote, stubs.range().start, stub_bytes, remote_fd, offset)?;
@@ -190,15 +225,19 @@ fn map_records(remote: &mut Borrowed, stubs: &Stubs, file: &File, remote_fd: u64
         .map(|_| ())
 }
 
-/// One island: its code from `offset` of the memfd on, and its gate page.
+/// One island: its code from `offset` of the memfd on, and its gates.
 fn map_island(remote: &mut Borrowed, place: &Place, remote_fd: u64, offset: u64) -> Result<(), Error> {
-    map_code(remote, place.address, place.bytes - PAGE, remote_fd, offset)?;
+    map_code(remote, place.address, place.code_bytes(), remote_fd, offset)?;
     let fixed = libc::MAP_FIXED_NOREPLACE as u64;
     let data = libc::PROT_READ | libc::PROT_WRITE;
     let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 | fixed;
-    remote.call("mmap", libc::SYS_mmap, [place.gate(), PAGE, data as u64, private, u64::MAX, 0])?;
+    remote.call(
+        "mmap",
+        libc::SYS_mmap,
+        [place.gates(), place.gate_bytes, data as u64, private, u64::MAX, 0],
+    )?;
     let wipe = libc::MADV_WIPEONFORK as u64;
-    remote.call("madvise", libc::SYS_madvise, [place.gate(), PAGE, wipe, 0, 0, 0])?;
+    remote.call("madvise", libc::SYS_madvise, [place.gates(), place.gate_bytes, wipe, 0, 0, 0])?;
     Ok(())
 }
 
@@ -218,17 +257,4 @@ fn with_memfd<'a, T>(
     let done = take_fd(target, remote.tid(), number).and_then(|fd| then(remote, number, fd));
     let closed = remote.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0]);
     done.and_then(|value| closed.map(|_| value))
-}
-
-/// Descriptor `number` of the target, here.
-fn take_fd(target: &Target, tid: i32, number: u64) -> Result<OwnedFd, Error> {
-    if sys::living_thread(target.pid) == target.pid {
-        return sys::pidfd_getfd(&target.pidfd, number as i32).map_err(|source| {
-            Error::system(format!("pidfd_getfd({number}) of process {}", target.pid), source)
-        });
-    }
-    // A pidfd means the main thread, and one that has ended has no descriptors.
-    let path = format!("/proc/{tid}/fd/{number}");
-    let opened = File::options().read(true).write(true).open(&path);
-    opened.map(OwnedFd::from).map_err(|source| Error::system(format!("open({path})"), source))
 }

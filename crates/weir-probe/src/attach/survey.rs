@@ -22,7 +22,7 @@ use weir_symbols::{Binary, Function, LinkAddr};
 use crate::code::unwind::hook::Question;
 use crate::limits::HOOKS_MAX;
 use crate::process::mapped::is_weirs;
-use crate::process::target::Target;
+use crate::process::target::{Target, link_to};
 use crate::refusal::Refusal;
 
 const FIND_OBJECT: &str = "_dl_find_object";
@@ -58,18 +58,27 @@ pub(crate) fn survey(
 }
 
 /// Every file that is mapped as code, once, by its path in the process.
-fn files(mappings: &[Mapping]) -> BTreeSet<PathBuf> {
+pub(crate) fn files(mappings: &[Mapping]) -> BTreeSet<PathBuf> {
     let is_code = |mapping: &&Mapping| mapping.execute && mapping.inode != 0 && !is_weirs(mapping);
     mappings.iter().filter(is_code).map(|mapping| PathBuf::from(&mapping.path)).collect()
 }
 
-fn open(target: &Target, path: &Path) -> Result<Binary, Refusal> {
+/// The file that the target maps from `path`, which names it as the target's root has it; that of a process which only
+/// changed its root (chroot) as weir's own has it. One that was deleted or replaced since, as the process has it.
+pub(crate) fn open(target: &Target, path: &Path) -> Result<Binary, Refusal> {
     let outside = target.root().join(path.strip_prefix("/").unwrap_or(path));
-    let binary = Binary::open(&outside).map_err(|_| unknown(path, "it cannot be read"))?;
-    match target.bias(&binary) {
-        Some(_) => Ok(binary),
-        None => Err(unknown(path, "it is not the file that the process runs any more")),
+    let mapping = target.mappings.iter().find(|mapping| mapping.execute && Path::new(&mapping.path) == path);
+    let link = mapping.filter(|mapping| mapping.deleted).map(|mapping| link_to(target.pid, mapping));
+    let mut why = "it cannot be read";
+    for name in [&*outside, path].into_iter().chain(link.as_deref()) {
+        if let Ok(binary) = Binary::open(name) {
+            if target.bias(&binary).is_some() {
+                return Ok(binary);
+            }
+            why = "it is not the file that the process runs any more";
+        }
     }
+    Err(unknown(path, why))
 }
 
 fn unknown(path: &Path, why: &str) -> Refusal {

@@ -5,7 +5,6 @@
 //! and may say anything; at worst one of weir's own records is freed too early.
 
 use crate::code::replace::Table;
-use crate::process::stack;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
 use crate::refusal::Error;
@@ -16,7 +15,7 @@ pub(crate) fn sweep(target: &Target, stopped: &Stopped, table: &Table) -> Result
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
         let is_leaving = |word: u64| leave.contains(&word);
-        let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &is_leaving);
+        let found = target.scan_stack(&registers, &is_leaving);
         if is_leaving(registers.rip) || !found.words.is_empty() {
             return Ok(0);
         }

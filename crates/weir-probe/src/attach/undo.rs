@@ -22,16 +22,16 @@ use nix::libc;
 use weir_symbols::maps::Mapping;
 use weir_symbols::{FileIdentity, VirtAddr};
 
-use crate::attach::counters;
+use crate::attach::counters::{self, Counter};
+use crate::attach::gates;
 use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
 use crate::code::replace::Table;
-use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, UNDO_STOPS_MAX};
+use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
 use crate::plan::window::Write;
-use crate::process::mapped::{Island, is_records, is_segment, islands};
+use crate::process::mapped::{Island, is_maps, is_records, is_segment, islands};
 use crate::process::remote::{Borrowed, hold_callable};
-use crate::process::stack;
-use crate::process::stop::{Stopped, Stops};
+use crate::process::stop::{Filters, Stopped, Stops};
 use crate::process::sys;
 use crate::process::target::Target;
 use crate::refusal::Error;
@@ -83,10 +83,15 @@ pub struct Report {
     pub foreign: Vec<u64>,
     /// Functions whose text was gone, or another file's, by the path of the library that was unloaded.
     pub unloaded: BTreeMap<String, usize>,
-    /// Code stayed mapped, because a thread might still come back to it.
+    /// Code stayed mapped, because a thread might still come back to it, or the process has a filter.
     pub left_mapped: bool,
+    /// Each thread has a system call filter, which this weir may not suspend, and could be killed for unmapping anything: the code
+    /// stayed mapped, and nothing leads there.
+    pub is_filtered: bool,
     /// The process has executed another program meanwhile: there was nothing to undo.
     pub replaced: bool,
+    /// What was undone is of a weir of this ABI version, not of this one's: counters that it had raised stay so.
+    pub other_version: Option<u32>,
     /// How often and how long the process was held for it.
     pub stops: Stops,
     /// Returns that each program has not seen because the calls were still running.
@@ -130,14 +135,15 @@ impl Places {
 /// Everything that weir has put into one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Undo {
-    pub(crate) segment: Range<u64>,
-    /// With their gate pages, which are the last page of each.
+    /// The maps, and behind them its own: by that the next weir finds the others, should this one be killed meanwhile.
+    pub(crate) segments: Vec<Range<u64>>,
+    /// With their gates, which are the last pages of each.
     pub(crate) islands: Vec<Range<u64>>,
     pub(crate) patches: Vec<Patch>,
     /// Text that leads into the islands, and whose own bytes nobody knows: they stay mapped.
     pub(crate) unknown: Vec<u64>,
     /// Semaphores that weir has raised.
-    pub(crate) counters: Vec<u64>,
+    pub(crate) counters: Vec<Counter>,
     /// Places in trampolines where programs have run, and where the same place is in the restored text.
     pub(crate) places: Places,
 }
@@ -160,7 +166,7 @@ impl Undo {
         if target.memory.is_gone() {
             return Err(Error::Replaced { pid: target.pid });
         }
-        self.lower_counters(target);
+        self.lower_counters(target)?;
         self.close_gates(target);
         report.foreign.extend(&self.unknown);
         let mut stopped = self.restore_in_slices(target, &mut report)?;
@@ -192,7 +198,8 @@ impl Undo {
         self.move_out(&stopped, &[])?;
         // Nothing leads in any more: what is quiet stays so.
         stopped = hold_callable(target, stopped, hold)?;
-        self.unmap(target, &mut stopped)?;
+        report.is_filtered = !self.unmap(target, &mut stopped)?;
+        report.left_mapped = report.is_filtered;
         target.resume(stopped);
         target.launched = false;
         Ok(report)
@@ -208,7 +215,7 @@ impl Undo {
     ) -> Result<(Report, BTreeSet<u64>), Error> {
         let mut report = Report::default();
         target.refresh()?;
-        self.lower_counters(target);
+        self.lower_counters(target)?;
         let mut stopped = self.restore_in_slices(target, &mut report)?;
         let mut tries = tries;
         loop {
@@ -238,11 +245,8 @@ impl Undo {
             let mut kept = Vec::new();
             for range in left {
                 let undo = Undo { islands: vec![range.clone()], patches: Vec::new(), ..self.clone() };
-                match undo.is_quiet(target, &stopped)? {
-                    true => {
-                        undo.unmap(target, &mut stopped)?;
-                        gone.push(range);
-                    }
+                match undo.is_quiet(target, &stopped)? && undo.unmap(target, &mut stopped)? {
+                    true => gone.push(range),
                     false => kept.push(range),
                 }
             }
@@ -253,24 +257,30 @@ impl Undo {
     }
 
     /// From now on the target prepares nothing for these probes. While they still run: a hit that was prepared is counted,
-    /// but for those of threads that stand between the test of a semaphore and its probe when that is closed. Once;
-    /// `target`'s mappings are as they are now.
-    pub(crate) fn lower_counters(&mut self, target: &Target) {
+    /// but for those of threads that stand between the test of a semaphore and its probe when that is closed. Once; in a
+    /// stop of its own: at any other moment a library may go, and something else come where its semaphore was.
+    pub(crate) fn lower_counters(&mut self, target: &mut Target) -> Result<(), Error> {
+        if self.counters.is_empty() {
+            return Ok(());
+        }
+        let stopped = hold(target)?;
         counters::lower(&target.memory, &target.mappings, &mem::take(&mut self.counters));
+        target.resume(stopped);
+        Ok(())
     }
 
     /// From now on threads that come to a probe go on unprobed.
     pub(crate) fn close_gates(&self, target: &Target) {
-        for gate in self.mapped_islands(&target.mappings).iter().filter_map(|island| island.gate) {
+        for island in self.mapped_islands(&target.mappings) {
             // Fails only if it is unmapped at this moment.
-            let _ = target.memory.write(gate, &[0; 8]);
+            let _ = island.gates(&target.memory).map(|gates| gates::shut(&target.memory, gates));
         }
     }
 
     /// What is mapped of the islands.
     fn mapped_islands(&self, mappings: &[Mapping]) -> Vec<Island> {
         let mut found = islands(mappings);
-        found.retain(|island| self.islands.iter().any(|own| own.start == island.range.start));
+        found.retain(|island| self.islands.iter().any(|own| own.start == island.code.start));
         found
     }
 
@@ -340,7 +350,7 @@ impl Undo {
         }
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
-            let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &is_awaited);
+            let found = target.scan_stack(&registers, &is_awaited);
             awaited.extend(found.words);
             awaited.extend(Some(registers.rip).filter(|&at| is_awaited(at)));
         }
@@ -432,7 +442,7 @@ impl Undo {
             if stays || general(&registers).into_iter().any(inside) {
                 return Ok(false);
             }
-            let found = stack::scan(&target.memory, &target.mappings, registers.rsp, &inside);
+            let found = target.scan_stack(&registers, &inside);
             if !found.words.is_empty() {
                 return Ok(false);
             }
@@ -478,21 +488,28 @@ impl Undo {
         Ok(tables.any(|mapping| waits(mapping).is_some()))
     }
 
-    fn unmap(&self, target: &Target, stopped: &mut Stopped) -> Result<(), Error> {
-        let islands = self.mapped_islands(&target.mappings).into_iter().map(|island| island.range);
-        let is_ours = |mapping: &&Mapping| {
-            is_segment(mapping) && self.segment.start <= mapping.start.0 && mapping.end.0 <= self.segment.end
+    /// False, and nothing done, where no thread may be made to call the kernel.
+    fn unmap(&self, target: &Target, stopped: &mut Stopped) -> Result<bool, Error> {
+        let islands =
+            self.mapped_islands(&target.mappings).into_iter().map(|island| island.range(&target.memory));
+        let is_in = |mapping: &Mapping, segment: &Range<u64>| {
+            let is_ours = is_segment(mapping) || is_maps(mapping);
+            is_ours && segment.start <= mapping.start.0 && mapping.end.0 <= segment.end
         };
-        let segment = target.mappings.iter().filter(is_ours).map(|mapping| mapping.start.0..mapping.end.0);
-        let ranges: Vec<Range<u64>> = islands.chain(segment).collect();
+        let mapped = |segment| target.mappings.iter().filter(move |mapping| is_in(mapping, segment));
+        let segments = self.segments.iter().flat_map(mapped).map(|mapping| mapping.start.0..mapping.end.0);
+        let ranges: Vec<Range<u64>> = islands.chain(segments).collect();
         if ranges.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
-        let mut remote = Borrowed::new(stopped, target)?;
+        let mut remote = match Borrowed::new(stopped, target) {
+            Err(Error::Seccomp { .. }) => return Ok(false),
+            borrowed => borrowed?,
+        };
         for range in ranges {
             remote.call("munmap", libc::SYS_munmap, [range.start, range.end - range.start, 0, 0, 0, 0])?;
         }
-        remote.finish()
+        remote.finish().map(|()| true)
     }
 }
 
@@ -503,13 +520,13 @@ fn general(r: &libc::user_regs_struct) -> [u64; 15] {
 
 /// Stops the process, unless it has become another program; then none of the addresses mean anything.
 pub(crate) fn hold(target: &mut Target) -> Result<Stopped, Error> {
-    // Probes that stay behind are worse than a target stopped once more.
-    let mut stopped = target.stop();
+    // Probes that stay behind are worse than a target stopped once more, or for longer than attaching may.
+    let mut stopped = target.stop_within(STOP_MAX, Filters::MayStay);
     for _ in 1..UNDO_STOPS_MAX {
         if !matches!(stopped, Err(Error::StopTimeout { .. })) {
             break;
         }
-        stopped = target.stop();
+        stopped = target.stop_within(STOP_MAX, Filters::MayStay);
     }
     let stopped = stopped?;
     target.refresh()?;

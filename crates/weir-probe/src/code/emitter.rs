@@ -117,6 +117,17 @@ impl Emitter {
         self.displacement(address);
     }
 
+    /// `movabs $value,%rcx`
+    pub(crate) fn movabs_rcx(&mut self, value: u64) {
+        self.bytes(&[0x48, 0xb9]);
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// `movzwl (%rcx),%ecx`
+    pub(crate) fn load_half_rcx(&mut self) {
+        self.bytes(&[0x0f, 0xb7, 0x09]);
+    }
+
     pub(crate) fn call(&mut self, address: u64) {
         self.bytes(&[0xe8]);
         self.displacement(address);
@@ -141,6 +152,18 @@ impl Emitter {
         self.code.len()
     }
 
+    /// The same for `jmp rel8`.
+    pub(crate) fn jump_short_ahead(&mut self) -> usize {
+        self.bytes(&[0xeb, 0]);
+        self.code.len()
+    }
+
+    /// `jmp rel32` to a place that comes later: to be given to [`Emitter::land_near`] there.
+    pub(crate) fn jump_ahead(&mut self) -> usize {
+        self.bytes(&[0xe9, 0, 0, 0, 0]);
+        self.code.len()
+    }
+
     /// The same for `jae rel32`.
     pub(crate) fn jae_ahead(&mut self) -> usize {
         self.bytes(&[0x0f, 0x83, 0, 0, 0, 0]);
@@ -150,6 +173,12 @@ impl Emitter {
     /// The short branch that ends at `from` leads here. False if that is too far.
     pub(crate) fn land(&mut self, from: usize) -> bool {
         let distance = i8::try_from(self.code.len() - from);
+        distance.map(|distance| self.code[from - 1] = distance as u8).is_ok()
+    }
+
+    /// The short branch that ends at `from` leads to the offset `to`. False if that is too far.
+    pub(crate) fn land_at(&mut self, from: usize, to: usize) -> bool {
+        let distance = i8::try_from(to as i64 - from as i64);
         distance.map(|distance| self.code[from - 1] = distance as u8).is_ok()
     }
 

@@ -137,7 +137,10 @@ mod tests {
     /// Where the jumps of sites with these targets (relative to `BASE`) lead to.
     fn check(targets: &[(u64, u64)], taken: &[(u64, u64)]) -> Vec<Option<u64>> {
         let entries: Vec<Entry> = (0..targets.len())
-            .map(|site| Entry { site, address: BASE - 0x10_0000, places: Vec::new(), return_point: None })
+            .map(|site| {
+                let (address, places) = (BASE - 0x10_0000, Vec::new());
+                Entry { site, address, gate: 0, places, return_point: None }
+            })
             .collect();
         let shift = |range: &(u64, u64)| BASE + range.0..BASE + range.1;
         let wanted: Vec<Wanted> = targets

@@ -3,14 +3,16 @@
 //! For a window `push %rbp; mov %rsp,%rbp` and one session, whose entry may suppress the return:
 //!
 //! ```text
-//! off:    mov   88(%rsp),%rcx           ; the gate is closed: run unprobed, without anything kept
+//! off:    …                             ; the gate is shut: to `out`, or `metered` (crate::code::meter)
+//! out:    mov   88(%rsp),%rcx           ; run unprobed, without anything kept
 //!         lea   296(%rsp),%rsp
 //! window: push  %rbp; mov %rsp,%rbp     (relocated)
 //!         jmp   function + 4
 //! entry:  lea   -296(%rsp),%rsp         ; 272 bytes for the run, 24 to be kept
-//!         mov   %rcx,88(%rsp); mov gate(%rip),%rcx; jrcxz off
+//!         mov   %rcx,88(%rsp); mov gate(%rip),%rcx; jrcxz out
+//!         movzwl (%rcx),%ecx; jrcxz off
 //!         movl  $0x01010101,272(%rsp)   ; which sessions want the return, a byte each
-//!         movl  $0x00030101,276(%rsp)   ; two more, 24 / 8, and how deep tail calls nest
+//!         movl  $0x00030001,276(%rsp)   ; one more, untimed, 24 / 8, and how deep tail calls nest
 //!         …                             ; as in crate::code::trampoline: save, run, restore
 //!         call  program
 //!         mov   %eax,%ecx; jrcxz 1f; movb $0,272(%rsp)
@@ -19,15 +21,18 @@
 //!         lea   272(%rsp),%rsp          ; what the run used is gone before the function begins
 //!         call  window
 //! return: lea   -272(%rsp),%rsp
-//!         mov   %rcx,88(%rsp); mov gate(%rip),%rcx; jrcxz out
+//!         mov   %rcx,88(%rsp); mov gate(%rip),%rcx; jrcxz 3f
+//!         movzwl (%rcx),%ecx; jrcxz off return
 //!         …                             ; save
 //!         movzbl 272(%rsp),%ecx; jrcxz 2f
 //!         mov   280(%rsp),%rcx; mov %rcx,240(%rsp)
 //!         call  program
 //! 2:      …                             ; restore
-//! out:    mov   88(%rsp),%rcx
+//! 3:      mov   88(%rsp),%rcx
 //!         lea   296(%rsp),%rsp
 //!         ret                           ; to the caller: every call has its return, as the processor expects
+//! metered: …                            ; the entry's programs, counted and timed; then the same call
+//! off return: …                         ; the return's, where the controller lives: its entry has run
 //! ```
 //!
 //! What is kept lies right below the return address, and its size is 8 modulo 16, so that the function finds its stack
@@ -35,10 +40,11 @@
 //!
 //! | byte | |
 //! |---|---|
-//! | 0 to 5 | 1: this session wants the return |
+//! | 0 to 4 | 1: this session wants the return |
+//! | 5 | 1: the entry was timed, and so is the return |
 //! | 6 | bytes kept / 8 |
 //! | 7 | how many trampolines wait above this one in a chain of tail calls; where the return address is replaced, how many programs want the return |
-//! | 8 | the same as 0 to 5 for ten more, where there are so many sessions (16 bytes) |
+//! | 8 | the same as 0 to 4 for eleven more, where there are so many sessions (16 bytes) |
 //! | behind | the cookie of each session that uses one, 8 bytes each |
 //!
 //! A function that may not be called with anything kept above it is entered through [`crate::code::replace`] instead, and
@@ -56,7 +62,8 @@ use crate::code::emitter::{Emitter, RAX, RCX};
 use crate::code::program::When;
 use crate::code::replace::{self, Table};
 use crate::code::trampoline::{
-    Call, FRAME_BYTES, FunctionCall, IP, Needs, Placement, SP, Trampoline, before_program, constants, go_on,
+    Call, FRAME_BYTES, FunctionCall, IP, Needs, Placement, SP, START_SLOT, Trampoline, before_program,
+    constants, go_on,
 };
 use crate::code::unwind::frames::{Caller, Frame, Row};
 use crate::limits::{PROGRAMS_PER_SITE_MAX, TAIL_DEPTH_MAX};
@@ -86,11 +93,12 @@ pub fn kept_bytes_max(sessions: usize) -> u32 {
 /// Byte offsets in what is kept.
 const KEPT_WORDS: i32 = 6;
 const DEPTH: i32 = 7;
-const WANTS_FIRST: usize = 6;
+const TIMED: i32 = 5;
+const WANTS_FIRST: usize = 5;
 
 /// Bytes that one trampoline of so many programs takes at most.
 pub fn bytes_max(programs: usize) -> usize {
-    1280 + replace::THUNK_BYTES_MAX + 160 * programs
+    2560 + replace::THUNK_BYTES_MAX + 320 * programs
 }
 
 /// Generates the trampoline of `window` that calls `calls` in order, at both ends.
@@ -107,14 +115,19 @@ pub fn generate(
     let frame_bytes = FRAME_BYTES + kept.bytes;
     let mut out = Emitter { code: Vec::new(), at: placement.at, frame_bytes };
     let mut places = Vec::new();
+    let (gone, metered) = placement.metering.off(&mut out);
+    assert!(out.land(gone), "one instruction is no far way");
+    let way_out = out.code.len();
     out.restore(RCX);
     out.move_stack(frame_bytes);
     let function = placement.at + out.code.len() as u64;
     go_on(&mut out, window, placement, &mut places)?;
-    let mut generator =
-        Generator { out, placement, through, calls, kept, function, called: 0, too_deep: None };
-    let entry = generator.entry();
-    let returns = generator.returns();
+    let too_deep = Vec::new();
+    let mut generator = Generator { out, placement, through, calls, kept, function, called: 0, too_deep };
+    let (entry, call) = generator.entry(way_out);
+    let mut returns = generator.returns();
+    generator.metered_entry(metered, way_out, call);
+    generator.deep(&mut returns);
     generator.thunk();
     let wanting = calls.iter().zip(&generator.kept.slots).enumerate();
     let wanting = wanting.filter(|(_, (call, _))| call.when != When::Entry);
@@ -192,34 +205,47 @@ struct Generator<'a> {
     function: u64,
     /// Behind the call.
     called: usize,
-    /// The branch to what is done where tail calls nest too deep.
-    too_deep: Option<usize>,
+    /// The branches to what is done where tail calls nest too deep.
+    too_deep: Vec<usize>,
 }
 
 impl Generator<'_> {
-    fn entry(&mut self) -> Half {
+    /// With the offset from which on the function is called.
+    fn entry(&mut self, way_out: usize) -> (Half, usize) {
         let mut half = Half::begin(&self.out, 0);
-        let needs = self.entry_needs();
-        let is_bare = !self.through.recurs && self.calls.iter().all(|call| call.when == When::Return);
-        if is_bare {
-            self.out.move_stack(-self.kept.bytes);
-            half.row(&self.out, self.kept.bytes);
-            self.keep(0);
-        } else {
-            self.out.move_stack(-self.out.frame_bytes);
-            half.row(&self.out, self.out.frame_bytes);
-            self.out.save(RCX);
-            self.out.load_rip_rcx(self.placement.gate);
-            self.out.jrcxz(0);
-            self.keep(FRAME_BYTES);
-            self.run_entry(&needs);
-            self.out.restore(RCX);
-            self.out.move_stack(FRAME_BYTES);
-            half.row(&self.out, self.kept.bytes);
-        }
+        self.out.move_stack(-self.out.frame_bytes);
+        half.row(&self.out, self.out.frame_bytes);
+        self.out.save(RCX);
+        self.out.load_rip_rcx(self.placement.gate);
+        self.out.jrcxz(way_out);
+        self.out.load_half_rcx();
+        self.out.jrcxz(0);
+        self.keep(FRAME_BYTES);
+        self.run_entry();
+        let call = self.out.code.len();
+        self.out.restore(RCX);
+        self.out.move_stack(FRAME_BYTES);
+        half.row(&self.out, self.kept.bytes);
         self.out.call(self.function);
         self.called = self.out.code.len();
-        half
+        (half, call)
+    }
+
+    /// The entry of a hit that is counted, and timed where that is to be; it goes on at offset `call`, or `way_out`.
+    fn metered_entry(&mut self, metered: usize, way_out: usize, call: usize) {
+        let (at, metering) = (self.out.at, self.placement.metering);
+        self.out.land_near(metered);
+        let not = metering.begin(&mut self.out);
+        self.keep(FRAME_BYTES);
+        self.out.load(RCX, START_SLOT);
+        let untimed = self.out.jrcxz_ahead();
+        self.out.store_byte(FRAME_BYTES + TIMED, 1);
+        assert!(self.out.land(untimed), "one instruction is no far way");
+        self.run_entry();
+        metering.finish(&mut self.out);
+        self.out.jump(at + call as u64);
+        self.out.land_near(not);
+        self.out.jump(at + way_out as u64);
     }
 
     /// Programs that want the return.
@@ -249,13 +275,14 @@ impl Generator<'_> {
         }
         let words = (self.kept.bytes / 8) as u32;
         let weight = if self.through.enter.is_some() { u32::from(self.wanting()) } else { 0 };
-        self.out.store_constant_short(at + 4, ALL & 0xffff | words << 16 | weight << 24);
+        self.out.store_constant_short(at + 4, ALL & 0xff | words << 16 | weight << 24);
         for slot in [8, 12, 16].into_iter().filter(|_| sessions > WANTS_FIRST) {
             self.out.store_constant_short(at + slot, ALL);
         }
     }
 
-    fn run_entry(&mut self, needs: &Needs) {
+    fn run_entry(&mut self) {
+        let needs = &self.entry_needs();
         let sp = self.out.frame_bytes;
         needs.save(&mut self.out);
         constants(&mut self.out, needs, Some((self.placement.function, sp)));
@@ -284,7 +311,8 @@ impl Generator<'_> {
         }
         if self.through.recurs {
             self.out.compare_byte(FRAME_BYTES + DEPTH, TAIL_DEPTH_MAX);
-            self.too_deep = Some(self.out.jae_ahead());
+            let branch = self.out.jae_ahead();
+            self.too_deep.push(branch);
         }
         needs.restore(&mut self.out);
     }
@@ -315,31 +343,61 @@ impl Generator<'_> {
 
     fn returns(&mut self) -> Half {
         let mut half = Half::begin(&self.out, self.kept.bytes);
-        let out = &mut self.out;
-        out.move_stack(-FRAME_BYTES);
+        self.out.move_stack(-FRAME_BYTES);
         half.row(&self.out, self.out.frame_bytes);
-        let out = &mut self.out;
-        out.save(RCX);
-        out.load_rip_rcx(self.placement.gate);
-        let closed = out.jrcxz_ahead();
-        let from = out.code.len();
+        self.out.save(RCX);
+        self.out.load_rip_rcx(self.placement.gate);
+        let closed = self.out.jrcxz_ahead();
+        self.out.load_half_rcx();
+        let shut = self.out.jrcxz_ahead();
+        let from = self.out.code.len();
         self.run_return();
-        if !self.out.land(closed) {
-            // Too long for one branch: it is led around.
+        let mut way_out = self.leave(&mut half);
+        let is_near = self.out.land(shut);
+        if !is_near || !self.out.land_at(closed, way_out) {
+            // Too long for one branch: they are led around.
             self.out.code.truncate(from);
-            self.out.bytes(&[0xeb, 5]); // jmp over the next
-            assert!(self.out.land(closed), "one instruction is no far way");
-            self.out.bytes(&[0xe9, 0, 0, 0, 0]);
-            let closed = self.out.code.len();
+            half.rows.pop();
+            let run = self.out.jump_short_ahead();
+            assert!(self.out.land(closed), "a jump is no far way");
+            let closed = self.out.jump_ahead();
+            assert!(self.out.land(shut), "two jumps are no far way");
+            let shut = self.out.jump_ahead();
+            assert!(self.out.land(run), "two jumps are no far way");
             self.run_return();
             self.out.land_near(closed);
+            way_out = self.leave(&mut half);
+            self.out.land_near(shut);
         }
+        half.row(&self.out, self.out.frame_bytes);
+        self.off_return(way_out);
+        half
+    }
+
+    /// Back to the caller; its offset.
+    fn leave(&mut self, half: &mut Half) -> usize {
+        let at = self.out.code.len();
         self.out.restore(RCX);
         self.out.move_stack(self.out.frame_bytes);
         half.row(&self.out, 0);
         self.out.bytes(&[0xc3]);
-        self.deep(&mut half);
-        half
+        at
+    }
+
+    /// The return where the gate is shut: as long as the controller lives, what has run at the entry has its return.
+    fn off_return(&mut self, way_out: usize) {
+        let (at, metering) = (self.out.at, self.placement.metering);
+        let (gone, lives) = metering.off(&mut self.out);
+        assert!(self.out.land(gone), "one instruction is no far way");
+        self.out.jump(at + way_out as u64);
+        self.out.land_near(lives);
+        self.out.load_byte_rcx(FRAME_BYTES + TIMED);
+        self.out.store(RCX, START_SLOT);
+        let not = metering.begin_return(&mut self.out);
+        self.run_return();
+        metering.finish_return(&mut self.out);
+        self.out.land_near(not);
+        self.out.jump(at + way_out as u64);
     }
 
     fn run_return(&mut self) {
@@ -405,11 +463,13 @@ impl Generator<'_> {
 
     /// The function is run without being called, and its return is missed.
     fn deep(&mut self, half: &mut Half) {
-        let Some(from) = self.too_deep else { return };
-        half.row(&self.out, self.out.frame_bytes);
-        self.out.land_near(from);
-        self.out.bytes(&[0x48, 0xb9]); // movabs $counter,%rcx
-        self.out.bytes(&self.through.tail_depth.to_le_bytes());
+        if self.too_deep.is_empty() {
+            return;
+        }
+        for &from in &self.too_deep {
+            self.out.land_near(from);
+        }
+        self.out.movabs_rcx(self.through.tail_depth);
         self.out.bytes(&[0xf0, 0x48, 0x83, 0x01, self.wanting()]); // lock addq $n,(%rcx)
         self.entry_needs().restore(&mut self.out);
         self.out.restore(RCX);
@@ -424,6 +484,7 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 
     use super::*;
+    use crate::code::meter::Metering;
     use crate::plan::body;
     use crate::plan::window::{FunctionCode, plan};
 
@@ -449,7 +510,9 @@ mod tests {
         let bytes = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10, 0xc3];
         let code = FunctionCode::at_entry(0x1000, &bytes, &[]);
         let window = plan(code, &body::read(0x1000, &bytes)).unwrap();
-        let placement = Placement { at: AT, bias: 0x7f00_0000_0000, gate: AT + 0x20000, function: AT };
+        let metering = Metering { lease: 0x1234_5678_92c0, meter: 0x1234_5678_a000, routines: AT + 0x18000 };
+        let (bias, gate) = (0x7f00_0000_0000, AT + 0x20000);
+        let placement = Placement { at: AT, bias, gate, metering, function: AT };
         let through = Through {
             trampolines: AT..AT + 0x20000,
             tail_depth: 0x1234_5678_9abc,
@@ -498,7 +561,8 @@ mod tests {
     fn every_call_of_the_function_has_its_return() {
         let (instructions, ..) = check(&[call(When::Session, true, 0)], true);
         let count = |mnemonic| instructions.iter().filter(|i| i.mnemonic() == mnemonic).count();
-        // The program twice and the function once; one way back to the caller.
-        assert_eq!((count(Mnemonic::Call), count(Mnemonic::Ret)), (3, 1));
+        // The program twice and the function once; one way back to the caller. Metered, the program twice more, with what
+        // counts and times before and behind it.
+        assert_eq!((count(Mnemonic::Call), count(Mnemonic::Ret)), (3 + 2 + 4, 1));
     }
 }

@@ -3,13 +3,16 @@
 //! For a window `push %rbp; mov %rsp,%rbp; sub $16,%rsp` and one program that uses rax and flags:
 //!
 //! ```text
-//! off:    mov   88(%rsp),%rcx           ; the gate is closed (fork child, detached): run unprobed
+//! off:    …                             ; the gate is shut: to `out`, or `metered` (crate::code::meter)
+//! out:    mov   88(%rsp),%rcx           ; run unprobed (fork child, the controller is gone, this hit is left out)
 //!         lea   272(%rsp),%rsp
 //!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated)
 //!         jmp   function + 8
 //! entry:  lea   -272(%rsp),%rsp         ; room for a Frame; lea and mov leave the flags alone
 //!         mov   %rcx,88(%rsp)
 //!         mov   gate(%rip),%rcx
+//!         jrcxz out
+//!         movzwl (%rcx),%ecx
 //!         jrcxz off
 //!         mov   %rax,80(%rsp)           ; what the programs clobber or read of pt_regs
 //!         lahf; seto %al
@@ -22,6 +25,7 @@
 //!         lea   272(%rsp),%rsp
 //!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated, once more: saves a jump)
 //!         jmp   function + 8
+//! metered: …                            ; the same programs, counted and timed (crate::code::meter); then `out`
 //! ```
 //!
 //! Nothing below the stack pointer is live at a function's entry, so the red zone is not skipped there; inside a
@@ -32,6 +36,7 @@
 use weir_rt::executable::{FRAME_COOKIE, FRAME_FLOATS, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
 
 use crate::code::emitter::{Emitter, RAX, RCX, RSP, SLOTS};
+use crate::code::meter::Metering;
 use crate::code::program::When;
 use crate::code::relocate::relocate;
 use crate::code::unwind::frames;
@@ -39,7 +44,7 @@ use crate::limits::{PROGRAMS_PER_SITE_MAX, TRAMPOLINE_BYTES_MAX};
 use crate::plan::window::Window;
 use crate::refusal::Refusal;
 
-/// Bytes of stack that a trampoline takes: a `Frame`, the saved flags, and 8 bytes that keep it a multiple of 16. Return addresses into an island stay behind in dead stack; where a later call does not write over one, a
+/// Bytes of stack that a trampoline takes: a `Frame`, the saved flags, and when a metered hit began. Return addresses into an island stay behind in dead stack; where a later call does not write over one, a
 /// thread that waits in that call looks as if it would come back, and the code stays mapped after detaching. With 208
 /// bytes that happened to threads in poll(2) (tests/adversity.rs). Adopting what such a session leaves would be better.
 pub const FRAME_BYTES: i32 = 272;
@@ -48,6 +53,8 @@ pub const RED_ZONE_BYTES: i32 = 128;
 /// Vector registers that pass arguments: xmm0 and up.
 const FLOATS: u8 = 8;
 const FLAGS_SLOT: i32 = size_of::<Frame>() as i32;
+/// When a hit began that is timed, else 0.
+pub(crate) const START_SLOT: i32 = FLAGS_SLOT + 8;
 
 /// One program to call at a site.
 #[derive(Clone, Copy, Debug)]
@@ -100,8 +107,9 @@ pub struct Placement {
     pub at: u64,
     /// What the target adds to the window's link addresses.
     pub bias: u64,
-    /// Address of the gate word.
+    /// Address of the gate word: 0, or the address of a word that opens it if its low half is not 0.
     pub gate: u64,
+    pub metering: Metering,
     /// Address of the function's first byte, the `ip` of its context.
     pub function: u64,
 }
@@ -114,15 +122,26 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     let frame_bytes = FRAME_BYTES + if window.inside { RED_ZONE_BYTES } else { 0 };
     let mut out = Emitter { code: Vec::new(), at: placement.at, frame_bytes };
     let mut places = Vec::new();
-    let off = out.code.len();
+    let metering = placement.metering;
+    let (gone, metered) = metering.off(&mut out);
+    assert!(out.land(gone), "one instruction is no far way");
+    let way_out = out.code.len();
     leave(&mut out, window, placement, &mut places)?;
     let entry = out.code.len() as u32;
     out.move_stack(-frame_bytes);
     out.save(RCX);
     out.load_rip_rcx(placement.gate);
-    out.jrcxz(off);
+    out.jrcxz(way_out);
+    out.load_half_rcx();
+    out.jrcxz(0);
     run(&mut out, placement, calls);
     leave(&mut out, window, placement, &mut places)?;
+    out.land_near(metered);
+    let not = metering.begin(&mut out);
+    run(&mut out, placement, calls);
+    metering.finish(&mut out);
+    out.land_near(not);
+    out.jump(placement.at + way_out as u64);
     assert!(out.code.len() <= TRAMPOLINE_BYTES_MAX, "{} bytes in one trampoline", out.code.len());
     Ok(Trampoline { code: out.code, entry, places, frames: Vec::new(), calls_function: None })
 }
@@ -308,6 +327,7 @@ mod tests {
         at: 0x7f00_0010_0000,
         bias: 0x7f00_0000_0000,
         gate: 0x7f00_0020_0000,
+        metering: Metering { lease: 0x1234_5678_92c0, meter: 0x1234_5678_a000, routines: 0x7f00_0010_8000 },
         function: 0x7f00_0000_1000,
     };
 
@@ -367,7 +387,7 @@ mod tests {
         assert!(!lines.iter().any(|line| line == "(bad)"), "{}", lines.join("\n"));
         // rdi is read but not clobbered, so it is not restored.
         assert!(!lines.iter().any(|line| line.ends_with(",%rdi")), "{}", lines.join("\n"));
-        assert!(trampoline.code.len() < 200);
+        assert!(trampoline.code.len() < 280, "{} bytes", trampoline.code.len());
     }
 
     #[test]
@@ -377,7 +397,9 @@ mod tests {
             let name = line.split(' ').next().unwrap();
             let is_window = name == "sub";
             assert!(
-                is_window || ["lea", "mov", "movq", "jrcxz", "call", "jmp", "push"].contains(&name),
+                is_window
+                    || ["lea", "mov", "movabs", "movq", "movzwl", "jrcxz", "call", "jmp", "push"]
+                        .contains(&name),
                 "{line}"
             );
         }
@@ -410,8 +432,8 @@ mod tests {
             .filter(|i| i.mnemonic() == iced_x86::Mnemonic::Lea && i.memory_base() == iced_x86::Register::RSP)
             .map(|i| i.memory_displacement64() as i32)
             .collect();
-        // The way out, the entry, the stack pointer that programs see, the way back.
-        assert_eq!(moves, [400, -400, 400, 400]);
+        // The way out, the entry, the stack pointer that programs see, the way back; that of a metered hit.
+        assert_eq!(moves, [400, -400, 400, 400, 400]);
     }
 
     /// The bit of the slot at this byte of `pt_regs`.
@@ -423,7 +445,8 @@ mod tests {
     fn floating_point_arguments_are_stored_where_they_are_read() {
         let (_, lines) = check(&[call(0, false, slot_bit(168) | slot_bit(224))]);
         let vector: Vec<&String> = lines.iter().filter(|line| line.contains("xmm")).collect();
-        assert_eq!(vector, ["movq %xmm0,0xA8(%rsp)", "movq %xmm7,0xE0(%rsp)"]);
+        // In a metered hit too.
+        assert_eq!(vector, ["movq %xmm0,0xA8(%rsp)", "movq %xmm7,0xE0(%rsp)"].repeat(2));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! - *replacement*: the return address is replaced by that of a stub ([`crate::code::replace`]), for functions that are
 //!   proved to do nothing with it but return there: they may use arguments on the stack.
 //!
-//! Never: parts of functions that lie elsewhere (`.cold`, landing pads), which are jumped to with the function's frame in
+//! Never: functions of programs with Go's runtime; parts of functions that lie elsewhere (`.cold`, landing pads), which are jumped to with the function's frame in
 //! place: nothing may come between. Nor functions that come back twice or elsewhere, and those that ask who called
 //! them: most of these could not be proved either, and their names are a second net.
 //!
@@ -118,6 +118,9 @@ fn answer(
     recurring: &HashSet<u64>,
     symbols: &Symbols,
 ) -> Result<Returns, Refusal> {
+    if binary.is_go() {
+        return Err(Refusal::ReturnGo);
+    }
     if let Some(name) = function.names().find(|name| is_blocked(name)) {
         return Err(Refusal::ReturnBlocked { name: name.to_owned() });
     }

@@ -60,6 +60,8 @@ pub struct FunctionCode<'a> {
     pub place: u64,
     /// The place is not the function's beginning.
     pub inside: bool,
+    /// Bytes below the stack pointer that are free at the place; `None`: the rest of a thread's stack.
+    pub room: Option<u32>,
 }
 
 impl<'a> FunctionCode<'a> {
@@ -67,12 +69,12 @@ impl<'a> FunctionCode<'a> {
     pub fn at_entry(address: u64, bytes: &'a [u8], behind: &'a [u8]) -> FunctionCode<'a> {
         const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
         let place = address + if bytes.starts_with(&LANDING_PAD) { LANDING_PAD.len() as u64 } else { 0 };
-        FunctionCode { address, bytes, behind, place, inside: false }
+        FunctionCode { address, bytes, behind, place, inside: false, room: None }
     }
 
     /// To be patched at the instruction at `place`.
     pub fn at(address: u64, bytes: &'a [u8], behind: &'a [u8], place: u64) -> FunctionCode<'a> {
-        FunctionCode { address, bytes, behind, place, inside: true }
+        FunctionCode { address, bytes, behind, place, inside: true, room: None }
     }
 
     /// An error where no instruction begins at the place, as decoded from the function's first byte.
@@ -135,6 +137,8 @@ pub struct Window {
     pub uprobe_unsafe: bool,
     /// It begins inside the function: what lies below the stack pointer may be live there.
     pub inside: bool,
+    /// Bytes below the stack pointer that are free there, where that is a goroutine's; `None`: the rest of a thread's stack.
+    pub room: Option<u32>,
 }
 
 /// Bytes of text to be written.
@@ -150,6 +154,11 @@ impl Window {
     /// Link addresses of displaced instructions but the first: where no thread may ever continue.
     pub fn interior(&self) -> impl Iterator<Item = u64> + '_ {
         self.instructions.iter().skip(1).map(Instruction::ip)
+    }
+
+    /// It displaces one instruction, so that nobody can be inside.
+    pub fn is_indivisible(&self) -> bool {
+        self.instructions.len() == 1
     }
 
     /// Link addresses at which nothing may ever arrive: the interior, and padding and holes that are written to.
@@ -386,6 +395,7 @@ fn displaced_to(code: FunctionCode, wanted: usize, may_call: bool) -> Result<Win
         shape: Shape::Near,
         uprobe_unsafe: start == 0 || code.inside,
         inside: code.inside,
+        room: code.room,
     })
 }
 

@@ -3,12 +3,14 @@
 //! The child is seized before its exec, and followed from system call to system call. It is ready
 //! - at the exit of rseq(2): glibc's ld.so makes that call when all libraries are mapped and thread-local storage
 //!   exists, before the first relocation (so before IFUNC resolvers and constructors);
-//! - else (musl, older glibc) at the exit of the first mprotect(2) after ld.so set fs and all wanted files are mapped;
+//! - else (musl, older glibc) at the exit of the first mprotect(2) after ld.so set fs and all wanted files are mapped, or,
+//!   where some are loaded later, of that of the program's own pages: it is relocated last, and constructors run then;
 //! - at exec itself, if it has no dynamic loader.
 //!
 //! No breakpoint is set. If this process dies, the kernel lets the command run on.
 
 use std::ffi::CString;
+use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -19,9 +21,11 @@ use nix::sys::ptrace;
 use nix::sys::signal::{self, SigSet, Signal};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
-use weir_symbols::{Binary, FileIdentity};
+use weir_symbols::{Binary, FileIdentity, maps};
 
 use crate::limits::LAUNCH_SYSTEM_CALLS_MAX;
+use crate::process::goroutines::Goroutines;
+use crate::process::mapped::owner;
 use crate::process::stop::Stopped;
 use crate::process::sys::{self, SyscallStop};
 use crate::process::target::{Target, read_mappings};
@@ -73,8 +77,10 @@ impl Launched {
         let mut launched = Launched { pid, ended: None };
         let options = ptrace::Options::PTRACE_O_TRACEEXEC | ptrace::Options::PTRACE_O_TRACESYSGOOD;
         if let Err(errno) = ptrace::seize(pid, options) {
+            // Before it ends: what it is like says why.
+            let refused = Error::permission(pid.as_raw(), errno.into());
             launched.kill();
-            return Err(Error::Permission { pid: pid.as_raw(), source: errno.into() });
+            return Err(refused);
         }
         // Not by closing it alone: a child that another thread has forked meanwhile holds it open until its own exec, and
         // may wait for this one in the same way. Writing fails only if the child was killed, which is seen below.
@@ -174,25 +180,33 @@ impl Exec {
         // The exec's own system call ends first.
         stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;
         if program.interpreter().is_some() {
-            self.run_loader(&mut stopped, wanted)?;
+            self.run_loader(&mut stopped, &program, wanted)?;
         }
-        let mut target = Target::inspect(stopped, None)?;
+        let goroutines = Goroutines::find(self.pid, &read_mappings(self.pid)?);
+        let mut target = Target::inspect(stopped, None, goroutines)?;
         target.launched = true;
         Ok(target)
     }
 
-    fn run_loader(&self, stopped: &mut Stopped, wanted: &[FileIdentity]) -> Result<(), Error> {
-        let (mut number, mut has_fs) = (None, false);
+    fn run_loader(
+        &self,
+        stopped: &mut Stopped,
+        program: &Binary,
+        wanted: &[FileIdentity],
+    ) -> Result<(), Error> {
+        let (mut call, mut has_fs) = (None, false);
         for _ in 0..LAUNCH_SYSTEM_CALLS_MAX {
             stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;
             let stop =
                 sys::syscall_stop(self.pid).map_err(|e| Error::system("PTRACE_GET_SYSCALL_INFO", e))?;
             match stop {
-                SyscallStop::Entry { number: entered } => number = Some(entered as i64),
-                SyscallStop::Exit { .. } => match number.take() {
-                    Some(libc::SYS_rseq) => return Ok(()),
-                    Some(libc::SYS_arch_prctl) => has_fs = true,
-                    Some(libc::SYS_mprotect) if has_fs && self.maps_all(wanted)? => return Ok(()),
+                SyscallStop::Entry { number, argument } => call = Some((number as i64, argument)),
+                SyscallStop::Exit { .. } => match call.take() {
+                    Some((libc::SYS_rseq, _)) => return Ok(()),
+                    Some((libc::SYS_arch_prctl, _)) => has_fs = true,
+                    Some((libc::SYS_mprotect, at)) if has_fs && self.is_ready(at, program, wanted)? => {
+                        return Ok(());
+                    }
                     _ => {}
                 },
                 SyscallStop::Other => {}
@@ -202,8 +216,15 @@ impl Exec {
         Err(Error::EndedEarly { command: self.command.clone(), how })
     }
 
-    fn maps_all(&self, wanted: &[FileIdentity]) -> Result<bool, Error> {
+    /// The pages at `protected` have just been protected.
+    fn is_ready(&self, protected: u64, program: &Binary, wanted: &[FileIdentity]) -> Result<bool, Error> {
         let mappings = read_mappings(self.pid)?;
+        let exe = PathBuf::from(format!("/proc/{}/exe", self.pid));
+        let exe = fs::read_link(exe).unwrap_or_default();
+        let own = maps::identity_of(&mappings, program, &exe);
+        if own.is_some() && owner(&mappings, protected) == own {
+            return Ok(true);
+        }
         let is_mapped =
             |file: &FileIdentity| mappings.iter().any(|mapping| mapping.execute && mapping.is_file(*file));
         Ok(wanted.iter().all(is_mapped))

@@ -5,18 +5,28 @@
 
 use std::ops::Range;
 
+use weir_rt::segment::MAPS_NAME;
 use weir_symbols::maps::Mapping;
+use weir_symbols::{FileIdentity, VirtAddr};
 
-/// Name of the segment's memfd, by which the next weir finds it.
+use crate::limits::ISLAND_TAIL_BYTES;
+use crate::process::memory::Memory;
+
+/// Name of the memfd of a process's own segment, by which the next weir finds it.
 pub(crate) const SEGMENT_NAME: &str = "weir-segment";
 pub(crate) const CODE_NAME: &str = "weir-code";
 pub(crate) const RECORDS_NAME: &str = "weir-records";
-/// Another name than that of islands, which have a gate page behind them.
+/// Another name than that of islands, which have gates behind them.
 pub(crate) const OUTPOST_NAME: &str = "weir-outpost";
 const PAGE: u64 = 4096;
 
 pub(crate) fn is_segment(mapping: &Mapping) -> bool {
     mapping.path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(SEGMENT_NAME))
+}
+
+/// A session's maps.
+pub(crate) fn is_maps(mapping: &Mapping) -> bool {
+    mapping.path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(MAPS_NAME))
 }
 
 /// Records of replaced return addresses.
@@ -29,31 +39,58 @@ pub(crate) fn is_weirs(mapping: &Mapping) -> bool {
     mapping.path.starts_with("/memfd:weir-")
 }
 
+/// The file that what lies at `address` is of: words that are zero in it may lie in memory of no file, directly behind.
+pub(crate) fn owner(mappings: &[Mapping], address: u64) -> Option<FileIdentity> {
+    let after = mappings.partition_point(|mapping| mapping.start.0 <= address);
+    let (at, before) = mappings[..after].split_last()?;
+    let is_behind = |mapping: &&Mapping| mapping.end == at.start;
+    let owner = if at.inode == 0 { before.last().filter(is_behind)? } else { at };
+    (at.contains(VirtAddr(address)) && owner.inode != 0).then(|| owner.identity())
+}
+
 /// An island as a process's maps show it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Island {
-    /// With its gate page.
-    pub(crate) range: Range<u64>,
-    /// `None` for outposts, and where the attach did not get so far.
-    pub(crate) gate: Option<u64>,
+    pub(crate) code: Range<u64>,
+    /// What is mapped directly behind, if that may be its gates.
+    behind: Option<Range<u64>>,
 }
 
-/// The islands in `mappings`: code of weir's, and directly behind it a gate page.
+impl Island {
+    /// Its gates: as many bytes as the last words of its code say. `None` for outposts, and where the attach did not get so
+    /// far.
+    pub(crate) fn gates(&self, memory: &Memory) -> Option<Range<u64>> {
+        let behind = self.behind.clone()?;
+        let bytes = memory.read_u64(self.code.end.checked_sub(ISLAND_TAIL_BYTES)?).ok()?;
+        let is_whole = bytes > 0 && bytes.is_multiple_of(PAGE) && bytes <= behind.end - behind.start;
+        // Islands of ABI version 1 do not say it: they have one page.
+        let is_one_page = behind.end - behind.start == PAGE;
+        let bytes = if is_whole { bytes } else { PAGE };
+        (is_whole || is_one_page).then_some(behind.start..behind.start + bytes)
+    }
+
+    /// With its gates.
+    pub(crate) fn range(&self, memory: &Memory) -> Range<u64> {
+        self.code.start..self.gates(memory).map_or(self.code.end, |gates| gates.end)
+    }
+}
+
+/// The islands in `mappings`: code of weir's, and directly behind it private memory.
 pub(crate) fn islands(mappings: &[Mapping]) -> Vec<Island> {
     let is_code = |mapping: &&Mapping| {
         let name = mapping.path.strip_prefix("/memfd:");
         let is_ours = |name: &str| name.starts_with(CODE_NAME) || name.starts_with(OUTPOST_NAME);
         mapping.execute && name.is_some_and(is_ours) || is_records(mapping)
     };
-    let is_outpost = |mapping: &Mapping| mapping.path.contains(OUTPOST_NAME);
-    let is_gate = |mapping: &Mapping, code: &Mapping| {
+    let has_gates = |code: &Mapping| !code.path.contains(OUTPOST_NAME) && !is_records(code);
+    let may_be_gates = |mapping: &Mapping, code: &Mapping| {
         let is_anonymous = mapping.inode == 0 && mapping.path.is_empty() && !mapping.shared;
-        mapping.start == code.end && mapping.end.0 - mapping.start.0 == PAGE && is_anonymous
+        mapping.start == code.end && is_anonymous && mapping.write
     };
     let island = |code: &Mapping| {
-        let gate = mappings.iter().find(|mapping| !is_outpost(code) && is_gate(mapping, code));
-        let end = gate.map_or(code.end.0, |gate| gate.end.0);
-        Island { range: code.start.0..end, gate: gate.map(|gate| gate.start.0) }
+        let behind = mappings.iter().find(|mapping| has_gates(code) && may_be_gates(mapping, code));
+        let behind = behind.map(|behind| behind.start.0..behind.end.0);
+        Island { code: code.start.0..code.end.0, behind }
     };
     mappings.iter().filter(is_code).map(island).collect()
 }

@@ -8,6 +8,9 @@
 //! ...          the extended state (XSAVE), as it was
 //! ```
 //!
+//! (A static musl program that handles no signal has no such place. There `ret` goes to a `pop %rax; ret` somewhere in its
+//! text, with 15 and the `syscall; ret` above it.)
+//!
 //! so that whenever the tracer vanishes, the kernel lets the thread run on: it finishes the call, returns into
 //! rt_sigreturn and is where it was. While the tracer lives it stops the thread at the call's exit, takes the
 //! result, and puts everything back itself: the stack's bytes, the blocked signals, and the registers, these at a
@@ -27,9 +30,11 @@ use nix::libc::user_regs_struct;
 use weir_symbols::maps::Mapping;
 
 use crate::limits;
+use crate::process::goroutines;
 use crate::process::mapped::is_weirs;
+use crate::process::memory::Memory;
 use crate::process::stop::Stopped;
-use crate::process::sys::{self, Memory, SyscallStop};
+use crate::process::sys::{self, SyscallStop};
 use crate::process::target::Target;
 use crate::refusal::Error;
 
@@ -41,11 +46,20 @@ const RED_ZONE: u64 = 128;
 pub(crate) struct Gadgets {
     /// `syscall; ret`
     syscall: u64,
+    sigreturn: Sigreturn,
+}
+
+/// What leads to rt_sigreturn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sigreturn {
     /// `mov $15,%rax` or `mov $15,%eax`, then `syscall`
-    sigreturn: u64,
+    Restorer(u64),
+    /// `pop %rax; ret`, which may be the end of a longer instruction (`pop %r8`).
+    Pop(u64),
 }
 
 const SYSCALL_RET: &[u8] = &[0x0f, 0x05, 0xc3];
+const POP_RET: &[u8] = &[0x58, 0xc3];
 const SIGRETURN: [&[u8]; 2] =
     [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
 
@@ -53,15 +67,19 @@ impl Gadgets {
     /// Searches the executable mappings of files (and the vDSO), ld.so and libc among them, but not weir's own code,
     /// which these very calls will unmap.
     pub(crate) fn find(pid: i32, memory: &Memory, mappings: &[Mapping]) -> Result<Gadgets, Error> {
-        let (mut syscall, mut sigreturn) = (None, None);
+        let (mut syscall, mut restorer, mut pop) = (None, None, None);
         for mapping in mappings.iter().filter(|mapping| is_searched(mapping)) {
             syscall = syscall.or_else(|| find_in(memory, mapping, &[SYSCALL_RET]));
-            sigreturn = sigreturn.or_else(|| find_in(memory, mapping, &SIGRETURN));
-            if let (Some(syscall), Some(sigreturn)) = (syscall, sigreturn) {
-                return Ok(Gadgets { syscall, sigreturn });
+            restorer = restorer.or_else(|| find_in(memory, mapping, &SIGRETURN));
+            pop = pop.or_else(|| find_in(memory, mapping, &[POP_RET]));
+            if let (Some(syscall), Some(restorer)) = (syscall, restorer) {
+                return Ok(Gadgets { syscall, sigreturn: Sigreturn::Restorer(restorer) });
             }
         }
-        Err(Error::NoGadget { pid })
+        match (syscall, pop) {
+            (Some(syscall), Some(pop)) => Ok(Gadgets { syscall, sigreturn: Sigreturn::Pop(pop) }),
+            _ => Err(Error::NoGadget { pid }),
+        }
     }
 
     /// They are still there: since they were found, their library may have been unloaded, or patched.
@@ -73,7 +91,20 @@ impl Gadgets {
             let mut now = vec![0; needle.len()];
             mappings.iter().any(is_text) && memory.read(address, &mut now).is_ok() && now == needle
         };
-        is_at(self.syscall, SYSCALL_RET) && SIGRETURN.iter().any(|needle| is_at(self.sigreturn, needle))
+        let leads_back = match self.sigreturn {
+            Sigreturn::Restorer(at) => SIGRETURN.iter().any(|needle| is_at(at, needle)),
+            Sigreturn::Pop(at) => is_at(at, POP_RET),
+        };
+        leads_back && is_at(self.syscall, SYSCALL_RET)
+    }
+
+    /// What stands on the stack below the ucontext when a remote call returns.
+    fn way_back(&self) -> Vec<u64> {
+        const RT_SIGRETURN: u64 = 15;
+        match self.sigreturn {
+            Sigreturn::Restorer(at) => vec![at],
+            Sigreturn::Pop(at) => vec![at, RT_SIGRETURN, self.syscall],
+        }
     }
 }
 
@@ -117,7 +148,7 @@ pub(crate) fn hold_callable(
     let mut stopped = stopped;
     for _ in 1..limits::REMOTE_TRIES_MAX {
         // A command that has not begun to run has nothing but its stack.
-        if target.launched || !candidates(&stopped, &target.mappings)?.is_empty() {
+        if target.launched || !candidates(&stopped, target)?.is_empty() {
             break;
         }
         target.resume(stopped);
@@ -155,6 +186,8 @@ struct Frame {
 
 /// `si_code`-less part of the kernel's `struct ucontext` for x86-64 (asm/ucontext.h, asm/sigcontext.h).
 const UCONTEXT_BYTES: usize = 304;
+/// Set aside for it, and for what stands below it.
+const UCONTEXT_ROOM: u64 = 512;
 /// Byte offset in the XSAVE area that the kernel's `struct _fpx_sw_bytes` takes over in a signal frame.
 const FPX_SW_BYTES: usize = 464;
 /// `UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS`.
@@ -174,7 +207,7 @@ impl<'a> Borrowed<'a> {
             false => Gadgets::find(pid, memory, mappings)?,
         };
         let mut is_filtered = false;
-        for (tid, original) in candidates(stopped, mappings)? {
+        for (tid, original) in candidates(stopped, target)? {
             if !stopped.may_call(tid) {
                 is_filtered = true;
                 continue;
@@ -287,16 +320,26 @@ impl Drop for Borrowed<'_> {
 
 /// Threads to borrow, with their registers: first those that run on the stack that they were given (the main
 /// thread's, or that of which the thread control block is a part), where the room below is theirs; then any other
-/// (signal stacks, fibres).
-fn candidates(stopped: &Stopped, mappings: &[Mapping]) -> Result<Vec<(i32, user_regs_struct)>, Error> {
+/// (signal stacks, fibres). In Go programs, whose stacks lie in the heap with other things below them, none but those that
+/// run on a stack of the thread's own.
+fn candidates(stopped: &Stopped, target: &Target) -> Result<Vec<(i32, user_regs_struct)>, Error> {
     let (mut first, mut others) = (Vec::new(), Vec::new());
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
         let top = registers.rsp.saturating_sub(RED_ZONE);
         let stack = |mapping: &&Mapping| mapping.start.0 <= top && top < mapping.end.0 && mapping.write;
-        let Some(mapping) = mappings.iter().find(stack) else { continue };
+        let Some(mapping) = target.mappings.iter().find(stack) else { continue };
         // The main thread's stack grows when its frame is written.
         let is_main = mapping.path == "[stack]";
+        if !is_main && target.goroutines.is_some() {
+            let running =
+                goroutines::running(&target.memory, &registers).filter(|running| running.is_threads);
+            let free = running.map_or(0, |running| top.saturating_sub(running.stack.start));
+            if free > 0 && free >= frame_bytes(tid)? {
+                first.push((tid, registers));
+            }
+            continue;
+        }
         if !is_main && top - mapping.start.0 < limits::REMOTE_STACK_BYTES {
             continue;
         }
@@ -305,6 +348,17 @@ fn candidates(stopped: &Stopped, mappings: &[Mapping]) -> Result<Vec<(i32, user_
     }
     first.extend(others);
     Ok(first)
+}
+
+/// Bytes of stack that the frame of thread `tid` takes: a thread of Go's has 8 KiB.
+fn frame_bytes(tid: i32) -> Result<u64, Error> {
+    const ALIGNMENT: u64 = 64 + 16;
+    Ok(frame_state(tid)?.len() as u64 + UCONTEXT_ROOM + ARGUMENTS_BYTES + ALIGNMENT)
+}
+
+fn frame_state(tid: i32) -> Result<Vec<u8>, Error> {
+    let state = sys::extended_state(tid).map_err(|source| Error::system("PTRACE_GETREGSET", source))?;
+    Ok(signal_frame_state(state))
 }
 
 /// The registers with which an interrupted system call is started again, for the frame: what the kernel itself does
@@ -340,21 +394,19 @@ fn write_frame(
     registers: &user_regs_struct,
     mask: u64,
 ) -> Result<Frame, Error> {
-    let state = signal_frame_state(
-        sys::extended_state(tid).map_err(|source| Error::system("PTRACE_GETREGSET", source))?,
-    );
+    let state = frame_state(tid)?;
     let end = registers.rsp - RED_ZONE;
     let state_at = (end - state.len() as u64) & !63;
-    // rt_sigreturn finds the frame at rsp - 8, after `ret` took the return address; `base` is 8 mod 16 as at any
-    // function's entry.
-    let base = ((state_at - 512) & !15) - 8;
+    // rt_sigreturn finds the ucontext at rsp, when all before it has been popped; `base` is 8 mod 16 as at any function's
+    // entry.
+    let base = ((state_at - UCONTEXT_ROOM) & !15) - 8;
     let lowest = (base - ARGUMENTS_BYTES) & !15;
     let failed = |source| Error::system("writing the frame of a remote call", source);
     let mut before = vec![0; (end - lowest) as usize];
     memory.read(lowest, &mut before).map_err(failed)?;
     let mut frame = Vec::with_capacity(8 + UCONTEXT_BYTES);
     let mut word = |value: u64| frame.extend_from_slice(&value.to_le_bytes());
-    word(gadgets.sigreturn);
+    gadgets.way_back().into_iter().for_each(&mut word);
     word(UC_FLAGS);
     word(0); // uc_link
     word(0); // uc_stack.ss_sp

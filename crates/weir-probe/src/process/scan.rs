@@ -1,17 +1,28 @@
 //! Which processes have weir's segment mapped, and what its header says of them.
 //!
-//! Reads `/proc` and the target's memory only; stops nothing. Headers are hostile input (the target can write
+//! Reads `/proc` and the target's memory only; stops nothing. Whom this user may not look at is counted. Headers are hostile input (the target can write
 //! them): weir-rt parses them.
 
+use std::collections::HashMap;
 use std::fs;
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
 
-use weir_rt::foreign::{self, Corrupt, ForeignHeader};
-use weir_rt::segment::{Identity, JournalState};
+use nix::time::{ClockId, clock_gettime};
+use weir_rt::foreign::{self, Corrupt, ForeignHeader, Owner};
+use weir_rt::segment::{Bulletin, Identity, JournalEntry, JournalState, SegmentKind};
 use weir_symbols::maps::{self, Mapping};
 
-use crate::process::mapped::is_segment;
-use crate::process::sys::{self, Memory};
+use crate::limits::BULLETIN_READS_MAX;
+use crate::process::mapped::{is_maps, is_segment, islands};
+use crate::process::memory::Memory;
+use crate::process::permission;
+use crate::process::sys;
 use crate::refusal::Error;
+
+/// The kernel gives out no greater number (PID_MAX_LIMIT of linux/threads.h).
+const PID_MAX: u32 = 1 << 22;
 
 /// A process with weir's segment in it.
 #[derive(Clone, Debug)]
@@ -24,71 +35,328 @@ pub struct Probed {
     pub controller_alive: bool,
     /// Patches in the journal that are in force.
     pub probes: usize,
+    /// Of the weir that attached, if it is not this one's: of the identity nothing but processes is known then, and
+    /// nothing of probes.
+    pub other_version: Option<u32>,
+    /// What its weir said last of its probes, if it has. A fork child has its parent's segment, and what is said there is not
+    /// about it.
+    pub bulletin: Option<Bulletin>,
 }
 
 impl Probed {
+    /// Why no other weir may attach while its own lives.
+    pub(crate) fn is_taken(&self) -> Error {
+        let (pid, controller) = (self.pid, self.identity.controller_pid);
+        match self.other_version {
+            None => Error::AlreadyProbed {
+                pid,
+                controller,
+                user: permission::user(self.identity.uid),
+                seconds: self.age().as_secs(),
+                label: self.identity.label.clone(),
+            },
+            Some(version) => Error::OtherVersion { pid, controller, version },
+        }
+    }
+
+    /// How long ago the weir that attached began, as far as the header is right.
+    pub fn age(&self) -> Duration {
+        since(self.identity.started_ns)
+    }
+
+    /// How long ago the bulletin was put up, as far as it is right; none where there is none.
+    pub fn bulletin_age(&self) -> Option<Duration> {
+        Some(since(self.bulletin.as_ref()?.written_ns))
+    }
+
     /// It was forked from a traced process: its text is patched, and its gates are closed.
     pub fn is_inherited(&self) -> bool {
         self.identity.target_pid != self.pid as u32
     }
 }
 
-/// All processes that weir traces, or has left traced. Those that may not be looked at are left out.
-pub fn all() -> std::io::Result<Vec<Probed>> {
-    let mut found = Vec::new();
+/// Time since so many ns of CLOCK_MONOTONIC.
+fn since(at_ns: u64) -> Duration {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    now.saturating_sub(Duration::from_nanos(at_ns))
+}
+
+/// A process with probes of weir's of which nothing can be told.
+#[derive(Clone, Debug)]
+pub struct Spoiled {
+    pub pid: i32,
+    /// The process's name.
+    pub comm: String,
+    /// What is wrong with its segment.
+    pub detail: String,
+    /// A weir that runs has this segment too.
+    pub controller: Option<i32>,
+}
+
+/// What all of `/proc` shows, by the numbers of processes.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// Processes that weir traces, or has left traced.
+    pub found: Vec<Probed>,
+    /// Those whose segment is corrupt: the target can write it. `restore::detach` restores them.
+    pub spoiled: Vec<Spoiled>,
+    /// How many processes may not be looked at. Weir's probes may be in them.
+    pub unseen: usize,
+}
+
+/// Looks at all processes.
+pub fn look() -> io::Result<Look> {
+    let (mut look, mut had) = (Look::default(), HashMap::new());
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        if let Ok(Some(probed)) = probed(pid) {
-            found.push(probed);
+        let mappings = match maps::read(sys::living_thread(pid) as u32) {
+            Ok(mappings) => mappings,
+            Err(error) => {
+                look.unseen += usize::from(is_hidden(pid, &error));
+                continue;
+            }
+        };
+        let has = Has::of(&mappings);
+        if !has.segments.is_empty() {
+            had.insert(pid, has);
+        }
+        look.add(pid, of(pid, &mappings));
+    }
+    let (targets, others): (Vec<_>, Vec<_>) = had.iter().partition(|(_, has)| has.code);
+    let is_weir = |pid: i32| targets.iter().any(|(_, target)| had[&pid].holds(target));
+    // Whatever a target has written into the header that its weir reads too.
+    look.found.retain(|probed| !is_weir(probed.pid));
+    look.spoiled.retain(|spoiled| had.get(&spoiled.pid).is_some_and(|has| has.code));
+    for spoiled in &mut look.spoiled {
+        let weir = others.iter().find(|(_, other)| other.holds(&had[&spoiled.pid]));
+        spoiled.controller = weir.map(|(pid, _)| **pid);
+    }
+    look.found.sort_by_key(|probed| probed.pid);
+    look.spoiled.sort_by_key(|spoiled| spoiled.pid);
+    Ok(look)
+}
+
+/// What of weirs' a process has mapped.
+struct Has {
+    /// Code, as a target has. A weir has the segments of its targets, and no code in itself.
+    code: bool,
+    /// Segments, by their files, and where they are.
+    segments: Vec<(u64, u64)>,
+}
+
+impl Has {
+    fn of(mappings: &[Mapping]) -> Has {
+        let segments = mappings.iter().filter(|mapping| is_segment(mapping));
+        let segments = segments.map(|mapping| (mapping.inode, mapping.start.0)).collect();
+        Has { code: !islands(mappings).is_empty(), segments }
+    }
+
+    /// It is of the weir that traces this process. A child that was forked before the code came has the segment where
+    /// its parent has it.
+    fn holds(&self, target: &Has) -> bool {
+        let is_in = |segment: &&(u64, u64)| target.segments.iter().any(|other| other.0 == segment.0);
+        let mut shared = self.segments.iter().filter(is_in);
+        !self.code && target.code && shared.any(|segment| !target.segments.contains(segment))
+    }
+}
+
+impl Look {
+    fn add(&mut self, pid: i32, probed: Result<Option<Probed>, Error>) {
+        match probed {
+            Ok(probed) => self.found.extend(probed),
+            // It has ended meanwhile.
+            Err(Error::TargetGone { .. }) => {}
+            Err(Error::Permission { .. }) => self.unseen += 1,
+            Err(error) => {
+                let detail =
+                    if let Error::Corrupt { detail, .. } = error { detail } else { error.to_string() };
+                self.spoiled.push(Spoiled { pid, comm: comm(pid), detail, controller: None });
+            }
         }
     }
-    found.sort_by_key(|probed| probed.pid);
-    Ok(found)
+}
+
+/// It has memory, and somebody else's it is. (What threads of the kernel map may not be read either, and is nothing.)
+fn is_hidden(pid: i32, error: &io::Error) -> bool {
+    let has_memory = || sys::status_field(pid, "VmSize").is_ok_and(|size| size.is_some());
+    error.kind() == io::ErrorKind::PermissionDenied && has_memory()
+}
+
+/// The processes of a [`look`] that weir traces, or has left traced.
+pub fn all() -> io::Result<Vec<Probed>> {
+    look().map(|look| look.found)
 }
 
 /// What weir has put into process `pid`, if anything.
 pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
-    let Ok(mappings) = maps::read(sys::living_thread(pid) as u32) else { return Ok(None) };
-    let Some((header, bytes)) = header(pid, &mappings)? else { return Ok(None) };
-    let identity = header.identity.clone();
-    let controller_alive = is_alive(identity.controller_pid as i32, identity.controller_start);
-    let journal = foreign::parse_journal(&bytes);
-    let probes =
-        journal.iter().filter(|entry| entry.state == JournalState::Applied && !entry.is_counter).count();
-    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned();
-    Ok(Some(Probed { pid, comm, identity, controller_alive, probes }))
+    match maps::read(sys::living_thread(pid) as u32) {
+        Ok(mappings) => of(pid, &mappings),
+        Err(_) => Ok(None),
+    }
 }
 
-/// The segment's header and the bytes of its journal.
-pub(crate) fn header(pid: i32, mappings: &[Mapping]) -> Result<Option<(ForeignHeader, Vec<u8>)>, Error> {
-    let Some((mapping, header)) = segments(pid, mappings)?.into_iter().next() else { return Ok(None) };
-    let header = header.map_err(|corrupt| Error::Corrupt { pid, detail: corrupt.to_string() })?;
-    let memory = open(pid)?;
-    let length = (u64::from(header.journal_capacity) * foreign::JOURNAL_ENTRY_BYTES as u64)
-        .min(mapping.end.0 - mapping.start.0) as usize;
-    let mut journal = vec![0; length];
-    let at = mapping.start.0.saturating_add(header.journal_offset);
-    memory.read(at, &mut journal).map_err(|source| Error::system("reading the journal", source))?;
-    Ok(Some((header, journal)))
+/// Whether process `pid` has something of weir's to undo. Where it has segments and no code, it may be a weir: then the
+/// segments are those of its targets, and what one has written there is not to be the end of that weir.
+pub(crate) fn has_probes(pid: i32, mappings: &[Mapping]) -> Result<bool, Error> {
+    if !islands(mappings).is_empty() {
+        return Ok(true);
+    }
+    if segments(pid, mappings)?.is_empty() {
+        return Ok(false);
+    }
+    let look = look().map_err(|source| Error::system("reading /proc", source))?;
+    Ok(look.found.iter().any(|probed| probed.pid == pid))
 }
 
-/// A segment, and what its header says.
-pub(crate) type Segment<'a> = (&'a Mapping, Result<ForeignHeader, Corrupt>);
+/// The same of a process that maps this.
+fn of(pid: i32, mappings: &[Mapping]) -> Result<Option<Probed>, Error> {
+    let segments = segments(pid, mappings)?;
+    // Beside the one that traces it there may be what an earlier one has left behind.
+    let segment = segments.iter().find(|segment| segment.lives()).or(segments.first());
+    segment.map(|segment| described(pid, segment)).transpose()
+}
 
-/// The segments through which process `pid` is traced: not those of processes that it traces itself, being a weir.
+/// The weir that lives and traces process `pid` itself, and not the one that it was forked from.
+pub(crate) fn of_living(pid: i32, mappings: &[Mapping]) -> Result<Option<Probed>, Error> {
+    let segments = segments(pid, mappings)?;
+    let is_its = |segment: &&Segment| segment.owner().is_some_and(|owner| owner.target_pid as i32 == pid);
+    let segment = segments.iter().filter(is_its).find(|segment| segment.lives());
+    segment.map(|segment| described(pid, segment)).transpose()
+}
+
+/// The process's name.
+fn comm(pid: i32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+fn described(pid: i32, segment: &Segment) -> Result<Probed, Error> {
+    let (comm, controller_alive) = (comm(pid), segment.lives());
+    let (identity, probes, other_version) = match &segment.header {
+        Ok(header) => {
+            let journal = segment.journal(pid)?;
+            let is_probe = |entry: &&JournalEntry| entry.state == JournalState::Applied && !entry.is_counter;
+            (header.identity.clone(), journal.iter().filter(is_probe).count(), None)
+        }
+        Err(Corrupt::Version { version, owner }) if is_possible(owner) => {
+            let Owner { controller_pid, controller_start, target_pid } = *owner;
+            let known = Identity { controller_pid, controller_start, target_pid, ..Identity::default() };
+            (known, 0, Some(*version))
+        }
+        Err(corrupt) => return Err(Error::Corrupt { pid, detail: corrupt.to_string() }),
+    };
+    let bulletin = segment.bulletin(pid).filter(|_| identity.target_pid == pid as u32);
+    Ok(Probed { pid, comm, identity, controller_alive, probes, other_version, bulletin })
+}
+
+/// A process's own segment, and what its header says.
+pub(crate) struct Segment<'a> {
+    pub(crate) mapping: &'a Mapping,
+    pub(crate) header: Result<ForeignHeader, Corrupt>,
+}
+
+impl Segment<'_> {
+    /// Whose it is, as far as its header says.
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        owner(&self.header)
+    }
+
+    /// The weir that made it still runs.
+    fn lives(&self) -> bool {
+        self.owner().is_some_and(|owner| is_alive_weir(&owner))
+    }
+
+    /// The undo journal; empty where the header says nothing that this weir knows.
+    pub(crate) fn journal(&self, pid: i32) -> Result<Vec<JournalEntry>, Error> {
+        let Ok(header) = &self.header else { return Ok(Vec::new()) };
+        let (start, end) = (self.mapping.start.0, self.mapping.end.0);
+        let bytes = u64::from(header.journal_capacity) * foreign::JOURNAL_ENTRY_BYTES as u64;
+        let mut journal = vec![0; bytes.min(end - start) as usize];
+        let read = open(pid)?.read(start.saturating_add(header.journal_offset), &mut journal);
+        read.map_err(|source| Error::system("reading the journal", source))?;
+        Ok(foreign::parse_journal(&journal))
+    }
+
+    /// What its weir said last. None where it has said nothing, where it was killed while it did, and where the target writes
+    /// there all the time.
+    fn bulletin(&self, pid: i32) -> Option<Bulletin> {
+        let header = self.header.as_ref().ok().filter(|header| header.bulletin_lines > 0)?;
+        let bytes = header.bulletin_bytes();
+        if header.bulletin_offset.checked_add(bytes)? > self.mapping.end.0 - self.mapping.start.0 {
+            return None;
+        }
+        let (memory, at) = (open(pid).ok()?, self.mapping.start.0 + header.bulletin_offset);
+        let mut copy = vec![0; bytes as usize];
+        for _ in 0..BULLETIN_READS_MAX {
+            let before = memory.read_u64(at).ok()?;
+            memory.read(at, &mut copy).ok()?;
+            if memory.read_u64(at).ok()? == before
+                && let Some(bulletin) = foreign::parse_bulletin(&copy)
+            {
+                return Some(bulletin);
+            }
+            std::thread::yield_now();
+        }
+        None
+    }
+}
+
+/// The segments through which process `pid` is traced: not those of processes that it traces itself, being a weir. (Where one
+/// says of nobody whose it is, a process without code of weir's is taken for the weir.)
 pub(crate) fn segments(pid: i32, mappings: &[Mapping]) -> Result<Vec<Segment<'_>>, Error> {
-    const HEADER_BYTES: usize = 4096;
     let mut found = Vec::new();
     for mapping in mappings.iter().filter(|mapping| is_segment(mapping)) {
-        let mut bytes = vec![0; HEADER_BYTES];
-        let length = open(pid)?.read_some(mapping.start.0, &mut bytes).unwrap_or(0);
-        found.push((mapping, foreign::parse_header(&bytes[..length])));
+        let header = header(pid, mapping)?.and_then(|header| match header.kind {
+            SegmentKind::Target => Ok(header),
+            kind => Err(Corrupt::Field { what: "the kind", value: kind as u64 }),
+        });
+        found.push(Segment { mapping, header });
     }
-    let is_controller = |identity: &Identity| {
-        identity.controller_pid as i32 == pid && is_alive(pid, identity.controller_start)
-    };
-    found.retain(|(_, header)| !header.as_ref().is_ok_and(|header| is_controller(&header.identity)));
+    let has_code = !islands(mappings).is_empty();
+    found.retain(|segment| !is_of_itself(pid, &segment.header) && (has_code || segment.owner().is_some()));
     Ok(found)
+}
+
+/// Maps of sessions that process `pid` was lent; not those that it lends itself, being a weir.
+pub(crate) fn lent_maps(pid: i32, mappings: &[Mapping]) -> Result<Vec<Range<u64>>, Error> {
+    let mut found = Vec::new();
+    for mapping in mappings.iter().filter(|mapping| is_maps(mapping)) {
+        if !is_of_itself(pid, &header(pid, mapping)?) {
+            found.push(mapping.start.0..mapping.end.0);
+        }
+    }
+    Ok(found)
+}
+
+fn header(pid: i32, mapping: &Mapping) -> Result<Result<ForeignHeader, Corrupt>, Error> {
+    let mut bytes = vec![0; foreign::HEADER_BYTES];
+    let length = open(pid)?.read_some(mapping.start.0, &mut bytes).unwrap_or(0);
+    Ok(foreign::parse_header(&bytes[..length]))
+}
+
+/// Process `pid` is the weir that the header names.
+fn is_of_itself(pid: i32, header: &Result<ForeignHeader, Corrupt>) -> bool {
+    owner(header).is_some_and(|owner| owner.controller_pid as i32 == pid && is_alive_weir(&owner))
+}
+
+/// Who traces whom, as far as the header says it.
+fn owner(header: &Result<ForeignHeader, Corrupt>) -> Option<Owner> {
+    match header {
+        Ok(header) => {
+            let Identity { controller_pid, controller_start, target_pid, .. } = header.identity;
+            Some(Owner { controller_pid, controller_start, target_pid })
+        }
+        Err(Corrupt::Version { owner, .. }) => Some(*owner),
+        Err(_) => None,
+    }
+}
+
+/// What a header of another version says of processes, it could say.
+fn is_possible(owner: &Owner) -> bool {
+    [owner.controller_pid, owner.target_pid].iter().all(|pid| (1..=PID_MAX).contains(pid))
+}
+
+fn is_alive_weir(owner: &Owner) -> bool {
+    is_alive(owner.controller_pid as i32, owner.controller_start)
 }
 
 fn open(pid: i32) -> Result<Memory, Error> {

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use weir_symbols::maps::Mapping;
 
 use crate::limits::STACK_SCAN_BYTES_MAX;
-use crate::process::sys::Memory;
+use crate::process::memory::Memory;
 
 /// Byte offsets in a signal frame, from the word that holds the restorer's address (asm/sigcontext.h).
 const FRAME_SP: usize = 8 + 40 + 15 * 8;

@@ -8,7 +8,11 @@
 //! interrupted system call. Those that arrive later wait in the kernel's queue. A stopped process (SIGSTOP) is held
 //! in that state, and is in it again when it is let go.
 //!
-//! Not done: stopping longer than [`limits::STOP_MAX`]. A thread that does not stop in time (in vfork, or in an
+//! System call filters (seccomp) are suspended meanwhile, so that threads can be made to call the kernel; that needs CAP_SYS_ADMIN.
+//! Without it a process can still be stopped to put its text back ([`Filters::MayStay`]): then no thread that has a filter
+//! is made to call.
+//!
+//! Not done: stopping longer than whoever asks allows, at most [`limits::STOP_MAX`]. A thread that does not stop in time (in vfork, or in an
 //! uninterruptible sleep) makes the whole stop fail, and the process goes on untouched. That thread cannot be let go while
 //! it runs: the next stop by this thread takes it over, or [`let_go_late`] lets it go.
 
@@ -34,6 +38,11 @@ const POLL: Duration = Duration::from_micros(20);
 /// Past that, it is polled after each such part of the time that it was waited for: it waits for a CPU, and this thread,
 /// which comes before all others ([`Urgent`]), must not be what keeps it from one.
 const PATIENCE: u32 = 16;
+
+/// How often a thread is seized that is refused for no reason that can be seen, and how long after one another; 45 ms in all.
+/// Somebody else may just have let it go, or be about to show as its tracer.
+const SEIZE_TRIES: u32 = 45;
+const SEIZE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How often and how long a process was held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,6 +79,15 @@ impl Stops {
     }
 }
 
+/// What is done where a process has a system call filter that this one may not suspend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Filters {
+    /// It is not stopped.
+    Suspended,
+    /// It is stopped all the same; no thread that has a filter makes remote calls.
+    MayStay,
+}
+
 /// A process all of whose threads are in a ptrace stop.
 #[derive(Debug)]
 pub(crate) struct Stopped {
@@ -78,21 +96,25 @@ pub(crate) struct Stopped {
     /// Seen to have ended; they stay listed while their process has not been reaped.
     ended: BTreeSet<i32>,
     since: Instant,
+    /// For how long it may be stopped.
+    limit: Duration,
     /// Its only thread is a child of ours that runs its loader: it may take its time.
     is_launched: bool,
-    /// Its filters are suspended while it is stopped.
+    filters: Filters,
     has_seccomp: bool,
+    /// Its filters are suspended while it is stopped, if it has any.
+    is_suspended: bool,
     /// On a busy machine others would else run while all its threads wait.
     _urgent: Option<Urgent>,
 }
 
 impl Stopped {
-    /// Stops process `pid`.
-    pub(crate) fn stop(pid: i32) -> Result<Stopped, Error> {
-        let mut stopped = Stopped::new(pid, BTreeSet::new(), false);
+    /// Stops process `pid`; gives up where that takes longer than `limit`.
+    pub(crate) fn stop(pid: i32, limit: Duration, filters: Filters) -> Result<Stopped, Error> {
+        let mut stopped = Stopped::new(pid, BTreeSet::new(), limit, filters, false);
         // A thread that ended during a pass may have started another that was not listed yet.
         while stopped.stop_unknown()? {
-            if stopped.elapsed() > limits::STOP_MAX {
+            if stopped.elapsed() > stopped.limit {
                 return Err(stopped.too_slow(pid));
             }
         }
@@ -101,14 +123,32 @@ impl Stopped {
 
     /// Takes over a launched process whose only thread is already seized and in a ptrace stop.
     pub(crate) fn adopt(pid: i32) -> Stopped {
-        Stopped::new(pid, BTreeSet::from([pid]), true)
+        Stopped::new(pid, BTreeSet::from([pid]), limits::STOP_MAX, Filters::Suspended, true)
     }
 
-    fn new(pid: i32, threads: BTreeSet<i32>, is_launched: bool) -> Stopped {
+    fn new(
+        pid: i32,
+        threads: BTreeSet<i32>,
+        limit: Duration,
+        filters: Filters,
+        is_launched: bool,
+    ) -> Stopped {
         let has_seccomp = !is_launched && sys::has_seccomp(sys::living_thread(pid));
         let (ended, since) = (BTreeSet::new(), Instant::now());
         let _urgent = (!is_launched).then(Urgent::begin);
-        Stopped { pid, threads, ended, since, is_launched, has_seccomp, _urgent }
+        let is_suspended = has_seccomp;
+        Stopped {
+            pid,
+            threads,
+            ended,
+            since,
+            limit,
+            is_launched,
+            filters,
+            has_seccomp,
+            is_suspended,
+            _urgent,
+        }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -122,12 +162,18 @@ impl Stopped {
     /// Whether thread `tid` may be made to call the kernel: no filter of its own can kill it for that. (A launched
     /// command has at most the filter that weir has.)
     pub(crate) fn may_call(&self, tid: i32) -> bool {
-        self.has_seccomp || self.is_launched || !sys::has_seccomp(tid)
+        self.is_suspended || self.is_launched || !sys::has_seccomp(tid)
     }
 
     /// How long it has been stopped (or being stopped).
     pub(crate) fn elapsed(&self) -> Duration {
         self.since.elapsed()
+    }
+
+    /// Refuses what would hold it for longer than it may be. A launched command has not begun to run yet: it may wait.
+    pub(crate) fn in_time(&self) -> Result<(), Error> {
+        let (pid, took, limit) = (self.pid, self.elapsed(), self.limit);
+        if took > limit && !self.is_launched { Err(Error::StopTooLong { pid, took, limit }) } else { Ok(()) }
     }
 
     pub(crate) fn registers(&self, tid: i32) -> Result<user_regs_struct, Error> {
@@ -223,26 +269,44 @@ impl Stopped {
 
     /// Seizes thread `tid` and asks it to stop.
     fn seize(&mut self, tid: i32) -> Result<(), Error> {
-        let thread = Pid::from_raw(tid);
-        let seized = match self.has_seccomp {
-            false => ptrace::seize(thread, ptrace::Options::PTRACE_O_TRACESYSGOOD),
-            // Else a remote call that the filter does not know could kill the target.
-            true => sys::seize_with_seccomp_suspended(tid)
-                .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EPERM))),
-        };
-        match seized {
-            Ok(()) => {
-                self.threads.insert(tid);
-                // Fails only for one that has ended, which the wait reports.
-                let _ = ptrace::interrupt(thread);
-                Ok(())
+        let mut tries = 1;
+        loop {
+            let refused = match self.try_seize(tid) {
+                Ok(()) => {
+                    self.threads.insert(tid);
+                    // Fails only for one that has ended, which the wait reports.
+                    let _ = ptrace::interrupt(Pid::from_raw(tid));
+                    return Ok(());
+                }
+                Err(Errno::ESRCH) => {
+                    self.ended.insert(tid);
+                    return Ok(());
+                }
+                Err(errno) => self.explain_seize(tid, errno),
+            };
+            let is_unexplained = matches!(refused, Err(Error::Permission { .. } | Error::Seccomp { .. }));
+            if !is_unexplained || tries == SEIZE_TRIES || self.elapsed() > self.limit {
+                return refused;
             }
-            Err(Errno::ESRCH) => {
-                self.ended.insert(tid);
-                Ok(())
-            }
-            Err(errno) => self.explain_seize(tid, errno),
+            tries += 1;
+            std::thread::sleep(SEIZE_PAUSE);
         }
+    }
+
+    fn try_seize(&mut self, tid: i32) -> Result<(), Errno> {
+        let plainly = || ptrace::seize(Pid::from_raw(tid), ptrace::Options::PTRACE_O_TRACESYSGOOD);
+        if !self.has_seccomp {
+            return plainly();
+        }
+        // Else a remote call that the filter does not know could kill the target.
+        let seized = sys::seize_with_seccomp_suspended(tid)
+            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EPERM)));
+        if seized == Err(Errno::EPERM) && self.filters == Filters::MayStay {
+            plainly()?;
+            self.is_suspended = false;
+            return Ok(());
+        }
+        seized
     }
 
     /// Waits until interrupted thread `tid` has stopped, or ended.
@@ -284,7 +348,7 @@ impl Stopped {
                 let _ = sys::wait(tid, false);
                 return Ok(Event::Ended);
             }
-            if self.elapsed() > limits::STOP_MAX && !self.is_launched {
+            if self.elapsed() > self.limit && !self.is_launched {
                 return Err(self.too_slow(tid));
             }
             std::thread::sleep(POLL.max(start.elapsed() / PATIENCE));
@@ -305,28 +369,25 @@ impl Stopped {
             self.ended.insert(tid);
             return Ok(());
         }
-        if let Ok(Some(tracer)) =
-            sys::status_field(tid, "TracerPid").map(|field| field.and_then(|text| text.parse().ok()))
-            && tracer != 0
-        {
-            // An earlier stop gave up on it; it could not be let go while it ran.
-            if tracer == gettid().as_raw() {
-                LATE.with_borrow_mut(|late| late.remove(&tid));
-                self.threads.insert(tid);
-                let _ = ptrace::interrupt(Pid::from_raw(tid));
-                return Ok(());
-            }
+        // An earlier stop gave up on it; it could not be let go while it ran.
+        if LATE.with_borrow(|late| late.contains(&tid)) && tracer_of(tid) == Some(gettid().as_raw()) {
+            LATE.with_borrow_mut(|late| late.remove(&tid));
+            self.threads.insert(tid);
+            let _ = ptrace::interrupt(Pid::from_raw(tid));
+            return Ok(());
+        }
+        if let Some(tracer) = tracer_of(tid).filter(|&tracer| tracer != gettid().as_raw()) {
             return Err(Error::AlreadyTraced { pid, tracer });
         }
         Err(match self.has_seccomp {
             true => Error::Seccomp { pid, source: errno.into() },
-            false => Error::Permission { pid, source: errno.into() },
+            false => Error::permission(pid, errno.into()),
         })
     }
 
     fn too_slow(&self, tid: i32) -> Error {
         let state = sys::stat(&format!("/proc/{}/task/{tid}/stat", self.pid)).map_or('?', |(state, _)| state);
-        Error::StopTimeout { pid: self.pid, tid, state, limit_ms: limits::STOP_MAX.as_millis() }
+        Error::StopTimeout { pid: self.pid, tid, state, limit: self.limit }
     }
 
     fn call_failed(&self, call: &str, source: io::Error) -> Error {
@@ -340,6 +401,13 @@ impl Stopped {
             Error::system(format!("{call} on process {}", self.pid), io::Error::from(errno))
         }
     }
+}
+
+/// Who traces thread `tid`. While it is being attached to, the kernel names its parent for a moment, which may be this thread.
+fn tracer_of(tid: i32) -> Option<i32> {
+    let field = |name| sys::status_field(tid, name).ok().flatten().and_then(|text| text.parse().ok());
+    let tracer = || field("TracerPid").filter(|&tracer: &i32| tracer != 0);
+    tracer().filter(|&first| field("PPid") != Some(first) || tracer() == Some(first))
 }
 
 impl Drop for Stopped {
@@ -380,7 +448,42 @@ fn let_go(tid: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::thread;
+
     use super::*;
+
+    /// A tracer that is seen by its refusal alone, since it has gone when it is asked about, is waited for.
+    #[test]
+    fn of_two_that_stop_a_process_at_once_each_has_it_or_knows_who_has() {
+        const REFUSED: usize = 10_000;
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (pid, refused, start) = (child.id() as i32, AtomicUsize::new(0), Instant::now());
+        // Where other programs have the CPUs these two seldom meet.
+        let goes_on = || refused.load(Relaxed) < REFUSED && start.elapsed() < Duration::from_secs(20);
+        let stop_often = || {
+            let mut held = 0;
+            while goes_on() {
+                match Stopped::stop(pid, limits::STOP_MAX, Filters::Suspended) {
+                    Ok(stopped) => {
+                        held += 1;
+                        drop(stopped);
+                    }
+                    Err(Error::AlreadyTraced { .. }) => _ = refused.fetch_add(1, Relaxed),
+                    Err(other) => panic!("it was refused {} times, and then: {other}", refused.load(Relaxed)),
+                }
+            }
+            held
+        };
+        let (one, other) = thread::scope(|scope| {
+            let rival = scope.spawn(stop_often);
+            (stop_often(), rival.join())
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(one > 0 && other.unwrap() > 0 && refused.into_inner() > 0);
+    }
 
     #[test]
     fn the_longest_stop_of_a_part_is_one_of_the_part() {

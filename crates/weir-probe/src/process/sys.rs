@@ -2,11 +2,10 @@
 //!
 //! One function a call; each returns what the kernel says and decides nothing.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 
 use nix::libc;
 
@@ -163,8 +162,14 @@ pub(crate) fn extended_state(tid: i32) -> io::Result<Vec<u8>> {
 /// Which system call stopped thread `tid` is at: (entry?, number or result).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SyscallStop {
-    Entry { number: u64 },
-    Exit { result: i64 },
+    /// With its first argument.
+    Entry {
+        number: u64,
+        argument: u64,
+    },
+    Exit {
+        result: i64,
+    },
     Other,
 }
 
@@ -176,8 +181,11 @@ pub(crate) fn syscall_stop(tid: i32) -> io::Result<SyscallStop> {
     // SAFETY: it was zeroed, and every bit pattern is a valid value of this plain structure.
     let info = unsafe { info.assume_init() };
     Ok(match info.op {
-        // SAFETY: `op` says that the entry variant of the union is set.
-        libc::PTRACE_SYSCALL_INFO_ENTRY => SyscallStop::Entry { number: unsafe { info.u.entry.nr } },
+        libc::PTRACE_SYSCALL_INFO_ENTRY => {
+            // SAFETY: `op` says that the entry variant of the union is set.
+            let entry = unsafe { info.u.entry };
+            SyscallStop::Entry { number: entry.nr, argument: entry.args[0] }
+        }
         // SAFETY: `op` says that the exit variant of the union is set.
         libc::PTRACE_SYSCALL_INFO_EXIT => SyscallStop::Exit { result: unsafe { info.u.exit.sval } },
         _ => SyscallStop::Other,
@@ -192,12 +200,29 @@ pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// The same of thread `tid`, since Linux 6.9.
+pub(crate) fn pidfd_open_thread(tid: i32) -> io::Result<OwnedFd> {
+    const PIDFD_THREAD: i32 = libc::O_EXCL;
+    // SAFETY: pidfd_open takes two integers.
+    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_open, tid, PIDFD_THREAD) })?;
+    // SAFETY: the kernel just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
 /// A duplicate, in this process, of descriptor `remote` of the process that `pidfd` names.
 pub(crate) fn pidfd_getfd(pidfd: &OwnedFd, remote: i32) -> io::Result<OwnedFd> {
     // SAFETY: pidfd_getfd takes three integers.
     let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), remote, 0) })?;
     // SAFETY: the kernel just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Whether threads `one` and `other` run in one address space: kcmp(2), `KCMP_VM`.
+pub(crate) fn same_address_space(one: i32, other: i32) -> io::Result<bool> {
+    const KCMP_VM: i32 = 1;
+    // SAFETY: kcmp with KCMP_VM takes integers alone.
+    let order = check(unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) })?;
+    Ok(order == 0)
 }
 
 /// This thread goes before others, while this lives, if it may: threads wait for it.
@@ -239,44 +264,6 @@ pub(crate) fn state_bytes(components: u64) -> usize {
     };
     let ends = (2..63).filter(|number| components >> number & 1 == 1).map(end);
     ends.max().unwrap_or(0).max(LEAST) as usize
-}
-
-/// Another process's memory, read and written past its page protections.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    file: File,
-}
-
-impl Memory {
-    pub(crate) fn open(pid: i32) -> io::Result<Memory> {
-        Ok(Memory { file: OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"))? })
-    }
-
-    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(bytes, address)
-    }
-
-    /// As much as can be read from `address` on, up to the length of `bytes`.
-    pub(crate) fn read_some(&self, address: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(bytes, address)
-    }
-
-    /// The address space is gone: its process has ended, or has executed another program.
-    pub(crate) fn is_gone(&self) -> bool {
-        // Address 0 is never mapped, so a living address space answers with an error, and a dead one with nothing.
-        matches!(self.read_some(0, &mut [0]), Ok(0))
-    }
-
-    pub(crate) fn read_u64(&self, address: u64) -> io::Result<u64> {
-        let mut bytes = [0; 8];
-        self.read(address, &mut bytes)?;
-        Ok(u64::from_le_bytes(bytes))
-    }
-
-    /// One write(2): within a page the kernel copies it without a point where this process could die in between.
-    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, address)
-    }
 }
 
 /// The value of a line `NAME:` of `/proc/PID/status`.

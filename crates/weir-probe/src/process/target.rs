@@ -3,18 +3,28 @@
 //! In: a process id, or a launched command. Out: what code for this process depends on ([`Target::abi`]), and a
 //! way to stop it. Nothing in the target is changed here.
 
+use std::fs;
+use std::io;
+use std::iter;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::libc::user_regs_struct;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_rt::{LanePolicy, SiteAbi, TidSource};
 use weir_symbols::maps::{self, Mapping};
-use weir_symbols::{Binary, VirtAddr};
+use weir_symbols::{Binary, FileIdentity, VirtAddr};
 
-use crate::process::remote::Gadgets;
-use crate::process::stop::{Stopped, Stops};
-use crate::process::sys::{self, Memory};
+use crate::limits;
+use crate::process::goroutines::{self, Goroutines};
+use crate::process::memory::{self, Memory};
+use crate::process::remote::{Gadgets, hold_callable};
+use crate::process::stack::{self, Found};
+use crate::process::stop::{Filters, Stopped, Stops};
+use crate::process::sys;
 use crate::refusal::Error;
 
 /// Where glibc (`struct pthread`, tid) and musl (`struct pthread`, tid) keep a thread's id, from fs. Each is checked
@@ -28,6 +38,8 @@ pub struct Target {
     pub(crate) memory: Memory,
     pub(crate) mappings: Vec<Mapping>,
     pub(crate) gadgets: Gadgets,
+    /// Of a program with Go's runtime.
+    pub(crate) goroutines: Option<Goroutines>,
     pub(crate) pidfd: OwnedFd,
     pub(crate) lanes: LanePolicy,
     pub(crate) tid: TidSource,
@@ -41,29 +53,81 @@ pub struct Target {
     pub(crate) launched: bool,
     /// So far, since it was opened.
     pub(crate) stops: Stops,
+    pub(crate) allowance: Allowance,
+}
+
+/// What attaching may take of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowance {
+    /// The longest stop while attaching. Taking probes out again is bounded by [`limits::STOP_MAX`] alone.
+    pub stop: Duration,
+    /// Memory: segments, code, and what belongs to it.
+    pub bytes: u64,
+}
+
+impl Default for Allowance {
+    fn default() -> Allowance {
+        Allowance { stop: limits::STOP_MAX, bytes: u64::MAX }
+    }
+}
+
+impl Allowance {
+    /// How long text is written within one stop: threads have to be stopped and let go in the rest.
+    pub(crate) fn slice(&self) -> Duration {
+        limits::SLICE_WRITING_MAX.min(self.stop / 4)
+    }
 }
 
 impl Target {
     /// Looks at running process `pid`; it is stopped for a moment.
     pub fn open(pid: i32) -> Result<Target, Error> {
+        Target::open_within(pid, Allowance::default())
+    }
+
+    /// The same for a process of which no more may be taken than `allowance`.
+    pub fn open_within(pid: i32, allowance: Allowance) -> Result<Target, Error> {
+        Target::open_with(pid, allowance, Filters::Suspended)
+    }
+
+    /// The same for a process of which nothing is wanted but to take probes out.
+    pub(crate) fn open_to_undo(pid: i32) -> Result<Target, Error> {
+        Target::open_with(pid, Allowance::default(), Filters::MayStay)
+    }
+
+    fn open_with(pid: i32, allowance: Allowance, filters: Filters) -> Result<Target, Error> {
         check(pid)?;
         // What takes long is looked up before: whoever uses the gadgets looks whether they still stand.
         let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
         let mappings = read_mappings(pid)?;
         let gadgets = Gadgets::find(pid, &memory, &mappings).ok();
-        let stopped = Stopped::stop(pid)?;
-        let mut target = Target::inspect(stopped, gadgets)?;
-        if let Some(stopped) = target.held.take() {
+        let goroutines = Goroutines::find(pid, &mappings);
+        let stopped = Stopped::stop(pid, allowance.stop, filters)?;
+        let mut target = Target::inspect(stopped, gadgets, goroutines)?;
+        target.allowance = allowance;
+        if let Some(mut stopped) = target.held.take() {
+            if target.memory.is_confined() {
+                stopped = hold_callable(&mut target, stopped, Target::stop)?;
+                target.memory = memory::of_itself(&target, &mut stopped)?;
+            }
+            stopped.in_time()?;
             target.resume(stopped);
         }
         Ok(target)
     }
 
     /// Looks at a process that is stopped, and keeps it so.
-    pub(crate) fn inspect(stopped: Stopped, gadgets: Option<Gadgets>) -> Result<Target, Error> {
+    pub(crate) fn inspect(
+        stopped: Stopped,
+        gadgets: Option<Gadgets>,
+        goroutines: Option<Goroutines>,
+    ) -> Result<Target, Error> {
         let pid = stopped.pid();
         let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
         let mappings = read_mappings(pid)?;
+        // A process that has died meanwhile maps nothing, or the first part of what it did.
+        if memory.is_gone() {
+            return Err(Error::TargetGone { pid });
+        }
         let gadgets = match gadgets {
             Some(gadgets) => gadgets,
             None => Gadgets::find(pid, &memory, &mappings)
@@ -77,6 +141,7 @@ impl Target {
             memory,
             mappings,
             gadgets,
+            goroutines,
             pidfd,
             lanes,
             tid,
@@ -85,7 +150,18 @@ impl Target {
             has_tsc: true,
             launched: false,
             stops: Stops::default(),
+            allowance: Allowance::default(),
         })
+    }
+
+    /// What may be taken of it.
+    pub fn allowance(&self) -> Allowance {
+        self.allowance
+    }
+
+    /// From here on no more is taken of it than this.
+    pub fn allow(&mut self, allowance: Allowance) {
+        self.allowance = allowance;
     }
 
     pub fn pid(&self) -> i32 {
@@ -145,19 +221,29 @@ impl Target {
     }
 
     pub(crate) fn bias(&self, binary: &Binary) -> Option<u64> {
+        self.biases(binary).and_then(|(_, biases)| biases.first().copied())
+    }
+
+    /// By which identity its maps show `binary`, and one bias for each time that it is mapped.
+    pub(crate) fn biases(&self, binary: &Binary) -> Option<(FileIdentity, Vec<u64>)> {
         let path = match binary.path().strip_prefix(self.root()) {
             Ok(inside) => Path::new("/").join(inside),
             Err(_) => binary.path().to_owned(),
         };
-        maps::load_bias(&self.mappings, maps::identity_of(&self.mappings, binary, &path)?, binary)
+        let file = maps::identity_of(&self.mappings, binary, &path)?;
+        Some((file, maps::load_biases(&self.mappings, file, binary)))
     }
 
     /// Stops the process again, or hands out the stop that it is still in.
     pub(crate) fn stop(&mut self) -> Result<Stopped, Error> {
+        self.stop_within(self.allowance.stop, Filters::Suspended)
+    }
+
+    pub(crate) fn stop_within(&mut self, limit: Duration, filters: Filters) -> Result<Stopped, Error> {
         if let Some(stopped) = self.held.take() {
             return Ok(stopped);
         }
-        let stopped = Stopped::stop(self.pid)?;
+        let stopped = Stopped::stop(self.pid, limit, filters)?;
         // While it lives nobody else can have its id; so what was stopped is the process that was opened.
         if self.is_alive() { Ok(stopped) } else { Err(Error::TargetGone { pid: self.pid }) }
     }
@@ -189,8 +275,40 @@ impl Target {
         self.mappings[..after].last().filter(|mapping| mapping.contains(address))
     }
 
+    /// Scans the stacks of a stopped thread with these registers for words that `is_wanted`.
+    pub(crate) fn scan_stack(&self, registers: &user_regs_struct, is_wanted: &dyn Fn(u64) -> bool) -> Found {
+        let running = self.goroutines.and_then(|_| goroutines::running(&self.memory, registers));
+        // Behind it lies the rest of Go's heap.
+        let own = running.and_then(|running| self.part_of_mapping(registers.rsp..running.stack.end));
+        match own {
+            Some(own) => {
+                let mappings: Vec<Mapping> = iter::once(own).chain(self.mappings.iter().cloned()).collect();
+                stack::scan(&self.memory, &mappings, registers.rsp, is_wanted)
+            }
+            None => stack::scan(&self.memory, &self.mappings, registers.rsp, is_wanted),
+        }
+    }
+
+    /// Scans a part of a stack that has no signal's frame in it.
+    pub(crate) fn scan_part(&self, part: Range<u64>, is_wanted: &dyn Fn(u64) -> bool) -> Found {
+        let mapping = self.part_of_mapping(part.clone());
+        mapping.map_or_else(Found::default, |mapping| {
+            stack::scan(&self.memory, &[mapping], part.start, is_wanted)
+        })
+    }
+
+    fn part_of_mapping(&self, part: Range<u64>) -> Option<Mapping> {
+        let mapping = self.mapping_at(VirtAddr(part.start))?;
+        Some(Mapping { end: VirtAddr(part.end.min(mapping.end.0)), path: String::new(), ..*mapping })
+    }
+
+    /// Reads anew what is mapped. `Error::TargetGone` and not an empty list for a process that has died.
     pub(crate) fn refresh(&mut self) -> Result<(), Error> {
-        self.mappings = read_mappings(self.pid)?;
+        let mappings = read_mappings(self.pid)?;
+        if self.memory.is_gone() {
+            return Err(self.explain(Error::TargetGone { pid: self.pid }));
+        }
+        self.mappings = mappings;
         Ok(())
     }
 }
@@ -203,6 +321,35 @@ pub fn read_mappings(pid: i32) -> Result<Vec<Mapping>, Error> {
 /// The root of process `pid`'s file system, as seen from here.
 pub fn root(pid: i32) -> PathBuf {
     PathBuf::from(format!("/proc/{}/root", sys::living_thread(pid)))
+}
+
+/// A link of process `pid` to the file that `mapping` shows, which leads there also where the file's path does not any more. That
+/// to its program needs no more than to trace it, that to any mapping a capability of its own (proc_pid_map_files(5)).
+pub fn link_to(pid: i32, mapping: &Mapping) -> PathBuf {
+    let folder = PathBuf::from(format!("/proc/{}", sys::living_thread(pid)));
+    let program = fs::read_link(folder.join("exe")).unwrap_or_default();
+    let path = if mapping.deleted { format!("{} (deleted)", mapping.path) } else { mapping.path.clone() };
+    match program == Path::new(&path) {
+        true => folder.join("exe"),
+        false => folder.join(format!("map_files/{:x}-{:x}", mapping.start.0, mapping.end.0)),
+    }
+}
+
+/// Whether a path means the same file to process `pid` as here: it has the same root in the same mount namespace. (The
+/// root of another namespace, too, is called `/`.) False where that cannot be seen.
+pub fn shares_root(pid: i32) -> Result<bool, Error> {
+    let thread = sys::living_thread(pid);
+    let theirs = (fs::metadata(root(pid)), fs::read_link(format!("/proc/{thread}/ns/mnt")));
+    if theirs.0.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Err(Error::TargetGone { pid });
+    }
+    let ours = (fs::metadata("/"), fs::read_link("/proc/self/ns/mnt"));
+    let place = |root: fs::Metadata| (root.dev(), root.ino());
+    let identity = |(root, namespace): (io::Result<fs::Metadata>, io::Result<PathBuf>)| {
+        Some((place(root.ok()?), namespace.ok()?))
+    };
+    let ours = identity(ours);
+    Ok(ours.is_some() && ours == identity(theirs))
 }
 
 /// Refuses, before anything is touched, a process that cannot be traced.

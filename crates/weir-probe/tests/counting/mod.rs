@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_ebpf::{MapKind, MapSpec};
 use weir_probe::{
@@ -13,7 +14,7 @@ use weir_probe::{
     plan_returns, prepare,
 };
 use weir_rt::executable::FRAME_IS_RETURN;
-use weir_rt::segment::{Identity, SegmentLayout};
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
 use weir_symbols::{Binary, Function};
 
@@ -24,6 +25,17 @@ pub(crate) fn arm(target: Target, path: &Path, functions: &[&str]) -> Result<Att
     arm_functions(target, &functions)
 }
 
+/// A session's maps.
+pub(crate) fn maps(specs: &[MapSpec]) -> Arc<Segment> {
+    let layout = SegmentLayout::plan(specs, 2).unwrap();
+    Arc::new(Segment::create_maps(layout, &identity(0)).unwrap())
+}
+
+/// A target's own segment, with a journal for so many writes.
+pub(crate) fn control(writes: usize) -> SegmentLayout {
+    SegmentLayout::of_target(writes as u32, 0).unwrap()
+}
+
 /// The same for functions of any binaries.
 pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) -> Result<Attachment, Error> {
     // Planned before the process is held.
@@ -31,8 +43,7 @@ pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) 
     let identity = identity(target.pid());
     let map = MapSpec::new("count", MapKind::Array, 4, 8, 1);
     let writes = functions.len() * limits::WRITES_PER_SITE_MAX + limits::HOOKS_MAX;
-    let layout = SegmentLayout::plan(&[map], 2, writes as u32).unwrap();
-    let prepared = prepare(target, layout, &identity)?;
+    let prepared = prepare(target, &maps(&[map]), control(writes), &identity)?;
     let planned = functions.iter().zip(&windows);
     let requests: Vec<SiteRequest> = planned
         .map(|(&(binary, function), window)| SiteRequest {
@@ -54,7 +65,7 @@ pub(crate) fn count(attachment: &Attachment) -> u64 {
 
 /// A value of an array map.
 pub(crate) fn value(attachment: &Attachment, map: usize, index: u32) -> u64 {
-    let value = attachment.segment().map(map).lookup(&index.to_le_bytes()).unwrap();
+    let value = attachment.maps().map(map).lookup(&index.to_le_bytes()).unwrap();
     u64::from_le_bytes(value.try_into().unwrap())
 }
 
@@ -129,9 +140,8 @@ pub(crate) fn arm_on(
     let (windows, returns) = (plan_functions(functions), plan_returns(functions));
     let map = MapSpec::new("count", MapKind::Array, 4, 8, 2);
     let writes = functions.len() * limits::WRITES_PER_SITE_MAX + limits::HOOKS_MAX;
-    let layout = SegmentLayout::plan(&[map], 2, writes as u32).unwrap();
     let identity = identity(target.pid());
-    let prepared = prepare(target, layout, &identity).unwrap();
+    let prepared = prepare(target, &maps(&[map]), control(writes), &identity).unwrap();
     let planned = functions.iter().zip(windows.iter().zip(returns));
     let requests: Vec<SiteRequest> = planned
         .map(|(&(binary, function), (window, returns))| SiteRequest {

@@ -1,16 +1,18 @@
 //! Programs that run at both ends of calls, hand-made, for tests of attaching alone.
 
+#![allow(dead_code, reason = "each test program uses a part")]
+
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     CodeAssembler, dword_ptr, qword_ptr, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi, rsp,
 };
 use weir_ebpf::{MapKind, MapSpec};
 use weir_probe::{
-    Attach, Attachment, SiteRequest, Target, When, limits, plan_functions, plan_returns, prepare,
+    Attach, Attachment, Refusal, Returns, SiteRequest, Target, When, limits, plan_functions, plan_returns,
+    prepare,
 };
 use weir_rt::Executable;
 use weir_rt::executable::{FRAME_IS_RETURN, FRAME_SESSION_COOKIE};
-use weir_rt::segment::SegmentLayout;
 use weir_symbols::{Binary, Function};
 
 use crate::counting::{self, counting, identity};
@@ -95,12 +97,33 @@ pub(crate) fn arm(
     programs: &[Attach],
     executables: &[Executable],
 ) -> Attachment {
-    let (windows, returns) = (plan_functions(functions), plan_returns(functions));
+    arm_planned(target, functions, plan_returns(functions), programs, executables)
+}
+
+/// The same with all return addresses replaced.
+pub(crate) fn arm_replaced(
+    target: Target,
+    functions: &[(&Binary, &Function)],
+    programs: &[Attach],
+    executables: &[Executable],
+) -> Attachment {
+    let replaced = vec![Ok(Returns::Replace); functions.len()];
+    arm_planned(target, functions, replaced, programs, executables)
+}
+
+fn arm_planned(
+    target: Target,
+    functions: &[(&Binary, &Function)],
+    returns: Vec<Result<Returns, Refusal>>,
+    programs: &[Attach],
+    executables: &[Executable],
+) -> Attachment {
+    let windows = plan_functions(functions);
     let map = MapSpec::new("values", MapKind::Array, 4, 8, VALUES);
     let writes = functions.len() * limits::WRITES_PER_SITE_MAX + limits::HOOKS_MAX;
-    let layout = SegmentLayout::plan(&[map], 2, writes as u32).unwrap();
     let identity = identity(target.pid());
-    let prepared = prepare(target, layout, &identity).unwrap();
+    let maps = counting::maps(&[map]);
+    let prepared = prepare(target, &maps, counting::control(writes), &identity).unwrap();
     let requests: Vec<SiteRequest> = functions
         .iter()
         .zip(windows.iter().zip(&returns))

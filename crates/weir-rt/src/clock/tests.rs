@@ -16,7 +16,7 @@ const ERROR_NS_MAX: u64 = 10_000;
 const THREADS: usize = 2;
 
 fn segment() -> Segment {
-    let layout = SegmentLayout::plan(&[], 2, 0).expect("within bounds");
+    let layout = SegmentLayout::plan(&[], 2).expect("within bounds");
     Segment::create_local(layout, &Identity::default()).expect("a memfd")
 }
 

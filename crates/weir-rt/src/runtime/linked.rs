@@ -112,6 +112,7 @@ struct LinkedIsland {
     print: AtomicU64,
     tick_ns: AtomicU32,
     reserved: AtomicU32,
+    filter: AtomicU64,
 }
 
 const _: () = assert!(size_of::<LinkedIsland>() == Island::BYTES as usize);
@@ -139,6 +140,7 @@ pub(crate) fn local_island(segment: u64) -> Island {
         pid_namespace: pid_namespace("self"),
         print: PRINT_TO.get().map_or(0, |_| take_print as *const () as u64),
         tick_ns: tick_ns(),
+        filter: 0,
     }
 }
 

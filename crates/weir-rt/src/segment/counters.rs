@@ -38,8 +38,10 @@ pub struct Counters {
 /// What happened to one map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MapCounters {
-    /// Updates refused with E2BIG.
+    /// Updates refused with E2BIG: the map was full.
     pub full: u64,
+    /// Updates refused with E2BIG because the map had not grown yet, or may not.
+    pub outgrown: u64,
     /// Operations given up after their budget of steps.
     pub contended: u64,
     /// Impossible values met: the segment was corrupted.
@@ -82,8 +84,10 @@ impl MapCounters {
             MapKind::PerfEventArray => segment.perf(index).counters(),
             _ => RingCounters::default(),
         };
+        let outgrown = word(control::OUTGROWN);
         MapCounters {
-            full: word(control::FULL),
+            full: word(control::FULL).saturating_sub(outgrown),
+            outgrown,
             contended: word(control::CONTENDED),
             corrupt: word(control::CORRUPT) + ring.corrupt,
             dropped: ring.dropped,
@@ -94,4 +98,4 @@ impl MapCounters {
 }
 
 const _: () = assert!(counter::COUNT == 12, "a new counter needs a field here");
-const _: () = assert!(control::EVICTED + 8 <= abi::CONTROL_BYTES);
+const _: () = assert!(control::OUTGROWN + 8 <= abi::CONTROL_BYTES);

@@ -86,11 +86,20 @@ impl<'a> Journal<'a> {
     /// # Panics
     /// As [`Journal::push`], and if there is no such patch.
     pub fn replace(&self, index: u32, address: u64, old: &[u8], new: &[u8]) {
+        self.replace_entry(index, address, old, new, 0);
+    }
+
+    /// The same for a planned change of a counter.
+    pub fn replace_counter(&self, index: u32, address: u64, old: u16, new: u16) {
+        self.replace_entry(index, address, &old.to_le_bytes(), &new.to_le_bytes(), journal::COUNTER);
+    }
+
+    fn replace_entry(&self, index: u32, address: u64, old: &[u8], new: &[u8], flag: u32) {
         check_texts(old, new);
         assert!(index < self.segment.journal_entries.load(Ordering::Relaxed), "no journal entry {index}");
         // A reader in between sees none.
         self.segment.mapping().word(self.entry(index) + journal::LEN as u64).store(0, Ordering::Release);
-        self.fill(index, address, old, new, 0);
+        self.fill(index, address, old, new, flag);
     }
 
     fn fill(&self, index: u32, address: u64, old: &[u8], new: &[u8], flag: u32) {

@@ -9,13 +9,14 @@ use weir_ebpf::{MapKind, MapSpec};
 
 use crate::abi::{
     self, CONTROL_BYTES, HEADER_BYTES, JOURNAL_ENTRY_BYTES, NODE_HEADER_BYTES, NODE_SMALL_VALUE,
-    STACK_HEADER_BYTES,
+    STACK_HEADER_BYTES, SegmentKind,
 };
 use crate::limits;
 
 /// Where everything is. Offsets are from the start of the segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentLayout {
+    pub kind: SegmentKind,
     pub maps: Vec<MapLayout>,
     /// CPUs that have a lane; per-CPU maps have one more, the shared one.
     pub cpus: u32,
@@ -23,8 +24,14 @@ pub struct SegmentLayout {
     pub claim_lanes: u32,
     /// Where the claims are, [`abi::CLAIM_STRIDE`] bytes each.
     pub claims_offset: u64,
+    /// Entries of the undo journal: of a process's own segment alone.
     pub journal_offset: u64,
     pub journal_capacity: u32,
+    /// Where the meters are, [`abi::METER_BYTES`] each: one for each entry of the journal, which every site has one of.
+    pub meters_offset: u64,
+    /// Where the bulletin is, and for how many lines: in a process's own segment alone.
+    pub bulletin_offset: u64,
+    pub bulletin_lines: u32,
     /// A multiple of the page size.
     pub bytes: u64,
     /// Of everything above and the map definitions.
@@ -56,6 +63,8 @@ pub struct MapLayout {
     /// Hash kinds, queues and stacks: where the nodes are, how many and how far apart.
     pub nodes_offset: u64,
     pub node_count: u32,
+    /// Of a hash's `max_entries` nodes, those that are allocated from the beginning: all, unless it grows.
+    pub nodes_at_first: u32,
     pub node_stride: u32,
     pub key_stride: u32,
 }
@@ -86,39 +95,58 @@ pub enum LayoutError {
 const PAGE: u64 = 4096;
 
 impl SegmentLayout {
-    /// Places `maps` for `cpus` CPUs and a journal of `journal_capacity` entries.
-    pub fn plan(maps: &[MapSpec], cpus: u32, journal_capacity: u32) -> Result<Self, LayoutError> {
-        SegmentLayout::plan_lanes(maps, cpus, journal_capacity, 0)
+    /// Places `maps` for `cpus` CPUs.
+    pub fn plan(maps: &[MapSpec], cpus: u32) -> Result<Self, LayoutError> {
+        SegmentLayout::plan_lanes(maps, cpus, 0)
     }
 
     /// The same with lanes that runs claim, for programs that read and write per-CPU values
     /// ([`LanePolicy::Claimed`](crate::LanePolicy::Claimed)): a lane for each CPU and
     /// [`limits::CLAIM_SPARE_LANES`] more, so every per-CPU value takes so many places, and not CPUs + 1.
-    pub fn plan_claimable(maps: &[MapSpec], cpus: u32, journal_capacity: u32) -> Result<Self, LayoutError> {
+    pub fn plan_claimable(maps: &[MapSpec], cpus: u32) -> Result<Self, LayoutError> {
         let claim_lanes = cpus.saturating_add(limits::CLAIM_SPARE_LANES);
-        SegmentLayout::plan_lanes(maps, cpus, journal_capacity, claim_lanes)
+        SegmentLayout::plan_lanes(maps, cpus, claim_lanes)
     }
 
-    fn plan_lanes(
-        maps: &[MapSpec],
-        cpus: u32,
-        journal_capacity: u32,
-        claim_lanes: u32,
-    ) -> Result<Self, LayoutError> {
+    /// The own segment of one traced process, without maps: with a journal of `journal_capacity` entries, and a bulletin of
+    /// as many lines as there are probes, up to [`limits::BULLETIN_LINES_MAX`].
+    pub fn of_target(journal_capacity: u32, probes: u32) -> Result<Self, LayoutError> {
+        if journal_capacity > limits::JOURNAL_CAPACITY_MAX {
+            return Err(LayoutError::Journal { capacity: journal_capacity });
+        }
+        let journal_end = HEADER_BYTES as u64 + u64::from(journal_capacity) * JOURNAL_ENTRY_BYTES as u64;
+        let meters_offset = round_up(journal_end, PAGE);
+        let meters_end = meters_offset + u64::from(journal_capacity) * abi::METER_BYTES;
+        let bulletin_offset = round_up(meters_end, PAGE);
+        let bulletin_lines = probes.min(limits::BULLETIN_LINES_MAX);
+        let end = bulletin_offset + abi::bulletin_bytes(bulletin_lines);
+        let mut layout = SegmentLayout {
+            kind: SegmentKind::Target,
+            maps: Vec::new(),
+            cpus: 0,
+            claim_lanes: 0,
+            claims_offset: 0,
+            journal_offset: HEADER_BYTES as u64,
+            journal_capacity,
+            meters_offset,
+            bulletin_offset,
+            bulletin_lines,
+            bytes: round_up(end, PAGE),
+            hash: 0,
+        };
+        layout.hash = hash(&layout);
+        Ok(layout)
+    }
+
+    fn plan_lanes(maps: &[MapSpec], cpus: u32, claim_lanes: u32) -> Result<Self, LayoutError> {
         if maps.len() > limits::MAPS_MAX {
             return Err(LayoutError::TooManyMaps { count: maps.len() });
         }
         if cpus == 0 || cpus > limits::CPUS_MAX {
             return Err(LayoutError::Cpus { cpus });
         }
-        if journal_capacity > limits::JOURNAL_CAPACITY_MAX {
-            return Err(LayoutError::Journal { capacity: journal_capacity });
-        }
-        let journal_offset = HEADER_BYTES as u64;
-        let mut end =
-            round_up(journal_offset + u64::from(journal_capacity) * JOURNAL_ENTRY_BYTES as u64, PAGE);
-        let claims_offset = end;
-        end = round_up(end + u64::from(claim_lanes) * abi::CLAIM_STRIDE, PAGE);
+        let claims_offset = HEADER_BYTES as u64;
+        let mut end = round_up(claims_offset + u64::from(claim_lanes) * abi::CLAIM_STRIDE, PAGE);
         let mut placed = Vec::with_capacity(maps.len());
         for spec in maps {
             check(spec)?;
@@ -131,12 +159,16 @@ impl SegmentLayout {
             placed.push(map);
         }
         let mut layout = SegmentLayout {
+            kind: SegmentKind::Maps,
             maps: placed,
             cpus,
             claim_lanes,
             claims_offset,
-            journal_offset,
-            journal_capacity,
+            journal_offset: 0,
+            journal_capacity: 0,
+            meters_offset: 0,
+            bulletin_offset: 0,
+            bulletin_lines: 0,
             bytes: end,
             hash: 0,
         };
@@ -357,6 +389,7 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
         buckets: 0,
         nodes_offset: 0,
         node_count: 0,
+        nodes_at_first: spec.max_entries,
         node_stride: 0,
         key_stride: 0,
     };
@@ -500,9 +533,11 @@ fn round_up(value: u64, to: u64) -> u64 {
 fn hash(layout: &SegmentLayout) -> u64 {
     let mut hash = Fnv::default();
     hash.number(abi::ABI_VERSION.into());
+    hash.number(layout.kind as u64);
     hash.number(layout.cpus.into());
     hash.number(layout.claim_lanes.into());
     hash.number(layout.journal_capacity.into());
+    hash.number(layout.bulletin_lines.into());
     hash.number(layout.bytes);
     for map in &layout.maps {
         hash.bytes(map.spec.name.as_bytes());

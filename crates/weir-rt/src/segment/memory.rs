@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use std::{fmt, fs, io};
 
 use crate::limits::{MEMORY_SHARE, MEMORY_UNASKED_BYTES};
-use crate::segment::SegmentLayout;
+use crate::segment::{MapLayout, SegmentLayout};
 
 /// A segment takes more memory than one may.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,17 +42,24 @@ impl fmt::Display for OutOfMemory {
 
 /// Refuses a segment that takes more than its share of what is there now.
 pub(super) fn check(layout: &SegmentLayout) -> io::Result<()> {
-    if layout.bytes <= MEMORY_UNASKED_BYTES {
-        return Ok(());
-    }
-    let Some(available) = available() else { return Ok(()) };
-    if is_within(layout.bytes, available) {
-        return Ok(());
-    }
     let largest = layout.maps.iter().max_by_key(|map| map.bytes);
-    let largest = largest.map(|map| (map.spec.name.clone(), map.bytes));
-    let error = OutOfMemory { needed: layout.bytes, available, largest };
-    Err(io::Error::new(io::ErrorKind::OutOfMemory, error))
+    check_bytes(layout.bytes_at_first(), largest.map(|map| (map, map.bytes)))
+}
+
+/// The same for further bytes of one map.
+pub(super) fn check_growth(bytes: u64, map: &MapLayout) -> io::Result<()> {
+    check_bytes(bytes, Some((map, bytes)))
+}
+
+fn check_bytes(needed: u64, largest: Option<(&MapLayout, u64)>) -> io::Result<()> {
+    if needed <= MEMORY_UNASKED_BYTES {
+        return Ok(());
+    }
+    let Some(available) = available().filter(|&available| !is_within(needed, available)) else {
+        return Ok(());
+    };
+    let largest = largest.map(|(map, bytes)| (map.spec.name.clone(), bytes));
+    Err(io::Error::new(io::ErrorKind::OutOfMemory, OutOfMemory { needed, available, largest }))
 }
 
 fn is_within(needed: u64, available: u64) -> bool {

@@ -1,9 +1,12 @@
 //! What maps and rings promise, tried on a real segment: against models and the kernel, under threads, signals at
 //! every instruction, deaths at every instruction, and on memory that somebody else scribbles over.
 
+mod announce;
 mod bloom;
+mod bulletin;
 mod corrupt;
 mod denied;
+mod growth;
 mod held;
 mod interrupted;
 mod killed;
@@ -38,7 +41,7 @@ fn spec(kind: MapKind, key_bytes: u32, value_bytes: u32, max_entries: u32) -> Ma
 
 fn segment(maps: &[MapSpec]) -> Segment {
     crate::runtime::linked::prepare();
-    let layout = SegmentLayout::plan(maps, CPUS, 8).expect("the layout is within bounds");
+    let layout = SegmentLayout::plan(maps, CPUS).expect("the layout is within bounds");
     Segment::create_local(layout, &identity()).expect("a memfd")
 }
 
@@ -49,7 +52,7 @@ fn identity() -> Identity {
 /// The same with lanes that runs claim.
 fn claimable(maps: &[MapSpec]) -> Segment {
     crate::runtime::linked::prepare();
-    let layout = SegmentLayout::plan_claimable(maps, CPUS, 8).expect("the layout is within bounds");
+    let layout = SegmentLayout::plan_claimable(maps, CPUS).expect("the layout is within bounds");
     Segment::create_local(layout, &Identity { session: 0x5eed, ..Identity::default() }).expect("a memfd")
 }
 
@@ -58,10 +61,7 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        testkit::random::next(&mut self.0)
     }
 
     fn below(&mut self, bound: u64) -> u64 {

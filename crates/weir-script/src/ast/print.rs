@@ -120,6 +120,7 @@ impl Printer {
             }
             ExprKind::Tuple(parts) => self.over("tuple", &parts.iter().collect::<Vec<_>>()),
             ExprKind::Part { tuple, index } => self.over(&format!("part {index}"), &[tuple]),
+            ExprKind::Field(name) => self.line(&format!("field {name}")),
             ExprKind::Invalid => self.line("invalid"),
         }
     }

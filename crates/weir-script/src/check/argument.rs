@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_event::{SiteName, Type};
-use weir_ir::{Builtin, FoundArgument, FoundStatic, StaticSpec, Trigger};
+use weir_ir::{Builtin, FoundArgument, FoundField, FoundStatic, StaticSpec, Trigger};
 use weir_source::{Diagnostic, Span};
 
 use crate::attach::Attach;
@@ -46,8 +46,8 @@ impl Arguments {
 impl Checker<'_> {
     /// The type of `argN`, or an error where a probe of the clause does not have it.
     pub(super) fn argument(&mut self, row: &builtin::Variable, index: u8, span: Span) -> Ty {
-        self.used_arguments.entry(self.clause).or_default().insert(index);
-        if !self.is_at_entry(row, span) {
+        self.used.entry(self.clause).or_default().arguments.insert(index);
+        if !self.is_at_entry(row.name, span) {
             return Ty::Unknown;
         }
         if self.arguments.has_functions && index >= weir_ir::limits::ARGUMENTS {
@@ -105,7 +105,7 @@ impl Checker<'_> {
 impl Checker<'_> {
     /// The type of `fargN`.
     pub(super) fn float_argument(&mut self, row: &builtin::Variable, span: Span) -> Ty {
-        if !self.is_at_entry(row, span) {
+        if !self.is_at_entry(row.name, span) {
             return Ty::Unknown;
         }
         if let Some((probe, _)) = self.arguments.lists.first() {
@@ -118,11 +118,11 @@ impl Checker<'_> {
     }
 
     /// An error, and false, if the clause also runs where arguments are gone.
-    fn is_at_entry(&mut self, row: &builtin::Variable, span: Span) -> bool {
+    pub(super) fn is_at_entry(&mut self, name: &str, span: Span) -> bool {
         let Some((probe, display)) = self.at_return.clone() else { return true };
-        let message = format!("`{}` is of a call's beginning, but `{display}` runs at its end", row.name);
+        let message = format!("`{name}` is of a call's beginning, but `{display}` runs at its end");
         let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs at the return");
-        let hint = format!("keep it in the `uprobe` of the function: `@arg[tid] = {}`", row.name);
+        let hint = format!("keep it in the `uprobe` of the function: `@arg[tid] = {name}`");
         self.push(diagnostic.with_hint(&hint));
         false
     }
@@ -136,6 +136,24 @@ pub(crate) fn index(row: &builtin::Variable) -> Option<u8> {
     }
 }
 
+/// The arguments and fields that a clause uses.
+#[derive(Clone, Default)]
+pub(crate) struct Used {
+    pub(super) arguments: BTreeSet<u8>,
+    pub(super) fields: BTreeSet<String>,
+}
+
+impl Used {
+    /// How those of the fields that are used are read.
+    pub(super) fn of(&self, fields: &[FoundField]) -> BTreeMap<String, FoundArgument> {
+        let wanted = |name: &String| {
+            let field = fields.iter().find(|field| field.name == *name)?;
+            Some((name.clone(), field.argument.clone()))
+        };
+        self.fields.iter().filter_map(wanted).collect()
+    }
+}
+
 /// The static probes of one clause, those together that one function can serve.
 #[derive(Default)]
 pub(crate) struct Shapes {
@@ -144,6 +162,7 @@ pub(crate) struct Shapes {
 
 struct Shape {
     arguments: BTreeMap<u8, FoundArgument>,
+    fields: BTreeMap<String, FoundArgument>,
     /// Attach points, as they were written.
     written: Vec<String>,
     sites: Vec<StaticSpec>,
@@ -151,23 +170,19 @@ struct Shape {
 
 impl Shapes {
     /// Adds a place that the attach point `written` found; gives it an attach cookie.
-    pub(crate) fn add(
-        &mut self,
-        written: &str,
-        place: FoundStatic,
-        used: &BTreeSet<u8>,
-        sites: &mut Vec<SiteName>,
-    ) {
+    pub(crate) fn add(&mut self, written: &str, place: FoundStatic, used: &Used, sites: &mut Vec<SiteName>) {
         let cookie = sites.len() as u64;
         sites.push(SiteName { probe: full_name(&place), func: place.function.clone() });
         let wanted = |index: &u8| Some((*index, place.arguments.get(usize::from(*index))?.clone()));
-        let mut arguments: BTreeMap<u8, FoundArgument> = used.iter().filter_map(wanted).collect();
+        let mut arguments: BTreeMap<u8, FoundArgument> = used.arguments.iter().filter_map(wanted).collect();
+        let mut fields = used.of(&place.fields);
         // Only how it is read matters.
-        arguments.values_mut().for_each(|argument| argument.text.clear());
-        let shape = match self.shapes.iter().position(|shape| shape.arguments == arguments) {
+        arguments.values_mut().chain(fields.values_mut()).for_each(|argument| argument.text.clear());
+        let is_same = |shape: &Shape| shape.arguments == arguments && shape.fields == fields;
+        let shape = match self.shapes.iter().position(is_same) {
             Some(known) => &mut self.shapes[known],
             None => {
-                self.shapes.push(Shape { arguments, written: Vec::new(), sites: Vec::new() });
+                self.shapes.push(Shape { arguments, fields, written: Vec::new(), sites: Vec::new() });
                 self.shapes.last_mut().expect("it was pushed just now")
             }
         };
@@ -185,11 +200,12 @@ impl Shapes {
             trigger: Trigger::Usdt { sites: shape.sites },
             probe_site: None,
             arguments: shape.arguments,
+            fields: shape.fields,
         })
     }
 }
 
 /// As `probe` prints it.
-fn full_name(place: &FoundStatic) -> String {
+pub(super) fn full_name(place: &FoundStatic) -> String {
     format!("usdt:{}:{}:{}", place.binary, place.provider, place.name)
 }

@@ -1,6 +1,8 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`] and [`builtin::AGGREGATIONS`].
 
-use weir_event::{MapValue, RECORD_HEADER_BYTES, Type, lhist_buckets};
+use weir_event::{
+    MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, lhist_buckets,
+};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Expr, ExprKind, MapRef, Name};
@@ -9,9 +11,9 @@ use crate::check::map::Key;
 use crate::check::{Checker, constant, constant_string};
 use crate::format;
 use crate::limits;
-use crate::suggest;
 use crate::types::{self, Ty, describe_one};
 use crate::unsupported::{self, Kind};
+use weir_source::nearest;
 
 impl Checker<'_> {
     pub(super) fn call(&mut self, call: &Expr, function: &Name, args: &[Expr]) -> Ty {
@@ -19,11 +21,7 @@ impl Checker<'_> {
         if let Some(row) = builtin::function(name) {
             if !self.arity(function, args, row.arity, row.signature) {
                 args.iter().for_each(|arg| self.look_over(arg));
-                return if matches!(row.kind, FunctionKind::Str | FunctionKind::Reg) {
-                    Ty::Unknown
-                } else {
-                    Ty::None
-                };
+                return if row.kind.gives_value() { Ty::Unknown } else { Ty::None };
             }
             return match row.kind {
                 FunctionKind::Printf => self.printf(args),
@@ -34,6 +32,8 @@ impl Checker<'_> {
                 FunctionKind::Clear | FunctionKind::Zero => self.whole_map(name, &args[0]),
                 FunctionKind::Exit => self.exit(args),
                 FunctionKind::Reg => self.reg(call, args),
+                FunctionKind::Usym => self.usym(call, &args[0]),
+                FunctionKind::Ustack => self.ustack(call.span, args),
             };
         }
         if builtin::aggregation(name).is_some() {
@@ -61,12 +61,31 @@ impl Checker<'_> {
         if builtin::register(name).is_none() {
             let message = format!("there is no register `{}`", name.escape_debug());
             let all = || format!("there are {}", names().collect::<Vec<_>>().join(", "));
-            let hint =
-                suggest::nearest(name, names()).map_or_else(all, |near| format!("did you mean `{near}`?"));
+            let hint = nearest(name, names()).map_or_else(all, |near| format!("did you mean `{near}`?"));
             self.error(args[0].span, &message, &hint);
             return Ty::Unknown;
         }
         Ty::Value(Type::U64)
+    }
+
+    fn usym(&mut self, call: &Expr, address: &Expr) -> Ty {
+        self.in_target("usym", call.span);
+        self.integer(address, "`usym`");
+        Ty::Value(Type::Usym)
+    }
+
+    /// `ustack`, with and without brackets.
+    pub(super) fn ustack(&mut self, span: Span, args: &[Expr]) -> Ty {
+        self.in_target("ustack", span);
+        match stack_form(args, self.params) {
+            Ok(form) => Ty::Value(Type::Ustack(form)),
+            Err((at, message, hint)) => {
+                if args[at].kind != ExprKind::Invalid {
+                    self.error(args[at].span, &message, hint);
+                }
+                Ty::Unknown
+            }
+        }
     }
 
     /// The value that assigning the aggregation gives a map.
@@ -410,7 +429,7 @@ impl Checker<'_> {
         }
         let functions = builtin::FUNCTIONS.iter().map(|row| row.name);
         let names = functions.chain(builtin::AGGREGATIONS.iter().map(|row| row.name));
-        let hint = match suggest::nearest(&function.text, names) {
+        let hint = match nearest(&function.text, names) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "docs/language.md lists the functions".to_string(),
         };
@@ -454,6 +473,39 @@ impl Checker<'_> {
     fn look_over(&mut self, arg: &Expr) {
         if !matches!(arg.kind, ExprKind::Map(_)) {
             self.expr(arg);
+        }
+    }
+}
+
+/// What the arguments of `ustack` ask for; or which is wrong, why, and what to write.
+pub(crate) fn stack_form(
+    args: &[Expr],
+    params: &[String],
+) -> Result<StackForm, (usize, String, &'static str)> {
+    const WRITE: &str = "write `ustack`, `ustack(perf)`, `ustack(10)` or `ustack(raw, 10)`";
+    let mut form = StackForm { mode: StackMode::Bpftrace, frames: STACK_FRAMES_MAX };
+    let mode = args.first().and_then(|arg| match &arg.kind {
+        ExprKind::Name(name) => Some(name),
+        _ => None,
+    });
+    let mut frames = (0, args.first());
+    if let Some(name) = mode {
+        let known = StackMode::NAMES.iter().find(|(_, known)| known == name);
+        let Some((mode, _)) = known else {
+            return Err((0, format!("there is no mode of stacks `{name}`"), WRITE));
+        };
+        form.mode = *mode;
+        frames = (1, args.get(1));
+    } else if args.len() > 1 {
+        return Err((0, "the first of two arguments of `ustack` is a mode".to_string(), WRITE));
+    }
+    let (at, Some(frames)) = frames else { return Ok(form) };
+    let wanted = constant(frames, params).and_then(|frames| u32::try_from(frames).ok());
+    match wanted.filter(|frames| (1..=STACK_FRAMES_MAX).contains(frames)) {
+        Some(frames) => Ok(StackForm { frames, ..form }),
+        None => {
+            let message = format!("the frames of `ustack` must be a constant from 1 to {STACK_FRAMES_MAX}");
+            Err((at, message, WRITE))
         }
     }
 }

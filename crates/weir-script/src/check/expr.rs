@@ -10,9 +10,9 @@ use crate::check::argument;
 use crate::check::constant::param_number;
 use crate::check::{Checker, NameComparison, constant, constant_string};
 use crate::limits;
-use crate::suggest;
 use crate::types::{self, Ty, describe, describe_one};
 use crate::unsupported::{self, Kind};
+use weir_source::nearest;
 
 impl Checker<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Ty {
@@ -23,6 +23,7 @@ impl Checker<'_> {
             }
             ExprKind::Double(_) => Ty::Value(Type::Double),
             ExprKind::Str(text) => self.string_constant(text, expr.span),
+            ExprKind::Name(name) if builtin::is_stack(name) => self.ustack(expr.span, &[]),
             ExprKind::Name(name) => self.name(name, expr.span),
             ExprKind::Variable(name) => self.variable(name, expr.span),
             ExprKind::Map(map) => self.map_value(map),
@@ -49,6 +50,7 @@ impl Checker<'_> {
             ExprKind::Call { function, args } => self.call(expr, function, args),
             ExprKind::Tuple(parts) => self.tuple(parts, expr.span),
             ExprKind::Part { tuple, index } => self.part(expr.span, tuple, *index),
+            ExprKind::Field(name) => self.field(name, expr.span),
             ExprKind::Invalid => Ty::Unknown,
         }
     }
@@ -107,6 +109,9 @@ impl Checker<'_> {
                 let hint = match other {
                     Type::Str { .. } => "strings can be compared with `==` and `!=`",
                     Type::Probe | Type::Func => "names can be compared with a string: `func == \"malloc\"`",
+                    Type::Usym | Type::Ustack(_) => {
+                        "it is named when it is printed; compare the address itself"
+                    }
                     Type::Double => {
                         "cast it, which cuts the fraction off: `(int64)farg0`; or compare it: `farg0 > 0.5`"
                     }
@@ -172,6 +177,9 @@ impl Checker<'_> {
             }
             (Type::Str { .. }, Type::Str { .. }) => "strings can be compared with `==` and `!=`",
             (Type::Tuple(_), _) | (_, Type::Tuple(_)) => "compare the parts: `$t.0`",
+            (Type::Usym | Type::Ustack(_), _) | (_, Type::Usym | Type::Ustack(_)) => {
+                "symbols and stacks are named when they are printed; compare addresses"
+            }
             _ => "both sides must be integers, or both strings with `==` or `!=`",
         };
         self.error(span, &message, hint);
@@ -292,7 +300,7 @@ impl Checker<'_> {
             self.error(span, &format!("`{name}` is a function"), &format!("write `{signature}`"));
             return Ty::Unknown;
         }
-        let hint = match suggest::nearest(name, builtin::VARIABLES.iter().map(|row| row.name)) {
+        let hint = match nearest(name, builtin::VARIABLES.iter().map(|row| row.name)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "maps start with `@`, scratch variables with `$`, strings stand in quotes".to_string(),
         };

@@ -234,7 +234,7 @@ impl Checker<'_> {
         if map.value.is_none() && !map.assigned && !self.incomplete {
             let message = format!("undefined map: `{}`", map.name);
             let names = self.maps.iter().filter(|m| m.assigned).map(|m| m.name.as_str());
-            let hint = match crate::suggest::nearest(&map.name, names) {
+            let hint = match weir_source::nearest(&map.name, names) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => "nothing is ever assigned to it".to_string(),
             };

@@ -9,8 +9,8 @@ use weir_source::{Diagnostic, Span};
 use crate::ast::{BinaryOp, Block, Expr, ExprKind, IntType, MapRef, Name, Stmt, StmtKind};
 use crate::check::{Checker, Scoped};
 use crate::limits;
-use crate::suggest;
 use crate::types::{self, Ty, describe, describe_map};
+use weir_source::nearest;
 
 impl Checker<'_> {
     pub(super) fn block(&mut self, block: &Block) {
@@ -150,7 +150,7 @@ impl Checker<'_> {
     pub(super) fn variable(&mut self, name: &str, span: Span) -> Ty {
         let Some(declared) = self.scoped(name) else {
             let names = self.scopes.iter().flatten().map(|v| v.name.as_str());
-            let hint = match suggest::nearest(name, names) {
+            let hint = match nearest(name, names) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("assign to it before, in this block or one around it: `let {name};`"),
             };

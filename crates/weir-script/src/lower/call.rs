@@ -5,7 +5,7 @@ use weir_ir::{Builtin, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind};
-use crate::check::{constant, constant_string};
+use crate::check::{constant, constant_string, stack_form};
 use crate::lower::Lowering;
 use crate::lower::expr::Operand;
 use crate::types;
@@ -51,6 +51,11 @@ impl Lowering<'_> {
                 let number = name.and_then(builtin::register).expect("a checked register has a number");
                 Operand::one(self.blocks.value(Op::Builtin(Builtin::Register(number)), Type::U64), Type::U64)
             }
+            Some(FunctionKind::Usym) => {
+                let address = self.expr(&args[0]).value();
+                Operand::one(self.blocks.value(Op::UserSymbol { address }, Type::Usym), Type::Usym)
+            }
+            Some(FunctionKind::Ustack) => self.ustack(args),
             None => self.builtin(name),
             Some(other) => unreachable!("{other:?} gives no value"),
         }
@@ -60,7 +65,7 @@ impl Lowering<'_> {
     fn call_effect(&mut self, call: &Expr, name: &str, args: &[Expr]) -> bool {
         let Some(row) = builtin::function(name) else { return false };
         match row.kind {
-            FunctionKind::Str | FunctionKind::HasKey | FunctionKind::Reg => return false,
+            kind if kind.gives_value() => return false,
             FunctionKind::Printf => self.printf(call, args),
             FunctionKind::Print => self.print(call, args),
             FunctionKind::Delete => {
@@ -87,8 +92,16 @@ impl Lowering<'_> {
                 );
                 self.blocks.finish();
             }
+            other => unreachable!("{other:?} gives a value"),
         }
         true
+    }
+
+    pub(super) fn ustack(&mut self, args: &[Expr]) -> Operand {
+        // SANITY: the check refuses other arguments.
+        let form = stack_form(args, &self.checked.params).expect("a checked stack has a form");
+        let ty = Type::Ustack(form);
+        Operand::one(self.blocks.value(Op::UserStack(form), ty.clone()), ty)
     }
 
     fn printf(&mut self, call: &Expr, args: &[Expr]) {

@@ -48,6 +48,7 @@ impl Lowering<'_> {
             }
             ExprKind::Double(value) => self.double(*value),
             ExprKind::Str(text) => self.string(text, None),
+            ExprKind::Name(name) if builtin::is_stack(name) => self.ustack(&[]),
             ExprKind::Name(name) => self.builtin(name),
             ExprKind::Variable(name) => {
                 let slot = self.known_slot(name);
@@ -79,6 +80,11 @@ impl Lowering<'_> {
                 let tuple = self.expr(tuple);
                 let index = *index as usize;
                 Operand::one(tuple.values[index], parts(&tuple.ty)[index].clone())
+            }
+            ExprKind::Field(name) => {
+                // SANITY: the check refuses a field that the clause's events have not.
+                let argument = self.target.fields.get(name).cloned().expect("a checked field is there");
+                self.static_argument(&argument)
             }
             ExprKind::Invalid => unreachable!("a script with a fault is not lowered"),
         }

@@ -99,7 +99,11 @@ impl Lowering<'_> {
             Type::Str { .. } => Op::Str(String::new()),
             // No site has this cookie.
             Type::Probe | Type::Func => Op::Int(-1),
-            Type::Int { .. } | Type::Double | Type::Tuple(_) => Op::Int(0),
+            Type::Usym => {
+                let address = self.int(0, Type::U64).value();
+                Op::UserSymbol { address }
+            }
+            Type::Int { .. } | Type::Double | Type::Ustack(_) | Type::Tuple(_) => Op::Int(0),
         };
         self.blocks.value(op, ty)
     }

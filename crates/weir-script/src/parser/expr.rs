@@ -115,6 +115,7 @@ impl Parser<'_> {
                     let span = expr.span.to(next);
                     expr = self.step(expr, increment, false, span);
                 }
+                TokenKind::Punct("." | "->") if is_args(&expr) => expr = self.field(expr.span),
                 TokenKind::Punct(".") => expr = self.part(expr),
                 TokenKind::Punct("->") => return self.refuse("struct fields", "`str(argN)` reads a string"),
                 TokenKind::Punct("[") => {
@@ -124,6 +125,23 @@ impl Parser<'_> {
             }
         }
         expr
+    }
+
+    /// `args.name`, behind the `args`.
+    fn field(&mut self, args: Span) -> Expr {
+        self.bump();
+        let token = self.peek_at(0).clone();
+        if token.kind != TokenKind::Ident {
+            let found = self.found();
+            self.fault(
+                token.span,
+                &format!("expected the name of a field, found {found}"),
+                "such as `args.size`; `weir list -v` shows fields",
+            );
+            return invalid(args);
+        }
+        self.bump();
+        self.node(ExprKind::Field(self.text_of(token.span)), args.to(token.span))
     }
 
     fn part(&mut self, tuple: Expr) -> Expr {
@@ -321,6 +339,10 @@ impl Parser<'_> {
 fn binary_op(kind: &TokenKind) -> Option<(BinaryOp, u8)> {
     let TokenKind::Punct(punct) = kind else { return None };
     BINARY_OPS.iter().find(|(_, symbol, _)| symbol == punct).map(|(op, _, binding)| (*op, *binding))
+}
+
+fn is_args(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Name(name) if name == "args")
 }
 
 fn invalid(span: Span) -> Expr {

@@ -156,6 +156,26 @@ fn builtins() {
 }
 
 #[test]
+fn symbols_and_stacks() {
+    value("usym(arg0)", "(call usym builtin arg0)");
+    value("ustack", "builtin ustack");
+    value("ustack()", "call ustack");
+    value("ustack(3)", "(call ustack int 3)");
+    value("ustack(perf)", "(call ustack builtin perf)");
+    value("ustack(raw, 3)", "(call ustack builtin raw int 3)");
+    for text in [
+        "uprobe:libc:malloc { @[ustack, usym(arg0), comm] = count(); }",
+        "uprobe:libc:malloc { @[ustack(perf, 5)] = hist(arg0); printf(\"%s %s\", ustack, usym(reg(\"ip\"))); }",
+        "uprobe:libc:malloc { let $s; if (arg0) { $s = usym(arg0); } print($s); @s = $s; print((1, ustack(1))); }",
+        "uprobe:libc:malloc { @s = usym(arg0); } END { printf(\"%s\", @s); print(@s); }",
+        "uprobe:libc:malloc { @s[tid] = ustack(4); } uprobe:libc:free { print(@s[tid]); delete(@s, tid); }",
+        "uprobe:libc:malloc { print(ustack($1)); }",
+    ] {
+        compile(text).unwrap_or_else(|faults| panic!("{text}: {faults:#?}"));
+    }
+}
+
+#[test]
 fn parameters() {
     value("$1", "param $1");
     value("$#", "param $#");

@@ -42,6 +42,16 @@ fn an_aggregation_is_one_instruction() {
 }
 
 #[test]
+fn symbols_and_stacks_are_one_instruction() {
+    body(
+        "@[usym(arg0), ustack(perf, 3)] = count()",
+        "map @[(usym, ustack perf 3)] count",
+        "b0:\n  v0: u64 = arg 0\n  v1: usym = user_symbol v0\n  v2: ustack perf 3 = user_stack perf 3\n  \
+         aggregate @[v1, v2]\n  return",
+    );
+}
+
+#[test]
 fn adding_to_a_map_is_one_instruction() {
     body("@x++", "map @x plain i64", "b0:\n  v0: i64 = int 1\n  v1: i64 = add_to @x, v0\n  return");
     body("@x += arg0", "map @x plain u64", "b0:\n  v0: u64 = arg 0\n  v1: u64 = add_to @x, v0\n  return");

@@ -310,6 +310,7 @@ pub(crate) fn run_ir(module: &Module, function: &Function, args: &[i64], state: 
         }
         let (to, args) = match &block.end {
             Terminator::Return => return,
+            Terminator::Accept => panic!("these programs are no filters"),
             Terminator::Jump { to, args } => (*to, args),
             Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => {
                 if values[condition] != 0 { (*then, then_args) } else { (*otherwise, otherwise_args) }

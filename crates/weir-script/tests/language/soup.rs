@@ -9,10 +9,7 @@ pub(crate) struct Random(pub u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        testkit::random::next(&mut self.0)
     }
 
     pub(crate) fn below(&mut self, bound: usize) -> usize {

@@ -52,6 +52,38 @@ fn a_clause_is_one_function_for_each_way_its_arguments_lie() {
 }
 
 #[test]
+fn a_named_field_is_read_at_each_place_where_it_lies() {
+    functions("usdt:./app:start { @ = sum(args.id); }", &[&[0x1000], &[0x1100]]);
+    reads("start", "args.id", &["reg 7", "int 32", "shl v0, v1", "ashr v2, v1"]);
+    refused("usdt:./app:wide { @ = args.id; }", "the arguments of `usdt:/opt/app:prov:wide` have no names");
+    refused("usdt:./app:start { @ = args.ids; }", "`usdt:/opt/app:prov:start` has no field `ids`");
+}
+
+#[test]
+fn parameters_of_functions_are_fields() {
+    let read = |text: &str| weir_ir::text::print(&module(text));
+    let size = read("uprobe:./app:alloc_a { @ = sum(args.size); }");
+    assert!(size.contains("reg 7") && size.contains("ashr"), "{size}");
+    let flags = read("uprobe:./app:alloc_b { @ = sum(args->flags); }");
+    assert!(flags.contains("reg 2") && flags.contains("lshr"), "{flags}");
+    let rate = read("uprobe:./app:alloc_a /args.rate > 0.5/ { @[str(args.path)] = count(); }");
+    assert!(rate.contains("farg 0") && rate.contains("reg 6"), "{rate}");
+    refused(
+        "uprobe:./app:alloc_a { @ = args.s; }",
+        "`args.s` of `uprobe:/opt/app:alloc_a` cannot be read: it is a struct, passed by value",
+    );
+    refused(
+        "uprobe:./app:alloc_* { @ = args.size; }",
+        "`args.size` of `uprobe:/opt/app:alloc_b` is another than that of `uprobe:/opt/app:alloc_a`",
+    );
+    refused("uprobe:./app:main { @ = args.size; }", "the arguments of `uprobe:/opt/app:main` have no names");
+    refused(
+        "uretprobe:./app:alloc_a { @ = args.size; }",
+        "`args` is of a call's beginning, but `uretprobe:./app:alloc_a` runs at its end",
+    );
+}
+
+#[test]
 fn an_argument_is_read_where_the_note_says() {
     reads("start", "arg0", &["reg 7", "int 32", "shl v0, v1", "ashr v2, v1"]);
     reads("start", "arg1", &["reg 0", "int 8", "lshr v0, v1", "int 56", "shl v2, v3", "lshr v4, v3"]);

@@ -1,7 +1,8 @@
 //! A world of two binaries, in place of ELF files. The second has static probes.
 
 use weir_ir::{
-    ArgumentPlace, FoundArgument, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError,
+    ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
+    PlaceSpec, World, WorldError,
 };
 
 pub(crate) struct TableWorld;
@@ -79,6 +80,41 @@ impl World for TableWorld {
         }
         Ok(found)
     }
+
+    /// `alloc_a(int size, const char *path, struct s, double rate)` and `alloc_b(const char *path, int size, unsigned flags)`.
+    fn prototypes(&self, _: &str, functions: &[&str]) -> Vec<Option<FoundPrototype>> {
+        let field = |name: &str, bytes, signed, place| FoundField {
+            name: name.into(),
+            ty: weir_event::schema::Type::Int { bytes, signed },
+            may_be_text: false,
+            argument: FoundArgument { text: name.into(), bytes, signed, is_float: false, place },
+            count: None,
+        };
+        let register = |number, bits| Ok(ArgumentPlace::Register { number, shift: 0, bits });
+        let of = |name: &str| {
+            let parameters = match name {
+                "alloc_a" => {
+                    let mut rate = field("rate", 8, true, Ok(ArgumentPlace::Vector(0)));
+                    rate.argument.is_float = true;
+                    let unknown = Err("it is a struct, passed by value".into());
+                    vec![
+                        field("size", 4, true, register(7, 32)),
+                        field("path", 8, false, register(6, 64)),
+                        field("s", 8, false, unknown),
+                        rate,
+                    ]
+                }
+                "alloc_b" => vec![
+                    field("path", 8, false, register(7, 64)),
+                    field("size", 4, true, register(6, 32)),
+                    field("flags", 4, false, register(2, 32)),
+                ],
+                _ => return None,
+            };
+            Some(FoundPrototype { parameters, result: None })
+        };
+        functions.iter().map(|name| of(name)).collect()
+    }
 }
 
 /// `start` has two places with its arguments in different registers; `end` has one it cannot give; `tick` has
@@ -102,13 +138,22 @@ fn static_probes() -> Vec<FoundStatic> {
         is_float: true,
         place: Err("floating-point: no type".into()),
     };
-    let place = |name: &str, address, semaphore, arguments| FoundStatic {
+    // The first argument of `start` has a name.
+    let named = |argument: &FoundArgument| FoundField {
+        name: "id".into(),
+        ty: weir_event::schema::Type::Int { bytes: argument.bytes, signed: argument.signed },
+        may_be_text: false,
+        argument: argument.clone(),
+        count: None,
+    };
+    let place = |name: &str, address, semaphore, arguments: Vec<FoundArgument>| FoundStatic {
         binary: "/opt/app".into(),
         provider: "prov".into(),
         name: name.into(),
         function: "main".into(),
         address,
         semaphore,
+        fields: arguments.first().filter(|_| name == "start").map(named).into_iter().collect(),
         arguments,
     };
     vec![

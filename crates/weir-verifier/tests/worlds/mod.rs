@@ -14,10 +14,7 @@ pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        testkit::random::next(&mut self.0)
     }
 
     /// Below `bound`.
@@ -65,7 +62,7 @@ impl Worlds {
     pub(crate) fn new(maps: &[MapSpec]) -> Worlds {
         stay_on_this_cpu();
         Worlds([(); 3].map(|()| {
-            let layout = SegmentLayout::plan_claimable(maps, 2, 4).expect("the maps have a layout");
+            let layout = SegmentLayout::plan_claimable(maps, 2).expect("the maps have a layout");
             Segment::create_local(layout, &Identity::default()).expect("a memfd")
         }))
     }

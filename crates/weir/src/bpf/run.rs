@@ -190,7 +190,7 @@ fn choose(file: &ObjectFile, name: Option<&str>) -> Result<usize, Failure> {
 /// The maps, with the contents that the file gives them.
 fn segment(file: &ObjectFile, needs_lane: bool) -> Result<Segment, Failure> {
     let plan = if needs_lane { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
-    let layout = plan(&file.object.maps, local::possible_cpus(), 0);
+    let layout = plan(&file.object.maps, local::possible_cpus());
     let layout = layout.map_err(|error| Failure::Refused(anyhow!(error)))?;
     let segment = Segment::create_local(layout, &Identity::default()).context("creating the maps' segment");
     let segment = segment.map_err(Failure::Machine)?;

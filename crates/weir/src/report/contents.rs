@@ -7,9 +7,10 @@
 
 use std::cmp::Ordering;
 
-use weir_event::{MapSchema, MapValue, SiteName};
+use weir_event::{MapSchema, MapValue};
 
 use crate::report::histogram::{self, Bucket};
+use crate::report::names::Names;
 use crate::report::value::{Malformed, Value, word};
 
 /// One raw entry of a map; the key of a scalar map is empty.
@@ -44,18 +45,12 @@ pub(super) enum Shown {
 }
 
 /// The rows of a map. `top`: how many of the highest to keep; `div`: what to divide by; 0 where not given.
-pub(super) fn contents(
-    map: &MapSchema,
-    entries: &[Entry],
-    sites: &[SiteName],
-    top: u64,
-    div: u64,
-) -> Contents {
+pub(super) fn contents(map: &MapSchema, entries: &[Entry], names: Names<'_>, top: u64, div: u64) -> Contents {
     let div = div.max(1);
     let mut malformed = 0;
     let mut rows: Vec<(Rank, Row)> = Vec::with_capacity(entries.len());
     for entry in entries {
-        match row(map, entry, sites, div) {
+        match row(map, entry, names, div) {
             Ok(Some(row)) => rows.push(row),
             Ok(None) => {}
             Err(_) => malformed += 1,
@@ -73,8 +68,8 @@ pub(super) fn contents(
 }
 
 /// The value that `print(@map[key])` shows.
-pub(super) fn single(map: &MapSchema, entry: &Entry, sites: &[SiteName]) -> Result<Value, Malformed> {
-    match shown(map, &entry.value, sites, 1)?.1 {
+pub(super) fn single(map: &MapSchema, entry: &Entry, names: Names<'_>) -> Result<Value, Malformed> {
+    match shown(map, &entry.value, names, 1)?.1 {
         Shown::Value(value) => Ok(value),
         Shown::Stats { average, .. } => Ok(average),
         Shown::Buckets(buckets) => Ok(Value::int(buckets.iter().map(|bucket| bucket.count as i64).sum())),
@@ -85,18 +80,13 @@ pub(super) fn single(map: &MapSchema, entry: &Entry, sites: &[SiteName]) -> Resu
 type Rank = Option<i128>;
 
 /// None: a scalar that was never set.
-fn row(
-    map: &MapSchema,
-    entry: &Entry,
-    sites: &[SiteName],
-    div: u64,
-) -> Result<Option<(Rank, Row)>, Malformed> {
+fn row(map: &MapSchema, entry: &Entry, names: Names<'_>, div: u64) -> Result<Option<(Rank, Row)>, Malformed> {
     let key = match &map.key {
         None if !scalar_is_set(&map.value, &entry.value)? => return Ok(None),
         None => None,
-        Some(ty) => Some(Value::decode(ty, &entry.key, sites)?),
+        Some(ty) => Some(Value::decode(ty, &entry.key, names)?),
     };
-    let (rank, shown) = shown(map, &entry.value, sites, div)?;
+    let (rank, shown) = shown(map, &entry.value, names, div)?;
     Ok(Some((rank, Row { key, shown })))
 }
 
@@ -111,10 +101,10 @@ fn scalar_is_set(value: &MapValue, bytes: &[u8]) -> Result<bool, Malformed> {
 }
 
 /// The value of an entry, and its rank before division.
-fn shown(map: &MapSchema, bytes: &[u8], sites: &[SiteName], div: u64) -> Result<(Rank, Shown), Malformed> {
+fn shown(map: &MapSchema, bytes: &[u8], names: Names<'_>, div: u64) -> Result<(Rank, Shown), Malformed> {
     let number = |bits: u64, signed: bool| Value::Int { bits, signed };
     let plain = match &map.value {
-        MapValue::Plain(ty) => Value::decode(ty, bytes, sites)?,
+        MapValue::Plain(ty) => Value::decode(ty, bytes, names)?,
         MapValue::Count => number(word(bytes, 0)?, false),
         MapValue::Sum { signed } => number(word(bytes, 0)?, *signed),
         MapValue::Min { signed } => number(minimum(word(bytes, 0)?, word(bytes, 1)?, *signed), *signed),
@@ -169,6 +159,7 @@ fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Int { bits: left, .. }, Value::Int { bits: right, .. }) => left.cmp(right),
         (Value::Str(left), Value::Str(right)) => left.cmp(right),
+        (Value::Stack { frames: left, .. }, Value::Stack { frames: right, .. }) => left.cmp(right),
         (Value::Tuple(left), Value::Tuple(right)) => {
             let parts = left.iter().zip(right).map(|(left, right)| compare(left, right));
             parts.fold(Ordering::Equal, Ordering::then)
@@ -181,11 +172,13 @@ fn compare(left: &Value, right: &Value) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::names::{NoSymbols, Seen};
 
     fn check_encoded(value: MapValue, word0: u64, want: i128) {
         let map = MapSchema { name: "@".to_string(), map_index: 0, key: None, value };
         let value = [word0.to_le_bytes(), 1u64.to_le_bytes()].concat();
-        let found = single(&map, &Entry { key: vec![], value }, &[]).unwrap();
+        let names = Names { sites: &[], symbols: &NoSymbols, seen: Seen::Sometime };
+        let found = single(&map, &Entry { key: vec![], value }, names).unwrap();
         assert_eq!(found.number(), Some(want), "{:?} of {word0:#x}", map.value);
     }
 

@@ -6,3 +6,7 @@ pub(super) const PRINTF_WIDTH_MAX: usize = 4096;
 
 /// Columns of a histogram's bar, as bpftrace draws it.
 pub(super) const BAR_COLUMNS: usize = 52;
+
+/// Blanks before a frame of a stack, in a key and in a value, as bpftrace has them.
+pub(super) const KEY_INDENT: usize = 4;
+pub(super) const VALUE_INDENT: usize = 8;

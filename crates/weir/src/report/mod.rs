@@ -10,6 +10,7 @@
 //! last argument); NDJSON has no empty lines before the final maps; bytes that are no UTF-8 become U+FFFD in
 //! NDJSON; keys are escaped once, not twice; `min` and `max` are ordered by what they print.
 
+mod names;
 mod record;
 mod value;
 
@@ -19,6 +20,7 @@ mod histogram;
 mod printf;
 
 mod json;
+mod process;
 mod summary;
 mod text;
 
@@ -29,8 +31,11 @@ use std::io::{self, Write};
 use weir_event::{MapSchema, MapValue, Schema};
 
 pub(crate) use crate::report::contents::Entry;
+use crate::report::names::Names;
+pub(crate) use crate::report::names::{Seen, Symbol, Symbols};
+pub(crate) use crate::report::process::{ProcessCounts, ProcessLine, ProcessOutcome};
 pub(crate) use crate::report::record::{Decoded, record};
-pub(crate) use crate::report::summary::{ProbeHits, Summary};
+pub(crate) use crate::report::summary::{Loads, ProbeHits, ProbeRails, Rails, Summary};
 use crate::report::value::Value;
 
 /// How a report is written: `-f text` or `-f json`.
@@ -95,12 +100,13 @@ impl<W: Write> Report<W> {
         entries: &[Entry],
         top: u64,
         div: u64,
+        symbols: &dyn Symbols,
     ) -> io::Result<()> {
         let Some(map) = schema.maps.get(map) else {
             self.malformed += 1;
             return Ok(());
         };
-        let contents = contents::contents(map, entries, &schema.sites, top, div);
+        let contents = contents::contents(map, entries, names(schema, symbols), top, div);
         self.malformed += contents.malformed;
         match self.format {
             Format::Text => text::map(&mut self.out, map, &contents),
@@ -115,6 +121,7 @@ impl<W: Write> Report<W> {
         map: usize,
         key: &[u8],
         value: Option<Vec<u8>>,
+        symbols: &dyn Symbols,
     ) -> io::Result<()> {
         let Some(found) = schema.maps.get(map) else {
             self.malformed += 1;
@@ -123,9 +130,9 @@ impl<W: Write> Report<W> {
         let bytes = value.unwrap_or_else(|| vec![0; 8 * found.value.words(found.key.is_none()) as usize]);
         let entry = Entry { key: key.to_vec(), value: bytes };
         if shows_buckets_or_stats(found) {
-            return self.map(schema, map, &[entry], 0, 0);
+            return self.map(schema, map, &[entry], 0, 0, symbols);
         }
-        match contents::single(found, &entry, &schema.sites) {
+        match contents::single(found, &entry, names(schema, symbols)) {
             Ok(value) => self.value(&value),
             Err(_) => {
                 self.malformed += 1;
@@ -140,6 +147,7 @@ impl<W: Write> Report<W> {
         &mut self,
         schema: &Schema,
         read: &mut dyn FnMut(usize, &MapSchema) -> Vec<Entry>,
+        symbols: &dyn Symbols,
     ) -> io::Result<()> {
         if self.format == Format::Text {
             text::end(&mut self.out)?;
@@ -148,9 +156,17 @@ impl<W: Write> Report<W> {
         order.sort_by(|a, b| schema.maps[*a].name.as_bytes().cmp(schema.maps[*b].name.as_bytes()));
         for map in order {
             let entries = read(map, &schema.maps[map]);
-            self.map(schema, map, &entries, 0, 0)?;
+            self.map(schema, map, &entries, 0, 0, symbols)?;
         }
         self.flush()
+    }
+
+    /// What became of a process; in text that goes to standard error.
+    pub(crate) fn process(&mut self, line: &ProcessLine) -> io::Result<()> {
+        match self.format {
+            Format::Text => Ok(()),
+            Format::Json => writeln!(self.out, "{}", line.json()),
+        }
     }
 
     /// What the run has covered: the last line, in JSON alone. (In text it goes to standard error, with `-v`.)
@@ -176,6 +192,11 @@ impl<W: Write> Report<W> {
     }
 }
 
+/// What a map's entries are decoded with.
+fn names<'a>(schema: &'a Schema, symbols: &'a dyn Symbols) -> Names<'a> {
+    Names { sites: &schema.sites, symbols, seen: Seen::Sometime }
+}
+
 /// Values that have no single number: bpftrace refuses `print(@map[key])` for them.
 fn shows_buckets_or_stats(map: &MapSchema) -> bool {
     matches!(map.value, MapValue::Hist | MapValue::Lhist { .. } | MapValue::Stats { .. })
@@ -186,6 +207,7 @@ mod tests {
     use weir_event::{SiteName, Type};
 
     use super::*;
+    use crate::report::names::NoSymbols;
 
     const STR16: Type = Type::Str { bytes: 16 };
 
@@ -308,7 +330,7 @@ mod tests {
         let mut out = Vec::new();
         let mut report = Report::new(&mut out, format);
         report.attached_probes(1).unwrap();
-        report.print_all(&schema, &mut |map, _| contents[map].clone()).unwrap();
+        report.print_all(&schema, &mut |map, _| contents[map].clone(), &NoSymbols).unwrap();
         assert_eq!(report.malformed(), 0);
         String::from_utf8(out).unwrap()
     }
@@ -339,8 +361,9 @@ mod tests {
     fn check_map(name: &str, top: u64, div: u64, text: &str, json: &str) {
         let (schema, contents) = maps_at_exit();
         let map = schema.maps.iter().position(|map| map.name == name).unwrap();
-        let print =
-            |format| printed(format, |report| report.map(&schema, map, &contents[map], top, div).unwrap());
+        let print = |format| {
+            printed(format, |report| report.map(&schema, map, &contents[map], top, div, &NoSymbols).unwrap())
+        };
         assert_eq!(print(Format::Text), text, "{name} as text");
         assert_eq!(print(Format::Json), json, "{name} as JSON");
     }
@@ -383,7 +406,8 @@ mod tests {
         ];
         let unset =
             |_: usize, map: &MapSchema| vec![entry(vec![], vec![0; 8 * map.value.words(true) as usize])];
-        let print = |format| printed(format, |report| report.print_all(&schema, &mut { unset }).unwrap());
+        let print =
+            |format| printed(format, |report| report.print_all(&schema, &mut { unset }, &NoSymbols).unwrap());
         // A scalar count is 0 from the start, as in 0.23 (an array of one element); the others are unset.
         assert_eq!(print(Format::Text), "\n\n\n\n@n: 0\n\n");
         assert_eq!(print(Format::Json), "{\"type\": \"map\", \"data\": {\"@n\": 0}}\n");
@@ -396,7 +420,9 @@ mod tests {
             let map = schema.maps.iter().position(|map| map.name == name).unwrap();
             let entry = contents[map][at].clone();
             let value = value.then_some(entry.value);
-            printed(Format::Text, |report| report.map_key(&schema, map, &entry.key, value).unwrap())
+            printed(Format::Text, |report| {
+                report.map_key(&schema, map, &entry.key, value, &NoSymbols).unwrap()
+            })
         };
         assert_eq!(print("@k", 0, true), "4\n");
         assert_eq!(print("@k", 0, false), "0\n");
@@ -447,9 +473,27 @@ mod tests {
         let entries = [entry(words(&[0, 0]), words(&[3])), entry(words(&[9, 0]), words(&[4]))];
         let mut out = Vec::new();
         let mut report = Report::new(&mut out, Format::Text);
-        report.map(&schema, 0, &entries, 0, 0).unwrap();
+        report.map(&schema, 0, &entries, 0, 0, &NoSymbols).unwrap();
         assert_eq!(report.malformed(), 1);
         assert_eq!(String::from_utf8(out).unwrap(), "@[uprobe:/bin/x:f, f]: 3\n");
+    }
+
+    /// The shapes of bpftrace: keys by 4 blanks, values by 8, arguments of printf by none.
+    #[test]
+    fn stacks_are_indented_by_where_they_stand() {
+        let stack = |frames: &[&str], is_indented| {
+            let frames = frames.iter().map(|frame| frame.as_bytes().to_vec()).collect();
+            Value::Stack { frames, is_indented }
+        };
+        let plain = stack(&["f+1", "main+2"], true);
+        let print = |format, value: &Value| printed(format, |report| report.value(value).unwrap());
+        assert_eq!(print(Format::Text, &plain), "\n        f+1\n        main+2\n\n");
+        let json = "{\"type\": \"value\", \"data\": \"\\n        f+1\\n        main+2\\n\"}\n";
+        assert_eq!(print(Format::Json, &plain), json);
+        assert_eq!(print(Format::Text, &stack(&["\t10 f+1 (a)"], false)), "\n\t10 f+1 (a)\n\n");
+        let line =
+            printed(Format::Text, |report| report.printf("[%s]%5s.", &[plain, stack(&[], true)]).unwrap());
+        assert_eq!(line, "[\nf+1\nmain+2\n]    \n.");
     }
 
     #[test]
@@ -461,8 +505,10 @@ mod tests {
                 for format in [Format::Text, Format::Json] {
                     let mut out = Vec::new();
                     let mut report = Report::new(&mut out, format);
-                    report.map(&schema, map, &[entry(bytes.clone(), bytes.clone())], 1, 3).unwrap();
-                    report.map_key(&schema, map, &bytes, Some(bytes.clone())).unwrap();
+                    report
+                        .map(&schema, map, &[entry(bytes.clone(), bytes.clone())], 1, 3, &NoSymbols)
+                        .unwrap();
+                    report.map_key(&schema, map, &bytes, Some(bytes.clone()), &NoSymbols).unwrap();
                 }
             }
         }

@@ -107,6 +107,11 @@ impl Spec {
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(out, &text[..length]);
             }
+            (_, Value::Stack { frames, is_indented }) => {
+                let text = super::text::stack(frames, *is_indented, 0);
+                let length = self.precision.unwrap_or(text.len()).min(text.len());
+                self.pad(out, &text[..length]);
+            }
             (_, Value::Tuple(_)) => {
                 let mut text = Vec::new();
                 // SANITY: writing into a Vec does not fail.

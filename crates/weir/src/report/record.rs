@@ -5,6 +5,7 @@
 
 use weir_event::{Action, Field, RECORD_HEADER_BYTES, Schema};
 
+use crate::report::names::{Names, Seen, Symbols};
 use crate::report::value::{Malformed, Value};
 
 /// What one record asks its reader to do.
@@ -19,16 +20,21 @@ pub(crate) enum Decoded<'s> {
     Exit { code: i64 },
 }
 
-pub(crate) fn record<'s>(schema: &'s Schema, bytes: &[u8]) -> Result<Decoded<'s>, Malformed> {
+pub(crate) fn record<'s>(
+    schema: &'s Schema,
+    bytes: &[u8],
+    symbols: &dyn Symbols,
+) -> Result<Decoded<'s>, Malformed> {
+    let names = Names { sites: &schema.sites, symbols, seen: Seen::Now };
     let action = header(bytes)?;
     let found = usize::try_from(action).ok().and_then(|index| schema.actions.get(index));
     let found = found.ok_or(Malformed::Action { index: action, actions: schema.actions.len() })?;
     Ok(match found {
         Action::Printf { format, args } => {
-            let args = args.iter().map(|arg| value(schema, bytes, arg)).collect::<Result<_, _>>()?;
+            let args = args.iter().map(|arg| value(names, bytes, arg)).collect::<Result<_, _>>()?;
             Decoded::Printf { format, args }
         }
-        Action::PrintValue { value: field } => Decoded::PrintValue { value: value(schema, bytes, field)? },
+        Action::PrintValue { value: field } => Decoded::PrintValue { value: value(names, bytes, field)? },
         Action::PrintMap { map, top, div } => {
             Decoded::PrintMap { map: known(schema, *map)?, top: *top, div: *div }
         }
@@ -39,7 +45,7 @@ pub(crate) fn record<'s>(schema: &'s Schema, bytes: &[u8]) -> Result<Decoded<'s>
         Action::ZeroMap { map } => Decoded::ZeroMap { map: known(schema, *map)? },
         Action::Exit { code: None } => Decoded::Exit { code: 0 },
         Action::Exit { code: Some(field) } => {
-            let code = value(schema, bytes, field)?.number().unwrap_or(0);
+            let code = value(names, bytes, field)?.number().unwrap_or(0);
             Decoded::Exit { code: code as i64 }
         }
     })
@@ -57,8 +63,8 @@ fn header(bytes: &[u8]) -> Result<u32, Malformed> {
     }
 }
 
-fn value(schema: &Schema, bytes: &[u8], field: &Field) -> Result<Value, Malformed> {
-    Value::decode(&field.ty, field_bytes(bytes, field)?, &schema.sites)
+fn value(names: Names<'_>, bytes: &[u8], field: &Field) -> Result<Value, Malformed> {
+    Value::decode(&field.ty, field_bytes(bytes, field)?, names)
 }
 
 fn field_bytes<'b>(bytes: &'b [u8], field: &Field) -> Result<&'b [u8], Malformed> {
@@ -80,6 +86,7 @@ mod tests {
     use weir_event::Type;
 
     use super::*;
+    use crate::report::names::NoSymbols;
 
     fn schema() -> Schema {
         let number = Field { offset: 8, ty: Type::I64 };
@@ -99,7 +106,7 @@ mod tests {
     }
 
     fn check(bytes: &[u8], want: Result<Decoded<'_>, Malformed>) {
-        assert_eq!(record(&schema(), bytes), want, "{bytes:?}");
+        assert_eq!(record(&schema(), bytes, &NoSymbols), want, "{bytes:?}");
     }
 
     #[test]
@@ -137,7 +144,7 @@ mod tests {
                 bytes[0] %= 6;
                 bytes[1..8].fill(0);
             }
-            let _ = record(&schema, &bytes);
+            let _ = record(&schema, &bytes, &NoSymbols);
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! weir: 3 places: 2 probed, 1 not: too-short 1
+//! weir: libraries: loaded 3 times, unloaded 2 times; 1 announcement unanswered, for 1.2 ms at most
 //! weir: uprobe:libc:malloc: 1234 entries
 //! weir: uretprobe:libc:malloc: 1234 entries, 1230 returns, 4 missed: pending 1, unwound 3
 //! weir: missed: pending 1, unwound 3
@@ -21,14 +22,19 @@
 //! were in use.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::report::json::quoted;
+use crate::report::process::ProcessCounts;
 
 /// Numbers of one run, reasons by their codes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) places: u64,
     pub(crate) attached: u64,
+    /// Their libraries were never loaded.
+    pub(crate) awaited: u64,
+    pub(crate) loads: Loads,
     pub(crate) refused: BTreeMap<String, u64>,
     /// Of places that were attached.
     pub(crate) returns_refused: BTreeMap<String, u64>,
@@ -37,6 +43,74 @@ pub(crate) struct Summary {
     pub(crate) no_record: u64,
     pub(crate) no_lane: u64,
     pub(crate) probes: Vec<ProbeHits>,
+    pub(crate) processes: ProcessCounts,
+    /// Where there was a budget.
+    pub(crate) rails: Option<Rails>,
+}
+
+/// How a budget was kept.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Rails {
+    pub(crate) budget: String,
+    /// Of the CPU time, at the end.
+    pub(crate) share: f64,
+    /// Those that were slowed or taken out.
+    pub(crate) probes: Vec<ProbeRails>,
+}
+
+/// What was done to one clause, and what it has not seen therefore.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct ProbeRails {
+    pub(crate) probe: String,
+    /// At the end: `1 of 64`, `shut`, `withdrawn`, `armed` again.
+    pub(crate) state: String,
+    /// Since the run began.
+    pub(crate) since_s: f64,
+    /// Counted.
+    pub(crate) missed: u64,
+    /// By the rate that was seen last.
+    pub(crate) missed_about: u64,
+}
+
+impl ProbeRails {
+    fn text(&self) -> String {
+        let missed = match (self.missed, self.missed_about) {
+            (missed, 0) => format!("{missed} hits missed"),
+            (0, about) => format!("about {about} hits missed"),
+            (missed, about) => format!("{missed} hits missed while sampled, and about {about} more"),
+        };
+        format!("{}: {}, slowed since {:.1} s; {missed}", self.probe, self.state, self.since_s)
+    }
+
+    fn json(&self) -> String {
+        format!(
+            r#"{{"probe": {}, "state": {}, "since_s": {:.3}, "missed": {}, "missed_about": {}}}"#,
+            quoted(self.probe.as_bytes()),
+            quoted(self.state.as_bytes()),
+            self.since_s,
+            self.missed,
+            self.missed_about
+        )
+    }
+}
+
+impl Rails {
+    fn json(&self) -> String {
+        let probes: Vec<String> = self.probes.iter().map(ProbeRails::json).collect();
+        let (budget, share) = (quoted(self.budget.as_bytes()), self.share);
+        format!(r#"{{"budget": {budget}, "share": {share:.6}, "slowed": [{}]}}"#, probes.join(", "))
+    }
+}
+
+/// What came and went of the libraries that have places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Loads {
+    pub(crate) loaded: u64,
+    pub(crate) unloaded: u64,
+    /// Changes of the linker's list that the target did not wait for weir at, or not long enough; and for how long what came
+    /// then was not probed, in sum and at most.
+    pub(crate) unanswered: u64,
+    pub(crate) unprobed: Duration,
 }
 
 /// How often a clause's program ran.
@@ -73,12 +147,17 @@ impl Summary {
         let plural = if self.places == 1 { "place" } else { "places" };
         let mut out = format!("weir: {} {plural}: {} probed", self.places, self.attached);
         if !self.refused.is_empty() {
-            out += &format!(", {} not: {}", self.places - self.attached, list(&self.refused));
+            let refused = self.places - self.attached - self.awaited;
+            out += &format!(", {refused} not: {}", list(&self.refused));
+        }
+        if self.awaited > 0 {
+            out += &format!(", {} never loaded", self.awaited);
         }
         if !self.returns_refused.is_empty() {
             out += &format!("; returns not seen: {}", list(&self.returns_refused));
         }
         out.push('\n');
+        out += &self.loads.text();
         for probe in &self.probes {
             out += &format!("weir: {}: {} entries", probe.probe, probe.entries);
             if let Some(returns) = probe.returns {
@@ -93,7 +172,30 @@ impl Summary {
         if missed.iter().any(|(_, count)| *count > 0) {
             out += &format!("weir: missed: {}\n", listed(&missed));
         }
-        out
+        out += &self.processes.text().unwrap_or_default();
+        out += &self.processes.execs_text();
+        out + &self.slowed()
+    }
+
+    /// A line for each clause that was slowed or taken out to keep to a budget.
+    pub(crate) fn slowed(&self) -> String {
+        let Some(rails) = &self.rails else { return String::new() };
+        let line = |probe: &ProbeRails| format!("weir: budget {}: {}\n", rails.budget, probe.text());
+        rails.probes.iter().map(line).collect()
+    }
+
+    /// Lines where places never came, or not in time.
+    pub(crate) fn unloaded(&self) -> String {
+        let late = if self.loads.unanswered > 0 { self.loads.text() } else { String::new() };
+        late + &match self.awaited {
+            0 => String::new(),
+            // What was loaded then and gone again before weir looked is not known.
+            count if self.loads.unanswered > 0 => format!(
+                "weir: {count} places were never probed: their libraries were not seen (not loaded, or gone before weir looked)\n"
+            ),
+            1 => "weir: 1 place was never probed: its library was not loaded\n".into(),
+            count => format!("weir: {count} places were never probed: their libraries were not loaded\n"),
+        }
     }
 
     /// A line where returns were missed that others would have seen.
@@ -150,14 +252,58 @@ impl Summary {
             format!(r#"{{"probe": {}, "entries": {}{returns}}}"#, quoted(hits.probe.as_bytes()), hits.entries)
         };
         let probes: Vec<String> = self.probes.iter().map(probe).collect();
+        let rails =
+            self.rails.as_ref().map_or_else(String::new, |rails| format!(r#", "rails": {}"#, rails.json()));
         format!(
-            r#"{{"type": "summary", "data": {{"places": {}, "attached": {}, "refused": {}, "returns_refused": {}, "missed": {}, "probes": [{}]}}}}"#,
+            r#"{{"type": "summary", "data": {{"places": {}, "attached": {}, "never_loaded": {}, "loads": {}, "refused": {}, "returns_refused": {}, "missed": {}, "processes": {}, "probes": [{}]{rails}}}}}"#,
             self.places,
             self.attached,
+            self.awaited,
+            self.loads.json(),
             object(&self.refused),
             object(&self.returns_refused),
             named_object(&self.missed()),
+            self.processes.json(),
             probes.join(", ")
+        )
+    }
+}
+
+impl Loads {
+    /// With those of another process.
+    pub(crate) fn add(&mut self, other: &Loads) {
+        self.loaded += other.loaded;
+        self.unloaded += other.unloaded;
+        self.unanswered += other.unanswered;
+        self.unprobed += other.unprobed;
+    }
+
+    fn text(&self) -> String {
+        if *self == Loads::default() {
+            return String::new();
+        }
+        let unanswered = match self.unanswered {
+            0 => String::new(),
+            count => {
+                let plural = if count == 1 { "announcement" } else { "announcements" };
+                let ms = self.unprobed.as_secs_f64() * 1e3;
+                format!(
+                    "; {count} {plural} of loading or unloading unanswered (the process did not wait), for {ms:.1} ms at most: \
+                     what came and went then is in neither count"
+                )
+            }
+        };
+        format!(
+            "weir: libraries: seen to be loaded {} times, unloaded {} times{unanswered}\n",
+            self.loaded, self.unloaded
+        )
+    }
+
+    fn json(&self) -> String {
+        let Loads { loaded, unloaded, unanswered, unprobed } = self;
+        let unprobed_ns = unprobed.as_nanos();
+        format!(
+            r#"{{"loaded": {loaded}, "unloaded": {unloaded}, "unanswered": {unanswered}, "unprobed_ns": {unprobed_ns}}}"#
         )
     }
 }
@@ -199,6 +345,8 @@ mod tests {
         Summary {
             places: 3,
             attached: 2,
+            awaited: 0,
+            loads: Loads::default(),
             refused: counts("too-short", 1),
             returns_refused: counts("return-unproved", 1),
             tail_depth,
@@ -209,6 +357,8 @@ mod tests {
                 returning("uretprobe:x:\"f\"", missed[0], 1),
                 returning("uretprobe:x:g", missed[1], 0),
             ],
+            processes: ProcessCounts::default(),
+            rails: None,
         }
     }
 
@@ -242,6 +392,45 @@ mod tests {
     fn losses_are_one_line() {
         assert_eq!(summary([3, 1], 0).lost(), "");
         assert_eq!(summary([3, 1], 2).lost(), "weir: 2 returns were missed: tail-depth 2\n");
+    }
+
+    #[test]
+    fn what_came_went_and_never_came_is_told() {
+        let loads = Loads { loaded: 2, unloaded: 1, unanswered: 3, unprobed: Duration::from_micros(1500) };
+        let summary = Summary { places: 5, awaited: 2, loads, ..summary([0, 0], 0) };
+        let text = summary.text();
+        assert!(text.starts_with("weir: 5 places: 2 probed, 1 not: too-short 1, 2 never loaded"), "{text}");
+        let line = "\nweir: libraries: seen to be loaded 2 times, unloaded 1 times; 3 announcements of loading or unloading unanswered \
+                    (the process did not wait), for 1.5 ms at most: what came and went then is in neither count\n";
+        assert!(text.contains(line), "{text}");
+        let never = "weir: 2 places were never probed: their libraries were not seen (not loaded, or gone before weir looked)\n";
+        assert_eq!(summary.unloaded(), line[1..].to_owned() + never);
+        let read: serde_json::Value = serde_json::from_str(&summary.json()).unwrap();
+        assert_eq!(
+            (&read["data"]["never_loaded"], &read["data"]["loads"]["unprobed_ns"]),
+            (&2.into(), &1_500_000.into())
+        );
+    }
+
+    #[test]
+    fn what_was_slowed_is_told_with_what_was_missed() {
+        let probe = |state: &str, missed, missed_about| ProbeRails {
+            probe: "uprobe:x:f".into(),
+            state: state.into(),
+            since_s: 0.12,
+            missed,
+            missed_about,
+        };
+        let probes = vec![probe("1 of 64", 12, 0), probe("withdrawn", 0, 7), probe("shut", 3, 7)];
+        let rails = Some(Rails { budget: "1%".into(), share: 0.0072, probes });
+        let summary = Summary { rails, ..summary([0, 0], 0) };
+        let want = "weir: budget 1%: uprobe:x:f: 1 of 64, slowed since 0.1 s; 12 hits missed\n\
+                    weir: budget 1%: uprobe:x:f: withdrawn, slowed since 0.1 s; about 7 hits missed\n\
+                    weir: budget 1%: uprobe:x:f: shut, slowed since 0.1 s; 3 hits missed while sampled, and about 7 more\n";
+        assert_eq!(summary.slowed(), want);
+        let read: serde_json::Value = serde_json::from_str(&summary.json()).unwrap();
+        assert_eq!(read["data"]["rails"]["budget"], "1%");
+        assert_eq!(read["data"]["rails"]["slowed"][2]["missed_about"], 7);
     }
 
     #[test]

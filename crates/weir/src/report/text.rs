@@ -10,7 +10,7 @@ use weir_event::{MapSchema, MapValue};
 use crate::report::contents::{Contents, Row, Shown};
 use crate::report::double;
 use crate::report::histogram::Bucket;
-use crate::report::limits::BAR_COLUMNS;
+use crate::report::limits::{BAR_COLUMNS, KEY_INDENT, VALUE_INDENT};
 use crate::report::value::Value;
 
 pub(super) fn attached_probes(out: &mut dyn Write, probes: u64) -> io::Result<()> {
@@ -27,8 +27,19 @@ pub(super) fn printf(out: &mut dyn Write, message: &[u8]) -> io::Result<()> {
 }
 
 pub(super) fn value(out: &mut dyn Write, value: &Value) -> io::Result<()> {
-    write_value(out, value)?;
+    write_value(out, value, VALUE_INDENT)?;
     out.write_all(b"\n")
+}
+
+/// A stack on lines of its own; what a frame of it begins with depends on where it stands.
+pub(super) fn stack(frames: &[Vec<u8>], is_indented: bool, indent: usize) -> Vec<u8> {
+    let mut text = vec![b'\n'];
+    for frame in frames {
+        text.resize(text.len() + if is_indented { indent } else { 0 }, b' ');
+        text.extend_from_slice(frame);
+        text.push(b'\n');
+    }
+    text
 }
 
 pub(super) fn map(out: &mut dyn Write, map: &MapSchema, contents: &Contents) -> io::Result<()> {
@@ -59,13 +70,13 @@ fn write_row(out: &mut dyn Write, map: &MapSchema, row: &Row) -> io::Result<()> 
     match &row.shown {
         Shown::Value(value) => {
             out.write_all(b": ")?;
-            write_value(out, value)
+            write_value(out, value, VALUE_INDENT)
         }
         Shown::Stats { count, average, total } => {
             write!(out, ": count {count}, average ")?;
-            write_value(out, average)?;
+            write_value(out, average, VALUE_INDENT)?;
             out.write_all(b", total ")?;
-            write_value(out, total)
+            write_value(out, total, VALUE_INDENT)
         }
         Shown::Buckets(buckets) => {
             out.write_all(b":\n")?;
@@ -82,31 +93,32 @@ fn write_bucket(out: &mut dyn Write, bucket: &Bucket) -> io::Result<()> {
 /// The parts of a key have no parentheses around them.
 fn write_key(out: &mut dyn Write, key: &Value) -> io::Result<()> {
     match key {
-        Value::Tuple(parts) => write_parts(out, parts),
-        key => write_value(out, key),
+        Value::Tuple(parts) => write_parts(out, parts, KEY_INDENT),
+        key => write_value(out, key, KEY_INDENT),
     }
 }
 
-fn write_value(out: &mut dyn Write, value: &Value) -> io::Result<()> {
+fn write_value(out: &mut dyn Write, value: &Value, indent: usize) -> io::Result<()> {
     match value {
         Value::Int { bits, signed: true } => write!(out, "{}", *bits as i64),
         Value::Int { bits, signed: false } => write!(out, "{bits}"),
         Value::Double(bits) => out.write_all(double::shortest(f64::from_bits(*bits)).as_bytes()),
         Value::Str(text) => out.write_all(text),
+        Value::Stack { frames, is_indented } => out.write_all(&stack(frames, *is_indented, indent)),
         Value::Tuple(parts) => {
             out.write_all(b"(")?;
-            write_parts(out, parts)?;
+            write_parts(out, parts, indent)?;
             out.write_all(b")")
         }
     }
 }
 
-fn write_parts(out: &mut dyn Write, parts: &[Value]) -> io::Result<()> {
+fn write_parts(out: &mut dyn Write, parts: &[Value], indent: usize) -> io::Result<()> {
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             out.write_all(b", ")?;
         }
-        write_value(out, part)?;
+        write_value(out, part, indent)?;
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! Values: typed bytes of a record, key or map, decoded.
 //!
 //! In: a [`Type`] and bytes. Out: a [`Value`], in which attach cookies have become names and strings end at
-//! their NUL. Bytes that are too short, and cookies of no site, are [`Malformed`].
+//! their NUL; addresses and stacks are named ([`Names`]). Bytes that are too short, and cookies of no site, are [`Malformed`].
 
 use std::fmt;
 
 use weir_event::{SiteName, Type};
+
+use crate::report::names::Names;
 
 /// One decoded value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +19,12 @@ pub(crate) enum Value {
     /// The bits of a floating-point number.
     Double(u64),
     Str(Vec<u8>),
+    /// A line for each frame.
+    Stack {
+        frames: Vec<Vec<u8>>,
+        /// Lines begin with blanks, depending on where the stack stands.
+        is_indented: bool,
+    },
     Tuple(Vec<Value>),
 }
 
@@ -36,7 +44,7 @@ impl Value {
         match self {
             Value::Int { bits, signed: true } => Some(i128::from(*bits as i64)),
             Value::Int { bits, signed: false } => Some(i128::from(*bits)),
-            Value::Double(_) | Value::Str(_) | Value::Tuple(_) => None,
+            Value::Double(_) | Value::Str(_) | Value::Stack { .. } | Value::Tuple(_) => None,
         }
     }
 
@@ -61,13 +69,13 @@ impl Value {
             }
             Value::Double(bits) if div == 1 => Value::Double(bits),
             Value::Double(bits) => Value::Double((f64::from_bits(bits) / div as f64).to_bits()),
-            Value::Str(text) => Value::Str(text),
+            other @ (Value::Str(_) | Value::Stack { .. }) => other,
             Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(|part| part.divided(div)).collect()),
         }
     }
 
     /// Decodes the first `ty.bytes()` of `bytes`.
-    pub(crate) fn decode(ty: &Type, bytes: &[u8], sites: &[SiteName]) -> Result<Value, Malformed> {
+    pub(super) fn decode(ty: &Type, bytes: &[u8], names: Names<'_>) -> Result<Value, Malformed> {
         let need = ty.bytes() as usize;
         let bytes = bytes.get(..need).ok_or(Malformed::Short { need, have: bytes.len() })?;
         match ty {
@@ -77,13 +85,15 @@ impl Value {
                 let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
                 Ok(Value::Str(bytes[..end].to_vec()))
             }
-            Type::Probe => Ok(Value::Str(site(sites, word(bytes, 0)?)?.probe.clone().into_bytes())),
-            Type::Func => Ok(Value::Str(site(sites, word(bytes, 0)?)?.func.clone().into_bytes())),
+            Type::Usym => Ok(names.symbol(word(bytes, 1)? as u32, word(bytes, 0)?)),
+            Type::Ustack(form) => Ok(names.stack(*form, word(bytes, 0)?)),
+            Type::Probe => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.probe.clone().into_bytes())),
+            Type::Func => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.func.clone().into_bytes())),
             Type::Tuple(parts) => {
                 let mut values = Vec::with_capacity(parts.len());
                 let mut rest = bytes;
                 for part in parts {
-                    values.push(Value::decode(part, rest, sites)?);
+                    values.push(Value::decode(part, rest, names)?);
                     rest = &rest[part.bytes() as usize..];
                 }
                 Ok(Value::Tuple(values))
@@ -140,9 +150,12 @@ impl std::error::Error for Malformed {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::names::{NoSymbols, Seen};
+
+    const NAMES: Names<'static> = Names { sites: &[], symbols: &NoSymbols, seen: Seen::Now };
 
     fn check(ty: Type, bytes: &[u8], want: Result<Value, Malformed>) {
-        assert_eq!(Value::decode(&ty, bytes, &[]), want, "{ty:?} of {bytes:?}");
+        assert_eq!(Value::decode(&ty, bytes, NAMES), want, "{ty:?} of {bytes:?}");
     }
 
     #[test]
@@ -156,8 +169,11 @@ mod tests {
 
     #[test]
     fn integers_keep_their_sign() {
-        assert_eq!(Value::decode(&Type::I64, &[0xff; 8], &[]).unwrap().number(), Some(-1));
-        assert_eq!(Value::decode(&Type::U64, &[0xff; 8], &[]).unwrap().number(), Some(i128::from(u64::MAX)));
+        assert_eq!(Value::decode(&Type::I64, &[0xff; 8], NAMES).unwrap().number(), Some(-1));
+        assert_eq!(
+            Value::decode(&Type::U64, &[0xff; 8], NAMES).unwrap().number(),
+            Some(i128::from(u64::MAX))
+        );
         assert_eq!(Value::int(-7).divided(2), Value::int(-3));
         assert_eq!(Value::int(i64::MIN).divided(1), Value::int(i64::MIN));
     }

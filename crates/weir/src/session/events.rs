@@ -2,23 +2,29 @@
 //! when it is time to end (exit(), Ctrl-C, the end of the target).
 
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NOT_RAISED};
+use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, MapValue, Schema};
-use weir_probe::{Attachment, Launched, Target};
+use weir_probe::Launched;
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
 use crate::failure::Failure;
-use crate::report::{self, Decoded, Entry, Report, Summary};
+use crate::live::Live;
+use crate::print::tell;
+use crate::report::{self, Decoded, Entry, ProcessLine, Report, Summary};
 use crate::session::controller::Controller;
-use crate::session::output_failed;
+use crate::session::costs::Costs;
+use crate::session::roll::Roll;
+use crate::session::symbols::ProcessSymbols;
+use crate::session::targets::Targets;
+use crate::session::{now_ns, output_failed};
 
 /// How long records may lie in the ring before they are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -29,29 +35,6 @@ const LOST_INTERVAL: Duration = Duration::from_secs(1);
 /// Records read in a row before signals and the end of the target are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
 
-/// What runs while events are read.
-pub(crate) enum Traced<'a> {
-    /// Programs of the controller alone.
-    Nothing(&'a Segment),
-    Process(&'a mut Attachment),
-}
-
-impl Traced<'_> {
-    fn segment(&self) -> &Segment {
-        match self {
-            Traced::Nothing(segment) => segment,
-            Traced::Process(attachment) => attachment.segment(),
-        }
-    }
-
-    fn target(&self) -> Option<&Target> {
-        match self {
-            Traced::Nothing(_) => None,
-            Traced::Process(attachment) => Some(attachment.target()),
-        }
-    }
-}
-
 pub(crate) struct Events<'a, W: Write> {
     schema: &'a Schema,
     ring: usize,
@@ -59,10 +42,15 @@ pub(crate) struct Events<'a, W: Write> {
     controller: Controller<'a>,
     signals: SignalFd,
     report: Report<W>,
+    symbols: ProcessSymbols,
+    costs: Costs,
+    live: Option<Live>,
     /// What `exit()` was called with.
     exit: Option<i64>,
     lost: u64,
     told_lost: Option<Instant>,
+    /// A map that cannot grow was told.
+    is_outgrown: bool,
 }
 
 impl<'a, W: Write> Events<'a, W> {
@@ -72,6 +60,7 @@ impl<'a, W: Write> Events<'a, W> {
         controller: Controller<'a>,
         signals: SigSet,
         report: Report<W>,
+        costs: Costs,
     ) -> Result<Events<'a, W>, Failure> {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&signals, flags).context("signalfd").map_err(Failure::Machine)?;
@@ -83,55 +72,86 @@ impl<'a, W: Write> Events<'a, W> {
             controller,
             signals,
             report,
+            symbols: ProcessSymbols::new(compiled),
+            costs,
+            live: None,
             exit: None,
             lost: 0,
             told_lost: None,
+            is_outgrown: false,
         })
     }
 
     /// Runs the BEGIN probes, and does what they ask for.
     pub(crate) fn begin(&mut self, segment: &Segment) -> Result<(), Failure> {
         self.controller.begin(segment)?;
+        self.grow(segment, None);
         self.read_all(segment)
     }
 
-    /// Until exit() is called, a signal asks for the end, or the target ends. `clock` is kept meanwhile.
+    /// Looks at what a traced process maps, for the names of its addresses.
+    pub(crate) fn look(&self, pid: i32) {
+        self.symbols.look(pid);
+    }
+
+    /// Until exit() is called, a signal asks for the end, or all targets have ended. `clock` is kept meanwhile.
     pub(crate) fn watch(
         &mut self,
-        mut traced: Traced,
+        segment: &Segment,
+        mut targets: Option<(&mut Targets, &mut Roll)>,
         mut launched: Option<&mut Launched>,
         mut clock: Option<Clock>,
     ) -> Result<(), Failure> {
-        let mut is_replaced = false;
         self.controller.start_intervals(Instant::now());
         while self.exit.is_none() {
             if self.is_asked_to_end() {
                 return Ok(());
             }
-            if let Traced::Process(attachment) = &mut traced {
-                // It fails where the target has ended, which is seen below.
-                let _ = attachment.sweep();
+            if let Some((targets, roll)) = &mut targets {
+                roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
+                self.symbols.look_at(targets.seen());
+                self.costs.round(&mut targets.all);
+                self.costs.publish(&targets.all, segment.ring(self.ring).counters().dropped);
+                if self.is_left(segment, targets.all.len()) {
+                    return Ok(());
+                }
             }
-            let (segment, target) = (traced.segment(), traced.target());
             if let Some(clock) = &mut clock {
                 clock.keep(segment);
             }
-            let has_ended = launched.as_mut().is_some_and(|launched| launched.try_wait().is_some());
-            if has_ended || self.wait(target.map(Target::pidfd))? {
+            // Its end is what a descriptor tells of it as well.
+            let _ = launched.as_mut().and_then(|launched| launched.try_wait());
+            if targets.as_mut().is_some_and(|(targets, roll)| roll.is_over(targets)) {
                 return Ok(());
             }
-            if !is_replaced && target.is_some_and(Target::is_replaced) {
-                is_replaced = true;
-                eprintln!("weir: the target executed another program, which is not traced; counts end here");
-            }
+            self.wait(targets.as_ref().map(|(targets, _)| &**targets))?;
             self.controller.run_due_intervals(segment, Instant::now())?;
             self.read_all(segment)?;
+            self.grow(segment, targets.as_ref().and_then(|(targets, _)| targets.maps_bytes_max()));
         }
         Ok(())
     }
 
+    /// Gives maps more memory, ahead of their use.
+    fn grow(&mut self, segment: &Segment, bytes_max: Option<u64>) {
+        let growth = segment.grow(bytes_max);
+        if let Some((map, error)) = growth.refused.filter(|_| !self.is_outgrown) {
+            self.is_outgrown = true;
+            let name = &segment.layout().maps[map].spec.name;
+            tell!("weir: map {name} cannot grow: {error}; new keys will be lost");
+        }
+    }
+
+    /// Says what became of a process.
+    pub(crate) fn process(&mut self, line: &ProcessLine) -> Result<(), Failure> {
+        self.report.process(line).map_err(output_failed)
+    }
+
     /// Runs END, then prints what is left. `is_over`: nobody writes to the ring any more.
     pub(crate) fn end(&mut self, segment: &Segment, is_over: bool) -> Result<(), Failure> {
+        // What is printed from here on belongs on the screen that was there before.
+        self.live = None;
+        self.symbols.finish();
         self.read_all(segment)?;
         self.controller.end(segment)?;
         self.read_all(segment)?;
@@ -141,7 +161,7 @@ impl<'a, W: Write> Events<'a, W> {
             }
         }
         let entries = &mut |_: usize, map: &MapSchema| entries(segment, map);
-        self.report.print_all(self.schema, entries).map_err(output_failed)?;
+        self.report.print_all(self.schema, entries, &self.symbols.over(segment)).map_err(output_failed)?;
         self.tell_losses(segment)
     }
 
@@ -150,25 +170,47 @@ impl<'a, W: Write> Events<'a, W> {
         self.report.summary(summary).map_err(output_failed)
     }
 
+    /// From now on until the end.
+    pub(crate) fn show(&mut self, live: Live) {
+        self.live = Some(live);
+    }
+
+    /// Keeps the live view; true where its user asks for the end.
+    fn is_left(&mut self, segment: &Segment, processes: usize) -> bool {
+        let (costs, ring) = (&self.costs, self.ring);
+        let figures = || (costs.figures(), processes, segment.ring(ring).counters().dropped);
+        self.live.as_mut().is_some_and(|live| live.round(figures))
+    }
+
+    /// What probes cost, and what was done about it.
+    pub(crate) fn costs(&mut self) -> &mut Costs {
+        &mut self.costs
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         self.exit.unwrap_or(0) as u8
     }
 
-    /// Waits for a signal, the target's end (true), the next interval or the next look at the ring.
-    fn wait(&self, pidfd: Option<&OwnedFd>) -> Result<bool, Failure> {
+    /// Waits for a signal, the end of a target or news of its libraries, the next interval or the next look at the ring.
+    fn wait(&self, targets: Option<&Targets>) -> Result<(), Failure> {
         let until_interval =
             self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
-        let wait = until_interval.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
+        let wait = until_interval.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL).min(self.costs.until_round());
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        watched.extend(pidfd.map(|pidfd| PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)));
+        watched.extend(
+            targets
+                .into_iter()
+                .flat_map(Targets::pidfds)
+                .map(|pidfd| PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)),
+        );
+        let bells = targets.into_iter().flat_map(Targets::bells);
+        watched.extend(bells.map(|bell| PollFd::new(bell, PollFlags::POLLIN)));
         // Rounded up, so that a wait of less than a millisecond does not become a busy loop.
         let timeout = PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap_or(PollTimeout::ZERO);
         match poll(&mut watched, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(errno) => return Err(Failure::Machine(anyhow!(errno).context("poll"))),
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(errno) => Err(Failure::Machine(anyhow!(errno).context("poll"))),
         }
-        let is_ready = |watched: &PollFd| watched.revents().is_some_and(|events| !events.is_empty());
-        Ok(watched.get(1).is_some_and(is_ready))
     }
 
     /// A signal other than a child's end has arrived.
@@ -181,8 +223,12 @@ impl<'a, W: Write> Events<'a, W> {
     }
 
     fn read_all(&mut self, segment: &Segment) -> Result<(), Failure> {
+        let began = now_ns();
         for _ in 0..RECORDS_PER_ROUND {
-            let Some(record) = segment.ring(self.ring).next() else { break };
+            let Some(record) = segment.ring(self.ring).next() else {
+                self.symbols.note_drained(began);
+                break;
+            };
             self.record(segment, &record.bytes)?;
         }
         self.tell_lost(segment, false)?;
@@ -192,7 +238,8 @@ impl<'a, W: Write> Events<'a, W> {
     fn record(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Failure> {
         // What ran between exit() and the end of the run is not printed, as in bpftrace; END's output is.
         let schema = self.schema;
-        let Ok(decoded) = report::record(schema, bytes) else {
+        let symbols = self.symbols.over(segment);
+        let Ok(decoded) = report::record(schema, bytes, &symbols) else {
             self.report.count_malformed();
             return Ok(());
         };
@@ -201,11 +248,11 @@ impl<'a, W: Write> Events<'a, W> {
             Decoded::PrintValue { value } => self.report.value(&value),
             Decoded::PrintMap { map, top, div } => {
                 let entries = entries(segment, &schema.maps[map]);
-                self.report.map(schema, map, &entries, top, div)
+                self.report.map(schema, map, &entries, top, div, &symbols)
             }
             Decoded::PrintMapKey { map, key } => {
                 let value = segment.map(schema.maps[map].map_index as usize).lookup(&key);
-                self.report.map_key(schema, map, &key, value)
+                self.report.map_key(schema, map, &key, value, &symbols)
             }
             Decoded::ClearMap { map } => {
                 segment.map(schema.maps[map].map_index as usize).clear();
@@ -281,6 +328,11 @@ impl<'a, W: Write> Events<'a, W> {
             self.global(segment, GLOBAL_NOT_RAISED),
             "values of min or max gave up under contention".into(),
         ));
+        losses.push((
+            self.global(segment, GLOBAL_NO_STACK),
+            "stacks found their places taken by others, and are lost".into(),
+        ));
+        losses.extend(self.symbols.losses());
         for map in &self.schema.maps {
             let Some(of_map) = counters.maps.get(map.map_index as usize) else { continue };
             losses.push((
@@ -288,12 +340,16 @@ impl<'a, W: Write> Events<'a, W> {
                 format!("new keys did not fit into {} (max_map_keys), and are lost", map.name),
             ));
             losses.push((
+                of_map.outgrown,
+                format!("new keys came before {} had grown for them, and are lost", map.name),
+            ));
+            losses.push((
                 of_map.contended,
                 format!("updates of {} gave up under contention, and are lost", map.name),
             ));
         }
         for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
-            eprintln!("weir: {count} {what}");
+            tell!("weir: {count} {what}");
         }
         Ok(())
     }

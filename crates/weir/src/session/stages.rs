@@ -81,13 +81,14 @@ pub(crate) struct Wanted {
 
 impl Site {
     /// Why a program does not run here as it wants: not at all, or not at the return. `outcome`: of attaching, if that was
-    /// tried; else what the file says.
+    /// tried; else what the file says. What is awaited is not refused.
     pub(crate) fn refusal<'a>(
         &'a self,
         wanted: &Wanted,
         outcome: Option<&'a Outcome>,
     ) -> Option<&'a Refusal> {
-        let of_place = self.window.as_ref().err().or_else(|| outcome?.as_ref().err());
+        let tried = || outcome?.as_ref().err().filter(|refusal| !refusal.is_awaited());
+        let of_place = self.window.as_ref().err().or_else(tried);
         of_place.or_else(|| self.returns_refusal(outcome).filter(|_| wanted.when.wants_return()))
     }
 
@@ -101,6 +102,19 @@ impl Site {
     pub(crate) fn label(&self, refusal: &Refusal) -> String {
         let return_alone = if refusal.is_of_return() { " (return)" } else { "" };
         format!("{}:{}{return_alone}", self.path, self.name)
+    }
+
+    /// To be attached, with programs that are numbered as executables are.
+    pub(crate) fn request(&self, programs: Vec<Attach>) -> SiteRequest<'_> {
+        let (binary, function, window) = (&*self.binary, &self.function, &self.window);
+        SiteRequest {
+            binary,
+            function,
+            window,
+            semaphore: self.semaphore,
+            programs,
+            returns: self.returns.clone(),
+        }
     }
 
     fn place(&self) -> Place<'_> {
@@ -274,9 +288,7 @@ pub(crate) fn native<'a>(
             };
             programs.push(Attach { executable: index, cookie, when });
         }
-        let (binary, function, window) = (&*site.binary, &site.function, &site.window);
-        let (semaphore, returns) = (site.semaphore, site.returns.clone());
-        requests.push(SiteRequest { binary, function, window, semaphore, programs, returns });
+        requests.push(site.request(programs));
     }
     let mut programs = vec![0; executables.len()];
     known.iter().for_each(|&(program, _, index)| programs[index] = program);

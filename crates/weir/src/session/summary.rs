@@ -11,7 +11,8 @@ use weir_ir::Trigger;
 use weir_probe::{Outcome, Pending};
 use weir_rt::segment::Segment;
 
-use crate::report::{ProbeHits, Summary};
+use crate::print::tell;
+use crate::report::{Loads, ProbeHits, ProcessCounts, Summary};
 use crate::session::stages::{self, Site};
 
 /// Outcomes of patching, by reason code.
@@ -20,15 +21,19 @@ pub(crate) struct Coverage {
     places: usize,
     attached: usize,
     refused: BTreeMap<String, u64>,
+    /// Places whose library is not loaded, or never was.
+    awaited: usize,
+    loads: Loads,
     /// Places that are probed at the entry alone, though a program wants the return.
     returns_refused: BTreeMap<String, u64>,
 }
 
 impl Coverage {
-    pub(crate) fn of(sites: &[Site], outcomes: &[Outcome]) -> Coverage {
-        let mut coverage = Coverage { places: sites.len(), ..Coverage::default() };
+    pub(crate) fn of(sites: &[Site], outcomes: &[Outcome], loads: Loads) -> Coverage {
+        let mut coverage = Coverage { places: sites.len(), loads, ..Coverage::default() };
         for (site, outcome) in sites.iter().zip(outcomes) {
             match outcome {
+                Err(refusal) if refusal.is_awaited() => coverage.awaited += 1,
                 Err(refusal) => *coverage.refused.entry(refusal.code()).or_default() += 1,
                 Ok(_) => coverage.attached += 1,
             }
@@ -39,48 +44,81 @@ impl Coverage {
         coverage
     }
 
+    /// With those of another process.
+    pub(crate) fn add(&mut self, other: &Coverage) {
+        self.places += other.places;
+        self.attached += other.attached;
+        self.awaited += other.awaited;
+        self.loads.add(&other.loads);
+        let pairs =
+            [(&mut self.refused, &other.refused), (&mut self.returns_refused, &other.returns_refused)];
+        for (all, more) in pairs {
+            more.iter().for_each(|(code, count)| *all.entry(code.clone()).or_default() += count);
+        }
+    }
+
+    /// No place was probed, or waits for its library.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.attached + self.awaited == 0
+    }
+
+    /// Some place is not probed as it was asked for.
+    pub(crate) fn is_partial(&self) -> bool {
+        !self.refused.is_empty() || !self.returns_refused.is_empty()
+    }
+
     /// What is not probed; `is_verbose`: each place by its name.
     pub(crate) fn tell(&self, sites: &[Site], outcomes: &[Outcome], is_verbose: bool) {
         let hint = if is_verbose { "" } else { " (-v names them)" };
         let what = stages::places(sites);
         if !self.refused.is_empty() {
             let refused: u64 = self.refused.values().sum();
-            eprintln!("weir: {refused} of {} {what} are not probed:", self.places);
+            tell!("weir: {refused} of {} {what} are not probed:", self.places);
         }
         for (site, outcome) in sites.iter().zip(outcomes).filter(|_| is_verbose) {
             if let Err(refusal) = outcome {
-                eprintln!("weir:   {}: {refusal}", site.label(refusal));
+                tell!("weir:   {}: {refusal}", site.label(refusal));
             }
         }
         if !self.refused.is_empty() {
-            eprintln!("weir:   {}{hint}", counts(&self.refused));
+            tell!("weir:   {}{hint}", counts(&self.refused));
         }
         if !self.returns_refused.is_empty() {
             let refused: u64 = self.returns_refused.values().sum();
-            eprintln!("weir: returns of {refused} of {} {what} are not seen:", self.places);
+            tell!("weir: returns of {refused} of {} {what} are not seen:", self.places);
             let attached = |(_, outcome): &(_, &Outcome)| is_verbose && outcome.is_ok();
             for (site, outcome) in sites.iter().zip(outcomes).filter(attached) {
                 if let Some(refusal) = site.returns_refusal(Some(outcome)) {
-                    eprintln!("weir:   {}: {refusal}", site.label(refusal));
+                    tell!("weir:   {}: {refusal}", site.label(refusal));
                 }
             }
-            eprintln!("weir:   {}{hint}", counts(&self.returns_refused));
+            tell!("weir:   {}{hint}", counts(&self.returns_refused));
         }
     }
 
     /// With what the programs have counted, if they have.
-    pub(crate) fn summary(&self, compiled: &Compiled, segment: &Segment, pending: &Pending) -> Summary {
+    pub(crate) fn summary(
+        &self,
+        compiled: &Compiled,
+        segment: &Segment,
+        pending: &Pending,
+        processes: ProcessCounts,
+    ) -> Summary {
         let hits = compiled.hits.map_or_else(Vec::new, |map| hits(compiled, segment, map, pending));
         let counters = segment.counters();
         Summary {
             places: self.places as u64,
             attached: self.attached as u64,
+            awaited: self.awaited as u64,
+            loads: self.loads,
             refused: self.refused.clone(),
             returns_refused: self.returns_refused.clone(),
             tail_depth: counters.tail_depth,
             no_record: counters.no_record,
             no_lane: counters.lanes_exhausted,
             probes: hits,
+            processes,
+            rails: None,
         }
     }
 }

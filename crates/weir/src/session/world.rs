@@ -1,33 +1,49 @@
 //! What the compiler may ask of the files around it: which functions, instructions and static probes a probe names.
 //!
-//! Binaries are looked for as the target sees them: in its root, and among the files that it has mapped. Each is
-//! read once and kept, for the sites that are planned later.
+//! Binaries are looked for as the target sees them: in its root, and among the files that it has mapped. A file that it maps
+//! and that has been deleted or replaced on disk since (an upgrade of its package) is read through the process. Each is read
+//! once and kept, for the sites that are planned later.
+
+mod found;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use weir_ir::{
-    ArgumentPlace, FoundArgument, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError,
-};
+use weir_ir::{FoundFunction, FoundPlace, FoundPrototype, FoundStatic, PlaceSpec, World, WorldError};
+use weir_probe::target;
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::resolve::{self, Places};
-use weir_symbols::usdt::{Argument, Displacement, Operand};
 use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, pattern};
+
+use crate::session::world::found::{found_prototype, found_static};
+
+/// Libraries of a command that are looked at before it is started; LibreOffice needs some hundred.
+const NEEDED_MAX: usize = 4096;
 
 /// The binaries of one target.
 #[derive(Debug)]
 pub(crate) struct Binaries {
     places: Places,
+    /// The running target, if there is one.
+    pid: Option<i32>,
     /// Of a running target; empty for a command that is not started yet.
     mappings: Vec<Mapping>,
     opened: RefCell<BTreeMap<PathBuf, Rc<Binary>>>,
+    /// What the target executes: a path, or a name to look for.
+    program: Option<String>,
 }
 
 impl Binaries {
-    pub(crate) fn new(places: Places, mappings: Vec<Mapping>) -> Binaries {
-        Binaries { places, mappings, opened: RefCell::default() }
+    /// Of process `pid`, which executes `program` and maps this.
+    pub(crate) fn of(pid: i32, program: Option<String>, places: Places, mappings: Vec<Mapping>) -> Binaries {
+        Binaries { places, pid: Some(pid), mappings, opened: RefCell::default(), program }
+    }
+
+    /// Of this machine, where a command is to execute `program`, if one is.
+    pub(crate) fn of_machine(program: Option<String>, places: Places) -> Binaries {
+        Binaries { places, pid: None, mappings: Vec::new(), opened: RefCell::default(), program }
     }
 
     /// The binary at `path`, a path that [`World::functions`] answered.
@@ -37,7 +53,11 @@ impl Binaries {
 
     /// The binary of this name, and the path that it is shown by.
     pub(crate) fn open(&self, name: &str) -> Result<(PathBuf, Rc<Binary>), Error> {
-        let path = self.find(name)?;
+        let deleted = self.deleted(name);
+        let path = match deleted {
+            Some(mapping) => PathBuf::from(&mapping.path),
+            None => self.find(name)?,
+        };
         // As bpftrace shows it: a path as it was written, a name as the file that it means.
         let shown = match path.strip_prefix(&self.places.root) {
             _ if name.contains('/') => PathBuf::from(name),
@@ -47,13 +67,28 @@ impl Binaries {
         if let Some(binary) = self.opened.borrow().get(&shown) {
             return Ok((shown, binary.clone()));
         }
-        let binary = Rc::new(Binary::open_in(&path, &self.places.root)?);
+        let binary = match deleted {
+            Some(mapping) => self.open_deleted(mapping)?,
+            None => Binary::open_in(&path, &self.places.root)?,
+        };
+        let binary = Rc::new(binary);
         self.opened.borrow_mut().insert(shown.clone(), binary.clone());
         Ok((shown, binary))
     }
 }
 
 impl Binaries {
+    /// Those of a running process that shares weir's root.
+    pub(crate) fn is_of_own_root(&self) -> bool {
+        !self.mappings.is_empty() && self.places.root == Path::new("/")
+    }
+
+    /// Whether the running target maps exactly this file.
+    pub(crate) fn maps_file(&self, binary: &Binary) -> bool {
+        let file = binary.identity();
+        file.is_some_and(|file| self.mappings.iter().any(|mapping| mapping.is_file(file)))
+    }
+
     /// Whether the running target maps the file that `path` shows.
     pub(crate) fn maps(&self, path: &Path, binary: &Binary) -> bool {
         let path = if path.is_absolute() { path.to_owned() } else { self.places.cwd.join(path) };
@@ -71,6 +106,33 @@ impl Binaries {
         paths.into_iter().map(String::from).collect()
     }
 
+    /// What the target maps of a file that had this name and has been deleted or replaced since, if it maps none that has it
+    /// now.
+    fn deleted(&self, name: &str) -> Option<&Mapping> {
+        let is_file = |mapping: &&Mapping| {
+            mapping.execute && mapping.inode != 0 && !mapping.path.starts_with("/memfd:")
+        };
+        if !name.contains('/') {
+            return resolve::mapped(name, &self.mappings).filter(is_file).filter(|mapping| mapping.deleted);
+        }
+        let path = resolve::as_mapped(name, &self.places)?;
+        let named =
+            || self.mappings.iter().filter(is_file).filter(|mapping| Path::new(&mapping.path) == path);
+        named().next().filter(|_| named().all(|mapping| mapping.deleted))
+    }
+
+    /// The process has it still.
+    fn open_deleted(&self, mapping: &Mapping) -> Result<Binary, Error> {
+        let pid = self.pid.unwrap_or_default();
+        let of_process = target::link_to(pid, mapping);
+        Binary::open_in(&of_process, &self.places.root).map_err(|error| match error {
+            Error::Io { source, .. } => {
+                Error::Deleted { pid, path: PathBuf::from(&mapping.path), reason: source.to_string() }
+            }
+            other => other,
+        })
+    }
+
     fn find(&self, name: &str) -> Result<PathBuf, Error> {
         let mapped = if name.contains('/') { None } else { resolve::mapped(name, &self.mappings) };
         let Some(mapping) = mapped else { return resolve::binary(name, &self.places) };
@@ -80,6 +142,78 @@ impl Binaries {
             let own = Path::new(&mapping.path);
             if own.is_file() { Ok(own.to_owned()) } else { Err(error) }
         })
+    }
+}
+
+impl Binaries {
+    /// What the functions at these addresses take, as far as debug information says; `path` as in [`Binaries::at`].
+    pub(crate) fn prototypes_at(
+        &self,
+        path: &str,
+        addresses: &BTreeSet<LinkAddr>,
+    ) -> BTreeMap<LinkAddr, FoundPrototype> {
+        let Some(binary) = self.at(path) else { return BTreeMap::new() };
+        let found = binary.prototypes(addresses);
+        found.iter().map(|(address, prototype)| (*address, found_prototype(prototype))).collect()
+    }
+
+    /// Static probes of all files whose path or name matches, among those that the target maps: of a command that is not
+    /// started yet its program and the libraries that this needs.
+    fn static_probes_of_all(
+        &self,
+        files: &str,
+        provider: Option<&str>,
+        wanted: &str,
+    ) -> Result<Vec<FoundStatic>, WorldError> {
+        let paths = if self.pid.is_some() { self.mapped_paths() } else { self.needed_paths() };
+        if paths.is_empty() {
+            let message = "a wildcard in the name of the binary stands for what a process maps".to_owned();
+            return Err(WorldError { message, hint: Some("add -p PID or -c COMMAND".into()) });
+        }
+        let mut found = Vec::new();
+        for path in paths.iter().filter(|path| is_named(files, path)) {
+            // What is mapped executable and is no ELF file has no probes.
+            let Ok((path, binary)) = self.open(path) else { continue };
+            let probes = binary.find_static(provider, wanted).unwrap_or_default();
+            let path = path.display().to_string();
+            found.extend(probes.into_iter().map(|probe| found_static(&path, &binary, probe)));
+        }
+        if found.is_empty() {
+            let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
+            let message = format!(
+                "no static probe (USDT) is named \"{provider}{wanted}\" in the {} programs and libraries of the process",
+                paths.len()
+            );
+            return Err(WorldError {
+                message,
+                hint: Some("`weir list -p PID` shows those that there are".into()),
+            });
+        }
+        Ok(found)
+    }
+
+    /// The program, and the libraries that it needs.
+    fn needed_paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self.program.iter().cloned().collect();
+        let mut next = 0;
+        while let Some(path) = paths.get(next) {
+            let needed = self.open(path).map_or_else(|_| Vec::new(), |(_, binary)| binary.needed());
+            for library in needed {
+                if !paths.contains(&library) && paths.len() < NEEDED_MAX {
+                    paths.push(library);
+                }
+            }
+            next += 1;
+        }
+        paths
+    }
+
+    /// The static probe at a place that [`World::static_probes`] answered.
+    pub(crate) fn static_at(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<FoundStatic> {
+        let binary = self.at(path)?;
+        let is_it = |probe: &&StaticProbe| probe.address == address && probe.full_name() == full_name;
+        let probe = binary.static_probes().iter().find(is_it)?;
+        Some(found_static(path, &binary, probe))
     }
 }
 
@@ -146,46 +280,40 @@ impl World for Binaries {
         provider: Option<&str>,
         wanted: &str,
     ) -> Result<Vec<FoundStatic>, WorldError> {
+        if pattern::is_wildcard(binary) && self.open(binary).is_err() {
+            return self.static_probes_of_all(binary, provider, wanted);
+        }
         let (path, binary) = self.open(binary).map_err(explain)?;
         let found = binary.find_static(provider, wanted).map_err(explain)?;
         let path = path.display().to_string();
         Ok(found.into_iter().map(|probe| found_static(&path, &binary, probe)).collect())
     }
-}
 
-fn found_static(path: &str, binary: &Binary, probe: &StaticProbe) -> FoundStatic {
-    FoundStatic {
-        binary: path.to_owned(),
-        provider: probe.provider.clone(),
-        name: probe.name.clone(),
-        function: binary.function_at(probe.address).map_or_else(String::new, |f| f.name.clone()),
-        address: probe.address.0,
-        semaphore: probe.semaphore.map(|address| address.0),
-        arguments: probe.arguments.iter().map(|argument| found_argument(probe, argument)).collect(),
+    fn program(&self) -> Option<String> {
+        self.program.clone()
+    }
+
+    fn prototypes(&self, binary: &str, functions: &[&str]) -> Vec<Option<FoundPrototype>> {
+        let Some(file) = self.at(binary) else { return vec![None; functions.len()] };
+        let places = |name: &&str| -> BTreeSet<LinkAddr> {
+            file.find(name)
+                .map_or_else(|_| BTreeSet::new(), |found| found.iter().map(|f| f.address).collect())
+        };
+        let places: Vec<BTreeSet<LinkAddr>> = functions.iter().map(places).collect();
+        let known = self.prototypes_at(binary, &places.iter().flatten().copied().collect());
+        let of_all = |places: &BTreeSet<LinkAddr>| {
+            let mut of_each = places.iter().map(|address| known.get(address));
+            let first = of_each.next()??;
+            of_each.all(|other| other == Some(first)).then(|| first.clone())
+        };
+        places.iter().map(of_all).collect()
     }
 }
 
-fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
-    let place = match &argument.operand {
-        Ok(Operand::Constant(value)) => Ok(ArgumentPlace::Constant(*value)),
-        Ok(Operand::Register(register)) => Ok(ArgumentPlace::Register {
-            number: register.number,
-            shift: register.shift,
-            bits: register.bits,
-        }),
-        Ok(Operand::Vector(number)) => Ok(ArgumentPlace::Vector(*number)),
-        Ok(Operand::Memory(memory)) => {
-            let (displacement, relative) = match memory.displacement {
-                Displacement::Bytes(bytes) => (bytes, false),
-                // The file moves as a whole: what is so far from the probe now is as far from it in the process.
-                Displacement::Linked(at) => (at.0.wrapping_sub(probe.address.0) as i64, true),
-            };
-            Ok(ArgumentPlace::Memory { base: memory.base, index: memory.index, displacement, relative })
-        }
-        Err(reason) => Err(reason.to_string()),
-    };
-    let Argument { text, bytes, signed, is_float, .. } = argument;
-    FoundArgument { text: text.clone(), bytes: *bytes, signed: *signed, is_float: *is_float, place }
+/// Whether a file's path, or its name alone, matches.
+pub(crate) fn is_named(wanted: &str, path: &str) -> bool {
+    let file = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    pattern::matches(wanted, path) || pattern::matches(wanted, file)
 }
 
 fn explain(error: Error) -> WorldError {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use testkit::target::{self, Source};
 use testkit::{Daemon, daemon, wait};
-use weir_symbols::{VirtAddr, maps};
+use weir_symbols::maps;
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -290,6 +290,9 @@ impl Traced {
     }
 }
 
+/// A line by which a script says that it runs.
+const BEGUN: &str = "begun";
+
 /// What cannot be patched is told, and the rest is probed.
 const WARN: &str = "config = { missing_probes = \"warn\" }";
 
@@ -366,9 +369,11 @@ pub(crate) fn traced(program: &Program, script: &str) -> Traced {
     let before = text(daemon.pid());
     let out = Output::new();
     let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
-    weir.args(["trace", "-v", "-e", script, "-p", &daemon.pid().to_string(), "-o"]).arg(&out.0);
+    // Intervals run once everything is patched and every program runs.
+    let begun = format!("{script} interval:ms:20 {{ printf(\"{BEGUN}\\n\"); }}");
+    weir.args(["trace", "-v", "-e", &begun, "-p", &daemon.pid().to_string(), "-o"]).arg(&out.0);
     let mut weir = Daemon::spawn(weir).unwrap();
-    let is_armed = wait::until(DEADLINE, || is_armed(daemon.pid()) || !weir.is_running());
+    let is_armed = wait::until(DEADLINE, || out.text().contains(BEGUN) || !weir.is_running());
     if !is_armed || !weir.is_running() {
         panic!("{}: weir did not attach: {:?}\n{script}", program.name, weir.finish(DEADLINE));
     }
@@ -395,7 +400,7 @@ pub(crate) fn traced(program: &Program, script: &str) -> Traced {
     }
     let _ = daemon.write("\n");
     let run = Run::of(daemon.finish(DEADLINE).unwrap_or_else(|e| panic!("{}: {e:#}", program.name)));
-    let output = out.text();
+    let output = out.text().lines().filter(|line| *line != BEGUN).map(|line| format!("{line}\n")).collect();
     Traced::new(run, output, weir.stderr)
 }
 
@@ -427,21 +432,6 @@ fn hits(output: &str, before: &str) -> BTreeMap<String, u64> {
         Some((name.to_owned(), number.trim().parse().ok()?))
     };
     output.lines().filter_map(line).collect()
-}
-
-/// Whether the gates are open: everything is patched, and programs run. A gate is the page of its own behind an island;
-/// behind the stubs of returns there are records.
-fn is_armed(pid: u32) -> bool {
-    let Ok(mappings) = maps::read(pid) else { return false };
-    let Ok(memory) = std::fs::File::open(format!("/proc/{pid}/mem")) else { return false };
-    let code = mappings.iter().filter(|mapping| mapping.path.starts_with("/memfd:weir-code"));
-    let is_gate = |at: VirtAddr| mappings.iter().any(|page| page.start == at && page.path.is_empty());
-    let gates: Vec<VirtAddr> = code.map(|code| code.end).filter(|end| is_gate(*end)).collect();
-    let is_open = |gate: &VirtAddr| {
-        let mut word = [0; 8];
-        memory.read_exact_at(&mut word, gate.0).is_ok() && word != [0; 8]
-    };
-    !gates.is_empty() && gates.iter().all(is_open)
 }
 
 /// All text of process `pid` that comes from files, by address.

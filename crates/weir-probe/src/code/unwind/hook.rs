@@ -185,6 +185,7 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions, FormatMnemonicOptions, Formatter, GasFormatter, Instruction};
 
     use super::*;
+    use crate::code::meter::Metering;
     use crate::limits::{HOOK_BYTES_MAX, ISLANDS_MAX};
     use crate::plan::body;
     use crate::plan::window::{FunctionCode, plan};
@@ -226,7 +227,9 @@ mod tests {
         // mov x(%rip),%rax; jmp *0x360(%rax)
         let bytes = [0x48, 0x8b, 0x05, 0xc1, 0x2f, 0x08, 0, 0xff, 0xa0, 0x60, 3, 0, 0];
         let window = plan(FunctionCode::at_entry(0x1000, &bytes, &[]), &body::read(0x1000, &bytes)).unwrap();
-        let placement = Placement { at: AT, bias: 0x7f00_0000_0000, gate: 0, function: 0x7f00_0000_1000 };
+        let metering = Metering { lease: 0, meter: 0, routines: AT };
+        let (bias, function) = (0x7f00_0000_0000, 0x7f00_0000_1000);
+        let placement = Placement { at: AT, bias, gate: 0, metering, function };
         let pass = pass(&window, placement).unwrap();
         assert_eq!(pass.places, [(0, 0x7f00_0000_1000), (7, 0x7f00_0000_1007)]);
         assert_eq!(pass.code.len(), 12);

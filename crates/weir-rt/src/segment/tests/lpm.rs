@@ -148,10 +148,12 @@ fn a_route_that_is_replaced_is_always_there() {
 static MAP: AtomicPtr<Descriptor> = AtomicPtr::new(std::ptr::null_mut());
 static HANDLED: AtomicU64 = AtomicU64::new(0);
 
-/// Adds, replaces or deletes one of a few prefixes that extend each other.
+/// Adds, replaces or deletes one of a few prefixes that extend each other. Without allocation: in a signal handler that
+/// interrupts one it would wait for a lock that its own thread holds, and with it whoever allocates or forks.
 fn change(map: &Descriptor, random: &mut Random) {
-    let length = 8 + random.below(25) as u32;
-    let route = [&length.to_le_bytes()[..], &[10, 0xff, random.below(2) as u8, 0]].concat();
+    let mut route = [0; 8];
+    route[..4].copy_from_slice(&(8 + random.below(25) as u32).to_le_bytes());
+    route[4..].copy_from_slice(&[10, 0xff, random.below(2) as u8, 0]);
     let status = match random.below(2) {
         0 => linked::map_update(map, &route, &[0; 16], random.below(3)),
         _ => linked::map_delete(map, &route),

@@ -288,7 +288,7 @@ fn rights_of_user_space_are_the_kernels() {
 
 /// Whether weir takes a definition, and whether the kernel does.
 fn verdicts(spec: &MapSpec) -> Option<(bool, bool)> {
-    let ours = SegmentLayout::plan(std::slice::from_ref(spec), super::CPUS, 8).is_ok();
+    let ours = SegmentLayout::plan(std::slice::from_ref(spec), super::CPUS).is_ok();
     match KernelMap::create(spec) {
         Ok(_) => Some((ours, true)),
         Err(error) if error.raw_os_error() == Some(nix::libc::EPERM) => None,

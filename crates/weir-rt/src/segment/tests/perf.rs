@@ -15,7 +15,7 @@ use crate::segment::{Segment, SegmentLayout};
 /// As many slots as the machine may have CPUs, so that any CPU has a ring.
 fn perf() -> Segment {
     let layout =
-        SegmentLayout::plan(&[spec(MapKind::PerfEventArray, 4, 4, 0)], machine_cpus(), 8).expect("fits");
+        SegmentLayout::plan(&[spec(MapKind::PerfEventArray, 4, 4, 0)], machine_cpus()).expect("fits");
     Segment::create_local(layout, &super::identity()).expect("a memfd")
 }
 

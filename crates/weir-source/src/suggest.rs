@@ -1,7 +1,7 @@
 //! "Did you mean": the known name nearest to an unknown one.
 
 /// The candidate with the fewest edits from `name`, if those are few enough to be a slip.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A longer text than any name is no slip, and would only cost time.
     if name.len() > 32 {
         return None;

@@ -1,0 +1,79 @@
+//! A memory cgroup for one test, of version 2 or 1, whichever has the memory controller here.
+//!
+//! Dropped, it is removed; the processes in it must have ended by then.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Where the hierarchies are mounted, and the names of their files: limit, usage, kills for want of memory.
+const KINDS: [(&str, [&str; 3]); 2] = [
+    ("/sys/fs/cgroup", ["memory.max", "memory.current", "memory.events"]),
+    ("/sys/fs/cgroup/memory", ["memory.limit_in_bytes", "memory.usage_in_bytes", "memory.oom_control"]),
+];
+
+/// A cgroup with a bound on memory.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    folder: PathBuf,
+    files: [&'static str; 3],
+}
+
+impl MemoryGroup {
+    /// # Errors
+    /// What prevents it: no hierarchy has the memory controller, or this user may not make groups.
+    pub fn create(name: &str) -> io::Result<MemoryGroup> {
+        let mut last =
+            io::Error::new(io::ErrorKind::NotFound, "no cgroup hierarchy has the memory controller");
+        for (root, files) in KINDS {
+            let folder = Path::new(root).join(format!("weir-test-{name}-{}", std::process::id()));
+            if let Err(error) = fs::create_dir(&folder) {
+                last = error;
+                continue;
+            }
+            let group = MemoryGroup { folder, files };
+            if group.folder.join(files[0]).exists() {
+                return Ok(group);
+            }
+        }
+        Err(last)
+    }
+
+    pub fn add(&self, pid: u32) -> io::Result<()> {
+        fs::write(self.folder.join("cgroup.procs"), pid.to_string())
+    }
+
+    /// Bytes that it may have.
+    pub fn limit(&self, bytes: u64) -> io::Result<()> {
+        fs::write(self.folder.join(self.files[0]), bytes.to_string())
+    }
+
+    /// Bytes that it has.
+    pub fn usage(&self) -> io::Result<u64> {
+        let text = fs::read_to_string(self.folder.join(self.files[1]))?;
+        text.trim()
+            .parse()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{text:?}: {error}")))
+    }
+
+    /// Processes killed because it had no memory left.
+    pub fn kills(&self) -> io::Result<u64> {
+        let text = fs::read_to_string(self.folder.join(self.files[2]))?;
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        count
+            .and_then(|count| count.parse().ok())
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, text))
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // A process that has ended is in it for a moment longer.
+        let end = Instant::now() + Duration::from_secs(5);
+        while fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
+            sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Comparisons of a string with a constant.
+//!
+//! Equality looks at one byte more than the constant has, or at as many as the prefix before its star. Of a text that the program
+//! declares to be there, the first are compared where they are, and only what is more than one question takes is read. Any other
+//! string is read safely, and its words are compared. Other stars, and order, are for automata ([`matching`](super::matching)).
+//!
+//! An address of 0 is the text `(null)` in LTTng's dialect; in weir's, no comparison with it holds. What cannot be read counts
+//! as empty, and the runtime counts the fault.
+
+use weir_event::Type;
+use weir_ir::limits::TEXT_BYTES_MAX;
+use weir_ir::{Automaton, BinOp, Builtin, CmpOp, Op, Value};
+
+use crate::ast::{BinaryOp, NodeId, NodeKind, Pattern};
+use crate::check::{Kind, Place, Text};
+use crate::lower::{Lowering, Ways};
+use crate::{Dialect, automaton};
+
+/// What LTTng records for a string that is not there.
+pub(super) const NULL_TEXT: &[u8] = b"(null)";
+
+/// Of the thread's name (TASK_COMM_LEN).
+const COMM_BYTES: u32 = 16;
+
+/// A text that is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Have {
+    Address(Value),
+    /// In this slot is the address of one that the program vouches for.
+    Declared(u8),
+    /// The program has it itself.
+    Held(Value),
+}
+
+impl Lowering<'_> {
+    pub(super) fn compares_strings(&self, op: BinaryOp, left: NodeId) -> bool {
+        op.is_comparison() && matches!(self.kind(left), Kind::Str { .. } | Kind::Pattern)
+    }
+
+    pub(super) fn strings(&mut self, op: BinaryOp, left: NodeId, right: NodeId) -> Ways {
+        let (op, field, constant) = match self.kind(left) {
+            Kind::Pattern => (op.swapped(), right, left),
+            _ => (op, left, right),
+        };
+        let (Kind::Str { from }, NodeKind::Str(pattern)) = (self.kind(field), &self.ast.node(constant).kind)
+        else {
+            unreachable!("the check lets strings be compared with constants alone")
+        };
+        let is_lttng = self.checked.dialect == Dialect::Lttng;
+        let holds_of_null = is_lttng
+            && match op {
+                BinaryOp::Eq => is_null_like(pattern),
+                BinaryOp::Ne => !is_null_like(pattern),
+                _ => self.order(op, pattern).matches(NULL_TEXT),
+            };
+        // What is asked of a text does not hold of address 0.
+        let is_asked = op == BinaryOp::Eq && !holds_of_null && !pattern.pieces[0].is_empty();
+        if let Text::Declared(slot) = from
+            && is_asked
+            && is_beginning(pattern)
+        {
+            return self.equal(Have::Declared(slot), pattern);
+        }
+        self.of_text(from, holds_of_null, |lowering, text| match op {
+            BinaryOp::Eq => lowering.is_like(text, pattern),
+            BinaryOp::Ne => lowering.is_like(text, pattern).negated(),
+            _ => {
+                let order = lowering.order(op, pattern);
+                lowering.matches(text, order.into())
+            }
+        })
+    }
+
+    /// What holds of a string. Where its address is 0, in LTTng's dialect, what `holds_of_null` says.
+    pub(super) fn of_text(
+        &mut self,
+        from: Text,
+        holds_of_null: bool,
+        holds: impl FnOnce(&mut Self, Have) -> Ways,
+    ) -> Ways {
+        let before = self.errors.len();
+        let place = match from {
+            Text::Comm => {
+                let comm = self.blocks.value(Op::Builtin(Builtin::Comm), Type::Str { bytes: COMM_BYTES });
+                return holds(self, Have::Held(comm));
+            }
+            Text::Declared(slot) => Place::Builtin(Builtin::Slot(slot)),
+            Text::At(place) => place,
+        };
+        let address = self.read(place);
+        let is_null = self.blocks.cmp_int(CmpOp::Eq, address, 0);
+        let (null, there) = self.blocks.branch(is_null);
+        self.blocks.open(&[there]);
+        let have =
+            if let Text::Declared(slot) = from { Have::Declared(slot) } else { Have::Address(address) };
+        let mut ways = holds(self, have);
+        let is_lttng = self.checked.dialect == Dialect::Lttng;
+        if is_lttng && holds_of_null { &mut ways.yes } else { &mut ways.no }.push(null);
+        if !is_lttng {
+            ways.no.extend(self.errors.drain(before..));
+        }
+        ways
+    }
+
+    /// A text that the pattern stands for: the fast ways where there is one.
+    pub(super) fn is_like(&mut self, text: Have, pattern: &Pattern) -> Ways {
+        match text {
+            Have::Address(_) | Have::Declared(_) if is_beginning(pattern) => self.equal(text, pattern),
+            _ => self.matches(text, automaton::glob(pattern).into()),
+        }
+    }
+
+    fn order(&self, op: BinaryOp, pattern: &Pattern) -> Automaton {
+        let (text, _) = text_of(pattern);
+        let is_signed = self.checked.dialect == Dialect::Lttng;
+        automaton::order(op, text.as_bytes(), pattern.plain().is_none(), is_signed)
+    }
+
+    /// Of a text that is not held.
+    fn equal(&mut self, have: Have, pattern: &Pattern) -> Ways {
+        let (text, read) = text_of(pattern);
+        if read == 0 {
+            return Ways { yes: vec![self.blocks.jump()], no: Vec::new() };
+        }
+        let Have::Declared(slot) = have else {
+            let address = self.address(have);
+            return self.equal_where_read(address, text, read);
+        };
+        let fits = read <= TEXT_BYTES_MAX;
+        let first = if fits { text } else { beginning(text) };
+        let ends = fits && read > text.len();
+        let asked = Op::TextBegins { slot, text: first.to_owned(), ends };
+        let same = self.blocks.value(asked, Type::U64);
+        let (yes, no) = self.blocks.branch(same);
+        if fits {
+            return Ways { yes: vec![yes], no: vec![no] };
+        }
+        self.blocks.open(&[yes]);
+        let at = first.len();
+        let address = self.address(have);
+        let address = self.blocks.bin_int(BinOp::Add, address, at as i64);
+        let mut ways = self.equal_where_read(address, &text[at..], read - at);
+        ways.no.push(no);
+        ways
+    }
+
+    /// So many bytes are read and compared.
+    fn equal_where_read(&mut self, address: Value, text: &str, read: usize) -> Ways {
+        let limit = self.blocks.value(Op::Int(read as i64), Type::U64);
+        let have = self.blocks.value(Op::ReadStr { address, limit: Some(limit) }, string_type(read + 1));
+        let want = self.blocks.value(Op::Str(text.to_owned()), string_type(text.len().max(1)));
+        let same = self.blocks.value(Op::StrEq { a: have, b: want, negate: false }, Type::U64);
+        let (yes, no) = self.blocks.branch(same);
+        Ways { yes: vec![yes], no: vec![no] }
+    }
+
+    /// Where a text is; of one that is held, the text.
+    pub(super) fn address(&mut self, have: Have) -> Value {
+        match have {
+            Have::Address(value) | Have::Held(value) => value,
+            Have::Declared(slot) => self.blocks.value(Op::Builtin(Builtin::Slot(slot)), Type::U64),
+        }
+    }
+}
+
+/// As much of the text as one question takes, in whole characters.
+fn beginning(text: &str) -> &str {
+    let fits = (0..=TEXT_BYTES_MAX).rev().find(|&at| text.is_char_boundary(at));
+    &text[..fits.unwrap_or(0)]
+}
+
+/// There is no star, or one as the last character.
+fn is_beginning(pattern: &Pattern) -> bool {
+    pattern.plain().is_some() || pattern.prefix().is_some()
+}
+
+/// Whether the pattern stands for the text of address 0.
+fn is_null_like(pattern: &Pattern) -> bool {
+    match (pattern.plain(), pattern.prefix()) {
+        (Some(text), _) => text.as_bytes() == NULL_TEXT,
+        (None, Some(prefix)) => NULL_TEXT.starts_with(prefix.as_bytes()),
+        (None, None) => automaton::glob(pattern).matches(NULL_TEXT),
+    }
+}
+
+/// The text to compare with, and how many bytes of the field are looked at.
+fn text_of(pattern: &Pattern) -> (&str, usize) {
+    match (pattern.plain(), pattern.prefix()) {
+        (Some(text), _) => (text, text.len() + 1),
+        (None, Some(prefix)) => (prefix, prefix.len()),
+        (None, None) => unreachable!("the check refuses other stars"),
+    }
+}
+
+/// A string of so many bytes, in whole words.
+fn string_type(bytes: usize) -> Type {
+    Type::Str { bytes: bytes.next_multiple_of(8) as u32 }
+}

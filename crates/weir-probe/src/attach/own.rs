@@ -1,0 +1,90 @@
+//! Programs of weir's own at functions of the target: put in with the sites that were asked for, and not told among them.
+//!
+//! In: functions that the target maps, each with a program. Out: the outcome of each. One that is probed besides has
+//! its program behind those of the script; it goes when that site is withdrawn.
+
+use weir_symbols::{Binary, Function};
+
+use crate::attach::{Attach, Attachment, Outcome, SiteRequest, When};
+use crate::limits::PROGRAMS_PER_SITE_MAX;
+use crate::plan::plan_functions;
+use crate::plan::window::Window;
+use crate::refusal::{Error, Refusal};
+
+/// A function of the target, and the number of the executable that is to run at its entry.
+pub(crate) struct OwnHook<'a> {
+    pub(crate) binary: &'a Binary,
+    pub(crate) function: &'a Function,
+    pub(crate) bias: u64,
+    pub(crate) program: usize,
+}
+
+/// Where its patch stands, or why there is none.
+pub(crate) type Hooked = Result<u64, Refusal>;
+
+impl Attachment {
+    /// Puts in `sites`, and `hooks` with them.
+    pub(crate) fn put_in_with(
+        &mut self,
+        sites: &[SiteRequest],
+        hooks: &[OwnHook],
+    ) -> Result<(Vec<Outcome>, Vec<Hooked>), Error> {
+        let functions: Vec<(&Binary, &Function)> =
+            hooks.iter().map(|hook| (hook.binary, hook.function)).collect();
+        let windows = plan_functions(&functions);
+        let asked = sites.len();
+        let mut all = sites.to_vec();
+        let places: Vec<Result<usize, Refusal>> =
+            hooks.iter().zip(&windows).map(|(hook, window)| join(&mut all, hook, window)).collect();
+        let address = |hook: &OwnHook, window: &Result<Window, Refusal>| {
+            window.as_ref().ok().map(|window| window.address.wrapping_add(hook.bias))
+        };
+        let addresses: Vec<Option<u64>> =
+            hooks.iter().zip(&windows).map(|(hook, window)| address(hook, window)).collect();
+        self.own.extend(addresses.iter().flatten());
+        let mut outcomes = self.put_in(&all)?;
+        let hooked = places.into_iter().zip(addresses).map(|(place, address)| {
+            let patched = place.and_then(|place| outcomes[place].clone());
+            let hooked = patched.map(|_| address.expect("what was patched has a window"));
+            if let (Err(_), Some(address)) = (&hooked, address) {
+                self.own.remove(&address);
+            }
+            hooked
+        });
+        let hooked = hooked.collect();
+        outcomes.truncate(asked);
+        Ok((outcomes, hooked))
+    }
+}
+
+/// Adds a hook to `sites`, or its program to the site that is there already; which one.
+fn join<'a>(
+    sites: &mut Vec<SiteRequest<'a>>,
+    hook: &OwnHook<'a>,
+    window: &'a Result<Window, Refusal>,
+) -> Result<usize, Refusal> {
+    let attach = Attach { executable: hook.program, cookie: 0, when: When::Entry };
+    let is_there = |site: &SiteRequest| match (site.window, window) {
+        (Ok(one), Ok(other)) => {
+            one.address == other.address && site.binary.identity() == hook.binary.identity()
+        }
+        _ => false,
+    };
+    let Some(at) = sites.iter().position(is_there) else {
+        sites.push(SiteRequest {
+            binary: hook.binary,
+            function: hook.function,
+            window,
+            semaphore: None,
+            programs: vec![attach],
+            returns: None,
+        });
+        return Ok(sites.len() - 1);
+    };
+    let programs = &mut sites[at].programs;
+    if programs.len() >= PROGRAMS_PER_SITE_MAX {
+        return Err(Refusal::TooManyPrograms { given: programs.len() + 1, max: PROGRAMS_PER_SITE_MAX });
+    }
+    programs.push(attach);
+    Ok(at)
+}

@@ -1,0 +1,235 @@
+//! Generates what the hits of a site pass through whose gate is not open: counted, timed, one of so many, or none.
+//!
+//! In: the address of the site's meter (docs/segment.md). Out: routines that one island's trampolines call, the same at
+//! every address. A trampoline has its programs' code twice, since between saving and restoring nothing may be asked that the
+//! armed path would pay for:
+//!
+//! ```text
+//! entry:  mov   gate(%rip),%rcx
+//!         jrcxz out                     ; wiped in a fork child, not written yet: unprobed
+//!         movzwl (%rcx),%ecx            ; the lease, or a word that is always 0
+//!         jrcxz off
+//!         …                             ; armed: nothing else
+//!
+//! off:    movabs $lease,%rcx; movzwl (%rcx),%ecx
+//!         jrcxz out                     ; the controller is gone: unprobed
+//!         jmp   metered
+//! metered: movabs $meter,%rcx
+//!         call  begin                   ; whether this hit runs, and when it began if it is timed
+//!         jrcxz 1f                      ; it does not
+//!         …                             ; the programs once more
+//!         movabs $meter,%rcx
+//!         call  finish
+//! 1:      jmp   out
+//! ```
+//!
+//! | routine | in | out |
+//! |---|---|---|
+//! | `begin` | rcx: the meter | rcx: 0 if the hit is not to run; `START` of the frame: ticks, or 0 if it is not timed |
+//! | `begin_return` | rcx: the meter; `START`: not 0 if the entry was timed | the same |
+//! | `finish`, `finish_return` | rcx: the meter; `START` | the ticks since are added, and the former's hit is counted as timed |
+//!
+//! No register but rcx is changed, and no flag. Hits that run are counted before they do, so that a meter's `hits` and
+//! `missed` are the calls that came here, also where the ways of running change meanwhile.
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{
+    CodeAssembler, CodeLabel, al, dword_ptr, eax, ecx, edx, ptr, qword_ptr, rax, rcx, rdx, rsp,
+};
+use weir_rt::abi::meter::{HITS, HOW, TAKEN, TICKS, TIMED, TURNS, UNTIL};
+
+use crate::code::emitter::Emitter;
+use crate::code::trampoline::START_SLOT;
+
+/// Where the routines of one island stand, and what the trampolines of its target look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metering {
+    /// Address of the word that is not 0 in its low half while the controller lives.
+    pub lease: u64,
+    /// Address of the meter of the site.
+    pub meter: u64,
+    /// Address of the routines.
+    pub routines: u64,
+}
+
+/// Bytes of the routines at most.
+pub const ROUTINES_BYTES_MAX: usize = 512;
+
+/// The routines, for any address; where the target may not read the time stamp counter, nothing is timed.
+pub fn routines(reads_ticks: bool) -> Vec<u8> {
+    let code = assemble(reads_ticks).expect("the routines can be encoded");
+    assert!(code.len() <= ROUTINES_BYTES_MAX, "{} bytes", code.len());
+    code
+}
+
+/// Each routine begins a multiple of this behind the one before.
+const ROUTINE_BYTES: usize = 128;
+
+/// One of the routines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Routine {
+    Begin,
+    Finish,
+    BeginReturn,
+    FinishReturn,
+}
+
+const ROUTINES: [Routine; 4] = [Routine::Begin, Routine::Finish, Routine::BeginReturn, Routine::FinishReturn];
+
+impl Metering {
+    /// Where a hit goes whose gate is shut: to `out`, an offset, if the controller is gone, else to what [`Emitter::land_near`]
+    /// lands.
+    pub(crate) fn off(&self, out: &mut Emitter) -> (usize, usize) {
+        out.movabs_rcx(self.lease);
+        out.load_half_rcx();
+        let gone = out.jrcxz_ahead();
+        (gone, out.jump_ahead())
+    }
+
+    /// Whether the entry runs; the branch for where it does not.
+    pub(crate) fn begin(&self, out: &mut Emitter) -> usize {
+        self.ask(out, Routine::Begin)
+    }
+
+    /// The same for the return, where `START` says whether the entry was timed.
+    pub(crate) fn begin_return(&self, out: &mut Emitter) -> usize {
+        self.ask(out, Routine::BeginReturn)
+    }
+
+    pub(crate) fn finish(&self, out: &mut Emitter) {
+        self.call(out, Routine::Finish);
+    }
+
+    pub(crate) fn finish_return(&self, out: &mut Emitter) {
+        self.call(out, Routine::FinishReturn);
+    }
+
+    fn ask(&self, out: &mut Emitter, routine: Routine) -> usize {
+        self.call(out, routine);
+        let not = out.jrcxz_ahead();
+        let runs = out.jump_short_ahead();
+        assert!(out.land(not), "one instruction is no far way");
+        let not = out.jump_ahead();
+        assert!(out.land(runs), "one instruction is no far way");
+        not
+    }
+
+    fn call(&self, out: &mut Emitter, routine: Routine) {
+        out.movabs_rcx(self.meter);
+        out.call(self.routines + (routine as usize * ROUTINE_BYTES) as u64);
+    }
+}
+
+/// Bytes that a routine takes of the stack, besides its return address.
+const SAVED: i32 = 24;
+/// The frame's slot, as a routine sees it.
+const START: i32 = START_SLOT + SAVED + 8;
+
+fn assemble(reads_ticks: bool) -> Result<Vec<u8>, IcedError> {
+    let mut code = Vec::new();
+    for (number, routine) in ROUTINES.into_iter().enumerate() {
+        code.resize(number * ROUTINE_BYTES, 0xcc);
+        code.extend(assemble_one(routine, reads_ticks)?);
+        assert!(code.len() <= (number + 1) * ROUTINE_BYTES, "{routine:?} is too long");
+    }
+    Ok(code)
+}
+
+fn assemble_one(routine: Routine, reads_ticks: bool) -> Result<Vec<u8>, IcedError> {
+    let mut a = CodeAssembler::new(64)?;
+    let mut out = a.create_label();
+    a.lea(rsp, ptr(rsp - SAVED))?;
+    a.mov(qword_ptr(rsp), rax)?;
+    a.lahf()?;
+    a.seto(al)?;
+    a.mov(qword_ptr(rsp + 8), rax)?;
+    a.mov(qword_ptr(rsp + 16), rdx)?;
+    match routine {
+        Routine::Begin => assemble_begin(&mut a, reads_ticks, out)?,
+        Routine::BeginReturn => assemble_begin_return(&mut a, reads_ticks, out)?,
+        Routine::Finish => assemble_finish(&mut a, true, reads_ticks, out)?,
+        Routine::FinishReturn => assemble_finish(&mut a, false, reads_ticks, out)?,
+    }
+    a.set_label(&mut out)?;
+    a.mov(rdx, qword_ptr(rsp + 16))?;
+    a.mov(rax, qword_ptr(rsp + 8))?;
+    a.add(al, 127)?;
+    a.sahf()?;
+    a.mov(rax, qword_ptr(rsp))?;
+    a.lea(rsp, ptr(rsp + SAVED))?;
+    a.ret()?;
+    a.assemble(0)
+}
+
+fn assemble_begin(a: &mut CodeAssembler, reads_ticks: bool, out: CodeLabel) -> Result<(), IcedError> {
+    let (mut one_of, mut timed, mut store, mut not) =
+        (a.create_label(), a.create_label(), a.create_label(), a.create_label());
+    a.mov(edx, dword_ptr(rcx + HOW))?;
+    a.dec(edx)?;
+    a.js(not)?; // closed, or held back
+    a.jnz(one_of)?;
+    a.mov(eax, 1)?;
+    a.lock().xadd(qword_ptr(rcx + HITS), rax)?;
+    a.cmp(rax, qword_ptr(rcx + UNTIL))?;
+    a.jb(timed)?;
+    a.xor(eax, eax)?;
+    a.jmp(store)?;
+    a.set_label(&mut one_of)?;
+    a.mov(eax, 1)?;
+    a.lock().xadd(qword_ptr(rcx + TURNS), rax)?;
+    a.test(eax, edx)?;
+    a.jnz(not)?;
+    a.lock().inc(qword_ptr(rcx + HITS))?;
+    a.lock().inc(qword_ptr(rcx + TAKEN))?;
+    a.set_label(&mut timed)?;
+    ticks(a, reads_ticks)?;
+    a.set_label(&mut store)?;
+    a.mov(qword_ptr(rsp + START), rax)?;
+    a.jmp(out)?;
+    a.set_label(&mut not)?;
+    a.xor(ecx, ecx)
+}
+
+fn assemble_begin_return(a: &mut CodeAssembler, reads_ticks: bool, out: CodeLabel) -> Result<(), IcedError> {
+    let mut not = a.create_label();
+    a.cmp(dword_ptr(rcx + HOW), 0)?;
+    a.je(not)?;
+    a.cmp(qword_ptr(rsp + START), 0)?;
+    a.je(out)?;
+    ticks(a, reads_ticks)?;
+    a.mov(qword_ptr(rsp + START), rax)?;
+    a.jmp(out)?;
+    a.set_label(&mut not)?;
+    a.xor(ecx, ecx)
+}
+
+fn assemble_finish(
+    a: &mut CodeAssembler,
+    counts: bool,
+    reads_ticks: bool,
+    out: CodeLabel,
+) -> Result<(), IcedError> {
+    let mut later = a.create_label();
+    a.cmp(qword_ptr(rsp + START), 0)?;
+    a.je(out)?;
+    ticks(a, reads_ticks)?;
+    a.sub(rax, qword_ptr(rsp + START))?;
+    a.jae(later)?;
+    a.xor(eax, eax)?; // on another CPU, whose counter is behind
+    a.set_label(&mut later)?;
+    a.lock().add(qword_ptr(rcx + TICKS), rax)?;
+    if counts {
+        a.lock().inc(qword_ptr(rcx + TIMED))?;
+    }
+    Ok(())
+}
+
+/// The time stamp counter in rax, or 0. Uses rdx.
+fn ticks(a: &mut CodeAssembler, reads_ticks: bool) -> Result<(), IcedError> {
+    if !reads_ticks {
+        return a.xor(eax, eax);
+    }
+    a.rdtsc()?;
+    a.shl(rdx, 32)?;
+    a.or(rax, rdx)
+}

@@ -1,0 +1,155 @@
+//! `args.name`: fields of events by their names.
+//!
+//! A function's are its parameters, as debug information names them; a static probe's are what its notes name. They are
+//! asked of the world for the clauses that name one, when all clauses were read once, and known from the next round on.
+//!
+//! A field of several probes is read where each of them has it. Functions of one clause are one program, so that they must
+//! have it in the same place. An address is an integer: `str(args.path)` reads what is there.
+
+use std::collections::BTreeMap;
+
+use weir_event::Type;
+use weir_ir::{FoundArgument, FoundField, World};
+use weir_source::{Span, nearest};
+
+use crate::attach::Attach;
+use crate::check::Checker;
+use crate::check::argument::{Used, full_name};
+use crate::types::Ty;
+
+/// What one place of a clause has.
+pub(crate) struct Event {
+    /// As `probe` prints it.
+    probe: String,
+    is_function: bool,
+    fields: Vec<FoundField>,
+}
+
+impl Checker<'_> {
+    /// Asks the world for what clauses have asked for.
+    pub(super) fn ask(&mut self, attached: &[Vec<(usize, Attach)>], world: &dyn World) {
+        for clause in std::mem::take(&mut self.asked) {
+            let events = attached[clause].iter().flat_map(|(_, attach)| events_of(attach, world)).collect();
+            self.events.insert(clause, events);
+            self.changed = true;
+        }
+    }
+
+    /// The type of `args.name`, or an error where a probe of the clause does not have it.
+    pub(super) fn field(&mut self, name: &str, span: Span) -> Ty {
+        self.in_target("args", span);
+        if self.outside.is_some() || !self.is_at_entry("args", span) {
+            return Ty::Unknown;
+        }
+        self.used.entry(self.clause).or_default().fields.insert(name.to_string());
+        let Some(events) = self.events.get(&self.clause) else {
+            if !self.asked.contains(&self.clause) {
+                self.asked.push(self.clause);
+            }
+            return Ty::Unknown;
+        };
+        type_of(events, name).unwrap_or_else(|(message, hint)| {
+            self.error(span, &message, &hint);
+            Ty::Unknown
+        })
+    }
+}
+
+/// The type of a field that all of the events have, or message and hint.
+fn type_of(events: &[Event], name: &str) -> Result<Ty, (String, String)> {
+    let mut first: Option<(&Event, &FoundArgument)> = None;
+    let mut is_signed = false;
+    for event in events {
+        let argument = event.argument(name)?;
+        is_signed |= argument.signed;
+        let Some((other, known)) = first else {
+            first = Some((event, argument));
+            continue;
+        };
+        let are_functions = event.is_function && other.is_function;
+        if known.is_float != argument.is_float || are_functions && !is_same(known, argument) {
+            let (probe, other) = (&event.probe, &other.probe);
+            let message = format!("`args.{name}` of `{probe}` is another than that of `{other}`");
+            return Err((message, "write a clause for each".to_string()));
+        }
+    }
+    Ok(match first {
+        Some((_, argument)) if argument.is_float => Ty::Value(Type::Double),
+        Some(_) => Ty::Value(Type::Int { signed: is_signed }),
+        None => Ty::Unknown,
+    })
+}
+
+impl Event {
+    /// How a field is read, or message and hint.
+    fn argument(&self, name: &str) -> Result<&FoundArgument, (String, String)> {
+        let Event { probe, is_function, fields } = self;
+        let Some(field) = fields.iter().find(|field| field.name == name) else {
+            if fields.is_empty() {
+                let (why, arguments) = match is_function {
+                    true => ("build it with -g, or install its debug symbols", "`arg0` to `arg5`"),
+                    false => ("its notes name none", "`arg0` and further"),
+                };
+                let hint = format!("{why}; without names they are {arguments}");
+                return Err((format!("the arguments of `{probe}` have no names"), hint));
+            }
+            let names = || fields.iter().map(|field| field.name.as_str());
+            let hint = match nearest(name, names()) {
+                Some(near) => format!("did you mean `args.{near}`?"),
+                None => format!("it has {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            return Err((format!("`{probe}` has no field `{name}`"), hint));
+        };
+        match &field.argument.place {
+            Ok(_) => Ok(&field.argument),
+            Err(reason) => {
+                let message = format!("`args.{name}` of `{probe}` cannot be read: {reason}");
+                Err((message, "integers, addresses, enumerations, float and double are read".to_string()))
+            }
+        }
+    }
+}
+
+fn events_of(attach: &Attach, world: &dyn World) -> Vec<Event> {
+    match attach {
+        Attach::Functions(found) => {
+            let names: Vec<&str> = found.iter().map(|function| function.name.as_str()).collect();
+            let binary = found.first().map_or("", |function| function.binary.as_str());
+            let prototypes = world.prototypes(binary, &names);
+            let event = |(name, prototype): (&&str, Option<weir_ir::FoundPrototype>)| Event {
+                probe: format!("uprobe:{binary}:{name}"),
+                is_function: true,
+                fields: prototype.map_or_else(Vec::new, |prototype| prototype.parameters),
+            };
+            names.iter().zip(prototypes).map(event).collect()
+        }
+        Attach::Places(found) => {
+            let event = |place: &weir_ir::FoundPlace| Event {
+                probe: format!("uprobe:{}:{}", place.binary, place.name),
+                is_function: true,
+                fields: Vec::new(),
+            };
+            found.iter().map(event).collect()
+        }
+        Attach::Statics(found) => {
+            let event = |place: &weir_ir::FoundStatic| Event {
+                probe: full_name(place),
+                is_function: false,
+                fields: place.fields.clone(),
+            };
+            found.iter().map(event).collect()
+        }
+        Attach::Begin | Attach::End | Attach::Interval { .. } | Attach::Returns(_) => Vec::new(),
+    }
+}
+
+/// How the fields that a clause uses are read at its functions: at all of them in the same way.
+pub(super) fn of_functions(events: &[Event], used: &Used) -> BTreeMap<String, FoundArgument> {
+    let first = events.iter().find(|event| event.is_function);
+    first.map_or_else(BTreeMap::new, |event| used.of(&event.fields))
+}
+
+/// Whether both are read in the same way.
+fn is_same(a: &FoundArgument, b: &FoundArgument) -> bool {
+    (a.bytes, a.signed, a.is_float, &a.place) == (b.bytes, b.signed, b.is_float, &b.place)
+}

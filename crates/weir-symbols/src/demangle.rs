@@ -1,0 +1,79 @@
+//! C++ names as people write them: `_ZN3foo3barEi` is `foo::bar(int)`.
+//!
+//! In: a symbol of the Itanium C++ ABI. Out: the name, or nothing where it is none, or where it would be longer than a
+//! bound: a hostile symbol of some hundred bytes can stand for gigabytes.
+
+use std::fmt;
+
+use cpp_demangle::{BorrowedSymbol, DemangleOptions, DemangleWrite};
+
+use crate::limits::DEMANGLED_BYTES_MAX;
+
+/// `None`: the symbol is shown as it is.
+pub(crate) fn demangle(symbol: &str) -> Option<String> {
+    if !symbol.starts_with("_Z") {
+        return None;
+    }
+    let parsed = BorrowedSymbol::new(symbol.as_bytes()).ok()?;
+    let mut name = Bounded(String::new());
+    parsed.structured_demangle(&mut name, &DemangleOptions::default()).ok()?;
+    Some(name.0)
+}
+
+/// Refuses what would make it longer than the bound.
+struct Bounded(String);
+
+impl DemangleWrite for Bounded {
+    fn write_string(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > DEMANGLED_BYTES_MAX {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_of_cpp_become_names_and_others_stay() {
+        let check =
+            |symbol: &str, want: Option<&str>| assert_eq!(demangle(symbol).as_deref(), want, "{symbol}");
+        check("_ZN3foo3barEi", Some("foo::bar(int)"));
+        check(
+            "_ZNSt6vectorIiSaIiEE9push_backERKi",
+            Some("std::vector<int, std::allocator<int> >::push_back(int const&)"),
+        );
+        check("main", None);
+        check("_RNvC1a1b", None);
+        check("_Z", None);
+        check("_ZN3foo", None);
+    }
+
+    #[test]
+    fn a_symbol_that_stands_for_too_much_is_none() {
+        // Each pair doubles: std::pair<T, T> of the one before, by substitution.
+        let mut symbol = String::from("_Z1fSt4pairIiiE");
+        let mut last = String::from("S0_");
+        for _ in 0..200 {
+            symbol.push_str(&format!("St4pairI{last}{last}E"));
+            last = format!("S{}_", base36(symbol.matches("St4pair").count() as u32 - 1));
+        }
+        let began = std::time::Instant::now();
+        assert!(demangle(&symbol).is_none_or(|name| name.len() <= DEMANGLED_BYTES_MAX));
+        assert!(began.elapsed() < std::time::Duration::from_secs(5));
+        let deep = format!("_Z1f{}i", "P".repeat(100_000));
+        assert!(demangle(&deep).is_none_or(|name| name.len() <= DEMANGLED_BYTES_MAX));
+    }
+
+    fn base36(number: u32) -> String {
+        let digit = |n: u32| char::from_digit(n, 36).map_or('0', |digit| digit.to_ascii_uppercase());
+        if number < 36 {
+            digit(number).to_string()
+        } else {
+            format!("{}{}", base36(number / 36), digit(number % 36))
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Static tracepoints for Rust: what `weir/tracepoint.h` is for C and C++, with the same notes in the file.
+//!
+//! ```
+//! # let (id, sum, name) = (7, 9.5, "tea");
+//! weir_tracepoint::tracepoint!(shop, sale, (u32, customer, id), (f64, total, sum), (str, article, name));
+//! ```
+//!
+//! While nobody traces the event it costs a comparison of a word in memory with 0 and a branch that is not taken, and
+//! evaluates none of the values. Nothing is linked, started or registered; there is no build script. bpftrace, perf,
+//! SystemTap and weir find the event in the file, and weir also its names and types.
+//!
+//! The macro holds the `unsafe` of its `asm!`, and the values stand outside of it. A crate that forbids `unsafe` cannot use it.
+
+#![no_std]
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64")))]
+compile_error!("weir-tracepoint: tracepoints are for Linux on x86-64 with 64-bit pointers");
+
+mod site;
+mod table;
+
+#[doc(hidden)]
+pub use crate::table::{Number, Row, label, member};
+
+/// How much an event matters: LTTng's levels.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Level {
+    Emerg,
+    Alert,
+    Crit,
+    Err,
+    Warning,
+    Notice,
+    Info,
+    DebugSystem,
+    DebugProgram,
+    DebugProcess,
+    DebugModule,
+    DebugUnit,
+    DebugFunction,
+    DebugLine,
+    Debug,
+}
+
+/// A tracepoint: `tracepoint!(provider, event, fields…)` or `tracepoint!(provider, event, level: Info, fields…)`.
+///
+/// Without a level it is [`Level::DebugLine`]. Values are evaluated in their order while somebody traces the event, and
+/// not at all otherwise. A field is `(type, name, value)`:
+///
+/// | type | value |
+/// |---|---|
+/// | `u8` to `u64`, `i8` to `i64`, `usize`, `isize`, `bool`, `char` | a number; `hex u32` is shown in hexadecimal |
+/// | `f32`, `f64` | a floating-point number |
+/// | `str` | `&str` |
+/// | `CStr` | `&CStr` or `Option<&CStr>` |
+/// | `ptr` | a reference or raw pointer, which nobody follows |
+/// | `[u16; 4]` | `&[u16; 4]` |
+/// | `[u16]` | `&[u16]` |
+/// | `enum i32 { RED = 0, GREEN = 5 }` | an `i32` whose values have these names |
+/// | `struct Point { x: i32, y: f64 }` | `&Point`: these fields of it, which are numbers |
+///
+/// There are at most 12 arguments: a `str` and a slice take two, every other field one. A name of a value or of a
+/// struct's field has at most 47 bytes.
+///
+/// ```
+/// use weir_tracepoint::tracepoint;
+///
+/// struct Point { x: i32, y: f64 }
+/// let (color, point, bytes) = (5, Point { x: 1, y: 0.5 }, [1u8, 2, 3]);
+/// tracepoint!(shop, painted, level: Info,
+///     (enum i32 { RED = 0, GREEN = 5 }, color, color),
+///     (struct Point { x: i32, y: f64 }, at, &point),
+///     ([u8], bytes, &bytes[..]),
+///     (hex u64, flags, 0x10));
+/// ```
+///
+/// What is no such type is refused, and so is a thirteenth argument:
+///
+/// ```compile_fail
+/// weir_tracepoint::tracepoint!(shop, sale, (i128, total, 5));
+/// ```
+///
+/// ```compile_fail
+/// weir_tracepoint::tracepoint!(shop, sale, (i8, a, 1), (i8, b, 1), (i8, c, 1), (i8, d, 1), (i8, e, 1), (i8, f, 1),
+///     (i8, g, 1), (i8, h, 1), (i8, i, 1), (i8, j, 1), (i8, k, 1), (str, l, ""));
+/// ```
+#[macro_export]
+macro_rules! tracepoint {
+    ($provider:ident, $event:ident, level: $level:ident $(, ($($field:tt)*))* $(,)?) => {
+        $crate::__site!(
+            { $provider $event $level } [] [] [] []
+            [a a2 b b2 c c2 d d2 e e2 f f2 g g2 h h2 i i2 j j2 k k2 l l2]
+            $(($($field)*))*
+        )
+    };
+    ($provider:ident, $event:ident $(, ($($field:tt)*))* $(,)?) => {
+        $crate::tracepoint!($provider, $event, level: DebugLine $(, ($($field)*))*)
+    };
+}

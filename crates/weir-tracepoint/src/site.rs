@@ -1,0 +1,297 @@
+//! The place of a tracepoint: its test, its nop and its two notes (docs/tracepoint-format.md).
+//!
+//! `__site!` takes the fields one by one and collects what each comes to:
+//! `{ provider event level } [arguments] [records] [operands] [statements] [names] fields…`
+//! - arguments: text of the stapsdt note, each with a blank before it; records: text of the weir note;
+//! - operands: what the compiler fills in there; statements: values, and tables that operands name;
+//! - names: two for each argument that there may still be, of its value and of something else that its record needs.
+//!
+//! Values are in 64-bit registers, of which the note names the part that the type has.
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __site {
+    // Numbers.
+    ($site:tt $args:tt $records:tt $operands:tt $do:tt $names:tt (f32, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__number!($site $args $records $operands $do $names
+            ("1, 2, ", u32, f32::to_bits, $name, $value) $($rest)*)
+    };
+    ($site:tt $args:tt $records:tt $operands:tt $do:tt $names:tt (f64, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__number!($site $args $records $operands $do $names
+            ("1, 2, ", u64, f64::to_bits, $name, $value) $($rest)*)
+    };
+    ($site:tt $args:tt $records:tt $operands:tt $do:tt $names:tt
+     (hex $ty:ident, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__number!($site $args $records $operands $do $names
+            ("1, 1, ", $ty, ::core::convert::identity::<$ty>, $name, $value) $($rest)*)
+    };
+
+    // Addresses.
+    ($site:tt [$($arg:tt)*] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*] [$a:ident $a2:ident $($names:ident)*]
+     (ptr, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__site!($site [$($arg)* " ", "8@{", ::core::stringify!($a), "}",]
+            [$($record)* $crate::__record!("1, 1, 8", $name),]
+            [$($operand)* $a = in(reg) $a,]
+            [$($do)* let $a: *const _ = $value; let $a = $a as u64;]
+            [$($names)*] $($rest)*)
+    };
+    ($site:tt [$($arg:tt)*] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*] [$a:ident $a2:ident $($names:ident)*]
+     (CStr, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__site!($site [$($arg)* " ", "8@{", ::core::stringify!($a), "}",]
+            [$($record)* $crate::__record!("2, 0, 1", $name),]
+            [$($operand)* $a = in(reg) $a,]
+            [$($do)*
+             let $a: ::core::option::Option<&::core::ffi::CStr> = ::core::convert::Into::into($value);
+             let $a = $a.map_or(0, |text| text.as_ptr() as u64);]
+            [$($names)*] $($rest)*)
+    };
+
+    // An address and a count.
+    ($site:tt [$($arg:tt)*] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*]
+     [$a:ident $a2:ident $b:ident $b2:ident $($names:ident)*] (str, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__site!($site
+            [$($arg)* " ", "8@{", ::core::stringify!($a), "} 8@{", ::core::stringify!($b), "}",]
+            [$($record)* $crate::__record!("4, 3, 1", $name),]
+            [$($operand)* $a = in(reg) $a, $b = in(reg) $b,]
+            [$($do)* let $a: &str = $value; let ($a, $b) = ($a.as_ptr() as u64, $a.len() as u64);]
+            [$($names)*] $($rest)*)
+    };
+    ($site:tt [$($arg:tt)*] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*]
+     [$a:ident $a2:ident $b:ident $b2:ident $($names:ident)*]
+     ([$ty:ident], $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__site!($site
+            [$($arg)* " ", "8@{", ::core::stringify!($a), "} 8@{", ::core::stringify!($b), "}",]
+            [$($record)* $crate::__record!(4, $a2, $name),]
+            [$($operand)* $a = in(reg) $a, $b = in(reg) $b, $a2 = const <$ty as $crate::Number>::CODE,]
+            [$($do)* let $a: &[$ty] = $value; let ($a, $b) = ($a.as_ptr() as u64, $a.len() as u64);]
+            [$($names)*] $($rest)*)
+    };
+    ($site:tt [$($arg:tt)*] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*] [$a:ident $a2:ident $($names:ident)*]
+     ([$ty:ident; $count:expr], $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__site!($site [$($arg)* " ", "8@{", ::core::stringify!($a), "}",]
+            [$($record)* $crate::__record!(3, $a2, $name),]
+            [$($operand)* $a = in(reg) $a,
+             $a2 = const <$ty as $crate::Number>::CODE + (($count as i64) << 16),]
+            [$($do)* let $a: &[$ty; $count] = $value; let $a = $a.as_ptr() as u64;]
+            [$($names)*] $($rest)*)
+    };
+
+    // What has a table.
+    ($site:tt [$($arg:tt)*] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*] [$a:ident $a2:ident $($names:ident)*]
+     (enum $ty:ident { $($label:ident = $number:expr),+ $(,)? }, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__site!($site
+            [$($arg)* " ", $crate::__bytes!($ty), "@{", ::core::stringify!($a), $crate::__part!($ty), "}",]
+            [$($record)* $crate::__record!(table ::core::concat!("5, 0, ", $crate::__bytes!($ty)), $a2, $name),]
+            [$($operand)* $a = in(reg) $a, $a2 = sym $a2,]
+            [$($do)*
+             #[allow(non_upper_case_globals, reason = "names are given by the macro")]
+             static $a2: [$crate::Row; [$(::core::stringify!($label)),+].len() + 1] = [
+                $($crate::label(::core::stringify!($label), {
+                    let number: $ty = $number;
+                    number as i64
+                }),)+
+                $crate::Row::END,
+             ];
+             let $a: $ty = $value;
+             let $a = $a as u64;]
+            [$($names)*] $($rest)*)
+    };
+    ($site:tt [$($arg:tt)*] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*] [$a:ident $a2:ident $($names:ident)*]
+     (struct $struct:ident { $($member:ident: $ty:ident),+ $(,)? }, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__site!($site [$($arg)* " ", "8@{", ::core::stringify!($a), "}",]
+            [$($record)* $crate::__record!(table "6, 0, 0", $a2, $name),]
+            [$($operand)* $a = in(reg) $a, $a2 = sym $a2,]
+            [$($do)*
+             #[allow(non_upper_case_globals, reason = "names are given by the macro")]
+             static $a2: [$crate::Row; [$(::core::stringify!($member)),+].len() + 1] = [
+                $($crate::member(
+                    ::core::stringify!($member),
+                    ::core::mem::offset_of!($struct, $member),
+                    <$ty as $crate::Number>::CODE,
+                ),)+
+                $crate::Row::END,
+             ];
+             let $a: &$struct = $value;
+             $(let _: $ty = $a.$member;)+
+             let $a = ::core::ptr::from_ref($a) as u64;]
+            [$($names)*] $($rest)*)
+    };
+
+    // Any other word is an integer type.
+    ($site:tt $args:tt $records:tt $operands:tt $do:tt $names:tt
+     ($ty:ident, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__number!($site $args $records $operands $do $names
+            ("1, 0, ", $ty, ::core::convert::identity::<$ty>, $name, $value) $($rest)*)
+    };
+    ($site:tt $args:tt $records:tt $operands:tt $do:tt $names:tt ($($field:tt)*) $($rest:tt)*) => {
+        ::core::compile_error!(::core::concat!("weir: (", ::core::stringify!($($field)*), ") is no field of a \
+            tracepoint, or the thirteenth argument; see the documentation of `tracepoint!`"))
+    };
+
+    // All fields are taken.
+    ({ $provider:ident $event:ident $level:ident }
+     [$(" ", $($arg:tt)*)?] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*] $names:tt) => {
+        // SAFETY: it reads a word that the notes define, and changes nothing but flags.
+        unsafe {
+            ::core::arch::asm!(
+                ::core::concat!("cmpw $0, ", $crate::__semaphore!($provider $event), "(%rip)"),
+                "jne {on}",
+                on = label {
+                    $($do)*
+                    // SAFETY: a nop. What a tracer puts in its place reads, and keeps every register.
+                    unsafe {
+                        ::core::arch::asm!(
+                            $crate::__notes!(
+                                $crate::__semaphore!($provider $event),
+                                ::core::stringify!($provider),
+                                ::core::stringify!($event),
+                                ::core::concat!($($($arg)*)?),
+                                ::core::concat!($($record)*)
+                            ),
+                            $($operand)*
+                            weir = const $crate::Level::$level as u8,
+                            options(att_syntax, nostack, preserves_flags, readonly),
+                        )
+                    }
+                },
+                options(att_syntax, nostack, nomem),
+            )
+        }
+    };
+}
+
+/// A field that is passed as a number: kind and form of its record, its integer type, and what makes that of the value.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __number {
+    ($site:tt [$($arg:tt)*] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*] [$a:ident $a2:ident $($names:ident)*]
+     ($form:literal, $ty:ident, $bits:expr, $name:ident, $value:expr) $($rest:tt)*) => {
+        $crate::__site!($site
+            [$($arg)* " ", $crate::__bytes!($ty), "@{", ::core::stringify!($a), $crate::__part!($ty), "}",]
+            [$($record)* $crate::__record!(::core::concat!($form, $crate::__bytes!($ty)), $name),]
+            [$($operand)* $a = in(reg) $a,]
+            [$($do)* let $a = $bits($value) as u64;]
+            [$($names)*] $($rest)*)
+    };
+    ($site:tt $args:tt $records:tt $operands:tt $do:tt [] $field:tt $($rest:tt)*) => {
+        ::core::compile_error!("weir: an event has at most 12 arguments; a `str` and a slice take two")
+    };
+}
+
+/// Size of an integer type as the notes have it: negative for signed ones.
+#[doc(hidden)]
+#[macro_export]
+#[rustfmt::skip]
+macro_rules! __bytes {
+    (u8) => { "1" };
+    (bool) => { "1" };
+    (u16) => { "2" };
+    (u32) => { "4" };
+    (char) => { "4" };
+    (u64) => { "8" };
+    (usize) => { "8" };
+    (i8) => { "-1" };
+    (i16) => { "-2" };
+    (i32) => { "-4" };
+    (i64) => { "-8" };
+    (isize) => { "-8" };
+    ($ty:ident) => {
+        ::core::compile_error!(::core::concat!("weir: `", ::core::stringify!($ty), "` is no type of a \
+            tracepoint's field; see the documentation of `tracepoint!`"))
+    };
+}
+
+/// The part of a register that an integer of this type takes, as a template names it.
+#[doc(hidden)]
+#[macro_export]
+#[rustfmt::skip]
+macro_rules! __part {
+    (u8) => { ":l" };
+    (i8) => { ":l" };
+    (bool) => { ":l" };
+    (u16) => { ":x" };
+    (i16) => { ":x" };
+    (u32) => { ":e" };
+    (i32) => { ":e" };
+    (char) => { ":e" };
+    ($ty:ident) => { "" };
+}
+
+/// A field's record: kind, form and bytes, then how many, the address of a table, the name. `table`: an operand is the table;
+/// a relocation that changes nothing ties it to the code, with which the linker keeps it. The last form has form, bytes and count
+/// in an operand, as `Number::CODE` has them.
+#[doc(hidden)]
+#[macro_export]
+#[rustfmt::skip]
+macro_rules! __record {
+    (table $head:expr, $table:ident, $name:ident) => {
+        ::core::concat!(
+            ".popsection; .reloc 770b, R_X86_64_NONE, {", ::core::stringify!($table), "}\n",
+            ".pushsection .note.weir,\"?\",@note\n",
+            ".byte ", $head, ", 0; .4byte 0; .8byte {", ::core::stringify!($table), "}; .asciz \"",
+            ::core::stringify!($name), "\"\n"
+        )
+    };
+    ($head:expr, $name:ident) => {
+        ::core::concat!(
+            ".byte ", $head, ", 0; .4byte 0; .8byte 0; .asciz \"", ::core::stringify!($name), "\"\n"
+        )
+    };
+    ($kind:literal, $code:ident, $name:ident) => {
+        ::core::concat!(
+            ".byte ", $kind, ", ({", ::core::stringify!($code), "} >> 8) & 255, {", ::core::stringify!($code),
+            "} & 255, 0; .4byte {", ::core::stringify!($code), "} >> 16; .8byte 0; .asciz \"",
+            ::core::stringify!($name), "\"\n"
+        )
+    };
+}
+
+/// One for an event of a program or library, whatever number of places it has; the same as in C.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __semaphore {
+    ($provider:ident $event:ident) => {
+        ::core::concat!("weir.semaphore.", ::core::stringify!($provider), ".", ::core::stringify!($event))
+    };
+}
+
+/// The nop that tracers replace, one instruction of five bytes in one aligned word; the first of all definitions of the
+/// semaphore; the notes, in the group of the code that they are about.
+#[doc(hidden)]
+#[macro_export]
+#[rustfmt::skip]
+macro_rules! __notes {
+    ($semaphore:expr, $provider:expr, $event:expr, $arguments:expr, $records:expr) => {
+        ::core::concat!(
+            ".p2align 3\n",
+            "770: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n",
+            ".ifndef ", $semaphore, "\n",
+            ".pushsection .probes,\"awG\",@progbits,", $semaphore, ",comdat\n",
+            ".balign 2; .weak ", $semaphore, "; .hidden ", $semaphore, "\n",
+            ".type ", $semaphore, ",@object; .size ", $semaphore, ",2\n",
+            $semaphore, ": .2byte 0\n",
+            ".popsection; .endif\n",
+            ".ifndef _.stapsdt.base\n",
+            ".pushsection .stapsdt.base,\"aG\",@progbits,.stapsdt.base,comdat\n",
+            ".weak _.stapsdt.base; .hidden _.stapsdt.base\n",
+            "_.stapsdt.base: .space 1; .size _.stapsdt.base,1\n",
+            ".popsection; .endif\n",
+            ".pushsection .note.stapsdt,\"?\",@note\n",
+            ".balign 4; .4byte 772f-771f, 774f-773f, 3\n",
+            "771: .asciz \"stapsdt\"\n",
+            "772: .balign 4\n",
+            "773: .8byte 770b, _.stapsdt.base, ", $semaphore, "\n",
+            ".asciz \"", $provider, "\", \"", $event, "\", \"", $arguments, "\"\n",
+            "774: .balign 4\n",
+            ".popsection\n",
+            ".pushsection .note.weir,\"?\",@note\n",
+            ".balign 4; .4byte 772f-771f, 774f-773f, 1\n",
+            "771: .asciz \"weir\"\n",
+            "772: .balign 4\n",
+            "773: .8byte 770b, {weir}\n",
+            $records,
+            "774: .balign 4\n",
+            ".popsection\n",
+        )
+    };
+}

@@ -1,0 +1,78 @@
+//! The rails of one run: what the policies in force let it trace, and what it may cost.
+//!
+//! In: the command line's budget and policy. Out, for each process that is to be traced: the budget
+//! that holds, or a [`Failure`] with the denial. Each process is asked about before it is touched, and once more when it
+//! is held by a descriptor: between the two, another could have come to its number. What is allowed and what is not is
+//! noted in the system's log.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use crate::failure::Failure;
+use crate::print::printable;
+use crate::rails::budget::Budget;
+use crate::rails::facts;
+use crate::rails::notes::{Notes, Run};
+use crate::rails::policy::{Caller, Denial, Needs, Policy, file};
+
+#[derive(Debug)]
+pub(crate) struct Guard {
+    policies: Vec<Policy>,
+    caller: Caller,
+    asked: Budget,
+    notes: Notes,
+}
+
+impl Guard {
+    /// Reads the policies. `asked`: what the command line allows the run to cost. `run`: what the audit says of it.
+    pub(crate) fn new(policy: Option<&Path>, asked: Option<Budget>, run: &Run) -> Result<Guard, Failure> {
+        let caller = facts::caller();
+        let policies = file::load(policy, caller.user.id)?;
+        let notes = Notes::new(&policies, &caller, run)?;
+        Ok(Guard { policies, caller, asked: asked.unwrap_or_default(), notes })
+    }
+
+    /// To be called before process `pid`, which is held by a descriptor, is touched: notes that it is traced from now on.
+    pub(crate) fn attach(&self, pid: i32, needs: &Needs) -> Result<(), Failure> {
+        let budget = self.admit(pid, needs)?;
+        self.notes.attach(&facts::subject(pid), budget)
+    }
+
+    /// Nothing of weir's works in process `pid` any more.
+    pub(crate) fn detached(&self, pid: i32) {
+        self.notes.detached(pid);
+    }
+
+    /// A process that is there could not be put back.
+    pub(crate) fn stuck(&self) {
+        self.notes.stuck();
+    }
+
+    /// Which limits process `pid` has from whom, as messages show it; empty where there are none.
+    pub(crate) fn limits(&self, pid: i32, needs: &Needs) -> String {
+        let subject = facts::subject(pid);
+        let judged = |policy: &Policy| {
+            let allowed = policy.judge(&self.caller, &subject, needs).unwrap_or_default();
+            (format!("the policy {}", printable(&policy.name)), allowed)
+        };
+        let all = [("--budget".to_owned(), self.asked)].into_iter().chain(self.policies.iter().map(judged));
+        let limits = all.filter(|(_, budget)| *budget != Budget::default());
+        limits.map(|(from, budget)| format!("{from} allows {budget}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What tracing process `pid` with programs that do what `needs` says may cost, if it may be traced.
+    pub(crate) fn admit(&self, pid: i32, needs: &Needs) -> Result<Budget, Failure> {
+        let subject = facts::subject(pid);
+        let mut budget = self.asked;
+        for policy in &self.policies {
+            let denied = |denial: Denial| {
+                self.notes.denied(&subject, &denial);
+                Failure::Refused(anyhow!("the policy does not allow it: {denial}"))
+            };
+            let allowed = policy.judge(&self.caller, &subject, needs).map_err(denied)?;
+            budget = budget.and(allowed);
+        }
+        Ok(budget)
+    }
+}

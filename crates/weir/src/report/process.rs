@@ -1,0 +1,210 @@
+//! What became of each process of a run, and of all of them.
+//!
+//! ```text
+//! weir: process 17 (sh): child of 3; 2 probes, after 12 ms unprobed
+//! weir: process 18 (sshd): name s*; not traced: permission: no permission to trace process 18 (…)
+//! weir: processes: 4 traced, 1 not (permission 1), 2 gone before they could be probed, 3 with nothing to probe
+//! ```
+//!
+//! In JSON a line `{"type": "process", "data": {"pid", "comm", "how", "unprobed_ms", "probes"}}`, or with `"refused"` and
+//! `"message"` in place of the last two; the counts stand in the summary. `unprobed_ms` is null for processes that ran before
+//! weir did, and for a command that weir started, which runs nothing unprobed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::report::json::quoted;
+
+/// A process that is traced, or that was to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ProcessLine {
+    pub(crate) pid: i32,
+    pub(crate) comm: String,
+    /// How it came to be traced.
+    pub(crate) how: String,
+    pub(crate) outcome: ProcessOutcome,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ProcessOutcome {
+    /// With so many probes; `unprobed`: for how long it ran without them.
+    Traced { probes: u64, unprobed: Option<Duration> },
+    /// By a stable code, and in words.
+    Refused { code: String, message: String },
+}
+
+/// How many processes there were.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ProcessCounts {
+    /// Attached to; again for each program that one executes.
+    pub(crate) traced: u64,
+    /// By reason.
+    pub(crate) refused: BTreeMap<String, u64>,
+    /// Ended between being seen and being probed.
+    pub(crate) gone: u64,
+    /// Mapped nothing that the script probes.
+    pub(crate) idle: u64,
+    /// How often a traced process was seen to have executed another program, and for how long such were not probed, in sum.
+    pub(crate) execs: u64,
+    pub(crate) away: Duration,
+}
+
+impl ProcessLine {
+    pub(crate) fn text(&self) -> String {
+        let ProcessLine { pid, comm, how, outcome } = self;
+        let outcome = match outcome {
+            ProcessOutcome::Traced { probes, unprobed } => {
+                let plural = if *probes == 1 { "probe" } else { "probes" };
+                let after =
+                    unprobed.map_or_else(String::new, |time| format!(", after {:.0} ms unprobed", ms(time)));
+                format!("{probes} {plural}{after}")
+            }
+            ProcessOutcome::Refused { code, message } => format!("not traced: {code}: {message}"),
+        };
+        format!("weir: process {pid} ({comm}): {how}; {outcome}")
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let outcome = match &self.outcome {
+            ProcessOutcome::Traced { probes, unprobed } => {
+                let unprobed = unprobed.map_or_else(|| "null".to_owned(), |time| format!("{:.3}", ms(time)));
+                format!(r#""unprobed_ms": {unprobed}, "probes": {probes}"#)
+            }
+            ProcessOutcome::Refused { code, message } => {
+                format!(
+                    r#""refused": {}, "message": {}"#,
+                    quoted(code.as_bytes()),
+                    quoted(message.as_bytes())
+                )
+            }
+        };
+        let (comm, how) = (quoted(self.comm.as_bytes()), quoted(self.how.as_bytes()));
+        format!(
+            r#"{{"type": "process", "data": {{"pid": {}, "comm": {comm}, "how": {how}, {outcome}}}}}"#,
+            self.pid
+        )
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl ProcessCounts {
+    /// A line, where it says more than that the one target was traced.
+    pub(crate) fn text(&self) -> Option<String> {
+        let refused: u64 = self.refused.values().sum();
+        if self.traced <= 1 && refused + self.gone + self.idle == 0 {
+            return None;
+        }
+        let mut line = format!("weir: processes: {} traced", self.traced);
+        if refused > 0 {
+            let reasons: Vec<String> =
+                self.refused.iter().map(|(code, count)| format!("{code} {count}")).collect();
+            line += &format!(", {refused} not ({})", reasons.join(", "));
+        }
+        if self.gone > 0 {
+            line += &format!(", {} gone before they could be probed", self.gone);
+        }
+        if self.idle > 0 {
+            line += &format!(", {} with nothing to probe", self.idle);
+        }
+        Some(line + "\n")
+    }
+
+    /// What is told in any case: what the user may not expect.
+    pub(crate) fn told(&self) -> String {
+        let refused: u64 = self.refused.values().sum();
+        let not = match refused {
+            0 => String::new(),
+            _ => self.text().unwrap_or_default(),
+        };
+        not + &self.execs_text()
+    }
+
+    /// More of them may have come and gone between two looks: nothing tells of those.
+    pub(crate) fn execs_text(&self) -> String {
+        match self.execs {
+            0 => String::new(),
+            execs => format!(
+                "weir: traced processes were seen to execute another program {} (perhaps more often), and ran \
+                 {:.0} ms of that unprobed; what they called meanwhile is not counted\n",
+                if execs == 1 { "once".to_owned() } else { format!("{execs} times") },
+                ms(self.away)
+            ),
+        }
+    }
+
+    pub(crate) fn json(&self) -> String {
+        let refused: Vec<String> = self
+            .refused
+            .iter()
+            .map(|(code, count)| format!("{}: {count}", quoted(code.as_bytes())))
+            .collect();
+        let ProcessCounts { traced, gone, idle, execs, .. } = self;
+        format!(
+            r#"{{"traced": {traced}, "refused": {{{}}}, "gone": {gone}, "idle": {idle}, "execs": {execs}, "execs_unprobed_ms": {:.3}}}"#,
+            refused.join(", "),
+            ms(self.away)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(outcome: ProcessOutcome, text: &str, data: Value) {
+        let line = ProcessLine { pid: 17, comm: "a\"b".into(), how: "child of 3".into(), outcome };
+        assert_eq!(line.text(), format!("weir: process 17 (a\"b): child of 3; {text}"));
+        let read: Value = serde_json::from_str(&line.json()).unwrap();
+        assert_eq!((&read["type"], &read["data"]), (&json!("process"), &data));
+    }
+
+    #[test]
+    fn each_process_is_a_line() {
+        let traced = |probes, ms| ProcessOutcome::Traced { probes, unprobed: ms };
+        check(
+            traced(1, None),
+            "1 probe",
+            json!({"pid": 17, "comm": "a\"b", "how": "child of 3", "unprobed_ms": null, "probes": 1}),
+        );
+        check(
+            traced(2, Some(Duration::from_micros(12_345))),
+            "2 probes, after 12 ms unprobed",
+            json!({"pid": 17, "comm": "a\"b", "how": "child of 3", "unprobed_ms": 12.345, "probes": 2}),
+        );
+        check(
+            ProcessOutcome::Refused { code: "permission".into(), message: "no \"way\"".into() },
+            "not traced: permission: no \"way\"",
+            json!({"pid": 17, "comm": "a\"b", "how": "child of 3", "refused": "permission", "message": "no \"way\""}),
+        );
+    }
+
+    #[test]
+    fn counts_are_told_where_there_is_more_than_one() {
+        let none = ProcessCounts::default();
+        assert_eq!(ProcessCounts { traced: 1, ..none.clone() }.text(), None);
+        assert_eq!(ProcessCounts { traced: 2, ..none }.text().unwrap(), "weir: processes: 2 traced\n");
+        let refused = BTreeMap::from([("permission".to_owned(), 2), ("seccomp".to_owned(), 1)]);
+        let away = Duration::from_micros(2500);
+        let all = ProcessCounts { traced: 0, refused, gone: 4, idle: 5, execs: 6, away };
+        assert_eq!(
+            all.text().unwrap(),
+            "weir: processes: 0 traced, 3 not (permission 2, seccomp 1), 4 gone before they could be probed, \
+             5 with nothing to probe\n"
+        );
+        let read: Value = serde_json::from_str(&all.json()).unwrap();
+        let want = json!({"traced": 0, "refused": {"permission": 2, "seccomp": 1}, "gone": 4, "idle": 5, "execs": 6, "execs_unprobed_ms": 2.5});
+        assert_eq!(read, want);
+        let told = all.told();
+        assert!(
+            told.starts_with(&all.text().unwrap()) && told.contains(" 6 times (perhaps more often)"),
+            "{told}"
+        );
+        assert_eq!(ProcessCounts { traced: 2, ..ProcessCounts::default() }.told(), "");
+    }
+}

@@ -1,0 +1,248 @@
+//! Which processes a run is about: what the user wrote, held against the processes that there are.
+//!
+//! ```text
+//! args ──▶ Selection (numbers · rules · follow) ──▶ watch ──▶ processes to trace, as they come
+//!              ▲ cgroup, container: what names mean      ▲ processes: what /proc shows
+//! ```
+//!
+//! In: [`Given`] words, the machine's files. Out: a [`Selection`], or every reason why it is none: a cgroup, unit or
+//! container that is not there is refused, since it was written wrongly, or is on another machine. A name that no process has
+//! yet is waited for. Names, cgroups, units and containers are *standing*: processes that start later belong to them too.
+//! Deliberately not done: tracing, printing, asking the clock.
+
+pub(crate) mod cgroup;
+pub(crate) mod container;
+pub(crate) mod processes;
+pub(crate) mod watch;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use weir_symbols::pattern;
+
+use crate::select::cgroup::Group;
+use crate::select::container::Container;
+use crate::select::processes::{Process, Processes};
+
+/// Folders of systemd's units (systemd.unit(5)).
+const UNIT_FOLDERS: [&str; 6] = [
+    "etc/systemd/system",
+    "run/systemd/system",
+    "run/systemd/transient",
+    "run/systemd/generator",
+    "usr/lib/systemd/system",
+    "lib/systemd/system",
+];
+
+/// What `-p` takes: the number of a process, or a pattern of names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ProcessSpec {
+    Pid(i32),
+    /// Of its command (`comm`), or of the file that it executes.
+    Name(String),
+}
+
+impl FromStr for ProcessSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ProcessSpec, String> {
+        if text.is_empty() {
+            return Err("a process is given by its number or its name, and this is empty".into());
+        }
+        if text.contains('/') {
+            return Err("a process is given by its number, or the name of its program without a path".into());
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(ProcessSpec::Name(text.to_owned()));
+        }
+        match text.parse() {
+            Ok(pid) if pid > 0 => Ok(ProcessSpec::Pid(pid)),
+            _ => Err(format!("numbers of processes are from 1 to {}", i32::MAX)),
+        }
+    }
+}
+
+/// What the user wrote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) processes: &'a [ProcessSpec],
+    pub(crate) cgroups: &'a [String],
+    pub(crate) units: &'a [String],
+    pub(crate) containers: &'a [String],
+    pub(crate) follow: bool,
+}
+
+/// Where a machine's files are: the roots of other trees in tests.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) proc: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) home: Option<PathBuf>,
+}
+
+impl Machine {
+    /// The one that this process runs on. `home`: of its user.
+    pub(crate) fn here(home: Option<PathBuf>) -> Machine {
+        Machine { proc: "/proc".into(), root: "/".into(), home }
+    }
+}
+
+/// Which processes are meant.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Selection {
+    /// By number, each once.
+    pub(crate) pids: Vec<i32>,
+    pub(crate) rules: Vec<Rule>,
+    /// With the processes that they start.
+    pub(crate) follow: bool,
+}
+
+/// What later processes are selected by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Rule {
+    Name(String),
+    Cgroup { given: String, group: Group },
+    Unit(String),
+    Container { given: String, container: Container },
+}
+
+/// How a process came to be traced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// By its number.
+    Given,
+    /// weir started it.
+    Command,
+    /// By a rule: what it is called, and what it says.
+    Rule(&'static str, String),
+    ChildOf(i32),
+    /// A child of a traced process that has ended.
+    Orphan,
+    /// It was traced, and has executed another program.
+    Exec,
+}
+
+impl Selection {
+    /// Every mistake at once.
+    pub(crate) fn find(given: &Given, machine: &Machine) -> Result<Selection, Vec<String>> {
+        let (mut pids, mut rules, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for process in given.processes {
+            match process {
+                ProcessSpec::Pid(pid) if pids.contains(pid) => {}
+                ProcessSpec::Pid(pid) => pids.push(*pid),
+                ProcessSpec::Name(name) => rules.push(Rule::Name(name.clone())),
+            }
+        }
+        let mounts = Processes::at(&machine.proc).cgroup_mounts();
+        let mut add = |rule: Result<Rule, String>| match rule {
+            Ok(rule) => rules.push(rule),
+            Err(error) => errors.push(error),
+        };
+        for given in given.cgroups {
+            add(Group::find(given, &mounts).map(|group| Rule::Cgroup { given: given.clone(), group }));
+        }
+        if !given.units.is_empty() || !given.containers.is_empty() {
+            let groups = cgroup::groups(&mounts);
+            given.units.iter().for_each(|unit| add(find_unit(unit, &groups, &machine.root)));
+            if !given.containers.is_empty() {
+                let named = container::named(&machine.root, machine.home.as_deref());
+                for given in given.containers {
+                    let found = container::find(given, &groups, &named);
+                    add(found.map(|container| Rule::Container { given: given.clone(), container }));
+                }
+            }
+        }
+        if errors.is_empty() { Ok(Selection { pids, rules, follow: given.follow }) } else { Err(errors) }
+    }
+
+    /// Nobody is meant.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pids.is_empty() && self.rules.is_empty()
+    }
+
+    /// Processes that start later may belong to it, whatever becomes of those that it has now.
+    pub(crate) fn is_standing(&self) -> bool {
+        !self.rules.is_empty()
+    }
+}
+
+/// A unit that runs, or that systemd has a file of.
+fn find_unit(given: &str, groups: &std::collections::BTreeSet<String>, root: &Path) -> Result<Rule, String> {
+    let unit = cgroup::unit_name(given);
+    let last = |path: &String| path.rsplit('/').next().is_some_and(|part| pattern::matches(&unit, part));
+    let template = unit.split_once('@').and_then(|(name, rest)| {
+        let (_, suffix) = rest.rsplit_once('.')?;
+        Some(format!("{name}@.{suffix}"))
+    });
+    let names = [Some(unit.clone()), template];
+    let has_file = || {
+        let names = names.iter().flatten();
+        names
+            .flat_map(|name| UNIT_FOLDERS.map(|folder| root.join(folder).join(name)))
+            .any(|path| path.exists())
+    };
+    // What a pattern means may come to be.
+    if pattern::is_wildcard(&unit) || groups.iter().any(last) || has_file() {
+        return Ok(Rule::Unit(unit));
+    }
+    Err(format!(
+        "there is no unit {unit}: it does not run (no cgroup has this name), and systemd has no file of it"
+    ))
+}
+
+impl Rule {
+    pub(crate) fn selects(&self, process: &Process, processes: &Processes) -> bool {
+        let pid = process.id.pid;
+        match self {
+            Rule::Name(name) => {
+                let is_called = |called: &str| called == name || pattern::matches(name, called);
+                is_called(&process.comm)
+                    || processes.executable_name(pid).is_some_and(|name| is_called(&name))
+            }
+            Rule::Cgroup { group, .. } => group.holds(&processes.cgroups(pid)),
+            Rule::Unit(unit) => cgroup::in_unit(unit, &processes.cgroups(pid)),
+            Rule::Container { container, .. } => {
+                processes.cgroups(pid).iter().any(|membership| container.holds(&membership.path))
+            }
+        }
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        match self {
+            Rule::Name(name) => Origin::Rule("name", name.clone()),
+            Rule::Cgroup { given, .. } => Origin::Rule("cgroup", given.clone()),
+            Rule::Unit(unit) => Origin::Rule("unit", unit.clone()),
+            Rule::Container { given, .. } => Origin::Rule("container", given.clone()),
+        }
+    }
+}
+
+/// As it is told while it is waited for.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Name(name) => write!(f, "a process called {name}"),
+            Rule::Cgroup { given, .. } => write!(f, "a process in cgroup {given}"),
+            Rule::Unit(unit) => write!(f, "a process of unit {unit}"),
+            Rule::Container { given, .. } => write!(f, "a process in container {given}"),
+        }
+    }
+}
+
+/// `child of 17`, `name nginx*`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Given => write!(f, "given"),
+            Origin::Command => write!(f, "the command"),
+            Origin::Rule(kind, given) => write!(f, "{kind} {given}"),
+            Origin::ChildOf(parent) => write!(f, "child of {parent}"),
+            Origin::Orphan => write!(f, "child of a process that has ended"),
+            Origin::Exec => write!(f, "executed another program"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

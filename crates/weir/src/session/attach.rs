@@ -1,0 +1,230 @@
+//! Puts what a script means into one process, and tells what was done there.
+//!
+//! In: a process that was opened, and the plan for it. Out: [`One`] of the run's targets, or why it is none.
+//! The order: [`admit`](Session::admit) asks whether it may be traced, and what may be taken of it; `prepare` notes that it is,
+//! and lends it the maps; `enrol` or `arm` put the programs in. Nothing is done to a process that cannot be noted, and a
+//! failure takes out what was put in. Taking it out at the end is [`Targets`](crate::session::targets::Targets).
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use weir_ir::MissingProbes;
+use weir_probe::{Allowance, Attachment, Prepared, Stops, TakenOver, Target, limits};
+use weir_rt::local;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+
+use crate::failure::Failure;
+use crate::print::{printable, tell};
+use crate::rails::budget::Budget;
+use crate::rails::policy::Needs;
+use crate::report::Loads;
+use crate::session::loads::Followed;
+use crate::session::plan::Plan;
+use crate::session::required::{Elsewhere, hopeless, indispensable};
+use crate::session::summary::Coverage;
+use crate::session::targets::One;
+use crate::session::{Session, label, now_ns, stages};
+
+/// Writes that the undo journal has room for besides, for copies of libraries that are loaded several times at once.
+const COPIES_WRITES_MAX: usize = 1024;
+
+impl Session<'_> {
+    /// What may be taken of process `pid`, if it may be traced and the maps take no more: before it is touched. What
+    /// code needs is known later.
+    pub(super) fn admit(&self, pid: i32, plan: &Plan) -> Result<Allowance, Failure> {
+        let needs = Needs::of(&plan.verified);
+        let budget = self.guard.admit(pid, &needs)?;
+        let needed = self.maps_layout()?.bytes_at_first() + control(plan)?.bytes;
+        match budget.bytes {
+            Some(allowed) if needed > allowed => Err(Failure::Refused(anyhow!(
+                "the maps of the script need {needed} bytes, and the budget is {budget} ({}): make them smaller with \
+                 `config = {{ max_map_keys = N }}` in the script, or allow more",
+                self.guard.limits(pid, &needs)
+            ))),
+            _ => Ok(allowance(budget)),
+        }
+    }
+
+    /// What went wrong in process `pid`, with whose limits they are that it is about.
+    pub(super) fn limited(&self, pid: i32, plan: &Plan, error: weir_probe::Error) -> Failure {
+        Failure::with_limits(error, || self.guard.limits(pid, &Needs::of(&plan.verified)))
+    }
+
+    /// The maps of the session, empty but for tables of automata.
+    pub(super) fn maps(&self) -> Result<Segment, Failure> {
+        let segment = Segment::create_maps(self.maps_layout()?, &self.identity(0));
+        let segment = segment.context("making the segment").map_err(Failure::Machine)?;
+        if let Some((map, contents)) = &self.plan.compiled.automata {
+            let written = segment.map(*map as usize).update(&0u32.to_le_bytes(), contents, 0);
+            written.map_err(|error| Failure::Bug(anyhow!("{error}")))?;
+        }
+        Ok(segment)
+    }
+
+    fn maps_layout(&self) -> Result<SegmentLayout, Failure> {
+        let layout = SegmentLayout::plan(&self.plan.compiled.object.maps, local::possible_cpus());
+        Ok(layout.map_err(|error| Failure::Refused(anyhow!(error)))?.growing())
+    }
+
+    fn identity(&self, target_pid: u32) -> Identity {
+        let started_ns = now_ns();
+        let controller_pid = std::process::id();
+        Identity {
+            session: started_ns ^ u64::from(controller_pid) << 40,
+            controller_pid,
+            controller_start: weir_probe::scan::own_start(),
+            uid: nix::unistd::getuid().as_raw(),
+            started_ns,
+            target_pid,
+            label: label(&self.plan.compiled),
+        }
+    }
+
+    /// The first that is done to a process: what may not be noted is not done.
+    pub(super) fn prepare(
+        &self,
+        target: Target,
+        maps: &Arc<Segment>,
+        plan: &Plan,
+    ) -> Result<Prepared, Failure> {
+        let pid = target.pid();
+        self.guard.attach(pid, &Needs::of(&plan.verified))?;
+        let prepared = weir_probe::prepare(target, maps, control(plan)?, &self.identity(pid as u32));
+        let prepared = prepared.map_err(|error| {
+            self.guard.detached(pid);
+            self.limited(pid, plan, error)
+        })?;
+        if let Some(TakenOver { controller_pid, restored }) = prepared.taken_over()
+            && !self.given.args.quiet
+        {
+            let plural = if restored == 1 { "probe" } else { "probes" };
+            tell!(
+                "weir: process {pid}: took over from weir {controller_pid}, which is gone: {restored} {plural} of it put back"
+            );
+        }
+        Ok(prepared)
+    }
+
+    /// Attaches to one of several that the script may mean less for: what it has is probed.
+    pub(super) fn enrol(&self, prepared: Prepared, plan: Rc<Plan>) -> Result<One, Failure> {
+        let named = Some(prepared.target().pid());
+        let (attachment, programs, followed) = self.put(prepared, &plan, named)?;
+        let coverage = Coverage::of(&plan.sites, attachment.outcomes(), Loads::default());
+        let share = self.guard.admit(attachment.target().pid(), &Needs::of(&plan.verified))?.share;
+        Ok(One::new(attachment, plan, programs, coverage, followed, share))
+    }
+
+    /// Attaches to one that was given: what the script insists on must be there, or `elsewhere`, and something of it here.
+    /// `named`: the process, where it is told of several.
+    pub(super) fn arm(
+        &self,
+        prepared: Prepared,
+        plan: Rc<Plan>,
+        named: Option<i32>,
+        elsewhere: &Elsewhere,
+    ) -> Result<One, Failure> {
+        let (attachment, programs, followed) = self.put(prepared, &plan, named)?;
+        let (sites, outcomes) = (&plan.sites[..], attachment.outcomes());
+        // What was patched is put back where one of these fails.
+        indispensable(sites, outcomes, elsewhere)?;
+        let (coverage, is_verbose) =
+            (Coverage::of(sites, outcomes, Loads::default()), self.given.args.verbose);
+        if plan.missing != MissingProbes::Ignore || is_verbose {
+            if let Some(pid) = named.filter(|_| coverage.is_partial()) {
+                tell!("weir: of process {pid}:");
+            }
+            coverage.tell(sites, outcomes, is_verbose);
+        }
+        hopeless(&plan.compiled, sites, outcomes, elsewhere)?;
+        if coverage.is_empty() && !sites.is_empty() {
+            return Err(Failure::Refused(anyhow!("it maps nothing that the script probes")));
+        }
+        let share = self.guard.admit(attachment.target().pid(), &Needs::of(&plan.verified))?.share;
+        Ok(One::new(attachment, plan, programs, coverage, followed, share))
+    }
+
+    /// The programs put in, of each executable the number of its program, and what follows libraries.
+    fn put(
+        &self,
+        prepared: Prepared,
+        plan: &Plan,
+        named: Option<i32>,
+    ) -> Result<(Attachment, Vec<usize>, Followed), Failure> {
+        let (cpus, is_verbose) = (prepared.maps().layout().cpus, self.given.args.verbose);
+        let (target, sites) = (prepared.target(), &plan.sites[..]);
+        let native = stages::native(sites, &plan.verified, &|binary| target.abi(binary, cpus))?;
+        let (start, of) = (Instant::now(), of_process(named));
+        let pid = target.pid();
+        let armed = prepared.arm(&native.requests, &native.executables);
+        let attachment = armed.map_err(|error| self.limited(pid, plan, error))?;
+        if is_verbose && !sites.is_empty() {
+            let (probes, stops) = (attachment.probes(), attachment.stops());
+            tell!("weir: {of}{probes} probes attached in {}, {}", ms(start.elapsed()), held(&stops));
+        }
+        let (longest, allowed) = (attachment.stops().longest, attachment.target().allowance().stop);
+        if longest > allowed {
+            tell!("weir: {of}a stop took {}, longer than the {} that are allowed", ms(longest), ms(allowed));
+        }
+        let wanted = native.requests.into_iter().map(|request| request.programs).collect();
+        let followed = Followed::new(wanted, &attachment, named, is_verbose);
+        Ok((attachment, native.programs, followed))
+    }
+
+    pub(super) fn tell_undone(&self, one: &One, report: &weir_probe::Report, took: Duration) {
+        self.guard.detached(one.pid());
+        if self.given.args.verbose && !one.plan.sites.is_empty() {
+            tell!("weir: {} probes detached in {}, {}", report.restored, ms(took), held(&report.stops));
+        }
+        for (path, probes) in &report.unloaded {
+            let path = printable(path);
+            tell!("weir: {path} was unloaded while it was traced: {probes} probes ended with it");
+        }
+        for address in &report.foreign {
+            tell!("weir: text at {address:#x} was changed by somebody else meanwhile; it was left alone");
+        }
+        if report.is_filtered {
+            let pid = one.pid();
+            tell!(
+                "weir: process {pid} has installed a system call filter, which weir may not suspend to unmap its code; that stays \
+                 mapped, and nothing leads there: `weir detach -p {pid}` with CAP_SYS_ADMIN (sudo) takes it out"
+            );
+        } else if report.left_mapped && self.given.args.verbose {
+            tell!("weir: some of weir's code stays mapped in the target: a thread may still return to it");
+        }
+    }
+}
+
+/// The layout of the own segment of a target.
+fn control(plan: &Plan) -> Result<SegmentLayout, Failure> {
+    // A semaphore is raised and lowered.
+    let semaphores = plan.sites.iter().filter(|site| site.semaphore.is_some()).count();
+    let windows = plan.sites.iter().filter_map(|site| site.window.as_ref().ok());
+    let writes: usize = windows.map(|window| window.write_count()).sum();
+    // Libraries may be loaded several times at once; the linker's announcements and what installs filters are hooked.
+    let copies = (writes + semaphores).min(COPIES_WRITES_MAX);
+    let own = limits::HOOKS_MAX + (1 + limits::FILTER_HOOKS_MAX) * limits::WRITES_PER_SITE_MAX;
+    let journal = (writes + copies + 2 * semaphores + own) as u32;
+    let probes = plan.compiled.triggers.iter().filter(|trigger| trigger.is_probe()).count() as u32;
+    SegmentLayout::of_target(journal, probes).map_err(|error| Failure::Refused(anyhow!(error)))
+}
+
+fn allowance(budget: Budget) -> Allowance {
+    let all = Allowance::default();
+    Allowance { stop: budget.stop.unwrap_or(all.stop), bytes: budget.bytes.unwrap_or(all.bytes) }
+}
+
+pub(super) fn ms(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+pub(super) fn of_process(named: Option<i32>) -> String {
+    named.map_or_else(String::new, |pid| format!("process {pid}: "))
+}
+
+/// How long the target did not run.
+fn held(stops: &Stops) -> String {
+    let Stops { count, longest, sum } = stops;
+    format!("the target held {count} times, for {} at most, {} in sum", ms(*longest), ms(*sum))
+}

@@ -1,0 +1,287 @@
+//! Processes on their way to being traced: when each is ready, what became of it, and how often that was.
+//!
+//! In: processes that the [`Watcher`] found, or that executed another program; what a look at each says. Out: those that are
+//! to be attached to now, and at the end the counts of all. A process is ready when all files that are to be probed are
+//! mapped in it, or as many as at the look before: a loader that is at work maps more. One that maps none is looked at less
+//! and less often, since it may execute another program yet. One that shares the memory of a traced process (vfork) runs
+//! through its probes, and waits until it does not any more.
+//!
+//! Nobody is forgotten: who ends first is counted. Attaches to nothing, and has no clock.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::report::ProcessCounts;
+use crate::select::Origin;
+use crate::select::processes::{Process, ProcessId};
+use crate::select::watch::{Came, LOOK_INTERVAL, Watcher};
+
+/// How often a process without a file to probe is looked at, at most.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What a look at a process says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sight {
+    /// It has ended.
+    Gone,
+    /// It runs in the memory of a traced process.
+    Shares,
+    /// Of the files that are to be probed it maps so many, and these are all that it will at first if `is_settled`.
+    Maps { files: usize, is_settled: bool },
+}
+
+/// A process that is to be attached to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) process: Process,
+    pub(crate) origin: Origin,
+    /// When it was seen to have executed another program than before.
+    pub(crate) replaced: Option<Instant>,
+    /// How often it was tried to attach to it.
+    pub(crate) tries: u32,
+}
+
+/// Why it is not attached to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Declined {
+    /// It has ended meanwhile.
+    Gone,
+    /// It executed another program meanwhile, or shares another's memory: it is looked at again.
+    NotNow,
+    /// By its reason code.
+    Refused(String),
+}
+
+#[derive(Debug)]
+struct Waiting {
+    candidate: Candidate,
+    look_at: Instant,
+    pause: Duration,
+    /// What the last look said.
+    last: Option<Sight>,
+}
+
+/// All processes that a run may come to trace.
+#[derive(Debug)]
+pub(crate) struct Enrolment {
+    watcher: Watcher,
+    /// Files that are to be probed.
+    wanted: usize,
+    waiting: Vec<Waiting>,
+    traced: u64,
+    refused: BTreeMap<String, u64>,
+    gone: u64,
+    idle: u64,
+}
+
+impl Enrolment {
+    /// `wanted`: how many files are to be probed.
+    pub(crate) fn new(watcher: Watcher, wanted: usize) -> Enrolment {
+        let (waiting, refused) = (Vec::new(), BTreeMap::new());
+        Enrolment { watcher, wanted, waiting, traced: 0, refused, gone: 0, idle: 0 }
+    }
+
+    /// A process that is attached to already: its children belong to it.
+    pub(crate) fn adopt(&mut self, id: ProcessId) {
+        self.traced += 1;
+        self.watcher.adopt(id);
+    }
+
+    /// Forgets those that wait and have ended: where nobody is traced, the run ends with them.
+    pub(crate) fn forget(&mut self, has_ended: &dyn Fn(ProcessId) -> bool) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            match has_ended(waiting.candidate.process.id) {
+                true => self.count_ended(waiting.last),
+                false => self.waiting.push(waiting),
+            }
+        }
+    }
+
+    /// A traced process executes another program since `now`.
+    pub(crate) fn replaced(&mut self, process: Process, now: Instant) {
+        self.wait(Candidate { process, origin: Origin::Exec, replaced: Some(now), tries: 0 }, now);
+    }
+
+    /// Processes that are to be attached to now. `see` looks at one; `inherits` as in [`Watcher::look`].
+    pub(crate) fn ready(
+        &mut self,
+        now: Instant,
+        inherits: &dyn Fn(i32) -> bool,
+        see: &dyn Fn(&Candidate) -> Sight,
+    ) -> io::Result<Vec<Candidate>> {
+        for Came { process, origin } in self.watcher.look(now, inherits)? {
+            self.wait(Candidate { process, origin, replaced: None, tries: 0 }, now);
+        }
+        let mut ready = Vec::new();
+        for mut waiting in std::mem::take(&mut self.waiting) {
+            if waiting.look_at > now {
+                self.waiting.push(waiting);
+                continue;
+            }
+            let sight = see(&waiting.candidate);
+            match sight {
+                Sight::Gone => self.count_ended(waiting.last),
+                Sight::Maps { files, is_settled }
+                    if files > 0 && (files >= self.wanted || is_settled || waiting.last == Some(sight)) =>
+                {
+                    ready.push(waiting.candidate);
+                }
+                _ => {
+                    waiting.look_again(sight, now);
+                    self.waiting.push(waiting);
+                }
+            }
+        }
+        Ok(ready)
+    }
+
+    /// One that waited has ended, of which this was known.
+    fn count_ended(&mut self, last: Option<Sight>) {
+        match last {
+            Some(Sight::Maps { files: 0, .. }) => self.idle += 1,
+            // What it called was counted in the process whose memory it ran in.
+            Some(Sight::Shares) => {}
+            _ => self.gone += 1,
+        }
+    }
+
+    pub(crate) fn attached(&mut self) {
+        self.traced += 1;
+    }
+
+    pub(crate) fn declined(&mut self, mut candidate: Candidate, why: Declined, now: Instant) {
+        match why {
+            Declined::Gone => self.gone += 1,
+            Declined::NotNow => {
+                candidate.tries += 1;
+                // Each try holds it for a moment: one that is always busy is left more and more time.
+                let pause = LOOK_INTERVAL * (1 << candidate.tries.min(5));
+                self.wait(candidate, now + pause);
+            }
+            Declined::Refused(code) => *self.refused.entry(code).or_default() += 1,
+        }
+    }
+
+    /// Some process that is known may yet be traced.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Some process maps what is probed, and is attached to when it has mapped the rest.
+    pub(crate) fn has_loading(&self) -> bool {
+        self.waiting.iter().any(|waiting| matches!(waiting.last, Some(Sight::Maps { files: 1.., .. })))
+    }
+
+    /// What became of all of them; those that wait have had nothing to probe until now.
+    pub(crate) fn counts(&self) -> ProcessCounts {
+        let is_idle = |waiting: &&Waiting| !matches!(waiting.last, Some(Sight::Shares));
+        let idle = self.idle + self.waiting.iter().filter(is_idle).count() as u64;
+        let refused = self.refused.clone();
+        ProcessCounts { traced: self.traced, refused, gone: self.gone, idle, ..ProcessCounts::default() }
+    }
+
+    fn wait(&mut self, candidate: Candidate, look_at: Instant) {
+        self.waiting.push(Waiting { candidate, look_at, pause: LOOK_INTERVAL, last: None });
+    }
+}
+
+impl Waiting {
+    fn look_again(&mut self, sight: Sight, now: Instant) {
+        self.last = Some(sight);
+        let is_loading = matches!(sight, Sight::Maps { files: 1.., .. });
+        self.pause = if is_loading { LOOK_INTERVAL } else { self.pause };
+        self.look_at = now + self.pause;
+        self.pause = (2 * self.pause).min(PAUSE_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::select::Selection;
+    use crate::select::processes::Processes;
+
+    const LOADING: fn(usize) -> Sight = |files| Sight::Maps { files, is_settled: false };
+    const SETTLED: fn(usize) -> Sight = |files| Sight::Maps { files, is_settled: true };
+
+    /// Nobody but those that a test names.
+    fn enrolment() -> Enrolment {
+        let processes = Processes::at(Path::new("/proc"));
+        Enrolment::new(Watcher::new(processes, Selection::default(), 1), 2)
+    }
+
+    fn process(pid: i32) -> Process {
+        let id = ProcessId { pid, start: 7 };
+        Process { id, parent: 1, comm: "x".into(), has_program: true }
+    }
+
+    /// How many milliseconds pass until a process is ready that gives these sights, one a look, and the last for ever.
+    #[track_caller]
+    fn check(sights: &[Sight], want: Option<u64>) -> Enrolment {
+        let (mut enrolment, start) = (enrolment(), Instant::now());
+        enrolment.replaced(process(9), start);
+        let looks = std::cell::Cell::new(0);
+        let see = |_: &Candidate| {
+            looks.set(looks.get() + 1);
+            sights[(looks.get() - 1).min(sights.len() - 1)]
+        };
+        let ready = (0..10_000).find(|ms| {
+            let now = start + Duration::from_millis(*ms);
+            !enrolment.ready(now, &|_| false, &see).unwrap().is_empty()
+        });
+        assert_eq!(ready, want, "{sights:?}");
+        enrolment
+    }
+
+    fn counted(enrolment: &Enrolment) -> (u64, u64, u64) {
+        let counts = enrolment.counts();
+        (counts.traced, counts.gone, counts.idle)
+    }
+
+    #[test]
+    fn ready_is_who_maps_all_or_maps_no_more() {
+        check(&[LOADING(2)], Some(0));
+        check(&[SETTLED(1)], Some(0));
+        check(&[LOADING(1), LOADING(1)], Some(20));
+        check(&[LOADING(0), LOADING(1), LOADING(2)], Some(40));
+        check(&[LOADING(0), LOADING(0), LOADING(0), LOADING(1), LOADING(1)], Some(160));
+    }
+
+    #[test]
+    fn who_shares_memory_waits_and_who_maps_nothing_too() {
+        assert_eq!(counted(&check(&[Sight::Shares], None)), (0, 0, 0));
+        assert_eq!(counted(&check(&[SETTLED(0)], None)), (0, 0, 1));
+        check(&[Sight::Shares, Sight::Shares, LOADING(2)], Some(60));
+    }
+
+    #[test]
+    fn who_ends_first_is_counted() {
+        assert_eq!(counted(&check(&[Sight::Gone], None)), (0, 1, 0));
+        assert_eq!(counted(&check(&[LOADING(1), Sight::Gone], None)), (0, 1, 0));
+        assert_eq!(counted(&check(&[LOADING(0), Sight::Gone], None)), (0, 0, 1));
+        assert_eq!(counted(&check(&[Sight::Shares, Sight::Gone], None)), (0, 0, 0));
+    }
+
+    #[test]
+    fn who_is_declined_is_counted_or_looked_at_again() {
+        let (mut enrolment, now) = (enrolment(), Instant::now());
+        let candidate =
+            Candidate { process: process(9), origin: Origin::Exec, replaced: Some(now), tries: 0 };
+        enrolment.declined(candidate.clone(), Declined::Gone, now);
+        enrolment.declined(candidate.clone(), Declined::Refused("permission".into()), now);
+        assert_eq!(enrolment.counts().refused, BTreeMap::from([("permission".into(), 1)]));
+        assert_eq!(counted(&enrolment), (0, 1, 0));
+        enrolment.declined(candidate.clone(), Declined::NotNow, now);
+        assert!(enrolment.has_waiting());
+        let later = now + 2 * LOOK_INTERVAL;
+        let mut ready = |at| enrolment.ready(at, &|_| false, &|_| LOADING(2)).unwrap();
+        assert_eq!(ready(now), []);
+        assert_eq!(ready(later), [Candidate { tries: 1, ..candidate }]);
+        enrolment.replaced(process(9), now);
+        enrolment.forget(&|id| id.pid == 9);
+        assert!(!enrolment.has_waiting());
+    }
+}

@@ -1,0 +1,113 @@
+//! What a script means for one process: its programs, and the places where they run.
+//!
+//! In: a script, and the files of a process ([`Binaries`]). Out: a [`Plan`]. Processes of one run that map the same files
+//! share one; those that have others (another version of a library, another root) get their own, which must lay the
+//! run's maps and records out in the same way, or the process is refused.
+
+use std::mem;
+use std::rc::Rc;
+
+use anyhow::anyhow;
+use weir_codegen::Compiled;
+use weir_ir::{MissingProbes, Module};
+use weir_source::{Diagnostic, SourceFile};
+use weir_symbols::Binary;
+use weir_verifier::VerifiedProgram;
+
+use crate::args;
+use crate::event::text::Text;
+use crate::failure::Failure;
+use crate::session::filtered;
+use crate::session::stages::{self, Site};
+use crate::session::world::Binaries;
+
+/// A script, and how it is to be compiled.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    pub(crate) args: &'a args::Trace,
+    pub(crate) source: &'a SourceFile,
+    pub(crate) parameters: &'a [String],
+    /// What events must be for clauses to run.
+    pub(crate) filter: Option<&'a Text>,
+}
+
+impl Given<'_> {
+    pub(crate) fn module(
+        &self,
+        world: &Binaries,
+        warn: &mut dyn FnMut(&SourceFile, &[Diagnostic]),
+    ) -> Result<Module, Failure> {
+        let mut of_script = |warnings: &[Diagnostic]| warn(self.source, warnings);
+        let mut module = stages::front(self.source, self.parameters, world, &mut of_script)?;
+        if let Some(filter) = self.filter {
+            filtered::put(&mut module, filter, world, &mut |text, warnings| warn(&text.source, warnings))?;
+        }
+        if !self.args.no_sessions {
+            weir_ir::pass::fuse(&mut module);
+        }
+        Ok(module)
+    }
+
+    pub(crate) fn back(&self, module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
+        // The summary is what the counts are for.
+        let counts_hits = self.args.verbose || self.args.format == args::Format::Json;
+        let options = weir_codegen::Options { counts_hits, ..weir_codegen::Options::default() };
+        let (mut compiled, verified) = stages::back(module, &options)?;
+        // Behind those of the script: what records name stays where it is.
+        if self.filter.is_some() {
+            compiled.schema.maps.retain(|map| !filtered::is_of_filter(map));
+        }
+        Ok((compiled, verified))
+    }
+
+    /// What the script means for another process of a run than the one that it was compiled for `first`.
+    pub(crate) fn for_another(&self, world: &Binaries, first: &Plan) -> Result<Plan, Failure> {
+        // What it warns of was told for the first.
+        let module = self.module(world, &mut |_, _| ())?;
+        let (compiled, verified) = self.back(&module)?;
+        if !has_same_layout(&compiled, &first.compiled) {
+            return Err(Failure::Refused(anyhow!(
+                "the script means other maps, records or probes there than in the first process of the run: give it \
+                 a run of its own"
+            )));
+        }
+        let missing = module.missing_probes;
+        let sites = stages::sites(&compiled, missing, world).map_err(Failure::Refused)?;
+        Ok(Plan { compiled, verified, sites, missing })
+    }
+}
+
+/// What a script means for one process, or for several.
+pub(crate) struct Plan {
+    pub(crate) compiled: Compiled,
+    pub(crate) verified: Vec<VerifiedProgram>,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) missing: MissingProbes,
+}
+
+impl Plan {
+    /// The files that are probed, each once.
+    pub(crate) fn binaries(&self) -> Vec<&Binary> {
+        let mut binaries: Vec<&Rc<Binary>> = Vec::new();
+        for site in &self.sites {
+            if !binaries.iter().any(|binary| Rc::ptr_eq(binary, &site.binary)) {
+                binaries.push(&site.binary);
+            }
+        }
+        binaries.into_iter().map(|binary| &**binary).collect()
+    }
+
+    /// It holds for a process of weir's own root too, since that maps the same files.
+    pub(crate) fn is_for(&self, world: &Binaries) -> bool {
+        world.is_of_own_root() && self.sites.iter().all(|site| world.maps_file(&site.binary))
+    }
+}
+
+/// Programs of both can use one set of maps, and their records can be read from one ring.
+fn has_same_layout(a: &Compiled, b: &Compiled) -> bool {
+    let kinds = |of: &Compiled| of.triggers.iter().map(mem::discriminant).collect::<Vec<_>>();
+    a.object.maps == b.object.maps
+        && a.schema == b.schema
+        && (a.ring, a.globals, a.hits) == (b.ring, b.globals, b.hits)
+        && kinds(a) == kinds(b)
+}

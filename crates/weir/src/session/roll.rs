@@ -1,0 +1,491 @@
+//! Who is to be traced, and is enrolled: those that the command line names, those that come later, and their children.
+//!
+//! In: [`Subjects`], a [`Session`]. Out: processes that are attached to, for [`Targets`], and a [`ProcessLine`] for each.
+//! [`enrol`](crate::session::enrol) knows when a process is ready; here it is looked at, and attached to. One that cannot be is
+//! told, by its reason, and left alone: it ends nothing. Of the places that a script names those are probed that the process
+//! has.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
+use weir_probe::{Error, Target, kin, scan, target};
+use weir_rt::segment::Segment;
+use weir_symbols::maps;
+
+use crate::failure::Failure;
+use crate::print::tell;
+use crate::report::{ProcessCounts, ProcessLine, ProcessOutcome};
+use crate::select::processes::{Process, ProcessId, Processes};
+use crate::select::watch::{LOOK_INTERVAL, Watcher};
+use crate::select::{Given, Machine, Origin, Selection};
+use crate::session::enrol::{Candidate, Declined, Enrolment, Sight};
+use crate::session::plan::Plan;
+use crate::session::stages::Site;
+use crate::session::targets::{One, Targets};
+use crate::session::{Session, binaries};
+
+/// How long processes are attached to before what they wrote is read again.
+const ROUND_MAX: Duration = Duration::from_millis(20);
+
+/// A process that has run for so long has loaded what it needs at first.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
+/// How often a process is tried that does not stop in time.
+const STOP_TRIES: u32 = 3;
+
+/// Processes of a name in whose files a script is looked for at first.
+const WORLDS_MAX: usize = 8;
+
+/// Processes that are not traced are told of as they come, so many; with -v all are. The end has the count.
+const REFUSALS_TOLD_MAX: u32 = 5;
+
+/// Which processes a run is about.
+pub(crate) struct Subjects {
+    pub(crate) selection: Selection,
+    processes: Processes,
+}
+
+impl Subjects {
+    /// What the command line names, on this machine.
+    pub(crate) fn find(given: &Given) -> Result<Subjects, Failure> {
+        let machine = Machine::here(std::env::var_os("HOME").map(PathBuf::from));
+        let selection = Selection::find(given, &machine);
+        let selection = selection.map_err(|errors| Failure::Refused(anyhow!(errors.join("\nweir: "))))?;
+        Ok(Subjects { selection, processes: Processes::at(&machine.proc) })
+    }
+
+    /// Processes that a rule selects now, and that may be looked at.
+    pub(crate) fn selected(&self) -> Vec<i32> {
+        if !self.selection.is_standing() {
+            return Vec::new();
+        }
+        let own = std::process::id() as i32;
+        let is_readable = |pid: i32| target::check(pid).is_ok() && target::read_mappings(pid).is_ok();
+        let pids = self.processes.pids().unwrap_or_default().into_iter();
+        pids.filter(|&pid| pid != own && self.selects(pid) && is_readable(pid)).take(WORLDS_MAX).collect()
+    }
+
+    fn selects(&self, pid: i32) -> bool {
+        let process = self.processes.process(pid).filter(|process| process.has_program);
+        let by_rule = |process: &Process| {
+            self.selection.rules.iter().any(|rule| rule.selects(process, &self.processes))
+        };
+        process.is_some_and(|process| by_rule(&process))
+    }
+}
+
+/// What a process of another root and program runs on: device and inode of both.
+type World = [(u64, u64); 2];
+
+/// The processes that a run may come to trace.
+pub(crate) struct Roll<'a> {
+    session: &'a Session<'a>,
+    maps: Arc<Segment>,
+    subjects: &'a Subjects,
+    enrolment: Enrolment,
+    /// The command, or those that were given by number.
+    named: Vec<i32>,
+    ready: VecDeque<Candidate>,
+    /// What the script means in other roots, where it means something.
+    plans: HashMap<World, Option<Rc<Plan>>>,
+    looked: Option<Instant>,
+    /// When nobody was left.
+    alone: Option<Instant>,
+    /// When the run began, since boot.
+    began: Duration,
+    refusals_told: Cell<u32>,
+    away: Away,
+    /// Files that the script names and no process has mapped yet, where one is waited for.
+    unseen: BTreeSet<String>,
+}
+
+/// Time that traced processes were other programs, and not attached to.
+#[derive(Default)]
+struct Away {
+    /// Those that are now, since when.
+    since: HashMap<i32, Instant>,
+    execs: u64,
+    sum: Duration,
+}
+
+impl Away {
+    fn begins(&mut self, pid: i32, now: Instant) {
+        self.execs += 1;
+        self.since.entry(pid).or_insert(now);
+    }
+
+    fn ends(&mut self, pid: i32, now: Instant) {
+        let since = self.since.remove(&pid);
+        self.sum += since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+    }
+}
+
+impl<'a> Roll<'a> {
+    pub(crate) fn new(session: &'a Session<'a>, maps: Arc<Segment>, subjects: &'a Subjects) -> Roll<'a> {
+        let Subjects { selection, processes } = subjects;
+        let watcher = Watcher::new(processes.clone(), selection.clone(), std::process::id() as i32);
+        let enrolment = Enrolment::new(watcher, session.plan.binaries().len());
+        let (ready, plans, began) = (VecDeque::new(), HashMap::new(), since_boot());
+        let (named, looked, alone) = (Vec::new(), None, None);
+        let (refusals_told, away, unseen) = (Cell::new(0), Away::default(), BTreeSet::new());
+        Roll {
+            session,
+            maps,
+            subjects,
+            enrolment,
+            named,
+            ready,
+            plans,
+            looked,
+            alone,
+            began,
+            refusals_told,
+            away,
+            unseen,
+        }
+    }
+
+    /// Those that are traced from the beginning, and those that rules select now; what became of each, unless it is to be
+    /// quiet.
+    pub(crate) fn first(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
+        let mut lines = Vec::new();
+        for one in &targets.all {
+            let pid = one.pid();
+            let Some(process) = self.subjects.processes.process(pid) else { continue };
+            self.enrolment.adopt(process.id);
+            self.named.push(pid);
+            let is_given = self.subjects.selection.pids.contains(&pid);
+            let origin = if is_given { Origin::Given } else { Origin::Command };
+            let candidate = Candidate { process, origin, replaced: None, tries: 0 };
+            lines.push(self.line(&candidate, Ok(one.attachment.probes())));
+        }
+        self.find(Instant::now())?;
+        let mut refused = None;
+        while let Some(candidate) = self.ready.pop_front() {
+            lines.extend(self.enrol(candidate, targets, &mut refused)?);
+        }
+        if let (Some(failure), true) = (refused, targets.all.is_empty()) {
+            return Err(failure);
+        }
+        let is_quiet = self.session.given.args.quiet;
+        let is_nobody = targets.all.is_empty() && !self.enrolment.has_loading();
+        if is_nobody && self.subjects.selection.is_standing() && !is_quiet {
+            let rules: Vec<String> = self.subjects.selection.rules.iter().map(ToString::to_string).collect();
+            tell!("weir: no process is traced yet; waiting for {}", rules.join(", or "));
+        }
+        Ok(self.tell(lines))
+    }
+
+    /// Attaches to who has come, and to who executes another program; what became of each.
+    pub(crate) fn look(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
+        let now = Instant::now();
+        let replaced = targets.look();
+        targets.ended().iter().for_each(|pid| self.session.guard.detached(*pid));
+        for pid in replaced {
+            if self.named.contains(&pid) {
+                self.tell_replaced(pid);
+            }
+            self.session.guard.detached(pid);
+            self.follow(pid, now);
+        }
+        if self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL) {
+            self.looked = Some(now);
+            self.find(now)?;
+            for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
+                if self.subjects.processes.process(pid).is_none_or(|process| !process.has_program) {
+                    self.away.ends(pid, now);
+                }
+            }
+            if targets.have_ended() {
+                let processes = &self.subjects.processes;
+                self.enrolment.forget(&|id| !lives(processes, id));
+            }
+        }
+        let mut lines = Vec::new();
+        while let Some(candidate) = self.ready.pop_front() {
+            lines.extend(self.enrol(candidate, targets, &mut None)?);
+            if now.elapsed() >= ROUND_MAX {
+                break;
+            }
+        }
+        Ok(self.tell(lines))
+    }
+
+    /// A process that was given executes another program before it was attached to.
+    pub(crate) fn replaced(&mut self, pid: i32) {
+        self.named.push(pid);
+        self.tell_replaced(pid);
+        self.follow(pid, Instant::now());
+    }
+
+    fn follow(&mut self, pid: i32, now: Instant) {
+        if let Some(process) = self.subjects.processes.process(pid) {
+            self.away.begins(pid, now);
+            self.enrolment.replaced(process, now);
+        }
+    }
+
+    fn tell(&self, lines: Vec<ProcessLine>) -> Vec<ProcessLine> {
+        let (is_verbose, is_quiet) = (self.session.given.args.verbose, self.session.given.args.quiet);
+        for line in &lines {
+            let is_refused = matches!(line.outcome, ProcessOutcome::Refused { .. });
+            let told = self.refusals_told.get();
+            if is_verbose || is_refused && !is_quiet && told < REFUSALS_TOLD_MAX {
+                self.refusals_told.set(told + u32::from(is_refused));
+                tell!("{}", line.text());
+            }
+        }
+        if is_quiet { Vec::new() } else { lines }
+    }
+
+    fn tell_replaced(&self, pid: i32) {
+        if !self.session.given.args.quiet {
+            tell!(
+                "weir: process {pid} executed another program; it is traced again if that has what is probed"
+            );
+        }
+    }
+
+    /// Nobody is traced, and nobody will be.
+    pub(crate) fn is_over(&mut self, targets: &Targets) -> bool {
+        let is_alone = targets.have_ended() && self.ready.is_empty() && !self.enrolment.has_waiting();
+        if !is_alone || self.subjects.selection.is_standing() {
+            self.alone = None;
+            return false;
+        }
+        // A child of the last may not have been seen yet.
+        let patience = if self.subjects.selection.follow { 2 * LOOK_INTERVAL } else { Duration::ZERO };
+        self.alone.get_or_insert_with(Instant::now).elapsed() >= patience
+    }
+
+    /// What a process maps is not waited for any more.
+    fn seen(&mut self, plan: &Plan, pid: i32) {
+        if !self.unseen.is_empty() {
+            let names = names_mapped(plan, pid);
+            self.unseen.retain(|name| !names.contains(name));
+        }
+    }
+
+    /// The files that the script names and that no process mapped, of those that were waited for.
+    pub(crate) fn unseen(&self) -> &BTreeSet<String> {
+        &self.unseen
+    }
+
+    /// The command does not map these yet: one that it executes may.
+    pub(crate) fn await_files(&mut self, names: BTreeSet<String>) {
+        self.unseen = names;
+    }
+
+    pub(crate) fn counts(&mut self) -> ProcessCounts {
+        let now = Instant::now();
+        for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
+            self.away.ends(pid, now);
+        }
+        ProcessCounts { execs: self.away.execs, away: self.away.sum, ..self.enrolment.counts() }
+    }
+
+    /// Finds processes that are to be attached to now.
+    fn find(&mut self, now: Instant) -> Result<(), Failure> {
+        let own = std::process::id();
+        let inherits = |pid: i32| {
+            let probed = scan::probed(pid).ok().flatten();
+            probed.is_some_and(|probed| probed.is_inherited() && probed.identity.controller_pid == own)
+        };
+        let (plan, plans) = (self.session.plan, std::cell::RefCell::new(&mut self.plans));
+        let (session, processes) = (self.session, &self.subjects.processes);
+        let see = |candidate: &Candidate| {
+            let elsewhere = |pid: i32| plan_elsewhere(session, &mut plans.borrow_mut(), pid);
+            see(plan, &elsewhere, processes, candidate, now)
+        };
+        let found = self.enrolment.ready(now, &inherits, &see);
+        let found = found.map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
+        self.ready.extend(found);
+        Ok(())
+    }
+
+    /// Attaches to a process, if it can be. `refused`: the first failure of those that can not.
+    fn enrol(
+        &mut self,
+        candidate: Candidate,
+        targets: &mut Targets,
+        refused: &mut Option<Failure>,
+    ) -> Result<Option<ProcessLine>, Failure> {
+        let now = Instant::now();
+        let failure = match self.attach(&candidate) {
+            Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
+                let line = self.line(&candidate, Ok(one.attachment.probes()));
+                self.away.ends(one.pid(), Instant::now());
+                self.seen(&one.plan, one.pid());
+                self.enrolment.attached();
+                targets.all.push(one);
+                return Ok(Some(line));
+            }
+            Ok(one) => {
+                self.session.guard.detached(one.pid());
+                let refusal = one.attachment.outcomes().iter().find_map(|outcome| outcome.as_ref().err());
+                let refusal = refusal.map(|refusal| (refusal.code(), refusal.to_string()));
+                let refusal = refusal.unwrap_or_default();
+                let line = self.line(&candidate, Err(refusal.clone()));
+                self.enrolment.declined(candidate, Declined::Refused(refusal.0), now);
+                return Ok(Some(line));
+            }
+            Err(failure @ Failure::Bug(_)) => return Err(failure),
+            Err(failure) => failure,
+        };
+        let why = declined(&failure, candidate.tries);
+        let line = match &why {
+            Declined::Refused(code) => Some(self.line(&candidate, Err((code.clone(), failure.to_string())))),
+            Declined::Gone | Declined::NotNow => None,
+        };
+        self.enrolment.declined(candidate, why, now);
+        if line.is_some() {
+            refused.get_or_insert(failure);
+        }
+        Ok(line)
+    }
+
+    fn attach(&mut self, candidate: &Candidate) -> Result<One, Failure> {
+        let (id, own) = (candidate.process.id, self.session.plan);
+        let plan = match maps_of(own, id.pid) {
+            Some(0) => plan_elsewhere(self.session, &mut self.plans, id.pid).unwrap_or_else(|| own.clone()),
+            _ => own.clone(),
+        };
+        let target = Target::open_within(id.pid, self.session.admit(id.pid, &plan)?)?;
+        // Its number may be another's by now; from here on it is the one that was opened.
+        if !lives(&self.subjects.processes, id) {
+            return Err(Error::TargetGone { pid: id.pid }.into());
+        }
+        self.session.admit(id.pid, &plan)?;
+        let prepared = self.session.prepare(target, &self.maps, &plan)?;
+        self.session.enrol(prepared, plan).inspect_err(|_| self.session.guard.detached(id.pid))
+    }
+
+    fn line(&self, candidate: &Candidate, outcome: Result<usize, (String, String)>) -> ProcessLine {
+        let pid = candidate.process.id.pid;
+        // It may be called otherwise since it was seen.
+        let comm = self.subjects.processes.process(pid).map(|process| process.comm);
+        let comm = comm.unwrap_or_else(|| candidate.process.comm.clone());
+        let outcome = match outcome {
+            Ok(probes) => {
+                ProcessOutcome::Traced { probes: probes as u64, unprobed: self.unprobed(candidate) }
+            }
+            Err((code, message)) => ProcessOutcome::Refused { code, message },
+        };
+        ProcessLine { pid, comm, how: candidate.origin.to_string(), outcome }
+    }
+
+    /// For how long it ran without probes since the run began; none for those that ran before.
+    fn unprobed(&self, candidate: &Candidate) -> Option<Duration> {
+        if let Some(replaced) = candidate.replaced {
+            return Some(replaced.elapsed());
+        }
+        let started = started(candidate.process.id)?;
+        let is_later = started >= self.began && candidate.origin != Origin::Command;
+        is_later.then(|| since_boot().saturating_sub(started))
+    }
+}
+
+/// The process still runs.
+fn lives(processes: &Processes, id: ProcessId) -> bool {
+    processes.process(id.pid).is_some_and(|process| process.id == id && process.has_program)
+}
+
+/// What there is to say of a process now. `elsewhere`: what the script means in its own root.
+fn see(
+    plan: &Plan,
+    elsewhere: &dyn Fn(i32) -> Option<Rc<Plan>>,
+    processes: &Processes,
+    candidate: &Candidate,
+    now: Instant,
+) -> Sight {
+    let id = candidate.process.id;
+    if !lives(processes, id) {
+        return Sight::Gone;
+    }
+    let parent = scan::probed(id.pid).ok().flatten().filter(scan::Probed::is_inherited);
+    let shares = |probed: scan::Probed| kin::share_memory(id.pid, probed.identity.target_pid as i32);
+    if parent.and_then(shares) == Some(true) {
+        return Sight::Shares;
+    }
+    let files = match maps_of(plan, id.pid) {
+        Some(0) => elsewhere(id.pid).and_then(|plan| maps_of(&plan, id.pid)).unwrap_or(0),
+        Some(files) => files,
+        // Whoever tries to attach is told why it is not to be read.
+        None => plan.binaries().len(),
+    };
+    let age = started(id).map_or(Duration::ZERO, |started| since_boot().saturating_sub(started));
+    let is_old = |at: Instant| now.saturating_duration_since(at) >= SETTLED_AFTER;
+    let is_settled = age >= SETTLED_AFTER && candidate.replaced.is_none_or(is_old);
+    Sight::Maps { files, is_settled }
+}
+
+/// How many of the files that `plan` probes a process maps; none where it is not to be looked at.
+fn maps_of(plan: &Plan, pid: i32) -> Option<usize> {
+    Some(mapped_of(plan, pid)?.len())
+}
+
+/// The files that `plan` probes and a process maps.
+fn mapped_of(plan: &Plan, pid: i32) -> Option<Vec<&weir_symbols::Binary>> {
+    let (mappings, root) = (target::read_mappings(pid).ok()?, target::root(pid));
+    let is_mapped = |binary: &&weir_symbols::Binary| {
+        let inside = binary.path().strip_prefix(&root).map(|inside| Path::new("/").join(inside));
+        maps::identity_of(&mappings, binary, inside.as_deref().unwrap_or(binary.path())).is_some()
+    };
+    Some(plan.binaries().into_iter().filter(is_mapped).collect())
+}
+
+/// The files of `plan` that a process maps, by the names that the script has for them.
+pub(super) fn names_mapped(plan: &Plan, pid: i32) -> BTreeSet<String> {
+    let mapped = mapped_of(plan, pid).unwrap_or_default();
+    let is_mapped = |site: &&Site| mapped.iter().any(|binary| std::ptr::eq(*binary, &*site.binary));
+    plan.sites.iter().filter(is_mapped).map(|site| site.path.clone()).collect()
+}
+
+/// What the script means for a process of another root, if it means something: found out once for each root and program.
+fn plan_elsewhere(
+    session: &Session,
+    plans: &mut HashMap<World, Option<Rc<Plan>>>,
+    pid: i32,
+) -> Option<Rc<Plan>> {
+    if target::shares_root(pid).unwrap_or(true) {
+        return None;
+    }
+    let file =
+        |name: &str| fs::metadata(format!("/proc/{pid}/{name}")).ok().map(|file| (file.dev(), file.ino()));
+    let world = [file("root/")?, file("exe")?];
+    let plan = plans.entry(world).or_insert_with(|| {
+        let plan = session.given.for_another(&binaries(Some(pid)).ok()?, session.plan);
+        plan.ok().map(Rc::new)
+    });
+    plan.clone()
+}
+
+/// What a failure means for a process that nobody gave by its number.
+fn declined(failure: &Failure, tries: u32) -> Declined {
+    match failure.of_process() {
+        Some(Error::TargetGone { .. } | Error::NoProcess { .. } | Error::NoProgram { .. }) => Declined::Gone,
+        Some(Error::Replaced { .. } | Error::SharesMemory { .. }) => Declined::NotNow,
+        Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }) if tries < STOP_TRIES => Declined::NotNow,
+        Some(error) => Declined::Refused(error.code().to_owned()),
+        None => Declined::Refused("refused".to_owned()),
+    }
+}
+
+fn since_boot() -> Duration {
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
+}
+
+/// When it began, since boot.
+fn started(id: ProcessId) -> Option<Duration> {
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().filter(|ticks| *ticks > 0)?;
+    Some(Duration::from_secs_f64(id.start as f64 / ticks as f64))
+}

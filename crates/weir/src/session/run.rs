@@ -1,0 +1,352 @@
+//! The course of one run, from its first process to its exit code.
+//!
+//! In: a [`Session`], whose script is compiled. Out: what the script prints, the summary, and an exit code. Processes that
+//! were given, or the command that is started, are opened and prepared; BEGIN runs; programs are put in
+//! ([`crate::session::attach`]); [`Events`] reads until it is time to end; everything is taken out; END runs. Whatever fails on
+//! the way, nothing stays in a process, and a command that could not be traced does not run on.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use nix::sys::signal::{SigSet, Signal};
+use weir_ir::Trigger;
+use weir_probe::launch::Ended;
+use weir_probe::{Launched, Pending, Prepared, Target};
+use weir_rt::Clock;
+use weir_rt::segment::Segment;
+
+use crate::args;
+use crate::failure::Failure;
+use crate::live::Live;
+use crate::print::{tell, tell_text};
+use crate::report::{ProcessCounts, Report, Summary};
+use crate::session::controller::Controller;
+use crate::session::costs::{self, Costs};
+use crate::session::events::Events;
+use crate::session::plan::Plan;
+use crate::session::required::{self, feasible};
+use crate::session::roll::{Roll, names_mapped};
+use crate::session::stages::Site;
+use crate::session::summary::Coverage;
+use crate::session::targets::{self, Targets};
+use crate::session::{Session, binaries, is_coloured, now_ns, output_failed};
+
+impl Session<'_> {
+    pub(super) fn run(&self, first: Option<i32>, clock: Option<Clock>) -> Result<ExitCode, Failure> {
+        let report = Report::new(BufWriter::new(self.output()?), self.given.args.format.into());
+        // From here on these signals are read, not suffered; a command gets the mask as it was.
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
+        let old_mask = signals.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
+        let old_mask = old_mask.context("blocking signals").map_err(Failure::Machine)?;
+        match &self.given.args.run {
+            None if self.subjects.selection.is_empty() => self.trace_nothing(signals, report),
+            None => {
+                let mut replaced = Vec::new();
+                let opened = self.open(first, &mut replaced)?;
+                self.trace_targets(opened, replaced, None, clock, signals, report)
+            }
+            Some(command) => {
+                let (mut guard, target) = self.launch(command, old_mask)?;
+                let opened = vec![(target, self.plan.clone())];
+                self.trace_targets(opened, Vec::new(), Some(&mut guard), clock, signals, report)
+            }
+        }
+    }
+
+    fn output(&self) -> Result<Box<dyn Write>, Failure> {
+        match &self.given.args.output {
+            None => Ok(Box::new(io::stdout())),
+            Some(path) => {
+                let file = File::create(path).with_context(|| format!("cannot write {}", path.display()));
+                Ok(Box::new(file.map_err(Failure::Refused)?))
+            }
+        }
+    }
+
+    /// The command, held before anything of its own has run.
+    fn launch(
+        &self,
+        command: &args::CommandLine,
+        old_mask: SigSet,
+    ) -> Result<(KillOnFailure, Target), Failure> {
+        let search_path = std::env::var_os("PATH");
+        let (launched, exec) = Launched::start(&command.words, search_path.as_deref(), old_mask)?;
+        let mut guard = KillOnFailure(Some(launched));
+        let wanted: Vec<_> = self.plan.sites.iter().filter_map(|site| site.binary.identity()).collect();
+        let mut target = exec.into_target(&wanted)?;
+        // Ended while it is held: let go first, it would run.
+        let allowance = self.admit(target.pid(), self.plan).inspect_err(|_| guard.end())?;
+        target.allow(allowance);
+        Ok((guard, target))
+    }
+
+    /// The processes that were given, each once, with what the script means there.
+    fn open(&self, first: Option<i32>, replaced: &mut Vec<i32>) -> Result<Vec<(Target, Rc<Plan>)>, Failure> {
+        let pids = self.subjects.selection.pids.iter().map(|&pid| (pid, ()));
+        self.each(pids, replaced, |pid, ()| {
+            weir_probe::target::check(pid)?;
+            let plan = if Some(pid) == first { self.plan.clone() } else { self.plan_for(pid)? };
+            let target = Target::open_within(pid, self.admit(pid, &plan)?);
+            let target = target.map_err(|error| self.limited(pid, &plan, error))?;
+            // Now its number is its own.
+            self.admit(pid, &plan)?;
+            Ok((target, plan))
+        })
+    }
+
+    fn plan_for(&self, pid: i32) -> Result<Rc<Plan>, Failure> {
+        let world = binaries(Some(pid))?;
+        if self.plan.is_for(&world) {
+            return Ok(self.plan.clone());
+        }
+        let plan = self.given.for_another(&world, self.plan)?;
+        feasible(&plan)?;
+        Ok(Rc::new(plan))
+    }
+
+    /// As [`targets::each`]; those that execute another program now are no failures, but left for later in `replaced`.
+    fn each<T, U>(
+        &self,
+        given: impl IntoIterator<Item = (i32, T)>,
+        replaced: &mut Vec<i32>,
+        mut work: impl FnMut(i32, T) -> Result<U, Failure>,
+    ) -> Result<Vec<U>, Failure> {
+        let done =
+            targets::each(given, &|failure| _ = failure.report(Some(self.given.source)), |pid, what| {
+                match work(pid, what) {
+                    Ok(one) => Ok(Some(one)),
+                    Err(failure) if is_replaced(&failure) => {
+                        replaced.push(pid);
+                        Ok(None)
+                    }
+                    Err(failure) => Err(failure),
+                }
+            });
+        Ok(done?.into_iter().flatten().collect())
+    }
+
+    /// A script of BEGIN, END and interval probes.
+    fn trace_nothing<W: Write>(&self, signals: SigSet, report: Report<W>) -> Result<ExitCode, Failure> {
+        let segment = self.maps()?;
+        let mut events = self.begin(&segment, signals, report)?;
+        events.watch(&segment, None, None, None)?;
+        self.end(&segment, events, None, true, Tally::default())
+    }
+
+    fn trace_targets<W: Write>(
+        &self,
+        opened: Vec<(Target, Rc<Plan>)>,
+        mut replaced: Vec<i32>,
+        mut command: Option<&mut KillOnFailure>,
+        mut clock: Option<Clock>,
+        signals: SigSet,
+        report: Report<W>,
+    ) -> Result<ExitCode, Failure> {
+        let (maps, is_alone) = (Arc::new(self.maps()?), opened.len() + replaced.len() == 1);
+        let opened = opened.into_iter().map(|(target, plan)| (target.pid(), (target, plan)));
+        let prepared = self.each(opened, &mut replaced, |pid, (target, plan)| {
+            Ok((pid, (self.prepare(target, &maps, &plan)?, plan)))
+        })?;
+        let mut events = self.begin(&maps, signals, report)?;
+        if let Some(clock) = &mut clock {
+            clock.keep(&maps);
+        }
+        // Before they run on: they may have ended soon after.
+        prepared.iter().for_each(|(pid, _)| events.look(*pid));
+        let is_command = command.is_some();
+        let (mut targets, awaited) = self.arm_all(prepared, &mut replaced, is_alone, is_command)?;
+        let mut roll = Roll::new(self, maps.clone(), self.subjects);
+        roll.await_files(awaited);
+        roll.first(&mut targets)?.iter().try_for_each(|line| events.process(line))?;
+        replaced.into_iter().for_each(|pid| roll.replaced(pid));
+        let launched = command.as_mut().and_then(|command| command.0.as_mut());
+        events.watch(&maps, Some((&mut targets, &mut roll)), launched, clock)?;
+        self.leave(&maps, events, targets, &mut roll, command)
+    }
+
+    /// Takes everything out, and says what came of it.
+    fn leave<W: Write>(
+        &self,
+        maps: &Segment,
+        events: Events<'_, W>,
+        mut targets: Targets,
+        roll: &mut Roll<'_>,
+        command: Option<&mut KillOnFailure>,
+    ) -> Result<ExitCode, Failure> {
+        let never = required::executed(self.plan, self.subjects, roll.unseen());
+        let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty();
+        if is_nothing && never.is_none() && !self.given.args.quiet {
+            tell!("weir: nothing was probed: no process of the run had what the script names");
+        }
+        let (pending, is_detached) =
+            targets.detach(&|one, undone, start| self.tell_undone(one, undone, start.elapsed()));
+        targets.all.iter_mut().for_each(costs::finish);
+        let mut launched = command.and_then(|command| command.0.take());
+        let has_ended = launched.as_mut().is_some_and(|launched| launched.try_wait().is_some());
+        let tally = Tally { coverage: targets.coverage(), pending, processes: roll.counts() };
+        let ended = self.end(maps, events, launched, is_detached, tally)?;
+        if !is_detached {
+            self.guard.stuck();
+            return Ok(ExitCode::from(3));
+        }
+        match never {
+            Some(failure) if has_ended => Err(failure),
+            _ => Ok(ended),
+        }
+    }
+
+    /// Also the files that a command does not map, and may by executing another program. `is_alone`: only one was given, so
+    /// that it need not be named in what is told.
+    fn arm_all(
+        &self,
+        prepared: Vec<(i32, (Prepared, Rc<Plan>))>,
+        replaced: &mut Vec<i32>,
+        is_alone: bool,
+        is_command: bool,
+    ) -> Result<(Targets, BTreeSet<String>), Failure> {
+        let mapped: BTreeSet<String> =
+            prepared.iter().flat_map(|(pid, (_, plan))| names_mapped(plan, *pid)).collect();
+        let is_awaited = |site: &&Site| is_command && may_be_executed(&site.binary);
+        let awaited = self.plan.sites.iter().filter(is_awaited).map(|site| site.path.clone());
+        let awaited: BTreeSet<String> = awaited.filter(|path| !mapped.contains(path)).collect();
+        if !awaited.is_empty() && !self.given.args.quiet {
+            let names: Vec<&str> = awaited.iter().map(String::as_str).collect();
+            tell!("weir: the command does not map {} yet; waiting for an exec", names.join(", "));
+        }
+        let armed = self.each(prepared, replaced, |pid, (prepared, plan)| {
+            let armed = match self.subjects.selection.follow {
+                // Its children may have what it has not.
+                true => self.enrol(prepared, plan),
+                false if !awaited.is_empty() => self.enrol(prepared, plan),
+                false => self.arm(prepared, plan, if is_alone { None } else { Some(pid) }, &mapped),
+            };
+            armed.inspect_err(|_| self.guard.detached(pid))
+        });
+        Ok((Targets::new(armed?), awaited))
+    }
+
+    /// Sets the clock of `elapsed`, and runs BEGIN.
+    fn begin<W: Write>(
+        &self,
+        segment: &Segment,
+        signals: SigSet,
+        mut report: Report<W>,
+    ) -> Result<Events<'_, W>, Failure> {
+        let mut value = vec![0; weir_codegen::GLOBAL_BYTES as usize];
+        value[weir_codegen::GLOBAL_START as usize..][..8].copy_from_slice(&now_ns().to_le_bytes());
+        let globals = segment.map(self.plan.compiled.globals as usize);
+        globals.update(&0u32.to_le_bytes(), &value, 0).map_err(|error| Failure::Bug(anyhow!("{error}")))?;
+        if !self.given.args.quiet {
+            let probes: usize = self.plan.compiled.triggers.iter().map(probes_of).sum();
+            report.attached_probes(probes as u64).map_err(output_failed)?;
+        }
+        let controller = Controller::new(&self.plan.compiled, &self.plan.verified);
+        // On a terminal the view tells what messages would.
+        let is_silent = self.given.args.quiet || self.given.args.live && is_coloured();
+        let costs = Costs::new(&self.plan.compiled, is_silent);
+        let mut events = Events::new(&self.plan.compiled, controller, signals, report, costs)?;
+        if self.given.args.live {
+            let share = self.given.args.budget.and_then(|budget| budget.share);
+            events.show(Live::start(share.map(|share| share.to_string())));
+        }
+        events.begin(segment)?;
+        Ok(events)
+    }
+
+    /// Runs END, prints what is left in the ring and every map, and says what was lost.
+    fn end<W: Write>(
+        &self,
+        segment: &Segment,
+        mut events: Events<'_, W>,
+        launched: Option<Launched>,
+        is_over: bool,
+        tally: Tally,
+    ) -> Result<ExitCode, Failure> {
+        events.end(segment, is_over)?;
+        if !self.given.args.quiet {
+            let counted =
+                tally.coverage.summary(&self.plan.compiled, segment, &tally.pending, tally.processes);
+            let summary = Summary { rails: events.costs().report(), ..counted };
+            match self.given.args.verbose {
+                true => tell_text(&summary.text()),
+                false => {
+                    let processes = summary.processes.told();
+                    tell_text(&[processes, summary.unloaded(), summary.lost(), summary.slowed()].concat());
+                }
+            }
+            events.summary(&summary)?;
+        }
+        if let Some(mut launched) = launched {
+            match launched.try_wait() {
+                None => launched.terminate(),
+                Some(ended) => self.tell_ended(ended),
+            }
+        }
+        Ok(ExitCode::from(events.exit_code()))
+    }
+
+    /// Says how the command has ended by itself, if that is worth saying. Ctrl-C goes to both.
+    fn tell_ended(&self, ended: Ended) {
+        match ended {
+            Ended::Signal(Signal::SIGINT) => {}
+            Ended::Signal(signal) if !self.given.args.quiet => {
+                tell!("weir: the command was killed by {signal}")
+            }
+            Ended::Code(code) if self.given.args.verbose => {
+                tell!("weir: the command ended with exit code {code}")
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a run has come to, all processes together.
+#[derive(Default)]
+struct Tally {
+    coverage: Coverage,
+    /// By program, the calls that have not come back.
+    pending: Pending,
+    processes: ProcessCounts,
+}
+
+/// A command that could not be traced does not run on.
+struct KillOnFailure(Option<Launched>);
+
+impl KillOnFailure {
+    fn end(&mut self) {
+        if let Some(launched) = &mut self.0 {
+            launched.kill();
+        }
+    }
+}
+
+impl Drop for KillOnFailure {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A program, which an exec maps: a library is mapped by what is there already.
+fn may_be_executed(binary: &weir_symbols::Binary) -> bool {
+    let is_program = binary.interpreter().is_some() || binary.is_interpreter_or_static();
+    !binary.is_position_independent() || binary.soname().is_none() && is_program
+}
+
+/// The process executes another program: nothing was put into that.
+fn is_replaced(failure: &Failure) -> bool {
+    matches!(failure.of_process(), Some(weir_probe::Error::Replaced { .. }))
+}
+
+fn probes_of(trigger: &Trigger) -> usize {
+    match trigger {
+        // Two clauses of the script.
+        Trigger::Session { sites } => 2 * sites.len(),
+        probe if probe.is_probe() => probe.cookies().len(),
+        _ => 1,
+    }
+}

@@ -1,0 +1,105 @@
+//! What files say of probes, in the compiler's words.
+
+use weir_event::schema;
+use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundPrototype, FoundStatic};
+use weir_symbols::prototypes::{Kind, Parameter, Passed, Prototype};
+use weir_symbols::usdt::{Argument, Displacement, Operand};
+use weir_symbols::{Binary, StaticProbe};
+
+/// rsp among the registers.
+const STACK_POINTER: u8 = 4;
+
+pub(super) fn found_static(path: &str, binary: &Binary, probe: &StaticProbe) -> FoundStatic {
+    FoundStatic {
+        binary: path.to_owned(),
+        provider: probe.provider.clone(),
+        name: probe.name.clone(),
+        function: binary.function_at(probe.address).map_or_else(String::new, |f| f.name.clone()),
+        address: probe.address.0,
+        semaphore: probe.semaphore.map(|address| address.0),
+        arguments: probe.arguments.iter().map(|argument| found_argument(probe, argument)).collect(),
+        fields: fields_of(probe),
+    }
+}
+
+fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
+    let place = match &argument.operand {
+        Ok(Operand::Constant(value)) => Ok(ArgumentPlace::Constant(*value)),
+        Ok(Operand::Register(register)) => Ok(ArgumentPlace::Register {
+            number: register.number,
+            shift: register.shift,
+            bits: register.bits,
+        }),
+        Ok(Operand::Vector(number)) => Ok(ArgumentPlace::Vector(*number)),
+        Ok(Operand::Memory(memory)) => {
+            let (displacement, relative) = match memory.displacement {
+                Displacement::Bytes(bytes) => (bytes, false),
+                // The file moves as a whole: what is so far from the probe now is as far from it in the process.
+                Displacement::Linked(at) => (at.0.wrapping_sub(probe.address.0) as i64, true),
+            };
+            Ok(ArgumentPlace::Memory { base: memory.base, index: memory.index, displacement, relative })
+        }
+        Err(reason) => Err(reason.to_string()),
+    };
+    let Argument { text, bytes, signed, is_float, .. } = argument;
+    FoundArgument { text: text.clone(), bytes: *bytes, signed: *signed, is_float: *is_float, place }
+}
+
+/// What the probe's own notes say of its arguments. A field takes one, a sequence two.
+fn fields_of(probe: &StaticProbe) -> Vec<FoundField> {
+    let argument = |slot: usize| Some(found_argument(probe, probe.arguments.get(slot)?));
+    let field = |field: &schema::Field| {
+        let slot = usize::from(field.slot);
+        let count = match field.ty {
+            schema::Type::Sequence { .. } => Some(argument(slot + 1)?),
+            _ => None,
+        };
+        let (name, ty) = (field.name.clone(), field.ty.clone());
+        Some(FoundField { name, ty, may_be_text: false, argument: argument(slot)?, count })
+    };
+    probe.schema.iter().flat_map(|schema| &schema.fields).filter_map(field).collect()
+}
+
+/// Parameters without a name cannot be asked for by one.
+pub(super) fn found_prototype(prototype: &Prototype) -> FoundPrototype {
+    let named = |parameter: &Parameter| {
+        let place = parameter.place.map_err(String::from);
+        Some(field(parameter.name.clone()?, &parameter.kind, place))
+    };
+    let result = prototype.result.as_ref().map(|kind| {
+        let place = if let Kind::Float { .. } = kind { Passed::Vector(0) } else { Passed::Register(0) };
+        field("retval".to_owned(), kind, Ok(place))
+    });
+    FoundPrototype { parameters: prototype.parameters.iter().filter_map(named).collect(), result }
+}
+
+fn field(name: String, kind: &Kind, place: Result<Passed, String>) -> FoundField {
+    let address = schema::Type::Int { bytes: 8, signed: false };
+    let (ty, place) = match kind {
+        Kind::Int { bytes, signed } => (schema::Type::Int { bytes: *bytes, signed: *signed }, place),
+        Kind::Enum { bytes, signed, labels } => {
+            let labels = labels.iter().map(|(label, value)| (label.clone(), *value, *value)).collect();
+            (schema::Type::Enum { bytes: *bytes, signed: *signed, labels }, place)
+        }
+        Kind::Float { bytes } => (schema::Type::Float { bytes: *bytes }, place),
+        Kind::Text => (schema::Type::Str, place),
+        Kind::Untyped | Kind::Pointer => (address, place),
+        Kind::Other(what) => (address, Err(place.err().unwrap_or_else(|| format!("it is {what}")))),
+    };
+    let (bytes, signed, is_float) = match ty {
+        schema::Type::Float { bytes } => (bytes, true, true),
+        _ => ty.integer().map_or((8, false, false), |(bytes, signed)| (bytes, signed, false)),
+    };
+    let place = place.map(|passed| match passed {
+        Passed::Register(number) => ArgumentPlace::Register { number, shift: 0, bits: 8 * bytes },
+        Passed::Vector(number) => ArgumentPlace::Vector(number),
+        Passed::Stack(above) => ArgumentPlace::Memory {
+            base: Some(STACK_POINTER),
+            index: None,
+            displacement: above.into(),
+            relative: false,
+        },
+    });
+    let argument = FoundArgument { text: name.clone(), bytes, signed, is_float, place };
+    FoundField { name, ty, may_be_text: *kind == Kind::Untyped, argument, count: None }
+}

@@ -1,0 +1,199 @@
+//! filter: what an event's filter costs, hard-coded, in weir's machine code and interpreter, and in LTTng-UST.
+//!
+//! After the thesis chapter on trace filters: predicates that compare strings, joined by && or ||; te is what evaluating them takes,
+//! tK what it takes to make the filter. In each round weir's crate vm-bench (its program filter-bench) runs its sides once, and a
+//! program with LTTng's tracepoint runs once for each of its filters ([`lttng`]). All are CPU time of the thread that meets the
+//! event, over a million events, pinned to a CPU.
+//!
+//! What is subtracted, in the same round:
+//! - hard-coded (gcc -O2, strcmp on fields passed by pointer, a function of its own), weir and its interpreter: a filter that keeps
+//!   everything, on the same side. Storing the fields that a filter reads into its slots is in weir's te.
+//! - LTTng, filters that reject: the tracepoint without a session. Filters that accept: the tracepoint recorded without a filter, in
+//!   a flight recorder, so that nothing is lost and nobody writes.
+//!
+//! Cases: `and true 9` is nine predicates that all hold, joined by &&; `and false 9` the same with the last one failing;
+//! `or true 9` none holds but the last; `depth 5 of 50` the fifth fails. A/A is weir's machine code once more.
+
+mod lttng;
+mod plot;
+mod thesis;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::Value;
+
+use crate::bench::figures::{Figures, WEIR, rounded};
+use crate::bench::statistics::median;
+use crate::bench::{Outcome, ROUNDS_MIN};
+use crate::{process, workspace};
+
+pub(super) use self::plot::plots;
+
+#[derive(Args, Debug, Default)]
+pub(super) struct FilterOptions {
+    /// filter: besides, runs of 50 predicates over so many events, with commas between
+    #[arg(long, value_delimiter = ',', value_name = "COUNT")]
+    events: Vec<u64>,
+}
+
+impl FilterOptions {
+    pub(super) fn is_default(&self) -> bool {
+        self.events.is_empty()
+    }
+}
+
+/// Runs of 50 predicates, where no others are asked for.
+const EVENTS: [u64; 2] = [1_000_000, 10_000_000];
+/// Events of a sample.
+const EVENTS_OF_A_SAMPLE: u64 = 1_000_000;
+
+const HARD_CODED: &str = "hard-coded";
+const INTERPRETER: &str = "weir-interp";
+const LTTNG: &str = "lttng";
+
+/// What the project promises: case, subject, peer, at most this share of the peer's te.
+const SHARES_MAX: [(&str, &str, &str, f64); 5] = [
+    ("and true 50", WEIR, HARD_CODED, 0.6),
+    ("and true 9", WEIR, HARD_CODED, 0.6),
+    ("and true 9", WEIR, LTTNG, 1.0 / 15.0),
+    ("and false 9", WEIR, LTTNG, 1.0 / 15.0),
+    ("and false 9", INTERPRETER, LTTNG, 1.0 / 3.0),
+];
+/// And of a filter of 50 predicates: µs and bytes.
+const MOST: [(&str, f64); 2] = [("tK 50", 200.0), ("machine code and bytecode 50", 16.0 * 1024.0)];
+
+/// Samples by subject and case, with the unit.
+type Samples = BTreeMap<(String, String), (&'static str, Vec<f64>)>;
+
+pub(super) fn measure(options: &FilterOptions, rounds: usize) -> Result<Outcome> {
+    ensure!(rounds >= ROUNDS_MIN, "{ROUNDS_MIN} rounds are the least");
+    let ours = filter_bench()?;
+    let mut theirs = lttng::Lttng::set_up();
+    let events = if options.events.is_empty() { EVENTS.to_vec() } else { options.events.clone() };
+    let mut samples = Samples::new();
+    for round in 0..rounds {
+        eprintln!("round {} of {rounds}", round + 1);
+        let mut run_theirs = |samples: &mut Samples| match &mut theirs {
+            Ok(theirs) => theirs.round(round, EVENTS_OF_A_SAMPLE, &mut |case, ns| {
+                add(samples, LTTNG, case, "ns", &[ns]);
+            }),
+            Err(_) => Ok(()),
+        };
+        if round % 2 == 1 {
+            run_theirs(&mut samples)?;
+        }
+        run_ours(&ours, &events, round, &mut samples)?;
+        if round % 2 == 0 {
+            run_theirs(&mut samples)?;
+        }
+    }
+    let mut figures = Figures::default();
+    for ((subject, case), (unit, samples)) in &samples {
+        figures.add(subject, case, unit, samples);
+    }
+    if let Err(error) = theirs {
+        figures.missing.push(format!("{LTTNG}: {error:#}"));
+    }
+    let title = format!("Event filters: te, tK and memory, {rounds} rounds of {EVENTS_OF_A_SAMPLE} events");
+    Ok(Outcome { title, remarks: remarks(&samples), figures })
+}
+
+fn add(samples: &mut Samples, subject: &str, case: &str, unit: &'static str, found: &[f64]) {
+    samples.entry((subject.to_owned(), case.to_owned())).or_insert((unit, Vec::new())).1.extend(found);
+}
+
+/// Builds filter-bench in release mode; the path of its program.
+fn filter_bench() -> Result<PathBuf> {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--release", "--package", "vm-bench", "--bin", "filter-bench"]);
+    process::run(build.current_dir(workspace::root()))?;
+    Ok(workspace::target_folder("release")?.join("filter-bench"))
+}
+
+fn run_ours(program: &Path, events: &[u64], round: usize, samples: &mut Samples) -> Result<()> {
+    let folder = workspace::target_folder("bench/filters")?;
+    let events: Vec<String> = events.iter().map(u64::to_string).collect();
+    let mut command = Command::new(program);
+    command.arg("--folder").arg(folder).args(["--turn", &round.to_string(), "--runs", &events.join(",")]);
+    command.args(["--events", &EVENTS_OF_A_SAMPLE.to_string()]);
+    let output = command.stderr(Stdio::inherit()).output().context("filter-bench")?;
+    ensure!(output.status.success(), "filter-bench ended with {}", output.status);
+    read(&String::from_utf8_lossy(&output.stdout), samples)
+}
+
+/// Adds what the lines of JSON say.
+fn read(lines: &str, samples: &mut Samples) -> Result<()> {
+    for line in lines.lines() {
+        let line: Value =
+            serde_json::from_str(line).with_context(|| format!("filter-bench said {line:?}"))?;
+        let text = |key: &str| line[key].as_str().with_context(|| format!("a line without {key}"));
+        let unit = match text("unit")? {
+            "ns" => "ns",
+            "s" => "s",
+            "B" => "B",
+            _ => "µs",
+        };
+        let found = line["samples"].as_array().context("a line without samples")?;
+        let found: Vec<f64> = found.iter().filter_map(Value::as_f64).collect();
+        add(samples, text("subject")?, text("case")?, unit, &found);
+    }
+    Ok(())
+}
+
+fn remarks(samples: &Samples) -> Vec<String> {
+    let found = |subject: &str, case: &str| {
+        samples.get(&(subject.to_owned(), case.to_owned())).map(|(_, samples)| median(samples))
+    };
+    let met = |is_met: bool| if is_met { "met" } else { "NOT met" };
+    let shares = SHARES_MAX.iter().filter_map(|&(case, subject, peer, most)| {
+        let share = found(subject, case)? / found(peer, case)?;
+        Some(format!(
+            "bar: {case}: {subject} at most {} of {peer}: {}: {} (1 ÷ {})",
+            rounded(most),
+            met(share <= most),
+            rounded(share),
+            rounded(1.0 / share)
+        ))
+    });
+    let most = MOST.iter().filter_map(|&(case, most)| {
+        let found = found(WEIR, case)?;
+        Some(format!("bar: {case}: at most {}: {}: {}", rounded(most), met(found <= most), rounded(found)))
+    });
+    shares.chain(most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Samples {
+        let mut samples = Samples::new();
+        let lines = [
+            r#"{"group": "event", "subject": "weir", "case": "and true 9", "unit": "ns", "samples": [5]}"#,
+            r#"{"group": "event", "subject": "weir", "case": "and true 9", "unit": "ns", "samples": [6, 7]}"#,
+            r#"{"group": "event", "subject": "hard-coded", "case": "and true 9", "unit": "ns", "samples": [12]}"#,
+            r#"{"group": "build", "subject": "weir", "case": "tK 50", "unit": "µs", "samples": [250]}"#,
+        ];
+        read(&lines.join("\n"), &mut samples).unwrap();
+        samples
+    }
+
+    #[test]
+    fn samples_of_all_rounds_come_together() {
+        let samples = samples();
+        assert_eq!(samples[&("weir".into(), "and true 9".into())], ("ns", vec![5.0, 6.0, 7.0]));
+        assert_eq!(samples[&("weir".into(), "tK 50".into())].0, "µs");
+    }
+
+    #[test]
+    fn bars_are_said_for_who_was_measured() {
+        let remarks = remarks(&samples()).join("\n");
+        assert!(remarks.contains("weir at most 0.600 of hard-coded: met: 0.500 (1 ÷ 2.000)"), "{remarks}");
+        assert!(remarks.contains("tK 50: at most 200.0: NOT met: 250.0"), "{remarks}");
+        assert!(!remarks.contains("lttng"), "{remarks}");
+    }
+}
