@@ -301,8 +301,9 @@ const MISSING: &str = r#"
     PROBED long even(long n, long sum) { return n == 0 ? sum : odd(n - 1, sum + n); }
     PROBED long odd(long n, long sum) { return n == 0 ? -sum : even(n - 1, sum ^ n); }
     PROBED long deep(STACKED, long n) { long r = n == 0 ? 1 : deep(SIX, n - 1) + 1; sum = r; return r; }
-    static void *work(void *n) { sum = sum + ends((long)n) + ends_stacked(SIX, (long)n); return 0; }
-    static void *work_stacked(void *n) { sum = sum + ends_stacked(SIX, (long)n); return 0; }
+    static void add(long n) { __atomic_fetch_add(&sum, n, __ATOMIC_RELAXED); }
+    static void *work(void *n) { add(ends((long)n) + ends_stacked(SIX, (long)n)); return 0; }
+    static void *work_stacked(void *n) { add(ends_stacked(SIX, (long)n)); return 0; }
     int main() {
     #if WAY == 1
         for (long n = 0; n < 300; n++) {

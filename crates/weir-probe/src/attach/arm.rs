@@ -75,6 +75,8 @@ impl Attachment {
         self.target.refresh()?;
         let had_hooks = self.hooks > 0;
         let (mut batch, overlapping) = self.plan_batch(sites, copies);
+        // Where it died meanwhile, what could not be read looks like text that is not there.
+        self.target.check_alive()?;
         self.hooks += batch.hooks;
         if batch.planned.is_empty() {
             // Nothing to stop for.

@@ -305,11 +305,17 @@ impl Target {
     /// Reads anew what is mapped. `Error::TargetGone` and not an empty list for a process that has died.
     pub(crate) fn refresh(&mut self) -> Result<(), Error> {
         let mappings = read_mappings(self.pid)?;
-        if self.memory.is_gone() {
-            return Err(self.explain(Error::TargetGone { pid: self.pid }));
-        }
+        self.check_alive()?;
         self.mappings = mappings;
         Ok(())
+    }
+
+    /// An error if the process has died or has executed another program.
+    pub(crate) fn check_alive(&self) -> Result<(), Error> {
+        match self.memory.is_gone() {
+            true => Err(self.explain(Error::TargetGone { pid: self.pid })),
+            false => Ok(()),
+        }
     }
 }
 
