@@ -9,7 +9,7 @@ pub(crate) mod ps;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use weir_probe::Report;
+use weir_probe::{Forbidden, Report};
 use weir_probe::scan::{self, Look, Probed};
 
 use crate::args;
@@ -29,15 +29,20 @@ fn look() -> Result<Look, Failure> {
 
 /// What is not told of need not be nothing.
 fn tell_unseen(look: &Look) {
-    let of_others = match look.unseen {
-        0 => return,
-        1 => "1 process of another user was".to_owned(),
-        many => format!("{many} processes of other users were"),
+    let Some(&first) = look.unseen.first() else { return };
+    let why = Forbidden::of(first);
+    let text = match (&why, look.unseen.len()) {
+        (Forbidden::InSpiteOfPrivilege, 1) => format!("process {first} was not looked at: {why}"),
+        (Forbidden::InSpiteOfPrivilege, many) => {
+            format!("{many} processes were not looked at, {first} among them: {why}")
+        }
+        (_, 1) => format!("1 process of another user was not looked at: {SEE_ALL}"),
+        (_, many) => format!("{many} processes of other users were not looked at: {SEE_ALL}"),
     };
-    tell!(
-        "weir: {of_others} not looked at: run weir as root, or with CAP_SYS_PTRACE, to see what is traced there"
-    );
+    tell!("weir: {text}");
 }
+
+const SEE_ALL: &str = "run weir as root, or with CAP_SYS_PTRACE, to see what is traced there";
 
 /// Restores processes whose weir is gone.
 pub(crate) fn detach(args: &args::Detach) -> Result<ExitCode, Failure> {
@@ -124,7 +129,7 @@ mod tests {
         let mut gone = told::tests::probed();
         (gone.pid, gone.controller_alive) = (7, false);
         let found = vec![told::tests::probed(), gone];
-        let look = Look { found, spoiled: vec![spoiled(8, None), spoiled(9, Some(90))], unseen: 2 };
+        let look = Look { found, spoiled: vec![spoiled(8, None), spoiled(9, Some(90))], unseen: vec![2, 3] };
         assert_eq!(left(&look), [7, 8]);
     }
 }

@@ -292,9 +292,6 @@ impl Attachment {
     /// Holds what is mapped against what is known.
     fn take_stock(&mut self, sites: &[SiteRequest], change: &mut Change) -> Result<(), Error> {
         self.target.refresh()?;
-        if self.target.memory.is_gone() {
-            return Err(Error::TargetGone { pid: self.target.pid });
-        }
         let mut now = self.copies(sites);
         let is_mapped = |now: &BTreeMap<PathBuf, Vec<Copy>>, copy: &Copy| {
             let is_same = |other: &Copy| other.file == copy.file && other.bias == copy.bias;

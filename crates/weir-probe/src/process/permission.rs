@@ -35,7 +35,7 @@ pub enum Forbidden {
 
 impl Forbidden {
     /// What stands between this process and process `pid`.
-    pub(crate) fn of(pid: i32) -> Forbidden {
+    pub fn of(pid: i32) -> Forbidden {
         let own = Credentials::of("self");
         let theirs = Credentials::of(&pid.to_string());
         let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();

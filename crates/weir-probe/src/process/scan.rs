@@ -100,8 +100,8 @@ pub struct Look {
     pub found: Vec<Probed>,
     /// Those whose segment is corrupt: the target can write it. `restore::detach` restores them.
     pub spoiled: Vec<Spoiled>,
-    /// How many processes may not be looked at. Weir's probes may be in them.
-    pub unseen: usize,
+    /// Processes that may not be looked at. Weir's probes may be in them.
+    pub unseen: Vec<i32>,
 }
 
 /// Looks at all processes.
@@ -112,7 +112,7 @@ pub fn look() -> io::Result<Look> {
         let mappings = match maps::read(sys::living_thread(pid) as u32) {
             Ok(mappings) => mappings,
             Err(error) => {
-                look.unseen += usize::from(is_hidden(pid, &error));
+                look.unseen.extend(is_hidden(pid, &error).then_some(pid));
                 continue;
             }
         };
@@ -166,7 +166,7 @@ impl Look {
             Ok(probed) => self.found.extend(probed),
             // It has ended meanwhile.
             Err(Error::TargetGone { .. }) => {}
-            Err(Error::Permission { .. }) => self.unseen += 1,
+            Err(Error::Permission { .. }) => self.unseen.push(pid),
             Err(error) => {
                 let detail =
                     if let Error::Corrupt { detail, .. } = error { detail } else { error.to_string() };
