@@ -9,8 +9,8 @@ pub(crate) mod ps;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use weir_probe::{Forbidden, Report};
 use weir_probe::scan::{self, Look, Probed};
+use weir_probe::{Forbidden, Report};
 
 use crate::args;
 use crate::failure::Failure;
