@@ -3,7 +3,7 @@
 //! Formatting, clippy without warnings, every test (the dependency table among them), documentation without warnings,
 //! a short run of each fuzz target. Tests run in the dev profile, which is optimised enough (opt-level 1,
 //! dependencies at 2) and keeps overflow checks and debug assertions. Every step runs even if one before it
-//! failed; the last lines name each failure and each skip.
+//! failed; the last lines name each failure and each skip, and before them what took the time.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,6 +13,9 @@ use anyhow::{Result, bail};
 use crate::fuzz::{self, Fuzzers};
 use crate::skips::{self, Run, Skip};
 use crate::{packages, stream, workspace};
+
+/// How many test programs are named as the slowest.
+const SLOWEST: usize = 12;
 
 /// LIMIT: how long all of CI may take, on 2 cores.
 pub(crate) const CI_LIMIT: Duration = Duration::from_secs(25 * 60);
@@ -35,8 +38,7 @@ pub(crate) fn test(offline: bool, limit: Option<Duration>) -> Result<()> {
     // Private items are documented too, so links to them lead somewhere.
     doc.env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links");
     verdict.step("documentation", doc)?;
-
-    verdict.fuzz(offline);
+    verdict.timed("fuzz targets", |verdict| verdict.fuzz(offline));
 
     let elapsed = start.elapsed();
     if limit.is_some_and(|limit| elapsed > limit) {
@@ -62,10 +64,26 @@ struct Verdict {
     skips: Vec<Skip>,
     /// Names of failed tests and steps.
     faults: Vec<String>,
+    /// Steps, in order, and what they took.
+    steps: Vec<(String, Duration)>,
+    /// The test program that runs, and what those before took, in seconds.
+    running: String,
+    programs: Vec<(String, f64)>,
 }
 
 impl Verdict {
-    fn step(&mut self, name: &str, mut command: Command) -> Result<()> {
+    fn step(&mut self, name: &str, command: Command) -> Result<()> {
+        self.timed(name, |verdict| verdict.run(name, command))
+    }
+
+    fn timed<T>(&mut self, name: &str, step: impl FnOnce(&mut Verdict) -> T) -> T {
+        let start = Instant::now();
+        let done = step(self);
+        self.steps.push((name.to_owned(), start.elapsed()));
+        done
+    }
+
+    fn run(&mut self, name: &str, mut command: Command) -> Result<()> {
         let failed_before = self.failed;
         let streamed = stream::stream(&mut command, &mut |line| self.line(line))?;
         self.faults.extend(streamed.stuck.iter().map(|stuck| format!("{name}: {stuck}")));
@@ -101,6 +119,9 @@ impl Verdict {
         if let Some((passed, failed)) = totals_in(line) {
             self.passed += passed;
             self.failed += failed;
+            self.programs.extend(seconds_in(line).map(|seconds| (self.running.clone(), seconds)));
+        } else if let Some(program) = program_in(line) {
+            self.running = program.to_owned();
         } else if let Some(name) = failed_test_in(line) {
             self.faults.push(format!("test {name} failed"));
         } else if let Some(skip) = skips::skip_in(line)
@@ -118,6 +139,12 @@ impl Verdict {
         for package in packages::missing() {
             println!("missing package {}: without it {} is left out", package.name, package.used_for);
         }
+        let steps = self.steps.iter().map(|(name, took)| format!("{name} {} s", took.as_secs()));
+        println!("steps: {}", steps.collect::<Vec<_>>().join(", "));
+        self.programs.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let slowest =
+            self.programs.iter().take(SLOWEST).map(|(name, seconds)| format!("{name} {seconds:.0} s"));
+        println!("slowest test programs: {}", slowest.collect::<Vec<_>>().join(", "));
         self.skips.sort();
         for skip in &self.skips {
             println!("skipped {}: {}", skip.name, skip.reason);
@@ -147,6 +174,22 @@ fn totals_in(line: &str) -> Option<(u64, u64)> {
     Some((count(" passed")?, count(" failed")?))
 }
 
+/// Of `test result: ok. 12 passed; …; finished in 1.25s`.
+fn seconds_in(line: &str) -> Option<f64> {
+    line.rsplit_once("finished in ")?.1.strip_suffix('s')?.parse().ok()
+}
+
+/// Of `Running tests/live/main.rs (target/debug/deps/live-0f1e2d)` the program without its hash, of `Doc-tests weir_rt` the whole.
+fn program_in(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    if line.starts_with("Doc-tests ") {
+        return Some(line);
+    }
+    let path = line.strip_prefix("Running ")?.rsplit_once('(')?.1.strip_suffix(')')?;
+    let (name, _hash) = path.rsplit_once('/')?.1.rsplit_once('-')?;
+    Some(name)
+}
+
 /// Of `test a::b ... FAILED`.
 fn failed_test_in(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
@@ -173,6 +216,20 @@ mod tests {
         assert_eq!((verdict.passed, verdict.failed), (42, 1));
         assert_eq!(verdict.faults, ["test b::c failed"]);
         assert_eq!(verdict.skips.len(), 1);
+    }
+
+    #[test]
+    fn what_a_test_program_took_is_told_by_its_name() {
+        let mut verdict = Verdict::default();
+        for line in [
+            "     Running tests/live/main.rs (target/debug/deps/live-0f1e2d3c)",
+            "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 12.50s",
+            "   Doc-tests weir_rt",
+            "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.25s",
+        ] {
+            verdict.line(line);
+        }
+        assert_eq!(verdict.programs, [("live".to_owned(), 12.5), ("Doc-tests weir_rt".to_owned(), 0.25)]);
     }
 
     fn check_verdict(lines: &[&str], expected: &[&str], ok: bool) {
