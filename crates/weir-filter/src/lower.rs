@@ -32,7 +32,7 @@ const MAP_KEYS: u32 = 4096;
 pub fn lower(ast: &Ast, checked: &Checked) -> Module {
     let estimates = order::estimates(ast, checked);
     let (blocks, errors, maps) = (Blocks::default(), Vec::new(), Vec::new());
-    let mut lowering = Lowering { ast, checked, estimates, blocks, errors, maps };
+    let mut lowering = Lowering { ast, checked, estimates, blocks, errors, maps, there: 0 };
     lowering.blocks.open(&[]);
     if !checked.is_false {
         let ways = lowering.condition(ast.root());
@@ -68,6 +68,8 @@ struct Lowering<'a> {
     errors: Vec<Edge>,
     /// What the filter remembers.
     maps: Vec<MapSchema>,
+    /// As [`Ways::there`], of the block at hand: some condition that leads here holds.
+    there: u32,
 }
 
 /// The ways out of a condition.
@@ -75,11 +77,17 @@ struct Lowering<'a> {
 struct Ways {
     yes: Vec<Edge>,
     no: Vec<Edge>,
+    /// Slots of declared texts whose address is not 0 where the condition holds: bit n is slot n.
+    there: u32,
 }
 
 impl Ways {
+    fn of((yes, no): (Edge, Edge)) -> Ways {
+        Ways { yes: vec![yes], no: vec![no], there: 0 }
+    }
+
     fn negated(self) -> Ways {
-        Ways { yes: self.no, no: self.yes }
+        Ways { yes: self.no, no: self.yes, there: 0 }
     }
 }
 
@@ -108,29 +116,37 @@ impl Lowering<'_> {
         let sides = order::sides(self.ast, self.checked, &self.estimates, op, id);
         let mut decided = Vec::new();
         let mut last = Ways::default();
+        let there_before = self.there;
+        let mut there = if op == BinaryOp::And { 0 } else { u32::MAX };
         for (number, side) in sides.into_iter().enumerate() {
             if number > 0 {
-                let Ways { yes, no } = last;
+                let Ways { yes, no, .. } = last;
                 let (on, out) = if op == BinaryOp::And { (yes, no) } else { (no, yes) };
                 decided.extend(out);
                 self.blocks.open(&on);
             }
             last = self.condition(side);
+            if op == BinaryOp::And {
+                there |= last.there;
+                self.there |= last.there;
+            } else {
+                there &= last.there;
+            }
         }
         if op == BinaryOp::And { &mut last.no } else { &mut last.yes }.extend(decided);
-        last
+        self.there = there_before;
+        Ways { there, ..last }
     }
 
     /// Whether a number is not 0; of one with a fraction, whether it is not when the fraction is cut off.
     fn truth(&mut self, id: NodeId) -> Ways {
         let before = self.errors.len();
         let value = self.value(id);
-        let (then, otherwise) = self.blocks.branch(value);
-        let mut no = vec![otherwise];
+        let mut ways = Ways::of(self.blocks.branch(value));
         if self.checked.dialect == Dialect::Weir {
-            no.extend(self.errors.drain(before..));
+            ways.no.extend(self.errors.drain(before..));
         }
-        Ways { yes: vec![then], no }
+        ways
     }
 
     /// A node that is a number, or a comparison of numbers.

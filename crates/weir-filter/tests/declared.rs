@@ -84,6 +84,30 @@ fn equality_and_beginnings_hold_of_all_lengths() {
 }
 
 #[test]
+fn an_address_is_asked_for_once_where_conditions_before_have_shown_it() {
+    // The condition, how often its IR looks at the address of the text, and for which of the texts below it holds: in weir's
+    // dialect, and in LTTng's, to which an address of 0 is the text "(null)".
+    let cases: [(&str, usize, [bool; 4], [bool; 4]); 8] = [
+        ("s != 'a' && s != 'b'", 1, [false, false, true, false], [false, false, true, true]),
+        ("s == 'a' && s != 'b'", 0, [true, false, false, false], [true, false, false, false]),
+        ("(s != 'a' && s != 'x') && !(s == 'b')", 1, [false, false, true, false], [false, false, true, true]),
+        // What is cheap comes first.
+        ("(s != 'a' || s != 'b') && s != 'c'", 1, [true, true, false, false], [true, true, false, true]),
+        ("!(s == 'a') && s != 'b'", 1, [false, false, true, false], [false, false, true, true]),
+        ("s == 'a' || s != 'b'", 1, [true, false, true, false], [true, false, true, true]),
+        ("(s == 'a' || s == 'c') && s != 'c'", 0, [true, false, false, false], [true, false, false, false]),
+        ("!(s != 'a' && s != 'b') && s != 'b'", 2, [true, false, false, false], [true, false, false, false]),
+    ];
+    let texts = [Some(c"a"), Some(c"b"), Some(c"c"), None].map(|text| text.map(CString::from));
+    for (filter, looks, in_weir, in_lttng) in cases {
+        assert_eq!(run(filter, Dialect::Weir, &Type::Text, &texts), in_weir, "{filter}");
+        assert_eq!(run(filter, Dialect::Lttng, &Type::Text, &texts), in_lttng, "{filter}");
+        let (module, _) = compile(filter, Dialect::Weir, &schema(&Type::Text)).unwrap();
+        assert_eq!(weir_ir::text::print(&module).matches("slot 2").count(), looks, "{filter}");
+    }
+}
+
+#[test]
 fn only_strings_that_the_program_vouches_for_are_read_in_place() {
     let asks = |ty: &Type| {
         let (module, _) = compile("s == \"abc\"", Dialect::Weir, &schema(ty)).unwrap();

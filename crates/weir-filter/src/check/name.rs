@@ -66,7 +66,6 @@ impl<'a> Check<'a> {
             let from = Some(at.place(bytes, signed));
             return Kind::Int { signed: signed || self.is_lttng(), from };
         }
-        let shown = path_text(path);
         match ty {
             Type::Float { bytes } => Kind::Double { from: Some((at.place(*bytes, false), *bytes)) },
             Type::Str | Type::Text => {
@@ -77,12 +76,14 @@ impl<'a> Check<'a> {
                 Kind::Str { from }
             }
             Type::Struct { fields } => {
+                let shown = path_text(path);
                 let members: Vec<String> =
                     fields.iter().map(|(name, ..)| format!("`{shown}.{name}`")).collect();
                 let hint = format!("it has {}", members.join(", "));
                 self.fault_at(span, &format!("`{shown}` is a struct"), &hint)
             }
             _ => {
+                let shown = path_text(path);
                 let hint = format!("compare an element: `{shown}[0]`");
                 self.fault_at(span, &format!("`{shown}` is an array or a sequence"), &hint)
             }

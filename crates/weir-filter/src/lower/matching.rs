@@ -30,8 +30,7 @@ impl Lowering<'_> {
         let text = self.address(text);
         let op = Op::Match { text, bytes_max: limits::MATCH_BYTES_MAX, automaton };
         let matches = self.blocks.value(op, Type::U64);
-        let (yes, no) = self.blocks.branch(matches);
-        Ways { yes: vec![yes], no: vec![no] }
+        Ways::of(self.blocks.branch(matches))
     }
 }
 

@@ -4,12 +4,13 @@
 //! declares to be there, the first are compared where they are, and only what is more than one question takes is read. Any other
 //! string is read safely, and its words are compared. Other stars, and order, are for automata ([`matching`](super::matching)).
 //!
-//! An address of 0 is the text `(null)` in LTTng's dialect; in weir's, no comparison with it holds. What cannot be read counts
-//! as empty, and the runtime counts the fault.
+//! An address of 0 is the text `(null)` in LTTng's dialect; in weir's, no comparison with it holds. Of a declared text this is asked
+//! once: not where a comparison that holds has shown it to be there. What cannot be read counts as empty, and the runtime counts
+//! the fault.
 
 use weir_event::Type;
 use weir_ir::limits::TEXT_BYTES_MAX;
-use weir_ir::{Automaton, BinOp, Builtin, CmpOp, Op, Value};
+use weir_ir::{Automaton, BinOp, Builtin, Op, Value};
 
 use crate::ast::{BinaryOp, NodeId, NodeKind, Pattern};
 use crate::check::{Kind, Place, Text};
@@ -59,7 +60,8 @@ impl Lowering<'_> {
             && is_asked
             && is_beginning(pattern)
         {
-            return self.equal(Have::Declared(slot), pattern);
+            let ways = self.equal(Have::Declared(slot), pattern);
+            return Ways { there: 1 << slot, ..ways };
         }
         self.of_text(from, holds_of_null, |lowering, text| match op {
             BinaryOp::Eq => lowering.is_like(text, pattern),
@@ -84,18 +86,25 @@ impl Lowering<'_> {
                 let comm = self.blocks.value(Op::Builtin(Builtin::Comm), Type::Str { bytes: COMM_BYTES });
                 return holds(self, Have::Held(comm));
             }
+            Text::Declared(slot) if self.there >> slot & 1 != 0 => return holds(self, Have::Declared(slot)),
             Text::Declared(slot) => Place::Builtin(Builtin::Slot(slot)),
             Text::At(place) => place,
         };
         let address = self.read(place);
-        let is_null = self.blocks.cmp_int(CmpOp::Eq, address, 0);
-        let (null, there) = self.blocks.branch(is_null);
+        let (there, null) = self.blocks.branch(address);
         self.blocks.open(&[there]);
-        let have =
-            if let Text::Declared(slot) = from { Have::Declared(slot) } else { Have::Address(address) };
+        let (have, slots) = match from {
+            Text::Declared(slot) => (Have::Declared(slot), 1 << slot),
+            _ => (Have::Address(address), 0),
+        };
         let mut ways = holds(self, have);
         let is_lttng = self.checked.dialect == Dialect::Lttng;
-        if is_lttng && holds_of_null { &mut ways.yes } else { &mut ways.no }.push(null);
+        if is_lttng && holds_of_null {
+            ways.yes.push(null);
+        } else {
+            ways.no.push(null);
+            ways.there |= slots;
+        }
         if !is_lttng {
             ways.no.extend(self.errors.drain(before..));
         }
@@ -120,7 +129,7 @@ impl Lowering<'_> {
     fn equal(&mut self, have: Have, pattern: &Pattern) -> Ways {
         let (text, read) = text_of(pattern);
         if read == 0 {
-            return Ways { yes: vec![self.blocks.jump()], no: Vec::new() };
+            return Ways { yes: vec![self.blocks.jump()], ..Ways::default() };
         }
         let Have::Declared(slot) = have else {
             let address = self.address(have);
@@ -133,7 +142,7 @@ impl Lowering<'_> {
         let same = self.blocks.value(asked, Type::U64);
         let (yes, no) = self.blocks.branch(same);
         if fits {
-            return Ways { yes: vec![yes], no: vec![no] };
+            return Ways::of((yes, no));
         }
         self.blocks.open(&[yes]);
         let at = first.len();
@@ -150,8 +159,7 @@ impl Lowering<'_> {
         let have = self.blocks.value(Op::ReadStr { address, limit: Some(limit) }, string_type(read + 1));
         let want = self.blocks.value(Op::Str(text.to_owned()), string_type(text.len().max(1)));
         let same = self.blocks.value(Op::StrEq { a: have, b: want, negate: false }, Type::U64);
-        let (yes, no) = self.blocks.branch(same);
-        Ways { yes: vec![yes], no: vec![no] }
+        Ways::of(self.blocks.branch(same))
     }
 
     /// Where a text is; of one that is held, the text.
