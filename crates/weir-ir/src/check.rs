@@ -115,7 +115,7 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
 }
 
 fn check_action(action: &Action, maps: &[MapSchema]) -> Result<(), String> {
-    let map = |index: usize| maps.get(index).ok_or(format!("no map {index}"));
+    let map = |index: usize| maps.get(index).ok_or_else(|| format!("no map {index}"));
     match action {
         Action::PrintMap { map: index, .. }
         | Action::ClearMap { map: index }
@@ -226,22 +226,22 @@ impl<'a> FunctionCheck<'a> {
 
     fn check_block(&mut self, block: &Block) {
         for (at, inst) in block.insts.iter().enumerate() {
-            let known = self.check_uses(&inst.op.operands(), at + 1);
+            let known = self.check_uses(inst.op.operands(), at + 1);
             if known && let Err(fault) = self.check_inst(inst) {
                 self.fault(fault);
             }
         }
         let end = block.insts.len() + 1;
-        let known = self.check_uses(&block.end.operands(), end);
+        let known = self.check_uses(block.end.operands(), end);
         if known && let Err(fault) = self.check_end(block) {
             self.fault(fault);
         }
     }
 
     /// Looks at every one, so that all faults are reported.
-    fn check_uses(&mut self, values: &[Value], at: usize) -> bool {
+    fn check_uses(&mut self, values: impl Iterator<Item = Value>, at: usize) -> bool {
         let mut known = true;
-        for &value in values {
+        for value in values {
             known &= self.check_use(value, at);
         }
         known
@@ -274,8 +274,11 @@ impl<'a> FunctionCheck<'a> {
             crate::Terminator::Jump { .. } | crate::Terminator::Return => {}
         }
         for (to, args) in block.end.successors() {
-            let target =
-                self.function.blocks.get(to.0 as usize).ok_or(format!("a jump to no block b{}", to.0))?;
+            let target = self
+                .function
+                .blocks
+                .get(to.0 as usize)
+                .ok_or_else(|| format!("a jump to no block b{}", to.0))?;
             if to.0 <= self.block {
                 return Err(format!("a jump back to b{}", to.0));
             }
@@ -440,7 +443,7 @@ impl<'a> FunctionCheck<'a> {
                     .schema
                     .actions
                     .get(action.0 as usize)
-                    .ok_or(format!("no action {}", action.0))?;
+                    .ok_or_else(|| format!("no action {}", action.0))?;
                 let wanted: Vec<&Type> =
                     action_fields(action).into_iter().flat_map(|field| leaves(&field.ty)).collect();
                 self.want_all(&wanted, args)
@@ -464,7 +467,7 @@ impl<'a> FunctionCheck<'a> {
 
     fn check_key(&self, map: MapId, key: &[Value]) -> Result<&'a MapSchema, String> {
         let module = self.module;
-        let schema = module.schema.maps.get(map.0 as usize).ok_or(format!("no map {}", map.0))?;
+        let schema = module.schema.maps.get(map.0 as usize).ok_or_else(|| format!("no map {}", map.0))?;
         let wanted: Vec<&Type> = schema.key.iter().flat_map(leaves).collect();
         self.want_all(&wanted, key).map_err(|fault| format!("the key of {}: {fault}", schema.name))?;
         Ok(schema)

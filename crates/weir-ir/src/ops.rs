@@ -82,10 +82,28 @@ impl Op {
         }
     }
 
-    pub fn operands(&self) -> Vec<Value> {
-        let mut values = Vec::new();
-        self.clone().for_each_operand(|value| values.push(*value));
-        values
+    /// In the order of [`Op::for_each_operand`].
+    pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
+        let (list, rest): (&[Value], [Option<Value>; 2]) = match self {
+            Op::Int(_) | Op::Str(_) | Op::Builtin(_) | Op::UserStack(_) | Op::TextBegins { .. } => {
+                (&[], [None, None])
+            }
+            Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => (&[], [Some(*a), Some(*b)]),
+            Op::ReadInt { address: value, .. }
+            | Op::Match { text: value, .. }
+            | Op::UserSymbol { address: value }
+            | Op::SetSessionCookie { value } => (&[], [Some(*value), None]),
+            Op::ReadStr { address, limit } => (&[], [Some(*address), *limit]),
+            Op::MapGet { key, .. } | Op::MapHas { key, .. } | Op::MapDelete { key, .. } => {
+                (key, [None, None])
+            }
+            Op::MapSet { key, value, .. } | Op::MapAdd { key, delta: value, .. } => {
+                (key, [Some(*value), None])
+            }
+            Op::Aggregate { key, value, .. } => (key, [*value, None]),
+            Op::Emit { args, .. } => (args, [None, None]),
+        };
+        list.iter().copied().chain(rest.into_iter().flatten())
     }
 
     /// Calls `see` with each operand, in order; it may change them.
@@ -121,10 +139,16 @@ impl Op {
 }
 
 impl Terminator {
-    pub fn operands(&self) -> Vec<Value> {
-        let mut values = Vec::new();
-        self.clone().for_each_operand(|value| values.push(*value));
-        values
+    /// In the order of [`Terminator::for_each_operand`].
+    pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
+        let (condition, args, others): (_, &[Value], &[Value]) = match self {
+            Terminator::Jump { args, .. } => (None, args, &[]),
+            Terminator::Branch { condition, then_args, otherwise_args, .. } => {
+                (Some(*condition), then_args, otherwise_args)
+            }
+            Terminator::Return | Terminator::Accept => (None, &[], &[]),
+        };
+        condition.into_iter().chain(args.iter().chain(others).copied())
     }
 
     /// Calls `see` with the condition and each argument; it may change them.
@@ -141,14 +165,15 @@ impl Terminator {
     }
 
     /// The blocks it may go to, with the arguments it gives them.
-    pub fn successors(&self) -> Vec<(BlockId, &[Value])> {
-        match self {
-            Terminator::Jump { to, args } => vec![(*to, args)],
+    pub fn successors(&self) -> impl Iterator<Item = (BlockId, &[Value])> {
+        let both = match self {
+            Terminator::Jump { to, args } => [Some((*to, &args[..])), None],
             Terminator::Branch { then, then_args, otherwise, otherwise_args, .. } => {
-                vec![(*then, then_args), (*otherwise, otherwise_args)]
+                [Some((*then, &then_args[..])), Some((*otherwise, &otherwise_args[..]))]
             }
-            Terminator::Return | Terminator::Accept => Vec::new(),
-        }
+            Terminator::Return | Terminator::Accept => [None, None],
+        };
+        both.into_iter().flatten()
     }
 }
 

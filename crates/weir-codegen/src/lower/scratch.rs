@@ -53,7 +53,9 @@ pub(super) fn finish(
         None => None,
         Some(block) => Some(claim(&mut lower, &mut segments, block, leave, leave_with_scratch)?),
     };
-    let mut insts = Vec::new();
+    // With the context before and the ends behind.
+    let count = segments.iter().map(Vec::len).sum::<usize>() + prologue.len() + 16;
+    let mut insts = Vec::with_capacity(count);
     if let Some(context) = lower.context {
         insts.push(Inst::Mov { dst: context, src: Src::Reg(Reg::Real(1)) });
     }
@@ -63,8 +65,8 @@ pub(super) fn finish(
         push_end(&mut insts, lower.accept_label(), scratch, 1);
     }
     push_end(&mut insts, leave, scratch, 0);
-    let Lower { objects, virtuals, zero_bytes, scratch_bytes, .. } = lower;
-    Ok(Code { insts, objects, virtuals, zero_bytes, scratch_bytes })
+    let Lower { objects, virtuals, labels, zero_bytes, scratch_bytes, .. } = lower;
+    Ok(Code { insts, objects, virtuals, labels, zero_bytes, scratch_bytes })
 }
 
 /// The end of the function with this result, and before it the way there that gives back scratch memory.
@@ -104,7 +106,7 @@ fn reaches_foreign_return(lower: &Lower<'_>, at: BlockId) -> bool {
         if matches!(end, Terminator::Return | Terminator::Accept) && !lower.dominators.dominates(at, block) {
             return true;
         }
-        reached.extend(end.successors().into_iter().map(|(to, _)| to));
+        reached.extend(end.successors().map(|(to, _)| to));
     }
     false
 }

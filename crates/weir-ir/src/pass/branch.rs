@@ -127,6 +127,9 @@ fn empty_unreachable(function: &mut Function) -> bool {
 }
 
 fn replace_constant_params(function: &mut Function) -> bool {
+    if function.blocks.iter().all(|block| block.params.is_empty()) {
+        return false;
+    }
     let ways_in = ways_in(function);
     let mut uses = Substitution::new(function);
     for (index, ways) in ways_in.iter().enumerate() {
@@ -153,7 +156,7 @@ fn join_rows(function: &mut Function) -> bool {
     // Who jumps to a block, joined or not: a joined one's own jumps are its predecessor's then.
     let mut ways = vec![0u32; function.blocks.len()];
     for block in &function.blocks {
-        block.end.successors().iter().for_each(|(to, _)| ways[to.0 as usize] += 1);
+        block.end.successors().for_each(|(to, _)| ways[to.0 as usize] += 1);
     }
     for index in (0..function.blocks.len()).rev() {
         let Terminator::Jump { to, .. } = function.blocks[index].end else { continue };
@@ -180,7 +183,7 @@ struct Way {
 fn ways_in(function: &Function) -> Vec<Vec<Way>> {
     let mut ways = vec![Vec::new(); function.blocks.len()];
     for (from, block) in function.blocks.iter().enumerate() {
-        for (index, (to, _)) in block.end.successors().into_iter().enumerate() {
+        for (index, (to, _)) in block.end.successors().enumerate() {
             ways[to.0 as usize].push(Way { from, otherwise: index == 1 });
         }
     }

@@ -6,7 +6,7 @@
 //! Blocks are walked from the last to the first, so that one sweep takes a whole chain: every use of a value comes
 //! after its definition.
 
-use crate::{Effect, Function, Terminator, Value};
+use crate::{Effect, Function, Inst, Terminator, Value};
 
 /// True if anything changed.
 pub fn run(function: &mut Function) -> bool {
@@ -15,24 +15,24 @@ pub fn run(function: &mut Function) -> bool {
     for index in (0..function.blocks.len()).rev() {
         changed |= drop_args_of_unused_params(function, index, &used);
         let block = &mut function.blocks[index];
-        block.end.operands().into_iter().for_each(|value| used[value.0 as usize] = true);
-        let mut kept = Vec::with_capacity(block.insts.len());
-        while let Some(inst) = block.insts.pop() {
-            let wanted = inst.result.is_none_or(|result| used[result.0 as usize]);
-            if wanted || inst.op.effect() == Effect::Writes {
-                inst.op.operands().into_iter().for_each(|value| used[value.0 as usize] = true);
-                kept.push(inst);
-            } else {
-                changed = true;
+        block.end.operands().for_each(|value| used[value.0 as usize] = true);
+        for inst in block.insts.iter().rev() {
+            if is_wanted(inst, &used) {
+                inst.op.operands().for_each(|value| used[value.0 as usize] = true);
             }
         }
-        kept.reverse();
-        block.insts = kept;
+        let before = block.insts.len();
+        block.insts.retain(|inst| is_wanted(inst, &used));
+        changed |= block.insts.len() < before;
     }
     for block in &mut function.blocks {
         block.params.retain(|param| used[param.0 as usize]);
     }
     changed
+}
+
+fn is_wanted(inst: &Inst, used: &[bool]) -> bool {
+    inst.result.is_none_or(|result| used[result.0 as usize]) || inst.op.effect() == Effect::Writes
 }
 
 /// Jumps go forward: when a block is looked at, the uses in every block that it jumps to are known.

@@ -16,17 +16,18 @@ use crate::{BinOp, CmpOp, Function, Inst, Op, Value, fits};
 
 /// True if anything changed.
 pub fn run(function: &mut Function) -> bool {
-    let mut folder =
-        Folder { uses: Substitution::new(function), known: vec![None; function.types.len()], changed: false };
+    let known = vec![Known::Nothing; function.types.len()];
+    let mut folder = Folder { uses: Substitution::new(function), known, changed: false };
+    // Room for the next block's: that of the one before.
+    let mut folded = Vec::new();
     for index in 0..function.blocks.len() {
-        let insts = std::mem::take(&mut function.blocks[index].insts);
-        let mut folded = Vec::with_capacity(insts.len());
-        for mut inst in insts {
+        let mut insts = std::mem::take(&mut function.blocks[index].insts);
+        for mut inst in insts.drain(..) {
             inst.op.for_each_operand(|value| *value = folder.uses.get(*value));
             folder.fold(&mut inst, function, &mut folded);
             folded.push(inst);
         }
-        function.blocks[index].insts = folded;
+        function.blocks[index].insts = std::mem::replace(&mut folded, insts);
     }
     let changed = folder.changed;
     folder.uses.apply(function) | changed
@@ -34,9 +35,34 @@ pub fn run(function: &mut Function) -> bool {
 
 struct Folder {
     uses: Substitution,
-    /// The operations of values seen so far; blocks are in an order where definitions come first.
-    known: Vec<Option<Op>>,
+    /// Of values seen so far; blocks are in an order where definitions come first.
+    known: Vec<Known>,
     changed: bool,
+}
+
+/// How a value is computed, as far as something follows from it.
+#[derive(Clone)]
+enum Known {
+    Nothing,
+    Op(Op),
+    /// It is 0 or 1.
+    Truth,
+}
+
+impl Known {
+    fn of(op: &Op) -> Known {
+        match op {
+            Op::Int(_) | Op::Str(_) | Op::Bin(BinOp::Add, ..) | Op::Cmp(..) | Op::StrEq { .. } => {
+                Known::Op(op.clone())
+            }
+            Op::MapHas { .. } | Op::TextBegins { .. } => Known::Truth,
+            _ => Known::Nothing,
+        }
+    }
+
+    fn is_truth(&self) -> bool {
+        matches!(self, Known::Truth | Known::Op(Op::Cmp(..) | Op::StrEq { .. }))
+    }
 }
 
 /// What an instruction turns into.
@@ -72,14 +98,14 @@ impl Folder {
                 Folded::WithConstant(op, a, constant) => {
                     let value = Value(function.types.len() as u32);
                     function.types.push(Type::I64);
-                    self.known.push(Some(Op::Int(constant)));
+                    self.known.push(Known::Op(Op::Int(constant)));
                     before.push(Inst { result: Some(value), op: Op::Int(constant) });
                     inst.op = Op::Bin(op, a, value);
                 }
             }
             self.changed = true;
         }
-        self.known[result.0 as usize] = Some(inst.op.clone());
+        self.known[result.0 as usize] = Known::of(&inst.op);
     }
 
     fn fold_bin(&self, op: BinOp, a: Value, b: Value) -> Folded {
@@ -120,7 +146,7 @@ impl Folder {
             (Some(x), Some(y)) => Folded::Op(Op::Int(i64::from(op.apply(x, y)))),
             (Some(_), None) => Folded::Op(Op::Cmp(op.swapped(), b, a)),
             (None, Some(0)) => match (op, self.known(a)) {
-                (CmpOp::Ne, Some(truth)) if is_truth(truth) => Folded::Value(a),
+                (CmpOp::Ne, _) if self.known[a.0 as usize].is_truth() => Folded::Value(a),
                 (CmpOp::Eq, Some(Op::Cmp(inner, x, y))) => Folded::Op(Op::Cmp(inner.negated(), *x, *y)),
                 (CmpOp::Eq, Some(Op::StrEq { a, b, negate })) => {
                     Folded::Op(Op::StrEq { a: *a, b: *b, negate: !negate })
@@ -143,7 +169,10 @@ impl Folder {
     }
 
     fn known(&self, value: Value) -> Option<&Op> {
-        self.known[value.0 as usize].as_ref()
+        match &self.known[value.0 as usize] {
+            Known::Op(op) => Some(op),
+            Known::Truth | Known::Nothing => None,
+        }
     }
 
     fn int(&self, value: Value) -> Option<i64> {
@@ -152,11 +181,6 @@ impl Folder {
             _ => None,
         }
     }
-}
-
-/// True if the operation gives 0 or 1.
-fn is_truth(op: &Op) -> bool {
-    matches!(op, Op::Cmp(..) | Op::StrEq { .. } | Op::MapHas { .. } | Op::TextBegins { .. })
 }
 
 #[cfg(test)]

@@ -352,7 +352,7 @@ impl Fused {
         let mut reads_from = vec![false; count];
         for index in (first..count).rev() {
             let block = &mut self.function.blocks[index];
-            let mut is_read = block.end.successors().iter().any(|(to, _)| reads_from[to.0 as usize]);
+            let mut is_read = block.end.successors().any(|(to, _)| reads_from[to.0 as usize]);
             let mut keep = vec![true; block.insts.len()];
             for (at, inst) in block.insts.iter().enumerate().rev() {
                 match inst.op {
