@@ -9,11 +9,9 @@
 //! to first. Where none is free, the value that is wanted furthest away goes to the stack, and the scan starts
 //! again with short-lived copies around each of its uses.
 
-use std::collections::BTreeMap;
-
 use weir_ebpf::insn::{alu, size};
 
-use crate::lir::{Area, Inst, Label, Object, ObjectId, Place, Reg, Src, Use};
+use crate::lir::{Area, ByLabel, Inst, Object, ObjectId, Place, Reg, Src, Use};
 use crate::lower::Code;
 
 /// The order in which registers are offered: those that calls take first, r0 (results) last of them.
@@ -107,7 +105,7 @@ impl Ranges {
                 ranges.wish(src, dst);
             }
         }
-        ranges.extend_over_loops(&code.insts);
+        ranges.extend_over_loops(&code.insts, code.labels);
         ranges
     }
 
@@ -139,13 +137,13 @@ impl Ranges {
         }
     }
 
-    fn extend_over_loops(&mut self, insts: &[Inst]) {
-        let mut labels: BTreeMap<Label, usize> = BTreeMap::new();
+    fn extend_over_loops(&mut self, insts: &[Inst], labels: u32) {
+        let mut labels: ByLabel<usize> = ByLabel::new(labels);
         for (index, inst) in insts.iter().enumerate() {
             if let Inst::Label(label) = inst {
-                labels.insert(*label, index);
+                labels.set(*label, index);
             }
-            let Some(&head) = inst.target().and_then(|target| labels.get(&target)) else { continue };
+            let Some(head) = inst.target().and_then(|target| labels.get(target)) else { continue };
             let (head, end) = (2 * head, 2 * index + 1);
             for range in self.of_virtual.iter_mut().flatten() {
                 if range.from < head && range.to >= head {

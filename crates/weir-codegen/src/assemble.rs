@@ -4,13 +4,11 @@
 //! - labels become offsets; a jump to a jump goes where that one goes; a jump to the next instruction, and code that
 //!   nothing reaches (verifiers refuse it), go away
 
-use std::collections::BTreeMap;
-
 use weir_ebpf::Insn;
 use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::kfunc::{self, KfuncId};
 
-use crate::lir::{Area, FRAME, Inst, Label, ObjectId, Place, Reg, Src};
+use crate::lir::{Area, ByLabel, FRAME, Inst, Label, ObjectId, Place, Reg, Src};
 use crate::lower::Code;
 use crate::place::layout;
 use crate::{CodegenError, limits};
@@ -27,9 +25,10 @@ pub(crate) fn assemble(clause: &str, mut code: Code) -> Result<Vec<Insn>, Codege
     };
     let mut insts = std::mem::take(&mut code.insts);
     insts.retain(|inst| !matches!(inst, Inst::Touch(_)));
-    thread_jumps(&mut insts);
-    remove_dead(&mut insts);
-    let mut out = Assembly { insns: Vec::new(), labels: BTreeMap::new(), jumps: Vec::new() };
+    thread_jumps(&mut insts, code.labels);
+    remove_dead(&mut insts, code.labels);
+    let insns = Vec::with_capacity(2 * insts.len());
+    let mut out = Assembly { insns, labels: ByLabel::new(code.labels), jumps: Vec::new() };
     for inst in insts {
         out.push(inst, &depth);
     }
@@ -41,23 +40,23 @@ pub(crate) fn assemble(clause: &str, mut code: Code) -> Result<Vec<Insn>, Codege
 }
 
 /// Sends jumps to a label that stands before a jump to that one's target.
-fn thread_jumps(insts: &mut [Inst]) {
-    let mut leads_to: BTreeMap<Label, Label> = BTreeMap::new();
+fn thread_jumps(insts: &mut [Inst], labels: u32) {
+    let mut leads_to: ByLabel<Label> = ByLabel::new(labels);
     // Backwards: what a later jump leads to is known already. Jumps back are the loops, whose label is not seen yet.
     let mut next: Option<Label> = None;
     for inst in insts.iter_mut().rev() {
         match inst {
             Inst::Label(label) => {
                 if let Some(target) = next {
-                    leads_to.insert(*label, target);
+                    leads_to.set(*label, target);
                 }
             }
             Inst::Jump(to) => {
-                *to = *leads_to.get(to).unwrap_or(to);
+                *to = leads_to.get(*to).unwrap_or(*to);
                 next = Some(*to);
             }
             Inst::Branch { to, .. } => {
-                *to = *leads_to.get(to).unwrap_or(to);
+                *to = leads_to.get(*to).unwrap_or(*to);
                 next = None;
             }
             _ => next = None,
@@ -66,36 +65,36 @@ fn thread_jumps(insts: &mut [Inst]) {
 }
 
 /// Drops what no path reaches, and jumps to what comes next.
-fn remove_dead(insts: &mut Vec<Inst>) {
-    let mut reached = reached(insts).into_iter();
-    insts.retain(|_| reached.next() == Some(true));
-    let mut index = insts.len();
-    // Backwards, so that removing one does not move those still to see.
-    while index > 0 {
-        index -= 1;
-        let follows = |label: Label| {
-            let next = insts[index + 1..].iter().take_while(|inst| matches!(inst, Inst::Label(_)));
-            { next }.any(|inst| *inst == Inst::Label(label))
-        };
-        if insts[index].target().is_some_and(follows) {
-            insts.remove(index);
+fn remove_dead(insts: &mut Vec<Inst>, labels: u32) {
+    let mut kept = reached(insts, labels);
+    // Backwards: the labels between the instruction and the next one that stays.
+    let mut next: Vec<Label> = Vec::new();
+    for (inst, kept) in insts.iter().zip(&mut kept).rev().filter(|(_, kept)| **kept) {
+        match inst {
+            Inst::Label(label) => next.push(*label),
+            _ if inst.target().is_some_and(|target| next.contains(&target)) => *kept = false,
+            _ => next.clear(),
         }
     }
+    let mut kept = kept.into_iter();
+    insts.retain(|_| kept.next() == Some(true));
 }
 
 /// By instruction: some path from the first one leads to it.
-fn reached(insts: &[Inst]) -> Vec<bool> {
-    let label = |(index, inst): (usize, &Inst)| match inst {
-        Inst::Label(label) => Some((*label, index)),
-        _ => None,
-    };
-    let labels: BTreeMap<Label, usize> = insts.iter().enumerate().filter_map(label).collect();
+fn reached(insts: &[Inst], labels: u32) -> Vec<bool> {
+    let mut places = ByLabel::new(labels);
+    for (index, inst) in insts.iter().enumerate() {
+        if let Inst::Label(label) = inst {
+            places.set(*label, index);
+        }
+    }
     let mut reached = vec![false; insts.len()];
     let mut waiting = vec![0];
     while let Some(mut index) = waiting.pop() {
         while index < insts.len() && !reached[index] {
             reached[index] = true;
-            waiting.extend(insts[index].target().map(|target| labels[&target]));
+            // SANITY: a label that is jumped to stands somewhere.
+            waiting.extend(insts[index].target().map(|target| places.get(target).expect("a label")));
             match insts[index] {
                 Inst::Jump(_) | Inst::Exit => break,
                 _ => index += 1,
@@ -107,7 +106,7 @@ fn reached(insts: &[Inst]) -> Vec<bool> {
 
 struct Assembly {
     insns: Vec<Insn>,
-    labels: BTreeMap<Label, usize>,
+    labels: ByLabel<usize>,
     /// Instructions whose offset waits for a label.
     jumps: Vec<(usize, Label)>,
 }
@@ -162,7 +161,7 @@ impl Assembly {
                 self.operands(class::JMP | op, 0, a, b);
             }
             Inst::Label(label) => {
-                self.labels.insert(label, self.insns.len());
+                self.labels.set(label, self.insns.len());
             }
             Inst::Touch(_) => {}
             Inst::Exit => self.insns.push(Insn { opcode: class::JMP | jmp::EXIT, ..Insn::default() }),
@@ -203,7 +202,8 @@ impl Assembly {
 
     fn finish(mut self) -> Vec<Insn> {
         for (at, to) in self.jumps {
-            let target = self.labels[&to];
+            // SANITY: a label that is jumped to stands somewhere.
+            let target = self.labels.get(to).expect("a label");
             // Programs longer than offsets reach are refused by the caller; until then the value does not matter.
             self.insns[at].off = (target as isize - at as isize - 1) as i16;
         }

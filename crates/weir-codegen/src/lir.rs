@@ -61,6 +61,25 @@ impl Place {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Label(pub(crate) u32);
 
+/// What is known of some of a function's labels.
+#[derive(Debug)]
+pub(crate) struct ByLabel<T>(Vec<Option<T>>);
+
+impl<T: Copy> ByLabel<T> {
+    /// Of a function with so many labels; nothing is known yet.
+    pub(crate) fn new(labels: u32) -> ByLabel<T> {
+        ByLabel(vec![None; labels as usize])
+    }
+
+    pub(crate) fn set(&mut self, label: Label, to: T) {
+        self.0[label.0 as usize] = Some(to);
+    }
+
+    pub(crate) fn get(&self, label: Label) -> Option<T> {
+        self.0[label.0 as usize]
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inst {
     Mov {

@@ -44,6 +44,8 @@ pub(crate) struct Code {
     pub(crate) objects: Vec<Object>,
     /// Virtual registers are 0..this.
     pub(crate) virtuals: u32,
+    /// Labels are 0..this.
+    pub(crate) labels: u32,
     /// Bytes of zeros that it needs in the `.zero` map; 0 if it does not need the map.
     pub(crate) zero_bytes: u32,
     /// Bytes of its slot of the `.scratch` map; 0 if it does not need the map.
@@ -60,12 +62,12 @@ pub(crate) fn lower(
     let function = &module.functions[program];
     let mut lower = Lower::new(module, function, maps, stack_object_bytes);
     let prologue = lower.prologue(program);
-    let mut segments = Vec::new();
+    let mut segments: Vec<Vec<Inst>> = Vec::with_capacity(function.blocks.len());
     for index in 0..function.blocks.len() {
         if lower.dominators.is_reachable(BlockId(index as u32)) {
             lower.block(index)?;
         }
-        segments.push(std::mem::take(&mut lower.insts));
+        segments.push(lower.insts.drain(..).collect());
     }
     scratch::finish(lower, prologue, segments)
 }
@@ -83,7 +85,7 @@ struct Lower<'a> {
     virtuals: u32,
     labels: u32,
     /// By value: how it is held, once defined.
-    held: Vec<Held>,
+    held: Vec<Held<'a>>,
     uses: Vec<Uses>,
     /// The context, if some builtin wants it.
     context: Option<Reg>,
@@ -98,17 +100,17 @@ struct Lower<'a> {
 }
 
 /// How a value is held.
-#[derive(Clone, Debug)]
-enum Held {
+#[derive(Clone, Copy, Debug)]
+enum Held<'a> {
     Undefined,
     Int(i64),
     Reg(Reg),
     /// A constant string.
-    Text(String),
+    Text(&'a str),
     /// A string in memory, zero padded.
     Memory(ObjectId),
     /// Computed where it is used.
-    Deferred(Op),
+    Deferred(&'a Op),
 }
 
 /// What the function does with a value.
@@ -145,7 +147,8 @@ impl<'a> Lower<'a> {
     }
 
     fn block(&mut self, index: usize) -> Result<(), CodegenError> {
-        let block = &self.function.blocks[index];
+        let function = self.function;
+        let block = &function.blocks[index];
         self.block = index;
         self.zero_key_stored[index] = index > 0 && self.zero_key_stored[index] && self.zero_key.is_some();
         self.insts.push(Inst::Label(Label(index as u32)));
@@ -172,7 +175,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn inst(&mut self, inst: &IrInst) -> Result<(), CodegenError> {
+    fn inst(&mut self, inst: &'a IrInst) -> Result<(), CodegenError> {
         let Some(result) = inst.result else { return self.effect(&inst.op) };
         let uses = self.uses[result.0 as usize];
         if uses.count == 0 && inst.op.effect() != Effect::Writes {
@@ -184,7 +187,7 @@ impl<'a> Lower<'a> {
             Op::Cmp(..) | Op::StrEq { .. } | Op::TextBegins { .. } => in_this_block && uses.condition,
             _ => false,
         };
-        let held = if deferred { Held::Deferred(inst.op.clone()) } else { self.compute(&inst.op, result)? };
+        let held = if deferred { Held::Deferred(&inst.op) } else { self.compute(&inst.op, result)? };
         self.held[result.0 as usize] = held;
         Ok(())
     }
@@ -205,11 +208,11 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    fn compute(&mut self, op: &Op, result: Value) -> Result<Held, CodegenError> {
-        let ty = self.function.ty(result).clone();
+    fn compute(&mut self, op: &'a Op, result: Value) -> Result<Held<'a>, CodegenError> {
+        let ty = self.function.ty(result);
         Ok(match op {
             Op::Int(value) => Held::Int(*value),
-            Op::Str(text) => Held::Text(text.clone()),
+            Op::Str(text) => Held::Text(text),
             Op::Builtin(Builtin::Comm) | Op::ReadStr { .. } => {
                 let object = self.object(ty.bytes());
                 self.produce_string(op, ty.bytes(), Place::Object(object, 0), ty.bytes());
@@ -228,7 +231,7 @@ impl<'a> Lower<'a> {
                 self.mov(result, R0);
                 Held::Reg(result)
             }
-            Op::MapGet { map, key } => self.map_get(*map, key, &ty)?,
+            Op::MapGet { map, key } => self.map_get(*map, key, ty)?,
             Op::MapHas { map, key } => Held::Reg(self.map_has(*map, key)?),
             Op::MapAdd { map, key, delta } => {
                 let wanted = self.uses[result.0 as usize].count > 0;
@@ -322,7 +325,7 @@ impl<'a> Lower<'a> {
         result
     }
 
-    fn bin(&mut self, op: BinOp, a: Value, b: Value) -> Held {
+    fn bin(&mut self, op: BinOp, a: Value, b: Value) -> Held<'a> {
         let row = BIN_OPS.iter().find(|row| row.0 == op);
         // SANITY: the table lists every operation.
         let &(_, code, signed) = row.expect("every operation has a row");
@@ -399,8 +402,8 @@ impl<'a> Lower<'a> {
             }
             Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => {
                 let no = if otherwise_args.is_empty() { Label(otherwise.0) } else { self.label() };
-                match self.held[condition.0 as usize].clone() {
-                    Held::Deferred(op) => self.branch_unless(&op, no),
+                match self.held[condition.0 as usize] {
+                    Held::Deferred(op) => self.branch_unless(op, no),
                     Held::Int(0) => self.insts.push(Inst::Jump(no)),
                     Held::Int(_) => {}
                     _ => {

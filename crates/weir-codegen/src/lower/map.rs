@@ -21,8 +21,8 @@ use crate::maps::value_bytes;
 const ANY: i32 = 0;
 const NOEXIST: i32 = 1;
 
-impl Lower<'_> {
-    pub(super) fn map_get(&mut self, map: MapId, key: &[Value], ty: &Type) -> Result<Held, CodegenError> {
+impl<'a> Lower<'a> {
+    pub(super) fn map_get(&mut self, map: MapId, key: &[Value], ty: &Type) -> Result<Held<'a>, CodegenError> {
         let schema = &self.module.schema.maps[map.0 as usize];
         match &schema.value {
             MapValue::Plain(Type::Str { .. } | Type::Usym) => Ok(self.get_string(map, key, ty.bytes())),
@@ -60,7 +60,7 @@ impl Lower<'_> {
         result
     }
 
-    fn get_string(&mut self, map: MapId, key: &[Value], bytes: u32) -> Held {
+    fn get_string(&mut self, map: MapId, key: &[Value], bytes: u32) -> Held<'a> {
         let object = self.object(bytes);
         let to = Place::Object(object, 0);
         if key.is_empty() {
@@ -179,7 +179,7 @@ impl Lower<'_> {
         }
     }
 
-    pub(super) fn map_add(&mut self, map: MapId, key: &[Value], delta: Value, wanted: bool) -> Held {
+    pub(super) fn map_add(&mut self, map: MapId, key: &[Value], delta: Value, wanted: bool) -> Held<'a> {
         if key.is_empty() {
             let to = self.scalar(map);
             let amount = self.copy_of(delta);

@@ -6,7 +6,7 @@
 
 use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp};
-use weir_ebpf::kfunc::TextTest;
+use weir_ebpf::kfunc::{TEXT_BYTES_MAX, TextTest};
 use weir_event::Type;
 use weir_ir::{Builtin, Op, Value};
 
@@ -21,10 +21,10 @@ impl Lower<'_> {
     /// Writes a string and zeros up to `bytes`.
     pub(super) fn write_string(&mut self, value: Value, to: Place, bytes: u32) {
         let have = self.function.ty(value).bytes();
-        match self.held[value.0 as usize].clone() {
-            Held::Text(text) => self.write_text(&text, to, bytes),
+        match self.held[value.0 as usize] {
+            Held::Text(text) => self.write_text(text, to, bytes),
             Held::Memory(object) => self.copy_padded(to, object, have, bytes),
-            Held::Deferred(op) => self.produce_string(&op, have, to, bytes),
+            Held::Deferred(op) => self.produce_string(op, have, to, bytes),
             other => unreachable!("v{} is {other:?}, no string", value.0),
         }
     }
@@ -104,10 +104,11 @@ impl Lower<'_> {
 
     /// Calls `weir_text_begins`; the answer is in r0.
     pub(super) fn ask_text(&mut self, slot: u8, text: &str, ends: bool) {
-        let mut bytes = text.as_bytes().to_vec();
-        bytes.extend(ends.then_some(0));
         // SANITY: `weir_ir::check` has counted the bytes.
-        let test = TextTest::new(slot, &bytes).expect("a text that can be asked for");
+        let mut bytes = [0; TEXT_BYTES_MAX];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        let bytes = &bytes[..text.len() + usize::from(ends)];
+        let test = TextTest::new(slot, bytes).expect("a text that can be asked for");
         let context = self.context();
         self.mov(Reg::Real(1), context);
         self.mov_imm(Reg::Real(2), test.which());
@@ -121,15 +122,15 @@ impl Lower<'_> {
 
     /// Jumps to `no` if two strings differ, else goes on.
     pub(super) fn branch_unless_equal(&mut self, a: Value, b: Value, no: Label) {
-        let text = |lower: &Self, value: Value| match &lower.held[value.0 as usize] {
-            Held::Text(text) => Some(text.clone()),
+        let text = |lower: &Self, value: Value| match lower.held[value.0 as usize] {
+            Held::Text(text) => Some(text),
             _ => None,
         };
         match (text(self, a), text(self, b)) {
             (Some(a), Some(b)) if a == b => {}
             (Some(_), Some(_)) => self.insts.push(Inst::Jump(no)),
-            (Some(text), None) => self.branch_unless_text(b, &text, no),
-            (None, Some(text)) => self.branch_unless_text(a, &text, no),
+            (Some(text), None) => self.branch_unless_text(b, text, no),
+            (None, Some(text)) => self.branch_unless_text(a, text, no),
             (None, None) => self.branch_unless_same_memory(a, b, no),
         }
     }

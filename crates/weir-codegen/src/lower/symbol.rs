@@ -17,8 +17,8 @@ use crate::maps::GLOBAL_NO_STACK;
 /// `BPF_F_USER_STACK` of the kernel's bpf.h.
 const USER_STACK: i32 = 1 << 8;
 
-impl Lower<'_> {
-    pub(super) fn user_symbol(&mut self, address: Value) -> Held {
+impl<'a> Lower<'a> {
+    pub(super) fn user_symbol(&mut self, address: Value) -> Held<'a> {
         let object = self.object(16);
         self.store_value(Place::Object(object, 0), address);
         self.call(helper::GET_CURRENT_PID_TGID, &[]);
