@@ -369,9 +369,8 @@ impl<'a> Walk<'a> {
         if id == kfunc::TEXT_BEGINS {
             self.text_test(path)?;
         }
-        for register in 0..=5 {
-            write(path, register, Value::Uninit);
-        }
+        path.state.registers[..6].fill(Value::Uninit);
+        path.written.add(path.state.depth(), register_places(0, 5));
         let result = match id {
             kfunc::SESSION_COOKIE => {
                 Value::Memory { size: kfunc::SESSION_COOKIE_BYTES, offset: Scalar::constant(0) }

@@ -40,6 +40,7 @@ mod compare;
 mod counted;
 mod decode;
 mod explore;
+mod flow;
 mod functions;
 mod limits;
 mod loops;

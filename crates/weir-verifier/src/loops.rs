@@ -20,6 +20,7 @@ use weir_ebpf::kfunc;
 
 use crate::changes::{Change, Test, of_loop};
 use crate::decode::Op;
+use crate::flow::{Earlier, after};
 use crate::functions::Functions;
 use crate::numbers::Numbers;
 
@@ -63,7 +64,7 @@ impl Loops {
             return None;
         }
         heads.sort_unstable();
-        let earlier = Earlier::new(&flow);
+        let earlier = Earlier::new(ops);
         let mut loops = Loops { loops: Vec::new(), headed: vec![None; ops.len()], live: Vec::new() };
         let mut work = WORK_PER_INSN * ops.len();
         for jumps in heads.chunk_by(|one, other| one.0 == other.0) {
@@ -160,14 +161,7 @@ impl<'a> Flow<'a> {
 
     /// The instruction behind `at`, and where it jumps.
     pub(crate) fn after(&self, at: usize) -> [Option<usize>; 2] {
-        let next = at + 1 + usize::from(matches!(self.ops.get(at + 1), Some(Op::Second)));
-        let next = Some(next).filter(|next| *next < self.ops.len());
-        match self.ops[at] {
-            Op::Jump { target } => [Some(target), None],
-            Op::Branch { target, .. } | Op::MayGoto { target } => [next, Some(target)],
-            Op::Exit | Op::CallUnknown { .. } => [None, None],
-            _ => [next, None],
-        }
+        after(self.ops, at)
     }
 
     /// Adds the jumps of a function to where a path already was: to where, from where. None where rounds are bounded by
@@ -212,33 +206,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The instructions before each, one list behind the other.
-struct Earlier {
-    begin: Vec<usize>,
-    all: Vec<usize>,
-}
-
 impl Earlier {
-    fn new(flow: &Flow<'_>) -> Earlier {
-        let slots = || (0..flow.ops.len()).filter(|at| !matches!(flow.ops[*at], Op::Second));
-        let mut begin = vec![0; flow.ops.len() + 1];
-        for next in slots().flat_map(|at| flow.after(at)).flatten() {
-            begin[next + 1] += 1;
-        }
-        for at in 0..flow.ops.len() {
-            begin[at + 1] += begin[at];
-        }
-        let mut free = begin.clone();
-        let mut all = vec![0; begin[flow.ops.len()]];
-        for at in slots() {
-            for next in flow.after(at).into_iter().flatten() {
-                all[free[next]] = at;
-                free[next] += 1;
-            }
-        }
-        Earlier { begin, all }
-    }
-
     /// The loop of these `jumps` back to `head`. None if the function's `entry` leads into it past the head. What no
     /// path reaches may lead there.
     fn body(&self, head: usize, jumps: &[(usize, usize)], entry: usize, work: &mut usize) -> Option<Body> {
@@ -254,7 +222,7 @@ impl Earlier {
             }
             *work = work.checked_sub(1)?;
             slots.push(at);
-            waiting.extend(&self.all[self.begin[at]..self.begin[at + 1]]);
+            waiting.extend(self.of(at));
         }
         let (first, last) = (*slots.iter().min()?, *slots.iter().max()?);
         let mut body = Body { first, inside: vec![false; last + 1 - first] };

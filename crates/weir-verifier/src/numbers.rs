@@ -18,6 +18,7 @@ use weir_ebpf::insn::{alu, atomic};
 use weir_ebpf::{ProgramKind, kfunc};
 
 use crate::decode::{Op, Operand};
+use crate::flow::{Earlier, after};
 use crate::functions::Functions;
 use crate::limits::STACK_BYTES;
 use crate::places::{FramePlaces, register_place, register_places, stack_places};
@@ -318,8 +319,7 @@ struct Backwards<'a> {
     functions: &'a Functions,
     pointers: &'a [Pointers],
     before: Vec<FramePlaces>,
-    /// By instruction: those that it may come after, in the same function.
-    earlier: Vec<Vec<usize>>,
+    earlier: Earlier,
     /// By function: whether its result matters to a caller, and its calls.
     results: Vec<bool>,
     calls: Vec<Vec<usize>>,
@@ -329,13 +329,9 @@ struct Backwards<'a> {
 
 impl<'a> Backwards<'a> {
     fn new(ops: &'a [Op], functions: &'a Functions, pointers: &'a [Pointers]) -> Backwards<'a> {
-        let mut earlier = vec![Vec::new(); ops.len()];
         let mut calls = vec![Vec::new(); functions.count()];
         let mut results = vec![false; functions.count()];
         for (at, op) in ops.iter().enumerate() {
-            for next in successors(ops, at).into_iter().flatten() {
-                earlier[next].push(at);
-            }
             match op {
                 Op::CallLocal { target } => calls[functions.at(*target)].push(at),
                 // What a callback answers is checked.
@@ -348,7 +344,7 @@ impl<'a> Backwards<'a> {
             functions,
             pointers,
             before: vec![0; ops.len()],
-            earlier,
+            earlier: Earlier::new(ops),
             results,
             calls,
             // From the end: most is then seen after what comes behind it.
@@ -360,30 +356,24 @@ impl<'a> Backwards<'a> {
     fn run(mut self) -> Vec<FramePlaces> {
         while let Some(at) = self.work.pop() {
             self.waits[at] = false;
-            let after = successors(self.ops, at).into_iter().flatten();
-            let after = after.fold(0, |places, next| places | self.before[next]);
+            let next = after(self.ops, at).into_iter().flatten();
+            let after = next.fold(0, |places, next| places | self.before[next]);
             let before = self.step(at, after) & (REGISTERS | SLOTS);
             if before == self.before[at] {
                 continue;
             }
             self.before[at] = before;
-            for earlier in 0..self.earlier[at].len() {
-                self.look_again(self.earlier[at][earlier]);
+            for &earlier in self.earlier.of(at) {
+                look_again(&mut self.work, &mut self.waits, earlier);
             }
             let function = self.functions.at(at);
             if self.functions.starts()[function] == at {
-                for call in 0..self.calls[function].len() {
-                    self.look_again(self.calls[function][call]);
+                for &call in &self.calls[function] {
+                    look_again(&mut self.work, &mut self.waits, call);
                 }
             }
         }
         self.before
-    }
-
-    fn look_again(&mut self, at: usize) {
-        if !std::mem::replace(&mut self.waits[at], true) {
-            self.work.push(at);
-        }
     }
 
     /// What matters before the instruction, where `after` does behind it.
@@ -473,7 +463,7 @@ impl<'a> Backwards<'a> {
             let end = self.functions.starts().get(callee + 1).copied().unwrap_or(self.ops.len());
             for at in target..end {
                 if matches!(self.ops[at], Op::Exit) {
-                    self.look_again(at);
+                    look_again(&mut self.work, &mut self.waits, at);
                 }
             }
         }
@@ -484,14 +474,8 @@ impl<'a> Backwards<'a> {
     }
 }
 
-/// Where the instruction may lead, in its function.
-fn successors(ops: &[Op], at: usize) -> [Option<usize>; 2] {
-    let next = at + 1 + usize::from(matches!(ops.get(at + 1), Some(Op::Second)));
-    let next = Some(next).filter(|next| *next < ops.len());
-    match ops[at] {
-        Op::Jump { target } => [Some(target), None],
-        Op::Branch { target, .. } | Op::MayGoto { target } => [next, Some(target)],
-        Op::Exit | Op::CallUnknown { .. } => [None, None],
-        _ => [next, None],
+fn look_again(work: &mut Vec<usize>, waits: &mut [bool], at: usize) {
+    if !std::mem::replace(&mut waits[at], true) {
+        work.push(at);
     }
 }
