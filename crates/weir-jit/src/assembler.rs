@@ -103,8 +103,15 @@ struct FlagsOf {
 }
 
 impl Assembler {
-    pub(crate) fn new() -> Assembler {
-        Assembler::default()
+    /// With room for the code of so many operations.
+    pub(crate) fn with_room(ops: usize) -> Assembler {
+        Assembler {
+            bytes: Vec::with_capacity(16 * ops),
+            jumps: Vec::with_capacity(4 * ops),
+            labels: Vec::with_capacity(2 * ops),
+            origins: Vec::with_capacity(2 * ops),
+            ..Assembler::default()
+        }
     }
 
     /// What follows comes from this bpf instruction.
@@ -526,7 +533,7 @@ mod tests {
 
     /// Offsets and sizes of a jump forward over `gap` one-byte instructions.
     fn jump_over(gap: usize, conditional: bool) -> usize {
-        let mut assembler = Assembler::new();
+        let mut assembler = Assembler::default();
         let target = assembler.label();
         if conditional {
             assembler.jump_if(Cond::Equal, target);
@@ -553,7 +560,7 @@ mod tests {
 
     #[test]
     fn growing_one_jump_grows_the_one_around_it() {
-        let mut assembler = Assembler::new();
+        let mut assembler = Assembler::default();
         let (near, far) = (assembler.label(), assembler.label());
         assembler.jump(near);
         assembler.jump(far);
@@ -572,7 +579,7 @@ mod tests {
 
     #[test]
     fn jrcxz_out_of_reach_is_an_error() {
-        let mut assembler = Assembler::new();
+        let mut assembler = Assembler::default();
         let target = assembler.label();
         assembler.jump_if_rcx_zero(target);
         for _ in 0..128 {
@@ -585,7 +592,7 @@ mod tests {
     #[test]
     fn padding_ends_at_a_multiple_and_does_nothing() {
         for before in 0..2 * LOOP_ALIGNMENT {
-            let mut assembler = Assembler::new();
+            let mut assembler = Assembler::default();
             let top = assembler.label();
             (0..before).for_each(|_| assembler.plain(Plain::Ret));
             let end = assembler.label();
@@ -605,7 +612,7 @@ mod tests {
     fn short_loops_lie_in_one_line() {
         for before in 0..2 * LINE_BYTES {
             for inside in [4, 30, 62, 63] {
-                let mut assembler = Assembler::new();
+                let mut assembler = Assembler::default();
                 let (top, end) = (assembler.label(), assembler.label());
                 (0..before).for_each(|_| assembler.plain(Plain::Ret));
                 assembler.align(end);
@@ -624,7 +631,7 @@ mod tests {
     #[test]
     fn jumps_over_padding_reach() {
         for gap in 80..140 {
-            let mut assembler = Assembler::new();
+            let mut assembler = Assembler::default();
             let end = assembler.label();
             assembler.jump(end);
             assembler.align(end);
@@ -641,7 +648,7 @@ mod tests {
 
     #[test]
     fn backward_jump_counts_its_own_size() {
-        let mut assembler = Assembler::new();
+        let mut assembler = Assembler::default();
         let top = assembler.label();
         assembler.bind(top);
         assembler.plain(Plain::Ret);

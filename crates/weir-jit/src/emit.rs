@@ -62,6 +62,8 @@ pub(crate) struct Input<'a> {
     pub(crate) kind: ProgramKind,
     /// Where they begin, and the deepest byte of their frames that is touched, from the verifier.
     pub(crate) functions: &'a [Function],
+    /// By operation: the instruction that it comes from.
+    pub(crate) origins: &'a [u32],
     /// A run claims a lane at entry.
     pub(crate) claims: bool,
     /// Frames are zero when they begin.
@@ -284,7 +286,7 @@ pub(crate) struct Emitter<'a> {
 
 impl<'a> Emitter<'a> {
     fn new(input: Input<'a>) -> Emitter<'a> {
-        let mut asm = Assembler::new();
+        let mut asm = Assembler::with_room(input.ops.len());
         let mut labels = vec![None; input.ops.len()];
         let inversions = match input.passes.has(Passes::INVERSIONS) {
             true => inversions::inversions(input.ops),
@@ -341,7 +343,7 @@ impl<'a> Emitter<'a> {
         self.epilogue = None;
         if let Some(entry) = self.callees.get(&function.start) {
             self.asm.bind(*entry);
-            self.asm.origin(function.start as u32);
+            self.origin(function.start);
         }
         self.prologue(is_program);
         let mut around: Vec<(usize, Label)> = Vec::new();
@@ -360,7 +362,7 @@ impl<'a> Emitter<'a> {
             if *op != Op::Nothing {
                 self.now = index;
                 if is_program || index != function.start {
-                    self.asm.origin(index as u32);
+                    self.origin(index);
                 }
                 self.op(op)?;
             }
@@ -373,6 +375,11 @@ impl<'a> Emitter<'a> {
             self.leave();
         }
         Ok(())
+    }
+
+    /// What follows comes from this operation.
+    fn origin(&mut self, index: usize) {
+        self.asm.origin(self.input.origins[index]);
     }
 
     fn op(&mut self, op: &Op) -> Result<(), JitError> {
@@ -532,7 +539,7 @@ impl<'a> Emitter<'a> {
     fn cold(&mut self) {
         for Cold { from, entry, back, what } in std::mem::take(&mut self.cold) {
             self.now = from;
-            self.asm.origin(from as u32);
+            self.origin(from);
             match what {
                 ColdCode::Abort { signature } => {
                     self.asm.signature(signature);
@@ -713,7 +720,7 @@ impl<'a> Emitter<'a> {
                 continue;
             }
             self.now = index;
-            self.asm.origin(index as u32);
+            self.origin(index);
             match *op {
                 Op::Branch { test, wide, left, right, target } => {
                     // SANITY: `inversions` takes only tests that have one.

@@ -5,7 +5,8 @@
 //! it says which registers and flags it changes, which context slots it reads, and how deep its stack goes.
 //!
 //! The way: [`values`] learns what registers hold, [`lower`] makes one [`lir`] operation per instruction with
-//! that, [`liveness`] drops the dead ones, [`emit`] and its parts choose instructions, [`assembler`] places them.
+//! that, [`liveness`] drops the dead ones, [`compact`] closes the gaps, [`emit`] and its parts choose instructions,
+//! [`assembler`] places them.
 //! Between, where flags may change, [`passes`] make fewer operations of many. Code that changes no flag is left as
 //! it is: programs that have such a form are those that stand in probes, a dozen operations long.
 //!
@@ -29,6 +30,8 @@ mod lir;
 mod lower;
 
 mod liveness;
+
+mod compact;
 
 mod passes;
 
@@ -155,7 +158,8 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     let live = liveness::drop_dead(&mut ops);
     // What passes make of the operations reads no other slots.
     let context_reads = context_reads(program, &ops, &live);
-    let functions = program.functions();
+    let compact::Code { mut ops, live, functions, origins } =
+        compact::compact(ops, live, program.functions());
     let claims = claim::claims(program, abi);
     let passes = match flags {
         Flags::Only(passes) => passes,
@@ -174,7 +178,8 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
             places,
             maps,
             kind,
-            functions,
+            functions: &functions,
+            origins: &origins,
             claims,
             zeroes_frames,
             neutral,

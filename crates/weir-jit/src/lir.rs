@@ -450,6 +450,18 @@ impl Op {
         }
     }
 
+    /// Where it jumps to, or the function that it calls.
+    pub(crate) fn target_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Op::Jump { target }
+            | Op::Branch { target, .. }
+            | Op::MayGoto { target }
+            | Op::LocalCall { target, .. }
+            | Op::Loop { callback: target, .. } => Some(target),
+            _ => None,
+        }
+    }
+
     /// The function that is called, if it gets this function's r1 to r5.
     pub(crate) fn local_callee(&self) -> Option<usize> {
         if let Op::LocalCall { target, .. } = *self { Some(target) } else { None }

@@ -150,7 +150,8 @@ impl Before {
     fn replace(&mut self, index: usize, live: &Live) -> bool {
         let stack = &mut self.stack[self.words * index..self.words * (index + 1)];
         let new = &live.stack[..self.words];
-        let is_new = self.regs[index] != live.regs || stack != new;
+        // Word by word: most programs have none.
+        let is_new = self.regs[index] != live.regs || stack.iter().zip(new).any(|(old, new)| old != new);
         self.regs[index] = live.regs;
         stack.copy_from_slice(new);
         is_new

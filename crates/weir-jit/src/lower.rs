@@ -37,14 +37,14 @@ pub(crate) fn lower(
     let states = values::values(program, abi.pid);
     let claims = crate::claim::claims(program, abi);
     let context = Context { program, abi, places, claims };
-    states
-        .iter()
-        .enumerate()
-        .map(|(index, state)| match state {
-            Some(state) if program.facts()[index].reachable => context.insn(index, state),
-            _ => Ok(Op::Nothing),
-        })
-        .collect()
+    let mut ops = Vec::with_capacity(states.len());
+    for (index, state) in states.iter().enumerate() {
+        ops.push(match state {
+            Some(state) if program.facts()[index].reachable => context.insn(index, state)?,
+            _ => Op::Nothing,
+        });
+    }
+    Ok(ops)
 }
 
 #[derive(Clone, Copy)]

@@ -39,8 +39,10 @@ const OFFSET_MAX: i32 = 1 << 20;
 pub(crate) fn values(program: &VerifiedProgram, pid: u32) -> Vec<Option<Values>> {
     let insns = program.insns();
     let states = flow(program, pid, false);
-    let escapes =
-        insns.iter().zip(&states).any(|(insn, state)| state.is_some_and(|state| escapes(*insn, state)));
+    let escapes = insns
+        .iter()
+        .zip(&states)
+        .any(|(insn, state)| state.as_ref().is_some_and(|state| escapes(*insn, state)));
     // Once a stack address is in memory or in another function, any load or call may bring it back: rare enough to
     // be coarse about it.
     if escapes { flow(program, pid, true) } else { states }
@@ -82,6 +84,7 @@ pub(crate) fn jump_target(insn: Insn, index: usize) -> Option<usize> {
 fn flow(program: &VerifiedProgram, pid: u32, loads_may_be_stack: bool) -> Vec<Option<Values>> {
     let (insns, facts) = (program.insns(), program.facts());
     let mut states: Vec<Option<Values>> = vec![None; insns.len()];
+    let has_jumps_in = jumped_to(insns);
     let mut work = Vec::new();
     for function in program.functions().iter().filter(|function| facts[function.start].reachable) {
         let mut entry = [Value::Other; 11];
@@ -95,21 +98,43 @@ fn flow(program: &VerifiedProgram, pid: u32, loads_may_be_stack: bool) -> Vec<Op
         states[function.start] = Some(entry);
         work.push(function.start);
     }
-    while let Some(index) = work.pop() {
-        let Some(mut state) = states[index] else { continue };
-        step(&mut state, insns, index, pid, loads_may_be_stack);
-        for next in successors(insns, facts, index).into_iter().flatten() {
-            if next >= insns.len() || !facts[next].reachable {
-                continue;
-            }
-            let joined = states[next].map_or(state, |old| join(old, state));
-            if states[next] != Some(joined) {
-                states[next] = Some(joined);
-                work.push(next);
+    while let Some(start) = work.pop() {
+        let Some(mut state) = states[start] else { continue };
+        let mut here = Some(start);
+        while let Some(index) = here.take() {
+            step(&mut state, insns, index, pid, loads_may_be_stack);
+            for next in successors(insns, facts, index).into_iter().flatten() {
+                if next >= insns.len() || !facts[next].reachable {
+                    continue;
+                }
+                if !has_jumps_in[next] {
+                    // There is one way in: this one.
+                    states[next] = Some(state);
+                    here = Some(next);
+                    continue;
+                }
+                let joined = states[next].map_or(state, |old| join(old, state));
+                if states[next] != Some(joined) {
+                    states[next] = Some(joined);
+                    work.push(next);
+                }
             }
         }
     }
     states
+}
+
+/// By slot: whether some instruction jumps there.
+fn jumped_to(insns: &[Insn]) -> Vec<bool> {
+    let mut jumped_to = vec![false; insns.len()];
+    for (index, insn) in insns.iter().enumerate() {
+        let is_jump = matches!(insn.class(), class::JMP | class::JMP32)
+            && !matches!(insn.opcode & 0xf0, jmp::CALL | jmp::EXIT);
+        if let Some(target) = jump_target(*insn, index).filter(|&target| is_jump && target < insns.len()) {
+            jumped_to[target] = true;
+        }
+    }
+    jumped_to
 }
 
 fn join(left: Values, right: Values) -> Values {
@@ -125,7 +150,7 @@ fn may_be_stack(value: Value) -> bool {
 }
 
 /// Stores a stack address somewhere, or passes it to a function of the program, be it through a helper.
-fn escapes(insn: Insn, state: Values) -> bool {
+fn escapes(insn: Insn, state: &Values) -> bool {
     let is_call_back = insn.opcode == class::JMP | jmp::CALL
         && insn.src == pseudo::HELPER
         && helper::by_id(insn.imm).is_some_and(|proto| proto.callback().is_some());
