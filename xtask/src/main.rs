@@ -1,8 +1,9 @@
 //! xtask: the development commands, run as `cargo xtask NAME`.
 //!
 //! `demo` traces a real program, `test` runs everything, `ci` is `test` with its time limit, `bench` measures weir
-//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times. Uses no crate of
-//! the workspace, so that it builds and reports even while one of them does not.
+//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times. What a bench or a soak starts
+//! ends with it, however that ends (`supervise`). Uses no crate of the workspace, so that it builds and reports even while one of
+//! them does not.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod process;
 mod skips;
 mod soak;
 mod stream;
+mod supervise;
 mod test;
 mod workspace;
 
@@ -52,17 +54,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let done = |()| ExitCode::SUCCESS;
     let result = match Args::parse().command {
-        Command::Demo => demo::demo(),
-        Command::Test { offline } => test::test(offline, None),
-        Command::Ci => test::test(false, Some(test::CI_LIMIT)),
-        Command::Bench(options) => bench::bench(&options),
-        Command::InstallLibrary(options) => library::install(&options),
-        Command::Fuzz(options) => fuzz::fuzz(&options),
-        Command::Soak(options) => soak::soak(&options),
+        Command::Demo => demo::demo().map(done),
+        Command::Test { offline } => test::test(offline, None).map(done),
+        Command::Ci => test::test(false, Some(test::CI_LIMIT)).map(done),
+        Command::Bench(options) => supervise::supervised(|| bench::bench(&options), "bench"),
+        Command::InstallLibrary(options) => library::install(&options).map(done),
+        Command::Fuzz(options) => fuzz::fuzz(&options).map(done),
+        Command::Soak(options) => supervise::supervised(|| soak::soak(&options), "soak"),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE

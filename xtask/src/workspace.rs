@@ -22,6 +22,27 @@ pub(crate) fn target_folder(name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Removes what a process that is gone has left in a folder below target/: what has its id behind a `-`, as in `nginx-17` and
+/// `redis-17.sock`.
+pub(crate) fn remove_left(folder: &str, pid: i32) -> Result<()> {
+    for entry in fs::read_dir(target_folder(folder)?)? {
+        let entry = entry?;
+        let is_left = entry.file_name().to_str().is_some_and(|name| is_named_after(name, pid));
+        if is_left {
+            let path = entry.path();
+            let is_folder = entry.file_type()?.is_dir();
+            let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_named_after(name: &str, pid: i32) -> bool {
+    let stem = name.split('.').next().unwrap_or(name);
+    stem.rsplit_once('-').is_some_and(|(_, id)| id == pid.to_string())
+}
+
 /// The weir that was asked for, or else a release build.
 pub(crate) fn weir(given: Option<&Path>) -> Result<PathBuf> {
     match given {
@@ -78,6 +99,13 @@ mod tests {
     #[test]
     fn root_holds_the_workspace_manifest() {
         assert!(fs::read_to_string(root().join("Cargo.toml")).unwrap().contains("[workspace]"));
+    }
+
+    #[test]
+    fn what_a_process_left_has_its_id_at_the_end() {
+        let is_left = |name| is_named_after(name, 17);
+        assert!(is_left("nginx-first-17") && is_left("redis-17.sock"));
+        assert!(!is_left("nginx-117") && !is_left("filter-4.17") && !is_left("17") && !is_left("a-17-b"));
     }
 
     #[test]
