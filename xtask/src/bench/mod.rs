@@ -12,6 +12,7 @@ mod probe;
 mod servers;
 mod startup;
 mod statistics;
+mod tracepoint;
 mod uprobe;
 mod vm;
 
@@ -60,6 +61,8 @@ enum Name {
     Startup,
     /// What programs take on weir's engines and on others
     Vm,
+    /// What a tracepoint costs that nobody traces, beside LTTng's and SystemTap's
+    Tracepoint,
     /// What an event's filter costs, beside LTTng's and a hard-coded one; 21 rounds take a quarter of an hour
     Filter,
 }
@@ -86,6 +89,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Nginx => ("nginx", servers::measure(&weir()?, rounds, &Nginx::start()?)?),
         Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
         Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
+        Name::Tracepoint => ("tracepoint", tracepoint::measure(rounds)?),
         Name::Filter => ("filter", filter::measure(&options.filter, rounds)?),
     };
     let folder = workspace::target_folder("bench")?;

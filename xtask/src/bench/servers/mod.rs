@@ -20,7 +20,7 @@
 mod nginx;
 mod postgres;
 mod running;
-mod usage;
+pub(super) mod usage;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

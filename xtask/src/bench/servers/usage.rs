@@ -65,15 +65,15 @@ pub(super) fn family(pid: i32) -> Result<Vec<i32>> {
 }
 
 /// Two CPUs of those that this process may use: for the twins, and for what loads them. The same, where there is one.
-pub(super) fn cpus() -> Result<[usize; 2]> {
+pub(in crate::bench) fn cpus() -> Result<[usize; 2]> {
     let own = sched_getaffinity(Pid::from_raw(0)).context("cannot ask for this process's CPUs")?;
     let mut cpus = (0..CpuSet::count()).filter(|&cpu| own.is_set(cpu) == Ok(true));
     let first = cpus.next().context("no CPU")?;
     Ok([cpus.next_back().unwrap_or(first), first])
 }
 
-/// From now on this process, of one thread, has this CPU alone.
-pub(super) fn pin(pid: i32, cpu: usize) -> Result<()> {
+/// From now on this process, of one thread, has this CPU alone, and so has what it starts.
+pub(in crate::bench) fn pin(pid: i32, cpu: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu)?;
     sched_setaffinity(Pid::from_raw(pid), &set).with_context(|| format!("cannot keep {pid} on CPU {cpu}"))
