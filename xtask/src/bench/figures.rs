@@ -35,6 +35,15 @@ impl Figures {
         self.figures.entry(subject.to_string()).or_default().insert(case.to_string(), figure);
     }
 
+    /// Adds all of others, whose cases get a name in front.
+    pub(super) fn add_all(&mut self, name: &str, others: Figures) {
+        for (subject, cases) in others.figures {
+            let own = self.figures.entry(subject).or_default();
+            own.extend(cases.into_iter().map(|(case, figure)| (format!("{name}: {case}"), figure)));
+        }
+        self.missing.extend(others.missing);
+    }
+
     pub(super) fn get(&self, subject: &str, case: &str) -> Option<&Figure> {
         self.figures.get(subject)?.get(case)
     }
@@ -145,6 +154,14 @@ mod tests {
         assert_eq!(example().ratio("ns a hit", "bpftrace"), Some(2000.0));
         assert_eq!(example().ratio("ns a hit", "bpftime"), None);
         assert_eq!(example().ratio("wall loss <10⁶/s>", "bare"), None);
+    }
+
+    #[test]
+    fn figures_of_two_parts_keep_their_names() {
+        let mut all = example();
+        all.add_all("again", example());
+        assert_eq!(all.get(WEIR, "again: ns a hit"), all.get(WEIR, "ns a hit"));
+        assert_eq!((all.cases().len(), all.missing.len()), (4, 2));
     }
 
     #[test]

@@ -17,13 +17,13 @@ mod uprobe;
 mod vm;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::bench::figures::Figures;
-use crate::bench::servers::{Nginx, Postgres};
+use crate::bench::servers::{Nginx, Postgres, Server};
 use crate::workspace;
 
 /// LIMIT: fewer rounds give no 95 % interval worth the name.
@@ -63,6 +63,8 @@ enum Name {
     Vm,
     /// What a tracepoint costs that nobody traces, beside LTTng's and SystemTap's
     Tracepoint,
+    /// PostgreSQL's own probes with a filter: counts beside the server's, and what it costs; 15 rounds take 35 minutes
+    Usdt,
     /// What an event's filter costs, beside LTTng's and a hard-coded one; 21 rounds take a quarter of an hour
     Filter,
 }
@@ -85,11 +87,12 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Uprobe => ("uprobe", uprobe::measure(weir()?, rounds)?),
         Name::Probe => ("probe", probe::measure(weir()?, rounds)?),
         Name::Attach => ("attach", attach::measure(weir()?, rounds)?),
-        Name::Postgres => ("postgres", servers::measure(&weir()?, rounds, &Postgres::start()?)?),
-        Name::Nginx => ("nginx", servers::measure(&weir()?, rounds, &Nginx::start()?)?),
+        Name::Postgres => ("postgres", count_functions(&weir()?, rounds, &Postgres::start()?)?),
+        Name::Nginx => ("nginx", count_functions(&weir()?, rounds, &Nginx::start()?)?),
         Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
         Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
         Name::Tracepoint => ("tracepoint", tracepoint::measure(rounds)?),
+        Name::Usdt => ("usdt", servers::measure_usdt(&weir()?, rounds, &Postgres::start()?)?),
         Name::Filter => ("filter", filter::measure(&options.filter, rounds)?),
     };
     let folder = workspace::target_folder("bench")?;
@@ -113,6 +116,10 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
     println!("{}, commit {}", workspace::machine(), workspace::commit());
     println!("{}\n{}", json.display(), svg.display());
     Ok(())
+}
+
+fn count_functions(weir: &Path, rounds: usize, server: &dyn Server) -> Result<Outcome> {
+    servers::measure(weir, rounds, server, &servers::functions_counted(server))
 }
 
 /// What a bench found.

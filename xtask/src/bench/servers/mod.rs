@@ -1,13 +1,13 @@
-//! servers: what counting at 50 functions costs a database under pgbench and a web server under wrk.
+//! servers: what counting at 50 functions, or filtered events, costs a database under pgbench and a web server under wrk.
 //!
 //! A server has two halves, the *twins*, which do the same for clients of the same kind, side by side on one CPU that they share;
 //! the clients have another one. A round takes a minute and has four windows, in an order that turns round: weir attached to
-//! the 50 functions of the first twin, and detached; to those of the second; and two with neither, `A/A`. The CPU time of a
-//! request of a twin is that of its process, by the scheduler's nanoseconds, attaching and detaching included, over the requests
-//! that it answered meanwhile. What weir costs is the probed twin's over the other's in the same window; that the two are not quite
-//! alike goes out by taking both windows of a round (the root of the product). On a virtual machine whose neighbours come and
-//! go this is what can be measured: from one stretch of seconds to the next the same transaction took from 240 to 370 µs, and
-//! on two CPUs at once the twins differed by 17 % (standard deviation), on one they did by 0.6 %.
+//! the first twin, and detached; to the second; and two with neither, `A/A`. The CPU time of a request of a twin is that of its
+//! process, by the scheduler's nanoseconds, attaching and detaching included, over the requests that it answered meanwhile. What
+//! weir costs is the probed twin's over the other's in the same window; that the two are not quite alike goes out by taking
+//! both windows of a round (the root of the product). On a virtual machine whose neighbours come and go this is what can be
+//! measured: from one stretch of seconds to the next the same transaction took from 240 to 370 µs, and on two CPUs at once the
+//! twins differed by 17 % (standard deviation), on one they did by 0.6 %.
 //!
 //! Latencies are those that the load measured; stops are those that `weir trace -v` prints.
 //!
@@ -21,6 +21,7 @@ mod nginx;
 mod postgres;
 mod running;
 pub(super) mod usage;
+mod usdt;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::statistics::median;
@@ -38,6 +40,7 @@ use crate::process::Guard;
 
 pub(super) use self::nginx::Nginx;
 pub(super) use self::postgres::Postgres;
+pub(super) use self::usdt::measure as measure_usdt;
 
 const UNPROBED: &str = "unprobed";
 const AGAIN: &str = "A/A";
@@ -55,6 +58,23 @@ const PROBES: usize = 50;
 const RATIO_MAX: f64 = 1.01;
 /// What still counts as flat: kilobytes that the last third of the rounds has more than the first.
 const GROWTH_KB_MAX: f64 = 2048.0;
+
+/// What weir does to a twin.
+pub(super) struct Tracing {
+    /// For the title.
+    name: String,
+    /// Of `weir trace`. They count in `@`.
+    options: Vec<String>,
+}
+
+/// Counts at [`PROBES`] functions of the server.
+pub(super) fn functions_counted(server: &dyn Server) -> Tracing {
+    let (program, functions) = (server.program().display(), server.functions());
+    assert_eq!(functions.len(), PROBES, "as the bench promises");
+    let probes: Vec<String> = functions.iter().map(|name| format!("uprobe:{program}:{name}")).collect();
+    let script = format!("{} {{ @ = count(); }}", probes.join(","));
+    Tracing { name: format!("{PROBES} functions counted"), options: vec!["-e".to_owned(), script] }
+}
 
 /// A server that runs for the whole bench.
 pub(super) trait Server {
@@ -89,12 +109,23 @@ struct Sample {
     latency_ms: f64,
 }
 
-/// What weir said of one window.
+/// What weir itself took.
+#[derive(Clone, Copy, Debug)]
+struct Weir {
+    kb: f64,
+    /// CPU time until it was attached.
+    start_ms: f64,
+    /// Per cent of a CPU, from then on.
+    share: f64,
+}
+
+/// What is known of weir in one window.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     longest_stop_ms: f64,
-    weir_kb: f64,
-    hits: f64,
+    weir: Weir,
+    /// Of a request.
+    counted: f64,
 }
 
 /// All windows so far.
@@ -110,11 +141,11 @@ struct Samples {
     again: Vec<f64>,
 }
 
-pub(super) fn measure(weir: &Path, rounds: usize, server: &dyn Server) -> Result<Outcome> {
+pub(super) fn measure(weir: &Path, rounds: usize, server: &dyn Server, tracing: &Tracing) -> Result<Outcome> {
     let mut samples = Samples::default();
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
-        run(weir, server, round, &mut samples).with_context(|| format!("round {}", round + 1))?;
+        run(weir, server, tracing, round, &mut samples).with_context(|| format!("round {}", round + 1))?;
         let (ratio, again) = (samples.ratios[round], samples.again[round]);
         eprintln!("  CPU time of a request over unprobed: {ratio:.4}, A/A {again:.4}");
     }
@@ -127,9 +158,11 @@ pub(super) fn measure(weir: &Path, rounds: usize, server: &dyn Server) -> Result
     }
     let said = |value: fn(&Said) -> f64| samples.said.iter().map(value).collect::<Vec<f64>>();
     figures.add(WEIR, "longest stop", "ms", &said(|said| said.longest_stop_ms));
-    figures.add(WEIR, "memory of weir", "kB", &said(|said| said.weir_kb));
+    figures.add(WEIR, "memory of weir", "kB", &said(|said| said.weir.kb));
+    figures.add(WEIR, "CPU time of weir until attached", "ms", &said(|said| said.weir.start_ms));
+    figures.add(WEIR, "CPU time of weir while attached", "%", &said(|said| said.weir.share));
     figures.add(WEIR, "memory of the server", "kB", &samples.server_kb);
-    figures.add(WEIR, "hits of a request", "", &said(|said| said.hits));
+    figures.add(WEIR, "counted of a request", "", &said(|said| said.counted));
     figures.add(WEIR, "CPU time of a request, over unprobed", "", &samples.ratios);
     figures.add(AGAIN, "CPU time of a request, over unprobed", "", &samples.again);
     let growth = |what: &str, values: &[f64]| {
@@ -140,9 +173,9 @@ pub(super) fn measure(weir: &Path, rounds: usize, server: &dyn Server) -> Result
     let remarks = vec![
         format!("bar: CPU time within 1 % of unprobed: {}: {ratio:.4}", verdict(ratio <= RATIO_MAX)),
         growth("the server", &samples.server_kb),
-        growth("weir", &said(|said| said.weir_kb)),
+        growth("weir", &said(|said| said.weir.kb)),
     ];
-    let title = format!("{} with {PROBES} functions counted, {rounds} rounds of a minute", server.name());
+    let title = format!("{} with {}, {rounds} rounds of a minute", server.name(), tracing.name);
     Ok(Outcome { title, figures, remarks })
 }
 
@@ -160,7 +193,13 @@ fn growth(values: &[f64]) -> f64 {
 }
 
 /// A round: a load, and its four windows.
-fn run(weir: &Path, server: &dyn Server, round: usize, samples: &mut Samples) -> Result<()> {
+fn run(
+    weir: &Path,
+    server: &dyn Server,
+    tracing: &Tracing,
+    round: usize,
+    samples: &mut Samples,
+) -> Result<()> {
     let mut load = server.load()?;
     // Of each window, the first twin's over the second's.
     let (mut probed, mut neither) = ([1.0; 2], Vec::new());
@@ -170,7 +209,7 @@ fn run(weir: &Path, server: &dyn Server, round: usize, samples: &mut Samples) ->
             "second" => Some(1),
             _ => None,
         };
-        let (twins, said) = watch(server, load.as_mut(), number.map(|number| (weir, number)))?;
+        let (twins, said) = watch(load.as_mut(), number.map(|number| (weir, tracing, number)))?;
         let ratio = twins[0].cpu_us / twins[1].cpu_us;
         match number {
             Some(number) => {
@@ -192,11 +231,7 @@ fn run(weir: &Path, server: &dyn Server, round: usize, samples: &mut Samples) ->
 }
 
 /// A window: what each twin took, with weir attached to one or to none.
-fn watch(
-    server: &dyn Server,
-    load: &mut dyn Load,
-    weir: Option<(&Path, usize)>,
-) -> Result<([Sample; 2], Option<Said>)> {
+fn watch(load: &mut dyn Load, weir: Option<(&Path, &Tracing, usize)>) -> Result<([Sample; 2], Option<Said>)> {
     load.open()?;
     sleep(WARM);
     let twins = load.twins();
@@ -204,11 +239,13 @@ fn watch(
     let (before, from) = (cpu()?, load.mark()?);
     let mut traced = None;
     match weir {
-        Some((weir, number)) => {
-            let tracer = Tracer::attach(weir, server, twins[number])?;
+        Some((weir, tracing, number)) => {
+            let tracer = Tracer::attach(weir, &tracing.options, twins[number])?;
+            let weir = tracer.process.pid();
+            let start_ms = usage::process_cpu_ms(weir)?;
             sleep(MEASURED);
-            let weir_kb = usage::peak_kb(tracer.process.pid())?;
-            traced = Some((number, weir_kb, tracer.detach()?));
+            let share = (usage::process_cpu_ms(weir)? - start_ms) / MEASURED.as_secs_f64() / 10.0;
+            traced = Some((number, Weir { kb: usage::peak_kb(weir)?, start_ms, share }, tracer.detach()?));
         }
         None => sleep(MEASURED),
     }
@@ -220,15 +257,24 @@ fn watch(
         let cpu_us = usage::spent(&before[twin], &after[twin]) / 1e3 / requests;
         samples[twin] = Sample { cpu_us, latency_ms };
     }
-    let said = traced.map(|(number, weir_kb, (hits, longest_stop_ms))| Said {
-        longest_stop_ms,
-        weir_kb,
-        hits: hits / answered[number].0,
+    let said = traced.map(|(number, weir, told)| Said {
+        longest_stop_ms: told.longest_stop_ms,
+        weir,
+        counted: told.counted / answered[number].0,
     });
-    if let Some(Said { hits, .. }) = said {
-        ensure!(hits > 1.0, "{hits} hits of a request: the probed functions are not those that it passes");
+    if let Some(Said { counted, .. }) = said {
+        ensure!(counted > 0.9, "{counted} counted of a request: what is probed is not what it passes");
     }
     Ok((samples, said))
+}
+
+/// What weir said at its end.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    counted: f64,
+    /// How often a probe was passed, whether or not a filter kept that.
+    hits: f64,
+    longest_stop_ms: f64,
 }
 
 /// A weir that counts.
@@ -240,14 +286,9 @@ struct Tracer {
 
 impl Tracer {
     /// Comes back when it is attached.
-    fn attach(weir: &Path, server: &dyn Server, pid: i32) -> Result<Tracer> {
-        let program = server.program().display();
-        ensure!(server.functions().len() == PROBES, "{} functions, not {PROBES}", server.functions().len());
-        let probes: Vec<String> =
-            server.functions().iter().map(|name| format!("uprobe:{program}:{name}")).collect();
-        let script = format!("{} {{ @ = count(); }}", probes.join(","));
+    fn attach(weir: &Path, options: &[String], pid: i32) -> Result<Tracer> {
         let mut command = Command::new(weir);
-        command.args(["trace", "-v", "-f", "json", "-e", &script, "-p", &pid.to_string()]);
+        command.args(["trace", "-v", "-f", "json"]).args(options).args(["-p", &pid.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Guard::spawn(&mut command)?;
         let said = process.0.stderr.take().context("weir has no standard error")?;
@@ -271,8 +312,8 @@ impl Tracer {
         Ok(Some(line))
     }
 
-    /// What it counted, and its longest stop in milliseconds.
-    fn detach(mut self) -> Result<(f64, f64)> {
+    /// Ends it, unless the end of its target has.
+    fn detach(mut self) -> Result<Told> {
         self.process.signal(Signal::SIGINT)?;
         while self.line()?.is_some() {}
         let mut out = String::new();
@@ -281,7 +322,10 @@ impl Tracer {
         ensure!(self.process.wait_within(ATTACH_LIMIT)?, "weir failed: {:?}", self.lines);
         let longest = self.lines.iter().filter_map(|line| stop_ms(line)).fold(0.0, f64::max);
         ensure!(longest > 0.0, "weir told no stop: {:?}", self.lines);
-        Ok((count_of(&out)?, longest))
+        let counted = number(&out, |line| line["data"]["@"].as_f64());
+        let hits = number(&out, |line| line["data"]["probes"].as_array().map(|probes| hits(probes)));
+        let (counted, hits) = counted.zip(hits).with_context(|| format!("weir printed no count: {out:?}"))?;
+        Ok(Told { counted, hits, longest_stop_ms: longest })
     }
 }
 
@@ -291,11 +335,14 @@ fn stop_ms(line: &str) -> Option<f64> {
     rest.split_once(" ms at most")?.0.parse().ok()
 }
 
-/// The value of `@` in what weir printed.
-fn count_of(out: &str) -> Result<f64> {
-    let maps = out.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let count = maps.filter_map(|line| line["data"]["@"].as_f64()).next_back();
-    count.with_context(|| format!("weir printed no count: {out:?}"))
+/// What `of` finds last in the lines of JSON.
+fn number(out: &str, of: impl Fn(&Value) -> Option<f64>) -> Option<f64> {
+    out.lines().filter_map(|line| of(&serde_json::from_str(line).ok()?)).next_back()
+}
+
+/// Of all probes of a summary.
+fn hits(probes: &[Value]) -> f64 {
+    probes.iter().filter_map(|probe| probe["entries"].as_f64()).sum()
 }
 
 #[cfg(test)]
@@ -311,10 +358,15 @@ mod tests {
     }
 
     #[test]
-    fn the_count_is_that_of_the_only_map() {
-        let out = "{\"type\": \"attached_probes\", \"data\": {\"probes\": 50}}\n{\"type\": \"map\", \"data\": {\"@\": 12345}}\n";
-        assert_eq!(count_of(out).unwrap(), 12345.0);
-        assert!(count_of("{}").is_err());
+    fn count_and_hits_are_read_from_what_weir_prints() {
+        let out = "{\"type\": \"attached_probes\", \"data\": {\"probes\": 2}}\n{\"type\": \"map\", \"data\": {\"@\": 12345}}\n\
+                   {\"type\": \"summary\", \"data\": {\"probes\": [{\"entries\": 20000}, {\"entries\": 5}]}}\n";
+        assert_eq!(number(out, |line| line["data"]["@"].as_f64()), Some(12345.0));
+        assert_eq!(
+            number(out, |line| line["data"]["probes"].as_array().map(|probes| hits(probes))),
+            Some(20005.0)
+        );
+        assert_eq!(number("{}", |line| line["data"]["@"].as_f64()), None);
     }
 
     #[test]

@@ -81,6 +81,9 @@ const FUNCTIONS: [&str; 50] = [
     "MemoryContextDelete",
 ];
 
+/// How long a connection waits, that weir may come to it.
+const DELAY: Duration = Duration::from_secs(3);
+
 /// A running server. Its data is gone with it.
 pub(in crate::bench) struct Postgres {
     programs: PathBuf,
@@ -135,6 +138,46 @@ impl Postgres {
         let is_backend = |pid: &i32| usage::title(*pid).contains("postgres postgres [local]");
         Ok(self.processes()?.into_iter().filter(is_backend).collect())
     }
+
+    /// pgbench's transactions, so many, on one connection; the process that serves it waits before it begins.
+    pub(super) fn transactions(&self, count: u64) -> Result<Run> {
+        let mut command = self.tool("pgbench", &["-n", "-c", "1", "-t", &count.to_string(), "postgres"]);
+        command.env("PGOPTIONS", format!("-c post_auth_delay={}", DELAY.as_secs()));
+        let mut process = Guard::spawn(&mut command)?;
+        let end = Instant::now() + LIMIT;
+        // Its first connection asks for the tables; the second one is for the transactions.
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            ensure!(process.is_running()? && Instant::now() < end, "pgbench does not connect");
+            let waiting = self.backends()?.into_iter().find(|&pid| self.is_waiting(pid));
+            seen.extend(waiting.filter(|pid| !seen.contains(pid)));
+            sleep(POLL);
+        }
+        Ok(Run { process, backend: seen[1] })
+    }
+
+    /// Whether the process that serves a client has not begun.
+    pub(super) fn is_waiting(&self, backend: i32) -> bool {
+        usage::title(backend).trim_end().ends_with(" startup")
+    }
+
+    /// Switches on or off what has transactions of its own.
+    pub(super) fn set_autovacuum(&self, is_on: bool) -> Result<()> {
+        self.query("postgres", &format!("ALTER SYSTEM SET autovacuum = {is_on}"))?;
+        self.query("postgres", "SELECT pg_reload_conf()").map(drop)
+    }
+
+    /// The number that a query answers.
+    pub(super) fn ask(&self, database: &str, query: &str) -> Result<i64> {
+        let text = self.query(database, query)?;
+        text.parse().with_context(|| format!("{query}: {text:?}"))
+    }
+
+    fn query(&self, database: &str, query: &str) -> Result<String> {
+        let mut command = self.tool("psql", &["-X", "-A", "-t", "-d", database, "-c", query]);
+        let output = process::output_within(&mut command, LIMIT)?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
 }
 
 impl Server for Postgres {
@@ -185,6 +228,12 @@ impl Server for Postgres {
         let clients = clients.try_into().map_err(|_| anyhow!("not two clients"))?;
         Ok(Box::new(Transactions { clients }))
     }
+}
+
+/// pgbench, for so many transactions, and the process that serves it.
+pub(super) struct Run {
+    pub(super) process: Guard,
+    pub(super) backend: i32,
 }
 
 /// pgbench, and its log: a line for each transaction.

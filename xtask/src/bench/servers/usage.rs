@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
 /// CPU nanoseconds by thread. One that ended between two looks is in neither difference.
@@ -32,6 +34,12 @@ pub(super) fn cpu_ns(processes: &[i32]) -> Result<CpuTimes> {
 /// What threads took between two looks, in nanoseconds.
 pub(super) fn spent(before: &CpuTimes, after: &CpuTimes) -> f64 {
     after.iter().map(|(thread, time)| time - before.get(thread).copied().unwrap_or(0.0)).sum()
+}
+
+/// CPU milliseconds of a process, with those of threads that have ended.
+pub(super) fn process_cpu_ms(pid: i32) -> Result<f64> {
+    let time = clock_getcpuclockid(Pid::from_raw(pid)).and_then(clock_gettime);
+    Ok(Duration::from(time.with_context(|| format!("the CPU clock of {pid}"))?).as_secs_f64() * 1e3)
 }
 
 /// Kilobytes of the most memory that a process has had.
@@ -106,7 +114,8 @@ mod tests {
     #[test]
     fn this_process_has_used_some() {
         let pid = std::process::id() as i32;
-        assert!(spent(&CpuTimes::new(), &cpu_ns(&[pid]).unwrap()) > 0.0);
+        let of_threads = spent(&CpuTimes::new(), &cpu_ns(&[pid]).unwrap());
+        assert!(of_threads > 0.0 && process_cpu_ms(pid).unwrap() >= of_threads / 1e6);
         assert!(peak_kb(pid).unwrap() > 100.0 && private_kb(&[pid]).unwrap() > 100.0);
         assert!(family(pid).unwrap().contains(&pid) && title(pid).contains("xtask"));
     }
