@@ -43,6 +43,11 @@ struct pair {
     X(bytes, strcmp((const char *)bytes, "beta") == 0)                                                               \
     X(seventh, seventh < -3)                                                                                         \
     X(either, delta > 100 || !(size < 4000))                                                                         \
+    X(ends, name && (strncmp(name, "al", 2) == 0 || strcmp(name, "beta") == 0))                                      \
+    X(listed, size < 100 || size == 977 || size == 1954)                                                             \
+    X(named, name && (strcmp(name, "beta") == 0 || strncmp(name, "alpha", 5) == 0))                                  \
+    X(red, color == RED || color == BLUE)                                                                            \
+    X(low, ratio < 2.5 || ratio >= 997.5)                                                                            \
     X(over, size > 200)                                                                                              \
     X(back, result < 0)
 

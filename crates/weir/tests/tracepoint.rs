@@ -28,6 +28,34 @@ const SCRIPT: &str = r#"
     usdt:APP:counted { printf("counted %d\n", arg0); }
 "#;
 
+/// The fields of the events in the order of their arguments. An argument without a name is the length of the text before it.
+const FIELDS: &[(&str, &[&str])] = &[
+    ("integers", &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]),
+    ("floats", &["a", "b", "half", "quarter"]),
+    ("texts", &["a", "b", "", "c", "d"]),
+    ("memory", &["a", "b", "", "c", "d", "e"]),
+    ("colors", &["a", "b"]),
+    ("twelve", &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]),
+    ("nothing", &[]),
+    ("counted", &["n"]),
+];
+
+/// The same script with the fields by their names.
+fn by_names() -> String {
+    let mut script = String::new();
+    for clause in SCRIPT.split("usdt:APP:").skip(1) {
+        let (event, body) = clause.split_once(' ').unwrap();
+        let (_, fields) = FIELDS.iter().find(|(name, _)| *name == event).unwrap();
+        let mut body = body.to_owned();
+        // arg11 before arg1.
+        for (number, field) in fields.iter().enumerate().rev().filter(|(_, field)| !field.is_empty()) {
+            body = body.replace(&format!("arg{number}"), &format!("args.{field}"));
+        }
+        script += &format!("usdt:APP:{event} {body}");
+    }
+    script
+}
+
 const ROUNDS: usize = 20;
 
 fn text(bytes: &[u8]) -> String {
@@ -91,12 +119,17 @@ fn is_same(ours: &str, theirs: &str) -> bool {
 /// Every event is traced with its values, and nothing is evaluated where nobody traces.
 #[track_caller]
 fn check(program: &Path) {
+    check_script(program, SCRIPT);
+}
+
+#[track_caller]
+fn check_script(program: &Path, script: &str) {
     let app = program.display().to_string();
     let quiet = Command::new(program).arg(ROUNDS.to_string()).output().unwrap();
     assert_eq!(text(&quiet.stdout).lines().last(), Some("evaluated 0"), "{app}");
     let file = program.with_extension("traced");
     let command = format!("{app} {ROUNDS}");
-    let script = SCRIPT.replace("APP", &app);
+    let script = script.replace("APP", &app);
     let output = weir(&["trace", "-q", "-o", file.to_str().unwrap(), "-e", &script, "-c", &command]);
     assert!(output.status.success(), "{app}: {}", text(&output.stderr));
     let (ours, theirs) = (std::fs::read_to_string(&file).unwrap(), text(&output.stdout));
@@ -212,4 +245,74 @@ fn an_event_with_several_places_is_traced_at_each() {
     let script = format!("usdt:{app}:tp:both {{ @ = sum(arg0); }}");
     let output = weir(&["trace", "-q", "-e", &script, "-c", &app]);
     assert_eq!(text(&output.stdout).trim(), "@: -55", "{}", text(&output.stderr));
+}
+
+/// A condition on the words of the line that the program prints of an event.
+type Condition = fn(&[&str]) -> bool;
+
+fn number(word: &str) -> f64 {
+    word.parse().unwrap()
+}
+
+/// Filters by names of fields, and the same of what the program prints.
+const FILTERS: &[(&str, &str, Condition)] = &[
+    ("integers", "a < 0 && f > 4000000050 && i", |at| {
+        number(at[0]) < 0.0 && number(at[5]) > 4_000_000_050.0 && at[8] == "1"
+    }),
+    ("integers", "h in (18446744073709551500..18446744073709551600) || d == 40003", |at| {
+        let h: u64 = at[7].parse().unwrap();
+        (18446744073709551500..=18446744073709551600).contains(&h) || at[3] == "40003"
+    }),
+    ("integers", "j & 3 == 1 && c % 7 != 0", |at| {
+        let j = u32::from_str_radix(at[9], 16).unwrap();
+        j & 3 == 1 && at[2].parse::<i16>().unwrap() % 7 != 0
+    }),
+    ("floats", "a > 1e101 && b < -50 || b == -1", |at| {
+        number(at[0]) > 1e101 && number(at[1]) < -50.0 || number(at[1]) == -1.0
+    }),
+    ("texts", "a == \"two*\" || d =~ \"[13]7$\"", |at| {
+        at[0] == "two" || at.last().is_some_and(|last| last.ends_with("17") || last.ends_with("37"))
+    }),
+    ("texts", "b[4] == 104 && c == \"literal\"", |at| at.join(" ").contains("cut h")),
+    ("memory", "a[3] == 101 && b[3] == 101", |at| at[0] == "abce" && at[1].len() > 3),
+    ("memory", "c[1] == 2 && d.x == 1 && d.z > 2.5 && b[2] == 116", |at| at[1].len() > 2),
+    ("colors", "a == \"GREEN\" && b > 2", |at| at[0] == "5" && number(at[1]) > 2.0),
+    ("twelve", "c == a * 3 && l > 1000", |at| number(at[11]) > 1000.0),
+];
+
+/// With a filter the program's events are those that it prints so itself, and by their names the fields are what they are by number.
+#[track_caller]
+fn check_named(program: &Path) {
+    const ROUNDS: usize = 200;
+    check_script(program, &by_names());
+    let app = program.display().to_string();
+    let printed = Command::new(program).arg(ROUNDS.to_string()).output().unwrap();
+    let printed = text(&printed.stdout);
+    let file = program.with_extension("filtered");
+    let counted = |event: &str, filter: &str| {
+        let script = format!("usdt:{app}:tp:{event} {{ @ = count(); }}");
+        let (command, file) = (format!("{app} {ROUNDS}"), file.to_str().unwrap());
+        let output = weir(&["trace", "-q", "-o", file, "-e", &script, "-c", &command, "--filter", filter]);
+        assert!(output.status.success(), "{app}: {filter}: {}", text(&output.stderr));
+        let printed = std::fs::read_to_string(file).unwrap();
+        printed.trim().strip_prefix("@: ").unwrap_or_else(|| panic!("{printed}")).parse::<usize>().unwrap()
+    };
+    for (event, filter, condition) in FILTERS {
+        let events = printed.lines().filter_map(|line| line.strip_prefix(event)?.strip_prefix(' '));
+        let wanted = events.filter(|line| condition(&line.split(' ').collect::<Vec<_>>())).count();
+        assert!((1..ROUNDS).contains(&wanted), "{filter} tells rounds apart: {wanted}");
+        assert_eq!(counted(event, filter), wanted, "{app}: {filter}");
+    }
+    // Of those that fulfil the condition.
+    assert_eq!(counted("counted", "n > 100 sample 1/7"), 15, "{app}");
+}
+
+#[test]
+fn events_of_c_are_filtered_by_their_fields() {
+    check_named(&c_program("gcc", "-O2", &[]));
+}
+
+#[test]
+fn events_of_rust_are_filtered_by_their_fields() {
+    check_named(&rust_program("3"));
 }

@@ -21,6 +21,15 @@ const CONDITIONS: &[(&str, &str, Option<&str>)] = &[
     ("bytes", "bytes == \"beta\"", None),
     ("seventh", "seventh < -3", None),
     ("either", "delta > 100 || !(size < 4000)", Some("arg0 > 100 || !(arg1 < 4000)")),
+    ("ends", "name =~ \"^al|ta$\"", Some("arg2 =~ '^al|ta$'")),
+    ("ends", "name =~ '(?i)^(ALPHA(BET)?|al|[^g]eta)$'", None),
+    ("listed", "size in (0..99, 977, 1954)", Some("arg1 in (0..99, 977, 1954)")),
+    ("named", "name in ('beta', 'alpha*')", Some("arg2 in ('beta', 'alpha*')")),
+    ("green", "color == 'GREEN'", None),
+    ("red", "color in ('RED', 'BLUE')", None),
+    ("red", "color != 'G*'", None),
+    ("low", "ratio < 2.5 || ratio >= 997.5", None),
+    ("low", "!(ratio in (2.5..997.25))", None),
 ];
 
 /// The same in LTTng's dialect, where all integers are signed.
@@ -96,6 +105,20 @@ fn what_a_filter_accepts_is_what_the_program_counts() {
             assert_eq!(counted(&path, AT_PROBE, &[of_probe]), expected[*name], "{name}: {of_probe}");
         }
     }
+}
+
+#[test]
+fn samples_and_rates_keep_some_of_what_the_condition_holds_of() {
+    let path = program();
+    let expected = expected(&path);
+    let check = |filter: &str, name: &str, kept: fn(u64) -> u64| {
+        assert_eq!(counted(&path, AT_FUNCTION, &[filter]), kept(expected[name]), "{filter}");
+    };
+    check("size > 3000 && big & 1 == 1 sample 1/10", "large", |all| all.div_ceil(10));
+    check("delta < 0 sample 3/7", "negative", |all| all / 7 * 3 + (all % 7).min(3));
+    check("name == 'beta' rate 7/h", "beta", |all| all.min(7));
+    check("delta < 0 sample 1/2 rate 100/h", "negative", |all| all.div_ceil(2).min(100));
+    check("delta < 0 rate 1000000/s", "negative", |all| all);
 }
 
 #[test]
