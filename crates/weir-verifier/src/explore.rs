@@ -99,6 +99,7 @@ pub(crate) struct Findings {
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
     pub(crate) zeroes_frames: bool,
+    pub(crate) nested_stack_bytes: u32,
     /// By instruction: how often a run comes to it at most, if that is more than was followed.
     pub(crate) times: Option<Vec<u64>>,
 }
@@ -376,7 +377,8 @@ impl<'a> Walk<'a> {
         let times = self.times().map_err(|refusal| (None, refusal))?;
         let callbacks =
             self.seen.iter().enumerate().filter_map(|(at, seen)| Some((at, seen.callback.always()?)));
-        input.functions.with_callbacks(callbacks)?.check_stack(&self.stack_deepest)?;
+        let nested_stack_bytes =
+            input.functions.with_callbacks(callbacks)?.check_stack(&self.stack_deepest)?;
         let function = |(start, deepest): (&usize, &i64)| Function {
             start: *start,
             stack_bytes: (*deepest as u32).next_multiple_of(8),
@@ -385,7 +387,7 @@ impl<'a> Walk<'a> {
         let seen = std::mem::take(&mut self.seen);
         let (context_reads, needs_lane) = (self.context_reads, self.needs_lane);
         let zeroes_frames = input.zeroes_frames;
-        Ok(Findings { seen, functions, context_reads, needs_lane, zeroes_frames, times })
+        Ok(Findings { seen, functions, nested_stack_bytes, context_reads, needs_lane, zeroes_frames, times })
     }
 
     /// Follows `path` to its end, or to where it was seen before.

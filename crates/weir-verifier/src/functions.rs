@@ -75,11 +75,8 @@ impl Functions {
         self.starts.partition_point(|start| *start <= slot) - 1
     }
 
-    /// Nested frames fit together; `deepest`: bytes that each function's frame uses.
-    pub(crate) fn check_stack(&self, deepest: &[i64]) -> At<()> {
-        if self.count() == 1 {
-            return Ok(());
-        }
+    /// Nested frames fit together: how much those of the program take. `deepest`: bytes that each function's frame uses.
+    pub(crate) fn check_stack(&self, deepest: &[i64]) -> At<u32> {
         let mut with_callees = vec![0i64; self.count()];
         for &function in &self.callees_first {
             let frame = (deepest[function] as u64).next_multiple_of(FRAME_BYTES_UNIT) as i64;
@@ -96,7 +93,7 @@ impl Functions {
                 with_callees[function] = with_callees[function].max(together);
             }
         }
-        Ok(())
+        Ok(with_callees[0] as u32)
     }
 
     fn check_bounds(&self, ops: &[Op]) -> At<()> {

@@ -128,6 +128,7 @@ fn verify_with(
         context_reads: findings.context_reads,
         needs_lane: findings.needs_lane,
         zeroes_frames: findings.zeroes_frames,
+        nested_stack_bytes: findings.nested_stack_bytes,
         followed,
     };
     Ok((verified, findings.times))

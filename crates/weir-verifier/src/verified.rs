@@ -18,6 +18,7 @@ pub struct VerifiedProgram {
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
     pub(crate) zeroes_frames: bool,
+    pub(crate) nested_stack_bytes: u32,
     pub(crate) followed: u64,
 }
 
@@ -90,6 +91,11 @@ impl VerifiedProgram {
     /// Deepest byte below r10 that the program's own frame has touched, 0..=512, a multiple of 8.
     pub fn stack_bytes(&self) -> u32 {
         self.functions[0].stack_bytes
+    }
+
+    /// What the frames take that are there at the same time, those of functions that functions call with them: 0..=512.
+    pub fn nested_stack_bytes(&self) -> u32 {
+        self.nested_stack_bytes
     }
 
     /// The program does more with per-CPU values than to add to them by atomic operations without result: it reads or

@@ -298,6 +298,10 @@ fn stack_and_context_are_measured() {
     check("*(u64 *)(r10 - 0x18) = 0; r0 = 0; exit", 24, 0);
     check("*(u8 *)(r10 - 0x17) = 0; r0 = 0; exit", 24, 0);
     check("*(u8 *)(r10 - 512) = 0; r0 = 0; exit", 512, 0);
+    let nested = |text: &str, bytes: u32| assert_eq!(accepted(text).nested_stack_bytes(), bytes, "{text}");
+    nested("r0 = 0; exit", 0);
+    nested("*(u8 *)(r10 - 24) = 0; r0 = 0; exit", 32);
+    nested("*(u8 *)(r10 - 24) = 0; call pc+0x1; exit; *(u8 *)(r10 - 80) = 0; r0 = 0; exit", 112);
     check("r1 = r10; r1 += -40; r2 = 16; call get_current_comm; r0 = 0; exit", 40, 0);
     // A path that cannot be gone counts for nothing.
     check("r0 = 0; if r0 == 0 goto +2; r0 = *(u64 *)(r1 + 8); *(u64 *)(r10 - 8) = 0; exit", 0, 0);
