@@ -35,9 +35,9 @@ pub use write::{WriteError, write};
 
 use std::fmt;
 
-use crate::btf::Btf;
 use crate::btf::core::Target;
 use crate::btf::ext::{CORE_TYPE_ID_LOCAL, LineRow};
+use crate::btf::{Btf, TypeId};
 use crate::{Object, ProgramKind};
 
 /// An object, and what its file says besides.
@@ -74,6 +74,19 @@ pub struct MapOrigin {
     pub programs: Vec<(u32, usize)>,
     /// Of a map that holds maps: key and map index of what it holds at first.
     pub held: Vec<(u32, u32)>,
+    /// Types of its keys and values, where the file's BTF says them.
+    pub key: Option<TypeId>,
+    pub value: Option<TypeId>,
+    /// Of a section of variables those that BTF describes, by offset.
+    pub variables: Vec<Variable>,
+}
+
+/// A variable of a program, in the value of its section's map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Variable {
+    pub name: String,
+    pub offset: u32,
+    pub ty: TypeId,
 }
 
 /// A line of the source that an instruction comes from.

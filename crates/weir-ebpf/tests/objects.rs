@@ -5,7 +5,7 @@ mod corpus;
 use std::process::Command;
 
 use testkit::{paths, skip};
-use weir_ebpf::elf::{self, ObjectFile};
+use weir_ebpf::elf::{self, MapOrigin, ObjectFile};
 use weir_ebpf::insn::{class, jmp, pseudo};
 use weir_ebpf::map::flag;
 use weir_ebpf::{Insn, MapKind, asm, pt_regs};
@@ -201,6 +201,20 @@ fn variables_become_arrays_with_their_first_contents() {
             (".bss", MapKind::Array, found[2].2, 0, None),
         ]
     );
+    let types = file.btf.as_ref().unwrap();
+    let variables = |map: usize| {
+        let described = file.maps[map].variables.iter();
+        let described =
+            described.map(|variable| (variable.name.as_str(), variable.offset, types.size_of(variable.ty)));
+        described.collect::<Vec<_>>()
+    };
+    assert_eq!(variables(0), [("factor", 0, Some(4)), ("table", 4, Some(8))]);
+    assert_eq!(variables(1), [("calls", 0, Some(8))]);
+    let (_, bytes) = objects.iter().find(|(name, _)| name == "percpu").unwrap();
+    let file = elf::read(bytes).unwrap();
+    let types = file.btf.as_ref().unwrap();
+    let sizes = |origin: &MapOrigin| [origin.key, origin.value].map(|ty| types.size_of(ty?));
+    assert_eq!(file.maps.iter().map(sizes).collect::<Vec<_>>(), [[Some(4), Some(8)]; 2]);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(crate) const DATA_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const DATA_BYTES_SUM_MAX: u64 = 16 << 20;
 /// Variables of the kernel's configuration that a file may name, and as many of the kernel's symbols.
 pub(crate) const EXTERNS_MAX: usize = 4096;
+/// Variables whose types are looked at; of those behind them nothing is told.
+pub(crate) const DESCRIBED_VARIABLES_MAX: usize = 1 << 14;
 /// Bytes of a license.
 pub(crate) const LICENSE_BYTES_MAX: usize = 127;
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::btf::{Btf, Kind, TypeId};
 use crate::elf::error::{ElfError, Result};
 use crate::elf::sections::{Data, Place, Relocation, Role, SectionIndex, Sections, Symbol};
-use crate::elf::{MapOrigin, limits};
+use crate::elf::{MapOrigin, Variable, limits};
 use crate::map::{self, flag};
 use crate::{MapKind, MapSpec};
 
@@ -45,6 +45,8 @@ struct Definition {
     max_entries: u32,
     flags: u32,
     extra: u32,
+    key: Option<TypeId>,
+    value: Option<TypeId>,
     values: Option<Values>,
 }
 
@@ -89,6 +91,7 @@ const LEGACY_BYTES: usize = 20;
 impl Maps {
     pub(crate) fn of(sections: &Sections) -> Result<Maps> {
         let mut maps = Maps::default();
+        let described = sections.btf.as_ref().map_or_else(Described::default, described);
         for role in [Role::LegacyMaps, Role::BtfMaps, Role::ReadOnly, Role::Writable] {
             let mut count = 0;
             for (index, data) in sections.data.iter().filter(|(_, data)| data.role == role) {
@@ -99,7 +102,7 @@ impl Maps {
                 let added = match role {
                     Role::LegacyMaps => maps.legacy(sections, *index, data),
                     Role::BtfMaps => maps.described(sections, *index, data),
-                    Role::ReadOnly | Role::Writable => maps.variables(*index, data),
+                    Role::ReadOnly | Role::Writable => maps.variables(sections, &described, *index, data),
                 };
                 added.map_err(|error| error.in_section(&data.name))?;
             }
@@ -296,7 +299,13 @@ impl Maps {
         Ok(first..end)
     }
 
-    fn variables(&mut self, index: SectionIndex, data: &Data) -> Result<()> {
+    fn variables(
+        &mut self,
+        sections: &Sections,
+        described: &Described,
+        index: SectionIndex,
+        data: &Data,
+    ) -> Result<()> {
         if data.bytes == 0 {
             return Ok(());
         }
@@ -310,14 +319,16 @@ impl Maps {
         let mut spec = MapSpec::new(&data.name, MapKind::Array, 4, data.bytes as u32, 1);
         spec.flags = if is_read_only { flag::RDONLY_PROG } else { 0 };
         let initial = data.contents.filter(|bytes| bytes.iter().any(|byte| *byte != 0));
-        let map =
-            self.push(spec, MapOrigin { initial: initial.map(<[u8]>::to_vec), ..MapOrigin::default() })?;
+        let initial = initial.map(<[u8]>::to_vec);
+        let variables = variables_in(sections, described, index, &data.name);
+        let map = self.push(spec, MapOrigin { initial, variables, ..MapOrigin::default() })?;
         self.of_section.insert(index, map);
         Ok(())
     }
 
     fn define(&mut self, name: &str, definition: Definition, at: (SectionIndex, u64)) -> Result<usize> {
-        let map = self.push(spec(name, definition)?, MapOrigin::default())?;
+        let Definition { key, value, .. } = definition;
+        let map = self.push(spec(name, definition)?, MapOrigin { key, value, ..MapOrigin::default() })?;
         if self.at.insert(at, map).is_some() {
             return Err(ElfError::malformed(format!("another map stands at {:#x} already", at.1)));
         }
@@ -372,6 +383,47 @@ fn symbols_in<'a>(sections: &'a Sections, index: SectionIndex) -> Vec<&'a Symbol
         .collect()
 }
 
+/// By section, the types of variables by their names.
+type Described<'a> = BTreeMap<&'a str, BTreeMap<&'a str, TypeId>>;
+
+/// The variables that BTF describes, as far as [`limits::DESCRIBED_VARIABLES_MAX`] goes.
+fn described(btf: &Btf) -> Described<'_> {
+    let (mut described, mut count) = (Described::new(), 0);
+    for (_, section) in btf.types().filter(|(_, ty)| ty.kind == Kind::Section) {
+        let Some(name) = btf.name(section.name) else { continue };
+        let variables = described.entry(name).or_default();
+        for words in section.extra.chunks_exact(3) {
+            count += 1;
+            if count > limits::DESCRIBED_VARIABLES_MAX {
+                return described;
+            }
+            let variable = btf.get(words[0]).filter(|ty| ty.kind == Kind::Variable);
+            let Some((name, ty)) = variable.and_then(|ty| Some((btf.name(ty.name)?, ty.size_or_type))) else {
+                continue;
+            };
+            variables.insert(name, ty);
+        }
+    }
+    described
+}
+
+/// The variables of a section that BTF has a type for, by their places, which compilers leave to the symbols.
+fn variables_in(
+    sections: &Sections,
+    described: &Described,
+    index: SectionIndex,
+    section: &str,
+) -> Vec<Variable> {
+    let Some(types) = described.get(section) else { return Vec::new() };
+    let found = symbols_in(sections, index).into_iter().filter_map(|symbol| {
+        let (name, ty) = (symbol.name.clone(), *types.get(symbol.name.as_str())?);
+        Some(Variable { name, offset: u32::try_from(symbol.offset).ok()?, ty })
+    });
+    let mut found: Vec<Variable> = found.collect();
+    found.sort_by_key(|variable| variable.offset);
+    found
+}
+
 /// A map from the type of its variable: an anonymous struct whose members' types are what they say.
 fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
     let ty = btf.resolve(ty).filter(|ty| ty.kind == Kind::Struct);
@@ -399,10 +451,16 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
             "key_size" | "key" => {
                 let bytes = if name == "key" { size()? } else { number()? };
                 same(&mut definition.key_bytes, bytes, "key")?;
+                if name == "key" {
+                    definition.key = pointed_to(btf, member.ty);
+                }
             }
             "value_size" | "value" => {
                 let bytes = if name == "value" { size()? } else { number()? };
                 same(&mut definition.value_bytes, bytes, "value")?;
+                if name == "value" {
+                    definition.value = pointed_to(btf, member.ty);
+                }
             }
             "values" => {
                 let at = u64::from((member.bit_offset & 0xff_ffff) / 8);
