@@ -13,11 +13,12 @@ use crate::lower::Code;
 use crate::place::layout;
 use crate::{CodegenError, limits};
 
-/// The instructions of one program. Virtual registers must be gone.
-pub(crate) fn assemble(clause: &str, mut code: Code) -> Result<Vec<Insn>, CodegenError> {
+/// The instructions of one program, which may use so much stack. Virtual registers must be gone. What it calls stands behind the
+/// last of them.
+pub(crate) fn assemble(clause: &str, mut code: Code, stack_max: u32) -> Result<Vec<Insn>, CodegenError> {
     let stack = layout(code.insts.iter(), &code.objects, Area::Stack);
-    if stack.bytes > limits::STACK_BYTES_MAX {
-        return Err(CodegenError::Stack { clause: clause.into(), bytes: stack.bytes });
+    if stack.bytes > stack_max {
+        return Err(CodegenError::Stack { clause: clause.into(), bytes: stack.bytes, max: stack_max });
     }
     let depth = |object: ObjectId| {
         let index = object.0 as usize;
@@ -28,7 +29,8 @@ pub(crate) fn assemble(clause: &str, mut code: Code) -> Result<Vec<Insn>, Codege
     thread_jumps(&mut insts, code.labels);
     remove_dead(&mut insts, code.labels);
     let insns = Vec::with_capacity(2 * insts.len());
-    let mut out = Assembly { insns, labels: ByLabel::new(code.labels), jumps: Vec::new() };
+    let labels = ByLabel::new(code.labels);
+    let mut out = Assembly { insns, labels, jumps: Vec::new(), calls: Vec::new() };
     for inst in insts {
         out.push(inst, &depth);
     }
@@ -109,6 +111,8 @@ struct Assembly {
     labels: ByLabel<usize>,
     /// Instructions whose offset waits for a label.
     jumps: Vec<(usize, Label)>,
+    /// Calls of what will stand behind the last instruction.
+    calls: Vec<usize>,
 }
 
 impl Assembly {
@@ -152,6 +156,11 @@ impl Assembly {
             }
             Inst::CallKernel(function) => self.call_kernel(function),
             Inst::CallText { .. } => self.call_kernel(kfunc::TEXT_BEGINS),
+            Inst::CallProgram => {
+                self.calls.push(self.insns.len());
+                let opcode = class::JMP | jmp::CALL;
+                self.insns.push(Insn { opcode, src: pseudo::LOCAL, ..Insn::default() });
+            }
             Inst::Jump(to) => {
                 self.jumps.push((self.insns.len(), to));
                 self.insns.push(Insn { opcode: class::JMP | jmp::JA, ..Insn::default() });
@@ -206,6 +215,9 @@ impl Assembly {
             let target = self.labels.get(to).expect("a label");
             // Programs longer than offsets reach are refused by the caller; until then the value does not matter.
             self.insns[at].off = (target as isize - at as isize - 1) as i16;
+        }
+        for at in self.calls {
+            self.insns[at].imm = (self.insns.len() - at - 1) as i32;
         }
         self.insns
     }

@@ -16,10 +16,10 @@ pub enum CodegenError {
     )]
     DeletesPerCpu { clause: String, map: String },
     #[error(
-        "{clause}: its keys, strings and values need {bytes} bytes of stack, and a program has {max}",
-        max = limits::STACK_BYTES_MAX
+        "{clause}: its keys, strings and values need {bytes} bytes of stack, and a program has {max}{}",
+        beside_callee(*.max)
     )]
-    Stack { clause: String, bytes: u32 },
+    Stack { clause: String, bytes: u32, max: u32 },
     #[error(
         "{clause}: its strings need {bytes} bytes at once, and the limit is {max}",
         max = limits::SCRATCH_BYTES_MAX
@@ -32,6 +32,13 @@ pub enum CodegenError {
         max = limits::AUTOMATA_BYTES_MAX
     )]
     Automata { bytes: usize },
+    /// A bug of whoever calls.
+    #[error("{clause}: it calls a program, and none was given")]
+    NoCallee { clause: String },
     #[error("{clause}: {insns} instructions, and the limit is {max}", max = limits::INSNS_MAX)]
     TooLong { clause: String, insns: usize },
+}
+
+fn beside_callee(max: u32) -> &'static str {
+    if max < limits::STACK_BYTES_MAX { " beside the program that it calls" } else { "" }
 }

@@ -7,6 +7,9 @@
 //! A program at the return of a function is one of a session: it runs at the entry too, where it only counts. So hits and
 //! misses of each probe can be told apart: `.hits` has how often each program ran at entries and at returns.
 //!
+//! Where clauses ask a program of the user's ([`Callee`]), it stands behind each of theirs, and is called as a function of it
+//! (Linux's bpf-to-bpf calls).
+//!
 //! Stages, each a file: [`maps`] chooses the maps; [`lower`] writes instructions on virtual registers; [`allocate`]
 //! gives them real ones; [`place`] lays out memory; [`assemble`] makes eBPF.
 //!
@@ -27,7 +30,8 @@ mod maps;
 mod place;
 
 use weir_ebpf::elf::ObjectFile;
-use weir_ebpf::{Insn, Object, Program, ProgramKind};
+use weir_ebpf::insn::pseudo;
+use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
 use weir_event::{Action, Schema};
 use weir_ir::{Function, Module, Trigger};
 
@@ -55,6 +59,8 @@ pub struct Compiled {
     /// Index of the array map `.automata` and what its one value holds: whoever makes the maps writes it there before a
     /// program runs ([`Compiled::into_file`] says it to `Segment::fill`). None without automata, as in all scripts.
     pub automata: Option<(u32, Vec<u8>)>,
+    /// Index of the first of the maps of a [`Callee`], which are the last ones.
+    pub callee_maps: u32,
     /// When each program of `object` runs.
     pub triggers: Vec<Trigger>,
 }
@@ -85,6 +91,16 @@ impl Default for Options {
     }
 }
 
+/// The program that clauses call ([`weir_ir::Op::CallProgram`]), with its functions behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Callee<'a> {
+    pub insns: &'a [Insn],
+    /// What its instructions number; they come behind all others of the object.
+    pub maps: &'a [MapSpec],
+    /// What it takes of the stack that a program and its functions share.
+    pub stack_bytes: u32,
+}
+
 /// Compiles with the default options.
 pub fn compile(module: &Module) -> Result<Compiled, CodegenError> {
     compile_with(module, &Options::default())
@@ -92,6 +108,15 @@ pub fn compile(module: &Module) -> Result<Compiled, CodegenError> {
 
 /// Compiles `module`. The first thing that cannot be compiled is the error.
 pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, CodegenError> {
+    compile_calling(module, options, None)
+}
+
+/// Compiles `module`, whose clauses may call a program.
+pub fn compile_calling(
+    module: &Module,
+    options: &Options,
+    callee: Option<&Callee<'_>>,
+) -> Result<Compiled, CodegenError> {
     weir_ir::check::check(module).map_err(CodegenError::Invalid)?;
     let ring_bytes = options.ring_bytes;
     if !ring_bytes.is_power_of_two() || !(4096..=limits::RING_BYTES_MAX).contains(&ring_bytes) {
@@ -106,7 +131,13 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
     let (mut programs, mut zero_bytes, mut scratch_bytes) = (Vec::new(), 0, 0);
     for (index, function) in module.functions.iter().enumerate() {
         check_records(module, function, ring_bytes)?;
-        let (insns, needs) = compile_function(module, index, &maps)?;
+        let beside = match (calls_program(function), callee) {
+            (false, _) => 0,
+            (true, Some(callee)) => callee.stack_bytes,
+            (true, None) => return Err(CodegenError::NoCallee { clause: function.name.clone() }),
+        };
+        let stack_max = limits::STACK_BYTES_MAX.saturating_sub(beside);
+        let (insns, needs) = compile_function(module, index, &maps, stack_max)?;
         zero_bytes = zero_bytes.max(needs.zero_bytes);
         scratch_bytes = scratch_bytes.max(needs.scratch_bytes);
         programs.push(Program { name: function.name.clone(), kind: kind(&function.trigger), insns });
@@ -115,15 +146,41 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
     for (index, map) in schema.maps.iter_mut().enumerate() {
         map.map_index = index as u32;
     }
+    let (ring, globals, hits, stacks) = (maps.ring, maps.globals, maps.hits, maps.stacks.clone());
+    let automata = maps.automata.as_ref().map(|automata| (automata.map, automata.contents.clone()));
+    let mut specs = maps.finish(scratch_bytes, zero_bytes, &mut programs);
+    let callee_maps = specs.len() as u32;
+    if let Some(callee) = callee {
+        let callers =
+            programs.iter_mut().zip(&module.functions).filter(|(_, function)| calls_program(function));
+        callers.for_each(|(program, _)| program.insns.extend(moved(callee.insns, callee_maps)));
+        let inner = |spec: &MapSpec| spec.inner.map(|inner| inner + callee_maps);
+        specs.extend(callee.maps.iter().map(|spec| MapSpec { inner: inner(spec), ..spec.clone() }));
+    }
     Ok(Compiled {
-        ring: maps.ring,
-        globals: maps.globals,
-        hits: maps.hits,
-        stacks: maps.stacks.clone(),
-        automata: maps.automata.as_ref().map(|automata| (automata.map, automata.contents.clone())),
-        object: Object { maps: maps.finish(scratch_bytes, zero_bytes, &mut programs), programs },
+        ring,
+        globals,
+        hits,
+        stacks,
+        automata,
+        callee_maps,
+        object: Object { maps: specs, programs },
         schema,
         triggers: module.functions.iter().map(|function| function.trigger.clone()).collect(),
+    })
+}
+
+fn calls_program(function: &Function) -> bool {
+    function.blocks.iter().flat_map(|block| &block.insts).any(|inst| inst.op == weir_ir::Op::CallProgram)
+}
+
+/// Instructions whose maps begin at number `first`. Jumps and calls among them stay as they are.
+fn moved(insns: &[Insn], first: u32) -> impl Iterator<Item = Insn> {
+    insns.iter().map(move |&insn| match insn.src {
+        pseudo::MAP_INDEX | pseudo::MAP_INDEX_VALUE if insn.is_wide() => {
+            Insn { imm: insn.imm + first as i32, ..insn }
+        }
+        _ => insn,
     })
 }
 
@@ -135,14 +192,19 @@ struct Needs {
 }
 
 /// Tries with as much on the stack as is good for speed, then with less.
-fn compile_function(module: &Module, index: usize, maps: &Maps) -> Result<(Vec<Insn>, Needs), CodegenError> {
+fn compile_function(
+    module: &Module,
+    index: usize,
+    maps: &Maps,
+    stack_max: u32,
+) -> Result<(Vec<Insn>, Needs), CodegenError> {
     let function = &module.functions[index];
-    let mut result = Err(CodegenError::Stack { clause: function.name.clone(), bytes: 0 });
+    let mut result = Err(CodegenError::Stack { clause: function.name.clone(), bytes: 0, max: stack_max });
     for stack_object_bytes in limits::STACK_OBJECT_BYTES {
         let mut code = lower::lower(module, index, maps, stack_object_bytes)?;
         allocate::allocate(&mut code);
         let needs = Needs { zero_bytes: code.zero_bytes, scratch_bytes: code.scratch_bytes };
-        result = assemble::assemble(&function.name, code).map(|insns| (insns, needs));
+        result = assemble::assemble(&function.name, code, stack_max).map(|insns| (insns, needs));
         if !matches!(result, Err(CodegenError::Stack { .. })) {
             break;
         }

@@ -153,6 +153,8 @@ pub(crate) enum Inst {
     CallText {
         args: u8,
     },
+    /// The program that stands behind this one ([`crate::Callee`]), with the context in r1.
+    CallProgram,
     Jump(Label),
     /// `op` is of `insn::jmp`.
     Branch {
@@ -184,6 +186,10 @@ impl Inst {
         match self {
             Inst::Call { args, .. } | Inst::CallText { args } => {
                 (1..=*args).for_each(|register| fixed(register, Use::Read));
+                (0..=5).for_each(|register| fixed(register, Use::Write));
+            }
+            Inst::CallProgram => {
+                fixed(1, Use::Read);
                 (0..=5).for_each(|register| fixed(register, Use::Write));
             }
             Inst::CallKernel(_) => (0..=5).for_each(|register| fixed(register, Use::Write)),

@@ -221,6 +221,15 @@ impl<'a> Lower<'a> {
             Op::Builtin(builtin) => Held::Reg(self.builtin(*builtin)),
             Op::UserSymbol { address } => self.user_symbol(*address),
             Op::UserStack(form) => Held::Reg(self.user_stack(*form)),
+            Op::CallProgram => {
+                let context = self.context();
+                self.mov(Reg::Real(1), context);
+                self.insts.push(Inst::CallProgram);
+                // A program's result has 32 bits, as in Linux: compilers leave the others as they are.
+                let result = self.fresh();
+                self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
+                Held::Reg(result)
+            }
             Op::ReadInt { address, bytes } => Held::Reg(self.read_int(*address, *bytes)),
             Op::Match { text, bytes_max, automaton } => Held::Reg(self.matches(*text, *bytes_max, automaton)),
             Op::Bin(op, a, b) => self.bin(*op, *a, *b),

@@ -1,6 +1,6 @@
 //! What cannot be compiled is refused with the clause, what was given and the limit.
 
-use weir_codegen::{Options, compile, compile_with};
+use weir_codegen::{Callee, Options, compile, compile_calling, compile_with};
 use weir_ir::{Module, text};
 
 fn module(schema: &str, body: &str) -> Module {
@@ -45,6 +45,24 @@ fn refuses_more_than_a_program_has() {
                         v7: u64 = add v4, v5\nv8: u64 = add v6, v7\nset @, v8\nreturn"
     );
     check("map @ plain u64", &body, &["uprobe:x:f", "49152 bytes", "32760"]);
+}
+
+#[test]
+fn refuses_more_than_a_program_has_beside_the_one_that_it_calls() {
+    let body = "v0: u64 = call_program\nbranch v0, b1, b2 b1: v1: str64 = read_str v2\nv3: u64 = streq v1, v1\nset @, v3\n\
+                jump b2 b2: return\nvalue v2: u64";
+    let body = body.replace("b1: v1", "b1: v2: u64 = arg 0\nv1").replace("\nvalue v2: u64", "");
+    let module = module("map @ plain u64", &body);
+    let message = |stack_bytes: u32| {
+        let callee = Callee { insns: &[], maps: &[], stack_bytes };
+        compile_calling(&module, &Options::default(), Some(&callee)).err().map(|error| error.to_string())
+    };
+    assert_eq!(message(64), None);
+    let parts = ["uprobe:x:f: its keys, strings and values need", "has 0 beside the program that it calls"];
+    let refused = message(512).expect("nothing is left");
+    assert!(parts.iter().all(|part| refused.contains(part)), "{refused}");
+    let alone = compile(&module).expect_err("there is no program").to_string();
+    assert_eq!(alone, "uprobe:x:f: it calls a program, and none was given");
 }
 
 #[test]

@@ -327,6 +327,12 @@ impl<'a> FunctionCheck<'a> {
                     Err("a stack of the wrong type".into())
                 }
             }
+            Op::CallProgram => {
+                if !self.function.trigger.is_probe() {
+                    return Err("there is no event in weir itself".into());
+                }
+                result_is_int(result)
+            }
             Op::Int(_) => result_is_int(result),
             Op::Str(text) => match result {
                 Some(Type::Str { bytes }) if text.len() > *bytes as usize => {
@@ -589,6 +595,7 @@ mod tests {
         case("v0: u64 = pid\nv1: u64 = user_symbol v0\nreturn", "a symbol of the wrong type");
         case("v0: u64 = pid\nset @u[v0], v0\nreturn", "not Usym");
         case("v0: ustack raw 3 = user_stack raw 3\nreturn", "no stack of the target");
+        case("v0: u64 = call_program\nreturn", "no event in weir itself");
         case("v0: ustack raw 3 = int 1\nreturn", "not an integer");
         case("v0: u64 = pid\nv1: usym = user_symbol v0\nv2: i64 = eq v1, v1\nreturn", "compared");
     }

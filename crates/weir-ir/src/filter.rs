@@ -3,6 +3,7 @@
 //! In: a function whose trigger is [`Trigger::Filter`], and how each slot is read at a probe ([`FoundArgument`]). Out of [`at`]: the
 //! same function, which reads registers and memory of the probe. [`guard`] puts that in front of a clause: `accept` goes on
 //! with the clause, `return` ends its program. So the filter runs first, in the same program, before anything is copied.
+//! [`guard_by_program`] asks a program instead.
 
 use std::collections::HashMap;
 
@@ -60,6 +61,28 @@ fn renamed(value: &mut Value, read: &HashMap<Value, Value>) {
     if let Some(now) = read.get(value) {
         *value = *now;
     }
+}
+
+/// Puts a call of the program that the user gave in front of a clause, which runs where that returns something else than 0.
+pub fn guard_by_program(clause: &mut Function) {
+    let asked = Value(0);
+    let ends = |end: Terminator| Block { params: Vec::new(), insts: Vec::new(), end };
+    let decision = Terminator::Branch {
+        condition: asked,
+        then: BlockId(1),
+        then_args: Vec::new(),
+        otherwise: BlockId(2),
+        otherwise_args: Vec::new(),
+    };
+    let call = Inst { result: Some(asked), op: Op::CallProgram };
+    let first = Block { insts: vec![call], ..ends(decision) };
+    let filter = Function {
+        trigger: Trigger::Filter,
+        types: vec![Type::U64],
+        blocks: vec![first, ends(Terminator::Accept), ends(Terminator::Return)],
+        ..clause.clone()
+    };
+    guard(clause, &filter, 0);
 }
 
 /// Puts a filter that reads no slots any more in front of a clause. The filter's maps are those of the clause's module from
@@ -163,6 +186,21 @@ mod tests {
         assert_eq!(check::check(&clause), Ok(()));
         let text = text::print(&clause);
         assert!(text.contains("aggregate @other") && text.contains("aggregate @\n"), "{text}");
+    }
+
+    #[test]
+    fn a_program_is_asked_in_front_of_the_clause_and_behind_the_filter() {
+        let mut clause = module(CLAUSE);
+        guard_by_program(&mut clause.functions[0]);
+        let register = ArgumentPlace::Register { number: 6, shift: 0, bits: 16 };
+        let arguments = arguments(argument(2, false, register));
+        guard(&mut clause.functions[0], &at(&module(FILTER).functions[0], &arguments), 0);
+        pass::optimise(&mut clause);
+        assert_eq!(check::check(&clause), Ok(()));
+        let text = text::print(&clause);
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part} in\n{text}"));
+        assert!(at("sgt") < at("call_program") && at("call_program") < at("= pid"), "{text}");
+        assert_eq!(text::parse(&text).as_ref(), Ok(&clause));
     }
 
     #[test]

@@ -316,6 +316,9 @@ pub enum Op {
     },
     /// The stack of the traced process at the probe, of the form that its result type, `Ustack`, has.
     UserStack(StackForm),
+    /// What the program that the user gave says of this event, 32 bits: it is called with the probe's context, and may change
+    /// maps of its own.
+    CallProgram,
     /// The value at a key, 0 or "" where there is none. For `Count`, `Sum`, `Avg` (the quotient), `Min` and `Max`: the integer
     /// that the map would print.
     MapGet {

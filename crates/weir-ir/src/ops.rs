@@ -40,6 +40,7 @@ impl Op {
             | Op::MapDelete { .. }
             | Op::Aggregate { .. }
             | Op::SetSessionCookie { .. }
+            | Op::CallProgram
             | Op::Emit { .. } => Effect::Writes,
         }
     }
@@ -109,7 +110,12 @@ impl Op {
     /// Calls `see` with each operand, in order; it may change them.
     pub fn for_each_operand(&mut self, mut see: impl FnMut(&mut Value)) {
         match self {
-            Op::Int(_) | Op::Str(_) | Op::Builtin(_) | Op::UserStack(_) | Op::TextBegins { .. } => {}
+            Op::Int(_)
+            | Op::Str(_)
+            | Op::Builtin(_)
+            | Op::UserStack(_)
+            | Op::TextBegins { .. }
+            | Op::CallProgram => {}
             Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => {
                 see(a);
                 see(b);

@@ -32,7 +32,7 @@
 //!
 //! Operations: `int N`, `reg N`, `slot N`, `read_int BYTES a`, `str "…"`, builtins by name, arithmetic and comparisons by name with two values,
 //! `streq a, b`, `strne a, b`, `read_str a`, `read_str a, limit`, `get @m[k]`, `has @m[k]`, `set @m[k], v`, `add_to @m[k], v`,
-//! `set_session_cookie v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`. `value v7: u64` gives a type to a value that nothing
+//! `set_session_cookie v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`, `call_program`. `value v7: u64` gives a type to a value that nothing
 //! defines. A `;` begins a comment. Line ends are spaces. Types: `i64 u64 strN probe func (T, …)`.
 //!
 //! Parsing checks the grammar and the bounds that keep memory small; what the text means is [`check`](crate::check)'s.

@@ -150,6 +150,12 @@ pub(crate) struct Trace {
     #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "filter")]
     pub(crate) dialect: filter::Dialect,
 
+    /// Run clauses at events only where this eBPF program returns something else than 0. It comes behind --filter, gets the
+    /// registers of the event (struct pt_regs), and has maps of its own, which are printed at the end. An object (.bpf.o) or
+    /// assembly text; of several programs, the one of this name or section
+    #[arg(long = "program", value_name = "FILE[:NAME]")]
+    pub(crate) decider: Option<String>,
+
     /// Leave clauses at the two ends of a call apart: for tests of what a session does
     #[arg(long, hide = true)]
     pub(crate) no_sessions: bool,

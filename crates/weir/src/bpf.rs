@@ -42,6 +42,11 @@ pub(crate) fn bpf(args: &Bpf) -> Result<ExitCode, (Failure, Option<SourceFile>)>
     done.map_err(|failure| (failure, None))
 }
 
+/// The object in a file; what depends on a kernel's types, on those of this one.
+pub(crate) fn read(path: &Path) -> Result<ObjectFile, Failure> {
+    input::file(path, None)
+}
+
 fn disassemble(file: &ObjectFile) -> Result<ExitCode, Failure> {
     print(&asm::print_file(file))
 }

@@ -7,6 +7,7 @@
 mod attach;
 mod controller;
 mod costs;
+mod decider;
 mod emit;
 mod enrol;
 mod events;
@@ -45,6 +46,7 @@ use crate::rails::guard::Guard;
 use crate::rails::notes;
 use crate::session::attach::ms;
 pub(crate) use crate::session::costs::percent;
+use crate::session::decider::Decider;
 use crate::session::plan::{Given, Plan};
 use crate::session::roll::Subjects;
 pub(crate) use crate::session::world::{Binaries, is_named};
@@ -67,7 +69,7 @@ pub(crate) fn compile(
         let mut warn = |warnings: &[_]| tell_text(&weir_source::render(&source, warnings, is_coloured()));
         let module = stages::front(&source, parameters, &binaries(None)?, &mut warn)?;
         let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-        Ok(stages::back(&module, &options)?.0)
+        Ok(stages::back(&module, &options, None)?.0)
     };
     compiled().map_err(|failure| (failure, Some(source.clone())))
 }
@@ -125,7 +127,8 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     let clock = Clock::start();
     let start = Instant::now();
     let filter = filtered::text(args)?;
-    let given = Given { args, source, parameters, filter: filter.as_ref() };
+    let decider = Decider::given(args)?;
+    let given = Given { args, source, parameters, filter: filter.as_ref(), decider: decider.as_ref() };
     let subjects = Subjects::find(&args.given())?;
     let (pid, world, module) = first(&given, &subjects)?;
     if args.emit == Some(Stage::Ir) {

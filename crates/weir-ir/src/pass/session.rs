@@ -10,7 +10,7 @@
 //!   not there: a value that is never 0 read as 0
 //! - the two clauses share no other map but for observations; the entry does not ask for `probe` or `func`
 //! - the entry's clause can move to where the return's stands: of the probes between, none shares a map with it or
-//!   writes records where it does
+//!   writes records where it does, or calls the user's program
 //!
 //! What differs, on purpose, is a call within a call of the same thread: docs/decisions/0025-sessions.md.
 
@@ -125,8 +125,9 @@ fn shares_state(a: &Function, b: &Function, except: Option<MapId>) -> bool {
         .any(|one| ops(b).any(|other| one.map() == other.map() && !(observes(one) && observes(other))))
 }
 
-fn writes_records(function: &Function) -> bool {
-    ops(function).any(|op| matches!(op, Op::Emit { .. }))
+/// Something of it is seen in the order in which programs run: records, or what the user's own program does.
+fn has_order(function: &Function) -> bool {
+    ops(function).any(|op| matches!(op, Op::Emit { .. } | Op::CallProgram))
 }
 
 /// The entry's half can run when the return's would among the probes of the script.
@@ -136,7 +137,7 @@ fn may_move(module: &Module, entry: usize, exit: usize) -> bool {
     between
         .iter()
         .filter(|function| function.trigger.is_probe())
-        .all(|other| !(shares_state(moved, other, None) || writes_records(moved) && writes_records(other)))
+        .all(|other| !(shares_state(moved, other, None) || has_order(moved) && has_order(other)))
 }
 
 /// By value: the operation that gives it.

@@ -328,6 +328,7 @@ impl<'a> Parser<'a> {
             }
             "user_symbol" => Ok(Op::UserSymbol { address: self.value()? }),
             "user_stack" => Ok(Op::UserStack(self.stack_form()?)),
+            "call_program" => Ok(Op::CallProgram),
             "set_session_cookie" => Ok(Op::SetSessionCookie { value: self.value()? }),
             "streq" | "strne" => {
                 let (a, b) = self.two_values()?;

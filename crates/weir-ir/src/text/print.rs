@@ -171,6 +171,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         }
         Op::UserSymbol { address } => write!(out, "user_symbol {}", Shown(address)),
         Op::UserStack(form) => write!(out, "user_stack {} {}", form.mode.name(), form.frames),
+        Op::CallProgram => out.write_str("call_program"),
         Op::Match { text, bytes_max, automaton } => write_match(out, text, *bytes_max, automaton),
         Op::ReadInt { address, bytes } => write!(out, "read_int {bytes} {}", Shown(address)),
         Op::ReadStr { address, limit: None } => write!(out, "read_str {}", Shown(address)),

@@ -52,7 +52,7 @@ impl Session<'_> {
         Failure::with_limits(error, || self.guard.limits(pid, &Needs::of(&plan.verified)))
     }
 
-    /// The maps of the session, empty but for tables of automata.
+    /// The maps of the session, empty but for tables of automata and what `--program` has in its own at first.
     pub(super) fn maps(&self) -> Result<Segment, Failure> {
         let segment = Segment::create_maps(self.maps_layout()?, &self.identity(0));
         let segment = segment.context("making the segment").map_err(Failure::Machine)?;
@@ -60,11 +60,18 @@ impl Session<'_> {
             let written = segment.map(*map as usize).update(&0u32.to_le_bytes(), contents, 0);
             written.map_err(|error| Failure::Bug(anyhow!("{error}")))?;
         }
+        if let Some(decider) = self.given.decider {
+            decider.fill(&segment, self.plan.compiled.callee_maps)?;
+        }
         Ok(segment)
     }
 
     fn maps_layout(&self) -> Result<SegmentLayout, Failure> {
-        let layout = SegmentLayout::plan(&self.plan.compiled.object.maps, local::possible_cpus());
+        let lay_out = match stages::need_lanes(&self.plan.verified) {
+            true => SegmentLayout::plan_claimable,
+            false => SegmentLayout::plan,
+        };
+        let layout = lay_out(&self.plan.compiled.object.maps, local::possible_cpus());
         Ok(layout.map_err(|error| Failure::Refused(anyhow!(error)))?.growing())
     }
 

@@ -21,6 +21,7 @@ use crate::print::tell;
 use crate::report::{self, Decoded, Entry, ProcessLine, Report, Summary};
 use crate::session::controller::Controller;
 use crate::session::costs::Costs;
+use crate::session::decider::Decider;
 use crate::session::roll::Roll;
 use crate::session::symbols::ProcessSymbols;
 use crate::session::targets::Targets;
@@ -37,6 +38,8 @@ const RECORDS_PER_ROUND: usize = 4096;
 
 pub(crate) struct Events<'a, W: Write> {
     schema: &'a Schema,
+    /// The last maps of the schema are of its program, whose first one has this number.
+    decider: Option<(&'a Decider, u32)>,
     ring: usize,
     globals: usize,
     controller: Controller<'a>,
@@ -57,6 +60,7 @@ impl<'a, W: Write> Events<'a, W> {
     /// `signals` are blocked already.
     pub(crate) fn new(
         compiled: &'a Compiled,
+        decider: Option<&'a Decider>,
         controller: Controller<'a>,
         signals: SigSet,
         report: Report<W>,
@@ -67,6 +71,7 @@ impl<'a, W: Write> Events<'a, W> {
         let (schema, ring, globals) = (&compiled.schema, compiled.ring as usize, compiled.globals as usize);
         Ok(Events {
             schema,
+            decider: decider.map(|decider| (decider, compiled.callee_maps)),
             ring,
             globals,
             controller,
@@ -160,7 +165,12 @@ impl<'a, W: Write> Events<'a, W> {
                 self.record(segment, &record.bytes)?;
             }
         }
-        let entries = &mut |_: usize, map: &MapSchema| entries(segment, map);
+        let schema = self.schema;
+        let decider = self.decider.map(|(decider, first)| (decider, first, first_of_decider(schema, first)));
+        let entries = &mut |index: usize, map: &MapSchema| match decider {
+            Some((decider, first, shown)) if index >= shown => decider.entries(segment, first, index - shown),
+            _ => entries(segment, map),
+        };
         self.report.print_all(self.schema, entries, &self.symbols.over(segment)).map_err(output_failed)?;
         self.tell_losses(segment)
     }
@@ -333,11 +343,17 @@ impl<'a, W: Write> Events<'a, W> {
             "stacks found their places taken by others, and are lost".into(),
         ));
         losses.extend(self.symbols.losses());
+        losses.push((
+            counters.prints_dropped,
+            "texts of trace_printk are dropped: in a traced process nobody takes them".into(),
+        ));
         for map in &self.schema.maps {
             let Some(of_map) = counters.maps.get(map.map_index as usize) else { continue };
+            let is_of_decider = self.decider.is_some_and(|(_, first)| map.map_index >= first);
+            let limit = if is_of_decider { "max_entries" } else { "max_map_keys" };
             losses.push((
                 of_map.full,
-                format!("new keys did not fit into {} (max_map_keys), and are lost", map.name),
+                format!("new keys did not fit into {} ({limit}), and are lost", map.name),
             ));
             losses.push((
                 of_map.outgrown,
@@ -353,6 +369,11 @@ impl<'a, W: Write> Events<'a, W> {
         }
         Ok(())
     }
+}
+
+/// Where the maps of `--program` begin in the schema, the first of which has this number in the object.
+fn first_of_decider(schema: &Schema, first: u32) -> usize {
+    schema.maps.iter().position(|map| map.map_index >= first).unwrap_or(schema.maps.len())
 }
 
 /// Sets the values of a script's map to 0. A plain scalar that was set stays so.

@@ -17,6 +17,7 @@ use weir_verifier::VerifiedProgram;
 use crate::args;
 use crate::event::text::Text;
 use crate::failure::Failure;
+use crate::session::decider::{self, Decider};
 use crate::session::filtered;
 use crate::session::stages::{self, Site};
 use crate::session::world::Binaries;
@@ -29,6 +30,8 @@ pub(crate) struct Given<'a> {
     pub(crate) parameters: &'a [String],
     /// What events must be for clauses to run.
     pub(crate) filter: Option<&'a Text>,
+    /// What says so besides.
+    pub(crate) decider: Option<&'a Decider>,
 }
 
 impl Given<'_> {
@@ -39,6 +42,9 @@ impl Given<'_> {
     ) -> Result<Module, Failure> {
         let mut of_script = |warnings: &[Diagnostic]| warn(self.source, warnings);
         let mut module = stages::front(self.source, self.parameters, world, &mut of_script)?;
+        if let Some(decider) = self.decider {
+            decider::put(&mut module, decider)?;
+        }
         if let Some(filter) = self.filter {
             filtered::put(&mut module, filter, world, &mut |text, warnings| warn(&text.source, warnings))?;
         }
@@ -52,11 +58,16 @@ impl Given<'_> {
         // The summary is what the counts are for.
         let counts_hits = self.args.verbose || self.args.format == args::Format::Json;
         let options = weir_codegen::Options { counts_hits, ..weir_codegen::Options::default() };
-        let (mut compiled, verified) = stages::back(module, &options)?;
+        let callee = self.decider.map(Decider::callee);
+        let (mut compiled, verified) = stages::back(module, &options, callee.as_ref())?;
         // Behind those of the script: what records name stays where it is.
         if self.filter.is_some() {
             compiled.schema.maps.retain(|map| !filtered::is_of_filter(map));
         }
+        compiled
+            .schema
+            .maps
+            .extend(self.decider.map_or_else(Vec::new, |decider| decider.schema(compiled.callee_maps)));
         Ok((compiled, verified))
     }
 

@@ -249,7 +249,8 @@ impl Session<'_> {
         // On a terminal the view tells what messages would.
         let is_silent = self.given.args.quiet || self.given.args.live && is_coloured();
         let costs = Costs::new(&self.plan.compiled, is_silent);
-        let mut events = Events::new(&self.plan.compiled, controller, signals, report, costs)?;
+        let mut events =
+            Events::new(&self.plan.compiled, self.given.decider, controller, signals, report, costs)?;
         if self.given.args.live {
             let share = self.given.args.budget.and_then(|budget| budget.share);
             events.show(Live::start(share.map(|share| share.to_string())));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow};
-use weir_codegen::Compiled;
+use weir_codegen::{Callee, Compiled};
 use weir_ir::{MissingProbes, Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
 use weir_probe::{Attach, Outcome, Place, Refusal, Returns, SiteRequest, When};
@@ -32,18 +32,23 @@ pub(crate) fn front(
     Ok(module)
 }
 
-/// Compiles to eBPF and verifies every program.
+/// Compiles to eBPF and verifies every program. `callee`: what clauses may call.
 pub(crate) fn back(
     module: &Module,
     options: &weir_codegen::Options,
+    callee: Option<&Callee<'_>>,
 ) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
-    let compiled =
-        weir_codegen::compile_with(module, options).map_err(|error| Failure::Refused(anyhow!(error)))?;
+    let compiled = weir_codegen::compile_calling(module, options, callee)
+        .map_err(|error| Failure::Refused(anyhow!(error)))?;
     let limits = weir_verifier::Limits::default();
     let verify = |program| weir_verifier::verify(program, &compiled.object.maps, &limits);
     let verified: Result<Vec<_>, _> = compiled.object.programs.iter().map(verify).collect();
-    // A program of our own compiler that the verifier refuses is our bug; it does not run all the same.
-    let verified = verified.map_err(|rejection| Failure::Bug(anyhow!("{rejection}")))?;
+    let verified = verified.map_err(|rejection| match callee {
+        // A program of our own compiler that the verifier refuses is our bug; it does not run all the same.
+        None => Failure::Bug(anyhow!("{rejection}")),
+        // The two are more than one may be.
+        Some(_) => Failure::Refused(anyhow!("with the program of --program behind it, {rejection}")),
+    })?;
     Ok((compiled, verified))
 }
 
@@ -257,17 +262,24 @@ pub(crate) struct Native<'a> {
     pub(crate) programs: Vec<usize>,
 }
 
+/// Runs claim lanes of per-CPU values: one of the programs does more with them than to add.
+pub(crate) fn need_lanes(verified: &[VerifiedProgram]) -> bool {
+    verified.iter().any(VerifiedProgram::needs_lane)
+}
+
 /// Compiles each program for each place it runs at.
 pub(crate) fn native<'a>(
     sites: &'a [Site],
     verified: &[VerifiedProgram],
     abi_of: &dyn Fn(&Binary) -> SiteAbi,
 ) -> Result<Native<'a>, Failure> {
+    let needs_lanes = need_lanes(verified);
     let mut executables: Vec<Executable> = Vec::new();
     let mut known: Vec<(usize, SiteAbi, usize)> = Vec::new();
     let mut requests = Vec::with_capacity(sites.len());
     for site in sites {
         let abi = abi_of(&site.binary);
+        let abi = if needs_lanes { SiteAbi { lanes: abi.lanes.claimed(), ..abi } } else { abi };
         let mut programs = Vec::with_capacity(site.programs.len());
         for wanted in &site.programs {
             let Wanted { program, cookie, .. } = *wanted;

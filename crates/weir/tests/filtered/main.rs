@@ -1,6 +1,8 @@
 //! Filters on live events, end to end. The oracle is the program itself: it counts how many of its rounds fulfil each
 //! condition, which is what a run with the same condition as its filter has to count.
 
+mod program;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output};
