@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 28] = [
+pub(crate) const PACKAGES: [Package; 30] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -79,6 +79,16 @@ pub(crate) const PACKAGES: [Package; 28] = [
         name: "bpftool",
         program: "/usr/sbin/bpftool",
         used_for: "the tests that libbpf takes the objects that weir writes",
+    },
+    Package {
+        name: "liblttng-ust-dev",
+        program: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h",
+        used_for: "the test that LTTng's tracepoints are traced where they have notes",
+    },
+    Package {
+        name: "systemtap-sdt-dev",
+        program: "/usr/include/x86_64-linux-gnu/sys/sdt.h",
+        used_for: "the same",
     },
     Package { name: "zsh", program: "zsh", used_for: "the test that it reads its completion script" },
     Package { name: "fish", program: "fish", used_for: "the test that it reads its completion script" },

@@ -347,3 +347,50 @@ fn list_looks_at_what_a_process_maps() {
     assert_eq!(elsewhere.status.code(), Some(1));
     assert!(err(&elsewhere).contains("does not map /usr/bin/env"), "{}", err(&elsewhere));
 }
+
+/// Headers of LTTng-UST and of SystemTap, which tracepoints with notes are compiled with.
+fn lttng_headers() -> bool {
+    let include = ["/usr/include", "/usr/include/x86_64-linux-gnu"].map(Path::new);
+    let missing = ["lttng/tracepoint.h", "sys/sdt.h"]
+        .into_iter()
+        .find(|header| !include.iter().any(|folder| folder.join(header).exists()));
+    if let Some(header) = missing {
+        testkit::skip::skip("lttng-sdt", format!("no {header}; LTTng's tracepoints are not traced"));
+    }
+    missing.is_none()
+}
+
+/// LTTng need not run; what it has to be told, it does not say.
+#[test]
+fn tracepoints_of_lttng_are_static_probes_where_they_are_compiled_with_notes() {
+    if !lttng_headers() {
+        return;
+    }
+    let folder = testkit::paths::target().join("testkit");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("lttng-sales");
+    let mut compile = Command::new("gcc");
+    compile.current_dir(testkit::paths::root().join("tests/lttng"));
+    compile.args(["-O2", "-I.", "-DLTTNG_UST_HAVE_SDT_INTEGRATION", "-o"]).arg(&path);
+    let output = compile.args(["sales.c", "-llttng-ust", "-ldl"]).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let path = path.display().to_string();
+    let listed = weir(&["list", "-v", &format!("usdt:{path}:*")]);
+    assert!(out(&listed).starts_with(&format!("usdt:{path}:shop:sale\n")), "{}", out(&listed));
+    let run = |args: &[&str]| {
+        let mut command = Command::new(args[0]);
+        // It waits for a daemon otherwise.
+        command.args(&args[1..]).env("LTTNG_UST_REGISTER_TIMEOUT", "0").output().unwrap()
+    };
+    let kept = out(&run(&[&path, "1000"]));
+    let script = format!("usdt:{path}:shop:sale {{ @ = count(); @cents = sum(arg2); }}");
+    let filter = "arg0 < 0 && arg1 == 'book*' && arg2 > 500";
+    let file = format!("{path}.out");
+    let command = format!("{path} 1000");
+    let weir = env!("CARGO_BIN_EXE_weir");
+    let output = run(&[weir, "trace", "-q", "-o", &file, "-e", &script, "-c", &command, "--filter", filter]);
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(out(&output), kept);
+    let traced = std::fs::read_to_string(&file).unwrap();
+    assert!(kept.trim() != "0" && traced.contains(&format!("@: {}\n", kept.trim())), "{kept}: {traced}");
+}
