@@ -430,7 +430,7 @@ pub(crate) fn create_map_like(map: &MapSpec, like: Option<&OwnedFd>) -> Result<O
         key_size: map.key_bytes,
         value_size: map.value_bytes,
         max_entries: map.max_entries,
-        map_flags: map.flags,
+        map_flags: map.kernel_flags(),
         inner_map_fd: like.map_or(0, |like| like.as_raw_fd() as u32),
         numa_node: 0,
         map_name: [0; 16],

@@ -5,7 +5,7 @@
 //! | Plain, Min, Max | HASH | ARRAY |
 //! | Count, Sum, Avg, Stats, Hist, Lhist | PERCPU_HASH | PERCPU_ARRAY |
 //!
-//! Internal: `.ring` (records), `.globals` (one entry of [`GLOBAL_BYTES`]), `.hits` (per-CPU: an entry of two counts for
+//! Internal: `.ring` (records, of each CPU in a ring of its own), `.globals` (one entry of [`GLOBAL_BYTES`]), `.hits` (per-CPU: an entry of two counts for
 //! each program: entries and returns), `.automata` (the tables of automata, read-only, with first contents), `.stacksN.T` (tables T of stacks of N frames); and, where a clause turns out to need
 //! them, `.scratch` (slots of scratch memory, each with an owner word first) and `.zero` (one entry of zeros, as long
 //! as the longest value that is inserted and does not fit on the stack).
@@ -71,11 +71,15 @@ impl Maps {
     pub(crate) fn of(module: &Module, ring_bytes: u32, counts_hits: bool) -> Maps {
         let mut specs: Vec<MapSpec> =
             module.schema.maps.iter().map(|map| script_map(map, module.max_map_keys)).collect();
+        let ring = specs.len() as u32;
+        specs.push(MapSpec {
+            flags: flag::RING_PER_CPU,
+            ..MapSpec::new(".ring", MapKind::RingBuf, 0, 0, ring_bytes)
+        });
         let mut internal = |name: &str, kind, key_bytes, value_bytes, max_entries| {
             specs.push(MapSpec::new(name, kind, key_bytes, value_bytes, max_entries));
             specs.len() as u32 - 1
         };
-        let ring = internal(".ring", MapKind::RingBuf, 0, 0, ring_bytes);
         let globals = internal(".globals", MapKind::Array, 4, GLOBAL_BYTES, 1);
         // Of those that run in weir itself it stays 0: they are not missed.
         let programs = module.functions.len() as u32;

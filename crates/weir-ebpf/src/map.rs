@@ -133,10 +133,10 @@ pub struct MapSpec {
     pub key_bytes: u32,
     /// Bytes of a value (of one CPU's value for per-CPU kinds); 0 for rings.
     pub value_bytes: u32,
-    /// Entries; for a ring, bytes of its data area: a power of two and a multiple of the page size; for a
-    /// `PerfEventArray`, 0 means one for each CPU.
+    /// Entries; for a ring, bytes of its data area: a power of two and a multiple of the page size (of each, where there
+    /// is one for each CPU); for a `PerfEventArray`, 0 means one for each CPU.
     pub max_entries: u32,
-    /// The kernel's `map_flags`, of [`flag`].
+    /// The kernel's `map_flags`, of [`flag`], and weir's own.
     pub flags: u32,
     /// The kernel's `map_extra`: of a Bloom filter how many hash functions, at most 15 (0: 5); 0 for other kinds.
     pub extra: u64,
@@ -171,6 +171,16 @@ impl MapSpec {
     pub fn is_like(&self, other: &MapSpec) -> bool {
         let sizes = |map: &MapSpec| (map.kind, map.key_bytes, map.value_bytes, map.flags, map.extra);
         sizes(self) == sizes(other) && (!self.kind.is_array() || self.max_entries == other.max_entries)
+    }
+
+    /// It consists of several rings.
+    pub fn has_rings_per_cpu(&self) -> bool {
+        self.kind == MapKind::RingBuf && self.has(flag::RING_PER_CPU)
+    }
+
+    /// `map_flags` as a kernel is given them: without weir's own, which change nothing of what a program means.
+    pub fn kernel_flags(&self) -> u32 {
+        if self.has_rings_per_cpu() { self.flags & !flag::RING_PER_CPU } else { self.flags }
     }
 
     /// True if one of `flags` is set.
@@ -229,6 +239,10 @@ pub mod flag {
     /// Perf events stay when the map's descriptor is closed. Without effect: weir's rings are the map's.
     pub const PRESERVE_ELEMS: u32 = 1 << 11;
 
+    /// weir's own, which no kernel knows: a ring buffer is one ring for each CPU, and one for code that has none. Its
+    /// records carry the time, by which a reader puts them in order.
+    pub const RING_PER_CPU: u32 = 1 << 31;
+
     /// Who may do what.
     pub const ACCESS: u32 = RDONLY | WRONLY | RDONLY_PROG | WRONLY_PROG;
 
@@ -244,6 +258,7 @@ pub mod flag {
         (WRONLY_PROG,   "BPF_F_WRONLY_PROG"),
         (MMAPABLE,      "BPF_F_MMAPABLE"),
         (PRESERVE_ELEMS, "BPF_F_PRESERVE_ELEMS"),
+        (RING_PER_CPU,  "WEIR_F_RING_PER_CPU"),
     ];
 
     /// The names of `flags`, between commas.
@@ -253,7 +268,7 @@ pub mod flag {
     }
 }
 
-/// Flags that the kernel takes for maps of a kind, of those that are known here.
+/// Flags that the kernel takes for maps of a kind, of those that are known here; and weir's own.
 pub fn taken(kind: MapKind) -> u32 {
     use flag::{ACCESS, MMAPABLE, NO_COMMON_LRU, NO_PREALLOC, ZERO_SEED};
     match kind {
@@ -268,6 +283,6 @@ pub fn taken(kind: MapKind) -> u32 {
         MapKind::StackTrace | MapKind::CgroupArray | MapKind::ProgArray => flag::RDONLY | flag::WRONLY,
         MapKind::ArrayOfMaps => flag::RDONLY | flag::WRONLY,
         MapKind::HashOfMaps => NO_PREALLOC | ZERO_SEED | flag::RDONLY | flag::WRONLY,
-        MapKind::RingBuf => 0,
+        MapKind::RingBuf => flag::RING_PER_CPU,
     }
 }

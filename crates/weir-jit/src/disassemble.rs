@@ -131,6 +131,7 @@ fn comment(executable: &Executable, start: usize, len: usize, object: &Object) -
         Symbol::Runtime(function) => format!("runtime {}", function.name()),
         Symbol::Claims => "claims of lanes".to_owned(),
         Symbol::Programs => "programs".to_owned(),
+        Symbol::Filter => "word of the system call filter".to_owned(),
         Symbol::Code(offset) => format!("code {offset:#x}"),
     })
 }

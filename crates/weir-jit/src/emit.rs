@@ -1,6 +1,6 @@
 //! [`crate::lir`] to x86-64: where registers live, the stack frame, moves, memory, calls and jumps.
 //! Arithmetic is in [`crate::arith`], atomics in [`crate::atomics`], per-CPU values in [`crate::lanes`] and
-//! [`crate::claim`], packet loads in [`crate::packets`], texts in [`crate::texts`].
+//! [`crate::claim`], records of rings in [`crate::records`], packet loads in [`crate::packets`], texts in [`crate::texts`].
 //!
 //! | eBPF | r0 | r1 | r2 | r3 | r4 | r5 | r6 | r7 | r8 | r9 | r10 |
 //! |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -152,6 +152,7 @@ impl Frame {
         saved.extend(keeps_run.then_some(RUN));
         let helper_bytes = |op: &Op| match op {
             Op::Helper { id, .. } => helper_stack_bytes(*id, has_tries),
+            Op::Reserve { .. } => SMALL_HELPER_STACK_BYTES,
             Op::Loop { over: Over::Elements, .. } => HELPER_STACK_BYTES,
             _ => 0,
         };
@@ -247,11 +248,19 @@ pub(crate) enum ColdCode {
     /// The offset of a packet load is negative: see [`crate::packets`].
     BeforePacket,
     /// The abort handler of a section: starts it again at `back`; `entry` follows the signature.
-    Abort { signature: u32 },
+    Abort {
+        signature: u32,
+    },
     /// The lane of the run's CPU is taken: see [`crate::claim`].
     Claim,
+    /// See [`crate::records`].
+    SharedRing(crate::records::Reservation),
+    FullRing(crate::records::Reservation),
     /// The text is null, or may end behind its page: see [`crate::texts`].
-    Text { test: TextTest, differs: Label },
+    Text {
+        test: TextTest,
+        differs: Label,
+    },
 }
 
 #[derive(Debug)]
@@ -429,6 +438,8 @@ impl<'a> Emitter<'a> {
                 }
                 self.helper(symbol, in_lane)?;
             }
+            Op::Reserve { reservation } => self.reserve(reservation),
+            Op::Finish { is_discard } => self.finish_record(is_discard),
             Op::LocalCall { target, .. } => {
                 let entry = self.entry(target);
                 self.asm.call(entry);
@@ -560,6 +571,14 @@ impl<'a> Emitter<'a> {
                 ColdCode::Text { test, differs } => {
                     self.asm.bind(entry);
                     self.compare_bytes(&test, differs);
+                }
+                ColdCode::SharedRing(reservation) => {
+                    self.asm.bind(entry);
+                    self.shared_ring(reservation);
+                }
+                ColdCode::FullRing(reservation) => {
+                    self.asm.bind(entry);
+                    self.full_ring(reservation);
                 }
                 ColdCode::SharedLane(change) => {
                     self.asm.bind(entry);

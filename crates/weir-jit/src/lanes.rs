@@ -33,8 +33,8 @@ use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
 use weir_rt::executable::LanePolicy;
 
 /// Offsets in `struct rseq`.
-const RSEQ_CPU_ID: i32 = 4;
-const RSEQ_CS: i32 = 8;
+pub(crate) const RSEQ_CPU_ID: i32 = 4;
+pub(crate) const RSEQ_CS: i32 = 8;
 
 /// An atomic operation without result, and where it applies in lane 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

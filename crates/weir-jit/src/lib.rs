@@ -70,6 +70,8 @@ mod lanes;
 
 mod claim;
 
+mod records;
+
 mod packets;
 
 mod texts;
@@ -188,9 +190,7 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     };
     // Most programs compare, which needs flags, so that trying would be in vain.
     let tries_neutral = match flags {
-        Flags::KeepIfPossible => {
-            !ops.iter().any(|op| matches!(op, Op::Branch { .. } | Op::Helper { .. } | Op::Text { .. }))
-        }
+        Flags::KeepIfPossible => !ops.iter().any(needs_flags),
         Flags::KeepEach => true,
         Flags::Change | Flags::Only(_) => false,
     };
@@ -234,6 +234,11 @@ fn executable(
         stack_bytes,
         origins: assembled.origins,
     }
+}
+
+/// It has no form that changes no flag.
+fn needs_flags(op: &Op) -> bool {
+    matches!(op, Op::Branch { .. } | Op::Helper { .. } | Op::Text { .. } | Op::Reserve { .. })
 }
 
 /// A kernel function about the session is reached.

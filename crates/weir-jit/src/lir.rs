@@ -14,6 +14,7 @@ use weir_ebpf::{HelperId, helper};
 use weir_rt::executable::Symbol;
 
 use crate::fused::Fused;
+use crate::records::Reservation;
 
 /// An eBPF register, 0..=9, or one that [`crate::promote`] gave to a place on the stack.
 pub(crate) type Reg = u8;
@@ -248,6 +249,14 @@ pub(crate) enum Op {
         stack_reads: Vec<StackRange>,
         in_lane: InLane,
     },
+    /// r0 = a record in the ring of the CPU, or null: see [`crate::records`].
+    Reserve {
+        reservation: Reservation,
+    },
+    /// Submits the record r1, or gives it back as nothing.
+    Finish {
+        is_discard: bool,
+    },
     /// A function of the program, which may read the caller's stack where it was given an address.
     LocalCall {
         target: usize,
@@ -425,6 +434,15 @@ impl Op {
                 effect.writes = CALL_WRITES;
                 effect.stack_reads.clone_from(stack_reads);
                 effect.keep = !PURE_HELPERS.contains(&id);
+            }
+            Op::Reserve { .. } => {
+                effect.writes = CALL_WRITES;
+                effect.keep = true;
+            }
+            Op::Finish { .. } => {
+                effect.reads = 1 << 1;
+                effect.writes = CALL_WRITES;
+                effect.keep = true;
             }
             Op::Jump { .. } | Op::MayGoto { .. } => effect.keep = true,
             Op::Branch { left, right, .. } => {

@@ -4,7 +4,8 @@
 //! - unreachable instructions and second slots become nothing; jumps that always go one way lose their compare;
 //! - loads and stores through a known stack or context address name the place; known constants become
 //!   immediates; fields of a packet's context are accessed where weir's slots have them;
-//! - lookups in arrays become an address (constant key) or a bounds check; `get_current_pid_tgid` with a known
+//! - lookups in arrays become an address (constant key) or a bounds check; records in the ring of the CPU are reserved in
+//!   line, and all are submitted by a store; `get_current_pid_tgid` with a known
 //!   place of the thread id, and `get_attach_cookie`, become loads; `loop` and `for_each_map_elem` are loops; every
 //!   other helper is a call, of its part for the kind and key size of its map if those are known.
 //!
@@ -26,6 +27,7 @@ use crate::lir::{
     AluOp, At, AtomicOp, Base, Bytes, Extend, InLane, Op, Operand, Over, Size, StackRange, Test, WHOLE_STACK,
 };
 use crate::places::MapPlace;
+use crate::records::Reservation;
 use crate::values::{self, Value, Values};
 
 /// All operations of the program, by instruction slot.
@@ -124,6 +126,13 @@ impl Context<'_> {
                 let checks_flags = state[4] != Value::Const(0);
                 return Ok(Op::Loop { over, callback, checks_flags, stack_escapes: stack_escapes(state) });
             }
+            (helper::RINGBUF_RESERVE, Some(map)) => {
+                if let Some(reservation) = self.reservation(map, state)? {
+                    return Ok(Op::Reserve { reservation });
+                }
+            }
+            (helper::RINGBUF_SUBMIT, _) => return Ok(Op::Finish { is_discard: false }),
+            (helper::RINGBUF_DISCARD, _) => return Ok(Op::Finish { is_discard: true }),
             (helper::GET_ATTACH_COOKIE, _) => return Ok(Op::Cookie { context: place(state, 1, 0) }),
             (helper::GET_CURRENT_PID_TGID, _) => {
                 if let TidSource::ThreadControlBlock { offset } = self.abi.tid {
@@ -215,6 +224,12 @@ impl Context<'_> {
             }
             None => Op::Lookup { map, key: place(state, 2, 0), in_lane: self.is_in_lane(map) },
         }
+    }
+
+    /// A reservation that needs no helper: its size is known, and no flag is set.
+    fn reservation(&self, map: u32, state: &Values) -> Result<Option<Reservation>, JitError> {
+        let (Value::Const(size), Value::Const(0)) = (state[2], state[3]) else { return Ok(None) };
+        Ok(Reservation::new(map, self.map(map)?, &self.places[map as usize], size, self.abi))
     }
 
     fn map(&self, index: u32) -> Result<&weir_ebpf::MapSpec, JitError> {

@@ -505,6 +505,8 @@ pub(crate) enum Plain {
     Sahf,
     /// To the address in rax.
     JumpRax,
+    /// The time stamp counter, its lower half in eax, its upper half in edx.
+    Rdtsc,
 }
 
 impl Plain {
@@ -518,6 +520,7 @@ impl Plain {
             Plain::Lahf => (&[0x9f], bit(Reg::Rax), false),
             Plain::Sahf => (&[0x9e], 0, true),
             Plain::JumpRax => (&[0xff, 0xe0], 0, false),
+            Plain::Rdtsc => (&[0x0f, 0x31], bit(Reg::Rax) | bit(Reg::Rdx), false),
         }
     }
 }

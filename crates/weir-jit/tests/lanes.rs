@@ -2,19 +2,20 @@
 //! threads, migration or signals. One process of its own: it takes SIGALRM.
 
 mod engines;
+mod fake;
 mod signals;
 
 use std::arch::asm;
-use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engines::{SIGNATURE, cpus, has_bmi2, only, rseq_abi, shared_abi};
+use engines::{cpus, has_bmi2, only, rseq_abi, shared_abi};
+use fake::{fake_abi, fake_rseq_cs, set_fake_cpu};
 use nix::libc;
 use signals::{Alarm, call, take_alarms};
 use weir_jit::Flags;
-use weir_rt::executable::{Executable, LanePolicy, SiteAbi, Symbol};
+use weir_rt::executable::{Executable, SiteAbi, Symbol};
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::Segment;
 
@@ -97,31 +98,6 @@ fn call_with_flags(code: u64, flags: u64) -> u64 {
         );
     }
     after & ARITHMETIC_FLAGS
-}
-
-thread_local! {
-    /// Stands in for `struct rseq`: cpu_id_start and cpu_id, rseq_cs, flags.
-    static FAKE: UnsafeCell<[u64; 4]> = const { UnsafeCell::new([0; 4]) };
-}
-
-/// A site whose threads seem to run on the CPU that `FAKE` names.
-fn fake_abi(bmi2: bool) -> SiteAbi {
-    let thread_pointer: u64;
-    // SAFETY: the word at fs:0 is the thread pointer itself (psABI, TLS variant II).
-    unsafe { asm!("mov {}, fs:0", out(reg) thread_pointer, options(nostack, readonly)) };
-    let offset = FAKE.with(|fake| fake.get() as u64).wrapping_sub(thread_pointer) as i64;
-    let offset = i32::try_from(offset).expect("thread-local variables lie near the thread pointer");
-    SiteAbi { lanes: LanePolicy::Rseq { offset, signature: SIGNATURE }, ..shared_abi(bmi2) }
-}
-
-fn set_fake_cpu(cpu: u32) {
-    // SAFETY: this thread alone has it, and no code that uses it runs now.
-    FAKE.with(|fake| unsafe { *fake.get() = [u64::from(cpu) << 32, 0xdead, 0, 0] });
-}
-
-fn fake_rseq_cs() -> u64 {
-    // SAFETY: as in `set_fake_cpu`.
-    FAKE.with(|fake| unsafe { (*fake.get())[1] })
 }
 
 #[test]

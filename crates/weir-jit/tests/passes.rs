@@ -12,7 +12,7 @@ use weir_rt::executable::{Frame, LanePolicy, SiteAbi, TidSource};
 
 /// A site that does not depend on the machine.
 fn abi(bmi2: bool) -> SiteAbi {
-    SiteAbi { pid: 42, tid: TidSource::Syscall, lanes: LanePolicy::Shared, cpus: 4, bmi2 }
+    SiteAbi { pid: 42, tid: TidSource::Syscall, lanes: LanePolicy::Shared, cpus: 4, bmi2, reads_ticks: true }
 }
 
 /// `body` between a pointer to the map's value in r1 and the exit.

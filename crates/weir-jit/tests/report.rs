@@ -109,7 +109,14 @@ fn written(factory: &mut InstructionInfoFactory, instruction: &Instruction) -> u
 
 /// A site that does not depend on the machine.
 fn abi(lanes: LanePolicy) -> SiteAbi {
-    SiteAbi { pid: 42, tid: TidSource::ThreadControlBlock { offset: 0x2d0 }, lanes, cpus: 4, bmi2: true }
+    SiteAbi {
+        pid: 42,
+        tid: TidSource::ThreadControlBlock { offset: 0x2d0 },
+        lanes,
+        cpus: 4,
+        bmi2: true,
+        reads_ticks: true,
+    }
 }
 
 const RSEQ: LanePolicy = LanePolicy::Rseq { offset: -160, signature: SIGNATURE };

@@ -133,7 +133,7 @@ fn create(spec: &MapSpec, like: Option<&OwnedFd>) -> Result<OwnedFd, KernelError
         key_size: spec.key_bytes,
         value_size: spec.value_bytes,
         max_entries: entries(spec),
-        map_flags: spec.flags,
+        map_flags: spec.kernel_flags(),
         inner_map_fd: like.map_or(0, |like| like.as_raw_fd() as u32),
         numa_node: 0,
         map_name: syscall::object_name(&spec.name),

@@ -2,6 +2,10 @@
  * RINGBUF, and the rings of PERF_EVENT_ARRAY, one for each CPU: many producers, one consumer (src/segment/ring.rs),
  * records contiguous, no lock, no wake-up.
  *
+ * A RINGBUF with a ring for each CPU (its last one is shared) has records with two words in front: the time stamp
+ * counter, and the header. The rings of CPUs are written by generated code alone, inside restartable sections
+ * (weir-jit's src/records.rs); what comes here writes the shared one.
+ *
  * Positions count bytes ever reserved and consumed. A record is an 8-byte header and its payload, padded to 8; the
  * header is {size:32, zero:29, discard:1, busy:1, used:1}. Free space is filled with the word `tag(lap)`, even and
  * different in each lap: the consumer writes it over what it consumed, before it moves its position. So
@@ -10,38 +14,63 @@
  * - a producer that slept through a lap finds another word than it expects (a payload equals a tag by chance with
  *   probability 2^-63: tags start at the session's random seed) and starts again.
  * A record that would cross the end is preceded by a discarded one that fills the rest of the lap.
+ *
+ * Time stamps of one ring never fall: the counter is read after the tail was, so after all earlier claims, and before
+ * the CAS; another producer's claim in between makes that fail, and the counter is read again.
  */
 #include "weir.h"
 
 #define USED 1ul
 #define BUSY 2ul
 #define DISCARD 4ul
+/* Bytes before a payload: the header; or the time and the header. */
+#define HEAD 8ul
+#define TIMED_HEAD 16ul
 /* Each failed try means that another producer succeeded, or that the segment is corrupted. */
 #define TRIES_MAX 4096u
 
-/* One ring: of a map, or of one CPU in a map. `bytes` is a power of two. */
-struct ring { struct weir_control *control; u64 data; u64 bytes; u64 seed; };
+/* One ring: of a map, or of one CPU in a map. `bytes` is a power of two. `head`: bytes before the payload of a record,
+ * of which the last 8 are the header; records are multiples of it. */
+struct ring { struct weir_control *control; u64 data; u64 bytes; u64 seed; u64 head; };
 
-INLINE struct ring ring_of(const struct weir_map *map)
-{
-    return (struct ring){ control_of(map), map->data, map->max_entries, map->seed };
-}
 /* A CPU's ring has its control block before its data. */
-INLINE struct ring lane_of(const struct weir_map *map, u32 lane)
+INLINE struct ring lane_of(const struct weir_map *map, u32 lane, u64 head)
 {
     u64 data = map->data + lane * map->lane_stride;
-    return (struct ring){ (struct weir_control *)(data - sizeof(struct weir_control)), data, map->elem_stride, map->seed };
+    struct weir_control *control = (struct weir_control *)(data - sizeof(struct weir_control));
+    return (struct ring){ control, data, map->elem_stride, map->seed, head };
+}
+INLINE int has_lanes(const struct weir_map *map) { return map->lanes > 1; }
+/* The ring of a RINGBUF that any code may write to. */
+INLINE struct ring ring_of(const struct weir_map *map)
+{
+    if (has_lanes(map))
+        return lane_of(map, map->lanes - 1, TIMED_HEAD);
+    return (struct ring){ control_of(map), map->data, map->max_entries, map->seed, HEAD };
 }
 INLINE u64 tag(const struct ring *ring, u64 position) { return ring->seed + (position & ~(ring->bytes - 1)); }
-INLINE u64 record_bytes(u64 size) { return (size + 8 + 7) & ~7ul; }
+INLINE u64 record_bytes(const struct ring *ring, u64 size)
+{
+    return (size + ring->head + ring->head - 1) & ~(ring->head - 1);
+}
+/* The time stamp counter, read after everything before it; 0 where it may not be read. */
+INLINE u64 ticks(void)
+{
+    if (!(weir_island.flags & ISLAND_READS_TICKS) || filter_now() == FILTER_STRICT)
+        return 0;
+    u32 low, high;
+    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
+    return (u64)high << 32 | low;
+}
 
-/* Claims a record of `size` bytes: the address of its header, or 0 with the reason counted. */
+/* Claims a record of `size` bytes: the address of its payload, or 0 with the reason counted. */
 static u64 claim(const struct ring *ring, u64 size)
 {
     struct weir_control *control = ring->control;
     u64 bytes = ring->bytes;
-    u64 wanted = record_bytes(size);
-    if (size > bytes - 8)
+    u64 wanted = record_bytes(ring, size);
+    u64 before = ring->head - 8;
+    if (size > bytes - ring->head)
         goto dropped;
     for (u32 tries = 0; tries < TRIES_MAX; tries++) {
         u64 position = load(&control->free_or_producer);
@@ -52,26 +81,30 @@ static u64 claim(const struct ring *ring, u64 size)
             goto dropped;
         if (in_use > bytes)
             continue; /* the position is old, or the segment corrupted */
-        u64 offset = position & (bytes - 1) & ~7ul;
-        u64 header = ring->data + offset;
+        u64 offset = position & (bytes - 1) & ~(ring->head - 1);
+        u64 header = ring->data + offset + before;
         u64 word = load((void *)header);
         if (word != tag(ring, position)) {
             if (word & USED) {
-                u64 taken = record_bytes(word >> 32);
+                u64 taken = record_bytes(ring, word >> 32);
                 if (taken <= bytes - offset)
                     cas(&control->free_or_producer, position, position + taken);
             }
             continue;
         }
+        if (wanted > bytes - in_use)
+            goto dropped;
         u64 left = bytes - offset;
         u64 need = wanted <= left ? wanted : left;
-        if (need > bytes - in_use)
-            goto dropped;
-        u64 claimed = wanted <= left ? size << 32 | BUSY | USED : (left - 8) << 32 | DISCARD | USED;
+        u64 claimed = wanted <= left ? size << 32 | BUSY | USED : (left - ring->head) << 32 | DISCARD | USED;
+        u64 now = before ? ticks() : 0;
         if (cas((void *)header, word, claimed)) {
             cas(&control->free_or_producer, position, position + need);
-            if (wanted <= left)
-                return header;
+            if (wanted > left)
+                continue;
+            if (before)
+                store_relaxed((void *)(header - 8), now);
+            return header + 8;
         }
     }
     count_at((u64)&control->contended);
@@ -92,11 +125,10 @@ u64 weir_ringbuf_reserve(const struct weir_map *map, u64 size, u64 flags)
     if (flags)
         return 0;
     struct ring ring = ring_of(map);
-    u64 header = claim(&ring, size);
-    if (!header)
-        return 0;
-    zero_words(header + 8, (u32)size);
-    return header + 8;
+    u64 record = claim(&ring, size);
+    if (record)
+        zero_words(record, (u32)size);
+    return record;
 }
 
 u64 weir_ringbuf_submit(void *record, u64 flags)
@@ -113,11 +145,11 @@ u64 weir_ringbuf_discard(void *record, u64 flags)
 
 static s64 output(const struct ring *ring, const void *data, u64 size, s64 full)
 {
-    u64 header = claim(ring, size);
-    if (!header)
+    u64 record = claim(ring, size);
+    if (!record)
         return full;
-    copy_in(header + 8, data, (u32)size);
-    finish((void *)(header + 8), 0);
+    copy_in(record, data, (u32)size);
+    finish((void *)record, 0);
     return 0;
 }
 
@@ -146,24 +178,30 @@ s64 weir_perf_event_output(const void *context, const struct weir_map *map, u64 
         return -ENOENT;
     if (index != cpu)
         return -EOPNOTSUPP;
-    struct ring ring = lane_of(map, index);
+    struct ring ring = lane_of(map, index, HEAD);
     return output(&ring, data, size, -ENOSPC);
 }
 
-/* Any other number of a question is answered with 0. */
+/* Any other number of a question is answered with 0. Of a ring for each CPU: of all of them together. */
 u64 weir_ringbuf_query(const struct weir_map *map, u64 what)
 {
-    struct weir_control *control = control_of(map);
-    u64 consumed = load(&control->spare_or_consumer);
+    struct ring shared = ring_of(map);
+    u64 consumed = 0, produced = 0, bytes = 0;
+    for (u32 lane = 0; lane < map->lanes; lane++) {
+        struct ring ring = has_lanes(map) ? lane_of(map, lane, TIMED_HEAD) : shared;
+        consumed += load(&ring.control->spare_or_consumer);
+        produced += load(&ring.control->free_or_producer);
+        bytes += ring.bytes;
+    }
     switch (what) {
     case BPF_RB_AVAIL_DATA:
-        return load(&control->free_or_producer) - consumed;
+        return produced - consumed;
     case BPF_RB_RING_SIZE:
-        return map->max_entries;
+        return bytes;
     case BPF_RB_CONS_POS:
         return consumed;
     case BPF_RB_PROD_POS:
-        return load(&control->free_or_producer);
+        return produced;
     default:
         return 0;
     }

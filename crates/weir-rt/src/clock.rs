@@ -163,6 +163,12 @@ fn sample() -> Option<Sample> {
     (took / TRIES as u64 <= CLOCK_PAIR_NS_MAX).then_some(narrowest)
 }
 
+/// The TSC, where this process may read it.
+pub(crate) fn ticks_if_allowed() -> Option<u64> {
+    static MAY_READ: std::sync::LazyLock<bool> = std::sync::LazyLock::new(may_read_ticks);
+    MAY_READ.then(ticks)
+}
+
 fn ticks() -> u64 {
     // What was read before must not be read later, nor what is read later before.
     fence(Ordering::SeqCst);

@@ -63,6 +63,8 @@ pub struct SiteAbi {
     pub cpus: u32,
     /// The CPU has BMI2 (shlx, shrx, sarx).
     pub bmi2: bool,
+    /// The process may read the time stamp counter.
+    pub reads_ticks: bool,
 }
 
 /// Where a thread's id comes from.
@@ -253,6 +255,8 @@ pub enum Symbol {
     Claims,
     /// What tail calls lead to: a count, 0, and the address of each program's tail entry by its number, 8 bytes each.
     Programs,
+    /// The process's word that says how it came under seccomp ([`Filter`](crate::segment::Filter)).
+    Filter,
     /// An offset in this `code`.
     Code(u32),
 }

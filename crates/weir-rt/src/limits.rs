@@ -21,6 +21,10 @@ pub const RING_BYTES_MAX: u32 = 1 << 30;
 /// Bytes of one CPU's ring in a PERF_EVENT_ARRAY: a power of two. The kernel leaves it to the reader; tools take 16 to
 /// 64 pages.
 pub const PERF_RING_BYTES: u32 = 1 << 17;
+/// Where a RINGBUF has a ring for each CPU, those of so many CPUs have the size that the map says. Of more CPUs, each
+/// has so much less that they are not more memory, down to [`CPU_RING_BYTES_MIN`].
+pub const CPU_RINGS_WHOLE: u32 = 16;
+pub const CPU_RING_BYTES_MIN: u32 = 1 << 16;
 /// Addresses of one stack (the kernel's PERF_MAX_STACK_DEPTH).
 pub const STACK_DEPTH_MAX: u32 = 127;
 /// CPUs with a lane of their own: what the CPU number's 12 bits can say.
@@ -68,6 +72,7 @@ pub const SMALL_HELPER_STACK_BYTES: u32 = 512;
 const _: () = assert!(ENTRIES_MAX as u64 + (SPARE_NODES as u64) < (1 << 25), "an index must fit a link word");
 const _: () = assert!(CLOCK_LEAD_NS < CLOCK_INTERVAL_NS_MIN, "a line begins before the next is laid");
 const _: () = assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MAX.is_power_of_two());
+const _: () = assert!(CPU_RING_BYTES_MIN.is_power_of_two() && CPU_RINGS_WHOLE.is_power_of_two());
 
 /// Most bytes below its return address that this helper uses. `has_tries`: a map of the program is a trie.
 pub fn helper_stack_bytes(id: HelperId, has_tries: bool) -> u32 {

@@ -19,7 +19,7 @@ use crate::context::ContextMut;
 use crate::executable::{CpuSource, Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
 use crate::link::link;
 use crate::runtime::{RuntimeImage, image, linked};
-use crate::segment::{DESCRIPTOR_BYTES, Mapping, Segment, SegmentLayout};
+use crate::segment::{DESCRIPTOR_BYTES, Filter, Mapping, Segment, SegmentLayout};
 
 /// A program linked into this process. It may be run by several threads at once.
 #[derive(Debug)]
@@ -124,6 +124,8 @@ fn load(
         Symbol::Helper(id) => Some(base + image_offset as u64 + u64::from(image.helper(id)?)),
         Symbol::Runtime(function) => Some(base + image_offset as u64 + u64::from(image.function(function))),
         Symbol::Programs => Some(base + table_offset as u64),
+        // Of no target: it stays 0.
+        Symbol::Filter => Some(segment.base() + Filter::OFFSET),
         symbol => segment.resolve(segment.base(), base + descriptors_offset as u64, symbol),
     };
     for (executable, offset) in executables.iter().zip(&offsets) {
@@ -175,6 +177,7 @@ pub fn site(layout: &SegmentLayout) -> SiteAbi {
         },
         cpus: layout.cpus,
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+        reads_ticks: crate::clock::may_read_ticks(),
     }
 }
 

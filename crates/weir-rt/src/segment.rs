@@ -24,6 +24,7 @@ mod journal;
 mod lanes;
 mod lease;
 mod map_view;
+mod merge;
 mod meter;
 mod prefixes;
 mod ring;
@@ -63,7 +64,7 @@ pub(crate) use self::journal::parse as parse_journal;
 pub(crate) use self::layout::Fnv;
 use self::lease::Lease;
 pub(crate) use self::mapping::Mapping;
-use self::ring::RingState;
+use self::ring::Rings;
 
 /// Name of the memfd of a session's maps, by which the next weir finds them.
 pub const MAPS_NAME: &str = "weir-maps";
@@ -103,8 +104,8 @@ pub struct Segment {
     layout: SegmentLayout,
     session: u64,
     descriptors: Box<[Descriptor]>,
-    /// Of each map: one for each of its rings.
-    rings: Box<[Box<[RingState]>]>,
+    /// Of each map.
+    rings: Box<[Rings]>,
     /// Maps whose contents user space may not change any more.
     frozen: Box<[AtomicBool]>,
     journal_entries: AtomicU32,
@@ -133,8 +134,7 @@ impl Segment {
         let mut descriptors: Box<[Descriptor]> = layout.descriptors(base, 0, session).into();
         let at = descriptors.as_ptr() as u64;
         descriptors.iter_mut().for_each(|descriptor| descriptor.descriptors = at);
-        let rings =
-            layout.maps.iter().map(|map| map.rings().into_iter().map(RingState::new).collect()).collect();
+        let rings = layout.maps.iter().map(|map| Rings::new(map.rings())).collect();
         let frozen = layout.maps.iter().map(|_| AtomicBool::new(false)).collect();
         let nodes_allocated = layout.maps.iter().map(|map| AtomicU32::new(map.nodes_at_first)).collect();
         let bytes_allocated = AtomicU64::new(layout.bytes_at_first());
@@ -200,9 +200,12 @@ impl Segment {
             }
             Symbol::MapData(index) => Some(base + self.layout.maps.get(index as usize)?.data_offset),
             Symbol::Claims if self.layout.claim_lanes > 0 => Some(base + self.layout.claims_offset),
-            Symbol::Claims | Symbol::Helper(_) | Symbol::Runtime(_) | Symbol::Programs | Symbol::Code(_) => {
-                None
-            }
+            Symbol::Claims
+            | Symbol::Helper(_)
+            | Symbol::Runtime(_)
+            | Symbol::Programs
+            | Symbol::Filter
+            | Symbol::Code(_) => None,
         }
     }
 

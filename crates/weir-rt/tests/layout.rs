@@ -1,5 +1,6 @@
 //! Layouts: what is refused, and that nothing overlaps.
 
+use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 use weir_rt::limits::KEY_BYTES_MAX;
 use weir_rt::segment::{LayoutError, SegmentLayout};
@@ -108,7 +109,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
             _ => {
                 let elements = u64::from(map.node_count.max(map.spec.max_entries));
                 assert!(map.lane_stride >= elements * u64::from(map.elem_stride) || map.lanes == 1);
-                assert!(map.lane_stride % 64 == 0 && map.data_offset % 64 == 0);
+                assert!(map.lane_stride % 64 == 0 && map.data_offset.is_multiple_of(64));
                 let lane_end = map.data_offset + elements * u64::from(map.elem_stride);
                 lane_end + u64::from(map.shared_lane()) * map.lane_stride
             }
@@ -154,4 +155,21 @@ fn the_hash_tells_layouts_apart() {
     assert_ne!(same, hash(std::slice::from_ref(&base), 3));
     assert_ne!(same, hash(&[MapSpec { value_bytes: 7, ..base.clone() }], 2));
     assert_ne!(same, hash(&[MapSpec { name: "n".into(), ..base }], 2));
+}
+
+#[test]
+fn a_ring_for_each_cpu_is_smaller_where_there_are_many() {
+    let ring = |bytes: u32, cpus: u32| {
+        let map = MapSpec { flags: flag::RING_PER_CPU, ..spec(MapKind::RingBuf, 0, 0, bytes) };
+        let layout = SegmentLayout::plan(&[map], cpus).expect("within bounds");
+        let map = &layout.maps[0];
+        assert_eq!(map.lanes, cpus + 1);
+        assert!(map.lane_stride == u64::from(map.elem_stride) + 256 && map.data_offset.is_multiple_of(64));
+        assert_eq!(map.data_offset - 256 + u64::from(map.lanes) * map.lane_stride, map.offset + map.bytes);
+        map.elem_stride
+    };
+    assert_eq!([1, 2, 16].map(|cpus| ring(1 << 20, cpus)), [1 << 20; 3]);
+    assert_eq!([17, 32, 33, 64].map(|cpus| ring(1 << 20, cpus)), [1 << 19, 1 << 19, 1 << 18, 1 << 18]);
+    assert_eq!([256, 4096].map(|cpus| ring(1 << 20, cpus)), [1 << 16; 2]);
+    assert_eq!([1, 4096].map(|cpus| ring(4096, cpus)), [4096; 2]);
 }

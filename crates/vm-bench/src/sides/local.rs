@@ -130,6 +130,7 @@ pub fn site(program: &VerifiedProgram) -> Result<SiteAbi> {
         lanes: if program.needs_lane() { lanes.claimed() } else { lanes },
         cpus: possible_cpus(),
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+        reads_ticks: true,
     })
 }
 

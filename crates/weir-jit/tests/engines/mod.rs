@@ -37,6 +37,7 @@ pub(crate) fn shared_abi(bmi2: bool) -> SiteAbi {
         lanes: LanePolicy::Shared,
         cpus: cpus(),
         bmi2,
+        reads_ticks: true,
     }
 }
 

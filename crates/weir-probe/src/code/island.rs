@@ -383,6 +383,7 @@ pub(crate) fn generate_image(
     let resolve = |symbol: Symbol| match symbol {
         Symbol::Helper(id) => image.helper(id).map(|offset| place.address + u64::from(offset)),
         Symbol::Runtime(function) => Some(place.address + u64::from(image.function(function))),
+        Symbol::Filter => Some(words.filter),
         other => segment.resolve(words.segment, descriptors, other),
     };
     let mut addresses = vec![None; executables.len()];

@@ -185,6 +185,7 @@ impl Target {
             lanes: if early { LanePolicy::Shared } else { self.lanes },
             cpus,
             bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+            reads_ticks: self.has_tsc,
         }
     }
 

@@ -45,13 +45,13 @@ pub struct MapLayout {
     /// The map's area: a control block, then bucket heads, nodes and values as the kind needs them.
     pub offset: u64,
     pub bytes: u64,
-    /// The first value, in lane 0; for a ring, its data.
+    /// The first value, in lane 0; for a ring, its data (of lane 0, where there are several).
     pub data_offset: u64,
-    /// Bytes from one element's value to the next in one lane.
+    /// Bytes from one element's value to the next in one lane; of rings in lanes, bytes of one.
     pub elem_stride: u32,
     /// Bytes from a value in one lane to the same value in the next; a multiple of 64 for per-CPU kinds.
     pub lane_stride: u64,
-    /// Claimable lanes (or CPUs) + 1 for per-CPU kinds, else 1.
+    /// Claimable lanes (or CPUs) + 1 for per-CPU kinds, CPUs + 1 for a ring for each CPU, else 1.
     pub lanes: u32,
     /// Per-CPU kinds: as in [`SegmentLayout`]; else 0.
     pub cpus: u32,
@@ -75,6 +75,18 @@ pub(crate) struct RingPlace {
     pub(crate) control: u64,
     pub(crate) data: u64,
     pub(crate) bytes: u64,
+    pub(crate) form: RingForm,
+}
+
+/// How records lie in a ring, and who writes them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RingForm {
+    /// A header before each, claimed by compare-and-swap (`c/ring.c`).
+    Plain,
+    /// Time and header before each, claimed in the same way.
+    Shared,
+    /// Time and header before each, claimed inside restartable sections on one CPU (weir-jit's `src/records.rs`).
+    Cpu,
 }
 
 /// Why a layout was refused.
@@ -190,13 +202,23 @@ impl MapLayout {
 
     /// The rings in the map: one for each CPU that has a slot, of a `PerfEventArray`.
     pub(crate) fn rings(&self) -> Vec<RingPlace> {
-        let place = |control: u64, data: u64, bytes: u32| RingPlace { control, data, bytes: bytes.into() };
+        let in_lane = |lane: u32| {
+            let data = self.data_offset + u64::from(lane) * self.lane_stride;
+            let form = match self.spec.kind {
+                MapKind::PerfEventArray => RingForm::Plain,
+                _ if lane == self.shared_lane() => RingForm::Shared,
+                _ => RingForm::Cpu,
+            };
+            RingPlace { control: data - CONTROL_BYTES, data, bytes: self.elem_stride.into(), form }
+        };
         match self.spec.kind {
-            MapKind::RingBuf => vec![place(self.offset, self.data_offset, self.spec.max_entries)],
-            MapKind::PerfEventArray => (0..u64::from(self.lanes))
-                .map(|lane| self.data_offset + lane * self.lane_stride)
-                .map(|data| place(data - CONTROL_BYTES, data, limits::PERF_RING_BYTES))
-                .collect(),
+            MapKind::RingBuf if !self.spec.has_rings_per_cpu() => vec![RingPlace {
+                control: self.offset,
+                data: self.data_offset,
+                bytes: self.spec.max_entries.into(),
+                form: RingForm::Plain,
+            }],
+            MapKind::RingBuf | MapKind::PerfEventArray => (0..self.lanes).map(in_lane).collect(),
             _ => Vec::new(),
         }
     }
@@ -396,6 +418,11 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
     let mut end = offset + CONTROL_BYTES;
     let mut elements = u64::from(spec.max_entries);
     match spec.kind {
+        MapKind::RingBuf if spec.has_rings_per_cpu() => {
+            map.lanes = all_cpus + 1;
+            place_rings(&mut map, end, cpu_ring_bytes(spec.max_entries, all_cpus));
+            return map;
+        }
         MapKind::RingBuf => {
             // Page-aligned, so that a mapping of the data alone stays possible.
             map.data_offset = round_up(end, PAGE);
@@ -405,7 +432,8 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
         }
         MapKind::Array | MapKind::PerCpuArray | MapKind::ProgArray | MapKind::ArrayOfMaps => {}
         MapKind::PerfEventArray => {
-            place_rings(&mut map, end, all_cpus);
+            map.lanes = if spec.max_entries == 0 { all_cpus } else { spec.max_entries.min(all_cpus) };
+            place_rings(&mut map, end, limits::PERF_RING_BYTES);
             return map;
         }
         MapKind::CgroupArray => {
@@ -459,13 +487,18 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
     map
 }
 
-/// A ring for each CPU that has a slot, behind a control block of its own.
-fn place_rings(map: &mut MapLayout, at: u64, cpus: u32) {
-    map.lanes = if map.spec.max_entries == 0 { cpus } else { map.spec.max_entries.min(cpus) };
-    map.elem_stride = limits::PERF_RING_BYTES;
-    map.lane_stride = CONTROL_BYTES + u64::from(limits::PERF_RING_BYTES);
+/// A ring of `bytes` in each lane, behind a control block of its own.
+fn place_rings(map: &mut MapLayout, at: u64, bytes: u32) {
+    map.elem_stride = bytes;
+    map.lane_stride = CONTROL_BYTES + u64::from(bytes);
     map.data_offset = at + CONTROL_BYTES;
     map.bytes = at + u64::from(map.lanes) * map.lane_stride - map.offset;
+}
+
+/// Bytes of each CPU's ring, where the map says how many it is to have.
+fn cpu_ring_bytes(bytes: u32, cpus: u32) -> u32 {
+    let share = cpus.div_ceil(limits::CPU_RINGS_WHOLE).next_power_of_two();
+    (bytes / share).max(limits::CPU_RING_BYTES_MIN.min(bytes))
 }
 
 /// Bucket heads and nodes; a HASH keeps its values in the nodes.

@@ -1,8 +1,10 @@
-//! The consumer of a ring: records out, in the order of their reservation. A `PerfEventArray` has a ring for each CPU.
+//! The consumer of rings: records out. Of one ring in the order of their reservation; of a map with a ring for each CPU by
+//! their times (`merge.rs`), or CPU by CPU.
 //!
-//! Producers are in `c/ring.c`, which describes the protocol. The position read from is this process's own; what a
-//! target writes over the shared one only harms its producers. A length is used after it was checked against the
-//! end of the data; an impossible header is counted as corrupt and the reader goes on at the producers' position.
+//! Producers are in `c/ring.c` and in weir-jit's `src/records.rs`, which describe the protocols. The position read from
+//! is this process's own; what a target writes over the shared one only harms its producers. A length is used after it
+//! was checked against the end of the data; an impossible header is counted as corrupt and the reader goes on at the
+//! producers' position.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,23 +12,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_ebpf::MapKind;
 
 use super::Segment;
-use super::layout::RingPlace;
+use super::layout::{RingForm, RingPlace};
 use super::mapping::Mapping;
+use super::merge::Merge;
 use crate::abi::{control, record};
 
 /// One submitted record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
     pub bytes: Vec<u8>,
+    /// What the time stamp counter showed when the record was reserved. In one ring it never falls. 0 in a ring of a map
+    /// that has but one, and where the writer may not read the counter.
+    pub ticks: u64,
 }
 
-/// The reading end of one ring. There may be several; each record goes to one of them.
+/// The reading end of a ring, or of the rings of a map that has one for each CPU. There may be several; each record
+/// goes to one of them.
 #[derive(Clone, Copy, Debug)]
 pub struct RingReader<'a> {
     segment: &'a Segment,
     index: usize,
-    /// Which of the map's rings.
-    lane: usize,
+    /// Which of the map's rings; all of them, if it is not said.
+    lane: Option<usize>,
 }
 
 /// The reading end of the rings of a `PerfEventArray`: one for each CPU.
@@ -38,9 +45,11 @@ pub struct PerfReader<'a> {
     turn: usize,
 }
 
-/// What was lost on the way.
+/// What became of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RingCounters {
+    /// Records that were read.
+    pub read: u64,
     /// Records refused because the ring was full.
     pub dropped: u64,
     /// Records that a dead target reserved and never submitted.
@@ -49,29 +58,26 @@ pub struct RingCounters {
     pub corrupt: u64,
 }
 
-/// The controller's own memory of a ring.
+/// The controller's own memory of the rings of one map.
 #[derive(Debug)]
-pub(super) struct RingState {
+pub(super) struct Rings {
+    each: Box<[RingState]>,
+    merge: Mutex<Merge>,
+}
+
+/// The same of one ring.
+#[derive(Debug)]
+struct RingState {
     place: RingPlace,
     /// Bytes consumed since the beginning; locked while a record is taken out.
     position: Mutex<u64>,
+    read: AtomicU64,
     uncommitted: AtomicU64,
     corrupt: AtomicU64,
 }
 
-impl RingState {
-    pub(super) fn new(place: RingPlace) -> RingState {
-        RingState {
-            place,
-            position: Mutex::new(0),
-            uncommitted: AtomicU64::new(0),
-            corrupt: AtomicU64::new(0),
-        }
-    }
-}
-
 /// One taking of a record.
-struct Take<'a> {
+pub(super) struct Take<'a> {
     segment: &'a Segment,
     state: &'a RingState,
     place: RingPlace,
@@ -88,8 +94,19 @@ enum Next {
     Corrupt,
 }
 
+/// The oldest record of a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Head {
+    pub(super) ticks: u64,
+    /// Its producer is still at work.
+    pub(super) is_busy: bool,
+}
+
 /// Fills a ring's data with the words that mean "free in lap 0".
 pub(super) fn mark_free(mapping: &Mapping, place: RingPlace, seed: u64) {
+    if place.form == RingForm::Cpu {
+        return;
+    }
     for at in (0..place.bytes).step_by(8) {
         mapping.word(place.data + at).store(seed, Ordering::Relaxed);
     }
@@ -106,10 +123,10 @@ impl<'a> PerfReader<'a> {
     /// or only records whose producers are still at work.
     #[allow(clippy::should_implement_trait, reason = "None does not end it: more may come")]
     pub fn next(&mut self) -> Option<(u32, Record)> {
-        let rings = self.segment.rings[self.index].len();
+        let rings = self.all().rings();
         for step in 0..rings {
             let lane = (self.turn + step) % rings;
-            if let Some(record) = self.ring(lane).next() {
+            if let Some(record) = self.all().lane(lane).next() {
                 self.turn = lane + 1;
                 return Some((lane as u32, record));
             }
@@ -119,105 +136,214 @@ impl<'a> PerfReader<'a> {
 
     /// Everything that is left after the target has died, CPU by CPU.
     pub fn drain_dead(&mut self) -> Vec<(u32, Record)> {
-        let rings = 0..self.segment.rings[self.index].len();
-        rings
-            .flat_map(|lane| {
-                self.ring(lane).drain_dead().into_iter().map(move |record| (lane as u32, record))
-            })
+        let all = self.all();
+        (0..all.rings())
+            .flat_map(|lane| all.lane(lane).drain_dead().into_iter().map(move |record| (lane as u32, record)))
             .collect()
     }
 
     /// Sums over all CPUs.
     pub fn counters(&self) -> RingCounters {
-        (0..self.segment.rings[self.index].len()).fold(RingCounters::default(), |sum, lane| {
-            let of = self.ring(lane).counters();
-            RingCounters {
-                dropped: sum.dropped.wrapping_add(of.dropped),
-                uncommitted: sum.uncommitted + of.uncommitted,
-                corrupt: sum.corrupt + of.corrupt,
-            }
-        })
+        self.all().counters()
     }
 
-    fn ring(&self, lane: usize) -> RingReader<'a> {
-        RingReader { segment: self.segment, index: self.index, lane }
+    fn all(&self) -> RingReader<'a> {
+        RingReader { segment: self.segment, index: self.index, lane: None }
     }
 }
 
 impl<'a> RingReader<'a> {
     pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
         assert_eq!(segment.layout().maps[index].spec.kind, MapKind::RingBuf, "map {index} is not a ring");
-        RingReader { segment, index, lane: 0 }
+        RingReader { segment, index, lane: None }
+    }
+
+    /// How many rings the map has: one, or one for each CPU and one, the last, for code that has no CPU's.
+    pub fn rings(&self) -> usize {
+        self.states().each.len()
+    }
+
+    /// One of them alone. What [`RingReader::next`] of all has taken does not come again.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn lane(&self, lane: usize) -> RingReader<'a> {
+        assert!(lane < self.rings(), "ring {lane} of {}", self.rings());
+        RingReader { lane: Some(lane), ..*self }
     }
 
     /// The oldest record not yet read, once it is submitted. `None`: nothing, or its producer is still at work.
+    ///
+    /// Of several rings that with the least time, of what is there when the first is taken; so records of different CPUs
+    /// are in order as far as the times are, but one that was reserved during that look may come behind later ones. A
+    /// producer that has been at work for long does not hold up the other CPUs' records.
     #[allow(clippy::should_implement_trait, reason = "None does not end it: more may come")]
     pub fn next(&mut self) -> Option<Record> {
-        self.take().record(false)
+        self.take_next(false)
     }
 
     /// Everything that is left after the target has died; records it never submitted are skipped and counted.
     pub fn drain_dead(&mut self) -> Vec<Record> {
         // Other processes may share the segment: what is drained is at most a ring's worth of records.
-        let records_max = self.take().place.bytes as usize / 8;
-        std::iter::from_fn(|| self.take().record(true)).take(records_max).collect()
+        let bytes: u64 = self.lanes().map(|lane| self.states().each[lane].place.bytes).sum();
+        std::iter::from_fn(|| self.take_next(true)).take(bytes as usize / 8).collect()
     }
 
+    /// Sums over all rings.
     pub fn counters(&self) -> RingCounters {
-        let state = &self.segment.rings[self.index][self.lane];
-        let dropped = state.place.control + control::DROPPED;
-        RingCounters {
-            dropped: self.segment.mapping().word(dropped).load(Ordering::Relaxed),
-            uncommitted: state.uncommitted.load(Ordering::Relaxed),
-            corrupt: state.corrupt.load(Ordering::Relaxed),
+        let mut sum = RingCounters::default();
+        for lane in self.lanes() {
+            let state = &self.states().each[lane];
+            let dropped = self.segment.mapping().word(state.place.control + control::DROPPED);
+            sum.read += state.read.load(Ordering::Relaxed);
+            sum.dropped = sum.dropped.wrapping_add(dropped.load(Ordering::Relaxed));
+            sum.uncommitted += state.uncommitted.load(Ordering::Relaxed);
+            sum.corrupt += state.corrupt.load(Ordering::Relaxed);
+        }
+        sum
+    }
+
+    fn take_next(&self, is_dead: bool) -> Option<Record> {
+        match self.lane {
+            Some(lane) => self.take(lane).record(None, is_dead),
+            None if self.rings() == 1 => self.take(0).record(None, is_dead),
+            None => {
+                let mut merge = self.states().merge.lock().unwrap_or_else(PoisonError::into_inner);
+                merge.next(self.rings(), &|lane| self.take(lane), is_dead)
+            }
         }
     }
 
-    fn take(&self) -> Take<'a> {
-        let state = &self.segment.rings[self.index][self.lane];
+    fn lanes(&self) -> std::ops::Range<usize> {
+        self.lane.map_or(0..self.rings(), |lane| lane..lane + 1)
+    }
+
+    fn states(&self) -> &'a Rings {
+        &self.segment.rings[self.index]
+    }
+
+    fn take(&self, lane: usize) -> Take<'a> {
+        let state = &self.states().each[lane];
         let position = state.position.lock().unwrap_or_else(PoisonError::into_inner);
         let seed = self.segment.descriptor(self.index).seed;
         Take { segment: self.segment, state, place: state.place, seed, position }
     }
 }
 
-impl<'a> Take<'a> {
-    fn record(&mut self, is_dead: bool) -> Option<Record> {
+impl Rings {
+    pub(super) fn new(places: Vec<RingPlace>) -> Rings {
+        Rings { each: places.into_iter().map(RingState::new).collect(), merge: Mutex::default() }
+    }
+}
+
+impl RingState {
+    fn new(place: RingPlace) -> RingState {
+        RingState {
+            place,
+            position: Mutex::new(0),
+            read: AtomicU64::new(0),
+            uncommitted: AtomicU64::new(0),
+            corrupt: AtomicU64::new(0),
+        }
+    }
+}
+
+impl RingForm {
+    /// Bytes before a payload, the last 8 of them the header; records are multiples of it.
+    pub(super) fn head_bytes(self) -> u64 {
+        match self {
+            RingForm::Plain => 8,
+            RingForm::Shared | RingForm::Cpu => 16,
+        }
+    }
+}
+
+impl Take<'_> {
+    /// The next record before `end`.
+    pub(super) fn record(&mut self, end: Option<u64>, is_dead: bool) -> Option<Record> {
+        let Next::Submitted { size, bytes } = self.advance(end, is_dead) else { return None };
+        let head = self.place.form.head_bytes();
+        let at = self.place.data + self.offset();
+        let ticks = if head > 8 { self.word(at).load(Ordering::Relaxed) } else { 0 };
+        let record = Record { bytes: self.segment.mapping().copy(at + head, size as usize), ticks };
+        self.consume(bytes);
+        self.state.read.fetch_add(1, Ordering::Relaxed);
+        Some(record)
+    }
+
+    /// What [`Take::record`] would take, or wait for.
+    pub(super) fn head(&mut self, end: Option<u64>, is_dead: bool) -> Option<Head> {
+        let is_busy = match self.advance(end, is_dead) {
+            Next::Submitted { .. } => false,
+            Next::Busy { .. } => true,
+            Next::Empty | Next::Discarded { .. } | Next::Corrupt => return None,
+        };
+        let ticks = self.word(self.place.data + self.offset()).load(Ordering::Relaxed);
+        Some(Head { ticks, is_busy })
+    }
+
+    /// How far there are records now. In a ring that is claimed header by header one more may be behind the tail, whose
+    /// producer sleeps (or is dead) before it has moved that.
+    pub(super) fn end(&self, is_dead: bool) -> u64 {
+        let (tail, bytes) = (self.tail(), self.place.bytes);
+        let is_impossible = tail.wrapping_sub(*self.position) > bytes;
+        if is_impossible || is_dead && self.place.form != RingForm::Cpu {
+            return self.position.wrapping_add(bytes);
+        }
+        tail
+    }
+
+    /// Whether a busy record has its time already.
+    pub(super) fn times_busy_records(&self) -> bool {
+        self.place.form == RingForm::Cpu
+    }
+
+    /// Past everything that nobody will read: discarded records, and (`is_dead`) those that nobody will submit.
+    fn advance(&mut self, end: Option<u64>, is_dead: bool) -> Next {
         let state = self.state;
         // Each step but the last consumes at least 8 bytes; a target that keeps writing ends this after two laps.
         for _ in 0..self.place.bytes / 4 {
+            if end.is_some_and(|end| end.wrapping_sub(*self.position) as i64 <= 0) {
+                return Next::Empty;
+            }
             match self.peek() {
-                Next::Empty => return None,
-                Next::Busy { .. } if !is_dead => return None,
-                Next::Busy { bytes } => {
+                Next::Busy { bytes } if is_dead => {
                     state.uncommitted.fetch_add(1, Ordering::Relaxed);
                     self.consume(bytes);
                 }
                 Next::Discarded { bytes } => self.consume(bytes),
-                Next::Submitted { size, bytes } => {
-                    let at = self.place.data + self.offset() + 8;
-                    let record = Record { bytes: self.segment.mapping().copy(at, size as usize) };
-                    self.consume(bytes);
-                    return Some(record);
-                }
                 Next::Corrupt => {
                     state.corrupt.fetch_add(1, Ordering::Relaxed);
                     self.resynchronise();
-                    return None;
+                    return Next::Corrupt;
                 }
+                next @ (Next::Empty | Next::Busy { .. } | Next::Submitted { .. }) => return next,
             }
         }
-        None
+        Next::Empty
     }
 
     fn peek(&self) -> Next {
-        let word = self.segment.mapping().word(self.place.data + self.offset()).load(Ordering::Acquire);
-        if word == self.tag(*self.position) {
+        let head = self.place.form.head_bytes();
+        let mut most = self.place.bytes - self.offset();
+        if self.place.form == RingForm::Cpu {
+            // Everything below the tail has a header, which was written before the tail was.
+            let ahead = self.tail().wrapping_sub(*self.position);
+            if ahead == 0 {
+                return Next::Empty;
+            }
+            if ahead > self.place.bytes {
+                return Next::Corrupt;
+            }
+            most = most.min(ahead);
+        }
+        let word = self.word(self.place.data + self.offset() + head - 8).load(Ordering::Acquire);
+        if self.place.form != RingForm::Cpu && word == self.tag(*self.position) {
             return Next::Empty;
         }
         let size = word >> record::SIZE_SHIFT;
-        let bytes = (size + 8).next_multiple_of(8);
-        if word & record::USED == 0 || bytes > self.place.bytes - self.offset() {
+        let bytes = (size + head).next_multiple_of(head);
+        if word & record::USED == 0 || bytes > most {
             return Next::Corrupt;
         }
         if word & record::BUSY != 0 {
@@ -232,37 +358,52 @@ impl<'a> Take<'a> {
     /// Gives `bytes` at the position back to the producers.
     fn consume(&mut self, bytes: u64) {
         let start = *self.position;
-        let end = start + bytes;
-        // A producer that died or sleeps behind its claim has not moved the tail yet. It must move first: at the old
-        // place the next lap's tag would stop every producer.
-        let tail = self.control(control::FREE_OR_PRODUCER);
-        let _ = tail.compare_exchange(start, end, Ordering::AcqRel, Ordering::Relaxed);
-        let free = self.tag(start).wrapping_add(self.place.bytes);
-        let at = self.place.data + self.offset();
-        for n in (0..bytes).step_by(8) {
-            self.segment.mapping().word(at + n).store(free, Ordering::Release);
+        let end = start.wrapping_add(bytes);
+        if self.place.form != RingForm::Cpu {
+            // A producer that died or sleeps behind its claim has not moved the tail yet. It must move first: at the old
+            // place the next lap's tag would stop every producer.
+            let tail = self.control(control::FREE_OR_PRODUCER);
+            let _ = tail.compare_exchange(start, end, Ordering::AcqRel, Ordering::Relaxed);
+            let free = self.tag(start).wrapping_add(self.place.bytes);
+            let at = self.place.data + self.offset();
+            for n in (0..bytes).step_by(8) {
+                self.word(at + n).store(free, Ordering::Release);
+            }
         }
-        *self.position = end;
-        self.control(control::SPARE_OR_CONSUMER).store(end, Ordering::Release);
+        self.go_on_at(end);
     }
 
     /// After an impossible header: frees everything and goes on where producers do, or a lap further if what they
     /// say is impossible too.
     fn resynchronise(&mut self) {
+        if self.place.form == RingForm::Cpu {
+            // Their tail is not to be written here: producers do so without looking whether somebody else has.
+            return self.go_on_at(self.tail());
+        }
         let bytes = self.place.bytes;
+        let unit = self.place.form.head_bytes();
         let tail = self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire);
         let ahead = tail.wrapping_sub(*self.position);
-        let is_plausible = (8..=bytes).contains(&ahead) && ahead.is_multiple_of(8);
+        let is_plausible = (unit..=bytes).contains(&ahead) && ahead.is_multiple_of(unit);
         let end = if is_plausible { tail } else { (*self.position).wrapping_add(bytes) };
         let mut at = *self.position;
         while at != end {
             let word = self.place.data + (at & (bytes - 1));
-            self.segment.mapping().word(word).store(self.tag(at).wrapping_add(bytes), Ordering::Release);
+            self.word(word).store(self.tag(at).wrapping_add(bytes), Ordering::Release);
             at = at.wrapping_add(8);
         }
-        *self.position = end;
         self.control(control::FREE_OR_PRODUCER).store(end, Ordering::Release);
-        self.control(control::SPARE_OR_CONSUMER).store(end, Ordering::Release);
+        self.go_on_at(end);
+    }
+
+    fn go_on_at(&mut self, position: u64) {
+        *self.position = position;
+        self.control(control::SPARE_OR_CONSUMER).store(position, Ordering::Release);
+    }
+
+    fn tail(&self) -> u64 {
+        let unit = self.place.form.head_bytes();
+        self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire) & !(unit - 1)
     }
 
     fn tag(&self, position: u64) -> u64 {
@@ -273,7 +414,11 @@ impl<'a> Take<'a> {
         *self.position & (self.place.bytes - 1)
     }
 
-    fn control(&self, at: u64) -> &'a AtomicU64 {
-        self.segment.mapping().word(self.place.control + at)
+    fn word(&self, at: u64) -> &AtomicU64 {
+        self.segment.mapping().word(at)
+    }
+
+    fn control(&self, at: u64) -> &AtomicU64 {
+        self.word(self.place.control + at)
     }
 }

@@ -73,6 +73,7 @@ pub(crate) fn asm(
         lanes: LanePolicy::Shared,
         cpus,
         bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+        reads_ticks: true,
     };
     let abi_of = |binary: &_| target.as_ref().map_or(unknown, |target| target.abi(binary, cpus));
     let executables = stages::native(sites, verified, &abi_of)?.executables;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 
 use super::{Random, key_of, segment, spec, value};
@@ -159,4 +160,5 @@ fn spoiled_trie_stays_inside() {
 #[test]
 fn spoiled_ring_stays_inside() {
     check(spec(MapKind::RingBuf, 0, 0, 4096));
+    check(MapSpec { flags: flag::RING_PER_CPU, ..spec(MapKind::RingBuf, 0, 0, 4096) });
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
-use weir_ebpf::MapKind;
+use weir_ebpf::map::flag;
+use weir_ebpf::{MapKind, MapSpec};
 
 use super::{Random, key, segment, spec, value};
 use crate::runtime::linked;
@@ -61,8 +62,9 @@ fn receive(record: &Record, last: &mut [u64]) {
 fn nothing_committed_is_lost_when_a_target_is_killed() {
     let mut random = Random(3);
     for round in 0..20 {
+        let flags = if round % 2 == 0 { 0 } else { flag::RING_PER_CPU };
         let segment = segment(&[
-            spec(MapKind::RingBuf, 0, 0, 16384),
+            MapSpec { flags, ..spec(MapKind::RingBuf, 0, 0, 16384) },
             spec(MapKind::Hash, 8, 40, 64),
             spec(MapKind::Array, 4, 8, 8),
         ]);

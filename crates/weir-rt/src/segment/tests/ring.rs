@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::thread;
 
-use weir_ebpf::MapKind;
+use weir_ebpf::map::flag;
+use weir_ebpf::{MapKind, MapSpec};
 
 use super::{Random, segment, spec};
 use crate::runtime::linked;
@@ -15,6 +16,11 @@ fn ring() -> Segment {
     segment(&[spec(MapKind::RingBuf, 0, 0, RING_BYTES)])
 }
 
+/// The one that code without a CPU's ring writes to.
+fn shared() -> Segment {
+    segment(&[MapSpec { flags: flag::RING_PER_CPU, ..spec(MapKind::RingBuf, 0, 0, RING_BYTES) }])
+}
+
 fn payload(number: u64, size: u64) -> Vec<u8> {
     (0..size).map(|n| (number.wrapping_mul(31) + n) as u8).collect()
 }
@@ -22,7 +28,7 @@ fn payload(number: u64, size: u64) -> Vec<u8> {
 #[test]
 fn records_come_out_as_they_went_in() {
     for seed in 1..=20 {
-        let segment = ring();
+        let segment = if seed % 2 == 0 { ring() } else { shared() };
         let descriptor = segment.descriptor(0);
         let mut random = Random(seed);
         let mut expected = VecDeque::new();
@@ -109,7 +115,7 @@ fn flags_and_sizes_are_the_kernels() {
     assert_eq!(linked::ringbuf_reserve(descriptor, 8, 1), None);
     assert_eq!(linked::ringbuf_output(descriptor, &[0; 4089], 0), -11);
     assert_eq!(linked::ringbuf_reserve(descriptor, u64::MAX, 0), None);
-    assert_eq!(segment.ring(0).next(), Some(Record { bytes: vec![1] }));
+    assert_eq!(segment.ring(0).next(), Some(Record { bytes: vec![1], ticks: 0 }));
     assert_eq!(segment.counters().maps[0].dropped, 2);
 }
 
@@ -129,15 +135,19 @@ fn unfinished_records_hold_up_the_reader_until_their_producer_is_dead() {
 /// Several producers and the consumer at once: each producer's records in its order, none lost but counted ones.
 #[test]
 fn producers_do_not_disturb_each_other() {
-    let segment = ring();
+    check_producers(&ring());
+    check_producers(&shared());
+}
+
+fn check_producers(segment: &Segment) {
     let producers = 4;
     let each = 40_000;
     let mut next = vec![0; producers];
+    let mut ticks = 0;
     let (mut received, mut accepted) = (0, 0);
     thread::scope(|scope| {
         let running: Vec<_> = (0..producers)
             .map(|producer| {
-                let segment = &segment;
                 scope.spawn(move || {
                     let mut accepted = 0;
                     for number in 0..each {
@@ -153,7 +163,8 @@ fn producers_do_not_disturb_each_other() {
         let mut read = |record: Record| {
             let number = u64::from_le_bytes(record.bytes[..8].try_into().expect("8 bytes"));
             let producer = record.bytes[8] as usize;
-            assert!(number >= next[producer], "out of order");
+            assert!(number >= next[producer] && record.ticks >= ticks, "out of order");
+            ticks = record.ticks;
             assert_eq!(record.bytes[9..], payload(number, record.bytes.len() as u64)[9..], "torn");
             next[producer] = number + 1;
             received += 1;
