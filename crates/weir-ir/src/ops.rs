@@ -86,9 +86,12 @@ impl Op {
     /// In the order of [`Op::for_each_operand`].
     pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
         let (list, rest): (&[Value], [Option<Value>; 2]) = match self {
-            Op::Int(_) | Op::Str(_) | Op::Builtin(_) | Op::UserStack(_) | Op::TextBegins { .. } => {
-                (&[], [None, None])
-            }
+            Op::Int(_)
+            | Op::Str(_)
+            | Op::Builtin(_)
+            | Op::UserStack(_)
+            | Op::TextBegins { .. }
+            | Op::CallProgram => (&[], [None, None]),
             Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => (&[], [Some(*a), Some(*b)]),
             Op::ReadInt { address: value, .. }
             | Op::Match { text: value, .. }
