@@ -8,7 +8,7 @@ mod signals;
 use std::arch::asm;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engines::{Random, cpus, has_bmi2, only, rseq_abi, shared_abi};
@@ -551,4 +551,106 @@ fn records_of_several_cpus_come_by_time() {
     }
     assert_eq!(next, emitter.emitted());
     assert_eq!(emitter.segment.ring(1).counters().dropped, 0);
+}
+
+/// A program that only records: two integers, or so many bytes of them.
+fn recorder(flags: u32, size: u32) -> (Object, VerifiedProgram) {
+    let stores: String = (0..size).step_by(8).map(|at| format!("*(u64 *)(r0 + {at}) = r6\n")).collect();
+    only(&format!(
+        "map @ring ringbuf key 0 value 0 entries 1048576 flags {flags:#x}
+program \"record\" probe
+r6 = 7
+r1 = map[@ring] ll
+r2 = {size}
+r3 = 0
+call ringbuf_reserve
+if r0 == 0 goto out
+{stores}r1 = r0
+r2 = 0
+call ringbuf_submit
+out:
+r0 = 0
+exit
+"
+    ))
+}
+
+/// Batches that are measured, and records of each.
+const BATCHES: usize = 100;
+const RECORDS: u64 = 4096;
+
+/// Nanoseconds of one run, in the best of many batches and in the middle one. Threads that share the barrier begin theirs
+/// together, and `read` comes when all are done.
+fn ns_per_record(code: u64, barrier: &Barrier, read: impl Fn()) -> [f64; 2] {
+    let mut batches = Vec::new();
+    for _ in 0..BATCHES {
+        barrier.wait();
+        let start = Instant::now();
+        // SAFETY: as in `call`; the counter is in a register that programs keep.
+        unsafe {
+            asm!(
+                "2: call {code}",
+                "dec {left}",
+                "jnz 2b",
+                code = in(reg) code,
+                left = inout(reg) RECORDS => _,
+                out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _,
+                out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+            );
+        }
+        batches.push(start.elapsed().as_nanos() as f64 / RECORDS as f64);
+        if barrier.wait().is_leader() {
+            read();
+        }
+    }
+    batches.sort_by(f64::total_cmp);
+    [batches[0], batches[BATCHES / 2]]
+}
+
+#[test]
+fn cost_of_a_record_is_printed() {
+    let _guard = alone();
+    let local = |executable: &Executable| {
+        let segment = engines::segment(&[], cpus());
+        LocalProgram::load(executable, &segment).expect("code fits")
+    };
+    let (_, program) = only("program \"empty\" probe\nr6 = 7\nr0 = 0\nexit\n");
+    let empty = local(&engines::compiled(&program, &shared_abi(true), Flags::Change));
+    let [base, _] = ns_per_record(empty.address(), &Barrier::new(1), || ());
+    // rdtsc; ret
+    let counter = local(&Executable::by_hand("counter", vec![0x0f, 0x31, 0xc3], Vec::new(), 0x5));
+    let [ticks, _] = ns_per_record(counter.address(), &Barrier::new(1), || ());
+    println!("empty program {base:.1} ns; reading the time stamp counter {ticks:.1}");
+    for (size, what) in [(16, "two integers"), (64, "64 bytes")] {
+        for (name, flags, abi) in [
+            ("one ring", 0, rseq_abi(has_bmi2())),
+            ("shared ring of rings of CPUs", 1 << 31, shared_abi(has_bmi2())),
+            ("ring of the CPU", 1 << 31, rseq_abi(has_bmi2())),
+        ] {
+            for threads in [1, 2] {
+                let (object, program) = recorder(flags, size);
+                let segment = engines::segment(&object.maps, abi.cpus);
+                let executable = engines::compiled(&program, &abi, Flags::default());
+                let local = LocalProgram::load(&executable, &segment).expect("code fits");
+                let code = local.address();
+                let barrier = &Barrier::new(threads);
+                let segment = &segment;
+                let each: Vec<[f64; 2]> = std::thread::scope(|scope| {
+                    // All that was written is whole when it is read.
+                    let read = || while segment.ring(0).next().is_some() {};
+                    let run = move || ns_per_record(code, barrier, read);
+                    let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+                    threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+                });
+                let [best, middle] =
+                    [0, 1].map(|n| each.iter().map(|ns| ns[n]).sum::<f64>() / threads as f64 - base);
+                let counters = segment.ring(0).counters();
+                println!(
+                    "{what}, {name}, {threads} threads: {best:.1} ns a record, {middle:.1} in the middle"
+                );
+                assert_eq!((counters.corrupt, counters.dropped), (0, 0), "{what}, {name}");
+                assert_eq!(counters.read, (BATCHES * threads) as u64 * RECORDS);
+            }
+        }
+    }
 }
