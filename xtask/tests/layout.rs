@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-event", &[]),
@@ -26,6 +26,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("weir-symbols", &["weir-event"]),
     ("weir-probe", &["weir-symbols", "weir-rt", "weir-event"]),
     ("weir-kernel", &["weir-ebpf"]),
+    ("weir-trace", &["weir-event"]),
     ("weir-tracepoint", &[]),
     ("weir-capi", &["weir-ebpf", "weir-verifier", "weir-rt", "weir-interp", "weir-jit"]),
     ("weir", ALL),
@@ -45,12 +46,13 @@ const ALL: &[&str] = &[
     "weir-symbols",
     "weir-probe",
     "weir-kernel",
+    "weir-trace",
 ];
 const DEVELOPMENT: [&str; 3] = ["testkit", "vm-bench", "xtask"];
 
 /// Forbidden whatever the table above comes to say: the verifier does not trust our compiler, each engine is the
 /// other's oracle, and the compiler is pure.
-const NEVER: [(&str, &str); 8] = [
+const NEVER: [(&str, &str); 9] = [
     ("weir-verifier", "weir-codegen"),
     ("weir-interp", "weir-jit"),
     ("weir-jit", "weir-interp"),
@@ -59,6 +61,7 @@ const NEVER: [(&str, &str); 8] = [
     ("weir-script", "weir-kernel"),
     ("weir-ir", "weir-symbols"),
     ("weir-codegen", "weir-probe"),
+    ("weir-trace", "weir-probe"),
 ];
 
 /// Crates in which `unsafe` may be written.

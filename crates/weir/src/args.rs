@@ -5,6 +5,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod filter;
+pub(crate) mod view;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Bpf(bpf::Bpf),
     /// Event filters by hand: check, evaluate, or show every stage of one
     Filter(filter::Filter),
+    /// Read traces (CTF, as LTTng and weir write them): events in the order of time
+    View(view::View),
     /// List the processes that are being traced, and what that costs them
     Ps(Ps),
     /// Show what the probes of all traced processes cost, every second

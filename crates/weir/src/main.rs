@@ -19,6 +19,7 @@ mod rails;
 mod report;
 mod select;
 mod session;
+mod view;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Filter(args) => {
             filter::filter(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
+        Command::View(args) => view::view(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::List(args) => list::list(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Ps(ps) => manage::ps::ps(&ps).unwrap_or_else(|failure| failure.report(None)),
         Command::Top(top) => live::top::top(&top).unwrap_or_else(|failure| failure.report(None)),

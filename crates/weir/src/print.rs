@@ -15,8 +15,13 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
 
 /// The same for what is printed bit by bit: whether anybody still reads it.
 pub(crate) fn print_on(text: &str) -> Result<bool, Failure> {
+    print_bytes_on(text.as_bytes())
+}
+
+/// The same for what need not be UTF-8.
+pub(crate) fn print_bytes_on(bytes: &[u8]) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::Machine(anyhow::Error::new(error).context("writing to standard output"))),
         Ok(()) => Ok(true),

@@ -4,7 +4,7 @@
 //! as glibc does. Signs, widths and filling are [`super::printf`]'s.
 
 /// What `%f`, `%e`, `%g`, or one of them in capitals, gives for `value`, which has no sign. `alternate`: the flag `#`.
-pub(super) fn digits(conversion: char, precision: Option<usize>, alternate: bool, value: f64) -> String {
+pub(crate) fn digits(conversion: char, precision: Option<usize>, alternate: bool, value: f64) -> String {
     let text = match conversion.to_ascii_lowercase() {
         _ if value.is_nan() => "nan".to_string(),
         _ if value.is_infinite() => "inf".to_string(),

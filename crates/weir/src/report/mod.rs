@@ -15,7 +15,7 @@ mod record;
 mod value;
 
 mod contents;
-mod double;
+pub(crate) mod double;
 mod histogram;
 mod printf;
 

@@ -1,0 +1,359 @@
+//! The words of traces: what a trace, its clocks, streams, events and fields are, whichever text described them.
+//!
+//! A trace has clocks and classes of streams; a stream is a sequence of packets, and a packet one of events, each of a class. What lies
+//! in a packet is in scopes, one structure each ([`Scope`]). Sizes and alignments are in bits, as in CTF's own texts.
+//!
+//! Guaranteed of a trace class that a reader of this crate returns ([`crate::metadata`]): references lead to an integer that lies
+//! before what refers to it, alignments are powers of two, an integer has 1 to 64 bits, and everything is within [`crate::limits`].
+
+/// Everything that the metadata of a trace says.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TraceClass {
+    pub uuid: Option<[u8; 16]>,
+    pub order: ByteOrder,
+    /// What the tracer says of itself and its surroundings, in the order of the text.
+    pub environment: Vec<(String, Value)>,
+    pub clocks: Vec<ClockClass>,
+    pub packet_header: Option<Field>,
+    /// In ascending order of their numbers.
+    pub streams: Vec<StreamClass>,
+}
+
+/// A value of the environment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    Int(i128),
+    Str(String),
+}
+
+/// Counts cycles since an origin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClockClass {
+    pub name: String,
+    pub uuid: Option<[u8; 16]>,
+    pub description: Option<String>,
+    /// Cycles a second.
+    pub frequency: u64,
+    /// Cycles.
+    pub precision: u64,
+    /// Where the clock's zero lies behind 1970: seconds, and cycles.
+    pub offset_s: i64,
+    pub offset_cycles: u64,
+    pub is_absolute: bool,
+}
+
+impl Default for ClockClass {
+    fn default() -> ClockClass {
+        ClockClass {
+            name: "default".to_owned(),
+            uuid: None,
+            description: None,
+            frequency: 1_000_000_000,
+            precision: 0,
+            offset_s: 0,
+            offset_cycles: 0,
+            is_absolute: false,
+        }
+    }
+}
+
+impl ClockClass {
+    /// Nanoseconds since 1970, rounded down; `None` beyond what 64 bits hold (the years 1677 to 2262).
+    pub fn ns(&self, cycles: u64) -> Option<i64> {
+        let cycles = i128::from(cycles) + i128::from(self.offset_cycles);
+        let ns = match self.frequency {
+            1_000_000_000 => cycles,
+            frequency => cycles * 1_000_000_000 / i128::from(frequency.max(1)),
+        };
+        i64::try_from(i128::from(self.offset_s) * 1_000_000_000 + ns).ok()
+    }
+}
+
+/// What the packets and events of a stream have in common.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct StreamClass {
+    pub id: u64,
+    pub name: Option<String>,
+    /// Index into [`TraceClass::clocks`].
+    pub clock: Option<usize>,
+    pub packet_context: Option<Field>,
+    pub event_header: Option<Field>,
+    pub common_context: Option<Field>,
+    /// In ascending order of their numbers.
+    pub events: Vec<EventClass>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct EventClass {
+    pub id: u64,
+    pub name: Option<String>,
+    /// 0 (emergency) to 14 (debug), as far as the tracer keeps to them.
+    pub level: Option<i64>,
+    pub specific_context: Option<Field>,
+    pub payload: Option<Field>,
+}
+
+/// Where a structure of fields lies, in the order of the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Scope {
+    PacketHeader,
+    PacketContext,
+    EventHeader,
+    CommonContext,
+    SpecificContext,
+    Payload,
+}
+
+impl Scope {
+    /// In the order of the bytes: the prefix of absolute references in CTF 1.8, and the name in CTF 2.
+    pub const ALL: [(Scope, &'static str, &'static str); 6] = [
+        (Scope::PacketHeader, "trace.packet.header", "packet-header"),
+        (Scope::PacketContext, "stream.packet.context", "packet-context"),
+        (Scope::EventHeader, "stream.event.header", "event-record-header"),
+        (Scope::CommonContext, "stream.event.context", "event-record-common-context"),
+        (Scope::SpecificContext, "event.context", "event-record-specific-context"),
+        (Scope::Payload, "event.fields", "event-record-payload"),
+    ];
+}
+
+/// A member of a structure, an option of a variant, or the structure of a scope (whose name is empty).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Field {
+    pub name: String,
+    pub class: FieldClass,
+    /// Shown to nobody: all that is in it has a role, and nothing refers to it. It takes no slot in [`crate::Event`].
+    pub is_hidden: bool,
+}
+
+impl Field {
+    pub fn new(name: impl Into<String>, class: FieldClass) -> Field {
+        Field { name: name.into(), class, is_hidden: false }
+    }
+}
+
+/// What a field is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FieldClass {
+    Int(Int),
+    Enum(Enum),
+    Float(Float),
+    /// Bytes up to a NUL, from a whole byte on.
+    Str,
+    Struct(Struct),
+    /// As many elements as the class says.
+    Array(Array),
+    /// As many elements as an integer before it says.
+    Sequence(Sequence),
+    /// One of several fields, which one an integer before it says.
+    Variant(Variant),
+}
+
+/// An integer in a fixed number of bits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Int {
+    pub bits: u8,
+    pub align: u32,
+    pub is_signed: bool,
+    pub order: ByteOrder,
+    pub base: Base,
+    /// An array of such is characters (UTF-8).
+    pub is_text: bool,
+    /// Index into [`TraceClass::clocks`]: the value is this clock's, or its lowest bits.
+    pub clock: Option<usize>,
+    pub role: Option<Role>,
+}
+
+impl Int {
+    /// Of whole bytes that may lie at any byte: how tracers write fields.
+    pub fn packed(bits: u8, is_signed: bool, order: ByteOrder) -> Int {
+        Int { bits, align: 8, is_signed, order, base: Base::Decimal, is_text: false, clock: None, role: None }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum ByteOrder {
+    #[default]
+    Little,
+    Big,
+}
+
+/// How numbers are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Base {
+    Binary,
+    Octal,
+    #[default]
+    Decimal,
+    Hexadecimal,
+}
+
+/// What a value is for, beside being shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    Magic,
+    StreamClassId,
+    StreamId,
+    /// Bits, with what is left empty at the end.
+    PacketLength,
+    /// Bits, from the packet's beginning to the end of its last event.
+    ContentLength,
+    SequenceNumber,
+    /// Events that this stream has lost since it began.
+    DiscardedEvents,
+    BeginTime,
+    EndTime,
+    EventId,
+}
+
+impl Role {
+    pub const COUNT: usize = Role::EventId as usize + 1;
+}
+
+/// An integer whose values have names.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Enum {
+    pub int: Int,
+    /// Names with the values that they stand for, each from a first to a last; ranges may overlap.
+    pub labels: Vec<(String, i128, i128)>,
+}
+
+/// IEEE 754, in 32 or 64 bits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Float {
+    pub bits: u8,
+    pub align: u32,
+    pub order: ByteOrder,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Struct {
+    pub fields: Vec<Field>,
+    /// The least alignment; members may ask for more.
+    pub align: u32,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Array {
+    pub element: Box<FieldClass>,
+    pub count: u64,
+    /// These are the bytes of the trace's UUID.
+    pub is_uuid: bool,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sequence {
+    pub element: Box<FieldClass>,
+    pub length: Reference,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Variant {
+    pub selector: Reference,
+    pub options: Vec<Choice>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    pub field: Field,
+    /// Values of the selector that choose it, each from a first to a last.
+    pub ranges: Vec<(i128, i128)>,
+}
+
+/// The name of a field that was read before: the members on the way to it, from the scope's structure on.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Reference {
+    pub scope: Scope,
+    pub names: Vec<String>,
+}
+
+impl FieldClass {
+    /// The integer that this is or that it names.
+    pub fn int(&self) -> Option<&Int> {
+        match self {
+            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => Some(int),
+            _ => None,
+        }
+    }
+
+    pub fn int_mut(&mut self) -> Option<&mut Int> {
+        match self {
+            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => Some(int),
+            _ => None,
+        }
+    }
+
+    /// Elements of this class are characters.
+    pub fn is_character(&self) -> bool {
+        self.int().is_some_and(|int| int.is_text && int.bits == 8 && int.align == 8)
+    }
+
+    /// Where it may begin: at a multiple of so many bits.
+    pub fn align(&self) -> u32 {
+        match self {
+            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => int.align,
+            FieldClass::Float(float) => float.align,
+            FieldClass::Str => 8,
+            FieldClass::Struct(of) => {
+                let members = of.fields.iter().map(|field| field.class.align());
+                members.max().unwrap_or(1).max(of.align).max(1)
+            }
+            FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
+                element.align()
+            }
+            // Its options have their own.
+            FieldClass::Variant(_) => 1,
+        }
+    }
+
+    /// Bytes of an element, if elements of this class lie one behind the other in whole bytes, without gaps.
+    pub fn packed_bytes(&self) -> Option<u32> {
+        let (bits, align) = match self {
+            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => (int.bits, int.align),
+            FieldClass::Float(float) => (float.bits, float.align),
+            _ => return None,
+        };
+        let (bits, align) = (u32::from(bits), align.max(1));
+        (matches!(bits, 8 | 16 | 32 | 64) && align >= 8 && bits % align == 0).then_some(bits / 8)
+    }
+}
+
+/// The fields directly in this one, to be looked at or changed.
+impl FieldClass {
+    pub(crate) fn below_mut(&mut self) -> Vec<&mut FieldClass> {
+        match self {
+            FieldClass::Struct(of) => of.fields.iter_mut().map(|field| &mut field.class).collect(),
+            FieldClass::Variant(of) => of.options.iter_mut().map(|choice| &mut choice.field.class).collect(),
+            FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
+                vec![element]
+            }
+            FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_s_cycles_are_nanoseconds_since_1970() {
+        let clock = ClockClass { offset_s: 1, offset_cycles: 500, ..ClockClass::default() };
+        assert_eq!(clock.ns(7), Some(1_000_000_507));
+        let slow = ClockClass { frequency: 3, offset_cycles: 1, ..ClockClass::default() };
+        assert_eq!(slow.ns(1), Some(666_666_666));
+        let far = ClockClass { frequency: 1, ..ClockClass::default() };
+        assert_eq!(far.ns(u64::MAX), None);
+        let before = ClockClass { offset_s: -2, ..ClockClass::default() };
+        assert_eq!(before.ns(1), Some(-1_999_999_999));
+    }
+
+    #[test]
+    fn a_structure_is_aligned_as_its_members_or_more() {
+        let int = |align| FieldClass::Int(Int { align, ..Int::packed(32, false, ByteOrder::Little) });
+        let of = |align, fields: &[u32]| {
+            let fields = fields.iter().map(|align| Field::new("f", int(*align))).collect();
+            FieldClass::Struct(Struct { fields, align }).align()
+        };
+        assert_eq!((of(1, &[]), of(1, &[8, 32]), of(64, &[32])), (1, 32, 64));
+    }
+}

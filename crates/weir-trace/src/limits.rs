@@ -1,0 +1,36 @@
+//! Every bound of this crate. A trace beyond one is refused, or read up to there, with a message that names it.
+
+/// LIMIT: bytes of a metadata file. Those of LTTng have some 400 an event; a kernel's with all events has about 1 MiB.
+pub const METADATA_BYTES_MAX: u64 = 64 << 20;
+
+/// LIMIT: how deep types may stand in one another. What people write has 4.
+pub const DEPTH_MAX: usize = 32;
+
+/// LIMIT: fields of a trace's classes, each counted as often as it is used. A kernel's trace with all events has about 30,000.
+pub const FIELDS_MAX: usize = 1 << 18;
+
+/// LIMIT: members of one structure or variant, and labels of one enumeration: names among them are looked for one by one.
+pub const MEMBERS_MAX: usize = 1 << 12;
+
+/// LIMIT: alignment in bits. What a reader holds of a packet begins at a multiple of it.
+pub const ALIGN_BITS_MAX: u32 = 1 << 15;
+
+/// Bytes of a packet that are held at first; more where one event needs more.
+pub(crate) const WINDOW_BYTES: usize = 256 << 10;
+
+/// LIMIT: bytes of one event. A ring's part is rarely larger than 64 MiB, and no event crosses two.
+pub const EVENT_BYTES_MAX: usize = 64 << 20;
+
+/// LIMIT: values of one event, where an array that is read as a whole counts as two.
+pub const VALUES_MAX: usize = 1 << 20;
+
+/// LIMIT: files of one trace. LTTng has one for each processor and channel, times those that it rotates.
+pub const FILES_MAX: usize = 1 << 14;
+
+/// LIMIT: folders that are looked into for traces.
+pub const FOLDERS_MAX: usize = 1 << 14;
+
+const _: () = assert!(WINDOW_BYTES.is_multiple_of(ALIGN_BITS_MAX as usize / 8));
+const _: () = assert!(EVENT_BYTES_MAX.is_multiple_of(WINDOW_BYTES));
+// Where a text lies and how long it is are two numbers of 32 bits in one slot.
+const _: () = assert!((EVENT_BYTES_MAX as u64) < u32::MAX as u64 / 4);

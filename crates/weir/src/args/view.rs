@@ -1,0 +1,48 @@
+//! The command line of `weir view`: reading traces.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir view ~/lttng-traces/auto-20260101-120000      all events below, in the order of time
+  weir view --clock-date --clock-gmt trace | less    with the day, in UTC";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct View {
+    /// Folders with traces (CTF 1.8) in them or below; several are merged by time
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) places: Vec<PathBuf>,
+
+    /// What the output is
+    #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    /// Show times in UTC, not in the local time zone
+    #[arg(long)]
+    pub(crate) clock_gmt: bool,
+
+    /// Show the day before the time
+    #[arg(long)]
+    pub(crate) clock_date: bool,
+
+    /// Show times as seconds since 1970
+    #[arg(long, conflicts_with_all = ["clock_date", "clock_cycles"])]
+    pub(crate) clock_seconds: bool,
+
+    /// Show times as the clock counts them
+    #[arg(long)]
+    pub(crate) clock_cycles: bool,
+
+    /// Leave out the time since the event before
+    #[arg(long)]
+    pub(crate) no_delta: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Format {
+    /// A line an event, as babeltrace2 prints it
+    Text,
+}

@@ -1,0 +1,200 @@
+//! `weir view` on traces that LTTng's own tools make here, with babeltrace2's output as the oracle.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use testkit::{Daemon, paths, skip};
+
+fn weir(args: &[&str], place: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).arg("view").args(args).arg(place).output().unwrap()
+}
+
+fn babeltrace2(args: &[&str], place: &Path) -> Output {
+    Command::new("babeltrace2").args(args).arg(place).output().unwrap()
+}
+
+/// The first line that differs says more than two outputs.
+#[track_caller]
+fn assert_same(ours: &[u8], theirs: &[u8], what: &str) {
+    let lines = |bytes: &[u8]| -> Vec<String> {
+        bytes.split(|byte| *byte == b'\n').map(|line| String::from_utf8_lossy(line).into_owned()).collect()
+    };
+    let (our_lines, their_lines) = (lines(ours), lines(theirs));
+    for (ours, theirs) in our_lines.iter().zip(&their_lines) {
+        assert_eq!(ours, theirs, "{what}");
+    }
+    assert_eq!((our_lines.len(), ours == theirs), (their_lines.len(), true), "{what}");
+}
+
+/// LTTng with a session daemon, or what is missing.
+struct Lttng {
+    program: PathBuf,
+    home: PathBuf,
+    daemon: Option<Daemon>,
+}
+
+impl Lttng {
+    fn set_up() -> Result<Lttng, String> {
+        for program in ["lttng", "lttng-sessiond", "babeltrace2"] {
+            if Command::new(program).arg("--version").output().is_err() {
+                return Err(format!("no {program}"));
+            }
+        }
+        let folder = paths::target().join("testkit/view");
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join(format!("fields-{}", std::process::id()));
+        let mut compile = Command::new("gcc");
+        compile.args(["-O1", "-I.", "fields.c", "-o"]).arg(&program).args([
+            "-llttng-ust",
+            "-ldl",
+            "-lpthread",
+        ]);
+        let output = compile.current_dir(paths::root().join("tests/lttng")).output().unwrap();
+        if !output.status.success() {
+            return Err(format!("no liblttng-ust-dev: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        let home = folder.join(format!("home-{}", std::process::id()));
+        std::fs::create_dir_all(&home).unwrap();
+        let mut lttng = Lttng { program, home, daemon: None };
+        if !lttng.lttng(&["list"]).status.success() {
+            let mut daemon = Command::new("lttng-sessiond");
+            daemon.args(["--no-kernel", "--quiet"]).env("LTTNG_HOME", &lttng.home);
+            lttng.daemon = Some(Daemon::spawn(daemon).unwrap());
+            let answers = |lttng: &Lttng| lttng.lttng(&["list"]).status.success();
+            if !(0..600).any(|_| {
+                answers(&lttng) || {
+                    std::thread::sleep(Duration::from_millis(100));
+                    false
+                }
+            }) {
+                return Err("lttng-sessiond does not answer".to_owned());
+            }
+        }
+        Ok(lttng)
+    }
+
+    /// Does not start a daemon of its own, which would outlive the test.
+    fn lttng(&self, args: &[&str]) -> Output {
+        Command::new("lttng").arg("--no-sessiond").args(args).env("LTTNG_HOME", &self.home).output().unwrap()
+    }
+
+    #[track_caller]
+    fn must(&self, args: &[&str]) {
+        let output = self.lttng(args);
+        assert!(output.status.success(), "lttng {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The trace of so many rounds of the program.
+    fn record(&self, name: &str, channel: &[&str], contexts: &[&str], rounds: u32) -> PathBuf {
+        let session = format!("weir-view-{name}-{}", std::process::id());
+        let session = session.as_str();
+        let folder = self.home.join(name);
+        self.must(&["create", session, "-o", folder.to_str().unwrap()]);
+        self.must(&[&["enable-channel", "-u", "-s", session], channel, &["c"]].concat());
+        self.must(&["enable-event", "-u", "-s", session, "-c", "c", "weir_fields:*"]);
+        for context in contexts {
+            self.must(&["add-context", "-u", "-s", session, "-c", "c", "-t", context]);
+        }
+        self.must(&["start", session]);
+        let mut program = Command::new(&self.program);
+        // The program waits until the session's rules have come.
+        program.env("LTTNG_UST_REGISTER_TIMEOUT", "-1").env("LTTNG_HOME", &self.home);
+        assert!(program.arg(rounds.to_string()).status().unwrap().success());
+        self.must(&["destroy", session]);
+        folder
+    }
+}
+
+impl Drop for Lttng {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.program);
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.home);
+        }
+    }
+}
+
+const LOOKS: [&[&str]; 6] = [
+    &[],
+    &["--clock-gmt", "--clock-date"],
+    &["--clock-seconds"],
+    &["--clock-cycles"],
+    &["--no-delta"],
+    &["--clock-cycles", "--no-delta"],
+];
+
+#[track_caller]
+fn check(place: &Path, least: usize) {
+    for look in LOOKS {
+        let (ours, theirs) = (weir(look, place), babeltrace2(look, place));
+        let what = format!("{} {look:?}: {}", place.display(), String::from_utf8_lossy(&ours.stderr));
+        assert_eq!((ours.status.code(), theirs.status.code()), (Some(0), Some(0)), "{what}");
+        assert_same(&ours.stdout, &theirs.stdout, &what);
+        assert_same(&ours.stderr, &theirs.stderr, &what);
+        assert!(ours.stdout.iter().filter(|byte| **byte == b'\n').count() >= least, "{what}");
+    }
+}
+
+#[test]
+fn traces_of_lttng_s_are_printed_as_babeltrace2_prints_them() {
+    let lttng = match Lttng::set_up() {
+        Ok(lttng) => lttng,
+        Err(missing) => return skip::skip("view-lttng", missing),
+    };
+    // Rings of a user, with all contexts, and room for everything.
+    let contexts = ["procname", "vpid", "vtid", "pthread_id"];
+    let plain = lttng.record("user", &["--subbuf-size=1M", "--num-subbuf=4"], &contexts, 300);
+    check(&plain, 1800);
+    let folders = babeltrace2(&["--clock-gmt"], &plain);
+    assert!(String::from_utf8_lossy(&folders.stdout).contains("procname = \"fields-"));
+    // Rings of a process, too small: events are lost, and both say how many.
+    let small =
+        lttng.record("process", &["--buffers-pid", "--subbuf-size=4096", "--num-subbuf=2"], &[], 2000);
+    check(&small, 10);
+    let lost = weir(&[], &small);
+    assert!(String::from_utf8_lossy(&lost.stderr).contains("WARNING: Tracer discarded"), "nothing was lost");
+    // Rings that overwrite: packets are lost.
+    let flight = ["--overwrite", "--subbuf-size=4096", "--num-subbuf=2"];
+    check(&lttng.record("flight", &flight, &["vtid"], 2000), 10);
+    // A ring's files that are begun anew.
+    let files = ["--subbuf-size=16384", "--num-subbuf=8", "--tracefile-size=32768", "--tracefile-count=64"];
+    check(&lttng.record("files", &files, &[], 500), 100);
+    damaged(&plain);
+}
+
+/// A file that is cut is read up to there; the others are read to their end.
+fn damaged(place: &Path) {
+    let whole = String::from_utf8_lossy(&weir(&["--clock-cycles", "--no-delta"], place).stdout).into_owned();
+    let found =
+        Command::new("find").arg(place).args(["-name", "c_*", "-size", "+1", "-type", "f"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    let file = Path::new(found.lines().next().expect("a stream"));
+    let bytes = std::fs::read(file).unwrap();
+    // Beyond the first packet's header, and before the end of its content.
+    std::fs::write(file, &bytes[..3000]).unwrap();
+    let output = weir(&["--clock-cycles", "--no-delta"], place);
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let expected = format!("{}: at byte 0: the file ends in this packet: of ", file.display());
+    assert!(stderr.contains(&expected) && stderr.contains("3000 are there"), "{stderr}");
+    let mut lines = whole.lines();
+    assert!(
+        stdout.lines().all(|line| lines.any(|known| known == line)),
+        "an event that the whole trace has not"
+    );
+    assert!(stdout.lines().count() > 10, "{stdout}");
+}
+
+#[test]
+fn a_folder_without_a_trace_is_refused() {
+    let place = paths::root().join("docs");
+    let output = weir(&[], &place);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = format!(
+        "weir: {}: no trace is there or below: a trace is a folder with a file called metadata\n",
+        place.display()
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
+    assert_eq!(weir(&[], Path::new("/nosuch")).status.code(), Some(1));
+}
