@@ -15,8 +15,8 @@ use clap::Args;
 
 use crate::{process, workspace};
 
-/// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment.
-pub(crate) const TARGETS: [&str; 5] = ["elf", "btf", "bytecode", "assembly", "segment"];
+/// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment, traces.
+pub(crate) const TARGETS: [&str; 6] = ["elf", "btf", "bytecode", "assembly", "segment", "trace"];
 
 /// Inputs of each target in a run of the test suite.
 pub(crate) const TEST_RUNS: u64 = 3000;
@@ -125,7 +125,11 @@ impl Fuzzers {
     /// Seeds of weir's own making, and of the objects that tests had clang make before.
     fn write_seeds(&self) -> Result<()> {
         let objects = objects(&workspace::target_folder("bpf-corpus/objects")?);
-        let writers = [("weir-ebpf", "fuzz_seeds", &objects[..]), ("weir-symbols", "tracepoint_seeds", &[])];
+        let writers = [
+            ("weir-ebpf", "fuzz_seeds", &objects[..]),
+            ("weir-symbols", "tracepoint_seeds", &[]),
+            ("weir-trace", "trace_seeds", &[]),
+        ];
         for (package, example, given) in writers {
             let mut command = Command::new(env!("CARGO"));
             command.args(["run", "--quiet", "--package", package, "--example", example, "--"]);

@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 33] = [
+pub(crate) const PACKAGES: [Package; 32] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -83,22 +83,17 @@ pub(crate) const PACKAGES: [Package; 33] = [
     Package {
         name: "liblttng-ust-dev",
         program: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h",
-        used_for: "the test that LTTng's tracepoints are traced where they have notes",
+        used_for: "the tests that trace LTTng's tracepoints and read its traces",
     },
     Package {
         name: "systemtap-sdt-dev",
         program: "/usr/include/x86_64-linux-gnu/sys/sdt.h",
-        used_for: "the same",
+        used_for: "the test that LTTng's tracepoints are traced where they have notes",
     },
     Package { name: "zsh", program: "zsh", used_for: "the test that it reads its completion script" },
     Package { name: "fish", program: "fish", used_for: "the test that it reads its completion script" },
     Package { name: "groff-base", program: "groff", used_for: "the test that it sets the manual pages" },
     Package { name: "lttng-tools", program: "lttng", used_for: "the tests that read LTTng's traces" },
-    Package {
-        name: "liblttng-ust-dev",
-        program: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h",
-        used_for: "the tests that read LTTng's traces",
-    },
     Package { name: "babeltrace2", program: "babeltrace2", used_for: "the tests that read LTTng's traces" },
     Package { name: "mandoc", program: "mandoc", used_for: "the test that it sets the manual pages" },
 ];

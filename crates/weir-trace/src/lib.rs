@@ -11,11 +11,13 @@
 #![forbid(unsafe_code)]
 
 pub mod class;
+mod ctf2;
 mod error;
 mod hide;
 pub mod limits;
 pub mod read;
 mod tsdl;
+pub mod write;
 
 pub use error::Error;
 pub use read::{Event, Loss, Lost, Message, Reader, StreamInfo, Values};

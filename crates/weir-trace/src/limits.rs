@@ -24,6 +24,9 @@ pub const EVENT_BYTES_MAX: usize = 64 << 20;
 /// LIMIT: values of one event, where an array that is read as a whole counts as two.
 pub const VALUES_MAX: usize = 1 << 20;
 
+/// LIMIT: elements of one event that have no bits, of which a few bytes could ask for any number.
+pub const EMPTY_ELEMENTS_MAX: u32 = 1 << 12;
+
 /// LIMIT: files of one trace. LTTng has one for each processor and channel, times those that it rotates.
 pub const FILES_MAX: usize = 1 << 14;
 

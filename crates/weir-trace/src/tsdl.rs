@@ -11,6 +11,7 @@ pub(crate) mod ast;
 pub(crate) mod lexer;
 pub(crate) mod parser;
 pub(crate) mod place;
+pub(crate) mod print;
 
 use crate::class::TraceClass;
 

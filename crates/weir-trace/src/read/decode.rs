@@ -11,7 +11,7 @@
 use std::ffi::CStr;
 
 use crate::class::{ByteOrder, Role};
-use crate::limits::VALUES_MAX;
+use crate::limits::{EMPTY_ELEMENTS_MAX, VALUES_MAX};
 use crate::read::plan::{Count, Kind, Op, Plan, Width};
 
 /// What decoding leaves behind, and goes on with.
@@ -26,8 +26,19 @@ pub(crate) struct State {
     pub(crate) roles: [Option<u64>; Role::COUNT],
     /// The stream's clock, after what was read last.
     pub(crate) clock: u64,
-    /// Elements that are being read: how many are left, and where the first one's reads begin.
-    loops: Vec<(u64, usize)>,
+    /// Elements that are being read.
+    loops: Vec<Loop>,
+}
+
+/// Elements of an array or a sequence.
+#[derive(Clone, Copy, Debug)]
+struct Loop {
+    /// How many are not yet read.
+    left: u64,
+    /// Where the reads of each begin.
+    first: usize,
+    /// Where the one that is read began, in bits.
+    at: u64,
 }
 
 impl State {
@@ -63,6 +74,7 @@ pub(crate) fn decode(
     let mut pc = 0;
     let mut last = 0u64;
     let mut elements_left = VALUES_MAX as u64;
+    let mut empty_left = EMPTY_ELEMENTS_MAX;
     state.loops.clear();
     while let Some(op) = plan.ops.get(pc) {
         pc += 1;
@@ -142,7 +154,7 @@ pub(crate) fn decode(
                 }
                 match count {
                     0 => pc = end as usize,
-                    count => state.loops.push((count, pc)),
+                    left => state.loops.push(Loop { left, first: pc, at }),
                 }
             }
             Op::Next => {
@@ -150,10 +162,18 @@ pub(crate) fn decode(
                     return Err(too_many());
                 }
                 // SANITY: `Each` has pushed it, and jumps lead nowhere into what is repeated.
-                let (left, first) = state.loops.last_mut().expect("a loop");
-                *left -= 1;
-                if *left > 0 {
-                    pc = *first;
+                let innermost = state.loops.last_mut().expect("a loop");
+                if innermost.at == at {
+                    empty_left = empty_left.checked_sub(1).ok_or_else(|| {
+                        Stop::Wrong(format!(
+                            "more than {EMPTY_ELEMENTS_MAX} elements without a bit in one event"
+                        ))
+                    })?;
+                }
+                innermost.left -= 1;
+                innermost.at = at;
+                if innermost.left > 0 {
+                    pc = innermost.first;
                 } else {
                     state.loops.pop();
                 }

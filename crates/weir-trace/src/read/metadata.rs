@@ -1,4 +1,4 @@
-//! The file `metadata` → a trace class: as plain text, or as text in packets (CTF 1.8.3, section 7.1).
+//! The file `metadata` → a trace class: as plain text, as text in packets (CTF 1.8.3, section 7.1), or as JSON texts (CTF 2).
 
 use std::fs::File;
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::class::TraceClass;
 use crate::error::Error;
 use crate::limits::METADATA_BYTES_MAX;
-use crate::{hide, tsdl};
+use crate::{ctf2, hide, tsdl};
 
 const MAGIC: u32 = 0x75d1_1d57;
 /// Bytes of a packet's header.
@@ -31,6 +31,15 @@ pub(crate) fn read(path: &Path) -> Result<TraceClass, Error> {
 
 /// The same of bytes. `path`: what errors call them.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<TraceClass, Error> {
+    if bytes.first() == Some(&ctf2::SEPARATOR) {
+        let mut trace = ctf2::read(bytes).map_err(|fault| Error::Stream {
+            path: path.to_owned(),
+            offset: fault.offset as u64,
+            message: fault.message,
+        })?;
+        hide::hide(&mut trace);
+        return Ok(trace);
+    }
     let text = text(path, bytes)?;
     let mut trace = tsdl::read(&text).map_err(|fault| {
         let (line, column) = tsdl::position(&text, fault.offset);
@@ -49,10 +58,6 @@ fn text(path: &Path, bytes: &[u8]) -> Result<String, Error> {
     };
     let first = bytes.first_chunk().copied().unwrap_or_default();
     let is_big = u32::from_be_bytes(first) == MAGIC;
-    if first.first() == Some(&0x1e) {
-        let message = "this is metadata of CTF 2, which is not read: record with --trace-format=ctf-1.8";
-        return Err(Error::Class { path: path.to_owned(), message: message.to_owned() });
-    }
     if !is_big && u32::from_le_bytes(first) != MAGIC {
         return Ok(String::from_utf8_lossy(bytes).into_owned());
     }

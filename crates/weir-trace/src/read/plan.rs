@@ -403,7 +403,7 @@ impl Planner<'_> {
 
     fn elements(&mut self, element: &FieldClass, count: Count, is_shown: bool) -> Result<(), String> {
         self.align(element.align());
-        let is_alone = self.registers.numbers.get(&self.path).is_none()
+        let is_alone = !self.registers.numbers.contains_key(&self.path)
             && element.int().is_none_or(|int| int.role.is_none() && int.clock.is_none());
         if let (Some(bytes), true) = (element.packed_bytes(), is_alone) {
             self.op(Op::Packed { count, bytes, is_shown });

@@ -218,6 +218,8 @@ fn a_packet_that_never_ends_is_damage() {
     // Elements without a bit.
     let elements = "trace { byte_order = le; }; stream { }; event { fields := struct {
         integer { size = 64; } n; struct { } a[n]; }; };";
+    let damage = both(elements, &10_000u64.to_le_bytes());
+    assert_eq!(damage, ["stream_0: at byte 0: more than 4096 elements without a bit in one event"]);
     let damage = both(elements, &[0xff; 8]);
     assert_eq!(damage, ["stream_0: at byte 0: more than 1048576 values in one event"]);
 }

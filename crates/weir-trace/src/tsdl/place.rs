@@ -41,15 +41,15 @@ pub(crate) fn place(document: ast::Document) -> Result<TraceClass, Fault> {
     placer.scope(Scope::PacketHeader, document.packet_header.as_ref())?;
     let mut given = if document.streams.is_empty() { vec![ast::Stream::default()] } else { document.streams };
     given.sort_by_key(|stream| stream.id);
-    if let Some([_, twice]) = given.array_windows().find(|[one, other]| one.id == other.id) {
-        return Err(Fault::new(twice.offset, format!("there are two streams {}", twice.id)));
+    if let Some(pair) = given.windows(2).find(|pair| pair[0].id == pair[1].id) {
+        return Err(Fault::new(pair[1].offset, format!("there are two streams {}", pair[1].id)));
     }
     let mut events = document.events;
     events.sort_by_key(|event| (event.stream_id, event.id));
     let key = |event: &ast::Event| (event.stream_id, event.id);
-    if let Some([_, twice]) = events.array_windows().find(|[one, other]| key(one) == key(other)) {
-        let text = format!("stream {} has two events {}", twice.stream_id, twice.id);
-        return Err(Fault::new(twice.offset, text));
+    if let Some(pair) = events.windows(2).find(|pair| key(&pair[0]) == key(&pair[1])) {
+        let text = format!("stream {} has two events {}", pair[1].stream_id, pair[1].id);
+        return Err(Fault::new(pair[1].offset, text));
     }
     let is_known = |id: u64| given.binary_search_by_key(&id, |stream| stream.id).is_ok();
     if let Some(event) = events.iter().find(|event| !is_known(event.stream_id)) {

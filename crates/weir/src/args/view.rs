@@ -12,7 +12,7 @@ Examples:
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct View {
-    /// Folders with traces (CTF 1.8) in them or below; several are merged by time
+    /// Folders with traces (CTF 1.8 or CTF 2) in them or below; several are merged by time
     #[arg(value_name = "DIR", required = true)]
     pub(crate) places: Vec<PathBuf>,
 

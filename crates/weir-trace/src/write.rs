@@ -1,0 +1,175 @@
+//! Records → a folder that babeltrace2, Trace Compass and [`crate::Reader`] read.
+//!
+//! In: what the trace is of ([`Folder::create`]: its classes, the format of its metadata), then for each stream records: number of the
+//! event, time, and bytes that lie as its class says ([`Stream::record`]); or bytes of many records that lie already as a packet has them
+//! ([`Stream::packet`]), as a ring's part. Out: `metadata`, and a file a stream. [`layout`] makes classes, [`packet`] what stands before
+//! records.
+//!
+//! Guaranteed: a packet is written whole or not at all, as far as the file system does; its times enclose those of its records; counts of
+//! what was lost are what was said last, never less.
+
+pub mod layout;
+pub mod packet;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::class::TraceClass;
+use crate::error::Error;
+use crate::write::packet::{Begin, CONTEXT_BYTES, End, RECORD_HEADER_BYTES_MAX};
+use crate::{ctf2, tsdl};
+
+/// What describes a trace. Its streams are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Format {
+    /// CTF 1.8, which every reader reads.
+    #[default]
+    Ctf1,
+    /// CTF 2: babeltrace2 from 2.1 on.
+    Ctf2,
+}
+
+/// The metadata of a trace. The error says what the format cannot describe.
+pub fn metadata(class: &TraceClass, format: Format) -> Result<Vec<u8>, String> {
+    match format {
+        Format::Ctf1 => tsdl::print::print(class).map(String::into_bytes),
+        Format::Ctf2 => Ok(ctf2::print::print(class)),
+    }
+}
+
+/// A trace that is written.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    uuid: [u8; 16],
+    format: Format,
+}
+
+impl Folder {
+    /// Makes the folder with its metadata.
+    pub fn create(path: &Path, class: &TraceClass, format: Format) -> Result<Folder, Error> {
+        let failed = |what, source| Error::File { path: path.to_owned(), what, source };
+        fs::create_dir_all(path).map_err(|source| failed("make", source))?;
+        let folder = Folder { path: path.to_owned(), uuid: class.uuid.unwrap_or_default(), format };
+        folder.describe(class)?;
+        Ok(folder)
+    }
+
+    /// Writes the metadata anew, with classes that have come since. A reader sees the old or the new, and never a part.
+    pub fn describe(&self, class: &TraceClass) -> Result<(), Error> {
+        let path = self.path.join("metadata");
+        let text =
+            metadata(class, self.format).map_err(|message| Error::Class { path: path.clone(), message })?;
+        let hidden = self.path.join(".metadata");
+        let failed = |what, source| Error::File { path: path.clone(), what, source };
+        fs::write(&hidden, text).map_err(|source| failed("write", source))?;
+        fs::rename(&hidden, &path).map_err(|source| failed("write", source))
+    }
+
+    /// A stream's file. `class`: the number of its class; `id`: its own among those; `cpu`: what its packets say.
+    pub fn stream(
+        &self,
+        name: &str,
+        class: u64,
+        id: u64,
+        cpu: u32,
+        packet_bytes: usize,
+    ) -> Result<Stream, Error> {
+        let path = self.path.join(name);
+        let file = File::create_new(&path).map_err(|source| Error::File {
+            path: path.clone(),
+            what: "make",
+            source,
+        })?;
+        let begin = Begin { uuid: self.uuid, class, id, cpu, sequence: 0, time: 0 };
+        Ok(Stream { path, file, begin, packet: Vec::new(), packet_bytes, last: 0, discarded: 0, records: 0 })
+    }
+}
+
+/// A stream that is written, packet by packet.
+#[derive(Debug)]
+pub struct Stream {
+    path: PathBuf,
+    file: File,
+    begin: Begin,
+    /// The open packet, or nothing.
+    packet: Vec<u8>,
+    /// How large packets become.
+    packet_bytes: usize,
+    last: u64,
+    discarded: u64,
+    records: u64,
+}
+
+impl Stream {
+    /// Adds a record: the number of its event, its time, and its bytes in parts that follow one another (contexts, payload). Times do not
+    /// go back; one that would is that of the record before.
+    pub fn record(&mut self, event: u32, time: u64, parts: &[&[u8]]) -> Result<(), Error> {
+        let time = time.max(self.last);
+        let length: usize = parts.iter().map(|part| part.len()).sum::<usize>() + RECORD_HEADER_BYTES_MAX;
+        if !self.packet.is_empty() && self.packet.len() + length > self.packet_bytes {
+            self.flush()?;
+        }
+        if self.packet.is_empty() {
+            self.begin.time = time;
+            self.last = time;
+            packet::begin(&self.begin, &mut self.packet);
+        }
+        packet::record_header(event, time, self.last, &mut self.packet);
+        parts.iter().for_each(|part| self.packet.extend_from_slice(part));
+        self.last = time;
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Writes a packet of records that lie as they should: [`packet::record_header`], contexts, payload, for each.
+    pub fn packet(&mut self, records: &[u8], first: u64, last: u64) -> Result<(), Error> {
+        self.flush()?;
+        self.begin.time = first;
+        self.last = last;
+        packet::begin(&self.begin, &mut self.packet);
+        self.packet.extend_from_slice(records);
+        self.flush()
+    }
+
+    /// So many records of this stream have been lost since it began. It is told with the next packet that is written, at the latest by
+    /// [`Stream::finish`].
+    pub fn lost(&mut self, in_all: u64) {
+        self.discarded = self.discarded.max(in_all);
+    }
+
+    /// So many packets of this stream are gone, records and all, before the next one.
+    pub fn lost_packets(&mut self, packets: u64) -> Result<(), Error> {
+        self.flush()?;
+        self.begin.sequence += packets;
+        Ok(())
+    }
+
+    /// Writes what is open.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        if self.packet.is_empty() {
+            return Ok(());
+        }
+        let end = End { time: self.last, discarded: self.discarded, packet_bytes: self.packet.len() as u64 };
+        packet::end(&end, &mut self.packet);
+        let failed = |source| Error::File { path: self.path.clone(), what: "write", source };
+        self.file.write_all(&self.packet).map_err(failed)?;
+        self.packet.clear();
+        self.begin.sequence += 1;
+        Ok(())
+    }
+
+    /// Writes the rest, and a packet without records where something was lost after the last one. How many records there are.
+    pub fn finish(mut self, time: u64) -> Result<u64, Error> {
+        self.last = self.last.max(time);
+        if self.packet.is_empty() {
+            self.begin.time = self.last;
+            packet::begin(&self.begin, &mut self.packet);
+        }
+        self.flush()?;
+        Ok(self.records)
+    }
+}
+
+const _: () = assert!(CONTEXT_BYTES < 128);

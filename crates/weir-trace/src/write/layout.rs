@@ -1,0 +1,194 @@
+//! Classes of what weir writes: the packet as [`super::packet`] has it, and events from their schemas.
+//!
+//! Fields lie one behind the other without gaps, little-endian, in the order of the schema:
+//!
+//! | schema | bytes |
+//! |---|---|
+//! | integer, enumeration, floating-point number | its own |
+//! | string, text | its bytes and a NUL |
+//! | array | its elements |
+//! | sequence | a `u32` with the number of its elements (the field `_NAME_length`, as LTTng calls it), then these |
+//! | structure | its members, whatever their offsets in the program are |
+
+use weir_event::schema::{Form, Schema, Type};
+
+use crate::class::{
+    Array, Base, ByteOrder, Choice, ClockClass, Enum, EventClass, Field, FieldClass, Float, Int, Reference,
+    Role, Scope, Sequence, StreamClass, Struct, TraceClass, Value, Variant,
+};
+use crate::write::packet::EXTENDED;
+
+/// A trace of one clock, with no stream yet. `environment`: host, tracer, and what else is to be told.
+pub fn trace(uuid: [u8; 16], clock: ClockClass, environment: Vec<(String, Value)>) -> TraceClass {
+    let bytes = Array { element: Box::new(packed(8, false)), count: 16, is_uuid: true };
+    let header = structure(vec![
+        with_role("magic", 32, Role::Magic),
+        hidden(Field::new("uuid", FieldClass::Array(bytes))),
+        with_role("stream_id", 64, Role::StreamClassId),
+        with_role("stream_instance_id", 64, Role::StreamId),
+    ]);
+    TraceClass {
+        uuid: Some(uuid),
+        order: ByteOrder::Little,
+        environment,
+        clocks: vec![clock],
+        packet_header: Some(hidden(Field::new("", header))),
+        streams: Vec::new(),
+    }
+}
+
+/// A class of streams. `context`: what each record has before its payload.
+pub fn stream(id: u64, context: Vec<Field>) -> StreamClass {
+    let time = |name, role| {
+        let int = Int { clock: Some(0), role: Some(role), ..Int::packed(64, false, ByteOrder::Little) };
+        hidden(Field::new(name, FieldClass::Int(int)))
+    };
+    let packet = structure(vec![
+        time("timestamp_begin", Role::BeginTime),
+        time("timestamp_end", Role::EndTime),
+        with_role("content_size", 64, Role::ContentLength),
+        with_role("packet_size", 64, Role::PacketLength),
+        with_role("packet_seq_num", 64, Role::SequenceNumber),
+        with_role("events_discarded", 64, Role::DiscardedEvents),
+        Field::new("cpu_id", packed(32, false)),
+    ]);
+    let common = (!context.is_empty()).then(|| Field::new("", structure(context)));
+    StreamClass {
+        id,
+        name: None,
+        clock: Some(0),
+        packet_context: Some(Field::new("", packet)),
+        event_header: Some(hidden(Field::new("", header()))),
+        common_context: common,
+        events: Vec::new(),
+    }
+}
+
+/// LTTng's large header, which readers know.
+fn header() -> FieldClass {
+    let extended = i128::from(EXTENDED);
+    let id = Int { role: Some(Role::EventId), ..Int::packed(16, false, ByteOrder::Little) };
+    let labels = vec![("compact".to_owned(), 0, extended - 1), ("extended".to_owned(), extended, extended)];
+    let clock = |bits| {
+        let int = Int { clock: Some(0), ..Int::packed(bits, false, ByteOrder::Little) };
+        Field::new("timestamp", FieldClass::Int(int))
+    };
+    let choice = |name: &str, fields, range| {
+        let field = Field::new(name, structure(fields));
+        Choice { field, ranges: vec![range] }
+    };
+    let long = Int { role: Some(Role::EventId), ..Int::packed(32, false, ByteOrder::Little) };
+    let variant = Variant {
+        selector: Reference { scope: Scope::EventHeader, names: vec!["id".to_owned()] },
+        options: vec![
+            choice("compact", vec![clock(32)], (0, extended - 1)),
+            choice(
+                "extended",
+                vec![Field::new("id", FieldClass::Int(long)), clock(64)],
+                (extended, extended),
+            ),
+        ],
+    };
+    structure(vec![
+        Field::new("id", FieldClass::Enum(Enum { int: id, labels })),
+        Field::new("v", FieldClass::Variant(variant)),
+    ])
+}
+
+/// The class of events of this schema.
+pub fn event(id: u64, schema: &Schema) -> EventClass {
+    let mut fields = Vec::new();
+    for field in &schema.fields {
+        add(&field.name, &field.ty, field.form, &[], &mut fields);
+    }
+    EventClass {
+        id,
+        name: Some(format!("{}:{}", schema.provider, schema.event)),
+        level: schema.level.map(|level| i64::from(level.number())),
+        specific_context: None,
+        payload: Some(Field::new("", structure(fields))),
+    }
+}
+
+/// A field of a context: an integer of whole bytes.
+pub fn integer(name: &str, bits: u8, is_signed: bool) -> Field {
+    Field::new(name, packed(bits, is_signed))
+}
+
+/// A field of a context: a NUL-terminated string.
+pub fn string(name: &str) -> Field {
+    Field::new(name, FieldClass::Str)
+}
+
+/// Adds the field, and before a sequence its length. `path`: the members that lead to where it is added.
+fn add(name: &str, ty: &Type, form: Form, path: &[String], fields: &mut Vec<Field>) {
+    let mut below = path.to_vec();
+    below.push(name.to_owned());
+    let class = match ty {
+        Type::Sequence { element } => {
+            let length = format!("_{name}_length");
+            fields.push(Field::new(&length, packed(32, false)));
+            let names = path.iter().cloned().chain([length]).collect();
+            let length = Reference { scope: Scope::Payload, names };
+            FieldClass::Sequence(Sequence { element: Box::new(class(element, form, &below)), length })
+        }
+        other => class(other, form, &below),
+    };
+    fields.push(Field::new(name, class));
+}
+
+fn class(ty: &Type, form: Form, path: &[String]) -> FieldClass {
+    let int = |bytes: u8, is_signed: bool| {
+        let base = if form == Form::Hexadecimal { Base::Hexadecimal } else { Base::Decimal };
+        let is_text = form == Form::Text && bytes == 1;
+        Int { base, is_text, ..Int::packed(bytes * 8, is_signed, ByteOrder::Little) }
+    };
+    match ty {
+        Type::Int { bytes, signed } => FieldClass::Int(int(*bytes, *signed)),
+        Type::Enum { bytes, signed, labels } => {
+            let labels = labels.iter().map(|(label, first, last)| {
+                let value = |value: i64| if *signed { i128::from(value) } else { i128::from(value as u64) };
+                (label.clone(), value(*first), value(*last))
+            });
+            FieldClass::Enum(Enum { int: int(*bytes, *signed), labels: labels.collect() })
+        }
+        Type::Float { bytes } => {
+            FieldClass::Float(Float { bits: bytes * 8, align: 8, order: ByteOrder::Little })
+        }
+        Type::Str | Type::Text => FieldClass::Str,
+        Type::Array { element, count } => {
+            let element = Box::new(class(element, form, path));
+            FieldClass::Array(Array { element, count: u64::from(*count), is_uuid: false })
+        }
+        // An element of an array, which has no name: its length is a member beside it.
+        Type::Sequence { .. } => {
+            let mut fields = Vec::new();
+            add("elements", ty, form, path, &mut fields);
+            structure(fields)
+        }
+        Type::Struct { fields: members } => {
+            let mut fields = Vec::new();
+            for (name, _, ty) in members {
+                add(name, ty, form, path, &mut fields);
+            }
+            structure(fields)
+        }
+    }
+}
+
+fn structure(fields: Vec<Field>) -> FieldClass {
+    FieldClass::Struct(Struct { fields, align: 8 })
+}
+
+fn packed(bits: u8, is_signed: bool) -> FieldClass {
+    FieldClass::Int(Int::packed(bits, is_signed, ByteOrder::Little))
+}
+
+fn with_role(name: &str, bits: u8, role: Role) -> Field {
+    let int = Int { role: Some(role), ..Int::packed(bits, false, ByteOrder::Little) };
+    hidden(Field::new(name, FieldClass::Int(int)))
+}
+
+fn hidden(field: Field) -> Field {
+    Field { is_hidden: true, ..field }
+}

@@ -1,0 +1,165 @@
+//! Random classes of fields, of everything that CTF 1.8 has.
+
+use testkit::random;
+use weir_trace::class::{
+    Array, Base, ByteOrder, Choice, Enum, Field, FieldClass, Float, Int, Reference, Scope, Sequence, Struct,
+    Variant,
+};
+
+pub(crate) fn structure(fields: Vec<Field>) -> FieldClass {
+    FieldClass::Struct(Struct { fields, align: 1 })
+}
+
+/// Members of a structure of the scope. Names are numbered, so that each is found by itself.
+pub(crate) fn fields(
+    state: &mut u64,
+    names: &mut u32,
+    order: ByteOrder,
+    scope: Scope,
+    depth: u32,
+) -> Vec<Field> {
+    Generator { state, names, order, scope }.fields(&[], depth)
+}
+
+struct Generator<'g> {
+    state: &'g mut u64,
+    names: &'g mut u32,
+    order: ByteOrder,
+    scope: Scope,
+}
+
+impl Generator<'_> {
+    fn below(&mut self, limit: u64) -> u64 {
+        random::next(self.state) % limit
+    }
+
+    fn name(&mut self) -> String {
+        *self.names += 1;
+        format!("f{}", self.names)
+    }
+
+    fn fields(&mut self, path: &[String], depth: u32) -> Vec<Field> {
+        let mut fields = Vec::new();
+        for _ in 0..self.below(6) {
+            let name = self.name();
+            let mut below = path.to_vec();
+            below.push(name.clone());
+            let class = self.class(&mut fields, path, &below, depth);
+            fields.push(Field::new(name, class));
+        }
+        fields
+    }
+
+    /// A class; what it refers to becomes a member before it.
+    fn class(
+        &mut self,
+        before: &mut Vec<Field>,
+        path: &[String],
+        below: &[String],
+        depth: u32,
+    ) -> FieldClass {
+        let kinds = if depth == 0 { 6 } else { 10 };
+        match self.below(kinds) {
+            0..=2 => FieldClass::Int(self.int()),
+            3 => {
+                let int = self.int();
+                FieldClass::Enum(Enum { labels: labels(&int), int })
+            }
+            4 => FieldClass::Float(Float {
+                bits: if self.below(2) == 0 { 32 } else { 64 },
+                align: [8, 32, 64][self.below(3) as usize],
+                order: self.any_order(),
+            }),
+            5 => FieldClass::Str,
+            6 => {
+                let fields = self.fields(below, depth - 1);
+                FieldClass::Struct(Struct { fields, align: [1, 8, 32][self.below(3) as usize] })
+            }
+            7 => {
+                let count = self.below(4);
+                let element = Box::new(self.element(before, path, below, depth));
+                // babeltrace2 2.0.4 shows an empty text as the one before it.
+                let count = if element.is_character() { count + 1 } else { count };
+                FieldClass::Array(Array { element, count, is_uuid: false })
+            }
+            8 => {
+                let name = self.name();
+                let bits = 2 + self.below(7) as u8;
+                let int = Int { bits, align: 1, ..Int::packed(8, false, self.order) };
+                before.push(Field::new(&name, FieldClass::Int(int)));
+                let names = path.iter().cloned().chain([name]).collect();
+                let mut element = Box::new(self.element(before, path, below, depth));
+                // An empty one, as above.
+                if let Some(int) = element.int_mut() {
+                    int.is_text = false;
+                }
+                FieldClass::Sequence(Sequence { element, length: Reference { scope: self.scope, names } })
+            }
+            _ => {
+                let name = self.name();
+                let int =
+                    Int { bits: 3 + self.below(10) as u8, align: 1, ..Int::packed(8, true, self.order) };
+                let options = ["one", "two", "three"];
+                let ranges = [(-4, -1), (0, 0), (1, 3)];
+                let of = options.iter().zip(ranges);
+                let labels = of.map(|(name, (first, last))| ((*name).to_owned(), first, last)).collect();
+                before.push(Field::new(&name, FieldClass::Enum(Enum { int, labels })));
+                let names = path.iter().cloned().chain([name]).collect();
+                let options = options.iter().zip(ranges).map(|(option, range)| {
+                    let mut below = below.to_vec();
+                    below.push((*option).to_owned());
+                    let class = match self.below(2) {
+                        0 => FieldClass::Int(self.int()),
+                        _ => {
+                            let fields = self.fields(&below, depth - 1);
+                            FieldClass::Struct(Struct { fields, align: 1 })
+                        }
+                    };
+                    Choice { field: Field::new(*option, class), ranges: vec![range] }
+                });
+                let options = options.collect();
+                FieldClass::Variant(Variant { selector: Reference { scope: self.scope, names }, options })
+            }
+        }
+    }
+
+    fn element(
+        &mut self,
+        before: &mut Vec<Field>,
+        path: &[String],
+        below: &[String],
+        depth: u32,
+    ) -> FieldClass {
+        if self.below(3) == 0 {
+            let fields = self.fields(below, depth - 1);
+            return FieldClass::Struct(Struct { fields, align: 1 });
+        }
+        self.class(before, path, below, depth - 1)
+    }
+
+    fn int(&mut self) -> Int {
+        let is_signed = self.below(2) == 0;
+        let base = [Base::Decimal, Base::Decimal, Base::Hexadecimal, Base::Octal, Base::Binary]
+            [self.below(5) as usize];
+        if self.below(2) == 0 {
+            let bits = [8, 16, 32, 64][self.below(4) as usize];
+            let align = [8, 8, 16, 32, 64][self.below(5) as usize];
+            let is_text = bits == 8 && align == 8 && self.below(3) == 0;
+            return Int { align, base, is_text, ..Int::packed(bits, is_signed, self.any_order()) };
+        }
+        // Within a byte there is one order.
+        let bits = 1 + self.below(64) as u8;
+        let align = [1, 1, 2, 4, 8][self.below(5) as usize];
+        Int { bits, align, base, ..Int::packed(8, is_signed, self.order) }
+    }
+
+    fn any_order(&mut self) -> ByteOrder {
+        if self.below(2) == 0 { ByteOrder::Little } else { ByteOrder::Big }
+    }
+}
+
+/// Some labels that the integer has room for; two of them overlap. In the order of the alphabet: JSON has no other.
+fn labels(int: &Int) -> Vec<(String, i128, i128)> {
+    let most = if int.is_signed { (1i128 << (int.bits - 1)) - 1 } else { (1i128 << int.bits) - 1 };
+    vec![("0".to_owned(), 0, 0), ("a half".to_owned(), 0, most / 2), ("most".to_owned(), most, most)]
+}

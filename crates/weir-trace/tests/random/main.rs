@@ -1,0 +1,361 @@
+//! Traces of random classes and values, written and read back: by this crate, and by babeltrace2, whose text is the expected one.
+//!
+//! Values are put into bytes by an encoder of this test's own, bit by bit, as the specification says.
+
+mod classes;
+mod encode;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use testkit::{paths, random, skip};
+use weir_event::schema::{self, Form, Level, Schema, Type};
+use weir_trace::class::{
+    Array, Base, ByteOrder, ClockClass, Enum, Field, FieldClass, Scope, Sequence, TraceClass, Value,
+};
+use weir_trace::write::{self, Format, layout, packet};
+use weir_trace::{Message, Reader, Values};
+
+const UUID: [u8; 16] = *b"0123456789abcdef";
+
+fn folder(name: &str) -> PathBuf {
+    let folder = paths::target().join("testkit/trace").join(format!("{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    folder
+}
+
+fn trace(order: ByteOrder) -> TraceClass {
+    let clock = ClockClass { name: "monotonic".to_owned(), offset_s: 1_000_000_000, ..ClockClass::default() };
+    let host = ("hostname".to_owned(), Value::Str("host".to_owned()));
+    TraceClass { order, ..layout::trace(UUID, clock, vec![host]) }
+}
+
+/// Lines of babeltrace2, without what comes before the fields; and what it says beside.
+fn babeltrace2(folder: &Path) -> Option<(Vec<String>, String)> {
+    let output = Command::new("babeltrace2").args(["--clock-gmt", "--no-delta"]).arg(folder).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {said}", folder.display());
+    Some((String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect(), said))
+}
+
+/// Fields as babeltrace2 shows them.
+fn shown(class: &FieldClass, values: &mut Values<'_>) -> String {
+    match class {
+        FieldClass::Int(int) => number(int.base, int.bits, int.is_signed, values.word()),
+        FieldClass::Enum(of) => label(of, values.word()),
+        FieldClass::Float(_) => format!("{}", values.double()),
+        FieldClass::Str => format!("\"{}\"", String::from_utf8_lossy(values.text())),
+        FieldClass::Struct(of) => {
+            let members = of.fields.iter().filter(|field| !field.is_hidden);
+            let members: Vec<String> =
+                members.map(|field| format!("{} = {}", field.name, shown(&field.class, values))).collect();
+            if members.is_empty() { "{ }".to_owned() } else { format!("{{ {} }}", members.join(", ")) }
+        }
+        FieldClass::Variant(of) => {
+            let choice = &of.options[values.word() as usize];
+            format!("{{ {} }}", shown(&choice.field.class, values))
+        }
+        FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
+            let elements: Vec<String> = match values.packed(element) {
+                Some(packed) if element.is_character() => {
+                    return format!("\"{}\"", String::from_utf8_lossy(packed.bytes));
+                }
+                Some(packed) => (0..packed.count)
+                    .map(|index| match &**element {
+                        FieldClass::Int(int) => number(int.base, int.bits, int.is_signed, packed.get(index)),
+                        FieldClass::Enum(of) => label(of, packed.get(index)),
+                        _ => format!("{}", f64::from_bits(packed.get(index))),
+                    })
+                    .collect(),
+                None => (0..values.word()).map(|_| shown(element, values)).collect(),
+            };
+            list(&elements)
+        }
+    }
+}
+
+fn list(elements: &[String]) -> String {
+    let elements: Vec<String> =
+        elements.iter().enumerate().map(|(index, element)| format!("[{index}] = {element}")).collect();
+    if elements.is_empty() { "[ ]".to_owned() } else { format!("[ {} ]", elements.join(", ")) }
+}
+
+fn number(base: Base, bits: u8, is_signed: bool, value: u64) -> String {
+    let cut = |digit: u32| {
+        let bits = u32::from(bits).next_multiple_of(digit);
+        if bits < 64 { value & ((1 << bits) - 1) } else { value }
+    };
+    match base {
+        Base::Decimal if is_signed => (value as i64).to_string(),
+        Base::Decimal => value.to_string(),
+        Base::Hexadecimal => format!("0x{:X}", cut(4)),
+        Base::Octal => format!("0{:o}", cut(3)),
+        Base::Binary => format!("0b{:0width$b}", cut(1), width = usize::from(bits)),
+    }
+}
+
+fn label(of: &Enum, value: u64) -> String {
+    let known = if of.int.is_signed { i128::from(value as i64) } else { i128::from(value) };
+    let labels = of.labels.iter().filter(|(_, first, last)| (*first..=*last).contains(&known));
+    let labels: Vec<String> = labels.map(|(label, ..)| format!("\"{label}\"")).collect();
+    let labels = if labels.is_empty() { "<unknown>".to_owned() } else { labels.join(", ") };
+    let number = number(of.int.base, of.int.bits, of.int.is_signed, value);
+    format!("( {labels} : container = {number} )")
+}
+
+/// What this crate's reader says of each event: its name, time and fields.
+fn read(folder: &Path) -> (Vec<String>, Vec<String>) {
+    let mut reader = Reader::open(&[folder.to_owned()]).unwrap_or_else(|error| panic!("{error}"));
+    let (mut events, mut beside) = (Vec::new(), Vec::new());
+    while let Some(message) = reader.next() {
+        match message {
+            Message::Event(event) => {
+                let scopes =
+                    [Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+                let fields: Vec<String> = scopes
+                    .iter()
+                    .filter_map(|scope| event.scope(*scope))
+                    .map(|(class, mut values)| shown(class, &mut values))
+                    .collect();
+                let ns = event.ns.unwrap() - 1_000_000_000_000_000_000;
+                // The clock begins at 01:46:40.
+                let second = ns / 1_000_000_000 + 6400;
+                let time = format!("{:02}:{:02}:{:02}", second / 3600 % 24, second / 60 % 60, second % 60);
+                let name = event.class.name.as_deref().unwrap_or_default();
+                events.push(format!("[{time}.{:09}] host {name}: {}", ns % 1_000_000_000, fields.join(", ")));
+            }
+            Message::Lost(loss, _) => beside.push(format!("{loss:?}")),
+            Message::Damage(error) => beside.push(error.to_string()),
+        }
+    }
+    (events, beside)
+}
+
+#[track_caller]
+fn assert_lines(found: &[String], expected: &[String], what: &str) {
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found, expected, "{what}");
+    }
+    assert_eq!(found.len(), expected.len(), "{what}");
+}
+
+#[test]
+fn random_traces_are_read_as_they_were_written() {
+    let mut state = 4711;
+    let has_oracle = Command::new("babeltrace2").arg("--version").output().is_ok();
+    if !has_oracle {
+        skip::skip("trace-babeltrace2", "no babeltrace2");
+    }
+    for round in 0..40 {
+        let order = if round % 3 == 0 { ByteOrder::Big } else { ByteOrder::Little };
+        let mut class = trace(order);
+        let mut names = 0;
+        let context = classes::fields(&mut state, &mut names, order, Scope::CommonContext, 1);
+        let mut stream = layout::stream(7, if round % 2 == 0 { context } else { Vec::new() });
+        let count = 1 + random::next(&mut state) % 6;
+        for id in 0..count {
+            let fields = classes::fields(&mut state, &mut names, order, Scope::Payload, 3);
+            let mut event = layout::event(id * 9, &Schema::default());
+            event.name = Some(format!("random:event{id}"));
+            event.level = Some(id as i64);
+            event.payload = Some(Field::new("", classes::structure(fields)));
+            stream.events.push(event);
+        }
+        class.streams.push(stream);
+        let texts = [Format::Ctf1, Format::Ctf2].map(|format| {
+            let bytes = write::metadata(&class, format).unwrap_or_else(|error| panic!("{error}"));
+            let text = String::from_utf8_lossy(&bytes);
+            let again = weir_trace::read::metadata::parse(Path::new("metadata"), &bytes);
+            let again = again.unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(write::metadata(&again, format).unwrap(), bytes, "{text}");
+            text.into_owned()
+        });
+        let [text, json] = texts;
+        assert!(text.starts_with("/* CTF 1.8 */") && json.starts_with("\u{1e}{"));
+        let folder = folder("random");
+        write::Folder::create(&folder, &class, Format::Ctf2).unwrap();
+        let (bytes, expected) = packets(&class, &mut state);
+        std::fs::write(folder.join("stream"), &bytes).unwrap();
+        let (events, beside) = read(&folder);
+        assert_lines(&events, &expected, &format!("round {round}: {json}"));
+        assert_eq!(beside, Vec::<String>::new(), "round {round}: {json}");
+        write::Folder::create(&folder, &class, Format::Ctf1).unwrap();
+        let (events, beside) = read(&folder);
+        let what = format!("round {round}: {text}");
+        assert_eq!(beside, Vec::<String>::new(), "{what}");
+        assert_lines(&events, &expected, &what);
+        if has_oracle {
+            let (events, said) = babeltrace2(&folder).unwrap();
+            assert_lines(&events, &expected, &what);
+            assert_eq!(said, "", "{what}");
+        }
+        cut(&class, &folder, &bytes, &expected, &mut state);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+/// A file that ends early or has wrong bits is read up to there: events that are whole are those that were written, and nothing panics.
+fn cut(class: &TraceClass, folder: &Path, bytes: &[u8], expected: &[String], state: &mut u64) {
+    for _ in 0..4 {
+        let length = 1 + random::next(state) as usize % (bytes.len() - 1);
+        std::fs::write(folder.join("stream"), &bytes[..length]).unwrap();
+        let (events, beside) = read(folder);
+        assert_lines(&events, &expected[..events.len()], "cut");
+        assert!(beside.len() <= 1 && beside.iter().all(|error| error.contains("at byte")), "{beside:?}");
+    }
+    let metadata = write::metadata(class, Format::Ctf1).unwrap();
+    for _ in 0..20 {
+        let mut wrong = bytes.to_vec();
+        for _ in 0..1 + random::next(state) % 4 {
+            let at = random::next(state) as usize % wrong.len();
+            wrong[at] ^= 1 << (random::next(state) % 8);
+        }
+        let mut reader = Reader::of_memory(&metadata, vec![wrong]).unwrap();
+        while let Some(message) = reader.next() {
+            if let Message::Event(event) = message
+                && let Some((class, mut values)) = event.scope(Scope::Payload)
+            {
+                shown(class, &mut values);
+            }
+        }
+    }
+}
+
+/// Some packets with random events, and the lines that are expected of them.
+fn packets(class: &TraceClass, state: &mut u64) -> (Vec<u8>, Vec<String>) {
+    let stream = &class.streams[0];
+    let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+    let mut time = 5_000;
+    for sequence in 0..3 {
+        let begin = packet::Begin { uuid: UUID, class: 7, id: 3, cpu: 2, sequence, time };
+        let mut packet = Vec::new();
+        packet::begin(&begin, &mut packet);
+        if class.order == ByteOrder::Big {
+            // Roles lie as the layout says, whatever the order of the trace.
+            assert_eq!(packet[..4], [0xc1, 0x1f, 0xfc, 0xc1]);
+        }
+        let mut bits = encode::Bits { bytes: packet, at: packet::CONTEXT_BYTES * 8 };
+        for _ in 0..random::next(state) % 12 {
+            let step = if random::next(state).is_multiple_of(8) {
+                6_000_000_000
+            } else {
+                random::next(state) % 1_000_000
+            };
+            let event = &stream.events[random::next(state) as usize % stream.events.len()];
+            bits.align(8);
+            packet::record_header(event.id as u32, time + step, time, &mut bits.bytes);
+            bits.at = bits.bytes.len() * 8;
+            time += step;
+            let mut known = encode::Known::default();
+            let mut fields = vec!["{ cpu_id = 2 }".to_owned()];
+            for field in [&stream.common_context, &event.payload].into_iter().flatten() {
+                fields.push(encode::field(&field.class, &mut bits, state, &mut known));
+            }
+            let second = time / 1_000_000_000 + 6400;
+            let clock = format!("{:02}:{:02}:{:02}", second / 3600 % 24, second / 60 % 60, second % 60);
+            let name = event.name.as_deref().unwrap();
+            expected.push(format!(
+                "[{clock}.{:09}] host {name}: {}",
+                time % 1_000_000_000,
+                fields.join(", ")
+            ));
+        }
+        let content = bits.at;
+        let mut packet = bits.bytes;
+        let packet_bytes = (packet.len() + sequence as usize * 5) as u64;
+        packet::end(&packet::End { time, discarded: 0, packet_bytes }, &mut packet);
+        // The content may end within a byte.
+        packet[52..60].copy_from_slice(&(content as u64).to_le_bytes());
+        packet.resize(packet_bytes as usize, 0xee);
+        bytes.extend(packet);
+    }
+    (bytes, expected)
+}
+
+/// An event with a field of each type of a schema.
+fn everything() -> Schema {
+    let int = |bytes, signed| Type::Int { bytes, signed };
+    let field = |name: &str, ty, form| schema::Field { name: name.to_owned(), ty, slot: 0, form };
+    let labels = vec![("IDLE".to_owned(), -1, 0), ("BUSY".to_owned(), 1, 9)];
+    let members = vec![
+        ("x".to_owned(), 8, int(2, true)),
+        ("q".to_owned(), 0, Type::Sequence { element: Box::new(int(1, false)) }),
+    ];
+    Schema {
+        provider: "shop".to_owned(),
+        event: "sale".to_owned(),
+        level: Level::named("warning"),
+        fields: vec![
+            field("id", int(4, false), Form::Decimal),
+            field("mask", int(8, false), Form::Hexadecimal),
+            field("total", Type::Float { bytes: 8 }, Form::Decimal),
+            field("article", Type::Text, Form::Decimal),
+            field("state", Type::Enum { bytes: 1, signed: true, labels }, Form::Decimal),
+            field("code", Type::Array { element: Box::new(int(1, false)), count: 3 }, Form::Text),
+            field("counts", Type::Sequence { element: Box::new(int(2, false)) }, Form::Decimal),
+            field("string", Type::Struct { fields: members }, Form::Decimal),
+        ],
+    }
+}
+
+#[test]
+fn events_of_schemas_are_written_and_losses_told() {
+    let folder = folder("schema");
+    let mut class = trace(ByteOrder::Little);
+    let mut stream = layout::stream(0, vec![layout::integer("vtid", 32, true), layout::string("procname")]);
+    stream.events.push(layout::event(5, &everything()));
+    stream.events.push(layout::event(70_000, &Schema { event: "far".to_owned(), ..everything() }));
+    class.streams.push(stream);
+    let written = write::Folder::create(&folder, &class, Format::Ctf1).unwrap();
+    let mut stream = written.stream("channel_0", 0, 0, 3, 512).unwrap();
+    let context = [&77u32.to_le_bytes()[..], b"cook\0"].concat();
+    let mut payload = Vec::new();
+    payload.extend(7u32.to_le_bytes());
+    payload.extend(0xabcdu64.to_le_bytes());
+    payload.extend(19.5f64.to_le_bytes());
+    payload.extend(b"tea\0\x05a-b");
+    payload.extend(2u32.to_le_bytes());
+    payload.extend([1, 0, 2, 0]);
+    payload.extend((-2i16).to_le_bytes());
+    payload.extend(1u32.to_le_bytes());
+    payload.push(9);
+    let fields = "{ id = 7, mask = 0xABCD, total = 19.5, article = \"tea\", state = ( \"BUSY\" : container = 5 ), \
+        code = \"a-b\", _counts_length = 2, counts = [ [0] = 1, [1] = 2 ], string = { x = -2, _q_length = 1, \
+        q = [ [0] = 9 ] } }";
+    let mut expected = Vec::new();
+    for round in 0..20u64 {
+        // Near, far, and so far that 32 bits would not say it.
+        let time = round * 1_000 + if round >= 10 { 20_000_000_000 } else { 0 };
+        let event = if round % 3 == 0 { 70_000 } else { 5 };
+        stream.record(event, time, &[&context, &payload]).unwrap();
+        let second = time / 1_000_000_000 + 40;
+        let name = if event == 5 { "sale" } else { "far" };
+        expected.push(format!(
+            "[01:46:{:02}.{:09}] host shop:{name}: {{ cpu_id = 3 }}, {{ vtid = 77, procname = \"cook\" }}, {fields}",
+            second % 60,
+            time % 1_000_000_000
+        ).replace("01:46:00", "01:47:00"));
+        if round == 12 {
+            stream.flush().unwrap();
+            stream.lost(5);
+            stream.lost_packets(2).unwrap();
+        }
+    }
+    stream.lost(6);
+    assert_eq!(stream.finish(30_000_000_000).unwrap(), 20);
+    assert!(written.stream("channel_0", 0, 0, 3, 512).is_err(), "a stream is not written over");
+    let (events, beside) = read(&folder);
+    assert_lines(&events, &expected, "ours");
+    assert_eq!(beside.len(), 3, "{beside:?}");
+    match babeltrace2(&folder) {
+        None => skip::skip("trace-babeltrace2", "no babeltrace2"),
+        Some((events, said)) => {
+            assert_lines(&events, &expected, "babeltrace2");
+            for told in ["discarded 5 events", "discarded 2 packets", "discarded 1 event "] {
+                assert!(said.contains(told), "{told}: {said}");
+            }
+            assert_eq!(said.lines().count(), 3, "{said}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
