@@ -39,18 +39,17 @@ fn remove_unused(code: &mut Code) {
     for inst in &mut code.insts {
         for_each_read(inst, |register| reads[register as usize] += 1);
     }
-    // Backwards, so that what only an unused computation reads goes with it.
-    let mut kept = Vec::with_capacity(code.insts.len());
-    while let Some(mut inst) = code.insts.pop() {
+    let is_unread = |inst: &Inst, reads: &[u32]| {
         let unread = |reg: Reg| matches!(reg, Reg::Virtual(register) if reads[register as usize] == 0);
-        if inst.only_writes().is_some_and(unread) {
-            for_each_read(&mut inst, |register| reads[register as usize] -= 1);
-        } else {
-            kept.push(inst);
+        inst.only_writes().is_some_and(unread)
+    };
+    // Backwards, so that what only an unused computation reads goes with it.
+    for inst in code.insts.iter_mut().rev() {
+        if is_unread(inst, &reads) {
+            for_each_read(inst, |register| reads[register as usize] -= 1);
         }
     }
-    kept.reverse();
-    code.insts = kept;
+    code.insts.retain(|inst| !is_unread(inst, &reads));
 }
 
 /// Virtual registers whose value the instruction needs for more than writing them again.

@@ -61,15 +61,15 @@ pub(crate) fn lower(
 ) -> Result<Code, CodegenError> {
     let function = &module.functions[program];
     let mut lower = Lower::new(module, function, maps, stack_object_bytes);
-    let prologue = lower.prologue(program);
-    let mut segments: Vec<Vec<Inst>> = Vec::with_capacity(function.blocks.len());
+    lower.prologue(program);
+    let mut starts = Vec::with_capacity(function.blocks.len());
     for index in 0..function.blocks.len() {
+        starts.push(lower.insts.len());
         if lower.dominators.is_reachable(BlockId(index as u32)) {
             lower.block(index)?;
         }
-        segments.push(lower.insts.drain(..).collect());
     }
-    scratch::finish(lower, prologue, segments)
+    scratch::finish(lower, &starts)
 }
 
 struct Lower<'a> {
@@ -78,8 +78,8 @@ struct Lower<'a> {
     maps: &'a Maps,
     stack_object_bytes: u32,
     dominators: Dominators,
-    /// Of the block being lowered.
     insts: Vec<Inst>,
+    /// The one that is being lowered.
     block: usize,
     objects: Vec<Object>,
     virtuals: u32,
@@ -131,7 +131,7 @@ impl<'a> Lower<'a> {
             maps,
             stack_object_bytes,
             dominators: Dominators::of(function),
-            insts: Vec::new(),
+            insts: Vec::with_capacity(8 * function.types.len()),
             block: 0,
             objects: Vec::new(),
             virtuals: 0,

@@ -190,9 +190,10 @@ impl Parser<'_> {
                     }
                     token = self.lexer.next()?;
                 }
-                TokenKind::Punct(symbol) if binary(symbol).is_some() => {
-                    // SANITY: the guard has found it.
-                    let (op, binding) = binary(symbol).expect("an operator");
+                TokenKind::Punct(symbol) => {
+                    let Some((op, binding)) = binary(symbol) else {
+                        return Err(self.expected_operator(token.span));
+                    };
                     self.close(binding)?;
                     self.open.push((Open::Binary(op, binding), token.span));
                     let operand = if op.is_match() { self.lexer.regex() } else { self.lexer.next() };
@@ -210,15 +211,15 @@ impl Parser<'_> {
                     }
                     return self.clauses(&word, token.span).map(|()| None);
                 }
-                _ => {
-                    let shown =
-                        self.lexer.text[token.span.start as usize..token.span.end as usize].escape_debug();
-                    let fault =
-                        Diagnostic::error(token.span, format!("expected an operator, found `{shown}`"));
-                    return Err(fault.with_hint("conditions are joined by `&&` and `||`"));
-                }
+                _ => return Err(self.expected_operator(token.span)),
             }
         }
+    }
+
+    fn expected_operator(&self, span: Span) -> Diagnostic {
+        let shown = self.lexer.text[span.start as usize..span.end as usize].escape_debug();
+        Diagnostic::error(span, format!("expected an operator, found `{shown}`"))
+            .with_hint("conditions are joined by `&&` and `||`")
     }
 
     /// Makes nodes of the open operators that bind at least so tightly, down to a parenthesis.

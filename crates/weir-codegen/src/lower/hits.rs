@@ -15,7 +15,7 @@ use weir_ebpf::helper;
 
 impl Lower<'_> {
     /// Comes before the first block of program number `program`.
-    pub(super) fn prologue(&mut self, program: usize) -> Vec<Inst> {
+    pub(super) fn prologue(&mut self, program: usize) {
         match self.function.trigger {
             // Who offers an event counts what was kept and what not.
             Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Filter => {}
@@ -38,7 +38,6 @@ impl Lower<'_> {
             }
             Trigger::Session { .. } => {}
         }
-        std::mem::take(&mut self.insts)
     }
 
     /// Goes on at the entry; a jump to the label is taken at the return.

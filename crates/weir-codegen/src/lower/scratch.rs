@@ -39,28 +39,25 @@ impl Lower<'_> {
     }
 }
 
-/// Joins the code of the blocks, with what comes before and after.
-pub(super) fn finish(
-    mut lower: Lower<'_>,
-    prologue: Vec<Inst>,
-    mut segments: Vec<Vec<Inst>>,
-) -> Result<Code, CodegenError> {
+/// Adds to the code what comes before and after. `starts`: of the blocks.
+pub(super) fn finish(mut lower: Lower<'_>, starts: &[usize]) -> Result<Code, CodegenError> {
     let leave = lower.return_label();
     let leave_with_scratch = Label(leave.0 + 1);
     let accept = Inst::Jump(lower.accept_label());
-    let accepts = segments.iter().flatten().any(|inst| *inst == accept);
-    let scratch = match scratch_block(&lower, &segments) {
-        None => None,
-        Some(block) => Some(claim(&mut lower, &mut segments, block, leave, leave_with_scratch)?),
-    };
-    // With the context before and the ends behind.
-    let count = segments.iter().map(Vec::len).sum::<usize>() + prologue.len() + 16;
-    let mut insts = Vec::with_capacity(count);
-    if let Some(context) = lower.context {
-        insts.push(Inst::Mov { dst: context, src: Src::Reg(Reg::Real(1)) });
+    let mut insts = std::mem::take(&mut lower.insts);
+    let accepts = insts.contains(&accept);
+    let mut scratch = None;
+    if let Some(block) = scratch_block(&lower, &insts, starts) {
+        let ends = starts.iter().skip(1).copied().chain([insts.len()]);
+        let mut segments: Vec<Vec<Inst>> =
+            starts.iter().zip(ends).map(|(&start, end)| insts[start..end].to_vec()).collect();
+        scratch = Some(claim(&mut lower, &mut segments, block, leave, leave_with_scratch)?);
+        insts.truncate(starts[0]);
+        insts.extend(segments.into_iter().flatten());
     }
-    insts.extend(prologue);
-    insts.extend(segments.into_iter().flatten());
+    if let Some(context) = lower.context {
+        insts.insert(0, Inst::Mov { dst: context, src: Src::Reg(Reg::Real(1)) });
+    }
     if accepts {
         push_end(&mut insts, lower.accept_label(), scratch, 1);
     }
@@ -81,15 +78,13 @@ fn push_end(insts: &mut Vec<Inst>, leave: Label, scratch: Option<Reg>, result: i
 }
 
 /// The block in which scratch memory is claimed, if any object is in it.
-fn scratch_block(lower: &Lower<'_>, segments: &[Vec<Inst>]) -> Option<BlockId> {
+fn scratch_block(lower: &Lower<'_>, insts: &[Inst], starts: &[usize]) -> Option<BlockId> {
     let in_scratch = |object: ObjectId| lower.objects[object.0 as usize].area == Area::Scratch;
-    let users = segments
-        .iter()
-        .enumerate()
-        .filter(|(_, insts)| insts.iter().filter_map(Inst::object).any(in_scratch));
-    let users: Vec<BlockId> = users.map(|(index, _)| BlockId(index as u32)).collect();
+    let uses = insts.iter().enumerate().filter(|(_, inst)| inst.object().is_some_and(in_scratch));
+    // What is before the first block uses none.
+    let users = uses.map(|(at, _)| BlockId(starts.partition_point(|&start| start <= at) as u32 - 1));
     let dominators = &lower.dominators;
-    let mut at = users.into_iter().reduce(|a, b| dominators.common(a, b))?;
+    let mut at = users.reduce(|a, b| dominators.common(a, b))?;
     while reaches_foreign_return(lower, at) {
         // SANITY: the entry dominates every return, so there is a dominator left.
         at = dominators.immediate(at).expect("the entry passes the test");
