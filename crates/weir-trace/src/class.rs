@@ -225,7 +225,7 @@ pub struct Float {
     pub order: ByteOrder,
 }
 
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Struct {
     pub fields: Vec<Field>,
     /// The least alignment; members may ask for more.

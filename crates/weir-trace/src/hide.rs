@@ -20,13 +20,9 @@ pub(crate) fn hide(trace: &mut TraceClass) {
             }
         }
     }
-    if let Some(field) = &mut trace.packet_header {
-        field.is_hidden = true;
-    }
+    trace.packet_header.as_mut().into_iter().for_each(conceal_wholly);
     for stream in &mut trace.streams {
-        if let Some(field) = &mut stream.event_header {
-            field.is_hidden = true;
-        }
+        stream.event_header.as_mut().into_iter().for_each(conceal_wholly);
         let scopes = [
             (Scope::PacketContext, &mut stream.packet_context),
             (Scope::CommonContext, &mut stream.common_context),
@@ -108,6 +104,24 @@ fn conceal(class: &mut FieldClass, path: &mut Reference, referenced: &HashSet<Re
         }
         FieldClass::Float(_) | FieldClass::Str => false,
     }
+}
+
+/// A header: with everything in it.
+fn conceal_wholly(field: &mut Field) {
+    fn below(class: &mut FieldClass) {
+        match class {
+            FieldClass::Struct(of) => of.fields.iter_mut().for_each(conceal_wholly),
+            FieldClass::Variant(of) => {
+                of.options.iter_mut().for_each(|choice| conceal_wholly(&mut choice.field))
+            }
+            FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
+                below(element)
+            }
+            FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => {}
+        }
+    }
+    field.is_hidden = true;
+    below(&mut field.class);
 }
 
 fn conceal_field(field: &mut Field, path: &mut Reference, referenced: &HashSet<Reference>) {

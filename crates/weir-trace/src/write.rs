@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::class::TraceClass;
 use crate::error::Error;
 use crate::write::packet::{Begin, CONTEXT_BYTES, End, RECORD_HEADER_BYTES_MAX};
-use crate::{ctf2, tsdl};
+use crate::{ctf2, hide, tsdl};
 
 /// What describes a trace. Its streams are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,11 +30,27 @@ pub enum Format {
     Ctf2,
 }
 
-/// The metadata of a trace. The error says what the format cannot describe.
+/// The metadata of a trace. It is read again before it is returned: the error says what the format cannot describe.
 pub fn metadata(class: &TraceClass, format: Format) -> Result<Vec<u8>, String> {
     match format {
-        Format::Ctf1 => tsdl::print::print(class).map(String::into_bytes),
-        Format::Ctf2 => Ok(ctf2::print::print(class)),
+        Format::Ctf1 => {
+            let text = tsdl::print::print(class)?;
+            let mut again = tsdl::read(&text).map_err(|fault| fault.message)?;
+            hide::hide(&mut again);
+            let mut class = class.clone();
+            hide::hide(&mut class);
+            // Streams have no names there.
+            class.streams.iter_mut().for_each(|stream| stream.name = None);
+            match again == class {
+                true => Ok(text.into_bytes()),
+                false => Err("CTF 1.8 gives meaning by names, which these classes do not have".to_owned()),
+            }
+        }
+        Format::Ctf2 => {
+            let bytes = ctf2::print::print(class);
+            ctf2::read(&bytes).map_err(|fault| fault.message)?;
+            Ok(bytes)
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use std::process::Command;
 use testkit::{paths, random, skip};
 use weir_event::schema::{self, Form, Level, Schema, Type};
 use weir_trace::class::{
-    Array, Base, ByteOrder, ClockClass, Enum, Field, FieldClass, Scope, Sequence, TraceClass, Value,
+    Array, Base, ByteOrder, ClockClass, Enum, Field, FieldClass, Int, Role, Scope, Sequence, TraceClass,
+    Value,
 };
 use weir_trace::write::{self, Format, layout, packet};
 use weir_trace::{Message, Reader, Values};
@@ -358,4 +359,21 @@ fn events_of_schemas_are_written_and_losses_told() {
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_ctf_1_8_cannot_describe_is_refused() {
+    let check = |name: &str, role, expected: &str| {
+        let int = Int { role, ..Int::packed(32, false, ByteOrder::Little) };
+        let field = Field::new(name, FieldClass::Int(int));
+        let mut class = trace(ByteOrder::Little);
+        class.streams.push(layout::stream(0, Vec::new()));
+        class.streams[0].event_header = Some(Field::new("", classes::structure(vec![field])));
+        let error = write::metadata(&class, Format::Ctf1).expect_err(name);
+        assert!(error.contains(expected), "{error}");
+        assert!(write::metadata(&class, Format::Ctf2).is_ok());
+    };
+    check("number", Some(Role::EventId), "gives meaning by names");
+    check("two words", None, "is no name in CTF 1.8");
+    check("struct", None, "is no name in CTF 1.8");
 }
