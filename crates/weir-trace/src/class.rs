@@ -3,7 +3,7 @@
 //! A trace has clocks and classes of streams; a stream is a sequence of packets, and a packet one of events, each of a class. What lies
 //! in a packet is in scopes, one structure each ([`Scope`]). Sizes and alignments are in bits, as in CTF's own texts.
 //!
-//! Guaranteed of a trace class that a reader of this crate returns ([`crate::metadata`]): references lead to an integer that lies
+//! Guaranteed of a trace class that a reader of this crate returns ([`crate::read::metadata`]): references lead to an integer that lies
 //! before what refers to it, alignments are powers of two, an integer has 1 to 64 bits, and everything is within [`crate::limits`].
 
 /// Everything that the metadata of a trace says.

@@ -1,4 +1,4 @@
-//! CTF 2's metadata, a sequence of JSON texts: bytes → a trace class ([`read`]), and back ([`print`]).
+//! CTF 2's metadata, a sequence of JSON texts: bytes → a trace class ([`read`]), and back ([`mod@print`]).
 //!
 //! As in CTF2-SPEC-2.0: each fragment is the byte 0x1e and an object; what means something says so by a role, whatever its name is.
 //! Field classes by name are expanded where they are used, within a limit.

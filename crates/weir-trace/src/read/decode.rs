@@ -18,7 +18,7 @@ use crate::read::plan::{Count, Kind, Op, Plan, Width};
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) slots: Vec<u64>,
-    /// By [`Scope`]: where its slots begin.
+    /// By [`crate::class::Scope`]: where its slots begin.
     pub(crate) scopes: [u32; 6],
     /// By number: what was read last for it.
     pub(crate) registers: Vec<i128>,
