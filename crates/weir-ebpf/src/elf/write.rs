@@ -181,7 +181,8 @@ fn describe_maps(builder: &mut Builder, int: TypeId, maps: &[Map]) {
             ("max_entries", map.spec.max_entries),
             ("key_size", map.spec.key_bytes),
             ("value_size", map.spec.value_bytes),
-            ("map_flags", map.spec.flags),
+            // No kernel takes BTF with weir's own in it.
+            ("map_flags", map.spec.kernel_flags()),
             ("map_extra", map.spec.extra as u32),
         ];
         // What older libbpf does not know is written where it says something.

@@ -75,7 +75,8 @@ fn check_generated(pid: u32, file: &Path) {
 /// is taken for one, and generated code leaves old words on its stacks.
 fn check_left(pid: u32) {
     let mappings = maps::read(pid).unwrap();
-    let ours: Vec<Mapping> = mappings.iter().filter(|m| m.path.starts_with("/memfd:weir")).cloned().collect();
+    let ours: Vec<Mapping> =
+        mappings.iter().filter(|m| m.execute && m.path.starts_with("/memfd:weir")).cloned().collect();
     let is_theirs = |m: &&Mapping| m.execute && !m.path.starts_with("/memfd:weir");
     let left: usize = mappings.iter().filter(is_theirs).map(|m| jumps(pid, m, &ours)).sum();
     assert_eq!(left, 0, "jumps into {ours:?}");

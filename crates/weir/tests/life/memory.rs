@@ -81,7 +81,7 @@ fn a_map_grows_while_it_fills() {
 
 #[test]
 fn a_map_does_not_grow_beyond_the_budget_and_says_so() {
-    let (_, said) = traced_with_many_keys(Some("14MiB"));
+    let (_, said) = traced_with_many_keys(Some("16MiB"));
     assert!(said.contains("weir: map @seen cannot grow: ") && said.contains("over the budget"), "{said}");
     assert!(said.contains("new keys came before @seen had grown for them, and are lost"), "{said}");
 }
