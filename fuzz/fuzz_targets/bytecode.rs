@@ -48,6 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
         lanes: if verified.needs_lane() { LanePolicy::Shared.claimed() } else { LanePolicy::Shared },
         cpus: 1,
         bmi2: bytes.len() % 16 == 0,
+        reads_ticks: bytes.len() % 32 < 16,
     };
     weir_jit::compile(&verified, &abi).expect("code for every verified program");
 });
