@@ -11,7 +11,8 @@ use weir_trace::class::{Array, FieldClass, Scope, Sequence};
 use weir_trace::write::{self, Format};
 use weir_trace::{Message, Reader, Values};
 
-const SHOWN: [Scope; 4] = [Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
+const SHOWN: [Scope; 4] =
+    [Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((length, rest)) = bytes.split_first_chunk() else { return };
@@ -55,7 +56,9 @@ fn walk(class: &FieldClass, values: &mut Values<'_>) {
         }
         FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
             match values.packed(element) {
-                Some(packed) => assert!((0..packed.count.min(64)).map(|index| packed.get(index)).count() <= 64),
+                Some(packed) => {
+                    assert!((0..packed.count.min(64)).map(|index| packed.get(index)).count() <= 64)
+                }
                 None => (0..values.word()).for_each(|_| walk(element, values)),
             }
         }
