@@ -2,6 +2,7 @@
 //! probed, what they generate never; they compute and end as they would have. The oracle is the program: it says how often it
 //! did what the probed function is for, and checks what it computes.
 
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,15 +72,42 @@ fn check_generated(pid: u32, file: &Path) {
     assert_eq!(sum(&|m| m.inode == 0 && m.path != "[vdso]" && m.path != "[vsyscall]"), 0);
 }
 
-/// No jump leads into weir's code any more. The code itself may stay: a word of a stack that looks as if a thread would return there
-/// is taken for one, and generated code leaves old words on its stacks.
+/// What unwinders ask: hooked while code of weir's is there that a thread may return to.
+const HOOKED: [&str; 2] = ["_dl_find_object", "_Unwind_Find_FDE"];
+
+/// The text of every file is as in the file again. Weir's code itself may stay, and with it the hooks that let unwinders pass it: a
+/// word of a stack that looks as if a thread would return there is taken for one, and generated code leaves old words on its
+/// stacks.
 fn check_left(pid: u32) {
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
     let mappings = maps::read(pid).unwrap();
-    let ours: Vec<Mapping> =
-        mappings.iter().filter(|m| m.execute && m.path.starts_with("/memfd:weir")).cloned().collect();
-    let is_theirs = |m: &&Mapping| m.execute && !m.path.starts_with("/memfd:weir");
-    let left: usize = mappings.iter().filter(is_theirs).map(|m| jumps(pid, m, &ours)).sum();
-    assert_eq!(left, 0, "jumps into {ours:?}");
+    let stays = mappings.iter().any(|m| m.execute && m.path.starts_with("/memfd:weir"));
+    let texts: Vec<&Mapping> =
+        mappings.iter().filter(|m| m.execute && !m.write && m.path.starts_with('/') && !m.deleted).collect();
+    assert!(!texts.is_empty());
+    for text in texts {
+        let mut now = vec![0; (text.end.0 - text.start.0) as usize];
+        memory.read_exact_at(&mut now, text.start.0).unwrap();
+        let mut before = vec![0; now.len()];
+        let read = std::fs::File::open(&text.path).unwrap().read_at(&mut before, text.offset.0).unwrap();
+        let hooked = if stays { hooked(Path::new(&text.path), &mappings) } else { Vec::new() };
+        for at in (0..read).filter(|&at| now[at] != before[at]) {
+            let address = text.start.0 + at as u64;
+            assert!(hooked.iter().any(|range| range.contains(&address)), "{} at {address:#x}", text.path);
+        }
+    }
+}
+
+/// Where the functions of the file at `path` are that may be hooked.
+fn hooked(path: &Path, mappings: &[Mapping]) -> Vec<Range<u64>> {
+    let binary = Binary::open(path).unwrap();
+    let identity = binary.identity().unwrap();
+    let found = HOOKED.into_iter().flat_map(|name| binary.find(name).unwrap_or_default());
+    let ranges = found.filter_map(|function| {
+        let start = maps::to_virtual(mappings, identity, &binary, function.address)?.0;
+        Some(start..start + function.size)
+    });
+    ranges.collect()
 }
 
 /// Traces `clauses` (FILE: that with `function`) again and again while it works; gives what was printed each time, for so much work.
