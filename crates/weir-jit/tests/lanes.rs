@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use engines::{cpus, has_bmi2, only, rseq_abi, shared_abi};
 use fake::{fake_abi, fake_rseq_cs, set_fake_cpu};
 use nix::libc;
-use signals::{Alarm, call, take_alarms};
+use signals::{Alarm, call, ns_per_call, take_alarms};
 use weir_jit::Flags;
 use weir_rt::executable::{Executable, SiteAbi, Symbol};
 use weir_rt::local::LocalProgram;
@@ -225,26 +225,8 @@ fn counts_without_restarting_are_lost() {
 }
 
 /// Nanoseconds per call: the least of several rounds.
-fn ns_per_call(code: u64) -> f64 {
-    const CALLS: u64 = 2_000_000;
-    let mut best = f64::INFINITY;
-    for _ in 0..7 {
-        let start = Instant::now();
-        // SAFETY: as in `call`; the counter is in a register that programs keep.
-        unsafe {
-            asm!(
-                "2: call {code}",
-                "dec {left}",
-                "jnz 2b",
-                code = in(reg) code,
-                left = inout(reg) CALLS => _,
-                out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _,
-                out("r8") _, out("r9") _, out("r10") _, out("r11") _,
-            );
-        }
-        best = best.min(start.elapsed().as_nanos() as f64 / CALLS as f64);
-    }
-    best
+fn least_ns_per_call(code: u64) -> f64 {
+    (0..7).map(|_| ns_per_call(code, 2_000_000)).fold(f64::INFINITY, f64::min)
 }
 
 #[test]
@@ -253,7 +235,7 @@ fn cost_of_a_count_is_printed() {
     let segment = engines::segment(&object.maps, cpus());
     let executable = engines::compiled(&program, &shared_abi(true), Flags::Change);
     let empty = LocalProgram::load(&executable, &segment).expect("code fits");
-    let base = ns_per_call(empty.address());
+    let base = least_ns_per_call(empty.address());
     println!("empty program {base:.2} ns");
     let cases = [
         ("shared lane", shared_abi(has_bmi2()), Flags::Change),
@@ -262,7 +244,7 @@ fn cost_of_a_count_is_printed() {
     ];
     for (name, abi, flags) in cases {
         let counter = Counter::new(&abi, flags);
-        let ns = ns_per_call(counter.program.address());
+        let ns = least_ns_per_call(counter.program.address());
         println!("count, {name}: {ns:.2} ns, {:.2} above empty", ns - base);
         assert!(counter.total() > 0);
     }

@@ -17,7 +17,7 @@ use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
-use signals::{Alarm, call, take_alarms};
+use signals::{Alarm, call, ns_per_call, take_alarms};
 use weir_ebpf::{MapSpec, Object};
 use weir_jit::Flags;
 use weir_rt::executable::{Executable, Frame, SiteAbi};
@@ -585,20 +585,7 @@ fn ns_per_record(code: u64, barrier: &Barrier, read: impl Fn()) -> [f64; 2] {
     let mut batches = Vec::new();
     for _ in 0..BATCHES {
         barrier.wait();
-        let start = Instant::now();
-        // SAFETY: as in `call`; the counter is in a register that programs keep.
-        unsafe {
-            asm!(
-                "2: call {code}",
-                "dec {left}",
-                "jnz 2b",
-                code = in(reg) code,
-                left = inout(reg) RECORDS => _,
-                out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _,
-                out("r8") _, out("r9") _, out("r10") _, out("r11") _,
-            );
-        }
-        batches.push(start.elapsed().as_nanos() as f64 / RECORDS as f64);
+        batches.push(ns_per_call(code, RECORDS));
         if barrier.wait().is_leader() {
             read();
         }
