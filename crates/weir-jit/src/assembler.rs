@@ -363,7 +363,7 @@ impl Assembler {
             }));
         }
         relocations.sort_by_key(|relocation| relocation.offset);
-        let origins = self.origins.iter().map(|&(at, insn)| (offset(at) as u32, insn)).collect();
+        let origins = self.origins.iter().map(|&(at, insn)| (offset(at) as u32, insn));
         Ok(Assembled {
             code,
             text_bytes,
@@ -378,24 +378,33 @@ impl Assembler {
     fn relax(&self) -> Result<Vec<usize>, OutOfReach> {
         let mut sizes: Vec<usize> =
             self.jumps.iter().enumerate().map(|(index, jump)| self.initial_size(index, jump)).collect();
+        // What has grown stays long: only the others are looked at again.
+        let mut short: Vec<usize> = (0..sizes.len()).filter(|&index| sizes[index] == 2).collect();
         loop {
             let starts = prefix_sums(&sizes);
-            let mut grown = false;
-            for (index, jump) in self.jumps.iter().enumerate() {
-                let end = jump.at.bytes + starts[index] + sizes[index];
+            let reaches = |index: usize| {
+                let jump = &self.jumps[index];
+                let end = jump.at.bytes + starts[index] + 2;
                 let target = self.bound(jump.target);
                 let distance = (target.bytes + starts[target.jumps]) as i64 - end as i64;
-                if jump.kind != JumpKind::Align && sizes[index] == 2 && i8::try_from(distance).is_err() {
-                    sizes[index] = match jump.kind {
-                        JumpKind::Always | JumpKind::Call => 5,
-                        JumpKind::If(_) => 6,
-                        JumpKind::IfRcxZero => return Err(OutOfReach),
-                        JumpKind::Align => unreachable!("padding has no distance"),
-                    };
-                    grown = true;
+                i8::try_from(distance).is_ok()
+            };
+            let looked_at = short.len();
+            let mut is_out_of_reach = false;
+            short.retain(|&index| {
+                let stays = reaches(index);
+                if !stays {
+                    match long_size(self.jumps[index].kind) {
+                        Some(size) => sizes[index] = size,
+                        None => is_out_of_reach = true,
+                    }
                 }
+                stays
+            });
+            if is_out_of_reach {
+                return Err(OutOfReach);
             }
-            if !grown {
+            if short.len() == looked_at {
                 return Ok(sizes);
             }
         }
@@ -462,6 +471,15 @@ impl Assembler {
     }
 }
 
+/// Of the form that reaches anything, where there is one.
+fn long_size(kind: JumpKind) -> Option<usize> {
+    match kind {
+        JumpKind::Always | JumpKind::Call => Some(5),
+        JumpKind::If(_) => Some(6),
+        JumpKind::IfRcxZero | JumpKind::Align => None,
+    }
+}
+
 /// Sum of the sizes before each index, and of all at the end.
 fn prefix_sums(sizes: &[usize]) -> Vec<usize> {
     let mut sums = Vec::with_capacity(sizes.len() + 1);
@@ -475,7 +493,7 @@ fn prefix_sums(sizes: &[usize]) -> Vec<usize> {
 }
 
 /// Origins that no code follows are dropped.
-fn without_empty(origins: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+fn without_empty(origins: impl ExactSizeIterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
     let mut kept: Vec<(u32, u32)> = Vec::with_capacity(origins.len());
     for origin in origins {
         if kept.last().is_some_and(|last| last.0 == origin.0) {
