@@ -217,6 +217,20 @@ pub struct Enum {
     pub labels: Vec<(String, i128, i128)>,
 }
 
+impl Enum {
+    /// The names of a value, whose bits these are, each once.
+    pub fn labels_of(&self, bits: u64) -> Vec<&str> {
+        let value = if self.int.is_signed { i128::from(bits as i64) } else { i128::from(bits) };
+        let mut found: Vec<&str> = Vec::new();
+        for (label, first, last) in &self.labels {
+            if (*first..=*last).contains(&value) && !found.contains(&label.as_str()) {
+                found.push(label);
+            }
+        }
+        found
+    }
+}
+
 /// IEEE 754, in 32 or 64 bits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Float {

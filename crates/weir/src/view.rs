@@ -1,19 +1,23 @@
-//! `weir view`: traces → text.
+//! `weir view`: traces → text, JSON, a picture's data, or statistics.
 //!
-//! In: folders. Out: events on standard output, in the order of time; what was lost, and what is damaged, on standard error. A trace that
-//! is damaged is read up to the damage, and the exit code is then 1.
+//! In: folders. Out: events on standard output, in the order of time; what is damaged on standard error, and what was lost there too or among
+//! the events, as the form has it. A trace that is damaged is read up to the damage, and the exit code is then 1.
 
+mod chrome;
+mod json;
+mod stats;
 mod text;
 mod zone;
 
 use std::process::ExitCode;
 
-use weir_trace::{Message, Reader};
+use weir_trace::{Event, Loss, Message, Reader, StreamInfo};
 
-use crate::args::view::View;
+use crate::args::view::{Format, View};
 use crate::failure::Failure;
-use crate::print::{print_bytes_on, tell};
-use crate::view::text::{Clock, Look, Writer};
+use crate::print::{print, print_bytes_on, tell};
+use crate::view::stats::Stats;
+use crate::view::text::{Clock, Look};
 use crate::view::zone::Zone;
 
 /// Bytes that are printed together.
@@ -21,21 +25,22 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 pub(crate) fn view(args: &View) -> Result<ExitCode, Failure> {
     let mut reader = Reader::open(&args.places).map_err(failure)?;
-    let mut writer = Writer::new(look(args));
+    if args.stats {
+        return stats(&mut reader, args.format);
+    }
+    let mut form = Form::new(args, &reader);
     let mut out = Vec::with_capacity(2 * CHUNK_BYTES);
     let mut is_whole = true;
+    form.begin(&mut out);
     while let Some(message) = reader.next() {
         match message {
             Message::Event(event) => {
-                writer.event(&event, &mut out);
+                form.event(&event, &mut out);
                 if out.len() >= CHUNK_BYTES && !flush(&mut out)? {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
-            Message::Lost(loss, info) => {
-                flush(&mut out)?;
-                tell!("{}", writer.lost(&loss, &info));
-            }
+            Message::Lost(loss, info) => form.lost(&loss, &info, &mut out)?,
             Message::Damage(error) => {
                 flush(&mut out)?;
                 tell!("weir: {error}");
@@ -43,8 +48,84 @@ pub(crate) fn view(args: &View) -> Result<ExitCode, Failure> {
             }
         }
     }
+    form.end(&mut out);
     flush(&mut out)?;
-    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(code(is_whole))
+}
+
+/// How events are written.
+enum Form {
+    Text(text::Writer),
+    Json,
+    Chrome(chrome::Writer),
+}
+
+impl Form {
+    fn new(args: &View, reader: &Reader) -> Form {
+        match args.format {
+            Format::Text => Form::Text(text::Writer::new(look(args))),
+            Format::Json => Form::Json,
+            Format::Chrome => Form::Chrome(chrome::Writer::new(reader.traces())),
+        }
+    }
+
+    fn begin(&self, out: &mut Vec<u8>) {
+        if let Form::Chrome(_) = self {
+            chrome::Writer::begin(out);
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        match self {
+            Form::Text(writer) => writer.event(event, out),
+            Form::Json => json::event(event, out),
+            Form::Chrome(writer) => writer.event(event, out),
+        }
+    }
+
+    fn lost(&mut self, loss: &Loss, info: &StreamInfo<'_>, out: &mut Vec<u8>) -> Result<(), Failure> {
+        match self {
+            Form::Text(writer) => {
+                flush(out)?;
+                tell!("{}", writer.lost(loss, info));
+            }
+            Form::Json => json::lost(loss, info, out),
+            Form::Chrome(writer) => writer.lost(loss, info, out),
+        }
+        Ok(())
+    }
+
+    fn end(&self, out: &mut Vec<u8>) {
+        if let Form::Chrome(writer) = self {
+            writer.end(out);
+        }
+    }
+}
+
+fn stats(reader: &mut Reader, format: Format) -> Result<ExitCode, Failure> {
+    if format == Format::Chrome {
+        return Err(Failure::Refused(anyhow::anyhow!(
+            "--stats has no form for Chrome's viewer: leave out -f, or say -f json"
+        )));
+    }
+    let mut stats = Stats::new();
+    let mut is_whole = true;
+    while let Some(message) = reader.next() {
+        match message {
+            Message::Event(event) => stats.event(&event),
+            Message::Lost(loss, info) => stats.lost(&loss, &info),
+            Message::Damage(error) => {
+                tell!("weir: {error}");
+                is_whole = false;
+            }
+        }
+    }
+    print(&if format == Format::Json { stats.objects() } else { stats.table() })?;
+    Ok(code(is_whole))
+}
+
+fn code(is_whole: bool) -> ExitCode {
+    if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 fn look(args: &View) -> Look {

@@ -1,9 +1,11 @@
 //! `weir view` on traces that LTTng's own tools make here, with babeltrace2's output as the oracle.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use serde_json::Value;
 use testkit::{Daemon, paths, skip};
 
 fn weir(args: &[&str], place: &Path) -> Output {
@@ -160,7 +162,70 @@ fn traces_of_lttng_s_are_printed_as_babeltrace2_prints_them() {
     // A ring's files that are begun anew.
     let files = ["--subbuf-size=16384", "--num-subbuf=8", "--tracefile-size=32768", "--tracefile-count=64"];
     check(&lttng.record("files", &files, &[], 500), 100);
+    other_forms(&plain);
+    other_forms(&small);
     damaged(&plain);
+}
+
+fn lines(args: &[&str], place: &Path) -> Vec<String> {
+    let output = weir(args, place);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// JSON, Chrome's form and the statistics say what the text says.
+#[track_caller]
+fn other_forms(place: &Path) {
+    let text = lines(&["--clock-seconds", "--no-delta"], place);
+    let objects: Vec<Value> =
+        lines(&["-f", "json"], place).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (lost, events): (Vec<&Value>, Vec<&Value>) =
+        objects.iter().partition(|object| object.get("lost").is_some());
+    assert_eq!(text.len(), events.len());
+    let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+    for (line, event) in text.iter().zip(&events) {
+        let (ns, name) = (event["ns"].as_u64().unwrap(), event["event"].as_str().unwrap());
+        *by_name.entry(name).or_default() += 1;
+        let begin = format!("[{}.{:09}] ", ns / 1_000_000_000, ns % 1_000_000_000);
+        assert!(line.starts_with(&begin) && line.contains(&format!(" {name}: ")), "{line}\n{event}");
+        let cpu = format!("{{ cpu_id = {} }}", event["packet"]["cpu_id"]);
+        assert!(line.contains(&cpu), "{line}\n{event}");
+        // Signed numbers that are shown in decimals, in the order of the text.
+        for (field, value) in event["fields"].as_object().unwrap() {
+            if let Some(value) = value.as_i64().filter(|value| *value < 0 && !field.starts_with("hex")) {
+                assert!(line.contains(&format!("{field} = {value}")), "{line}\n{event}");
+            }
+        }
+    }
+    let told = |place| String::from_utf8_lossy(&weir(&[], place).stderr).lines().count();
+    assert_eq!(lost.len(), told(place), "losses that the text tells");
+    let in_all: u64 = lost.iter().filter_map(|lost| lost["count"].as_u64()).sum();
+
+    let stats: Vec<Value> = lines(&["-f", "json", "--stats"], place)
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let counted: BTreeMap<&str, u64> =
+        stats.iter().filter_map(|row| Some((row["event"].as_str()?, row["events"].as_u64()?))).collect();
+    assert_eq!(counted, by_name);
+    assert_eq!(stats.iter().filter_map(|row| row["lost_events"].as_u64()).sum::<u64>(), in_all);
+    let table = lines(&["--stats"], place);
+    assert!(
+        table.iter().any(|line| line.ends_with("  all") && line.contains(&text.len().to_string())),
+        "{table:?}"
+    );
+
+    let chrome: Value = serde_json::from_str(&lines(&["-f", "chrome"], place).concat()).unwrap();
+    let drawn = chrome["traceEvents"].as_array().unwrap();
+    let instants: Vec<&Value> =
+        drawn.iter().filter(|event| event["ph"] == "i" && event["s"] == "t").collect();
+    assert_eq!(instants.len(), events.len());
+    let first = events[0]["ns"].as_u64().unwrap();
+    for (instant, event) in instants.iter().zip(&events) {
+        let since = (event["ns"].as_u64().unwrap() - first) as f64 / 1000.0;
+        assert_eq!((instant["ts"].as_f64(), &instant["name"]), (Some(since), &event["event"]), "{instant}");
+        assert_eq!(instant["args"], event["fields"]);
+    }
 }
 
 /// A file that is cut is read up to there; the others are read to their end.

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::read::decode;
 use crate::read::folder::{self, Trace};
 use crate::read::plan::{Kind, Style, Width};
-use crate::read::stream::{Step, Stream};
+use crate::read::stream::{Current, Step, Stream};
 
 /// What comes next of a trace.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub struct Event<'r> {
     pub cycles: u64,
     /// Nanoseconds since 1970.
     pub ns: Option<i64>,
+    /// How long the record is, with its header.
+    pub bits: u64,
     stream: &'r Stream,
 }
 
@@ -231,7 +233,8 @@ impl Reader {
             Step::Lost(loss) => Message::Lost(loss, info),
             _ => {
                 let class = &info.class.events[stream.event.class];
-                Message::Event(Event { info, class, cycles: stream.event.cycles, ns: time, stream })
+                let Current { cycles, bits, .. } = stream.event;
+                Message::Event(Event { info, class, cycles, ns: time, bits, stream })
             }
         })
     }

@@ -101,6 +101,7 @@ pub enum Lost {
 pub(crate) struct Current {
     pub(crate) class: usize,
     pub(crate) cycles: u64,
+    pub(crate) bits: u64,
 }
 
 #[derive(Debug)]
@@ -226,6 +227,7 @@ impl Stream {
                     return Err(self.wrong("an event without a bit, of which there would be no end"));
                 }
                 Ok(at) => {
+                    self.event.bits = at - self.at;
                     self.at = at;
                     self.event.cycles = self.state.clock;
                     return Ok(());

@@ -7,7 +7,10 @@ use clap::ValueEnum;
 const EXAMPLES: &str = "\
 Examples:
   weir view ~/lttng-traces/auto-20260101-120000      all events below, in the order of time
-  weir view --clock-date --clock-gmt trace | less    with the day, in UTC";
+  weir view --clock-date --clock-gmt trace | less    with the day, in UTC
+  weir view -f json trace | jq .fields.total         an object a line
+  weir view -f chrome trace > trace.json             to be opened in ui.perfetto.dev
+  weir view --stats trace                            how many of which, how large, what was lost";
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -19,6 +22,10 @@ pub(crate) struct View {
     /// What the output is
     #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+
+    /// Count events, their rates and sizes, and what was lost, instead of showing them
+    #[arg(long)]
+    pub(crate) stats: bool,
 
     /// Show times in UTC, not in the local time zone
     #[arg(long)]
@@ -45,4 +52,8 @@ pub(crate) struct View {
 pub(crate) enum Format {
     /// A line an event, as babeltrace2 prints it
     Text,
+    /// An object a line
+    Json,
+    /// One document for ui.perfetto.dev and chrome://tracing
+    Chrome,
 }

@@ -16,7 +16,7 @@ pub(crate) fn digits(conversion: char, precision: Option<usize>, alternate: bool
 }
 
 /// The shortest digits that read back as the same number, always with a point or an exponent: `1.0`, `0.1`, `1e21`.
-pub(super) fn shortest(value: f64) -> String {
+pub(crate) fn shortest(value: f64) -> String {
     match value {
         _ if value.is_nan() => if value.is_sign_negative() { "-nan" } else { "nan" }.to_string(),
         _ => format!("{value:?}"),

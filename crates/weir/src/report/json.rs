@@ -109,7 +109,7 @@ fn json_value(value: &Value) -> String {
 }
 
 /// A JSON string. bpftrace writes \b and \f as \u escapes, unlike serde_json.
-pub(super) fn quoted(text: &[u8]) -> String {
+pub(crate) fn quoted(text: &[u8]) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in String::from_utf8_lossy(text).chars() {

@@ -31,6 +31,7 @@ use std::io::{self, Write};
 use weir_event::{MapSchema, MapValue, Schema};
 
 pub(crate) use crate::report::contents::Entry;
+pub(crate) use crate::report::json::quoted;
 use crate::report::names::Names;
 pub(crate) use crate::report::names::{Seen, Symbol, Symbols};
 pub(crate) use crate::report::process::{ProcessCounts, ProcessLine, ProcessOutcome};

@@ -260,22 +260,15 @@ fn integer(int: &Int, value: u64, out: &mut Vec<u8>) {
 }
 
 fn labelled(of: &Enum, value: u64, out: &mut Vec<u8>) {
-    let number = if of.int.is_signed { i128::from(value as i64) } else { i128::from(value) };
     out.extend_from_slice(b"( ");
-    let mut is_first = true;
-    let mut shown: Vec<&str> = Vec::new();
-    for (label, first, last) in &of.labels {
-        if !(*first..=*last).contains(&number) || shown.contains(&label.as_str()) {
-            continue;
-        }
-        if !is_first {
+    let labels = of.labels_of(value);
+    for (index, label) in labels.iter().enumerate() {
+        if index > 0 {
             out.extend_from_slice(b", ");
         }
-        is_first = false;
         escaped(label.as_bytes(), out);
-        shown.push(label);
     }
-    if is_first {
+    if labels.is_empty() {
         out.extend_from_slice(b"<unknown>");
     }
     out.extend_from_slice(b" : container = ");
