@@ -42,6 +42,12 @@ pub fn fields(ast: &Ast) -> Vec<FieldUse> {
     found
 }
 
+/// Where it asks for something of the moment at which it is evaluated: a sample, a rate, a context by `$ctx`.
+pub fn of_the_moment(ast: &Ast) -> Option<Span> {
+    let context = ast.nodes.iter().find(|node| matches!(node.kind, NodeKind::Context(_)));
+    context.map(|node| node.span).or_else(|| Some(ast.clauses.first()?.span))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,14 +60,14 @@ fn compile(given: &Given, source: &SourceFile, schema: &Schema) -> Result<Module
     Ok(module)
 }
 
-fn warn(source: &SourceFile, warnings: &[Diagnostic]) {
+pub(crate) fn warn(source: &SourceFile, warnings: &[Diagnostic]) {
     if !warnings.is_empty() {
         let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
         tell_text(&weir_source::render(source, warnings, color));
     }
 }
 
-fn object(module: &Module) -> Result<ObjectFile, Failure> {
+pub(crate) fn object(module: &Module) -> Result<ObjectFile, Failure> {
     let options = Options { ring_bytes: RING_BYTES, counts_hits: false };
     let compiled = weir_codegen::compile_with(module, &options);
     Ok(compiled.map_err(|error| Failure::Refused(anyhow!(error)))?.into_file())
@@ -110,7 +110,7 @@ fn explained(source: &SourceFile, module: &Module, limits: &Limits) -> Result<St
     Ok(text.join("\n"))
 }
 
-fn segment(file: &ObjectFile) -> Result<Segment, Failure> {
+pub(crate) fn segment(file: &ObjectFile) -> Result<Segment, Failure> {
     let layout = SegmentLayout::plan(&file.object.maps, local::possible_cpus());
     let layout = layout.map_err(|error| Failure::Refused(anyhow!(error)))?;
     let segment = Segment::create_local(layout, &Identity::default()).context("creating the maps' segment");

@@ -4,9 +4,11 @@
 //! the events, as the form has it. A trace that is damaged is read up to the damage, and the exit code is then 1.
 
 mod chrome;
+mod filter;
 mod json;
 mod stats;
 mod text;
+mod values;
 mod zone;
 
 use std::process::ExitCode;
@@ -16,6 +18,7 @@ use weir_trace::{Event, Loss, Message, Reader, StreamInfo};
 use crate::args::view::{Format, View};
 use crate::failure::Failure;
 use crate::print::{print, print_bytes_on, tell};
+use crate::view::filter::Wanted;
 use crate::view::stats::Stats;
 use crate::view::text::{Clock, Look};
 use crate::view::zone::Zone;
@@ -25,8 +28,10 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 pub(crate) fn view(args: &View) -> Result<ExitCode, Failure> {
     let mut reader = Reader::open(&args.places).map_err(failure)?;
+    let mut wanted = Wanted::new(args, &reader)?;
+    let mut is_wanted = |event: &Event<'_>| wanted.as_mut().is_none_or(|wanted| wanted.has(event));
     if args.stats {
-        return stats(&mut reader, args.format);
+        return stats(&mut reader, args.format, is_wanted);
     }
     let mut form = Form::new(args, &reader);
     let mut out = Vec::with_capacity(2 * CHUNK_BYTES);
@@ -34,6 +39,7 @@ pub(crate) fn view(args: &View) -> Result<ExitCode, Failure> {
     form.begin(&mut out);
     while let Some(message) = reader.next() {
         match message {
+            Message::Event(event) if !is_wanted(&event) => {}
             Message::Event(event) => {
                 form.event(&event, &mut out);
                 if out.len() >= CHUNK_BYTES && !flush(&mut out)? {
@@ -102,7 +108,11 @@ impl Form {
     }
 }
 
-fn stats(reader: &mut Reader, format: Format) -> Result<ExitCode, Failure> {
+fn stats(
+    reader: &mut Reader,
+    format: Format,
+    mut is_wanted: impl FnMut(&Event<'_>) -> bool,
+) -> Result<ExitCode, Failure> {
     if format == Format::Chrome {
         return Err(Failure::Refused(anyhow::anyhow!(
             "--stats has no form for Chrome's viewer: leave out -f, or say -f json"
@@ -112,6 +122,7 @@ fn stats(reader: &mut Reader, format: Format) -> Result<ExitCode, Failure> {
     let mut is_whole = true;
     while let Some(message) = reader.next() {
         match message {
+            Message::Event(event) if !is_wanted(&event) => {}
             Message::Event(event) => stats.event(&event),
             Message::Lost(loss, info) => stats.lost(&loss, &info),
             Message::Damage(error) => {

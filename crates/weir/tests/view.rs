@@ -164,6 +164,8 @@ fn traces_of_lttng_s_are_printed_as_babeltrace2_prints_them() {
     check(&lttng.record("files", &files, &[], 500), 100);
     other_forms(&plain);
     other_forms(&small);
+    filtered(&plain);
+    filters_that_are_wrong(&plain);
     damaged(&plain);
 }
 
@@ -249,6 +251,77 @@ fn damaged(place: &Path) {
         "an event that the whole trace has not"
     );
     assert!(stdout.lines().count() > 10, "{stdout}");
+}
+
+fn objects(args: &[&str], place: &Path) -> Vec<Value> {
+    let lines = lines(&[&["-f", "json"], args].concat(), place);
+    lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+type Accepts<'a> = &'a dyn Fn(&Value) -> bool;
+
+/// What a filter accepts is what reading the JSON accepts.
+#[track_caller]
+fn filtered(place: &Path) {
+    let all = objects(&[], place);
+    // JSON has no number for infinities.
+    let double =
+        |value: &Value| value.as_f64().or(value.as_str().and_then(|text| text.parse().ok())).unwrap_or(0.0);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let cases: [(&[&str], Accepts<'_>); 9] = [
+        (&["-e", "weir_fields:n*"], &|event| event["event"] == "weir_fields:numbers"),
+        (&["-e", "*:empty", "-e", "*:texts"], &|event| event["event"] != "weir_fields:numbers"),
+        (&["--filter", "i16 < -100 && i64 > 0"], &|event| {
+            let fields = &event["fields"];
+            fields["i16"].as_i64().is_some_and(|it| it < -100) && fields["i64"].as_i64() > Some(0)
+        }),
+        (&["--filter", "u64 > 9223372036854775807 || twice < -1.5"], &|event| {
+            let fields = &event["fields"];
+            fields["u64"].as_u64() > Some(i64::MAX as u64) || double(&fields["twice"]) < -1.5
+        }),
+        (&["--filter", "cpu == 0 && procname == \"fields-*\""], &|event| event["packet"]["cpu_id"] == 0),
+        (&["--filter", "text =~ \"^(x|pl.*)$\""], &|event| {
+            ["x", "plain"].contains(&text(&event["fields"]["text"]).as_str())
+        }),
+        (&["--filter", "characters == \"plai*\" && cut != \"pl\""], &|event| {
+            let fields = &event["fields"];
+            text(&fields["characters"]).starts_with("plai") && text(&fields["cut"]) != "pl"
+        }),
+        (&["--filter", "array[1] > 0 && sequence[3] < 0"], &|event| {
+            let fields = &event["fields"];
+            fields["array"][1].as_i64() > Some(0) && fields["sequence"][3].as_i64().is_some_and(|it| it < 0)
+        }),
+        (&["--filter", "chosen == \"SOME\" && tid != 0"], &|event| {
+            event["fields"]["chosen"]["value"].as_i64().is_some_and(|it| (2..=5).contains(&it))
+        }),
+    ];
+    for (args, expected) in cases {
+        let found = objects(args, place);
+        let expected: Vec<&Value> = all.iter().filter(|event| expected(event)).collect();
+        assert!(
+            !expected.is_empty() && expected.len() < all.len(),
+            "{args:?}: {} of {}",
+            expected.len(),
+            all.len()
+        );
+        assert!(found.iter().eq(expected), "{args:?}");
+    }
+}
+
+fn filters_that_are_wrong(place: &Path) {
+    for (args, told) in [
+        (["--filter", "i9 > 1"], "i9"),
+        (["--filter", "uid == 1"], "the trace did not record `uid`"),
+        (["--filter", "i8 == 300"], "never"),
+        (["--filter", "i8 == 3 sample 1/10"], "a trace does not know the moment at which its filter runs"),
+        (["-e", "weir_field:*"], "no trace has an event of this name"),
+        (["--filter", "i8 =="], "expected"),
+    ] {
+        let output = weir(&args, place);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{args:?}: {stderr}");
+        assert!(stderr.contains(told), "{args:?}: {stderr}");
+    }
 }
 
 #[test]

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use crate::args::filter::Dialect;
+
 const EXAMPLES: &str = "\
 Examples:
   weir view ~/lttng-traces/auto-20260101-120000      all events below, in the order of time
+  weir view -e 'shop:*' --filter 'total > 100 && vtid == 4711' trace
   weir view --clock-date --clock-gmt trace | less    with the day, in UTC
   weir view -f json trace | jq .fields.total         an object a line
   weir view -f chrome trace > trace.json             to be opened in ui.perfetto.dev
@@ -22,6 +25,18 @@ pub(crate) struct View {
     /// What the output is
     #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
+
+    /// Only events of this name: shop:sale, or a pattern such as 'shop:*'; may be given several times
+    #[arg(short = 'e', long = "event", value_name = "PATTERN")]
+    pub(crate) events: Vec<String>,
+
+    /// Only events that this filter accepts: of their fields and contexts, as `weir trace --filter` has it
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) filter: Option<String>,
+
+    /// What the filter's operators mean
+    #[arg(long, value_enum, default_value_t = Dialect::Weir)]
+    pub(crate) dialect: Dialect,
 
     /// Count events, their rates and sizes, and what was lost, instead of showing them
     #[arg(long)]

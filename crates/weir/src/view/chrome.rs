@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use weir_trace::class::{FieldClass, Scope, TraceClass, Value};
-use weir_trace::{Event, Loss, Lost, StreamInfo, Values};
+use weir_trace::{Event, Loss, Lost, StreamInfo};
 
 use crate::view::json;
+use crate::view::values::{skip, text};
 
 /// How names of events say that something begins, and how that it has ended.
 const PAIRS: [(&str, &[&str]); 3] =
@@ -158,7 +159,7 @@ impl Who {
                     ("vpid" | "pid", FieldClass::Int(_)) => pid = Some(values.word() as i64),
                     ("vtid" | "tid", FieldClass::Int(_)) => tid = Some(values.word() as i64),
                     ("cpu_id" | "cpu", FieldClass::Int(_)) => cpu = Some(values.word() as i64),
-                    ("procname", class) => name = text(class, &mut values),
+                    ("procname", class) => name = text(class, &mut values).map(<[u8]>::to_vec),
                     (_, class) => skip(class, &mut values),
                 }
             }
@@ -174,47 +175,6 @@ impl Who {
         }
         let name = name.or_else(|| pid.is_none().then(|| event.info.trace_name.as_bytes().to_vec()));
         Who { pid: pid.unwrap_or(0), tid: tid.or(cpu).unwrap_or(event.info.id as i64), name }
-    }
-}
-
-/// A text of any class.
-fn text(class: &FieldClass, values: &mut Values<'_>) -> Option<Vec<u8>> {
-    if *class == FieldClass::Str {
-        return Some(values.text().to_vec());
-    }
-    if let FieldClass::Array(array) = class
-        && array.element.is_character()
-        && let Some(packed) = values.packed(&array.element)
-    {
-        let end = packed.bytes.iter().position(|byte| *byte == 0).unwrap_or(packed.bytes.len());
-        return Some(packed.bytes[..end].to_vec());
-    }
-    skip(class, values);
-    None
-}
-
-/// Goes over a value.
-fn skip(class: &FieldClass, values: &mut Values<'_>) {
-    let elements = |element: &FieldClass, values: &mut Values<'_>| {
-        if values.packed(element).is_none() {
-            for _ in 0..values.word() {
-                skip(element, values);
-            }
-        }
-    };
-    match class {
-        FieldClass::Struct(of) => {
-            of.fields.iter().filter(|field| !field.is_hidden).for_each(|field| skip(&field.class, values));
-        }
-        FieldClass::Array(array) => elements(&array.element, values),
-        FieldClass::Sequence(sequence) => elements(&sequence.element, values),
-        FieldClass::Variant(of) => {
-            let choice = &of.options[values.word() as usize];
-            skip(&choice.field.class, values);
-        }
-        FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => {
-            values.word();
-        }
     }
 }
 

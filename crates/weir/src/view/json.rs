@@ -11,6 +11,7 @@ use weir_trace::class::{FieldClass, Scope, Value};
 use weir_trace::{Event, Loss, Lost, StreamInfo, Values};
 
 use crate::report::{double, quoted};
+use crate::view::values::up_to_nul;
 
 /// Scopes with the names of their members.
 const SCOPES: [(Scope, &str); 4] = [
@@ -112,8 +113,7 @@ pub(crate) fn field(class: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u
 fn elements(element: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
     let packed = values.packed(element);
     if let Some(packed) = packed.filter(|_| element.is_character()) {
-        let end = packed.bytes.iter().position(|byte| *byte == 0).unwrap_or(packed.bytes.len());
-        return string(&packed.bytes[..end], out);
+        return string(up_to_nul(packed.bytes), out);
     }
     out.push(b'[');
     match packed {

@@ -9,6 +9,7 @@ use weir_trace::class::{Array, Base, Enum, FieldClass, Int, Scope, Sequence, Tra
 use weir_trace::{Event, Loss, Lost, StreamInfo, Values};
 
 use crate::report::double;
+use crate::view::values::up_to_nul;
 use crate::view::zone::Zone;
 
 /// How lines look.
@@ -220,8 +221,7 @@ fn elements(element: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
     };
     if let Some(packed) = values.packed(element) {
         if element.is_character() {
-            let end = packed.bytes.iter().position(|byte| *byte == 0).unwrap_or(packed.bytes.len());
-            return escaped(&packed.bytes[..end], out);
+            return escaped(up_to_nul(packed.bytes), out);
         }
         out.push(b'[');
         for index in 0..packed.count {
