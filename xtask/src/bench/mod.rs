@@ -8,7 +8,9 @@ mod attach;
 mod chart;
 mod figures;
 mod filter;
+mod lttng;
 mod probe;
+mod record;
 mod servers;
 mod startup;
 mod statistics;
@@ -23,7 +25,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::bench::figures::Figures;
-use crate::bench::servers::{Nginx, Postgres, Server};
+use crate::bench::servers::{Nginx, Page, Postgres, Server};
 use crate::workspace;
 
 /// LIMIT: fewer rounds give no 95 % interval worth the name.
@@ -57,6 +59,8 @@ enum Name {
     Postgres,
     /// What 50 counted functions cost nginx under wrk; 30 rounds take half an hour
     Nginx,
+    /// The same, of pages that are compressed for each request, as Debian's configuration has it
+    NginxPages,
     /// How long until main runs, with a probe on it
     Startup,
     /// What programs take on weir's engines and on others
@@ -65,6 +69,8 @@ enum Name {
     Tracepoint,
     /// PostgreSQL's own probes with a filter: counts beside the server's, and what it costs; 15 rounds take 35 minutes
     Usdt,
+    /// What an event costs that is recorded, beside LTTng's; 15 rounds take a quarter of an hour
+    Record,
     /// What an event's filter costs, beside LTTng's and a hard-coded one; 21 rounds take a quarter of an hour
     Filter,
 }
@@ -88,11 +94,15 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Probe => ("probe", probe::measure(weir()?, rounds)?),
         Name::Attach => ("attach", attach::measure(weir()?, rounds)?),
         Name::Postgres => ("postgres", count_functions(&weir()?, rounds, &Postgres::start()?)?),
-        Name::Nginx => ("nginx", count_functions(&weir()?, rounds, &Nginx::start()?)?),
+        Name::Nginx => ("nginx", count_functions(&weir()?, rounds, &Nginx::start(Page::Small)?)?),
+        Name::NginxPages => {
+            ("nginx-pages", count_functions(&weir()?, rounds, &Nginx::start(Page::Compressed)?)?)
+        }
         Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
         Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
         Name::Tracepoint => ("tracepoint", tracepoint::measure(rounds)?),
         Name::Usdt => ("usdt", servers::measure_usdt(&weir()?, rounds, &Postgres::start()?)?),
+        Name::Record => ("record", record::measure(weir()?, rounds)?),
         Name::Filter => ("filter", filter::measure(&options.filter, rounds)?),
     };
     let folder = workspace::target_folder("bench")?;

@@ -6,23 +6,18 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use nix::sys::signal::Signal;
+use anyhow::{Context, Result};
 
-use crate::process::{self, Guard};
-use crate::workspace;
+use crate::bench::lttng::{self, Lttng};
+use crate::process;
 
 /// Predicates; nine strings are the most that an event has, with nine of them used.
 const COUNTS: [usize; 5] = [1, 2, 5, 8, 9];
 
-/// LIMIT: a command of LTTng's, and a run of the program.
-const COMMAND_LIMIT: Duration = Duration::from_secs(20);
+/// LIMIT: a run of the program.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
-/// How long the session daemon may take to answer, in tenths of a second.
-const TENTHS_TO_START: u32 = 50;
 
 const SESSION: &str = "weir-bench-filter";
 
@@ -40,36 +35,15 @@ const NO_SESSION: &str = "no session";
 const RECORDED: &str = "recorded, no filter";
 
 #[derive(Debug)]
-pub(super) struct Lttng {
+pub(super) struct Sessions {
     program: PathBuf,
-    /// Ended when this is dropped, if it is ours.
-    daemon: Option<Guard>,
+    lttng: Lttng,
 }
 
-impl Lttng {
+impl Sessions {
     /// The error says what is not there.
-    pub(super) fn set_up() -> Result<Lttng> {
-        for program in ["lttng", "lttng-sessiond"] {
-            process::find_program(program)
-                .with_context(|| format!("no {program}; apt-get install lttng-tools liblttng-ust-dev"))?;
-        }
-        let source = workspace::root().join("tests/lttng");
-        let program = workspace::target_folder("programs")?.join("lttng_events");
-        let mut compile = Command::new("gcc");
-        compile.args(["-O2", "-I."]).arg("-o").arg(&program).arg("events.c").args(["-llttng-ust", "-ldl"]);
-        process::output_within(compile.current_dir(source), COMMAND_LIMIT)
-            .context("compiling LTTng's tracepoint; apt-get install liblttng-ust-dev")?;
-        let mut lttng = Lttng { program, daemon: None };
-        if lttng.command(&["list"]).is_err() {
-            let mut daemon = Command::new("lttng-sessiond");
-            lttng.daemon = Some(Guard::spawn(daemon.args(["--no-kernel", "--quiet"]))?);
-            let mut answers = (0..TENTHS_TO_START).map(|_| {
-                thread::sleep(Duration::from_millis(100));
-                lttng.command(&["list"])
-            });
-            ensure!(answers.any(|answer| answer.is_ok()), "lttng-sessiond does not answer");
-        }
-        Ok(lttng)
+    pub(super) fn set_up() -> Result<Sessions> {
+        Ok(Sessions { lttng: Lttng::start()?, program: lttng::compile("events.c", "lttng_events")? })
     }
 
     /// Runs every side once, and says what each filter took of an event, and the two that are subtracted.
@@ -95,40 +69,26 @@ impl Lttng {
     /// Nanoseconds of one event.
     fn run(&self, side: &Side, events: u64) -> Result<f64> {
         // One that an earlier run may have left.
-        let _ = self.command(&["destroy", SESSION]);
+        let _ = self.lttng.command(&["destroy", SESSION]);
         if let Some(filter) = &side.rule {
-            self.command(&["create", SESSION, "--snapshot"])?;
+            self.lttng.command(&["create", SESSION, "--snapshot"])?;
             let channel =
                 ["enable-channel", "-u", "-s", SESSION, "--subbuf-size", "1M", "--num-subbuf", "4", "c"];
-            self.command(&channel)?;
+            self.lttng.command(&channel)?;
             let mut rule = vec!["enable-event", "-u", "-s", SESSION, "-c", "c", "bench:ev"];
             if !filter.is_empty() {
                 rule.extend(["--filter", filter]);
             }
-            self.command(&rule)?;
-            self.command(&["start", SESSION])?;
+            self.lttng.command(&rule)?;
+            self.lttng.command(&["start", SESSION])?;
         }
         let mut run = Command::new(&self.program);
         let output = process::output_within(run.arg(events.to_string()), RUN_LIMIT);
         if side.rule.is_some() {
-            self.command(&["destroy", SESSION])?;
+            self.lttng.command(&["destroy", SESSION])?;
         }
         let text = String::from_utf8(output?.stdout)?;
         text.trim().parse().with_context(|| format!("it printed {text:?}"))
-    }
-
-    fn command(&self, arguments: &[&str]) -> Result<()> {
-        process::output_within(Command::new("lttng").args(arguments), COMMAND_LIMIT).map(drop)
-    }
-}
-
-impl Drop for Lttng {
-    fn drop(&mut self) {
-        if let Some(daemon) = &mut self.daemon {
-            // It takes its consumers with it, which a kill would leave.
-            let _ = daemon.signal(Signal::SIGTERM);
-            let _ = daemon.wait_within(COMMAND_LIMIT);
-        }
     }
 }
 

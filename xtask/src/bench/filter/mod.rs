@@ -72,7 +72,7 @@ type Samples = BTreeMap<(String, String), (&'static str, Vec<f64>)>;
 pub(super) fn measure(options: &FilterOptions, rounds: usize) -> Result<Outcome> {
     ensure!(rounds >= ROUNDS_MIN, "{ROUNDS_MIN} rounds are the least");
     let ours = filter_bench()?;
-    let mut theirs = lttng::Lttng::set_up();
+    let mut theirs = lttng::Sessions::set_up();
     let events = if options.events.is_empty() { EVENTS.to_vec() } else { options.events.clone() };
     let mut samples = Samples::new();
     for round in 0..rounds {

@@ -38,7 +38,7 @@ use crate::bench::statistics::median;
 use crate::bench::{Outcome, order};
 use crate::process::Guard;
 
-pub(super) use self::nginx::Nginx;
+pub(super) use self::nginx::{Nginx, Page};
 pub(super) use self::postgres::Postgres;
 pub(super) use self::usdt::measure as measure_usdt;
 

@@ -1,4 +1,7 @@
-//! nginx: two servers with one worker each, the twins, which serve a small file over loopback to a wrk each, on 16 connections.
+//! nginx: two servers with one worker each, the twins, which serve a page over loopback to a wrk each, on 16 connections.
+//!
+//! The page is one of two ([`Page`]): the least that nginx can have to do for a request, and what a browser gets from nginx as Debian
+//! configures it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,11 +18,13 @@ use crate::process::{self, Guard};
 
 const CONFIGURATION: &str = "daemon off; worker_processes 1; error_log stderr crit; pid nginx.pid;\n\
     events { worker_connections 256; }\n\
-    http {\n access_log off; keepalive_requests 1000000000;\n\
+    http {\n access_log off; keepalive_requests 1000000000; gzip on;\n\
     client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;\n\
     server { listen 127.0.0.1:PORT; root files; server_tokens off; location /status { stub_status; } } }\n";
 /// Prints what no option of wrk does.
 const REPORT: &str = "done = function(summary, latency) io.write(string.format(\"p99.9 %d us\\n\", latency:percentile(99.9))) end\n";
+/// Bytes of the larger page: what the page itself of a web site has, without its pictures and scripts (half of all have more).
+const PAGE_BYTES: usize = 30_000;
 const FUNCTIONS: [&str; 50] = [
     "ngx_http_create_request",
     "ngx_http_parse_request_line",
@@ -73,32 +78,81 @@ const FUNCTIONS: [&str; 50] = [
     "ngx_event_process_posted",
 ];
 
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::bench) enum Page {
+    /// A file of half a kilobyte as it is: 6 µs of CPU time.
+    Small,
+    /// A page of HTML, compressed for each request, as `gzip on` has it (Debian's nginx.conf does) for whoever takes it (browsers do).
+    Compressed,
+}
+
+impl Page {
+    fn text(self) -> String {
+        match self {
+            Page::Small => "<html>a small page</html>\n".repeat(20),
+            Page::Compressed => page(),
+        }
+    }
+
+    /// What the client takes, and what its answers say then.
+    fn headers(self) -> &'static [&'static str] {
+        match self {
+            Page::Small => &[],
+            Page::Compressed => &["-H", "Accept-Encoding: gzip"],
+        }
+    }
+}
+
+/// Paragraphs of words, the same each time, which become a fifth of their size, as text does.
+fn page() -> String {
+    let mut state = 7;
+    let mut number = |below: u64| testkit::random::next(&mut state) % below;
+    let words: Vec<String> =
+        (0..600).map(|_| (0..2 + number(8)).map(|_| char::from(b'a' + number(26) as u8)).collect()).collect();
+    let mut text = String::from("<!DOCTYPE html>\n<html><head><title>a page</title></head><body>\n");
+    while text.len() < PAGE_BYTES {
+        text += "<p class=\"entry\">";
+        for _ in 0..40 + number(40) {
+            // The frequent ones are much more frequent.
+            let word = number(600) * number(600) / 600;
+            text += &words[word as usize];
+            text += " ";
+        }
+        text += "</p>\n";
+    }
+    text + "</body></html>\n"
+}
+
 /// Two running servers, the twins. Their folders are gone with them.
 pub(in crate::bench) struct Nginx {
     program: PathBuf,
+    page: Page,
     twins: [Twin; 2],
 }
 
 struct Twin {
     port: u16,
+    page: Page,
     running: Running,
 }
 
 impl Nginx {
-    pub(in crate::bench) fn start() -> Result<Nginx> {
+    pub(in crate::bench) fn start(page: Page) -> Result<Nginx> {
         let program = process::find_program("nginx").context("nginx is not installed (package nginx)")?;
         process::find_program("wrk").context("wrk is not installed (package wrk)")?;
-        let twins = [Twin::start(&program, "nginx-first")?, Twin::start(&program, "nginx-second")?];
-        Ok(Nginx { program: fs::canonicalize(program)?, twins })
+        let twins =
+            [Twin::start(&program, "nginx-first", page)?, Twin::start(&program, "nginx-second", page)?];
+        Ok(Nginx { program: fs::canonicalize(program)?, page, twins })
     }
 }
 
 impl Twin {
-    fn start(program: &Path, name: &str) -> Result<Twin> {
+    fn start(program: &Path, name: &str, page: Page) -> Result<Twin> {
         let folder = fresh_folder(name)?;
         let at = folder.path();
         fs::create_dir_all(at.join("files"))?;
-        fs::write(at.join("files/index.html"), "<html>a small page</html>\n".repeat(20))?;
+        fs::write(at.join("files/index.html"), page.text())?;
         fs::write(at.join("report.lua"), REPORT)?;
         // Whoever takes it in between makes the start fail, which is told.
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
@@ -106,7 +160,8 @@ impl Twin {
         let mut command = Command::new(program);
         command.arg("-p").arg(at).args(["-c", "nginx.conf", "-g", "user root;"]);
         let answers = || Ok(requests(port).is_ok());
-        let twin = Twin { port, running: Running::start(&mut command, folder, Signal::SIGTERM, answers)? };
+        let twin =
+            Twin { port, page, running: Running::start(&mut command, folder, Signal::SIGTERM, answers)? };
         usage::pin(twin.worker()?, usage::cpus()?[0])?;
         Ok(twin)
     }
@@ -123,7 +178,8 @@ impl Twin {
         let seconds = (super::WARM + super::MEASURED).as_secs() + 2;
         command
             .args(["-t1", "-c16", &format!("-d{seconds}s"), "-s"])
-            .arg(self.running.folder().join("report.lua"));
+            .arg(self.running.folder().join("report.lua"))
+            .args(self.page.headers());
         command.arg(format!("http://127.0.0.1:{}/index.html", self.port));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         Guard::spawn(&mut command)
@@ -132,7 +188,10 @@ impl Twin {
 
 impl Server for Nginx {
     fn name(&self) -> &'static str {
-        "nginx under wrk"
+        match self.page {
+            Page::Small => "nginx under wrk",
+            Page::Compressed => "nginx with compressed pages under wrk",
+        }
     }
 
     fn program(&self) -> &Path {
@@ -224,6 +283,13 @@ mod tests {
         let page = "Active connections: 1 \nserver accepts handled requests\n 16 16 31070465 \nReading: 0 Writing: 1";
         assert_eq!(requests_in(page), Some(31_070_465.0));
         assert_eq!(requests_in("404"), None);
+    }
+
+    #[test]
+    fn the_page_is_of_its_size_and_the_same_each_time() {
+        let text = page();
+        assert!((PAGE_BYTES..PAGE_BYTES + 1000).contains(&text.len()), "{}", text.len());
+        assert_eq!(text, page());
     }
 
     #[test]
