@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod cgroup;
+pub mod ctf;
 pub mod daemon;
 pub mod kernel;
 pub mod kernel_map;

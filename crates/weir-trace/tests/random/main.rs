@@ -8,7 +8,7 @@ mod encode;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::{paths, random, skip};
+use testkit::{ctf, paths, random, skip};
 use weir_event::schema::{self, Form, Level, Schema, Type};
 use weir_trace::class::{
     Array, Base, ByteOrder, ClockClass, Enum, Field, FieldClass, Int, Role, Scope, Sequence, TraceClass,
@@ -185,6 +185,8 @@ fn random_traces_are_read_as_they_were_written() {
         let what = format!("round {round}: {text}");
         assert_eq!(beside, Vec::<String>::new(), "{what}");
         assert_lines(&events, &expected, &what);
+        let counts = ctf::check_folder(&folder).unwrap_or_else(|fault| panic!("{fault}\n{what}"));
+        assert_eq!((counts.packets, counts.events), (3, expected.len() as u64), "{what}");
         if has_oracle {
             let (events, said) = babeltrace2(&folder).unwrap();
             assert_lines(&events, &expected, &what);
@@ -348,6 +350,8 @@ fn events_of_schemas_are_written_and_losses_told() {
     let (events, beside) = read(&folder);
     assert_lines(&events, &expected, "ours");
     assert_eq!(beside.len(), 3, "{beside:?}");
+    let counts = ctf::check_folder(&folder).unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!((counts.events, counts.discarded, counts.lost_packets), (20, 6, 2));
     match babeltrace2(&folder) {
         None => skip::skip("trace-babeltrace2", "no babeltrace2"),
         Some((events, said)) => {
