@@ -6,6 +6,8 @@
  *   indirect syscall(SYS_prctl)
  *   thread   as prctl, in a thread of its own, which then calls take
  *   inlined  an instruction of its own; then it sleeps for a second
+ *   strict   prctl(PR_SET_SECCOMP) for strict mode, which leaves it read, write and exit, and no time stamp counter; it calls
+ *            take("after") 20,000 times, in half a second or more
  * With LIBRARY it loads that, calls its plug() and unloads it, 5 times after the filter is there. Prints one line:
  *   own=N (calls of take) */
 #define _GNU_SOURCE
@@ -34,6 +36,21 @@ static long inlined(long number, long a, long b, long c)
 	long result;
 	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
 	return result;
+}
+
+/* In strict mode the end of the only thread is the end. */
+static void strict(void)
+{
+	char line[40];
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+		return;
+	for (int i = 0; i < 20000; i++) {
+		take("after");
+		for (volatile int n = 0; n < 50000; n++)
+			;
+	}
+	int bytes = snprintf(line, sizeof line, "own=%lu\n", calls);
+	inlined(SYS_exit, write(1, line, (size_t)bytes) != bytes, 0, 0);
 }
 
 static int forbid(const char *how)
@@ -84,6 +101,10 @@ int main(int argc, char **argv)
 		take("before");
 	void *failed = NULL;
 	pthread_t thread;
+	if (!strcmp(argv[1], "strict")) {
+		strict();
+		return 6;
+	}
 	if (!strcmp(argv[1], "thread")) {
 		if (pthread_create(&thread, NULL, sandboxed, argv[1]) || pthread_join(thread, &failed))
 			return 3;

@@ -48,6 +48,7 @@
 use weir_ebpf::{MapSpec, helper};
 use weir_rt::abi::{CONTROL_BYTES, control, record};
 use weir_rt::executable::{LanePolicy, SiteAbi, Symbol};
+use weir_rt::segment::Filter;
 
 use crate::assembler::Label;
 use crate::emit::{CALLER_SAVED, Cold, ColdCode, Emitter};
@@ -62,8 +63,6 @@ const DATA: i32 = CONTROL_BYTES as i32;
 const HEADER: i32 = DATA + 8;
 /// Words that are made zero one by one; more of them in a loop.
 const ZEROS_MAX: u32 = 16;
-/// What [`weir_rt::segment::Filter`]'s word holds where the process may not read the time stamp counter any more.
-const FILTER_STRICT: i32 = 3;
 
 /// A reservation of so many bytes in the rings of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +122,7 @@ impl Emitter<'_> {
         let tail = Mem::base(Reg::R11, control::FREE_OR_PRODUCER as i32);
 
         self.asm.mov_symbol(Reg::Rcx, Symbol::Filter, 0);
-        self.asm.op_imm(x64::Op::CmpImm, Width::W32, Mem::base(Reg::Rcx, 0), FILTER_STRICT);
+        self.asm.op_imm(x64::Op::CmpImm, Width::W32, Mem::base(Reg::Rcx, 0), Filter::STRICT as i32);
         self.asm.jump_if(Cond::Equal, slow);
         self.asm.mov_symbol(Reg::R8, Symbol::MapData(map), -i64::from(DATA));
         self.asm.bind(again);

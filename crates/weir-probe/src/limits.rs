@@ -90,6 +90,9 @@ pub const HOOKS_MAX: usize = 16;
 /// Functions at which a target is noticed to install a system call filter: two of each C library. Each is a site.
 pub const FILTER_HOOKS_MAX: usize = 4;
 
+/// Files that such functions are known of at once: the C libraries of containers, and static programs.
+pub const FILTER_LIBRARIES_MAX: usize = 16;
+
 /// Threads of a target that are looked at in one round for a filter: each costs the reading of a file in /proc.
 pub const FILTER_THREADS_PER_LOOK: usize = 64;
 

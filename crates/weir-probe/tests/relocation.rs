@@ -10,6 +10,7 @@ use weir_probe::trampoline::{Call, Placement, generate};
 use weir_probe::window::{FunctionCode, plan};
 use weir_probe::{body, window::Window};
 use weir_rt::abi::meter::{HITS, HOW, TAKEN, TICKS, TIMED, TURNS, UNTIL};
+use weir_rt::segment::Filter;
 
 /// Windows that are tried.
 const WINDOWS: u64 = 100_000;
@@ -20,6 +21,7 @@ const PROGRAM: u64 = 0x5_0000;
 const GATE: u64 = 0x6_0000;
 const LEASE: u64 = GATE + 0x40;
 const SHUT: u64 = GATE + 0x48;
+const FILTER: u64 = GATE + 0x50;
 const METER: u64 = GATE + 0x80;
 const ROUTINES: u64 = 0x7_0000;
 const DATA: u64 = 0x8_0000;
@@ -290,14 +292,20 @@ struct Way {
     later: bool,
     /// Hits that the meter counts: of the words from `HITS` on.
     counts: [u64; 4],
+    /// The target has entered strict mode (seccomp).
+    strict: bool,
 }
 
 const fn way(gate: u64, lives: bool, how: u32, later: bool, counts: [u64; 4]) -> Way {
-    Way { gate, lives, how, later, counts }
+    Way { gate, lives, how, later, counts, strict: false }
+}
+
+const fn strict(way: Way) -> Way {
+    Way { strict: true, ..way }
 }
 
 /// Wiped; armed, without and with a controller; shut in every way, without and with one.
-const WAYS: [Way; 10] = [
+const WAYS: [Way; 12] = [
     way(0, true, 1, false, [0; 4]),
     way(LEASE, false, 1, false, [0; 4]),
     way(LEASE, true, 1, false, [0; 4]),
@@ -308,6 +316,8 @@ const WAYS: [Way; 10] = [
     way(SHUT, true, 1, true, [1, 0, 0, 0]),
     way(SHUT, true, 8, false, [1, 1, 1, 1]),
     way(SHUT, true, 8, true, [0, 1, 0, 0]),
+    strict(way(SHUT, true, 1, false, [1, 0, 0, 0])),
+    strict(way(SHUT, true, 8, false, [1, 1, 1, 0])),
 ];
 const START: u64 = 5;
 
@@ -318,6 +328,7 @@ impl Way {
         // As the kernel leaves a robust futex whose holder has died.
         word(LEASE, if self.lives { 0x1_2345 } else { 0x4000_0000 });
         word(SHUT, 0);
+        word(FILTER, if self.strict { Filter::STRICT.into() } else { 0 });
         word(METER + HOW as u64, self.how.into());
         word(METER + UNTIL as u64, if self.later { START } else { START + 1 });
         for at in [HITS, TAKEN, TIMED, TICKS] {
@@ -357,7 +368,7 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
         walks_stack: false,
         when: weir_probe::When::Entry,
     };
-    memory.write(ROUTINES, &meter::routines(true));
+    memory.write(ROUTINES, &meter::routines(Some(memory.at + FILTER)));
     let metering =
         Metering { lease: memory.at + LEASE, meter: memory.at + METER, routines: memory.at + ROUTINES };
     let (at, gate) = (memory.at + TRAMPOLINE, memory.at + GATE);

@@ -2,8 +2,8 @@
  * What runs where the process enters prctl() or syscall() of its C library: where the call would install a system call
  * filter (or strict mode), a word says so before it does, so that no helper calls the kernel from then on.
  *
- * The word stands for the whole process and never falls: a call that fails after all, or that is for one thread, denies
- * more than it would have to. What cannot succeed (a null filter, by which programs ask what the kernel knows) is let by.
+ * The word stands for the whole process and never falls, from strict mode neither: a call that fails after all, or that is
+ * for one thread, denies more than it would have to. What cannot succeed (a null filter, by which programs ask what the kernel knows) is let by.
  */
 #include "weir.h"
 
@@ -26,6 +26,9 @@ void weir_filter(u32 *word, const u64_word *registers, u32 is_syscall)
 {
     u64 di = registers[CONTEXT_DI], si = registers[CONTEXT_SI], dx = registers[CONTEXT_DX];
     u32 asked = is_syscall ? asks(di, si, dx, registers[CONTEXT_CX]) : asks(SYS_PRCTL, di, si, dx);
-    if (asked != FILTER_NONE)
+    u32 none = FILTER_NONE;
+    if (asked == FILTER_STRICT)
         __atomic_store_n(word, asked, __ATOMIC_SEQ_CST);
+    else if (asked != FILTER_NONE)
+        __atomic_compare_exchange_n(word, &none, asked, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }

@@ -192,7 +192,35 @@ impl Executable {
         let calls = |symbol: Symbol| matches!(symbol, Symbol::Helper(id) if calls_kernel(id));
         self.relocations.iter().any(|relocation| calls(relocation.symbol))
     }
+
+    /// It reads the time stamp counter, by itself or in a helper: strict seccomp forbids that (docs/segment.md).
+    pub fn reads_ticks(&self) -> bool {
+        let reads = |symbol: Symbol| match symbol {
+            Symbol::Helper(id) => reads_ticks(id),
+            // Code asks the word before it reads the counter, and for nothing else.
+            Symbol::Filter => true,
+            _ => false,
+        };
+        self.relocations.iter().any(|relocation| reads(relocation.symbol))
+    }
 }
+
+/// Whether a helper reads the time stamp counter on its usual way, or asks the vDSO for a time, which may.
+pub fn reads_ticks(id: weir_ebpf::HelperId) -> bool {
+    READ_TICKS.contains(&id)
+}
+
+/// `tests/image.rs` holds it against the image.
+const READ_TICKS: &[weir_ebpf::HelperId] = &[
+    helper::KTIME_GET_NS,
+    helper::KTIME_GET_BOOT_NS,
+    helper::KTIME_GET_COARSE_NS,
+    helper::KTIME_GET_TAI_NS,
+    helper::JIFFIES64,
+    helper::RINGBUF_OUTPUT,
+    helper::RINGBUF_RESERVE,
+    helper::PERF_EVENT_OUTPUT,
+];
 
 /// Whether a helper makes a system call on its usual way: where the vDSO knows clocks, and the CPU tells its number.
 pub fn calls_kernel(id: weir_ebpf::HelperId) -> bool {

@@ -125,8 +125,8 @@ fn the_island_is_last_and_empty() {
     );
 }
 
-/// Whether an instruction that makes a system call can be reached from `entry`.
-fn reaches_kernel(entry: u64) -> bool {
+/// Whether an instruction that `is_wanted` can be reached from `entry`.
+fn reaches(entry: u64, is_wanted: impl Fn(&Instruction) -> bool) -> bool {
     let at: std::collections::HashMap<u64, Instruction> =
         instructions().into_iter().map(|insn| (insn.ip(), insn)).collect();
     let (mut open, mut seen) = (vec![entry], std::collections::HashSet::new());
@@ -135,7 +135,7 @@ fn reaches_kernel(entry: u64) -> bool {
             continue;
         }
         let insn = at[&ip];
-        if insn.mnemonic() == Mnemonic::Syscall {
+        if is_wanted(&insn) {
             return true;
         }
         let is_branch = insn.is_jmp_short_or_near() || insn.is_jcc_short_or_near() || insn.is_call_near();
@@ -164,6 +164,21 @@ fn helpers_that_call_the_kernel_are_known() {
     for id in 0..300 {
         let Some(offset) = image.helper(id) else { continue };
         let expected = weir_rt::executable::calls_kernel(id) || seldom.contains(&id);
-        assert_eq!(reaches_kernel(offset.into()), expected, "helper {id} reaches the kernel");
+        let reaches_kernel = reaches(offset.into(), |insn| insn.mnemonic() == Mnemonic::Syscall);
+        assert_eq!(reaches_kernel, expected, "helper {id} reaches the kernel");
+    }
+}
+
+#[test]
+fn helpers_that_read_the_time_stamp_counter_are_known() {
+    // The vDSO's clock may; it and who takes what is printed are what is called indirectly.
+    let reads = |insn: &Instruction| insn.mnemonic() == Mnemonic::Rdtsc || insn.is_call_near_indirect();
+    // Only where there is no segment; and those that print call nothing else, in a target not even that.
+    let seldom = [helper::GET_PRANDOM_U32, helper::TRACE_PRINTK, helper::TRACE_VPRINTK];
+    let image = runtime::image();
+    for id in 0..300 {
+        let Some(offset) = image.helper(id) else { continue };
+        let expected = weir_rt::executable::reads_ticks(id) || seldom.contains(&id);
+        assert_eq!(reaches(offset.into(), reads), expected, "helper {id} reads the counter");
     }
 }

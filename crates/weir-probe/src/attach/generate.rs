@@ -10,7 +10,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use weir_rt::abi::header;
-use weir_rt::segment::Filter;
 use weir_symbols::Binary;
 use weir_symbols::maps::Mapping;
 
@@ -143,7 +142,7 @@ impl Attachment {
             pid_namespace: weir_rt::runtime::pid_namespace(target.pid as u32),
             print: 0,
             tick_ns: weir_rt::runtime::tick_ns(),
-            filter: self.control_address + Filter::OFFSET,
+            filter: self.filter_word(),
         }
     }
 
@@ -154,7 +153,8 @@ impl Attachment {
 
     fn meters(&self) -> Meters {
         let first = self.control_address + self.control.layout().meters_offset;
-        Meters { lease: self.lease(), first, reads_ticks: self.target.has_tsc }
+        let filter = self.target.has_tsc.then(|| self.filter_word());
+        Meters { lease: self.lease(), first, filter }
     }
 }
 

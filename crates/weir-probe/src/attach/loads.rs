@@ -38,6 +38,7 @@ use crate::attach::undo::Patch;
 use crate::attach::{Attachment, Outcome, SiteRequest};
 use crate::code::announce;
 use crate::limits::{ISLANDS_MAX, RETIRE_TRIES};
+use crate::plan::plan_functions;
 use crate::plan::window::Window;
 use crate::process::linker::{self, Linker};
 use crate::process::sys;
@@ -116,6 +117,7 @@ pub(crate) struct Loads {
 /// The `r_brk` of a target, to be hooked.
 struct Hook {
     linker: Linker,
+    window: Result<Window, Refusal>,
     program: usize,
 }
 
@@ -193,10 +195,11 @@ impl Attachment {
             self.loads.refused = Some(refusal);
             None
         });
-        let doors = self.plan_doors(hook.is_some());
-        let linker = hook.as_ref().map(|Hook { linker, program }| OwnHook {
+        let doors = self.plan_doors(sites, hook.is_some());
+        let linker = hook.as_ref().map(|Hook { linker, window, program }| OwnHook {
             binary: &linker.binary,
             function: &linker.function,
+            window,
             bias: linker.bias,
             program: *program,
         });
@@ -263,7 +266,9 @@ impl Attachment {
         let linker = linker::find(&self.target).ok_or_else(unseen)?;
         let words = self.control_address + Announcements::OFFSET;
         self.consumers.executables.push(announce::executable(words, linker.state));
-        Ok(Some(Hook { linker, program: self.consumers.executables.len() - 1 }))
+        let mut windows = plan_functions(&[(&linker.binary, &linker.function)]);
+        let window = windows.pop().expect("one for each function");
+        Ok(Some(Hook { linker, window, program: self.consumers.executables.len() - 1 }))
     }
 
     /// What the target maps of the files of `sites`, by their paths.

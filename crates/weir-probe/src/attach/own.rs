@@ -1,13 +1,12 @@
 //! Programs of weir's own at functions of the target: put in with the sites that were asked for, and not told among them.
 //!
-//! In: functions that the target maps, each with a program. Out: the outcome of each. One that is probed besides has
+//! In: functions that the target maps, each planned, with a program. Out: the outcome of each. One that is probed besides has
 //! its program behind those of the script; it goes when that site is withdrawn.
 
 use weir_symbols::{Binary, Function};
 
 use crate::attach::{Attach, Attachment, Outcome, SiteRequest, When};
 use crate::limits::PROGRAMS_PER_SITE_MAX;
-use crate::plan::plan_functions;
 use crate::plan::window::Window;
 use crate::refusal::{Error, Refusal};
 
@@ -15,6 +14,7 @@ use crate::refusal::{Error, Refusal};
 pub(crate) struct OwnHook<'a> {
     pub(crate) binary: &'a Binary,
     pub(crate) function: &'a Function,
+    pub(crate) window: &'a Result<Window, Refusal>,
     pub(crate) bias: u64,
     pub(crate) program: usize,
 }
@@ -29,18 +29,12 @@ impl Attachment {
         sites: &[SiteRequest],
         hooks: &[OwnHook],
     ) -> Result<(Vec<Outcome>, Vec<Hooked>), Error> {
-        let functions: Vec<(&Binary, &Function)> =
-            hooks.iter().map(|hook| (hook.binary, hook.function)).collect();
-        let windows = plan_functions(&functions);
         let asked = sites.len();
         let mut all = sites.to_vec();
-        let places: Vec<Result<usize, Refusal>> =
-            hooks.iter().zip(&windows).map(|(hook, window)| join(&mut all, hook, window)).collect();
-        let address = |hook: &OwnHook, window: &Result<Window, Refusal>| {
-            window.as_ref().ok().map(|window| window.address.wrapping_add(hook.bias))
-        };
-        let addresses: Vec<Option<u64>> =
-            hooks.iter().zip(&windows).map(|(hook, window)| address(hook, window)).collect();
+        let places: Vec<Result<usize, Refusal>> = hooks.iter().map(|hook| join(&mut all, hook)).collect();
+        let address =
+            |hook: &OwnHook| hook.window.as_ref().ok().map(|window| window.address.wrapping_add(hook.bias));
+        let addresses: Vec<Option<u64>> = hooks.iter().map(address).collect();
         self.own.extend(addresses.iter().flatten());
         let mut outcomes = self.put_in(&all)?;
         let hooked = places.into_iter().zip(addresses).map(|(place, address)| {
@@ -58,11 +52,8 @@ impl Attachment {
 }
 
 /// Adds a hook to `sites`, or its program to the site that is there already; which one.
-fn join<'a>(
-    sites: &mut Vec<SiteRequest<'a>>,
-    hook: &OwnHook<'a>,
-    window: &'a Result<Window, Refusal>,
-) -> Result<usize, Refusal> {
+fn join<'a>(sites: &mut Vec<SiteRequest<'a>>, hook: &OwnHook<'a>) -> Result<usize, Refusal> {
+    let window = hook.window;
     let attach = Attach { executable: hook.program, cookie: 0, when: When::Entry };
     let is_there = |site: &SiteRequest| match (site.window, window) {
         (Ok(one), Ok(other)) => {

@@ -18,7 +18,7 @@
 
 use std::collections::HashMap;
 
-use weir_rt::segment::{Bulletin, Filter, How};
+use weir_rt::segment::{Bulletin, How};
 
 use crate::attach::Attachment;
 use crate::attach::gates;
@@ -41,6 +41,10 @@ pub enum Mode {
 }
 
 impl Mode {
+    fn is_timed(self) -> bool {
+        matches!(self, Mode::Metered | Mode::Sampled { .. })
+    }
+
     fn how(self) -> How {
         match self {
             // Those that found the gate shut before it was opened run too.
@@ -70,17 +74,18 @@ pub struct MeterReading {
 
 impl Attachment {
     /// Has the hits of sites run in these modes from now on. Metering a site that is metered has its next hits timed. A
-    /// number that no site has any more is passed over.
+    /// number that no site has any more is passed over. In strict mode (seccomp) hits run on, and none is timed; the first call waits until the
+    /// target is watched for that, if it is not yet ([`Attachment::may_time`]).
     pub fn set_modes(&mut self, modes: &[(usize, Mode)]) -> Result<(), Error> {
         let wanted: HashMap<usize, Mode> = modes.iter().copied().collect();
+        if modes.iter().any(|(_, mode)| mode.is_timed()) {
+            self.watch_strict();
+        }
         let control = &self.control;
         let (mut shut, mut open) = (Vec::new(), Vec::new());
         let lease = self.lease();
-        let is_strict = control.filter() == Some(Filter::Strict);
         for site in &mut self.consumers.sites {
             let Some(&mode) = wanted.get(&site.planned.number) else { continue };
-            // Timing reads the time stamp counter, which the kernel forbids in strict mode.
-            let mode = if is_strict && mode != Mode::Armed { Mode::Shut } else { mode };
             let was = std::mem::replace(&mut site.mode, mode);
             // Before the gate moves: who finds it shut must know what to do.
             match (was == Mode::Armed, mode == Mode::Armed) {

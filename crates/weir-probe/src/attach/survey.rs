@@ -66,11 +66,8 @@ pub(crate) fn files(mappings: &[Mapping]) -> BTreeSet<PathBuf> {
 /// The file that the target maps from `path`, which names it as the target's root has it; that of a process which only
 /// changed its root (chroot) as weir's own has it. One that was deleted or replaced since, as the process has it.
 pub(crate) fn open(target: &Target, path: &Path) -> Result<Binary, Refusal> {
-    let outside = target.root().join(path.strip_prefix("/").unwrap_or(path));
-    let mapping = target.mappings.iter().find(|mapping| mapping.execute && Path::new(&mapping.path) == path);
-    let link = mapping.filter(|mapping| mapping.deleted).map(|mapping| link_to(target.pid, mapping));
     let mut why = "it cannot be read";
-    for name in [&*outside, path].into_iter().chain(link.as_deref()) {
+    for name in &names(target, path) {
         if let Ok(binary) = Binary::open(name) {
             if target.bias(&binary).is_some() {
                 return Ok(binary);
@@ -79,6 +76,14 @@ pub(crate) fn open(target: &Target, path: &Path) -> Result<Binary, Refusal> {
         }
     }
     Err(unknown(path, why))
+}
+
+/// Where that file may be, as seen from here.
+pub(crate) fn names(target: &Target, path: &Path) -> Vec<PathBuf> {
+    let outside = target.root().join(path.strip_prefix("/").unwrap_or(path));
+    let mapping = target.mappings.iter().find(|mapping| mapping.execute && Path::new(&mapping.path) == path);
+    let link = mapping.filter(|mapping| mapping.deleted).map(|mapping| link_to(target.pid, mapping));
+    [outside, path.to_owned()].into_iter().chain(link).collect()
 }
 
 fn unknown(path: &Path, why: &str) -> Refusal {

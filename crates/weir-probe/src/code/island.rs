@@ -344,8 +344,8 @@ pub(crate) struct Meters {
     pub(crate) lease: u64,
     /// Address of the first meter.
     pub(crate) first: u64,
-    /// The target may read the time stamp counter.
-    pub(crate) reads_ticks: bool,
+    /// Of the word that says whether the target may read the time stamp counter; none where it may not.
+    pub(crate) filter: Option<u64>,
 }
 
 /// What the islands of one target are told of it.
@@ -414,7 +414,7 @@ pub(crate) fn generate_image(
         at
     });
     let routines = place.address + bytes.len() as u64;
-    bytes.extend_from_slice(&meter::routines(meters.reads_ticks));
+    bytes.extend_from_slice(&meter::routines(meters.filter));
     align(&mut bytes, 16);
     let trampolines = place.address + bytes.len() as u64;
     let mut entries = Vec::new();

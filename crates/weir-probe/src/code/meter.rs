@@ -29,6 +29,9 @@
 //! | `begin_return` | rcx: the meter; `START`: not 0 if the entry was timed | the same |
 //! | `finish`, `finish_return` | rcx: the meter; `START` | the ticks since are added, and the former's hit is counted as timed |
 //!
+//! In strict seccomp the time stamp counter may not be read: hits run there, are counted, and are not timed. Each routine asks the
+//! word that says so ([`Filter`]) before it reads the counter.
+//!
 //! No register but rcx is changed, and no flag. Hits that run are counted before they do, so that a meter's `hits` and
 //! `missed` are the calls that came here, also where the ways of running change meanwhile.
 
@@ -37,6 +40,7 @@ use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, al, dword_ptr, eax, ecx, edx, ptr, qword_ptr, rax, rcx, rdx, rsp,
 };
 use weir_rt::abi::meter::{HITS, HOW, TAKEN, TICKS, TIMED, TURNS, UNTIL};
+use weir_rt::segment::Filter;
 
 use crate::code::emitter::Emitter;
 use crate::code::trampoline::START_SLOT;
@@ -53,17 +57,18 @@ pub struct Metering {
 }
 
 /// Bytes of the routines at most.
-pub const ROUTINES_BYTES_MAX: usize = 512;
+pub const ROUTINES_BYTES_MAX: usize = 640;
 
-/// The routines, for any address; where the target may not read the time stamp counter, nothing is timed.
-pub fn routines(reads_ticks: bool) -> Vec<u8> {
-    let code = assemble(reads_ticks).expect("the routines can be encoded");
+/// The routines, for any address. `filter`: the address of the word that says whether the target may read the time stamp counter;
+/// where it may never, or nobody sets the word, nothing is timed.
+pub fn routines(filter: Option<u64>) -> Vec<u8> {
+    let code = assemble(filter).expect("the routines can be encoded");
     assert!(code.len() <= ROUTINES_BYTES_MAX, "{} bytes", code.len());
     code
 }
 
 /// Each routine begins a multiple of this behind the one before.
-const ROUTINE_BYTES: usize = 128;
+const ROUTINE_BYTES: usize = 160;
 
 /// One of the routines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,17 +130,17 @@ const SAVED: i32 = 24;
 /// The frame's slot, as a routine sees it.
 const START: i32 = START_SLOT + SAVED + 8;
 
-fn assemble(reads_ticks: bool) -> Result<Vec<u8>, IcedError> {
+fn assemble(filter: Option<u64>) -> Result<Vec<u8>, IcedError> {
     let mut code = Vec::new();
     for (number, routine) in ROUTINES.into_iter().enumerate() {
         code.resize(number * ROUTINE_BYTES, 0xcc);
-        code.extend(assemble_one(routine, reads_ticks)?);
+        code.extend(assemble_one(routine, filter)?);
         assert!(code.len() <= (number + 1) * ROUTINE_BYTES, "{routine:?} is too long");
     }
     Ok(code)
 }
 
-fn assemble_one(routine: Routine, reads_ticks: bool) -> Result<Vec<u8>, IcedError> {
+fn assemble_one(routine: Routine, filter: Option<u64>) -> Result<Vec<u8>, IcedError> {
     let mut a = CodeAssembler::new(64)?;
     let mut out = a.create_label();
     a.lea(rsp, ptr(rsp - SAVED))?;
@@ -145,10 +150,10 @@ fn assemble_one(routine: Routine, reads_ticks: bool) -> Result<Vec<u8>, IcedErro
     a.mov(qword_ptr(rsp + 8), rax)?;
     a.mov(qword_ptr(rsp + 16), rdx)?;
     match routine {
-        Routine::Begin => assemble_begin(&mut a, reads_ticks, out)?,
-        Routine::BeginReturn => assemble_begin_return(&mut a, reads_ticks, out)?,
-        Routine::Finish => assemble_finish(&mut a, true, reads_ticks, out)?,
-        Routine::FinishReturn => assemble_finish(&mut a, false, reads_ticks, out)?,
+        Routine::Begin => assemble_begin(&mut a, filter, out)?,
+        Routine::BeginReturn => assemble_begin_return(&mut a, filter, out)?,
+        Routine::Finish => assemble_finish(&mut a, true, filter, out)?,
+        Routine::FinishReturn => assemble_finish(&mut a, false, filter, out)?,
     }
     a.set_label(&mut out)?;
     a.mov(rdx, qword_ptr(rsp + 16))?;
@@ -161,7 +166,7 @@ fn assemble_one(routine: Routine, reads_ticks: bool) -> Result<Vec<u8>, IcedErro
     a.assemble(0)
 }
 
-fn assemble_begin(a: &mut CodeAssembler, reads_ticks: bool, out: CodeLabel) -> Result<(), IcedError> {
+fn assemble_begin(a: &mut CodeAssembler, filter: Option<u64>, out: CodeLabel) -> Result<(), IcedError> {
     let (mut one_of, mut timed, mut store, mut not) =
         (a.create_label(), a.create_label(), a.create_label(), a.create_label());
     a.mov(edx, dword_ptr(rcx + HOW))?;
@@ -182,7 +187,7 @@ fn assemble_begin(a: &mut CodeAssembler, reads_ticks: bool, out: CodeLabel) -> R
     a.lock().inc(qword_ptr(rcx + HITS))?;
     a.lock().inc(qword_ptr(rcx + TAKEN))?;
     a.set_label(&mut timed)?;
-    ticks(a, reads_ticks)?;
+    ticks(a, filter, store)?;
     a.set_label(&mut store)?;
     a.mov(qword_ptr(rsp + START), rax)?;
     a.jmp(out)?;
@@ -190,13 +195,18 @@ fn assemble_begin(a: &mut CodeAssembler, reads_ticks: bool, out: CodeLabel) -> R
     a.xor(ecx, ecx)
 }
 
-fn assemble_begin_return(a: &mut CodeAssembler, reads_ticks: bool, out: CodeLabel) -> Result<(), IcedError> {
-    let mut not = a.create_label();
+fn assemble_begin_return(
+    a: &mut CodeAssembler,
+    filter: Option<u64>,
+    out: CodeLabel,
+) -> Result<(), IcedError> {
+    let (mut store, mut not) = (a.create_label(), a.create_label());
     a.cmp(dword_ptr(rcx + HOW), 0)?;
     a.je(not)?;
     a.cmp(qword_ptr(rsp + START), 0)?;
     a.je(out)?;
-    ticks(a, reads_ticks)?;
+    ticks(a, filter, store)?;
+    a.set_label(&mut store)?;
     a.mov(qword_ptr(rsp + START), rax)?;
     a.jmp(out)?;
     a.set_label(&mut not)?;
@@ -206,13 +216,13 @@ fn assemble_begin_return(a: &mut CodeAssembler, reads_ticks: bool, out: CodeLabe
 fn assemble_finish(
     a: &mut CodeAssembler,
     counts: bool,
-    reads_ticks: bool,
+    filter: Option<u64>,
     out: CodeLabel,
 ) -> Result<(), IcedError> {
     let mut later = a.create_label();
     a.cmp(qword_ptr(rsp + START), 0)?;
     a.je(out)?;
-    ticks(a, reads_ticks)?;
+    ticks(a, filter, out)?;
     a.sub(rax, qword_ptr(rsp + START))?;
     a.jae(later)?;
     a.xor(eax, eax)?; // on another CPU, whose counter is behind
@@ -224,11 +234,13 @@ fn assemble_finish(
     Ok(())
 }
 
-/// The time stamp counter in rax, or 0. Uses rdx.
-fn ticks(a: &mut CodeAssembler, reads_ticks: bool) -> Result<(), IcedError> {
-    if !reads_ticks {
-        return a.xor(eax, eax);
-    }
+/// The time stamp counter in rax; where it may not be read, 0, and on to `not`. Uses rdx.
+fn ticks(a: &mut CodeAssembler, filter: Option<u64>, not: CodeLabel) -> Result<(), IcedError> {
+    a.xor(eax, eax)?;
+    let Some(filter) = filter else { return a.jmp(not) };
+    a.mov(rdx, filter)?;
+    a.cmp(dword_ptr(rdx), Filter::STRICT)?;
+    a.je(not)?;
     a.rdtsc()?;
     a.shl(rdx, 32)?;
     a.or(rax, rdx)

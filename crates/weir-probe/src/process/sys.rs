@@ -124,9 +124,26 @@ pub(crate) fn seize_with_seccomp_suspended(tid: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// The process has a seccomp filter (or is in strict mode).
-pub(crate) fn has_seccomp(pid: i32) -> bool {
-    status_field(pid, "Seccomp").is_ok_and(|mode| mode.is_some_and(|mode| mode != "0"))
+/// How the kernel bounds the system calls of a thread (seccomp(2)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Seccomp {
+    None,
+    Strict,
+    Filter,
+}
+
+/// None of a thread that has ended.
+pub(crate) fn seccomp(tid: i32) -> Seccomp {
+    match status_field(tid, "Seccomp").ok().flatten().as_deref() {
+        None | Some("0") => Seccomp::None,
+        Some("1") => Seccomp::Strict,
+        Some(_) => Seccomp::Filter,
+    }
+}
+
+/// The thread has a seccomp filter (or is in strict mode).
+pub(crate) fn has_seccomp(tid: i32) -> bool {
+    seccomp(tid) != Seccomp::None
 }
 
 /// The thread has a shadow stack.

@@ -15,13 +15,15 @@ pub enum Filter {
     Asked,
     /// The controller has seen it.
     Seen,
-    /// Its call was about to enter strict mode.
+    /// It has entered strict mode, or its call was about to.
     Strict,
 }
 
 impl Filter {
     /// Where the word is in a segment.
     pub const OFFSET: u64 = header::FILTER as u64;
+    /// What it holds in strict mode, where the time stamp counter may not be read either.
+    pub const STRICT: u32 = 3;
 }
 
 impl Segment {
@@ -30,7 +32,7 @@ impl Segment {
         match self.filter_word().load(Ordering::Acquire) {
             0 => None,
             2 => Some(Filter::Seen),
-            3 => Some(Filter::Strict),
+            Filter::STRICT => Some(Filter::Strict),
             _ => Some(Filter::Asked),
         }
     }
@@ -38,6 +40,11 @@ impl Segment {
     /// From now on no helper calls the kernel there.
     pub fn set_filter_seen(&self) {
         let _ = self.filter_word().compare_exchange(0, 2, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Nor does anything read the time stamp counter.
+    pub fn set_strict_seen(&self) {
+        self.filter_word().store(Filter::STRICT, Ordering::SeqCst);
     }
 
     fn filter_word(&self) -> &AtomicU32 {

@@ -32,6 +32,12 @@ use crate::session::targets::One;
 const WARNED: f64 = 0.05;
 const WARNED_AFTER: Duration = Duration::from_secs(1);
 
+/// Hits of a process without a budget are not timed before: one that lives no longer is not worth the stop that it may take.
+const TIMED_AFTER: Duration = PERIOD;
+
+/// How often it is asked whether hits may be timed.
+const ASKED_EVERY: Duration = Duration::from_millis(10);
+
 /// Between two bulletins of one process.
 const PUBLISHED_EVERY: Duration = Duration::from_secs(1);
 
@@ -68,6 +74,9 @@ pub(crate) struct Watched {
     /// Of libraries, when `numbers` was made.
     changes: u64,
     is_told_unkept: bool,
+    /// When it was attached to, and whether its hits may be timed by now.
+    since: Duration,
+    may_time: bool,
     /// When its next bulletin is due.
     publish_at: Duration,
 }
@@ -109,6 +118,10 @@ impl Costs {
             let watched = self.watched(one, now);
             let mut watched = watched.borrow_mut();
             watched.refresh(one, now, self.began);
+            if !watched.may_begin(one, now) {
+                self.next = self.next.min(now + ASKED_EVERY);
+                continue;
+            }
             let Watched { watch, numbers, pid, .. } = &mut *watched;
             let attachment = &mut one.attachment;
             let mut process = Process { attachment, numbers, pid: *pid, began: self.began, ns_per_tick };
@@ -288,8 +301,16 @@ impl Watched {
             programs,
             changes,
             is_told_unkept: false,
+            since: now,
+            may_time: false,
             publish_at: now,
         }
+    }
+
+    fn may_begin(&mut self, one: &mut One, now: Duration) -> bool {
+        let is_due = self.share.is_some() || now.saturating_sub(self.since) >= TIMED_AFTER;
+        self.may_time = self.may_time || is_due && one.attachment.may_time();
+        self.may_time
     }
 
     /// Libraries come and go, and places with them. What was missed at a place that went since it was read last is read now, if

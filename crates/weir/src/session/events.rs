@@ -324,6 +324,11 @@ impl<'a, W: Write> Events<'a, W> {
                 counters.tid_denied,
                 "uses of tid are forbidden by the target's seccomp filter; they gave 0".to_owned(),
             ),
+            (
+                counters.other_denied,
+                "uses of times, ids of users and signals are forbidden by the target's seccomp filter; they gave 0"
+                    .to_owned(),
+            ),
             (counters.lanes_exhausted, "runs found no free lane of per-CPU values, and are lost".to_owned()),
             (
                 counters.read_faults,

@@ -53,16 +53,18 @@ impl One {
 
     /// Says once that the process has come under seccomp since it was attached to.
     fn look_for_filter(&mut self) {
-        let what = match self.attachment.filter_installed() {
-            None => return,
-            Some(Filter::Asked | Filter::Seen) => "has installed a system call filter",
-            Some(Filter::Strict) => "has entered seccomp's strict mode",
-        };
-        tell!(
-            "weir: process {} {what}: from now on weir's code in it makes no system call; reads of memory, stacks, comm and the \
-             like are refused, and counted",
-            self.pid()
-        );
+        let pid = self.pid();
+        match self.attachment.filter_installed() {
+            None => {}
+            Some(Filter::Asked | Filter::Seen) => tell!(
+                "weir: process {pid} has installed a system call filter: from now on weir's code in it makes no system call; reads \
+                 of memory, stacks, comm and the like are refused, and counted"
+            ),
+            Some(Filter::Strict) => tell!(
+                "weir: process {pid} has entered seccomp's strict mode: from now on weir's code in it makes no system call and reads \
+                 no clock; reads of memory, stacks, comm, times and the like are refused, and counted, and no hit is timed"
+            ),
+        }
     }
 }
 

@@ -233,6 +233,48 @@ fn a_filter_that_no_library_installed_is_seen() {
     check_refused(&sandbox(GLIBC, &[]), "inlined");
 }
 
+/// Counted, timed and sampled by weir itself, stamped, and read by the script: what reads the time stamp counter would kill it there.
+fn check_strict(path: &Path, action: &str, more: &[&str]) -> (String, String) {
+    let script = format!("uprobe:{}:take {{ @all = count(); {action} }}", path.display());
+    let command = format!("{} strict", path.display());
+    let output = weir().args(["trace", "-e", &script, "-c", &command]).args(more).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && text.contains("own=20010\n"), "the program was killed: {text}{said}");
+    assert!(said.contains("has entered seccomp's strict mode"), "{said}");
+    (text, said)
+}
+
+/// `tests/programs/sandbox.c` goes on in strict mode for a second, in which its hits are metered again and again.
+fn check_strict_everywhere(path: &Path) {
+    let all = |text: &str| number(text, "@all");
+    let (text, said) = check_strict(path, "", &[]);
+    assert_eq!(all(&text), Some(20010), "{text}{said}");
+    let (text, said) =
+        check_strict(path, "if (nsecs) { @timed = count(); } else { @untimed = count(); }", &[]);
+    assert_eq!(all(&text), Some(20010), "{text}{said}");
+    assert_eq!((number(&text, "@timed"), number(&text, "@untimed")), (Some(10), Some(20000)), "{text}{said}");
+    assert!(said.contains("20000 uses of times"), "{said}");
+    let (text, said) = check_strict(path, "printf(\"hit %d\\n\", 1);", &[]);
+    assert_eq!((all(&text), text.matches("hit 1\n").count()), (Some(20010), 20010), "{said}");
+    // Sampled, since this is more than such a share.
+    let (text, said) = check_strict(path, "@text[arg0] = count();", &["--budget", "0.001%"]);
+    assert!(said.contains("is sampled") && all(&text).is_some_and(|hits| hits < 20010), "{text}{said}");
+}
+
+#[test]
+fn a_program_that_enters_strict_mode_after_attach_lives_on() {
+    check_strict_everywhere(&sandbox(GLIBC, &[]));
+}
+
+#[test]
+fn so_does_one_with_musl_in_strict_mode() {
+    if !testkit::target::is_installed("musl-gcc") {
+        return testkit::skip::skip("musl", "musl-tools is not installed");
+    }
+    check_strict_everywhere(&sandbox(MUSL, &[]));
+}
+
 /// The script's own probes there run as well.
 #[test]
 fn a_script_may_probe_what_installs_filters() {
