@@ -100,7 +100,7 @@ fn describe(pid: i32, report: &Report) -> String {
     }
     if report.is_filtered {
         text += &format!(
-            "process {pid}: it has a system call filter, which weir may not suspend to unmap its code; that stays mapped, and \
+            "process {pid}: it is under seccomp, which weir may not suspend to unmap its code; that stays mapped, and \
              nothing leads there: `weir detach -p {pid}` with CAP_SYS_ADMIN (sudo) takes it out\n"
         );
     } else if report.left_mapped {

@@ -30,7 +30,7 @@ use crate::refusal::Error;
 /// Restores process `pid`: `weir detach -p PID`. Never a weir, whatever its targets have written into the segments that
 /// it has of them.
 pub fn detach(pid: i32) -> Result<Report, Error> {
-    target::check(pid)?;
+    target::check_to_undo(pid)?;
     let mappings = target::read_mappings(pid)?;
     if !scan::has_probes(pid, &mappings)? {
         return Err(Error::NotProbed { pid });

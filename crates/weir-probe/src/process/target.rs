@@ -24,7 +24,7 @@ use crate::process::memory::{self, Memory};
 use crate::process::remote::{Gadgets, hold_callable};
 use crate::process::stack::{self, Found};
 use crate::process::stop::{Filters, Stopped, Stops};
-use crate::process::sys;
+use crate::process::sys::{self, Seccomp};
 use crate::refusal::Error;
 
 /// Where glibc (`struct pthread`, tid) and musl (`struct pthread`, tid) keep a thread's id, from fs. Each is checked
@@ -95,7 +95,10 @@ impl Target {
     }
 
     fn open_with(pid: i32, allowance: Allowance, filters: Filters) -> Result<Target, Error> {
-        check(pid)?;
+        match filters {
+            Filters::Suspended => check(pid)?,
+            Filters::MayStay => check_to_undo(pid)?,
+        }
         // What takes long is looked up before: whoever uses the gadgets looks whether they still stand.
         let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
         let mappings = read_mappings(pid)?;
@@ -361,6 +364,16 @@ pub fn shares_root(pid: i32) -> Result<bool, Error> {
 
 /// Refuses, before anything is touched, a process that cannot be traced.
 pub fn check(pid: i32) -> Result<(), Error> {
+    check_to_undo(pid)?;
+    // Strict mode forbids the time stamp counter too, which the clock of the vDSO reads.
+    match sys::seccomp(sys::living_thread(pid)) {
+        Seccomp::Strict => Err(Error::StrictSeccomp { pid }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses one that cannot be stopped, from which no probe can be taken either.
+pub fn check_to_undo(pid: i32) -> Result<(), Error> {
     let thread = sys::living_thread(pid);
     let status = |name: &str| sys::status_field(thread, name).ok().flatten();
     let Some(state) = status("State") else { return Err(Error::NoProcess { pid }) };
@@ -371,10 +384,6 @@ pub fn check(pid: i32) -> Result<(), Error> {
         && tracer != 0
     {
         return Err(Error::AlreadyTraced { pid, tracer });
-    }
-    // Strict mode forbids the time stamp counter too, which the clock of the vDSO reads.
-    if status("Seccomp").is_some_and(|mode| mode == "1") {
-        return Err(Error::StrictSeccomp { pid });
     }
     Ok(())
 }

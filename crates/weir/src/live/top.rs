@@ -67,7 +67,7 @@ fn tell_missing(pids: &[i32], found: &[Probed]) {
 
 /// There were some, and none is left.
 fn have_ended(pids: &[i32]) -> bool {
-    !pids.is_empty() && pids.iter().all(|&pid| weir_probe::target::check(pid).is_err())
+    !pids.is_empty() && pids.iter().all(|&pid| weir_probe::target::check_to_undo(pid).is_err())
 }
 
 /// Rows, a title, and the share of CPU time that all probes take where that is known.

@@ -194,7 +194,7 @@ impl Session<'_> {
         if report.is_filtered {
             let pid = one.pid();
             tell!(
-                "weir: process {pid} has installed a system call filter, which weir may not suspend to unmap its code; that stays \
+                "weir: process {pid} is under seccomp, which weir may not suspend to unmap its code; that stays \
                  mapped, and nothing leads there: `weir detach -p {pid}` with CAP_SYS_ADMIN (sudo) takes it out"
             );
         } else if report.left_mapped && self.given.args.verbose {

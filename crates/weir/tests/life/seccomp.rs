@@ -62,7 +62,7 @@ fn a_process_with_a_filter_is_refused_to_an_ordinary_user_and_left_alone() {
 }
 
 /// Obeys lines: a number is how often it calls `work`, `f` installs a filter that kills for what taking weir's code out
-/// would have it call.
+/// would have it call, `s` enters strict mode.
 const LATECOMER: &str = r#"
     #include <linux/filter.h>
     #include <linux/seccomp.h>
@@ -83,23 +83,28 @@ const LATECOMER: &str = r#"
         struct sock_fprog program = { sizeof filter / sizeof *filter, filter };
         return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
     }
+    static int strict(void) { return prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT); }
     int main(void) {
+        int is_strict = 0;
         /* What Yama would forbid. */
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
         setvbuf(stdout, 0, _IOLBF, 0);
         puts("ready");
         for (char line[32]; fgets(line, sizeof line, stdin);) {
             if (line[0] == 'f' && forbid()) return 3;
+            if (line[0] == 's' && (is_strict = 1, strict())) return 3;
             for (int i = 0, n = atoi(line); i < n; i++) if (work(i) != i * 3 + 1) return 4;
             printf("calls=%lu\n", calls);
         }
+        /* What returning from main would call is forbidden there. */
+        if (is_strict) __asm__ volatile("syscall" :: "a"(SYS_exit), "D"(7));
         return 7;
     }
 "#;
 
 /// Somebody's process that came under a filter while they traced it, who may not suspend it: its text is put back by the weir that
 /// traced it, or after that was killed. The code goes when somebody comes who may.
-fn check_latecomer(is_killed: bool) {
+fn check_latecomer(how: &str, is_killed: bool) {
     let folder = Folder::new();
     let weir = folder.copy(Path::new(env!("CARGO_BIN_EXE_weir")));
     let source = testkit::target::Source::Text(LATECOMER);
@@ -120,7 +125,7 @@ fn check_latecomer(is_killed: bool) {
         panic!("{:?}", tracing.finish(DEADLINE));
     }
     obey("5", 5);
-    obey("f", 5);
+    obey(how, 5);
     obey("6", 11);
     assert_ne!(text_of(&pid, &program), text);
     tracing.signal(if is_killed { Signal::SIGKILL } else { Signal::SIGINT }).unwrap();
@@ -134,10 +139,7 @@ fn check_latecomer(is_killed: bool) {
         assert!(ended.status.success() && number(&ended.stdout, "@calls") == Some(11), "{ended:?}");
         ended.stderr
     };
-    assert!(
-        told.contains("has a system call filter") || told.contains("has installed a system call"),
-        "{told}"
-    );
+    assert!(told.contains("is under seccomp, which weir may not suspend"), "{told}");
     assert!(told.contains("CAP_SYS_ADMIN"), "{told}");
     assert_eq!(text_of(&pid, &program), text, "{told}");
     let is_left = || std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().contains("memfd:weir");
@@ -167,7 +169,15 @@ fn a_filter_that_may_not_be_suspended_leaves_no_text_patched() {
     if !stranger::is_possible() {
         return testkit::skip::skip("seccomp", "becoming somebody else is for root");
     }
-    [false, true].into_iter().for_each(check_latecomer);
+    [false, true].into_iter().for_each(|is_killed| check_latecomer("f", is_killed));
+}
+
+#[test]
+fn nor_does_strict_mode_that_may_not_be_suspended() {
+    if !stranger::is_possible() {
+        return testkit::skip::skip("seccomp", "becoming somebody else is for root");
+    }
+    [false, true].into_iter().for_each(|is_killed| check_latecomer("s", is_killed));
 }
 
 /// How programs are built here: with glibc, or with musl, whose package has none of the kernel's headers.
