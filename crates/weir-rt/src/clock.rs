@@ -25,6 +25,7 @@
 mod line;
 
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 use nix::libc;
 use nix::time::{ClockId, clock_gettime};
@@ -61,8 +62,16 @@ impl Clock {
         Some(Clock { sample, rate: None, due_ns, interval_ns, line: None, published: 0, is_over: false })
     }
 
+    /// How long until [`Clock::keep`] has something to do.
+    pub fn until_due(&self) -> Duration {
+        match self.is_over {
+            true => Duration::MAX,
+            false => Duration::from_nanos(self.due_ns.saturating_sub(now_ns())),
+        }
+    }
+
     /// Refreshes the line in `segment` where that is due: every few milliseconds at first, then about eight times a
-    /// second. To be called every few milliseconds; it costs one reading of the clock where nothing is due.
+    /// second. It costs one reading of the clock where nothing is due.
     pub fn keep(&mut self, segment: &Segment) {
         if self.is_over || now_ns() < self.due_ns {
             return;

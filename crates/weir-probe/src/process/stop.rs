@@ -436,6 +436,11 @@ pub(crate) fn let_go_late() {
     LATE.with_borrow_mut(|late| late.retain(|&tid| !let_go(tid)));
 }
 
+/// Whether a thread that this thread stopped too late may be standing still: it goes on by [`crate::Attachment::sweep`].
+pub fn awaits_threads() -> bool {
+    LATE.with_borrow(|late| !late.is_empty())
+}
+
 /// True if thread `tid`, which was not stopped, has now been let go or has ended.
 fn let_go(tid: i32) -> bool {
     match sys::wait(tid, false) {

@@ -129,6 +129,13 @@ impl Segment {
         growth
     }
 
+    /// Whether some map may have to grow: [`Segment::grow`] is to be called every few milliseconds then.
+    pub fn may_grow(&self) -> bool {
+        let maps = self.layout.maps.iter().zip(&self.nodes_allocated);
+        maps.filter(|(map, _)| grows(map))
+            .any(|(map, allocated)| allocated.load(Ordering::Relaxed) < map.spec.max_entries)
+    }
+
     /// Bytes allocated so far.
     pub fn bytes_allocated(&self) -> u64 {
         self.bytes_allocated.load(Ordering::Relaxed)

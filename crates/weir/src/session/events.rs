@@ -1,5 +1,15 @@
 //! The part of a run while the target runs: reads the ring, does what records ask for, runs intervals, and notices
 //! when it is time to end (exit(), Ctrl-C, the end of the target).
+//!
+//! What a descriptor tells is seen at once: signals, the end of a process, news of its libraries. What none tells is looked for,
+//! as often as it needs:
+//!
+//! | what | how often |
+//! |---|---|
+//! | records, of scripts that write any in a process; maps that may have to grow | [`READ_INTERVAL`] |
+//! | processes that came, or execute another program | [`LOOK_INTERVAL`] |
+//! | intervals, meters | when they are due |
+//! | the clock | when it is due, or somewhat later |
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -19,6 +29,7 @@ use crate::failure::Failure;
 use crate::live::Live;
 use crate::print::tell;
 use crate::report::{self, Decoded, Entry, ProcessLine, Report, Summary};
+use crate::select::watch::LOOK_INTERVAL;
 use crate::session::controller::Controller;
 use crate::session::costs::Costs;
 use crate::session::decider::Decider;
@@ -27,8 +38,8 @@ use crate::session::symbols::ProcessSymbols;
 use crate::session::targets::Targets;
 use crate::session::{now_ns, output_failed};
 
-/// How long records may lie in the ring before they are read.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
+const READ_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How often lost records are told.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
@@ -44,6 +55,8 @@ pub(crate) struct Events<'a, W: Write> {
     globals: usize,
     controller: Controller<'a>,
     signals: SignalFd,
+    /// When processes were looked at last.
+    looked: Option<Instant>,
     report: Report<W>,
     symbols: ProcessSymbols,
     costs: Costs,
@@ -76,6 +89,7 @@ impl<'a, W: Write> Events<'a, W> {
             globals,
             controller,
             signals,
+            looked: None,
             report,
             symbols: ProcessSymbols::new(compiled),
             costs,
@@ -108,33 +122,58 @@ impl<'a, W: Write> Events<'a, W> {
         mut clock: Option<Clock>,
     ) -> Result<(), Failure> {
         self.controller.start_intervals(Instant::now());
+        let mut is_told = true;
         while self.exit.is_none() {
-            if self.is_asked_to_end() {
-                return Ok(());
-            }
-            if let Some((targets, roll)) = &mut targets {
-                roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
-                self.symbols.look_at(targets.seen());
-                self.costs.round(&mut targets.all);
-                self.costs.publish(&targets.all, segment.ring(self.ring).counters().dropped);
-                if self.is_left(segment, targets.all.len()) {
+            let looks = is_told || self.until_look(targets.as_ref()).is_zero();
+            if looks {
+                self.looked = Some(Instant::now());
+                if self.is_over(segment, &mut targets, launched.as_deref_mut())? {
                     return Ok(());
                 }
+            }
+            if let Some((targets, _)) = &mut targets {
+                if looks || self.costs.until_round().is_zero() {
+                    self.costs.round(&mut targets.all);
+                }
+                self.costs.publish(&targets.all, segment.ring(self.ring).counters().dropped);
             }
             if let Some(clock) = &mut clock {
                 clock.keep(segment);
             }
-            // Its end is what a descriptor tells of it as well.
-            let _ = launched.as_mut().and_then(|launched| launched.try_wait());
-            if targets.as_mut().is_some_and(|(targets, roll)| roll.is_over(targets)) {
-                return Ok(());
-            }
-            self.wait(targets.as_ref().map(|(targets, _)| &**targets))?;
+            // As a rule there is something else to do until then.
+            let until_clock = clock.as_ref().map_or(Duration::MAX, Clock::until_due);
+            let until_clock = until_clock.saturating_add(READ_INTERVAL);
+            is_told = self.wait(segment, targets.as_ref(), until_clock)?;
             self.controller.run_due_intervals(segment, Instant::now())?;
             self.read_all(segment)?;
             self.grow(segment, targets.as_ref().and_then(|(targets, _)| targets.maps_bytes_max()));
         }
         Ok(())
+    }
+
+    /// Looks at what is asked for, and at the processes; whether it is time to end.
+    fn is_over(
+        &mut self,
+        segment: &Segment,
+        targets: &mut Option<(&mut Targets, &mut Roll)>,
+        launched: Option<&mut Launched>,
+    ) -> Result<bool, Failure> {
+        if self.is_asked_to_end() {
+            return Ok(true);
+        }
+        // Its end is what a descriptor tells of it as well.
+        let _ = launched.and_then(|launched| launched.try_wait());
+        let Some((targets, roll)) = targets else { return Ok(self.is_left(segment, 0)) };
+        roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
+        self.symbols.look_at(targets.seen());
+        Ok(self.is_left(segment, targets.all.len()) || roll.is_over(targets))
+    }
+
+    /// How long until processes are to be looked at.
+    fn until_look(&self, targets: Option<&(&mut Targets, &mut Roll)>) -> Duration {
+        let is_pressed = targets.is_some_and(|(_, roll)| roll.has_ready()) || weir_probe::awaits_threads();
+        let interval = if is_pressed { READ_INTERVAL } else { LOOK_INTERVAL };
+        self.looked.map_or(Duration::ZERO, |looked| interval.saturating_sub(looked.elapsed()))
     }
 
     /// Gives maps more memory, ahead of their use.
@@ -201,11 +240,22 @@ impl<'a, W: Write> Events<'a, W> {
         self.exit.unwrap_or(0) as u8
     }
 
-    /// Waits for a signal, the end of a target or news of its libraries, the next interval or the next look at the ring.
-    fn wait(&self, targets: Option<&Targets>) -> Result<(), Failure> {
+    /// Waits for a signal, the end of a target or news of its libraries, the next interval or the next look at something;
+    /// whether it was one of the former.
+    fn wait(
+        &self,
+        segment: &Segment,
+        targets: Option<&(&mut Targets, &mut Roll)>,
+        until_clock: Duration,
+    ) -> Result<bool, Failure> {
         let until_interval =
             self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
-        let wait = until_interval.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL).min(self.costs.until_round());
+        let writes = targets.is_some_and(|(targets, _)| targets.write_records());
+        let until_read = if writes || segment.may_grow() { READ_INTERVAL } else { Duration::MAX };
+        let until_look = self.until_look(targets);
+        let wait = until_look.min(until_read).min(until_clock).min(self.costs.until_round());
+        let wait = until_interval.unwrap_or(wait).min(wait);
+        let targets = targets.map(|(targets, _)| &**targets);
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         watched.extend(
             targets
@@ -218,7 +268,8 @@ impl<'a, W: Write> Events<'a, W> {
         // Rounded up, so that a wait of less than a millisecond does not become a busy loop.
         let timeout = PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap_or(PollTimeout::ZERO);
         match poll(&mut watched, timeout) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Ok(ready) => Ok(ready > 0),
+            Err(nix::errno::Errno::EINTR) => Ok(false),
             Err(errno) => Err(Failure::Machine(anyhow!(errno).context("poll"))),
         }
     }

@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use anyhow::anyhow;
 use weir_codegen::Compiled;
+use weir_ebpf::insn::pseudo;
+use weir_ebpf::{Insn, ProgramKind};
 use weir_ir::{MissingProbes, Module};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::Binary;
@@ -106,6 +108,14 @@ impl Plan {
             }
         }
         binaries.into_iter().map(|binary| &**binary).collect()
+    }
+
+    /// What runs in a process may write records to the ring.
+    pub(crate) fn writes_records(&self) -> bool {
+        let ring = self.compiled.ring as i32;
+        let names_ring = |insn: &Insn| insn.is_wide() && insn.src == pseudo::MAP_INDEX && insn.imm == ring;
+        let mut in_process = self.verified.iter().filter(|program| program.kind() != ProgramKind::Controller);
+        in_process.any(|program| program.insns().iter().any(names_ring))
     }
 
     /// It holds for a process of weir's own root too, since that maps the same files.

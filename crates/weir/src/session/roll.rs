@@ -255,6 +255,11 @@ impl<'a> Roll<'a> {
         }
     }
 
+    /// Somebody waits to be attached to.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Nobody is traced, and nobody will be.
     pub(crate) fn is_over(&mut self, targets: &Targets) -> bool {
         let is_alone = targets.have_ended() && self.ready.is_empty() && !self.enrolment.has_waiting();

@@ -29,6 +29,8 @@ pub(crate) struct One {
     pub(crate) programs: Vec<usize>,
     pub(crate) coverage: Coverage,
     pub(crate) followed: Followed,
+    /// Its probes write records.
+    writes_records: bool,
     /// The share of its CPU time that probes may take.
     pub(crate) share: Option<Share>,
     /// What its probes cost, once that is looked at.
@@ -44,7 +46,8 @@ impl One {
         followed: Followed,
         share: Option<Share>,
     ) -> One {
-        One { attachment, plan, programs, coverage, followed, share, watched: None }
+        let writes_records = plan.writes_records();
+        One { attachment, plan, programs, coverage, followed, writes_records, share, watched: None }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -117,6 +120,11 @@ impl Targets {
     /// Those that have ended since [`Targets::seen`].
     pub(crate) fn ended(&self) -> &[i32] {
         &self.ended
+    }
+
+    /// Some of them may have written a record since the last look.
+    pub(crate) fn write_records(&self) -> bool {
+        self.all.iter().any(|one| one.writes_records)
     }
 
     /// None of them runs any more.

@@ -11,6 +11,7 @@ mod deleted;
 mod exec;
 mod family;
 mod go;
+mod idle;
 mod linkage;
 mod loads;
 mod managed;
