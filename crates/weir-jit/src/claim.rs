@@ -73,7 +73,7 @@ impl Emitter<'_> {
     pub(crate) fn claim(&mut self) {
         let [another, have] = std::array::from_fn(|_| self.asm.label());
         match self.input.abi.lanes {
-            LanePolicy::Claimed { cpu: CpuSource::Rseq { offset } } => {
+            LanePolicy::Claimed { cpu: CpuSource::Rseq { offset, .. } } => {
                 self.asm.op(x64::Op::Load, Width::W32, RUN, Mem::fs(offset + RSEQ_CPU_ID));
                 self.claim_of_cpu(another);
             }

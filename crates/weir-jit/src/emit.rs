@@ -39,6 +39,7 @@ use crate::lir::{At, Base, Extend, IN_R12, Op, Operand, Over, REGISTERS, Size, T
 use crate::liveness::LiveRegs;
 use crate::passes::Passes;
 use crate::places::MapPlace;
+use crate::records::Filling;
 use crate::rounds;
 use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
 
@@ -152,7 +153,7 @@ impl Frame {
         saved.extend(keeps_run.then_some(RUN));
         let helper_bytes = |op: &Op| match op {
             Op::Helper { id, .. } => helper_stack_bytes(*id, has_tries),
-            Op::Reserve { .. } => SMALL_HELPER_STACK_BYTES,
+            Op::Reserve { .. } | Op::Output { .. } => SMALL_HELPER_STACK_BYTES,
             Op::Loop { over: Over::Elements, .. } => HELPER_STACK_BYTES,
             _ => 0,
         };
@@ -254,8 +255,8 @@ pub(crate) enum ColdCode {
     /// The lane of the run's CPU is taken: see [`crate::claim`].
     Claim,
     /// See [`crate::records`].
-    SharedRing(crate::records::Reservation),
-    FullRing(crate::records::Reservation),
+    SharedRing(crate::records::Reservation, crate::records::Filling),
+    FullRing(crate::records::Reservation, crate::records::Filling),
     /// The text is null, or may end behind its page: see [`crate::texts`].
     Text {
         test: TextTest,
@@ -438,7 +439,8 @@ impl<'a> Emitter<'a> {
                 }
                 self.helper(symbol, in_lane)?;
             }
-            Op::Reserve { reservation } => self.reserve(reservation),
+            Op::Reserve { reservation } => self.reserve(reservation, Filling::ByProgram),
+            Op::Output { reservation, .. } => self.reserve(reservation, Filling::Copy),
             Op::Finish { is_discard } => self.finish_record(is_discard),
             Op::LocalCall { target, .. } => {
                 let entry = self.entry(target);
@@ -572,13 +574,13 @@ impl<'a> Emitter<'a> {
                     self.asm.bind(entry);
                     self.compare_bytes(&test, differs);
                 }
-                ColdCode::SharedRing(reservation) => {
+                ColdCode::SharedRing(reservation, filling) => {
                     self.asm.bind(entry);
-                    self.shared_ring(reservation);
+                    self.shared_ring(reservation, filling);
                 }
-                ColdCode::FullRing(reservation) => {
+                ColdCode::FullRing(reservation, filling) => {
                     self.asm.bind(entry);
-                    self.full_ring(reservation);
+                    self.full_ring(reservation, filling);
                 }
                 ColdCode::SharedLane(change) => {
                     self.asm.bind(entry);

@@ -187,7 +187,7 @@ impl State {
                 (at.base == Base::Stack || at.base.may_be_stack(), at.base != Base::Stack)
             }
             Op::Atomic { .. } | Op::Helper { .. } | Op::LocalCall { .. } | Op::Loop { .. } => (true, true),
-            Op::Reserve { .. } | Op::Finish { .. } => (false, true),
+            Op::Reserve { .. } | Op::Output { .. } | Op::Finish { .. } => (false, true),
             _ => (false, false),
         };
         self.stack_stores += u32::from(stack);

@@ -238,7 +238,10 @@ fn executable(
 
 /// It has no form that changes no flag.
 fn needs_flags(op: &Op) -> bool {
-    matches!(op, Op::Branch { .. } | Op::Helper { .. } | Op::Text { .. } | Op::Reserve { .. })
+    matches!(
+        op,
+        Op::Branch { .. } | Op::Helper { .. } | Op::Text { .. } | Op::Reserve { .. } | Op::Output { .. }
+    )
 }
 
 /// A kernel function about the session is reached.

@@ -253,6 +253,13 @@ pub(crate) enum Op {
     Reserve {
         reservation: Reservation,
     },
+    /// r0 = 0 and a record with a copy of what is at r2, as many bytes as the reservation or else r3 says; or why not. Of
+    /// the program's stack it reads `stack_reads`.
+    Output {
+        reservation: Reservation,
+        is_sized: bool,
+        stack_reads: Vec<StackRange>,
+    },
     /// Submits the record r1, or gives it back as nothing.
     Finish {
         is_discard: bool,
@@ -437,6 +444,12 @@ impl Op {
             }
             Op::Reserve { .. } => {
                 effect.writes = CALL_WRITES;
+                effect.keep = true;
+            }
+            Op::Output { is_sized, ref stack_reads, .. } => {
+                effect.reads = 1 << 2 | u16::from(!is_sized) << 3;
+                effect.writes = CALL_WRITES;
+                effect.stack_reads.clone_from(stack_reads);
                 effect.keep = true;
             }
             Op::Finish { .. } => {

@@ -4,8 +4,8 @@
 //! - unreachable instructions and second slots become nothing; jumps that always go one way lose their compare;
 //! - loads and stores through a known stack or context address name the place; known constants become
 //!   immediates; fields of a packet's context are accessed where weir's slots have them;
-//! - lookups in arrays become an address (constant key) or a bounds check; records in the ring of the CPU are reserved in
-//!   line, and all are submitted by a store; `get_current_pid_tgid` with a known
+//! - lookups in arrays become an address (constant key) or a bounds check; records in the ring of the CPU are reserved, or
+//!   reserved and copied, in line, and all are submitted by a store; `get_current_pid_tgid` with a known
 //!   place of the thread id, and `get_attach_cookie`, become loads; `loop` and `for_each_map_elem` are loops; every
 //!   other helper is a call, of its part for the kind and key size of its map if those are known.
 //!
@@ -170,6 +170,12 @@ impl Context<'_> {
             };
             stack_reads.extend(stack_bytes(state[number + 1], bytes));
         }
+        if let (helper::RINGBUF_OUTPUT, Some(map)) = (id, facts.map_index) {
+            if let Some(reservation) = self.output(map, state)? {
+                let is_sized = reservation.is_sized();
+                return Ok(Op::Output { reservation, is_sized, stack_reads });
+            }
+        }
         let (symbol, in_lane) = self.function(id, facts.map_index, map);
         let (args, string_bytes) = (proto.args.len() as u8, facts.string_bytes);
         Ok(Op::Helper { id, symbol, args, string_bytes, stack_reads, in_lane })
@@ -229,6 +235,16 @@ impl Context<'_> {
     /// A reservation that needs no helper: its size is known, and no flag is set.
     fn reservation(&self, map: u32, state: &Values) -> Result<Option<Reservation>, JitError> {
         let (Value::Const(size), Value::Const(0)) = (state[2], state[3]) else { return Ok(None) };
+        Ok(Reservation::new(map, self.map(map)?, &self.places[map as usize], Some(size), self.abi))
+    }
+
+    /// The same for a record that is copied, of a size known or not.
+    fn output(&self, map: u32, state: &Values) -> Result<Option<Reservation>, JitError> {
+        let size = match state[3] {
+            Value::Const(size) => Some(size),
+            _ => None,
+        };
+        let Value::Const(0) = state[4] else { return Ok(None) };
         Ok(Reservation::new(map, self.map(map)?, &self.places[map as usize], size, self.abi))
     }
 

@@ -43,15 +43,32 @@
 //! - the counter is read in the section, so in the order of reservations: on one CPU time stamps never fall;
 //! - once reserved, the record is this run's wherever it goes on. It is submitted by one store of a byte, its last.
 //!
+//! `ringbuf_output` is the same with a copy of the program's bytes behind it. Where their number is known only at run time
+//! it stays in a register, and what the record takes in another:
+//!
+//! ```text
+//! look:  lea    31(%r9), %rax             # their number is in r9, their address in r10
+//!        and    $-16, %rax                # need
+//!        mov    (%r11), %rsi
+//!        …                                # as above, with need in rax
+//! fits:  add    %rax, %rsi
+//!        …                                # rdtsc, the time
+//!        mov    %r9, %rax
+//!        shl    $32, %rax
+//!        or     $busy|used, %rax
+//!        mov    %rax, data+8(%r11,%rcx)
+//!        mov    %rsi, (%r11)              # the commit
+//! ```
+//!
 //! `slow` calls the helper, which takes the ring that all share. `full` counts the record as lost, with `lock`.
 
 use weir_ebpf::{MapSpec, helper};
 use weir_rt::abi::{CONTROL_BYTES, control, record};
-use weir_rt::executable::{LanePolicy, SiteAbi, Symbol};
+use weir_rt::executable::{CpuSource, LanePolicy, SiteAbi, Symbol};
 use weir_rt::segment::Filter;
 
 use crate::assembler::Label;
-use crate::emit::{CALLER_SAVED, Cold, ColdCode, Emitter};
+use crate::emit::{CALLER_SAVED, Cold, ColdCode, Emitter, phys};
 use crate::lanes::{RSEQ_CPU_ID, RSEQ_CS};
 use crate::places::MapPlace;
 use crate::x64::{self, Cond, Mem, Plain, Reg, Width};
@@ -61,19 +78,35 @@ const HEAD_BYTES: u64 = 16;
 /// Where the data begins behind the control block, and in it the header of the first record.
 const DATA: i32 = CONTROL_BYTES as i32;
 const HEADER: i32 = DATA + 8;
-/// Words that are made zero one by one; more of them in a loop.
-const ZEROS_MAX: u32 = 16;
+/// Words that are made zero, or copied, one by one; more of them in a loop.
+const WORDS_MAX: u32 = 16;
+/// What `ringbuf_output` answers where there is no room, as in the kernel.
+const EAGAIN: i32 = 11;
 
-/// A reservation of so many bytes in the rings of a map.
+/// Where the bytes of a copied record are, and how many (if that is not known): in these while it is reserved.
+const SOURCE: Reg = Reg::R10;
+const SIZE: Reg = Reg::R9;
+
+/// A reservation in the rings of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reservation {
     pub(crate) map: u32,
-    pub(crate) size: u32,
+    /// Bytes of the payload; none: what the register says at run time.
+    size: Option<u32>,
     /// Bytes of one ring, and from one to the next.
     bytes: u32,
     stride: i32,
     rseq: i32,
     signature: u32,
+}
+
+/// What the program gets, or gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Filling {
+    /// The address of the record's bytes, which are zero.
+    ByProgram,
+    /// A status; the bytes are copied.
+    Copy,
 }
 
 impl Reservation {
@@ -83,16 +116,21 @@ impl Reservation {
         index: u32,
         map: &MapSpec,
         place: &MapPlace,
-        size: u64,
+        size: Option<u64>,
         abi: &SiteAbi,
     ) -> Option<Reservation> {
-        let LanePolicy::Rseq { offset: rseq, signature } = abi.lanes else { return None };
+        let (rseq, signature) = match abi.lanes {
+            LanePolicy::Rseq { offset, signature } => (offset, signature),
+            LanePolicy::Claimed { cpu: CpuSource::Rseq { offset, signature } } => (offset, signature?),
+            LanePolicy::Claimed { .. } | LanePolicy::Shared => return None,
+        };
         let bytes = place.elem_stride;
-        let fits = size.checked_add(HEAD_BYTES).is_some_and(|need| need <= u64::from(bytes));
+        let need = size.unwrap_or(0).checked_add(HEAD_BYTES);
+        let fits = need.is_some_and(|need| need <= u64::from(bytes));
         let stride = i32::try_from(place.lane_stride).ok()?;
         (map.has_rings_per_cpu() && abi.reads_ticks && fits).then_some(Reservation {
             map: index,
-            size: size as u32,
+            size: size.map(|size| size as u32),
             bytes,
             stride,
             rseq,
@@ -100,27 +138,34 @@ impl Reservation {
         })
     }
 
-    /// Bytes of the record.
-    fn need(self) -> i32 {
-        // LIMIT: RING_BYTES_MAX.
-        (u64::from(self.size) + HEAD_BYTES).next_multiple_of(HEAD_BYTES) as i32
+    /// The size is known.
+    pub(crate) fn is_sized(self) -> bool {
+        self.size.is_some()
     }
 
-    /// Most bytes, in use or before the record, with which it fits.
-    fn most(self) -> i32 {
-        self.bytes as i32 - self.need()
+    /// Bytes of the record, if they are known.
+    fn need(self) -> Option<i32> {
+        // LIMIT: RING_BYTES_MAX.
+        self.size.map(|size| (u64::from(size) + HEAD_BYTES).next_multiple_of(HEAD_BYTES) as i32)
     }
 }
 
 impl Emitter<'_> {
-    /// rax = address of the payload, which is zero; or 0. Takes what a helper may.
-    pub(crate) fn reserve(&mut self, reservation: Reservation) {
+    /// rax = address of the payload, which is zero; or 0. Or, where it is copied from r2 on, 0 or −EAGAIN. Takes what a
+    /// helper may.
+    pub(crate) fn reserve(&mut self, reservation: Reservation, filling: Filling) {
         let Reservation { map, bytes, stride, rseq, signature, .. } = reservation;
         let [again, start, look, fits, end, done] = std::array::from_fn(|_| self.asm.label());
         let [abort, slow, full] = std::array::from_fn(|_| self.asm.label());
         let section = self.asm.section(start, end, abort);
         let tail = Mem::base(Reg::R11, control::FREE_OR_PRODUCER as i32);
 
+        if filling == Filling::Copy {
+            self.asm.mov(Width::W64, SOURCE, phys(2));
+            if reservation.size.is_none() {
+                self.asm.mov(Width::W64, SIZE, phys(3));
+            }
+        }
         self.asm.mov_symbol(Reg::Rcx, Symbol::Filter, 0);
         self.asm.op_imm(x64::Op::CmpImm, Width::W32, Mem::base(Reg::Rcx, 0), Filter::STRICT as i32);
         self.asm.jump_if(Cond::Equal, slow);
@@ -135,44 +180,86 @@ impl Emitter<'_> {
         self.asm.imul_imm(Width::W64, Reg::R11, Reg::R11, stride);
         self.asm.op(x64::Op::Add, Width::W64, Reg::R8, Reg::R11);
         self.asm.bind(look);
+        if reservation.size.is_none() {
+            self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::base(SIZE, 2 * HEAD_BYTES as i32 - 1));
+            self.asm.op_imm(x64::Op::AndImm, Width::W64, Reg::Rax, -(HEAD_BYTES as i32));
+        }
         self.asm.op(x64::Op::Load, Width::W64, Reg::Rsi, tail);
         self.asm.mov(Width::W64, Reg::Rdi, Reg::Rsi);
-        self.asm.op(
-            x64::Op::Load,
-            Width::W64,
-            Reg::Rdx,
-            Mem::base(Reg::R11, control::SPARE_OR_CONSUMER as i32),
-        );
+        let consumer = Mem::base(Reg::R11, control::SPARE_OR_CONSUMER as i32);
+        self.asm.op(x64::Op::Load, Width::W64, Reg::Rdx, consumer);
         self.asm.op(x64::Op::Sub, Width::W64, Reg::Rdx, Reg::Rdi);
         // A tail that nothing made but a corrupted segment looks like a full ring.
-        self.asm.op_imm(x64::Op::CmpImm, Width::W64, Reg::Rdi, reservation.most());
+        self.compare_room(reservation, Reg::Rdi, Reg::Rdi, Width::W64);
         self.asm.jump_if(Cond::Above, full);
         self.asm.mov(Width::W32, Reg::Rcx, Reg::Rsi);
         self.asm.op_imm(x64::Op::AndImm, Width::W32, Reg::Rcx, bytes as i32 - HEAD_BYTES as i32);
-        self.asm.op_imm(x64::Op::CmpImm, Width::W32, Reg::Rcx, reservation.most());
+        self.compare_room(reservation, Reg::Rcx, Reg::Rdx, Width::W32);
         self.asm.jump_if(Cond::BelowOrEqual, fits);
         self.fill_lap(reservation, tail, look);
         self.asm.bind(fits);
+        if reservation.size.is_none() {
+            self.asm.op(x64::Op::Add, Width::W64, Reg::Rax, Reg::Rsi);
+        }
         self.asm.plain(Plain::Rdtsc);
         self.asm.op_imm(x64::Op::ShlImm, Width::W64, Reg::Rdx, 32);
         self.asm.op(x64::Op::Or, Width::W64, Reg::Rdx, Reg::Rax);
         self.asm.op(x64::Op::Store, Width::W64, Reg::Rax, Mem::indexed(Reg::R11, Reg::Rcx, 0, DATA));
-        let header = u64::from(reservation.size) << record::SIZE_SHIFT | record::BUSY | record::USED;
-        self.asm.mov_value(Reg::Rax, header);
+        self.header(reservation);
         self.asm.op(x64::Op::Store, Width::W64, Reg::Rax, Mem::indexed(Reg::R11, Reg::Rcx, 0, HEADER));
-        self.asm.op_imm(x64::Op::AddImm, Width::W64, Reg::Rsi, reservation.need());
+        if let Some(need) = reservation.need() {
+            self.asm.op_imm(x64::Op::AddImm, Width::W64, Reg::Rsi, need);
+        }
         self.asm.op(x64::Op::Store, Width::W64, Reg::Rsi, tail);
         self.asm.bind(end);
         self.asm.op_imm(x64::Op::MovImm, Width::W64, Mem::fs(rseq + RSEQ_CS), 0);
-        self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::indexed(Reg::R11, Reg::Rcx, 0, HEADER + 8));
-        self.zero(reservation.size.div_ceil(8));
+        match filling {
+            Filling::ByProgram => {
+                let payload = Mem::indexed(Reg::R11, Reg::Rcx, 0, HEADER + 8);
+                self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, payload);
+                self.zero(reservation.size.unwrap_or(0).div_ceil(8));
+            }
+            Filling::Copy => {
+                let payload = Mem::indexed(Reg::R11, Reg::Rcx, 0, HEADER + 8);
+                self.asm.op(x64::Op::Lea, Width::W64, Reg::Rdi, payload);
+                self.copy(reservation.size);
+                self.finish_record(false);
+                self.asm.op(x64::Op::Xor, Width::W32, Reg::Rax, Reg::Rax);
+            }
+        }
         self.asm.bind(done);
 
         let from = self.now;
-        let what = ColdCode::SharedRing(reservation);
+        let what = ColdCode::SharedRing(reservation, filling);
         self.cold.push(Cold { from, entry: slow, back: done, what });
-        self.cold.push(Cold { from, entry: full, back: done, what: ColdCode::FullRing(reservation) });
+        let what = ColdCode::FullRing(reservation, filling);
+        self.cold.push(Cold { from, entry: full, back: done, what });
         self.cold.push(Cold { from, entry: abort, back: again, what: ColdCode::Abort { signature } });
+    }
+
+    /// Compares so many bytes, and those of the record, with those of the ring; may change `sum`. Above: they do not fit.
+    fn compare_room(&mut self, reservation: Reservation, used: Reg, sum: Reg, width: Width) {
+        let bytes = reservation.bytes as i32;
+        match reservation.need() {
+            Some(need) => self.asm.op_imm(x64::Op::CmpImm, width, used, bytes - need),
+            None => {
+                self.asm.op(x64::Op::Lea, Width::W64, sum, Mem::indexed(used, Reg::Rax, 0, 0));
+                self.asm.op_imm(x64::Op::CmpImm, Width::W64, sum, bytes);
+            }
+        }
+    }
+
+    /// rax = header of a record that is reserved.
+    fn header(&mut self, reservation: Reservation) {
+        let state = record::BUSY | record::USED;
+        match reservation.size {
+            Some(size) => self.asm.mov_value(Reg::Rax, u64::from(size) << record::SIZE_SHIFT | state),
+            None => {
+                self.asm.mov(Width::W64, Reg::Rax, SIZE);
+                self.asm.op_imm(x64::Op::ShlImm, Width::W64, Reg::Rax, record::SIZE_SHIFT as i32);
+                self.asm.op_imm(x64::Op::OrImm, Width::W64, Reg::Rax, state as i32);
+            }
+        }
     }
 
     /// A discarded record from the place in rcx to the end of the data, which fits where a larger one does. It is a commit
@@ -191,7 +278,7 @@ impl Emitter<'_> {
 
     /// Zeros in so many words from rax on; may use rcx.
     fn zero(&mut self, words: u32) {
-        if words <= ZEROS_MAX {
+        if words <= WORDS_MAX {
             for n in 0..words as i32 {
                 self.asm.op_imm(x64::Op::MovImm, Width::W64, Mem::base(Reg::Rax, 8 * n), 0);
             }
@@ -206,21 +293,96 @@ impl Emitter<'_> {
         self.asm.jump_if(Cond::NotEqual, next);
     }
 
+    /// Copies so many bytes, or as many as r9 says, from r10 on to rdi on, and reads no other; may use rax, rcx, rdx, rsi
+    /// and r9.
+    fn copy(&mut self, size: Option<u32>) {
+        match size {
+            Some(size) if size <= 8 * WORDS_MAX => self.copy_in_line(size as i32),
+            Some(size) => {
+                self.asm.mov_value(SIZE, size.into());
+                self.copy_in_loop();
+            }
+            None => self.copy_in_loop(),
+        }
+    }
+
+    fn copy_in_line(&mut self, size: i32) {
+        let mut at = 0;
+        for (bytes, load, width) in [
+            (8, x64::Op::Load, Width::W64),
+            (4, x64::Op::Load, Width::W32),
+            (2, x64::Op::Movzx16, Width::W32),
+            (1, x64::Op::Movzx8, Width::W32),
+        ] {
+            while size - at >= bytes {
+                let to = [Width::W8, Width::W16, width, width][bytes.trailing_zeros() as usize];
+                self.asm.op(load, width, Reg::Rdx, Mem::base(SOURCE, at));
+                self.asm.op(x64::Op::Store, to, Reg::Rdx, Mem::base(Reg::Rdi, at));
+                at += bytes;
+            }
+        }
+    }
+
+    /// Whole words; then the last 8 bytes, some of them again, or fewer than 8 one by one.
+    fn copy_in_loop(&mut self) {
+        let [words, small, byte, copied] = std::array::from_fn(|_| self.asm.label());
+        self.asm.mov(Width::W64, Reg::Rcx, SIZE);
+        self.asm.op_imm(x64::Op::AndImm, Width::W64, Reg::Rcx, -8);
+        self.asm.jump_if(Cond::Equal, small);
+        self.asm.op(x64::Op::Lea, Width::W64, Reg::Rsi, Mem::indexed(SOURCE, Reg::Rcx, 0, 0));
+        self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::indexed(Reg::Rdi, Reg::Rcx, 0, 0));
+        self.asm.op_one(x64::Op::Neg, Width::W64, Reg::Rcx);
+        self.asm.bind(words);
+        self.asm.op(x64::Op::Load, Width::W64, Reg::Rdx, Mem::indexed(Reg::Rsi, Reg::Rcx, 0, 0));
+        self.asm.op(x64::Op::Store, Width::W64, Reg::Rdx, Mem::indexed(Reg::Rax, Reg::Rcx, 0, 0));
+        self.asm.op_imm(x64::Op::AddImm, Width::W64, Reg::Rcx, 8);
+        self.asm.jump_if(Cond::NotEqual, words);
+        self.asm.op(x64::Op::Load, Width::W64, Reg::Rdx, Mem::indexed(SOURCE, SIZE, 0, -8));
+        self.asm.op(x64::Op::Store, Width::W64, Reg::Rdx, Mem::indexed(Reg::Rdi, SIZE, 0, -8));
+        self.asm.jump(copied);
+        self.asm.bind(small);
+        self.asm.op(x64::Op::Test, Width::W64, SIZE, SIZE);
+        self.asm.jump_if(Cond::Equal, copied);
+        self.asm.bind(byte);
+        self.asm.op(x64::Op::Movzx8, Width::W32, Reg::Rdx, Mem::indexed(SOURCE, SIZE, 0, -1));
+        self.asm.op(x64::Op::Store, Width::W8, Reg::Rdx, Mem::indexed(Reg::Rdi, SIZE, 0, -1));
+        self.asm.op_imm(x64::Op::SubImm, Width::W64, SIZE, 1);
+        self.asm.jump_if(Cond::NotEqual, byte);
+        self.asm.bind(copied);
+    }
+
     /// The thread has no CPU's ring, or may not read the counter.
-    pub(crate) fn shared_ring(&mut self, reservation: Reservation) {
+    pub(crate) fn shared_ring(&mut self, reservation: Reservation, filling: Filling) {
         self.leave_section(reservation);
         self.asm.mov_symbol(Reg::Rdi, Symbol::Map(reservation.map), 0);
-        self.asm.mov_value(Reg::Rsi, reservation.size.into());
-        self.asm.mov_value(Reg::Rdx, 0);
-        self.asm.call_symbol(Symbol::Helper(helper::RINGBUF_RESERVE), CALLER_SAVED);
+        let helper = match filling {
+            Filling::ByProgram => {
+                self.asm.mov_value(Reg::Rsi, reservation.size.unwrap_or(0).into());
+                self.asm.mov_value(Reg::Rdx, 0);
+                helper::RINGBUF_RESERVE
+            }
+            Filling::Copy => {
+                self.asm.mov(Width::W64, Reg::Rsi, SOURCE);
+                match reservation.size {
+                    Some(size) => self.asm.mov_value(Reg::Rdx, size.into()),
+                    None => self.asm.mov(Width::W64, Reg::Rdx, SIZE),
+                }
+                self.asm.mov_value(Reg::Rcx, 0);
+                helper::RINGBUF_OUTPUT
+            }
+        };
+        self.asm.call_symbol(Symbol::Helper(helper), CALLER_SAVED);
     }
 
     /// There is no room in the ring whose control block is at r11.
-    pub(crate) fn full_ring(&mut self, reservation: Reservation) {
+    pub(crate) fn full_ring(&mut self, reservation: Reservation, filling: Filling) {
         self.leave_section(reservation);
         let dropped = Mem::base(Reg::R11, control::DROPPED as i32);
         self.asm.lock_op_imm(x64::Op::AddImm, Width::W64, dropped, 1);
-        self.asm.op(x64::Op::Xor, Width::W32, Reg::Rax, Reg::Rax);
+        match filling {
+            Filling::ByProgram => self.asm.op(x64::Op::Xor, Width::W32, Reg::Rax, Reg::Rax),
+            Filling::Copy => self.asm.mov_value(Reg::Rax, i64::from(-EAGAIN) as u64),
+        }
     }
 
     fn leave_section(&mut self, reservation: Reservation) {

@@ -25,8 +25,51 @@ use weir_rt::local::LocalProgram;
 use weir_rt::segment::{Record, Segment};
 use weir_verifier::VerifiedProgram;
 
-/// A program that takes the next number and puts it, with its complement at the end, into a record.
-fn emitter(ring_bytes: u32, size: u32) -> (Object, VerifiedProgram) {
+/// How a record comes into the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// So many bytes are reserved, and filled: the number, zeros, its complement.
+    Reserved(u32),
+    /// 16 to 72 bytes, as many as the number says, are copied: the number, and complements.
+    Copied,
+}
+
+/// A program that takes the next number and puts it into a record.
+fn emitter(ring_bytes: u32, form: Form) -> (Object, VerifiedProgram) {
+    let record = match form {
+        Form::Reserved(size) => format!(
+            "r1 = map[@ring] ll
+r2 = {size}
+r3 = 0
+call ringbuf_reserve
+if r0 == 0 goto out
+r7 = r6
+r7 ^= -1
+*(u64 *)(r0 + 0) = r6
+*(u64 *)(r0 + {last}) = r7
+r1 = r0
+r2 = 0
+call ringbuf_submit",
+            last = size - 8
+        ),
+        Form::Copied => {
+            let words: String = (1..9).map(|n| format!("*(u64 *)(r10 - {}) = r7\n", 80 - 8 * n)).collect();
+            format!(
+                "r7 = r6
+r7 ^= -1
+*(u64 *)(r10 - 80) = r6
+{words}r3 = r6
+r3 &= 7
+r3 <<= 3
+r3 += 16
+r2 = r10
+r2 += -80
+r1 = map[@ring] ll
+r4 = 0
+call ringbuf_output"
+            )
+        }
+    };
     only(&format!(
         "map @n array key 4 value 8 entries 1
 map @ring ringbuf key 0 value 0 entries {ring_bytes} flags 0x80000000
@@ -39,23 +82,11 @@ call map_lookup_elem
 if r0 == 0 goto out
 r6 = 1
 r6 = atomic_fetch_add((u64 *)(r0 + 0), r6)
-r1 = map[@ring] ll
-r2 = {size}
-r3 = 0
-call ringbuf_reserve
-if r0 == 0 goto out
-r7 = r6
-r7 ^= -1
-*(u64 *)(r0 + 0) = r6
-*(u64 *)(r0 + {last}) = r7
-r1 = r0
-r2 = 0
-call ringbuf_submit
+{record}
 out:
 r0 = 0
 exit
-",
-        last = size - 8
+"
     ))
 }
 
@@ -64,25 +95,26 @@ struct Emitter {
     executable: Executable,
     maps: Vec<MapSpec>,
     cpus: u32,
+    form: Form,
     program: LocalProgram,
     segment: Segment,
 }
 
 impl Emitter {
-    fn new(abi: &SiteAbi, ring_bytes: u32, size: u32) -> Emitter {
-        let (object, program) = emitter(ring_bytes, size);
-        Emitter::on(engines::compiled(&program, abi, Flags::default()), object.maps, abi.cpus)
+    fn new(abi: &SiteAbi, ring_bytes: u32, form: Form) -> Emitter {
+        let (object, program) = emitter(ring_bytes, form);
+        Emitter::on(engines::compiled(&program, abi, Flags::default()), object.maps, abi.cpus, form)
     }
 
-    fn on(executable: Executable, maps: Vec<MapSpec>, cpus: u32) -> Emitter {
+    fn on(executable: Executable, maps: Vec<MapSpec>, cpus: u32, form: Form) -> Emitter {
         let segment = engines::segment(&maps, cpus);
         let program = LocalProgram::load(&executable, &segment).expect("code fits");
-        Emitter { executable, maps, cpus, program, segment }
+        Emitter { executable, maps, cpus, form, program, segment }
     }
 
     /// The same with empty maps.
     fn anew(&self) -> Emitter {
-        Emitter::on(self.executable.clone(), self.maps.clone(), self.cpus)
+        Emitter::on(self.executable.clone(), self.maps.clone(), self.cpus, self.form)
     }
 
     fn run(&self) {
@@ -105,19 +137,24 @@ struct Seen {
     numbers: BTreeSet<u64>,
     /// The last time of each ring.
     ticks: Vec<u64>,
+    form: Form,
 }
 
 impl Seen {
     fn new(emitter: &Emitter) -> Seen {
-        Seen { numbers: BTreeSet::new(), ticks: vec![0; emitter.rings()] }
+        Seen { numbers: BTreeSet::new(), ticks: vec![0; emitter.rings()], form: emitter.form }
     }
 
     fn add(&mut self, lane: usize, record: &Record) {
         let word = |at: usize| u64::from_le_bytes(record.bytes[at..at + 8].try_into().expect("8 bytes"));
         let number = word(0);
         assert_eq!(word(record.bytes.len() - 8), !number, "torn: {record:?}");
-        let between = &record.bytes[8..record.bytes.len() - 8];
-        assert!(between.iter().all(|byte| *byte == 0), "not zeroed: {record:?}");
+        let (bytes, between) = match self.form {
+            Form::Reserved(bytes) => (bytes as usize, 0),
+            Form::Copied => (16 + 8 * (number as usize & 7), !number),
+        };
+        assert_eq!(record.bytes.len(), bytes, "{record:?}");
+        assert!((8..bytes - 8).step_by(8).all(|at| word(at) == between), "between: {record:?}");
         assert!(self.numbers.insert(number), "{number} came twice");
         assert!(record.ticks >= self.ticks[lane], "ring {lane}: time falls from {}", self.ticks[lane]);
         self.ticks[lane] = record.ticks;
@@ -160,7 +197,7 @@ fn each_cpu_has_its_ring_and_threads_without_one_share() {
     let _guard = alone();
     let abi = SiteAbi { cpus: 5, ..fake_abi(has_bmi2()) };
     for (cpu, ring) in [(0, 0), (1, 1), (4, 4), (5, 5), (0x7fff_ffff, 5), (u32::MAX - 1, 5), (u32::MAX, 5)] {
-        let emitter = Emitter::new(&abi, 4096, 24);
+        let emitter = Emitter::new(&abi, 4096, Form::Reserved(24));
         set_fake_cpu(cpu);
         emitter.run();
         assert_eq!(fake::fake_rseq_cs(), 0, "the section is still announced");
@@ -175,10 +212,25 @@ fn each_cpu_has_its_ring_and_threads_without_one_share() {
 /// Sizes around every boundary of what code does by itself, and records that fill a ring.
 const SIZES: [u32; 15] = [1, 7, 8, 9, 16, 17, 24, 100, 128, 129, 136, 1000, 2000, 4072, 4080];
 
-/// One program for each size, that keeps and that discards: r0 says whether there was room.
+/// Programs that record: r0 says whether there was room. One for each size, that keeps, discards, or copies; and those that
+/// copy as many bytes as the first argument says, up to 15, 255 and a ring's.
 fn recorders() -> Object {
-    let mut text = String::from("map @ring ringbuf key 0 value 0 entries 4096 flags 0x80000000\n");
+    let mut text = String::from(
+        "map @ring ringbuf key 0 value 0 entries 4096 flags 0x80000000\nmap @bytes array key 4 value 4200 entries 1\n",
+    );
+    let copy = |name: String, size: String, moved: u32| {
+        format!(
+            "program \"{name}\" probe\nr6 = *(u64 *)(r1 + 112)\nr7 = *(u64 *)(r1 + 104)\n*(u32 *)(r10 - 4) = 0
+r2 = r10\nr2 += -4\nr1 = map[@bytes] ll\ncall map_lookup_elem\nif r0 == 0 goto out\n*(u64 *)(r0 + 8) = r7
+r2 = r0\nr2 += {moved}\n{size}\nr1 = map[@ring] ll\nr4 = 0\ncall ringbuf_output\nr0 += 12\nout:\nexit\n"
+        )
+    };
+    for mask in [15, 255, 4095] {
+        text += &copy(format!("copy_up_to_{mask}"), format!("r3 = r6\nr3 &= {mask}"), mask & 7);
+    }
+    text += &copy("copy_nothing".into(), "r3 = 0".into(), 3);
     for size in SIZES {
+        text += &copy(format!("copy_{size}"), format!("r3 = {size}"), size & 7);
         for end in ["submit", "discard"] {
             text += &format!(
                 "program \"{end}_{size}\" probe\nr1 = map[@ring] ll\nr2 = {size}\nr3 = 0\ncall ringbuf_reserve
@@ -203,6 +255,10 @@ fn engines_and_rings_agree() {
         let of = |program| LocalProgram::load(&engines::compiled(program, abi, Flags::default()), segment);
         programs.iter().map(|program| of(program).expect("code fits")).collect()
     };
+    for segment in &segments {
+        let bytes: Vec<u8> = (0..4200u32).map(|n| (n * 7 + (n >> 8)) as u8).collect();
+        segment.map(1).update(&[0; 4], &bytes, 0).expect("an entry");
+    }
     let in_line = code(&fake_abi(has_bmi2()), &segments[0]);
     let shared = code(&shared_abi(has_bmi2()), &segments[1]);
     let mut random = Random(7);
@@ -216,7 +272,8 @@ fn engines_and_rings_agree() {
             continue;
         }
         let number = random.below(programs.len() as u64) as usize;
-        let (program, frame) = (&programs[number], Frame::default());
+        let (program, mut frame) = (&programs[number], Frame::default());
+        (frame.regs[14], frame.regs[13]) = (random.below(4096), step);
         let environment = weir_interp::Environment { segment: &segments[2] };
         let threaded = weir_interp::threaded::Threaded::of(program, &segments[3]).expect("it takes them");
         let answers = [
@@ -226,11 +283,60 @@ fn engines_and_rings_agree() {
             threaded.run(&mut frame.clone()),
         ];
         assert_eq!(answers, [answers[0]; 4], "step {step}, {}", program.name());
-        if answers[0] == 0 { refused += 1 } else { taken += 1 }
+        // What is copied answers −EAGAIN + 12.
+        if answers[0] <= 1 - u64::from(!program.name().starts_with("copy")) {
+            refused += 1
+        } else {
+            taken += 1
+        }
     }
     assert!(taken > 1000 && refused > 1000, "{taken} taken, {refused} refused");
     for segment in &segments {
         assert_eq!(segment.ring(0).counters().dropped, refused);
+    }
+}
+
+#[test]
+fn runs_that_claim_a_lane_record_in_the_ring_of_the_cpu() {
+    let _guard = alone();
+    let abi = fake_abi(has_bmi2());
+    let abi = SiteAbi { cpus: 3, lanes: abi.lanes.claimed(), ..abi };
+    let (object, program) = only(
+        "map @count percpu_array key 4 value 8 entries 1
+map @ring ringbuf key 0 value 0 entries 4096 flags 0x80000000
+program \"count\" probe
+*(u32 *)(r10 - 4) = 0
+r2 = r10
+r2 += -4
+r1 = map[@count] ll
+call map_lookup_elem
+if r0 == 0 goto out
+r6 = *(u64 *)(r0 + 0)
+r6 += 1
+*(u64 *)(r0 + 0) = r6
+r2 = r0
+r3 = 8
+r1 = map[@ring] ll
+r4 = 0
+call ringbuf_output
+out:
+r0 = 0
+exit
+",
+    );
+    assert!(program.needs_lane());
+    let segment = engines::segment_for(&object.maps, &abi);
+    let executable = engines::compiled(&program, &abi, Flags::default());
+    let program = LocalProgram::load(&executable, &segment).expect("code fits");
+    for cpu in [0, 2, 1, 0] {
+        set_fake_cpu(cpu);
+        program.run(&mut Frame::default());
+        assert_eq!(fake::fake_rseq_cs(), 0, "the section is still announced");
+    }
+    for (lane, counts) in [(0, vec![1, 2]), (1, vec![1]), (2, vec![1]), (3, vec![])] {
+        let mut ring = segment.ring(1).lane(lane);
+        let read: Vec<Vec<u8>> = std::iter::from_fn(|| ring.next()).map(|record| record.bytes).collect();
+        assert_eq!(read, counts.iter().map(|count: &u64| count.to_le_bytes().to_vec()).collect::<Vec<_>>());
     }
 }
 
@@ -345,10 +451,12 @@ fn whatever_happens_at_an_instruction() {
     let _guard = alone();
     take_traps();
     let abi = SiteAbi { cpus: 2, ..fake_abi(has_bmi2()) };
-    // 36 records of 112 bytes to a lap, and 64 bytes are left.
-    let empty = Emitter::new(&abi, 4096, 88);
     let mut stops = 0;
-    for event in EVENTS {
+    // 36 records of 112 bytes to a lap, and 64 bytes are left; or 60 or so of 64 bytes in the middle.
+    for (form, event) in
+        [Form::Reserved(88), Form::Copied].into_iter().flat_map(|form| EVENTS.map(|event| (form, event)))
+    {
+        let empty = Emitter::new(&abi, 4096, form);
         for (written, read) in STATES {
             for step in 0.. {
                 let emitter = empty.anew();
@@ -364,7 +472,7 @@ fn whatever_happens_at_an_instruction() {
                     Event::Killed => killed(&emitter, &mut seen, step),
                     _ => stepped(&emitter, &mut seen, step, event),
                 };
-                let context = format!("{event:?} at {step}, {written} written, {read} read");
+                let context = format!("{form:?}, {event:?} at {step}, {written} written, {read} read");
                 assert_eq!(fake::fake_rseq_cs() & !0xdead, 0, "{context}");
                 seen.drain_dead(&emitter);
                 let counters = emitter.segment.ring(1).counters();
@@ -390,7 +498,7 @@ fn whatever_happens_at_an_instruction() {
         }
     }
     println!("{stops} stops");
-    assert!(stops > 36 * 40, "{stops} stops: fewer than a reservation has instructions");
+    assert!(stops > 72 * 40, "{stops} stops: fewer than a reservation has instructions");
 }
 
 /// The same in a child, which ends there.
@@ -439,14 +547,16 @@ fn child(body: impl FnOnce()) -> Pid {
 fn nothing_is_lost_to_threads_signals_or_forks() {
     let _guard = alone();
     take_alarms(on_alarm);
-    for ring_bytes in [4096, 1 << 20] {
-        let emitter = Emitter::new(&rseq_abi(has_bmi2()), ring_bytes, 24);
+    for (ring_bytes, form) in
+        [(4096, Form::Reserved(24)), (1 << 20, Form::Reserved(24)), (4096, Form::Copied)]
+    {
+        let emitter = Emitter::new(&rseq_abi(has_bmi2()), ring_bytes, form);
         let code = emitter.program.address();
         CODE.store(code, Ordering::Relaxed);
         SIGNALS.store(0, Ordering::Relaxed);
         let mut seen = Seen::new(&emitter);
         let mut calls = 0;
-        let end = Instant::now() + Duration::from_millis(1200);
+        let end = Instant::now() + Duration::from_millis(800);
         std::thread::scope(|scope| {
             let thread = |forks: u32| {
                 let mut calls = 0;
@@ -470,7 +580,7 @@ fn nothing_is_lost_to_threads_signals_or_forks() {
         });
         seen.read(&emitter);
         let (signals, counters) = (SIGNALS.load(Ordering::Relaxed), emitter.segment.ring(1).counters());
-        println!("{ring_bytes}: {calls} calls, {signals} signals, {counters:?}");
+        println!("{ring_bytes}, {form:?}: {calls} calls, {signals} signals, {counters:?}");
         assert_eq!(emitter.emitted(), calls + signals);
         assert!(signals > 100 && counters.read > 0);
         seen.check(&emitter);
@@ -488,7 +598,8 @@ fn what_killed_processes_submitted_is_read() {
     let mut random = Random(11);
     let mut uncommitted = 0;
     for round in 0..rounds {
-        let emitter = Emitter::new(&rseq_abi(has_bmi2()), 1 << 16, 88);
+        let form = if round % 2 == 0 { Form::Reserved(88) } else { Form::Copied };
+        let emitter = Emitter::new(&rseq_abi(has_bmi2()), 1 << 16, form);
         let pid = child(|| {
             std::thread::scope(|scope| {
                 for _ in 0..THREADS {
@@ -530,7 +641,7 @@ fn what_killed_processes_submitted_is_read() {
 fn records_of_several_cpus_come_by_time() {
     let _guard = alone();
     let abi = SiteAbi { cpus: 3, ..fake_abi(has_bmi2()) };
-    let emitter = Emitter::new(&abi, 1 << 16, 24);
+    let emitter = Emitter::new(&abi, 1 << 16, Form::Reserved(24));
     let mut random = Random(3);
     let mut next = 0;
     for _ in 0..200 {
@@ -553,21 +664,55 @@ fn records_of_several_cpus_come_by_time() {
     assert_eq!(emitter.segment.ring(1).counters().dropped, 0);
 }
 
-/// A program that only records: two integers, or so many bytes of them.
-fn recorder(flags: u32, size: u32) -> (Object, VerifiedProgram) {
-    let stores: String = (0..size).step_by(8).map(|at| format!("*(u64 *)(r0 + {at}) = r6\n")).collect();
-    only(&format!(
-        "map @ring ringbuf key 0 value 0 entries 1048576 flags {flags:#x}
-program \"record\" probe
-r6 = 7
-r1 = map[@ring] ll
+/// How a program that only records does it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It reserves, and stores integers.
+    Reserved,
+    /// It stores them on its stack, and has them copied.
+    Copied,
+    /// The same, with their number in a map.
+    CopiedOfSize,
+}
+
+/// A program that only records so many bytes.
+fn recorder(flags: u32, size: u32, way: Way) -> (Object, VerifiedProgram) {
+    let stores = |to: &str| -> String {
+        (0..size).step_by(8).map(|at| format!("*(u64 *)({to} + {at}) = r6\n")).collect()
+    };
+    let record = match way {
+        Way::Reserved => format!(
+            "r1 = map[@ring] ll
 r2 = {size}
 r3 = 0
 call ringbuf_reserve
 if r0 == 0 goto out
-{stores}r1 = r0
+{}r1 = r0
 r2 = 0
-call ringbuf_submit
+call ringbuf_submit",
+            stores("r0")
+        ),
+        Way::Copied | Way::CopiedOfSize => format!(
+            "r2 = r10
+r2 += -{size}
+{}{}
+r1 = map[@ring] ll
+r4 = 0
+call ringbuf_output",
+            stores("r2"),
+            match way {
+                Way::CopiedOfSize =>
+                    format!("r1 = map[@size][0] ll\nr3 = *(u64 *)(r1 + 0)\nif r3 > {size} goto out"),
+                _ => format!("r3 = {size}"),
+            }
+        ),
+    };
+    only(&format!(
+        "map @ring ringbuf key 0 value 0 entries 1048576 flags {flags:#x}
+map @size array key 4 value 8 entries 1
+program \"record\" probe
+r6 = 7
+{record}
 out:
 r0 = 0
 exit
@@ -608,15 +753,23 @@ fn cost_of_a_record_is_printed() {
     let counter = local(&Executable::by_hand("counter", vec![0x0f, 0x31, 0xc3], Vec::new(), 0x5));
     let [ticks, _] = ns_per_record(counter.address(), &Barrier::new(1), || ());
     println!("empty program {base:.1} ns; reading the time stamp counter {ticks:.1}");
-    for (size, what) in [(16, "two integers"), (64, "64 bytes")] {
+    for (size, way, what) in [
+        (16, Way::Reserved, "two integers"),
+        (64, Way::Reserved, "64 bytes"),
+        (16, Way::Copied, "two integers, copied"),
+        (64, Way::Copied, "64 bytes, copied"),
+        (16, Way::CopiedOfSize, "two integers, copied, size in a map"),
+        (64, Way::CopiedOfSize, "64 bytes, copied, size in a map"),
+    ] {
         for (name, flags, abi) in [
             ("one ring", 0, rseq_abi(has_bmi2())),
             ("shared ring of rings of CPUs", 1 << 31, shared_abi(has_bmi2())),
             ("ring of the CPU", 1 << 31, rseq_abi(has_bmi2())),
         ] {
             for threads in [1, 2] {
-                let (object, program) = recorder(flags, size);
+                let (object, program) = recorder(flags, size, way);
                 let segment = engines::segment(&object.maps, abi.cpus);
+                segment.map(1).update(&[0; 4], &u64::from(size).to_le_bytes(), 0).expect("an entry");
                 let executable = engines::compiled(&program, &abi, Flags::default());
                 let local = LocalProgram::load(&executable, &segment).expect("code fits");
                 let code = local.address();

@@ -93,8 +93,8 @@ pub enum LanePolicy {
 /// Where a run that claims a lane learns its CPU from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CpuSource {
-    /// `struct rseq`, at that offset from fs.
-    Rseq { offset: i32 },
+    /// `struct rseq`, at that offset from fs. With the signature, if it is known, records are reserved inside sections.
+    Rseq { offset: i32, signature: Option<u32> },
     /// The limit of the segment that the kernel keeps it in, by `lsl`.
     Selector,
     /// The runtime, which asks the kernel: for machines that do not know `lsl`.
@@ -105,7 +105,9 @@ impl LanePolicy {
     /// The same place, for programs of which some need a lane of their own.
     pub fn claimed(self) -> LanePolicy {
         match self {
-            LanePolicy::Rseq { offset, .. } => LanePolicy::Claimed { cpu: CpuSource::Rseq { offset } },
+            LanePolicy::Rseq { offset, signature } => {
+                LanePolicy::Claimed { cpu: CpuSource::Rseq { offset, signature: Some(signature) } }
+            }
             LanePolicy::Shared => LanePolicy::Claimed { cpu: CpuSource::Selector },
             LanePolicy::Claimed { .. } => self,
         }

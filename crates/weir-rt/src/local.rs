@@ -184,7 +184,7 @@ pub fn site(layout: &SegmentLayout) -> SiteAbi {
 /// Where runs in this process learn their CPU from.
 fn cpu_source() -> CpuSource {
     match rseq_offset() {
-        Some(offset) => CpuSource::Rseq { offset },
+        Some(offset) => CpuSource::Rseq { offset, signature: None },
         None if linked::is_emulated() => CpuSource::Runtime,
         None => CpuSource::Selector,
     }
