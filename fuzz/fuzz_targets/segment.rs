@@ -52,6 +52,10 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn operate(segment: &Segment, spec: &MapSpec, index: usize, what: u8, number: u64) {
+    if spec.overwrites() {
+        drop(segment.flight(index).lane(what as usize % 3));
+        return;
+    }
     if spec.kind == MapKind::RingBuf {
         let _ = segment.ring(index).next();
         return;
@@ -90,6 +94,10 @@ fn keys(user: &UserMap<'_>, spec: &MapSpec) {
 }
 
 fn everything(segment: &Segment, spec: &MapSpec, index: usize) {
+    if spec.overwrites() {
+        drop((segment.flight(index).snapshot(), segment.flight(index).counters()));
+        return;
+    }
     if spec.kind == MapKind::RingBuf {
         let mut ring = segment.ring(index);
         while ring.next().is_some() {}

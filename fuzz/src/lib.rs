@@ -14,7 +14,12 @@ pub fn maps() -> Vec<MapSpec> {
 /// A hash, and a map of the kind that a byte chooses, which may hold hashes.
 pub fn pair(choice: u8) -> Vec<MapSpec> {
     let kind = MapKind::ALL[usize::from(choice) % MapKind::ALL.len()];
-    vec![small(MapKind::Hash, None), small(kind, Some(0))]
+    let mut chosen = small(kind, Some(0));
+    if kind == MapKind::RingBuf {
+        let forms = [0, flag::RING_PER_CPU, flag::RING_PER_CPU | flag::RB_OVERWRITE];
+        chosen.flags = forms[usize::from(choice) / MapKind::ALL.len() % forms.len()];
+    }
+    vec![small(MapKind::Hash, None), chosen]
 }
 
 /// `inner`: which one those that it holds are like, if it holds maps.

@@ -250,6 +250,13 @@ impl Object {
         if self.file.object.maps[index].kind != MapKind::RingBuf {
             return Err(Error::new(EINVAL, format!("map {} is no ring", self.file.object.maps[index].name)));
         }
+        if self.file.object.maps[index].overwrites() {
+            let name = &self.file.object.maps[index].name;
+            return Err(Error::new(
+                EOPNOTSUPP,
+                format!("map {name} overwrites its records: none is taken out of it"),
+            ));
+        }
         Ok(self.segment.ring(index).next().map(|record| record.bytes))
     }
 

@@ -178,6 +178,16 @@ impl MapSpec {
         self.kind == MapKind::RingBuf && self.has(flag::RING_PER_CPU)
     }
 
+    /// Several rings, in which the newest record takes the place of the oldest.
+    pub fn overwrites(&self) -> bool {
+        self.has_rings_per_cpu() && self.has(flag::RB_OVERWRITE)
+    }
+
+    /// It is to overwrite, but is one ring, which does not.
+    pub fn lacks_rings_to_overwrite(&self) -> bool {
+        self.kind == MapKind::RingBuf && self.has(flag::RB_OVERWRITE) && !self.has(flag::RING_PER_CPU)
+    }
+
     /// `map_flags` as a kernel is given them: without weir's own, which change nothing of what a program means.
     pub fn kernel_flags(&self) -> u32 {
         if self.has_rings_per_cpu() { self.flags & !flag::RING_PER_CPU } else { self.flags }
@@ -239,6 +249,9 @@ pub mod flag {
     /// Perf events stay when the map's descriptor is closed. Without effect: weir's rings are the map's.
     pub const PRESERVE_ELEMS: u32 = 1 << 11;
 
+    /// A ring buffer that, when it is full, overwrites its oldest records (Linux 6.19). Here only with a ring for each CPU.
+    pub const RB_OVERWRITE: u32 = 1 << 19;
+
     /// weir's own, which no kernel knows: a ring buffer is one ring for each CPU, and one for code that has none. Its
     /// records carry the time, by which a reader puts them in order.
     pub const RING_PER_CPU: u32 = 1 << 31;
@@ -258,6 +271,7 @@ pub mod flag {
         (WRONLY_PROG,   "BPF_F_WRONLY_PROG"),
         (MMAPABLE,      "BPF_F_MMAPABLE"),
         (PRESERVE_ELEMS, "BPF_F_PRESERVE_ELEMS"),
+        (RB_OVERWRITE,  "BPF_F_RB_OVERWRITE"),
         (RING_PER_CPU,  "WEIR_F_RING_PER_CPU"),
     ];
 
@@ -283,6 +297,6 @@ pub fn taken(kind: MapKind) -> u32 {
         MapKind::StackTrace | MapKind::CgroupArray | MapKind::ProgArray => flag::RDONLY | flag::WRONLY,
         MapKind::ArrayOfMaps => flag::RDONLY | flag::WRONLY,
         MapKind::HashOfMaps => NO_PREALLOC | ZERO_SEED | flag::RDONLY | flag::WRONLY,
-        MapKind::RingBuf => flag::RING_PER_CPU,
+        MapKind::RingBuf => flag::RB_OVERWRITE | flag::RING_PER_CPU,
     }
 }

@@ -170,11 +170,11 @@ impl Context<'_> {
             };
             stack_reads.extend(stack_bytes(state[number + 1], bytes));
         }
-        if let (helper::RINGBUF_OUTPUT, Some(map)) = (id, facts.map_index) {
-            if let Some(reservation) = self.output(map, state)? {
-                let is_sized = reservation.is_sized();
-                return Ok(Op::Output { reservation, is_sized, stack_reads });
-            }
+        if let (helper::RINGBUF_OUTPUT, Some(map)) = (id, facts.map_index)
+            && let Some(reservation) = self.output(map, state)?
+        {
+            let is_sized = reservation.is_sized();
+            return Ok(Op::Output { reservation, is_sized, stack_reads });
         }
         let (symbol, in_lane) = self.function(id, facts.map_index, map);
         let (args, string_bytes) = (proto.args.len() as u8, facts.string_bytes);

@@ -43,6 +43,27 @@
 //! - the counter is read in the section, so in the order of reservations: on one CPU time stamps never fall;
 //! - once reserved, the record is this run's wherever it goes on. It is submitted by one store of a byte, its last.
 //!
+//! Where the ring overwrites, `full` is no loss but a loop in the section: the oldest record gives way, its position and the
+//! count of such records changing by one store (two counts, of which a bit of the position says which one holds). One that
+//! is being written stays where it is, as its writer may go on at any time: a discarded record is made up to it, and the
+//! tail steps over it, so that it is now of the next lap; a tail that is ahead of the oldest record by more than the ring
+//! says that this step is half done. Each of these stores leaves a ring that whoever comes next can go on with. A
+//! record is never written over before the position of the oldest one has passed it, by which a reader knows what is whole.
+//!
+//! ```text
+//!        cmp    $bytes, %rdi
+//!        ja     repair                    # oldest = tail - bytes
+//!        mov    %edx, %ecx                # the oldest record
+//!        and    $(bytes - 16), %ecx
+//!        mov    data+8(%r11,%rcx), %rax
+//!        test   $busy, %eax
+//!        jne    busy
+//!        …                                # rdx += its bytes; the other count = this one + 1, or + 0 if it is discarded
+//!        xor    $1, %rdx
+//!        mov    %rdx, consumer(%r11)
+//!        jmp    look
+//! ```
+//!
 //! `ringbuf_output` is the same with a copy of the program's bytes behind it. Where their number is known only at run time
 //! it stays in a register, and what the record takes in another:
 //!
@@ -80,8 +101,16 @@ const DATA: i32 = CONTROL_BYTES as i32;
 const HEADER: i32 = DATA + 8;
 /// Words that are made zero, or copied, one by one; more of them in a loop.
 const WORDS_MAX: u32 = 16;
+/// In the position of the oldest record: which of the two counts of overwritten ones holds.
+const COUNT_BIT: i32 = 1;
 /// What `ringbuf_output` answers where there is no room, as in the kernel.
 const EAGAIN: i32 = 11;
+
+/// The tail, where the oldest record (or the reader) stands, and counts of overwritten records, in the control block at r11.
+const TAIL: Mem =
+    Mem { base: Some(Reg::R11), index: None, disp: control::FREE_OR_PRODUCER as i32, fs: false };
+const CONSUMER: Mem =
+    Mem { base: Some(Reg::R11), index: None, disp: control::SPARE_OR_CONSUMER as i32, fs: false };
 
 /// Where the bytes of a copied record are, and how many (if that is not known): in these while it is reserved.
 const SOURCE: Reg = Reg::R10;
@@ -98,6 +127,8 @@ pub(crate) struct Reservation {
     stride: i32,
     rseq: i32,
     signature: u32,
+    /// The oldest records give way to new ones.
+    overwrites: bool,
 }
 
 /// What the program gets, or gives.
@@ -135,6 +166,7 @@ impl Reservation {
             stride,
             rseq,
             signature,
+            overwrites: map.overwrites(),
         })
     }
 
@@ -155,10 +187,10 @@ impl Emitter<'_> {
     /// helper may.
     pub(crate) fn reserve(&mut self, reservation: Reservation, filling: Filling) {
         let Reservation { map, bytes, stride, rseq, signature, .. } = reservation;
-        let [again, start, look, fits, end, done] = std::array::from_fn(|_| self.asm.label());
-        let [abort, slow, full] = std::array::from_fn(|_| self.asm.label());
+        let [again, start, look, room, fits, fill] = std::array::from_fn(|_| self.asm.label());
+        let [end, done, abort, slow, full] = std::array::from_fn(|_| self.asm.label());
         let section = self.asm.section(start, end, abort);
-        let tail = Mem::base(Reg::R11, control::FREE_OR_PRODUCER as i32);
+        let tail = TAIL;
 
         if filling == Filling::Copy {
             self.asm.mov(Width::W64, SOURCE, phys(2));
@@ -169,8 +201,8 @@ impl Emitter<'_> {
         self.asm.mov_symbol(Reg::Rcx, Symbol::Filter, 0);
         self.asm.op_imm(x64::Op::CmpImm, Width::W32, Mem::base(Reg::Rcx, 0), Filter::STRICT as i32);
         self.asm.jump_if(Cond::Equal, slow);
-        self.asm.mov_symbol(Reg::R8, Symbol::MapData(map), -i64::from(DATA));
         self.asm.bind(again);
+        self.asm.mov_symbol(Reg::R8, Symbol::MapData(map), -i64::from(DATA));
         self.asm.lea_section(Reg::R11, section);
         self.asm.op(x64::Op::Store, Width::W64, Reg::R11, Mem::fs(rseq + RSEQ_CS));
         self.asm.bind(start);
@@ -179,24 +211,43 @@ impl Emitter<'_> {
         self.asm.jump_if(Cond::AboveOrEqual, slow);
         self.asm.imul_imm(Width::W64, Reg::R11, Reg::R11, stride);
         self.asm.op(x64::Op::Add, Width::W64, Reg::R8, Reg::R11);
+        if reservation.overwrites {
+            self.asm.op(x64::Op::Xor, Width::W32, Reg::R8, Reg::R8);
+        }
         self.asm.bind(look);
         if reservation.size.is_none() {
             self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::base(SIZE, 2 * HEAD_BYTES as i32 - 1));
             self.asm.op_imm(x64::Op::AndImm, Width::W64, Reg::Rax, -(HEAD_BYTES as i32));
+            if reservation.overwrites {
+                self.asm.op_imm(x64::Op::CmpImm, Width::W64, Reg::Rax, bytes as i32);
+                self.asm.jump_if(Cond::Above, full);
+            }
         }
         self.asm.op(x64::Op::Load, Width::W64, Reg::Rsi, tail);
-        self.asm.mov(Width::W64, Reg::Rdi, Reg::Rsi);
-        let consumer = Mem::base(Reg::R11, control::SPARE_OR_CONSUMER as i32);
-        self.asm.op(x64::Op::Load, Width::W64, Reg::Rdx, consumer);
-        self.asm.op(x64::Op::Sub, Width::W64, Reg::Rdx, Reg::Rdi);
-        // A tail that nothing made but a corrupted segment looks like a full ring.
-        self.compare_room(reservation, Reg::Rdi, Reg::Rdi, Width::W64);
-        self.asm.jump_if(Cond::Above, full);
+        self.asm.op(x64::Op::Load, Width::W64, Reg::Rdx, CONSUMER);
+        if reservation.overwrites {
+            // A tail that nothing made but a corrupted segment is looked at as if it were one.
+            self.asm.op_imm(x64::Op::AndImm, Width::W64, Reg::Rsi, -(HEAD_BYTES as i32));
+            self.asm.mov(Width::W64, Reg::Rcx, Reg::Rdx);
+            self.asm.op_imm(x64::Op::AndImm, Width::W64, Reg::Rcx, -(HEAD_BYTES as i32));
+            self.asm.mov(Width::W64, Reg::Rdi, Reg::Rsi);
+            self.asm.op(x64::Op::Sub, Width::W64, Reg::Rcx, Reg::Rdi);
+            self.compare_room(reservation, Reg::Rdi, Reg::Rdi, Width::W64);
+            self.asm.jump_if(Cond::BelowOrEqual, room);
+            self.make_room(reservation, [look, fill, full]);
+            self.asm.bind(room);
+        } else {
+            self.asm.mov(Width::W64, Reg::Rdi, Reg::Rsi);
+            self.asm.op(x64::Op::Sub, Width::W64, Reg::Rdx, Reg::Rdi);
+            // A tail that nothing made but a corrupted segment looks like a full ring.
+            self.compare_room(reservation, Reg::Rdi, Reg::Rdi, Width::W64);
+            self.asm.jump_if(Cond::Above, full);
+        }
         self.asm.mov(Width::W32, Reg::Rcx, Reg::Rsi);
         self.asm.op_imm(x64::Op::AndImm, Width::W32, Reg::Rcx, bytes as i32 - HEAD_BYTES as i32);
         self.compare_room(reservation, Reg::Rcx, Reg::Rdx, Width::W32);
         self.asm.jump_if(Cond::BelowOrEqual, fits);
-        self.fill_lap(reservation, tail, look);
+        self.fill_lap(reservation, look, fill);
         self.asm.bind(fits);
         if reservation.size.is_none() {
             self.asm.op(x64::Op::Add, Width::W64, Reg::Rax, Reg::Rsi);
@@ -262,17 +313,106 @@ impl Emitter<'_> {
         }
     }
 
-    /// A discarded record from the place in rcx to the end of the data, which fits where a larger one does. It is a commit
-    /// of its own: a run that is restarted behind it looks again as this one does.
-    fn fill_lap(&mut self, reservation: Reservation, tail: Mem, look: Label) {
+    /// A step towards room where there is too little: as many are taken as it needs, each a commit of its own. In rsi
+    /// is the tail, in rdx the position of the oldest record with the bit of its count, in rdi the bytes between them (and
+    /// in rax those of the record, where they are not known); in r8 the bytes that were stepped over so far.
+    fn make_room(&mut self, reservation: Reservation, [look, fill, full]: [Label; 3]) {
+        let [busy, gap, narrow, broken, repair] = std::array::from_fn(|_| self.asm.label());
+        let bytes = reservation.bytes as i32;
+        if reservation.size.is_none() {
+            self.asm.op(x64::Op::Sub, Width::W64, Reg::Rax, Reg::Rdi);
+        }
+        self.asm.op_imm(x64::Op::CmpImm, Width::W64, Reg::Rdi, bytes);
+        self.asm.jump_if(Cond::Above, repair);
+        self.asm.mov(Width::W32, Reg::Rcx, Reg::Rdx);
+        self.asm.op_imm(x64::Op::AndImm, Width::W32, Reg::Rcx, bytes - HEAD_BYTES as i32);
+        self.asm.op(x64::Op::Load, Width::W64, Reg::Rax, Mem::indexed(Reg::R11, Reg::Rcx, 0, HEADER));
+        self.asm.op_imm(x64::Op::TestImm, Width::W32, Reg::Rax, record::BUSY as i32);
+        self.asm.jump_if(Cond::NotEqual, busy);
+
+        // The oldest record gives way. Its count is the other one of the two; position and choice of the count change at once.
+        self.asm.mov(Width::W64, Reg::Rcx, Reg::Rax);
+        self.record_bytes(Reg::Rcx);
+        self.asm.op(x64::Op::Cmp, Width::W64, Reg::Rdi, Reg::Rcx);
+        self.asm.jump_if(Cond::Above, broken);
+        self.asm.op(x64::Op::Add, Width::W64, Reg::Rcx, Reg::Rdx);
+        self.asm.mov(Width::W32, Reg::Rcx, Reg::Rdx);
+        self.asm.op_imm(x64::Op::AndImm, Width::W32, Reg::Rcx, COUNT_BIT);
+        let count = Mem::indexed(Reg::R11, Reg::Rcx, 3, control::OVERWRITTEN as i32);
+        self.asm.op(x64::Op::Load, Width::W64, Reg::Rdi, count);
+        self.asm.op_imm(x64::Op::ShrImm, Width::W32, Reg::Rax, record::DISCARD.trailing_zeros() as i32);
+        self.asm.op_imm(x64::Op::AndImm, Width::W32, Reg::Rax, 1);
+        self.asm.op_imm(x64::Op::AddImm, Width::W64, Reg::Rdi, 1);
+        self.asm.op(x64::Op::Sub, Width::W64, Reg::Rax, Reg::Rdi);
+        self.asm.op_imm(x64::Op::XorImm, Width::W32, Reg::Rcx, COUNT_BIT);
+        self.asm.op(x64::Op::Store, Width::W64, Reg::Rdi, count);
+        self.asm.op_imm(x64::Op::XorImm, Width::W64, Reg::Rdx, COUNT_BIT);
+        self.asm.op(x64::Op::Store, Width::W64, Reg::Rdx, CONSUMER);
+        self.asm.jump(look);
+
+        // It is being written: it stays. The tail comes up to it, and steps over it, into the next lap.
+        self.asm.bind(busy);
+        self.asm.op_imm(x64::Op::CmpImm, Width::W64, Reg::Rdi, bytes);
+        self.asm.jump_if(Cond::Below, gap);
+        self.record_bytes(Reg::Rax);
+        self.asm.op(x64::Op::Add, Width::W64, Reg::Rax, Reg::R8);
+        self.asm.op_imm(x64::Op::CmpImm, Width::W64, Reg::R8, bytes);
+        self.asm.jump_if(Cond::Above, full);
+        self.asm.op(x64::Op::Add, Width::W64, Reg::Rax, Reg::Rsi);
+        self.asm.op(x64::Op::Store, Width::W64, Reg::Rsi, TAIL);
+        self.asm.jump(look);
+
+        // Now more than the ring is in use, by that record: the oldest one is the one behind it.
+        self.asm.bind(repair);
+        self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::base(Reg::Rsi, -bytes));
+        self.asm.op_imm(x64::Op::AndImm, Width::W32, Reg::Rdx, COUNT_BIT);
+        self.asm.op(x64::Op::Or, Width::W64, Reg::Rax, Reg::Rdx);
+        self.asm.op(x64::Op::Store, Width::W64, Reg::Rdx, CONSUMER);
+        self.asm.jump(look);
+
+        // A length that nothing made but a corrupted segment: the ring is empty.
+        self.asm.bind(broken);
+        let corrupt = Mem::base(Reg::R11, control::CORRUPT as i32);
+        self.asm.lock_op_imm(x64::Op::AddImm, Width::W64, corrupt, 1);
+        self.asm.op_imm(x64::Op::AndImm, Width::W32, Reg::Rdx, COUNT_BIT);
+        self.asm.op(x64::Op::Or, Width::W64, Reg::Rsi, Reg::Rdx);
+        self.asm.op(x64::Op::Store, Width::W64, Reg::Rdx, CONSUMER);
+        self.asm.jump(look);
+
+        // A discarded record up to the one that stays, or to the end of the data.
+        self.asm.bind(gap);
+        self.asm.mov_value(Reg::Rax, reservation.bytes.into());
+        self.asm.op(x64::Op::Sub, Width::W64, Reg::Rdi, Reg::Rax);
+        self.asm.mov(Width::W32, Reg::Rcx, Reg::Rsi);
+        self.asm.op_imm(x64::Op::AndImm, Width::W32, Reg::Rcx, bytes - HEAD_BYTES as i32);
         self.asm.mov_value(Reg::Rdx, reservation.bytes.into());
         self.asm.op(x64::Op::Sub, Width::W64, Reg::Rcx, Reg::Rdx);
+        self.asm.op(x64::Op::Cmp, Width::W64, Reg::Rax, Reg::Rdx);
+        self.asm.jump_if(Cond::BelowOrEqual, narrow);
+        self.asm.mov(Width::W64, Reg::Rdx, Reg::Rax);
+        self.asm.bind(narrow);
+        self.asm.jump(fill);
+    }
+
+    /// What a record takes, from its header.
+    fn record_bytes(&mut self, header: Reg) {
+        self.asm.op_imm(x64::Op::ShrImm, Width::W64, header, record::SIZE_SHIFT as i32);
+        self.asm.op_imm(x64::Op::AddImm, Width::W64, header, 2 * HEAD_BYTES as i32 - 1);
+        self.asm.op_imm(x64::Op::AndImm, Width::W64, header, -(HEAD_BYTES as i32));
+    }
+
+    /// A discarded record from the place in rcx to the end of the data, which fits where a larger one does; from `fill` on,
+    /// of rdx bytes. It is a commit of its own: a run that is restarted behind it looks again as this one does.
+    fn fill_lap(&mut self, reservation: Reservation, look: Label, fill: Label) {
+        self.asm.mov_value(Reg::Rdx, reservation.bytes.into());
+        self.asm.op(x64::Op::Sub, Width::W64, Reg::Rcx, Reg::Rdx);
+        self.asm.bind(fill);
         self.asm.op(x64::Op::Lea, Width::W64, Reg::Rax, Mem::base(Reg::Rdx, -(HEAD_BYTES as i32)));
         self.asm.op_imm(x64::Op::ShlImm, Width::W64, Reg::Rax, record::SIZE_SHIFT as i32);
         self.asm.op_imm(x64::Op::OrImm, Width::W64, Reg::Rax, (record::DISCARD | record::USED) as i32);
         self.asm.op(x64::Op::Store, Width::W64, Reg::Rax, Mem::indexed(Reg::R11, Reg::Rcx, 0, HEADER));
         self.asm.op(x64::Op::Add, Width::W64, Reg::Rdx, Reg::Rsi);
-        self.asm.op(x64::Op::Store, Width::W64, Reg::Rsi, tail);
+        self.asm.op(x64::Op::Store, Width::W64, Reg::Rsi, TAIL);
         self.asm.jump(look);
     }
 

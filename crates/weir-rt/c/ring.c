@@ -4,7 +4,8 @@
  *
  * A RINGBUF with a ring for each CPU (its last one is shared) has records with two words in front: the time stamp
  * counter, and the header. The rings of CPUs are written by generated code alone, inside restartable sections
- * (weir-jit's src/records.rs); what comes here writes the shared one.
+ * (weir-jit's src/records.rs); what comes here writes the shared one. Where they overwrite, it claims one of a few others
+ * for as long as it reserves, and does there what generated code does in the ring of a CPU.
  *
  * Positions count bytes ever reserved and consumed. A record is an 8-byte header and its payload, padded to 8; the
  * header is {size:32, zero:29, discard:1, busy:1, used:1}. Free space is filled with the word `tag(lap)`, even and
@@ -113,6 +114,113 @@ dropped:
     return 0;
 }
 
+/* Which of the two counts of overwritten records holds: bit of the position of the oldest record. */
+#define COUNT_BIT 1ul
+
+INLINE int overwrites(const struct weir_map *map) { return map->all_cpus != 0; }
+
+/* A discarded record of `bytes` bytes behind the last one. */
+INLINE void fill(const struct ring *ring, u64 tail, u64 bytes)
+{
+    u64 header = ring->data + (tail & (ring->bytes - 1)) + 8;
+    store((void *)header, (bytes - TIMED_HEAD) << 32 | DISCARD | USED);
+    store(&ring->control->free_or_producer, tail + bytes);
+}
+
+/* One step towards room behind `tail`, where `in_use` bytes leave too little: as in generated code, which see. 0: there
+ * is nothing but records that are being written; `passed` counts their bytes. */
+static int make_room(const struct ring *ring, u64 tail, u64 head, u64 in_use, u64 *passed)
+{
+    struct weir_control *control = ring->control;
+    u64 bytes = ring->bytes, which = head & COUNT_BIT;
+    if (in_use > bytes) {
+        /* Somebody died behind the step over a record that is being written. */
+        store(&control->spare_or_consumer, (tail - bytes) | which);
+        return 1;
+    }
+    u64 word = load((void *)(ring->data + (head & (bytes - TIMED_HEAD)) + 8));
+    u64 taken = record_bytes(ring, word >> 32);
+    if (word & BUSY) {
+        u64 gap = bytes - in_use, left = bytes - (tail & (bytes - 1));
+        if (gap) {
+            fill(ring, tail, gap < left ? gap : left);
+            return 1;
+        }
+        *passed += taken;
+        if (*passed > bytes)
+            return 0;
+        store(&control->free_or_producer, tail + taken);
+        return 1;
+    }
+    if (taken > in_use) {
+        count_at((u64)&control->corrupt);
+        store(&control->spare_or_consumer, tail | which);
+        return 1;
+    }
+    u64 count = load_relaxed(&control->overwritten[which]) + !(word & DISCARD);
+    store_relaxed(&control->overwritten[which ^ COUNT_BIT], count);
+    store(&control->spare_or_consumer, (head & ~15ul) + taken + (which ^ COUNT_BIT));
+    return 1;
+}
+
+/* Reserves `size` bytes in a ring that nobody else writes to now: the address of its payload, or 0. */
+static u64 reserve_alone(const struct ring *ring, u64 size)
+{
+    struct weir_control *control = ring->control;
+    u64 bytes = ring->bytes, wanted = record_bytes(ring, size), passed = 0;
+    for (;;) {
+        u64 tail = load(&control->free_or_producer) & ~15ul;
+        u64 head = load(&control->spare_or_consumer);
+        u64 in_use = tail - (head & ~15ul);
+        if (in_use > bytes - wanted) {
+            if (!make_room(ring, tail, head, in_use, &passed))
+                return 0;
+            continue;
+        }
+        u64 offset = tail & (bytes - 1);
+        if (wanted > bytes - offset) {
+            fill(ring, tail, bytes - offset);
+            continue;
+        }
+        /* What follows must not be seen before the oldest records have given way. */
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+        u64 record = ring->data + offset;
+        store_relaxed((void *)record, ticks());
+        store((void *)(record + 8), size << 32 | BUSY | USED);
+        store(&control->free_or_producer, tail + wanted);
+        return record + TIMED_HEAD;
+    }
+}
+
+/* The same in one of the rings that are no CPU's. Where each has somebody at it, who may be stopped, nothing is reserved. */
+static u64 reserve_spare(const struct weir_map *map, u64 size)
+{
+    struct ring ring;
+    for (u32 lane = map->all_cpus; lane < map->lanes; lane++) {
+        ring = lane_of(map, lane, TIMED_HEAD);
+        if (size > ring.bytes - TIMED_HEAD)
+            break;
+        if (!cas(&ring.control->writer, 0, 1))
+            continue;
+        u64 record = reserve_alone(&ring, size);
+        store(&ring.control->writer, 0);
+        if (record)
+            return record;
+        break;
+    }
+    count_at((u64)&ring.control->dropped);
+    return 0;
+}
+
+/* In the ring of `map` that any code may write to. */
+static u64 claim_of(const struct weir_map *map, u64 size)
+{
+    if (overwrites(map))
+        return reserve_spare(map, size);
+    struct ring ring = ring_of(map);
+    return claim(&ring, size);
+}
+
 INLINE u64 finish(void *record, u64 discard)
 {
     u64 *header = (u64 *)record - 1;
@@ -124,8 +232,7 @@ u64 weir_ringbuf_reserve(const struct weir_map *map, u64 size, u64 flags)
 {
     if (flags)
         return 0;
-    struct ring ring = ring_of(map);
-    u64 record = claim(&ring, size);
+    u64 record = claim_of(map, size);
     if (record)
         zero_words(record, (u32)size);
     return record;
@@ -143,9 +250,9 @@ u64 weir_ringbuf_discard(void *record, u64 flags)
     return finish(record, DISCARD);
 }
 
-static s64 output(const struct ring *ring, const void *data, u64 size, s64 full)
+/* Fills what was claimed; `full`: nothing was. */
+static s64 output(u64 record, const void *data, u64 size, s64 full)
 {
-    u64 record = claim(ring, size);
     if (!record)
         return full;
     copy_in(record, data, (u32)size);
@@ -157,8 +264,7 @@ s64 weir_ringbuf_output(const struct weir_map *map, const void *data, u64 size, 
 {
     if (flags & ~(u64)(BPF_RB_NO_WAKEUP | BPF_RB_FORCE_WAKEUP))
         return -EINVAL;
-    struct ring ring = ring_of(map);
-    return output(&ring, data, size, -EAGAIN);
+    return output(claim_of(map, size), data, size, -EAGAIN);
 }
 
 /* As in the kernel a CPU's ring takes what runs on that CPU alone; but a thread that is moved between the two lines
@@ -179,7 +285,7 @@ s64 weir_perf_event_output(const void *context, const struct weir_map *map, u64 
     if (index != cpu)
         return -EOPNOTSUPP;
     struct ring ring = lane_of(map, index, HEAD);
-    return output(&ring, data, size, -ENOSPC);
+    return output(claim(&ring, size), data, size, -ENOSPC);
 }
 
 /* Any other number of a question is answered with 0. Of a ring for each CPU: of all of them together. */
@@ -189,7 +295,7 @@ u64 weir_ringbuf_query(const struct weir_map *map, u64 what)
     u64 consumed = 0, produced = 0, bytes = 0;
     for (u32 lane = 0; lane < map->lanes; lane++) {
         struct ring ring = has_lanes(map) ? lane_of(map, lane, TIMED_HEAD) : shared;
-        consumed += load(&ring.control->spare_or_consumer);
+        consumed += load(&ring.control->spare_or_consumer) & ~(overwrites(map) ? COUNT_BIT : 0);
         produced += load(&ring.control->free_or_producer);
         bytes += ring.bytes;
     }

@@ -68,7 +68,8 @@ struct weir_map {
     u64 descriptors;  /* map that holds maps: address of the first map's descriptor, */
     u32 map_count;    /* how many there are, */
     u32 inner;        /* and which one those that it holds are like */
-    u64 reserved[1];
+    u32 all_cpus;     /* rings that overwrite: how many are of CPUs; the others are claimed. 0: they do not overwrite */
+    u32 reserved;
 };
 _Static_assert(sizeof(struct weir_map) == 128, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_map, lane_stride) == 24, "src/abi.rs");
@@ -83,9 +84,15 @@ struct weir_control {
     u64 pad0[7];
     u64 spare_or_consumer; /* 64: hash: list of spare nodes; ring: bytes ever consumed; queue: position of its head;
                             * stack: link to its top */
-    u64 top_place;         /* 72: stack: where its top is, and how many elements */
-    u64 pad1[6];
-    u64 fresh;             /* 128: hash, queue, stack: nodes below this were taken at least once */
+    union {
+        u64 top_place;      /* 72: stack: where its top is, and how many elements */
+        u64 overwritten[2]; /* 72: ring that overwrites: records that gave way, by the lowest bit of the word before */
+    };
+    u64 pad1[5];
+    union {
+        u64 fresh;         /* 128: hash, queue, stack: nodes below this were taken at least once */
+        u64 writer;        /* 128: ring that overwrites, and is no CPU's: 1 while somebody reserves */
+    };
     u64 fresh_spare;       /* 136: the same for spare nodes */
     u64 tail;              /* 144: queue: position of its tail */
     u64 hand;              /* 152: LRU: nodes passed in looking for one to give up */

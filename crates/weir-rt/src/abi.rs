@@ -135,7 +135,8 @@ pub struct Descriptor {
     pub descriptors: u64,
     pub map_count: u32,
     pub inner: u32,
-    pub reserved: [u64; 1],
+    pub all_cpus: u32,
+    pub reserved: u32,
 }
 
 /// Bytes of a [`Descriptor`].
@@ -162,6 +163,7 @@ impl Descriptor {
             self.hashes,
             self.descriptors,
             words32(self.map_count, self.inner),
+            words32(self.all_cpus, self.reserved),
         ];
         for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
@@ -178,7 +180,10 @@ pub mod control {
     pub const FREE_OR_PRODUCER: u64 = 0;
     pub const SPARE_OR_CONSUMER: u64 = 64;
     pub const TOP_PLACE: u64 = 72;
+    /// Two words, of which the lowest bit of SPARE_OR_CONSUMER says which one counts.
+    pub const OVERWRITTEN: u64 = 72;
     pub const FRESH: u64 = 128;
+    pub const WRITER: u64 = 128;
     pub const FRESH_SPARE: u64 = 136;
     pub const TAIL: u64 = 144;
     pub const HAND: u64 = 152;

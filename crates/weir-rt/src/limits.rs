@@ -25,6 +25,12 @@ pub const PERF_RING_BYTES: u32 = 1 << 17;
 /// has so much less that they are not more memory, down to [`CPU_RING_BYTES_MIN`].
 pub const CPU_RINGS_WHOLE: u32 = 16;
 pub const CPU_RING_BYTES_MIN: u32 = 1 << 16;
+/// Rings beside those of the CPUs in a RINGBUF that overwrites, for code that has no CPU's: whoever reserves has one of them
+/// alone meanwhile, so that this many may be interrupted, or die, at it. The first that is free is taken, so that those
+/// which nobody ever needed take no memory.
+pub const SPARE_RINGS: u32 = 16;
+/// Bytes that a snapshot of a ring copies in all, at least, before it gives up on writers that are faster.
+pub const SNAPSHOT_BYTES: u64 = 1 << 26;
 /// Addresses of one stack (the kernel's PERF_MAX_STACK_DEPTH).
 pub const STACK_DEPTH_MAX: u32 = 127;
 /// CPUs with a lane of their own: what the CPU number's 12 bits can say.

@@ -28,6 +28,7 @@ mod merge;
 mod meter;
 mod prefixes;
 mod ring;
+mod snapshot;
 mod stacks;
 mod user_map;
 
@@ -57,6 +58,7 @@ pub use self::map_view::{MapError, MapView};
 pub use self::memory::OutOfMemory;
 pub use self::meter::{How, Meter, MeterWords};
 pub use self::ring::{PerfReader, Record, RingCounters, RingReader};
+pub use self::snapshot::{Snapshot, SnapshotReader};
 pub use self::user_map::UserMap;
 
 pub(crate) use self::bulletin::parse as parse_bulletin;
@@ -261,9 +263,17 @@ impl Segment {
     }
 
     /// # Panics
-    /// If the map of this index is not a ring.
+    /// If the map of this index is not a ring, or is one that overwrites.
     pub fn ring(&self, index: usize) -> RingReader<'_> {
         RingReader::new(self, index)
+    }
+
+    /// Of rings that overwrite.
+    ///
+    /// # Panics
+    /// If the map of this index is none.
+    pub fn flight(&self, index: usize) -> SnapshotReader<'_> {
+        SnapshotReader::new(self, index)
     }
 
     /// # Panics

@@ -64,7 +64,7 @@ fn the_page_describes_a_bulletin() {
 fn the_page_describes_the_control_block() {
     check(
         "Map area",
-        named!(control: FREE_OR_PRODUCER SPARE_OR_CONSUMER TOP_PLACE FRESH FRESH_SPARE TAIL CHANGES HAND FULL CONTENDED DROPPED CORRUPT EVICTED WITHHELD OUTGROWN),
+        named!(control: FREE_OR_PRODUCER SPARE_OR_CONSUMER TOP_PLACE OVERWRITTEN FRESH WRITER FRESH_SPARE TAIL CHANGES HAND FULL CONTENDED DROPPED CORRUPT EVICTED WITHHELD OUTGROWN),
     );
     assert_eq!(abi::ABI_VERSION, 3, "the page says so");
 }

@@ -229,6 +229,11 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
     }
     match kind {
         MapKind::RingBuf => {
+            if map.lacks_rings_to_overwrite() {
+                return bad(format!(
+                    "flags {flags:#x}: one ring does not overwrite, but a ring for each CPU (0x80000000) does"
+                ));
+            }
             if (*key_bytes, *value_bytes) != (0, 0) {
                 return bad(format!(
                     "a ring has no key and no value, not {key_bytes} and {value_bytes} bytes"

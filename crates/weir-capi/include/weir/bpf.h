@@ -132,7 +132,7 @@ int weir_bpf_map_next_key(const struct weir_bpf_object *object, int map, const v
 
 /* Takes the oldest record of a ring into `record`; the number of its bytes, 0 if there is none. Of a record of more than
  * `size` bytes the rest is lost, and the number is that of the whole. Records of user_ring and perf_event maps are not
- * read by this library yet. */
+ * read by this library yet; nor are those of a ring that overwrites (-EOPNOTSUPP). */
 long weir_bpf_ring_read(const struct weir_bpf_object *object, int map, void *record, size_t size);
 
 #ifdef __cplusplus

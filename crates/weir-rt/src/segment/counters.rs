@@ -80,6 +80,7 @@ impl MapCounters {
         let map = &segment.layout().maps[index];
         let word = |at: u64| segment.mapping().word(map.offset + at).load(Ordering::Relaxed);
         let ring = match map.spec.kind {
+            MapKind::RingBuf if map.spec.overwrites() => segment.flight(index).counters(),
             MapKind::RingBuf => segment.ring(index).counters(),
             MapKind::PerfEventArray => segment.perf(index).counters(),
             _ => RingCounters::default(),

@@ -51,7 +51,8 @@ pub struct MapLayout {
     pub elem_stride: u32,
     /// Bytes from a value in one lane to the same value in the next; a multiple of 64 for per-CPU kinds.
     pub lane_stride: u64,
-    /// Claimable lanes (or CPUs) + 1 for per-CPU kinds, CPUs + 1 for a ring for each CPU, else 1.
+    /// Claimable lanes (or CPUs) + 1 for per-CPU kinds, CPUs + 1 for a ring for each CPU, or CPUs +
+    /// [`limits::SPARE_RINGS`] where they overwrite, else 1.
     pub lanes: u32,
     /// Per-CPU kinds: as in [`SegmentLayout`]; else 0.
     pub cpus: u32,
@@ -87,6 +88,8 @@ pub(crate) enum RingForm {
     Shared,
     /// Time and header before each, claimed inside restartable sections on one CPU (weir-jit's `src/records.rs`).
     Cpu,
+    /// The same, with the oldest records giving way; or by whoever has claimed the ring (`c/ring.c`).
+    Overwriting,
 }
 
 /// Why a layout was refused.
@@ -206,6 +209,7 @@ impl MapLayout {
             let data = self.data_offset + u64::from(lane) * self.lane_stride;
             let form = match self.spec.kind {
                 MapKind::PerfEventArray => RingForm::Plain,
+                _ if self.spec.overwrites() => RingForm::Overwriting,
                 _ if lane == self.shared_lane() => RingForm::Shared,
                 _ => RingForm::Cpu,
             };
@@ -254,7 +258,8 @@ impl MapLayout {
             descriptors: 0,
             map_count: 0,
             inner: self.spec.inner.unwrap_or(0),
-            reserved: [0; 1],
+            all_cpus: if self.spec.overwrites() { self.lanes - limits::SPARE_RINGS } else { 0 },
+            reserved: 0,
         }
     }
 }
@@ -321,6 +326,11 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             value: spec.flags.into(),
             rule,
         });
+    }
+    if spec.lacks_rings_to_overwrite() {
+        let rule = "with WEIR_F_RING_PER_CPU: one ring does not overwrite".into();
+        let (name, value) = (spec.name.clone(), spec.flags.into());
+        return Err(LayoutError::Map { name, what: "map_flags", value, rule });
     }
     if spec.lacks_no_prealloc() {
         let rule = "with BPF_F_NO_PREALLOC, as in the kernel".into();
@@ -419,7 +429,7 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
     let mut elements = u64::from(spec.max_entries);
     match spec.kind {
         MapKind::RingBuf if spec.has_rings_per_cpu() => {
-            map.lanes = all_cpus + 1;
+            map.lanes = all_cpus + if spec.overwrites() { limits::SPARE_RINGS } else { 1 };
             place_rings(&mut map, end, cpu_ring_bytes(spec.max_entries, all_cpus));
             return map;
         }

@@ -4,7 +4,7 @@
 //! Producers are in `c/ring.c` and in weir-jit's `src/records.rs`, which describe the protocols. The position read from
 //! is this process's own; what a target writes over the shared one only harms its producers. A length is used after it
 //! was checked against the end of the data; an impossible header is counted as corrupt and the reader goes on at the
-//! producers' position.
+//! producers' position. Rings that overwrite are read in another way (`snapshot.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -104,7 +104,7 @@ pub(super) struct Head {
 
 /// Fills a ring's data with the words that mean "free in lap 0".
 pub(super) fn mark_free(mapping: &Mapping, place: RingPlace, seed: u64) {
-    if place.form == RingForm::Cpu {
+    if matches!(place.form, RingForm::Cpu | RingForm::Overwriting) {
         return;
     }
     for at in (0..place.bytes).step_by(8) {
@@ -154,7 +154,9 @@ impl<'a> PerfReader<'a> {
 
 impl<'a> RingReader<'a> {
     pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
-        assert_eq!(segment.layout().maps[index].spec.kind, MapKind::RingBuf, "map {index} is not a ring");
+        let spec = &segment.layout().maps[index].spec;
+        assert_eq!(spec.kind, MapKind::RingBuf, "map {index} is not a ring");
+        assert!(!spec.overwrites(), "map {index} overwrites: nobody takes records out of it");
         RingReader { segment, index, lane: None }
     }
 
@@ -253,7 +255,7 @@ impl RingForm {
     pub(super) fn head_bytes(self) -> u64 {
         match self {
             RingForm::Plain => 8,
-            RingForm::Shared | RingForm::Cpu => 16,
+            RingForm::Shared | RingForm::Cpu | RingForm::Overwriting => 16,
         }
     }
 }

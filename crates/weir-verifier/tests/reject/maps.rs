@@ -141,6 +141,7 @@ fn maps_that_cannot_be() {
     queue_flags(1, "flags 0x1, which maps of kind queue do not take");
     flags(MapKind::Array, 1, "flags 0x1, which maps of kind array do not take");
     flags(MapKind::Array, 1 << 31, "flags 0x80000000, which");
+    flags(MapKind::RingBuf, flag::RB_OVERWRITE, "flags 0x80000: one ring does not overwrite");
     flags(MapKind::Array, flag::RDONLY | flag::WRONLY, "at once");
     flags(MapKind::Hash, flag::RDONLY_PROG | flag::WRONLY_PROG, "at once");
 }

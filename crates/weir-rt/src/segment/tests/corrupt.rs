@@ -22,6 +22,10 @@ fn use_map(segment: &Segment, random: &mut Random) {
             // SAFETY: reserved above.
             unsafe { linked::ringbuf_finish(record, false) };
         }
+        if spec.overwrites() {
+            let _ = segment.flight(1).lane(random.below(18) as usize);
+            return;
+        }
         let _ = segment.ring(1).next();
         let _ = segment.ring(1).drain_dead();
         return;
@@ -161,4 +165,6 @@ fn spoiled_trie_stays_inside() {
 fn spoiled_ring_stays_inside() {
     check(spec(MapKind::RingBuf, 0, 0, 4096));
     check(MapSpec { flags: flag::RING_PER_CPU, ..spec(MapKind::RingBuf, 0, 0, 4096) });
+    let flags = flag::RING_PER_CPU | flag::RB_OVERWRITE;
+    check(MapSpec { flags, ..spec(MapKind::RingBuf, 0, 0, 4096) });
 }

@@ -8,7 +8,7 @@ use weir_ebpf::{MapKind, MapSpec};
 
 use super::{Random, segment, spec};
 use crate::runtime::linked;
-use crate::segment::{Record, Segment};
+use crate::segment::{Record, Segment, SegmentLayout, Snapshot};
 
 const RING_BYTES: u32 = 4096;
 
@@ -19,6 +19,62 @@ fn ring() -> Segment {
 /// The one that code without a CPU's ring writes to.
 fn shared() -> Segment {
     segment(&[MapSpec { flags: flag::RING_PER_CPU, ..spec(MapKind::RingBuf, 0, 0, RING_BYTES) }])
+}
+
+#[test]
+fn rings_that_overwrite_keep_the_newest() {
+    let flags = flag::RING_PER_CPU | flag::RB_OVERWRITE;
+    let segment = segment(&[MapSpec { flags, ..spec(MapKind::RingBuf, 0, 0, RING_BYTES) }]);
+    let descriptor = segment.descriptor(0);
+    let spare = segment.layout().cpus as usize;
+    let look = || segment.flight(0).lane(spare);
+    let numbers = || look().records.iter().map(|record| record.bytes[0]).collect::<Vec<_>>();
+    assert_eq!(look(), Snapshot::default());
+    for number in 0..6 {
+        assert_eq!(linked::ringbuf_output(descriptor, &[number; 1000], 0), 0);
+    }
+    // Four of 1,024 bytes fit exactly.
+    assert_eq!((numbers(), look().overwritten), (vec![2, 3, 4, 5], 2));
+    assert_eq!(linked::ringbuf_query(descriptor, 0), 4 * 1024);
+    // One that is being written stays, and comes behind newer ones in the ring; by time it is before them.
+    let held = linked::ringbuf_reserve(descriptor, 1000, 0).expect("room");
+    for number in 7..12 {
+        assert_eq!(linked::ringbuf_output(descriptor, &[number; 1000], 0), 0);
+    }
+    assert_eq!((numbers(), look().overwritten, look().uncommitted), (vec![9, 10, 11], 8, 1));
+    // SAFETY: reserved above.
+    unsafe { linked::ringbuf_finish(held, false) };
+    assert_eq!((numbers(), look().uncommitted), (vec![0, 9, 10, 11], 0));
+    for number in 12..16 {
+        assert_eq!(linked::ringbuf_output(descriptor, &[number; 1000], 0), 0);
+    }
+    assert_eq!((numbers(), look().overwritten), (vec![12, 13, 14, 15], 12));
+    // What is larger than the ring is refused, and nothing is lost for it; what is as large takes all of it.
+    assert_eq!(linked::ringbuf_output(descriptor, &[16; 4081], 0), -11);
+    assert_eq!((numbers().len(), segment.flight(0).snapshot().dropped), (4, 1));
+    assert_eq!(linked::ringbuf_output(descriptor, &[16; 4080], 0), 0);
+    assert_eq!((numbers(), look().overwritten), (vec![16], 16));
+    // Where that is being written, nothing else fits.
+    let held = linked::ringbuf_reserve(descriptor, 4080, 0).expect("room");
+    assert_eq!(linked::ringbuf_output(descriptor, &[17], 0), -11);
+    assert_eq!((look().uncommitted, look().overwritten, look().dropped), (1, 17, 2));
+    // SAFETY: reserved above. Discarded records are none, and are not counted when they give way.
+    unsafe { linked::ringbuf_finish(held, true) };
+    assert_eq!((numbers(), look().uncommitted), (vec![], 0));
+    assert_eq!(linked::ringbuf_output(descriptor, &[18], 0), 0);
+    assert_eq!((numbers(), look().overwritten), (vec![18], 17));
+    let all = segment.flight(0).counters();
+    assert_eq!((all.dropped, all.corrupt), (17 + 2, 0));
+}
+
+#[test]
+fn a_map_with_one_ring_does_not_overwrite() {
+    let map = MapSpec { flags: flag::RB_OVERWRITE, ..spec(MapKind::RingBuf, 0, 0, RING_BYTES) };
+    let refused = SegmentLayout::plan(&[map], 2).expect_err("it is one ring").to_string();
+    assert!(
+        refused.ends_with("it must be with WEIR_F_RING_PER_CPU: one ring does not overwrite"),
+        "{refused}"
+    );
 }
 
 fn payload(number: u64, size: u64) -> Vec<u8> {

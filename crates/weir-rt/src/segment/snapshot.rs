@@ -1,0 +1,193 @@
+//! What is in rings that overwrite: a copy of their records out, oldest first, and how many gave way. Nothing is taken.
+//!
+//! Producers are in `c/ring.c` and in weir-jit's `src/records.rs`, which describes the protocol. A ring is copied word by
+//! word while they go on; then the position of its oldest record is read. What lies below it may have been overwritten
+//! during the copy and is left out; what lies at it and beyond has not been, since it moves before anything is written. So
+//! no record of a snapshot is torn, whatever producers do, and of each ring what is in it and what gave way are all that
+//! was submitted up to some moment of the copy.
+//!
+//! Everything is checked as in `ring.rs`: a segment that a target has spoiled gives other records, or fewer, and counts as
+//! corrupt.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::Segment;
+use super::layout::{RingForm, RingPlace};
+use super::ring::{Record, RingCounters};
+use crate::abi::{control, record};
+use crate::limits;
+
+/// The reading end of a map whose rings overwrite.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotReader<'a> {
+    segment: &'a Segment,
+    index: usize,
+}
+
+/// What a ring holds, or all rings of a map.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Snapshot {
+    /// The oldest first, by their times.
+    pub records: Vec<Record>,
+    /// Records that were submitted once, and gave way to newer ones.
+    pub overwritten: u64,
+    /// Records refused: larger than a ring, or all that would have had to give way was being written, or no ring was free
+    /// for code that has no CPU's.
+    pub dropped: u64,
+    /// Records that are being written, or whose writers died at it.
+    pub uncommitted: u64,
+    /// Rings in which impossible values stand.
+    pub corrupt: u64,
+}
+
+/// Bytes before a payload, and what records are multiples of.
+const HEAD_BYTES: u64 = 16;
+/// Looks at position and count before somebody is taken to play with them: the two stand in one cache line, and change in
+/// two stores.
+const LOOKS_MAX: u32 = 1 << 16;
+/// In the position of the oldest record: which of the two counts holds.
+const COUNT_BIT: u64 = 1;
+
+impl<'a> SnapshotReader<'a> {
+    pub(super) fn new(segment: &'a Segment, index: usize) -> Self {
+        assert!(segment.layout().maps[index].spec.overwrites(), "map {index} does not overwrite");
+        SnapshotReader { segment, index }
+    }
+
+    /// How many rings the map has: one for each CPU, then those for code that has no CPU's.
+    pub fn rings(&self) -> usize {
+        self.places().len()
+    }
+
+    /// All of them, one after the other, their records by time.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut all = Snapshot::default();
+        for lane in 0..self.rings() {
+            let one = self.lane(lane);
+            all.records.extend(one.records);
+            all.overwritten = all.overwritten.wrapping_add(one.overwritten);
+            all.dropped = all.dropped.wrapping_add(one.dropped);
+            all.uncommitted += one.uncommitted;
+            all.corrupt += one.corrupt;
+        }
+        all.records.sort_by_key(|record| record.ticks);
+        all
+    }
+
+    /// One of them alone.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn lane(&self, lane: usize) -> Snapshot {
+        let place = self.places()[lane];
+        assert_eq!(place.form, RingForm::Overwriting, "the layout says what a ring is");
+        let ring = Ring { segment: self.segment, place };
+        let mut snapshot = ring.snapshot();
+        snapshot.dropped = ring.control(control::DROPPED).load(Ordering::Relaxed);
+        // A record that was being written when a lap came to it stands behind newer ones.
+        snapshot.records.sort_by_key(|record| record.ticks);
+        snapshot
+    }
+
+    /// What became of records, without a copy of them: `dropped` are those that were refused or overwritten.
+    pub fn counters(&self) -> RingCounters {
+        let mut sum = RingCounters::default();
+        for place in self.places() {
+            let ring = Ring { segment: self.segment, place };
+            let refused = ring.control(control::DROPPED).load(Ordering::Relaxed);
+            let overwritten = ring.oldest().map_or(0, |oldest| oldest.overwritten);
+            sum.dropped = sum.dropped.wrapping_add(refused).wrapping_add(overwritten);
+            sum.corrupt += ring.control(control::CORRUPT).load(Ordering::Relaxed);
+        }
+        sum
+    }
+
+    fn places(&self) -> Vec<RingPlace> {
+        self.segment.layout().maps[self.index].rings()
+    }
+}
+
+/// One ring.
+struct Ring<'a> {
+    segment: &'a Segment,
+    place: RingPlace,
+}
+
+/// Where the oldest record stands, and how many stood before it and are no more.
+struct Oldest {
+    position: u64,
+    overwritten: u64,
+}
+
+impl Ring<'_> {
+    fn snapshot(&self) -> Snapshot {
+        let corrupt = Snapshot { corrupt: 1, ..Snapshot::default() };
+        let mut overwritten = 0;
+        for _ in 0..(limits::SNAPSHOT_BYTES / self.place.bytes).max(16) {
+            let tail = self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire) & !(HEAD_BYTES - 1);
+            // Where the step over a record that is being written is half done, its place in the last lap is not looked at.
+            let start = tail.saturating_sub(self.place.bytes);
+            let words = self.words(start, tail);
+            fence(Ordering::Acquire);
+            let Some(oldest) = self.oldest() else { return corrupt };
+            let from = oldest.position.max(start);
+            overwritten = oldest.overwritten;
+            if from <= tail {
+                return parse(&words[((from - start) / 8) as usize..], overwritten);
+            }
+            // All that was copied has given way meanwhile.
+        }
+        // Writers are faster all the time: it is a snapshot of the moment before the oldest record came.
+        Snapshot { overwritten, ..Snapshot::default() }
+    }
+
+    fn oldest(&self) -> Option<Oldest> {
+        let position = self.control(control::SPARE_OR_CONSUMER);
+        for _ in 0..LOOKS_MAX {
+            let before = position.load(Ordering::Acquire);
+            let count = self.control(control::OVERWRITTEN + 8 * (before & COUNT_BIT));
+            let overwritten = count.load(Ordering::Acquire);
+            if position.load(Ordering::Acquire) == before {
+                return Some(Oldest { position: before & !(HEAD_BYTES - 1), overwritten });
+            }
+        }
+        None
+    }
+
+    /// The words from one position to another, at most a lap behind it; each header before its payload.
+    fn words(&self, from: u64, to: u64) -> Vec<u64> {
+        let at = |position: u64| self.word(self.place.data + (position & (self.place.bytes - 1)));
+        (from..to).step_by(8).map(|position| at(position).load(Ordering::Acquire)).collect()
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        self.segment.mapping().word(at)
+    }
+
+    fn control(&self, at: u64) -> &AtomicU64 {
+        self.word(self.place.control + at)
+    }
+}
+
+/// Records one after the other.
+fn parse(mut words: &[u64], overwritten: u64) -> Snapshot {
+    let mut snapshot = Snapshot { overwritten, ..Snapshot::default() };
+    while let [ticks, header, rest @ ..] = words {
+        let size = (header >> record::SIZE_SHIFT) as usize;
+        let payload = size.div_ceil(HEAD_BYTES as usize) * (HEAD_BYTES as usize / 8);
+        if header & record::USED == 0 || payload > rest.len() {
+            snapshot.corrupt = 1;
+            return snapshot;
+        }
+        let (bytes, next) = rest.split_at(payload);
+        words = next;
+        if header & record::BUSY != 0 {
+            snapshot.uncommitted += 1;
+        } else if header & record::DISCARD == 0 {
+            let mut bytes: Vec<u8> = bytes.iter().flat_map(|word| word.to_le_bytes()).collect();
+            bytes.truncate(size);
+            snapshot.records.push(Record { bytes, ticks: *ticks });
+        }
+    }
+    snapshot
+}
