@@ -37,6 +37,7 @@ use weir_ir::{Function, Module, Trigger};
 
 pub use crate::error::CodegenError;
 use crate::maps::Maps;
+pub use crate::maps::{EVENT_BYTES, EVENT_CUT, EVENT_LOST};
 pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED, GLOBAL_START};
 pub use crate::maps::{HITS_BYTES, HITS_ENTRIES, HITS_RETURNS};
 
@@ -54,6 +55,9 @@ pub struct Compiled {
     /// Index of the per-CPU array in which each probe's program counts its runs: an entry of [`HITS_BYTES`] by the number
     /// of the program. None if nothing counts.
     pub hits: Option<u32>,
+    /// Index of the array map whose one value counts, for each event of the schema, what was left out: [`EVENT_BYTES`] each. None
+    /// where no events are recorded.
+    pub events: Option<u32>,
     /// Where stacks are: of each number of frames the first of [`weir_event::STACK_TABLES`] STACK_TRACE maps.
     pub stacks: Vec<(u32, u32)>,
     /// Index of the array map `.automata` and what its one value holds: whoever makes the maps writes it there before a
@@ -147,6 +151,7 @@ pub fn compile_calling(
         map.map_index = index as u32;
     }
     let (ring, globals, hits, stacks) = (maps.ring, maps.globals, maps.hits, maps.stacks.clone());
+    let events = maps.events;
     let automata = maps.automata.as_ref().map(|automata| (automata.map, automata.contents.clone()));
     let mut specs = maps.finish(scratch_bytes, zero_bytes, &mut programs);
     let callee_maps = specs.len() as u32;
@@ -161,6 +166,7 @@ pub fn compile_calling(
         ring,
         globals,
         hits,
+        events,
         stacks,
         automata,
         callee_maps,
@@ -218,7 +224,12 @@ fn check_records(module: &Module, function: &Function, ring_bytes: u32) -> Resul
         weir_ir::Op::Emit { action, .. } => Some(&module.schema.actions[action.0 as usize]),
         _ => None,
     });
-    let bytes = emitted.map(record_bytes).max().unwrap_or(0);
+    let recorded = function.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
+        weir_ir::Op::Record { event, .. } => Some(&module.schema.events[event.0 as usize]),
+        _ => None,
+    });
+    let recorded = recorded.map(lower::record::record_bytes);
+    let bytes = emitted.map(record_bytes).chain(recorded).max().unwrap_or(0);
     let max = ring_bytes / 2;
     if bytes > max {
         return Err(CodegenError::Record { clause: function.name.clone(), bytes, max });

@@ -13,7 +13,7 @@
 //! - scratch memory is claimed in the last block that every use of it, and every return after it, passes
 //!
 //! Files: [`build`] the words, [`string`] strings, [`map`] map operations, [`aggregate`] aggregations, [`emit`]
-//! records, [`matching`] automata, [`symbol`] addresses and stacks that are named later, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
+//! records, [`record`] those of whole events, [`matching`] automata, [`symbol`] addresses and stacks that are named later, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
 
 mod aggregate;
 mod build;
@@ -21,6 +21,7 @@ mod emit;
 mod hits;
 mod map;
 pub(crate) mod matching;
+pub(crate) mod record;
 mod scratch;
 mod string;
 mod symbol;
@@ -203,6 +204,7 @@ impl<'a> Lower<'a> {
                 self.store(Place::Reg(R0, 0), value);
             }
             Op::Emit { action, args } => self.emit(*action, args),
+            Op::Record { event, args } => self.record(*event, args),
             other => unreachable!("{other:?} has a result"),
         }
         Ok(())

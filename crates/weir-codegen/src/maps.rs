@@ -6,7 +6,8 @@
 //! | Count, Sum, Avg, Stats, Hist, Lhist | PERCPU_HASH | PERCPU_ARRAY |
 //!
 //! Internal: `.ring` (records, of each CPU in a ring of its own), `.globals` (one entry of [`GLOBAL_BYTES`]), `.hits` (per-CPU: an entry of two counts for
-//! each program: entries and returns), `.automata` (the tables of automata, read-only, with first contents), `.stacksN.T` (tables T of stacks of N frames); and, where a clause turns out to need
+//! each program: entries and returns), `.automata` (the tables of automata, read-only, with first contents), `.events` (one entry with
+//! two counts for each event that is recorded: those that the ring had no room for, and texts and sequences that were cut), `.stacksN.T` (tables T of stacks of N frames); and, where a clause turns out to need
 //! them, `.scratch` (slots of scratch memory, each with an owner word first) and `.zero` (one entry of zeros, as long
 //! as the longest value that is inserted and does not fit on the stack).
 //!
@@ -41,6 +42,17 @@ pub const HITS_BYTES: u32 = 16;
 pub const HITS_ENTRIES: i32 = 0;
 pub const HITS_RETURNS: i32 = 8;
 
+/// Bytes that `.events` has for each event, and the offsets in them: records that the ring had no room for, and texts and
+/// sequences that were cut.
+pub const EVENT_BYTES: u32 = 16;
+pub const EVENT_LOST: i32 = 0;
+pub const EVENT_CUT: i32 = 8;
+
+/// Where the counts of an event begin.
+pub(crate) fn event_counts(event: u32) -> i32 {
+    (event * EVENT_BYTES) as i32
+}
+
 /// The maps of one object.
 #[derive(Debug)]
 pub(crate) struct Maps {
@@ -49,6 +61,8 @@ pub(crate) struct Maps {
     pub(crate) globals: u32,
     /// Where programs count their runs; none if they do not.
     pub(crate) hits: Option<u32>,
+    /// Where what was left out of events is counted; none where none is recorded.
+    pub(crate) events: Option<u32>,
     /// The tables of each depth of stacks: how many frames, and the first of [`STACK_TABLES`] maps.
     pub(crate) stacks: Vec<(u32, u32)>,
     /// The tables of automata: the map's index, its contents, and where each automaton begins in them.
@@ -85,6 +99,9 @@ impl Maps {
         let programs = module.functions.len() as u32;
         let counts = counts_hits && module.functions.iter().any(|function| function.trigger.is_probe());
         let hits = counts.then(|| internal(".hits", MapKind::PerCpuArray, 4, HITS_BYTES, programs));
+        let recorded = module.schema.events.len() as u32;
+        let events =
+            (recorded > 0).then(|| internal(".events", MapKind::Array, 4, EVENT_BYTES * recorded, 1));
         let places = module.max_map_keys.clamp(1, limits::STACKS_MAX).next_power_of_two();
         let mut stacks = Vec::new();
         for frames in depths(module) {
@@ -101,7 +118,7 @@ impl Maps {
             specs.push(spec);
         }
         let scratch = specs.len() as u32;
-        Maps { ring, globals, hits, stacks, automata, scratch, zero: scratch + 1, specs }
+        Maps { ring, globals, hits, events, stacks, automata, scratch, zero: scratch + 1, specs }
     }
 
     /// The first of the tables for stacks of so many frames.

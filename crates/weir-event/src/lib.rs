@@ -6,9 +6,12 @@
 //! A record: `u32` action index (into [`Schema::actions`]), `u32` zero, then the action's fields, each at its
 //! own offset (multiples of 8). Integers are little endian. Strings are NUL-padded byte arrays; one that fills
 //! its array has no NUL. A string that could not be read is empty, and the fault is counted.
+//!
+//! Programs that record events with all their fields write other records: [`recorded`].
 
 #![forbid(unsafe_code)]
 
+pub mod recorded;
 pub mod schema;
 
 /// Bytes before a record's fields.
@@ -23,6 +26,8 @@ pub struct Schema {
     pub maps: Vec<MapSchema>,
     /// Names behind [`Type::Probe`] and [`Type::Func`] values: the attach cookie is the index.
     pub sites: Vec<SiteName>,
+    /// Events that are recorded with all their fields ([`recorded`]), by number. A module that has some writes no other records.
+    pub events: Vec<schema::Schema>,
 }
 
 /// What `probe` and `func` print for one attach cookie.

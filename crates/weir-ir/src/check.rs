@@ -4,6 +4,7 @@
 //! - map names are `@` and a name, each used once; types and buckets are within [`limits`]; no map holds tuples
 //! - fields of an action lie one after the other from the header on; actions name maps that exist and have keys
 //!   where they ask for one
+//! - events can be recorded, and their fields have slots one after the other
 //!
 //! Each function:
 //! - there is an entry block, without parameters; jumps go forward to a block that takes those arguments
@@ -15,7 +16,9 @@
 //!
 //! Not checked: whether anything is reachable, and whether a program of it would fit a limit of eBPF.
 
-use weir_event::{Action, Field, MapSchema, MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, Type};
+use weir_event::{
+    Action, Field, MapSchema, MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, Type, recorded, schema,
+};
 
 use crate::dominators::Dominators;
 use crate::{
@@ -48,6 +51,11 @@ fn check_schema(module: &Module, faults: &mut Vec<String>) {
     for (index, action) in schema.actions.iter().enumerate() {
         if let Err(fault) = check_action(action, &schema.maps) {
             faults.push(format!("action {index}: {fault}"));
+        }
+    }
+    for (index, event) in schema.events.iter().enumerate() {
+        if let Err(fault) = check_event(event) {
+            faults.push(format!("event {index}: {fault}"));
         }
     }
 }
@@ -142,6 +150,20 @@ fn check_action(action: &Action, maps: &[MapSchema]) -> Result<(), String> {
         if offset > u64::from(limits::TYPE_BYTES_MAX) {
             return Err(format!("a record of more than {} bytes", limits::TYPE_BYTES_MAX));
         }
+    }
+    Ok(())
+}
+
+fn check_event(event: &schema::Schema) -> Result<(), String> {
+    if let Some(refusal) = recorded::refusal(event) {
+        return Err(refusal);
+    }
+    let mut slot = 0;
+    for field in &event.fields {
+        if field.slot != slot {
+            return Err(format!("field `{}` is in slot {}, not in {slot}", field.name, field.slot));
+        }
+        slot = slot.checked_add(recorded::slots(&field.ty)).ok_or("it has too many fields")?;
     }
     Ok(())
 }
@@ -454,6 +476,27 @@ impl<'a> FunctionCheck<'a> {
                     action_fields(action).into_iter().flat_map(|field| leaves(&field.ty)).collect();
                 self.want_all(&wanted, args)
             }
+            Op::Record { event, args } => {
+                if !self.function.trigger.is_probe() {
+                    return Err("there is no event in weir itself".into());
+                }
+                let events = &self.module.schema.events;
+                let event = events.get(event.0 as usize).ok_or_else(|| format!("no event {}", event.0))?;
+                let slots: usize =
+                    event.fields.iter().map(|field| usize::from(recorded::slots(&field.ty))).sum();
+                if slots != args.len() {
+                    return Err(format!("{} values where {slots} are wanted", args.len()));
+                }
+                for field in &event.fields {
+                    let value = args[usize::from(field.slot)];
+                    match self.function.ty(value) {
+                        Type::Str { bytes } if is_name(&field.ty, *bytes) => {}
+                        Type::Double => {}
+                        _ => self.want_int(value)?,
+                    }
+                }
+                Ok(())
+            }
         }
     }
 
@@ -533,6 +576,12 @@ impl<'a> FunctionCheck<'a> {
     fn fault(&mut self, what: impl Into<String>) {
         self.faults.push(format!("{} b{}: {}", self.function.name, self.block, what.into()));
     }
+}
+
+/// Whether the field is so many characters.
+fn is_name(ty: &schema::Type, bytes: u32) -> bool {
+    let schema::Type::Array { element, count } = ty else { return false };
+    matches!(**element, schema::Type::Int { bytes: 1, .. }) && *count == bytes
 }
 
 fn check_builtin(builtin: Builtin, result: Option<&Type>) -> Result<(), String> {

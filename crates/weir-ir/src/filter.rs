@@ -46,7 +46,7 @@ pub fn at(filter: &Function, arguments: &[FoundArgument]) -> Function {
 }
 
 /// As a slot holds it: of a floating-point number its bits alone.
-fn slot_of(argument: &FoundArgument, append: argument::Append<'_>) -> Value {
+pub(crate) fn slot_of(argument: &FoundArgument, append: argument::Append<'_>) -> Value {
     let value = argument::read(argument, append);
     if !argument.is_float {
         return value;

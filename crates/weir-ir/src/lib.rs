@@ -21,6 +21,7 @@ pub mod filter;
 pub mod limits;
 mod ops;
 pub mod pass;
+pub mod record;
 pub mod text;
 pub mod world;
 
@@ -181,6 +182,10 @@ pub struct BlockId(pub u32);
 /// Index into `Schema::maps`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct MapId(pub u32);
+
+/// Index into `Schema::events`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct EventId(pub u32);
 
 /// Index into `Schema::actions`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -362,9 +367,15 @@ pub enum Op {
         action: ActionId,
         args: Vec<Value>,
     },
+    /// Writes a record of the event ([`weir_event::recorded`]); `args` are what its slots hold: integers, floating-point numbers as
+    /// their bits, addresses. An array of 16 characters may be a string of 16 bytes too.
+    Record {
+        event: EventId,
+        args: Vec<Value>,
+    },
 }
 
-/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate, SetSessionCookie and Emit.
+/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate, SetSessionCookie, Emit and Record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Inst {
     pub result: Option<Value>,

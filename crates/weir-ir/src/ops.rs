@@ -41,7 +41,8 @@ impl Op {
             | Op::Aggregate { .. }
             | Op::SetSessionCookie { .. }
             | Op::CallProgram
-            | Op::Emit { .. } => Effect::Writes,
+            | Op::Emit { .. }
+            | Op::Record { .. } => Effect::Writes,
         }
     }
 
@@ -54,6 +55,7 @@ impl Op {
                 | Op::Aggregate { .. }
                 | Op::SetSessionCookie { .. }
                 | Op::Emit { .. }
+                | Op::Record { .. }
         )
     }
 
@@ -105,7 +107,7 @@ impl Op {
                 (key, [Some(*value), None])
             }
             Op::Aggregate { key, value, .. } => (key, [*value, None]),
-            Op::Emit { args, .. } => (args, [None, None]),
+            Op::Emit { args, .. } | Op::Record { args, .. } => (args, [None, None]),
         };
         list.iter().copied().chain(rest.into_iter().flatten())
     }
@@ -142,7 +144,7 @@ impl Op {
                 key.iter_mut().for_each(&mut see);
                 value.iter_mut().for_each(see);
             }
-            Op::Emit { args, .. } => args.iter_mut().for_each(see),
+            Op::Emit { args, .. } | Op::Record { args, .. } => args.iter_mut().for_each(see),
         }
     }
 }

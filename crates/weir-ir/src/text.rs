@@ -10,6 +10,8 @@
 //! map @l lhist 0 100 10                                min, max, step
 //! action printf "%d %s\n" (i64 at 8, str64 at 16)      also: print_value, print_map, print_map_key,
 //!                                                      clear_map, zero_map, exit
+//! event "shop" "sale" level 6 ("id" i4 hex slot 0, "name" text slot 1)   recorded with all fields; types: iN uN fN string text,
+//!                                                      enum T ["A" 0 0, …], array N T, sequence T, struct ["x" 0 T, …]; `characters` as `hex`
 //! site "uprobe:/lib/libc.so.6:malloc" "malloc"         names of attach cookie 0, 1, …
 //!
 //! fn "uprobe:libc:malloc" uprobe span 0 42 {           begin, end, interval NS, uprobe, uretprobe, session, usdt, filter
@@ -32,7 +34,7 @@
 //!
 //! Operations: `int N`, `reg N`, `slot N`, `read_int BYTES a`, `str "…"`, builtins by name, arithmetic and comparisons by name with two values,
 //! `streq a, b`, `strne a, b`, `read_str a`, `read_str a, limit`, `get @m[k]`, `has @m[k]`, `set @m[k], v`, `add_to @m[k], v`,
-//! `set_session_cookie v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`, `call_program`. `value v7: u64` gives a type to a value that nothing
+//! `set_session_cookie v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`, `record N(v, …)`, `call_program`. `value v7: u64` gives a type to a value that nothing
 //! defines. A `;` begins a comment. Line ends are spaces. Types: `i64 u64 strN probe func (T, …)`.
 //!
 //! Parsing checks the grammar and the bounds that keep memory small; what the text means is [`check`](crate::check)'s.

@@ -24,6 +24,7 @@
 
 mod line;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
@@ -31,7 +32,9 @@ use nix::libc;
 use nix::time::{ClockId, clock_gettime};
 
 use crate::abi::{clock, header};
-use crate::limits::{CLOCK_INTERVAL_NS, CLOCK_INTERVAL_NS_MIN, CLOCK_LEAD_NS, CLOCK_PAIR_NS_MAX};
+use crate::limits::{
+    CLOCK_INTERVAL_NS, CLOCK_INTERVAL_NS_MIN, CLOCK_LEAD_NS, CLOCK_LINES_KEPT, CLOCK_PAIR_NS_MAX,
+};
 use crate::segment::Segment;
 
 use self::line::{Line, Sample};
@@ -47,6 +50,8 @@ pub struct Clock {
     /// The newer line that is published, and how many were.
     line: Option<Line>,
     published: u64,
+    /// The last ones that were published, the oldest first: what was read some time ago lies on one of them.
+    lines: VecDeque<Line>,
     is_over: bool,
 }
 
@@ -59,7 +64,8 @@ impl Clock {
         }
         let sample = sample()?;
         let (due_ns, interval_ns) = (sample.ns + CLOCK_INTERVAL_NS_MIN, CLOCK_INTERVAL_NS_MIN);
-        Some(Clock { sample, rate: None, due_ns, interval_ns, line: None, published: 0, is_over: false })
+        let (line, published, lines) = (None, 0, VecDeque::new());
+        Some(Clock { sample, rate: None, due_ns, interval_ns, line, published, lines, is_over: false })
     }
 
     /// How long until [`Clock::keep`] has something to do.
@@ -113,6 +119,13 @@ impl Clock {
         true
     }
 
+    /// ns of CLOCK_MONOTONIC where the counter showed `ticks`, now or up to some seconds ago: what targets read with the line that
+    /// they had. Times of ascending ticks ascend. None before the first refresh.
+    pub fn ns(&self, ticks: u64) -> Option<u64> {
+        let line = self.lines.iter().rev().find(|line| line.ticks <= ticks);
+        line.map(|line| line.at(ticks)).or_else(|| Some(self.lines.front()?.before(ticks)))
+    }
+
     fn write(&self, segment: &Segment, slot: u64, line: Line) {
         let at = clock::LINES + slot as usize * clock::LINE_WORDS;
         for (n, word) in [line.ticks, line.ns, line.rate].into_iter().enumerate() {
@@ -123,6 +136,10 @@ impl Clock {
     fn show(&mut self, segment: &Segment, line: Line) {
         self.published += 1;
         self.line = Some(line);
+        if self.lines.len() == CLOCK_LINES_KEPT {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
         segment.put_clock(0, 2 * self.published);
     }
 }

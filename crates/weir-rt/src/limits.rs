@@ -70,6 +70,8 @@ pub const CLOCK_INTERVAL_NS: u64 = 128_000_000;
 pub const CLOCK_LEAD_NS: u64 = 1_000_000;
 /// A pair of counter and clock that took longer to read is not used.
 pub const CLOCK_PAIR_NS_MAX: u64 = 2_000;
+/// Lines that are remembered for times that were read before: four seconds.
+pub const CLOCK_LINES_KEPT: usize = 32;
 /// Most bytes below its return address that any helper uses, the vDSO's clock included; a test measures it.
 pub const HELPER_STACK_BYTES: u32 = 2048;
 /// The same of those that neither format text nor walk stacks, nor look for a prefix.

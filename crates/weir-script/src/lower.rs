@@ -37,7 +37,12 @@ pub fn lower(script: &Script, checked: &Checked) -> Module {
             functions.push(lowering.clause(clause));
         }
     }
-    let schema = Schema { actions: actions.list, maps: checked.maps.clone(), sites: checked.sites.clone() };
+    let schema = Schema {
+        actions: actions.list,
+        maps: checked.maps.clone(),
+        sites: checked.sites.clone(),
+        events: Vec::new(),
+    };
     let Checked { max_map_keys, missing_probes, .. } = *checked;
     Module { functions, schema, max_map_keys, missing_probes }
 }

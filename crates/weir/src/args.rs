@@ -5,6 +5,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod filter;
+pub(crate) mod record;
 pub(crate) mod view;
 
 use std::ffi::OsString;
@@ -24,6 +25,8 @@ Examples:
         count in a running process; Ctrl-C ends it and prints
   weir trace -f json -o out.ndjson script.bt first second -p 1234
         run a file with the parameters $1 and $2; weir's output goes to out.ndjson
+  weir record -e 'shop:*' -o trace -- ./shop
+        record events with all their fields; `weir view trace` shows them
   weir list 'usdt:./app:*'    what can be probed
   weir bpf run prog.bpf.o     verify a compiled eBPF program, run it, print its result
   weir ps                     what is being traced now
@@ -69,6 +72,8 @@ pub(crate) enum Command {
     Bpf(bpf::Bpf),
     /// Event filters by hand: check, evaluate, or show every stage of one
     Filter(filter::Filter),
+    /// Record events with all their fields, into a trace (CTF) that `weir view` and babeltrace2 read
+    Record(record::Record),
     /// Read traces (CTF, as LTTng and weir write them): events in the order of time
     View(view::View),
     /// List the processes that are being traced, and what that costs them

@@ -137,6 +137,11 @@ impl Event {
         named.cloned().or_else(numbered)
     }
 
+    /// What is recorded of it: its names; of a static probe without names its numbers; of a function without names nothing.
+    pub(crate) fn recorded(&self) -> Vec<FoundField> {
+        if self.named.is_empty() && !self.name.starts_with("usdt:") { Vec::new() } else { self.shown() }
+    }
+
     /// What it is said to have: its names, or where it has none its numbers.
     fn shown(&self) -> Vec<FoundField> {
         if !self.named.is_empty() {

@@ -41,6 +41,9 @@ fn main() -> ExitCode {
         Command::Filter(args) => {
             filter::filter(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
+        Command::Record(record) => {
+            session::record(&record).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+        }
         Command::View(args) => view::view(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::List(args) => list::list(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Ps(ps) => manage::ps::ps(&ps).unwrap_or_else(|failure| failure.report(None)),

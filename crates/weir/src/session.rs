@@ -14,6 +14,8 @@ mod events;
 mod filtered;
 mod loads;
 mod plan;
+mod recorder;
+mod recording;
 mod required;
 mod roll;
 mod run;
@@ -23,6 +25,7 @@ mod symbols;
 mod targets;
 mod world;
 
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -48,13 +51,21 @@ use crate::session::attach::ms;
 pub(crate) use crate::session::costs::percent;
 use crate::session::decider::Decider;
 use crate::session::plan::{Given, Plan};
+use crate::session::recorder::Recorder;
+use crate::session::recording::Recording;
 use crate::session::roll::Subjects;
 pub(crate) use crate::session::world::{Binaries, is_named};
 
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
 pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
     let (source, parameters) = read_source(args).map_err(|failure| (failure, None))?;
-    run(args, &source, &parameters).map_err(|failure| (failure, Some(source)))
+    run(args, &source, &parameters, None).map_err(|failure| (failure, Some(source)))
+}
+
+/// Records the events that `args` names. The error comes with the attach points that its spans are in.
+pub(crate) fn record(args: &args::record::Record) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
+    let source = recording::source(&args.events).map_err(|failure| (failure, None))?;
+    run(&args.trace(), &source, &[], Some(&Recording::new(args))).map_err(|failure| (failure, Some(source)))
 }
 
 /// Compiles a script for no process in particular, and verifies it: `program` is its text, or else the first of
@@ -116,7 +127,12 @@ fn source_of(script: Script<'_>) -> Result<SourceFile, Failure> {
     }
 }
 
-fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result<ExitCode, Failure> {
+fn run(
+    args: &args::Trace,
+    source: &SourceFile,
+    parameters: &[String],
+    recording: Option<&Recording<'_>>,
+) -> Result<ExitCode, Failure> {
     if args.engine == Engine::Kernel {
         return Err(Failure::Refused(anyhow!("--engine kernel is not in this version; leave it out")));
     }
@@ -128,7 +144,8 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     let start = Instant::now();
     let filter = filtered::text(args)?;
     let decider = Decider::given(args)?;
-    let given = Given { args, source, parameters, filter: filter.as_ref(), decider: decider.as_ref() };
+    let (filter, decider) = (filter.as_ref(), decider.as_ref());
+    let given = Given { args, source, parameters, filter, decider, recording };
     let subjects = Subjects::find(&args.given())?;
     let (pid, world, module) = first(&given, &subjects)?;
     if args.emit == Some(Stage::Ir) {
@@ -156,7 +173,11 @@ fn run(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result
     let probes = label(&plan.compiled);
     let run = notes::Run { script: &source.text, probes: &probes, is_verbose: args.verbose };
     let guard = Guard::new(args.policy.as_deref(), args.budget, &run)?;
-    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard }.run(pid, clock)
+    let create = |recording: &Recording<'_>| {
+        Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields())
+    };
+    let recorder = RefCell::new(recording.map(create).transpose()?);
+    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard, recorder }.run(pid, clock)
 }
 
 /// The process that the script is compiled for at first, and what it means there: of those that were given, the first
@@ -216,6 +237,8 @@ struct Session<'a> {
     plan: &'a Rc<Plan>,
     subjects: &'a Subjects,
     guard: &'a Guard,
+    /// Where events go, until the run begins.
+    recorder: RefCell<Option<Recorder>>,
 }
 
 /// What `weir ps` shows of a run: the names of its programs.

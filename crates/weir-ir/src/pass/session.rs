@@ -127,7 +127,7 @@ fn shares_state(a: &Function, b: &Function, except: Option<MapId>) -> bool {
 
 /// Something of it is seen in the order in which programs run: records, or what the user's own program does.
 fn has_order(function: &Function) -> bool {
-    ops(function).any(|op| matches!(op, Op::Emit { .. } | Op::CallProgram))
+    ops(function).any(|op| matches!(op, Op::Emit { .. } | Op::Record { .. } | Op::CallProgram))
 }
 
 /// The entry's half can run when the return's would among the probes of the script.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_event::{Action, Field, MapSchema, MapValue, SiteName, StackForm, StackMode, Type};
+use weir_event::{Action, Field, MapSchema, MapValue, SiteName, StackForm, StackMode, Type, schema};
 use weir_source::Span;
 
 use super::scan::{Token, scan};
 use crate::check::{check_lhist, check_type};
 use crate::{
-    ActionId, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, MissingProbes, Module,
-    Op, SiteSpec, StaticSpec, Terminator, Trigger, Value, limits,
+    ActionId, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, EventId, Function, Inst, MapId,
+    MissingProbes, Module, Op, SiteSpec, StaticSpec, Terminator, Trigger, Value, limits,
 };
 
 /// Why a text is not a module.
@@ -63,6 +63,10 @@ impl<'a> Parser<'a> {
             "action" => {
                 let action = self.action()?;
                 self.module.schema.actions.push(action);
+            }
+            "event" => {
+                let event = self.event()?;
+                self.module.schema.events.push(event);
             }
             "site" => {
                 let site = SiteName { probe: self.text()?, func: self.text()? };
@@ -126,6 +130,88 @@ impl<'a> Parser<'a> {
             "zero_map" => Action::ZeroMap { map: self.map_index()? },
             "exit" => Action::Exit { code: if self.begins_type() { Some(self.field()?) } else { None } },
             other => return Err(self.error(format!("`{other}` is no action"))),
+        })
+    }
+
+    fn event(&mut self) -> Result<schema::Schema> {
+        let (provider, event) = (self.text()?, self.text()?);
+        let mut level = None;
+        if self.peek_word() == Some("level") {
+            self.at += 1;
+            let number = self.number()?;
+            level = Some(schema::Level::new(number).ok_or_else(|| self.error(format!("no level {number}")))?);
+        }
+        let fields = self.list('(', ')', Parser::event_field)?;
+        Ok(schema::Schema { provider, event, level, fields })
+    }
+
+    fn event_field(&mut self) -> Result<schema::Field> {
+        let (name, ty) = (self.text()?, self.event_type()?);
+        let form = match self.peek_word() {
+            Some("hex") => schema::Form::Hexadecimal,
+            Some("characters") => schema::Form::Text,
+            _ => schema::Form::Decimal,
+        };
+        self.at += usize::from(form != schema::Form::Decimal);
+        self.keyword("slot")?;
+        Ok(schema::Field { name, ty, slot: self.number()?, form })
+    }
+
+    fn event_type(&mut self) -> Result<schema::Type> {
+        Ok(match self.peek_word() {
+            Some("string") => self.taken(schema::Type::Str),
+            Some("text") => self.taken(schema::Type::Text),
+            Some("enum") => {
+                self.at += 1;
+                let schema::Type::Int { bytes, signed } = self.event_number()? else {
+                    return Err(self.error("an enumeration is of integers"));
+                };
+                let labels = self.list('[', ']', |parser| {
+                    let label = parser.text()?;
+                    Ok((label, parser.number()?, parser.number()?))
+                })?;
+                schema::Type::Enum { bytes, signed, labels }
+            }
+            Some("array") => {
+                self.at += 1;
+                let count = self.number()?;
+                schema::Type::Array { count, element: Box::new(self.event_number()?) }
+            }
+            Some("sequence") => {
+                self.at += 1;
+                schema::Type::Sequence { element: Box::new(self.event_number()?) }
+            }
+            Some("struct") => {
+                self.at += 1;
+                let fields = self.list('[', ']', |parser| {
+                    let name = parser.text()?;
+                    Ok((name, parser.number()?, parser.event_number()?))
+                })?;
+                schema::Type::Struct { fields }
+            }
+            _ => self.event_number()?,
+        })
+    }
+
+    fn taken<T>(&mut self, what: T) -> T {
+        self.at += 1;
+        what
+    }
+
+    /// `i4`, `u8`, `f4` and the like: a letter and bytes.
+    fn event_number(&mut self) -> Result<schema::Type> {
+        Ok(match self.word()? {
+            "i1" => schema::Type::Int { bytes: 1, signed: true },
+            "i2" => schema::Type::Int { bytes: 2, signed: true },
+            "i4" => schema::Type::Int { bytes: 4, signed: true },
+            "i8" => schema::Type::Int { bytes: 8, signed: true },
+            "u1" => schema::Type::Int { bytes: 1, signed: false },
+            "u2" => schema::Type::Int { bytes: 2, signed: false },
+            "u4" => schema::Type::Int { bytes: 4, signed: false },
+            "u8" => schema::Type::Int { bytes: 8, signed: false },
+            "f4" => schema::Type::Float { bytes: 4 },
+            "f8" => schema::Type::Float { bytes: 8 },
+            other => return Err(self.error(format!("`{other}` is no type of a field"))),
         })
     }
 
@@ -347,6 +433,10 @@ impl<'a> Parser<'a> {
             "emit" => {
                 let action = ActionId(self.number()?);
                 Ok(Op::Emit { action, args: self.list('(', ')', Parser::value)? })
+            }
+            "record" => {
+                let event = EventId(self.number()?);
+                Ok(Op::Record { event, args: self.list('(', ')', Parser::value)? })
             }
             "get" | "has" | "set" | "add_to" | "delete" | "aggregate" => self.map_op(word),
             other => Err(self.error(format!("`{other}` is no operation"))),

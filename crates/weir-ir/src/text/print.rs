@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result as FmtResult, Write};
 
-use weir_event::{Action, Field, MapSchema, MapValue, Schema, Type};
+use weir_event::{Action, Field, MapSchema, MapValue, Schema, Type, schema};
 
 use crate::{
     Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op, Terminator,
@@ -31,6 +31,9 @@ fn write_module(out: &mut String, module: &Module) -> FmtResult {
         write_action(out, action, schema)?;
         out.write_char('\n')?;
     }
+    for event in &schema.events {
+        write_event(out, event)?;
+    }
     for site in &schema.sites {
         writeln!(out, "site {} {}", Quoted(&site.probe), Quoted(&site.func))?;
     }
@@ -50,6 +53,58 @@ fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult
         Action::ZeroMap { map } => write!(out, "zero_map {}", name(*map)),
         Action::Exit { code: None } => write!(out, "exit"),
         Action::Exit { code: Some(code) } => write!(out, "exit {}", Shown(code)),
+    }
+}
+
+fn write_event(out: &mut String, event: &schema::Schema) -> FmtResult {
+    write!(out, "event {} {}", Quoted(&event.provider), Quoted(&event.event))?;
+    if let Some(level) = event.level {
+        write!(out, " level {}", level.number())?;
+    }
+    out.write_str(" (")?;
+    for (index, field) in event.fields.iter().enumerate() {
+        write!(out, "{}{} ", if index > 0 { ", " } else { "" }, Quoted(&field.name))?;
+        write_event_type(out, &field.ty)?;
+        match field.form {
+            schema::Form::Decimal => {}
+            schema::Form::Hexadecimal => out.write_str(" hex")?,
+            schema::Form::Text => out.write_str(" characters")?,
+        }
+        write!(out, " slot {}", field.slot)?;
+    }
+    out.write_str(")\n")
+}
+
+fn write_event_type(out: &mut String, ty: &schema::Type) -> FmtResult {
+    let sign = |signed: bool| if signed { 'i' } else { 'u' };
+    match ty {
+        schema::Type::Int { bytes, signed } => write!(out, "{}{bytes}", sign(*signed)),
+        schema::Type::Float { bytes } => write!(out, "f{bytes}"),
+        schema::Type::Str => out.write_str("string"),
+        schema::Type::Text => out.write_str("text"),
+        schema::Type::Enum { bytes, signed, labels } => {
+            write!(out, "enum {}{bytes} [", sign(*signed))?;
+            for (index, (label, first, last)) in labels.iter().enumerate() {
+                write!(out, "{}{} {first} {last}", if index > 0 { ", " } else { "" }, Quoted(label))?;
+            }
+            out.write_char(']')
+        }
+        schema::Type::Array { element, count } => {
+            write!(out, "array {count} ")?;
+            write_event_type(out, element)
+        }
+        schema::Type::Sequence { element } => {
+            out.write_str("sequence ")?;
+            write_event_type(out, element)
+        }
+        schema::Type::Struct { fields } => {
+            out.write_str("struct [")?;
+            for (index, (name, offset, ty)) in fields.iter().enumerate() {
+                write!(out, "{}{} {offset} ", if index > 0 { ", " } else { "" }, Quoted(name))?;
+                write_event_type(out, ty)?;
+            }
+            out.write_char(']')
+        }
     }
 }
 
@@ -189,6 +244,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         }
         Op::SetSessionCookie { value } => write!(out, "set_session_cookie {}", Shown(value)),
         Op::Emit { action, args } => write!(out, "emit {}({})", action.0, List(args.iter().map(Shown))),
+        Op::Record { event, args } => write!(out, "record {}({})", event.0, List(args.iter().map(Shown))),
     }
 }
 

@@ -120,6 +120,7 @@ impl Run<'_> {
             Op::UserSymbol { .. } | Op::UserStack(_) => unreachable!("no symbols here"),
             Op::TextBegins { .. } => unreachable!("the functions are no filters"),
             Op::CallProgram => unreachable!("nobody gives a program"),
+            Op::Record { .. } => unreachable!("no event is recorded"),
             Op::Match { .. } => unreachable!("the model offers no events"),
             Op::ReadInt { address, bytes } => {
                 let text = self.around.memory.get(&(self.int(*address) as u64)).map_or("", String::as_str);

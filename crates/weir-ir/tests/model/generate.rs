@@ -143,7 +143,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     ];
     let sites =
         (0..3).map(|n| SiteName { probe: format!("uprobe:/x:f{n}"), func: format!("f{n}") }).collect();
-    Schema { actions, maps, sites }
+    Schema { actions, maps, sites, events: Vec::new() }
 }
 
 /// Blocks with their parameters and jumps, without instructions and arguments.

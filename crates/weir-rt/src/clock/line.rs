@@ -36,6 +36,11 @@ impl Line {
         self.ns.wrapping_add(ns_of(ticks.saturating_sub(self.ticks), self.rate))
     }
 
+    /// The time at `ticks` before it, as if it had always been so.
+    pub(super) fn before(self, ticks: u64) -> u64 {
+        self.ns.saturating_sub(ns_of(self.ticks.saturating_sub(ticks), self.rate))
+    }
+
     /// Whether a sample can be of the clock that this line follows.
     pub(super) fn is_near(self, sample: Sample) -> bool {
         self.at(sample.ticks).abs_diff(sample.ns) <= OFF_NS_MAX

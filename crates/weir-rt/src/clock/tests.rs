@@ -169,3 +169,28 @@ fn a_counter_that_is_not_the_clock_any_more_is_given_up() {
         assert_eq!(check(&program, Duration::from_millis(50)), 0);
     }
 }
+
+#[test]
+fn times_of_ticks_are_those_of_the_clock_and_ascend() {
+    let Some(mut clock) = Clock::start() else { return };
+    let segment = segment();
+    assert_eq!(clock.ns(ticks()), None, "no rate is known yet");
+    let first = ticks();
+    let (mut last, mut read) = (0, Vec::new());
+    let end = Instant::now() + Duration::from_millis(400);
+    while Instant::now() < end {
+        thread::sleep(Duration::from_millis(1));
+        clock.keep(&segment);
+        let before = now_ns();
+        let at = ticks();
+        read.push((before, at, now_ns()));
+    }
+    assert!(clock.ns(first).unwrap() <= clock.ns(read[0].1).unwrap());
+    for (before, at, after) in read {
+        let ns = clock.ns(at).unwrap();
+        assert!(ns >= last, "{ns} after {last}");
+        let off = before.saturating_sub(ns).max(ns.saturating_sub(after));
+        assert!(off <= ERROR_NS_MAX, "{off} ns off");
+        last = ns;
+    }
+}

@@ -33,6 +33,7 @@ use crate::select::watch::LOOK_INTERVAL;
 use crate::session::controller::Controller;
 use crate::session::costs::Costs;
 use crate::session::decider::Decider;
+use crate::session::recorder::{Recorded, Recorder};
 use crate::session::roll::Roll;
 use crate::session::symbols::ProcessSymbols;
 use crate::session::targets::Targets;
@@ -46,6 +47,9 @@ const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Records read in a row before signals and the end of the target are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
+
+/// How often the rings are read at the end of a recording.
+const LAST_TURNS_MAX: usize = 1024;
 
 pub(crate) struct Events<'a, W: Write> {
     schema: &'a Schema,
@@ -67,6 +71,10 @@ pub(crate) struct Events<'a, W: Write> {
     told_lost: Option<Instant>,
     /// A map that cannot grow was told.
     is_outgrown: bool,
+    /// Where the records of events go; there are no others then.
+    recorder: Option<Recorder>,
+    /// Kept while processes run; the times of records are read off it.
+    clock: Option<Clock>,
 }
 
 impl<'a, W: Write> Events<'a, W> {
@@ -98,14 +106,21 @@ impl<'a, W: Write> Events<'a, W> {
             lost: 0,
             told_lost: None,
             is_outgrown: false,
+            recorder: None,
+            clock: None,
         })
+    }
+
+    /// From now on all records are of events, and go there.
+    pub(crate) fn record_to(&mut self, recorder: Recorder) {
+        self.recorder = Some(recorder);
     }
 
     /// Runs the BEGIN probes, and does what they ask for.
     pub(crate) fn begin(&mut self, segment: &Segment) -> Result<(), Failure> {
         self.controller.begin(segment)?;
         self.grow(segment, None);
-        self.read_all(segment)
+        self.read_all(segment).map(|_| ())
     }
 
     /// Looks at what a traced process maps, for the names of its addresses.
@@ -119,8 +134,10 @@ impl<'a, W: Write> Events<'a, W> {
         segment: &Segment,
         mut targets: Option<(&mut Targets, &mut Roll)>,
         mut launched: Option<&mut Launched>,
-        mut clock: Option<Clock>,
+        clock: Option<Clock>,
     ) -> Result<(), Failure> {
+        self.clock = clock;
+        let mut is_more = false;
         self.controller.start_intervals(Instant::now());
         let mut is_told = true;
         while self.exit.is_none() {
@@ -137,15 +154,18 @@ impl<'a, W: Write> Events<'a, W> {
                 }
                 self.costs.publish(&targets.all, segment.ring(self.ring).counters().dropped);
             }
-            if let Some(clock) = &mut clock {
+            if let Some(clock) = &mut self.clock {
                 clock.keep(segment);
             }
-            // As a rule there is something else to do until then.
-            let until_clock = clock.as_ref().map_or(Duration::MAX, Clock::until_due);
-            let until_clock = until_clock.saturating_add(READ_INTERVAL);
-            is_told = self.wait(segment, targets.as_ref(), until_clock)?;
+            is_told = false;
+            if !is_more {
+                // As a rule there is something else to do until then.
+                let until_clock = self.clock.as_ref().map_or(Duration::MAX, Clock::until_due);
+                let until_clock = until_clock.saturating_add(READ_INTERVAL);
+                is_told = self.wait(segment, targets.as_ref(), until_clock)?;
+            }
             self.controller.run_due_intervals(segment, Instant::now())?;
-            self.read_all(segment)?;
+            is_more = self.read_all(segment)?;
             self.grow(segment, targets.as_ref().and_then(|(targets, _)| targets.maps_bytes_max()));
         }
         Ok(())
@@ -191,11 +211,14 @@ impl<'a, W: Write> Events<'a, W> {
         self.report.process(line).map_err(output_failed)
     }
 
-    /// Runs END, then prints what is left. `is_over`: nobody writes to the ring any more.
-    pub(crate) fn end(&mut self, segment: &Segment, is_over: bool) -> Result<(), Failure> {
+    /// Runs END, then prints what is left. `is_over`: nobody writes to the ring any more. What was recorded, if events were.
+    pub(crate) fn end(&mut self, segment: &Segment, is_over: bool) -> Result<Option<Recorded>, Failure> {
         // What is printed from here on belongs on the screen that was there before.
         self.live = None;
         self.symbols.finish();
+        if self.recorder.is_some() {
+            return self.end_recording(segment, is_over).map(Some);
+        }
         self.read_all(segment)?;
         self.controller.end(segment)?;
         self.read_all(segment)?;
@@ -211,7 +234,21 @@ impl<'a, W: Write> Events<'a, W> {
             _ => entries(segment, map),
         };
         self.report.print_all(self.schema, entries, &self.symbols.over(segment)).map_err(output_failed)?;
-        self.tell_losses(segment)
+        self.tell_losses(segment)?;
+        Ok(None)
+    }
+
+    fn end_recording(&mut self, segment: &Segment, is_over: bool) -> Result<Recorded, Failure> {
+        let mut turns = 0;
+        // Somebody who writes on while this reads is not read for ever.
+        while self.read_all(segment)? && turns < LAST_TURNS_MAX {
+            turns += 1;
+        }
+        // SANITY: whoever calls has looked.
+        let mut recorder = self.recorder.take().expect("a recorder");
+        recorder.drain(segment, self.clock.as_ref(), is_over)?;
+        self.tell_losses(segment)?;
+        recorder.finish(segment)
     }
 
     /// The last line of the report.
@@ -283,7 +320,11 @@ impl<'a, W: Write> Events<'a, W> {
         asked
     }
 
-    fn read_all(&mut self, segment: &Segment) -> Result<(), Failure> {
+    /// Whether there may be more.
+    fn read_all(&mut self, segment: &Segment) -> Result<bool, Failure> {
+        if let Some(recorder) = &mut self.recorder {
+            return recorder.drain(segment, self.clock.as_ref(), false);
+        }
         let began = now_ns();
         for _ in 0..RECORDS_PER_ROUND {
             let Some(record) = segment.ring(self.ring).next() else {
@@ -293,7 +334,8 @@ impl<'a, W: Write> Events<'a, W> {
             self.record(segment, &record.bytes)?;
         }
         self.tell_lost(segment, false)?;
-        self.report.flush().map_err(output_failed)
+        self.report.flush().map_err(output_failed)?;
+        Ok(false)
     }
 
     fn record(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Failure> {

@@ -115,7 +115,7 @@ fn ways(text: &Text, events: &[Event], faults: &mut Told, warnings: &mut Told) -
 }
 
 /// Those of the places that have these numbers.
-fn at_places(trigger: &Trigger, places: &[usize]) -> Trigger {
+pub(super) fn at_places(trigger: &Trigger, places: &[usize]) -> Trigger {
     fn chosen<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
         places.iter().map(|&place| all[place].clone()).collect()
     }

@@ -21,6 +21,7 @@ use crate::event::text::Text;
 use crate::failure::Failure;
 use crate::session::decider::{self, Decider};
 use crate::session::filtered;
+use crate::session::recording::Recording;
 use crate::session::stages::{self, Site};
 use crate::session::world::Binaries;
 
@@ -34,6 +35,8 @@ pub(crate) struct Given<'a> {
     pub(crate) filter: Option<&'a Text>,
     /// What says so besides.
     pub(crate) decider: Option<&'a Decider>,
+    /// What clauses do instead of what the script says.
+    pub(crate) recording: Option<&'a Recording<'a>>,
 }
 
 impl Given<'_> {
@@ -44,6 +47,9 @@ impl Given<'_> {
     ) -> Result<Module, Failure> {
         let mut of_script = |warnings: &[Diagnostic]| warn(self.source, warnings);
         let mut module = stages::front(self.source, self.parameters, world, &mut of_script)?;
+        if let Some(recording) = self.recording {
+            recording.put(&mut module, world, &mut |warning| warn(self.source, &[warning]))?;
+        }
         if let Some(decider) = self.decider {
             decider::put(&mut module, decider)?;
         }
@@ -59,7 +65,9 @@ impl Given<'_> {
     pub(crate) fn back(&self, module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
         // The summary is what the counts are for.
         let counts_hits = self.args.verbose || self.args.format == args::Format::Json;
-        let options = weir_codegen::Options { counts_hits, ..weir_codegen::Options::default() };
+        let ring_bytes = self.recording.map(|recording| recording.args.size);
+        let ring_bytes = ring_bytes.unwrap_or(weir_codegen::Options::default().ring_bytes);
+        let options = weir_codegen::Options { counts_hits, ring_bytes };
         let callee = self.decider.map(Decider::callee);
         let (mut compiled, verified) = stages::back(module, &options, callee.as_ref())?;
         // Behind those of the script: what records name stays where it is.

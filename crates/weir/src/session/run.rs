@@ -60,6 +60,7 @@ impl Session<'_> {
 
     fn output(&self) -> Result<Box<dyn Write>, Failure> {
         match &self.given.args.output {
+            None if self.given.recording.is_some() => Ok(Box::new(io::sink())),
             None => Ok(Box::new(io::stdout())),
             Some(path) => {
                 let file = File::create(path).with_context(|| format!("cannot write {}", path.display()));
@@ -255,6 +256,9 @@ impl Session<'_> {
             let share = self.given.args.budget.and_then(|budget| budget.share);
             events.show(Live::start(share.map(|share| share.to_string())));
         }
+        if let Some(recorder) = self.recorder.take() {
+            events.record_to(recorder);
+        }
         events.begin(segment)?;
         Ok(events)
     }
@@ -268,7 +272,12 @@ impl Session<'_> {
         is_over: bool,
         tally: Tally,
     ) -> Result<ExitCode, Failure> {
-        events.end(segment, is_over)?;
+        if let Some(recorded) = events.end(segment, is_over)? {
+            match self.given.args.quiet {
+                true => recorded.tell_losses(),
+                false => recorded.tell(),
+            }
+        }
         if !self.given.args.quiet {
             let counted =
                 tally.coverage.summary(&self.plan.compiled, segment, &tally.pending, tally.processes);

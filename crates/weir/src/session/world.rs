@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use weir_event::schema::Schema;
 use weir_ir::{FoundFunction, FoundPlace, FoundPrototype, FoundStatic, PlaceSpec, World, WorldError};
 use weir_probe::target;
 use weir_symbols::maps::{self, Mapping};
@@ -170,12 +171,15 @@ impl Binaries {
             let message = "a wildcard in the name of the binary stands for what a process maps".to_owned();
             return Err(WorldError { message, hint: Some("add -p PID or -c COMMAND".into()) });
         }
-        let mut found = Vec::new();
+        let (mut found, mut names) = (Vec::new(), BTreeSet::new());
         for path in paths.iter().filter(|path| is_named(files, path)) {
             // What is mapped executable and is no ELF file has no probes.
             let Ok((path, binary)) = self.open(path) else { continue };
             let probes = binary.find_static(provider, wanted).unwrap_or_default();
             let path = path.display().to_string();
+            if probes.is_empty() {
+                names.extend(binary.static_probes().iter().map(StaticProbe::full_name));
+            }
             found.extend(probes.into_iter().map(|probe| found_static(&path, &binary, probe)));
         }
         if found.is_empty() {
@@ -184,10 +188,12 @@ impl Binaries {
                 "no static probe (USDT) is named \"{provider}{wanted}\" in the {} programs and libraries of the process",
                 paths.len()
             );
-            return Err(WorldError {
-                message,
-                hint: Some("`weir list -p PID` shows those that there are".into()),
-            });
+            let near = pattern::near_misses(&format!("{provider}{wanted}"), names.iter().map(String::as_str));
+            let hint = match &near[..] {
+                [] => "`weir list -p PID` shows those that there are".to_owned(),
+                near => format!("did you mean {}?", near.join(", ")),
+            };
+            return Err(WorldError { message, hint: Some(hint) });
         }
         Ok(found)
     }
@@ -206,6 +212,13 @@ impl Binaries {
             next += 1;
         }
         paths
+    }
+
+    /// What the file says of the fields of the static probe at a place, if it does.
+    pub(crate) fn static_schema(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<Schema> {
+        let binary = self.at(path)?;
+        let is_it = |probe: &&StaticProbe| probe.address == address && probe.full_name() == full_name;
+        binary.static_probes().iter().find(is_it)?.schema.clone()
     }
 
     /// The static probe at a place that [`World::static_probes`] answered.

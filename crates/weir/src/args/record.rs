@@ -1,0 +1,201 @@
+//! The command line of `weir record`: which events of which processes go where.
+//!
+//! What is the same as of `weir trace` means the same, and becomes that command's own words ([`Record::trace`]).
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, ValueEnum};
+use weir_event::schema::Level;
+
+use crate::args::{CommandLine, Engine, Format, Trace, filter};
+use crate::rails::budget::Budget;
+use crate::select::ProcessSpec;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir record -e 'shop:*' -o trace -- ./shop --port 80      all events of a provider, until the command ends
+  weir record -e shop:sale --filter 'total > 100' -o trace -p 1234      Ctrl-C ends it
+  weir record -e 'shop:*' -x shop:tick --loglevel info --add-context vtid,procname -o trace -p shop
+  weir record -e uprobe:libc:malloc -o trace -- ls          functions, with the parameters that debug information names
+  weir view trace             what was recorded; babeltrace2 reads it too";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("who").required(true).multiple(true).args(["command", "processes", "cgroups", "units", "containers"])))]
+pub(crate) struct Record {
+    /// Record this event: PROVIDER:EVENT in the programs and libraries of the processes, with wildcards (* ? [..]); or
+    /// usdt:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION, uretprobe:BINARY:FUNCTION. May be repeated
+    #[arg(short = 'e', long = "event", value_name = "EVENT", required = true)]
+    pub(crate) events: Vec<String>,
+
+    /// But none whose name matches: PROVIDER:EVENT, or EVENT of any provider. May be repeated
+    #[arg(short = 'x', long = "exclude", value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+
+    /// Only events that matter at least as much: emerg, alert, crit, err, warning, notice, info, debug_system, …, debug. An
+    /// event that does not say is debug_line
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    pub(crate) loglevel: Option<Level>,
+
+    /// Only events of exactly this level
+    #[arg(long, value_name = "LEVEL", value_parser = level, conflicts_with = "loglevel")]
+    pub(crate) loglevel_only: Option<Level>,
+
+    /// Record events only where this holds of their fields: `size > 4096 && name == "a*"`. It runs first, before anything is copied
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) filter: Option<String>,
+
+    /// What the filter's operators mean
+    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "filter")]
+    pub(crate) dialect: filter::Dialect,
+
+    /// Record with each event; may be repeated, or a list: --add-context vtid,procname
+    #[arg(short = 't', long = "add-context", value_enum, value_name = "CONTEXT", value_delimiter = ',')]
+    pub(crate) contexts: Vec<Context>,
+
+    /// The folder of the trace: one that is not there yet, or an empty one
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    pub(crate) output: PathBuf,
+
+    /// Bytes of the ring of each CPU, a power of two from 4K on; K and M may follow. What comes while it is full is discarded, and
+    /// counted
+    #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
+    pub(crate) size: u32,
+
+    /// Record of this process, or of those whose command or program has this name, now and later; as of `weir trace`
+    #[arg(
+        short = 'p',
+        long = "pid",
+        value_name = "PID|NAME",
+        value_delimiter = ',',
+        conflicts_with = "command"
+    )]
+    pub(crate) processes: Vec<ProcessSpec>,
+
+    /// Record of the processes in this cgroup and below it, now and later
+    #[arg(long = "cgroup", value_name = "PATH", conflicts_with = "command")]
+    pub(crate) cgroups: Vec<String>,
+
+    /// Record of the processes of this systemd unit, now and later
+    #[arg(long = "unit", value_name = "NAME", conflicts_with = "command")]
+    pub(crate) units: Vec<String>,
+
+    /// Record of the processes in this container, now and later
+    #[arg(long = "container", value_name = "ID|NAME", conflicts_with = "command")]
+    pub(crate) containers: Vec<String>,
+
+    /// Record of the children of these processes too, and theirs
+    #[arg(long)]
+    pub(crate) follow: bool,
+
+    /// Print nothing but what went wrong
+    #[arg(short = 'q', long = "quiet", conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Name each place that is not probed, with the reason, and what probing cost
+    #[arg(short = 'v', long = "verbose")]
+    pub(crate) verbose: bool,
+
+    /// What the run may cost, as of `weir trace`
+    #[arg(long, value_name = "BUDGET")]
+    pub(crate) budget: Option<Budget>,
+
+    /// A policy that the run keeps to as well, beside the administrator's /etc/weir/policy.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+
+    /// Start this command, and record until it ends. When the run ends first (Ctrl-C), the command is ended too
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// What is recorded beside an event's own fields.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub(crate) enum Context {
+    /// The process's id
+    #[value(alias = "pid")]
+    Vpid,
+    /// The thread's id
+    #[value(alias = "tid")]
+    Vtid,
+    /// The thread's name (its comm)
+    #[value(alias = "comm")]
+    Procname,
+    /// The processor
+    #[value(name = "cpu_id", alias = "cpu")]
+    CpuId,
+    /// The user's id
+    #[value(alias = "uid")]
+    Vuid,
+    /// The address of the place
+    Ip,
+}
+
+impl Record {
+    /// The same run, as `weir trace` takes it.
+    pub(crate) fn trace(&self) -> Trace {
+        let words = self.command.clone();
+        let run = (!words.is_empty()).then(|| CommandLine { text: words.join(" "), words });
+        Trace {
+            program: Some(self.events.join(", ")),
+            arguments: Vec::new(),
+            run,
+            processes: self.processes.clone(),
+            cgroups: self.cgroups.clone(),
+            units: self.units.clone(),
+            containers: self.containers.clone(),
+            follow: self.follow,
+            format: Format::Text,
+            output: None,
+            quiet: self.quiet,
+            verbose: self.verbose,
+            emit: None,
+            filter: self.filter.clone(),
+            dialect: self.dialect,
+            decider: None,
+            no_sessions: false,
+            budget: self.budget,
+            live: false,
+            policy: self.policy.clone(),
+            engine: Engine::Auto,
+        }
+    }
+}
+
+/// LTTng writes them with a prefix too.
+fn level(text: &str) -> Result<Level, String> {
+    let lower = text.to_ascii_lowercase();
+    let name = lower.strip_prefix("trace_").unwrap_or(&lower);
+    Level::named(name)
+        .ok_or_else(|| format!("no level `{}`; there are {}", text.escape_debug(), Level::NAMES.join(", ")))
+}
+
+fn size(text: &str) -> Result<u32, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1 << 10),
+        None => text.strip_suffix(['m', 'M']).map_or((text, 1), |digits| (digits, 1 << 20)),
+    };
+    let bytes = digits.parse().ok().and_then(|count: u32| count.checked_mul(unit));
+    let is_size = |bytes: &u32| bytes.is_power_of_two() && *bytes >= 4096;
+    bytes.filter(is_size).ok_or_else(|| "a power of two is wanted, from 4K to 1024M".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_two() {
+        assert_eq!(["4096", "4K", "512k", "2M"].map(size), [Ok(4096), Ok(4096), Ok(1 << 19), Ok(1 << 21)]);
+        for text in ["", "0", "1", "3M", "5000", "4097", "4G", "4096M", "-1", "k"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn levels_are_lttng_s() {
+        assert_eq!(level("INFO"), Ok(Level::new(6).unwrap()));
+        assert_eq!(level("TRACE_DEBUG_LINE"), Ok(Level::new(13).unwrap()));
+        assert!(level("loud").unwrap_err().contains("emerg, alert"));
+    }
+}

@@ -1,0 +1,355 @@
+//! Records of events, from the rings to the folder of a trace.
+//!
+//! In: the rings, of each CPU one and one more that all share; the clock that says when a tick was. Out: a stream of the trace for each
+//! ring that something came through. The fields lie in a record as in a packet, and are copied.
+//!
+//! Guaranteed: nothing is lost without a count. What a ring had no room for, what a thread that died did not finish and what is no
+//! record of an event stands in the stream's packets as discarded; so does, in the stream of the shared ring, what found no scratch
+//! memory. Each stream begins with a packet that says that nothing was discarded before.
+//!
+//! A folder in which nothing was recorded because the run could not begin is removed again.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use nix::time::{ClockId, clock_gettime};
+use weir_codegen::{Compiled, EVENT_BYTES, EVENT_CUT, EVENT_LOST, GLOBAL_NO_SCRATCH};
+use weir_event::recorded;
+use weir_event::schema::Schema;
+use weir_rt::Clock;
+use weir_rt::segment::{RingReader, Segment};
+use weir_trace::class::{ClockClass, FieldClass, Struct, TraceClass, Value};
+use weir_trace::write::{Folder, Format, Stream, layout};
+
+use crate::failure::Failure;
+use crate::print::tell;
+use crate::session::now_ns;
+
+/// How large packets become.
+const PACKET_BYTES: usize = 128 << 10;
+/// How long records wait for their packet to be full.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// Records read of a ring in a row, before the others and all else are looked at.
+const RECORDS_PER_TURN: usize = 1 << 16;
+
+/// A trace that is being written.
+pub(crate) struct Recorder {
+    path: PathBuf,
+    folder: Folder,
+    /// It was made for this trace.
+    is_made: bool,
+    has_begun: bool,
+    reader: recorded::Reader,
+    names: Vec<String>,
+    ring: usize,
+    counts: Option<usize>,
+    globals: usize,
+    /// By ring, once something came through it.
+    streams: Vec<Lane>,
+    /// By event.
+    recorded: Vec<u64>,
+    bytes: u64,
+    flushed: Instant,
+}
+
+#[derive(Default)]
+struct Lane {
+    stream: Option<Stream>,
+    /// Records that are none of an event.
+    malformed: u64,
+}
+
+/// What a recording came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Recorded {
+    path: PathBuf,
+    /// Name, records, and records that the ring had no room for; texts and sequences that were cut.
+    events: Vec<(String, u64, u64, u64)>,
+    /// All that was lost.
+    discarded: u64,
+    /// Of fields.
+    bytes: u64,
+}
+
+impl Recorder {
+    /// Makes the folder, with metadata for the events that `compiled` records, of which the first `context_fields` fields are context.
+    pub(crate) fn create(
+        path: &Path,
+        compiled: &Compiled,
+        context_fields: usize,
+    ) -> Result<Recorder, Failure> {
+        let is_made = is_free(path)?;
+        let class = class(&compiled.schema.events, context_fields)?;
+        let folder = Folder::create(path, &class, Format::Ctf1);
+        let folder = folder.map_err(|error| Failure::Refused(anyhow!(error).context("-o")))?;
+        Ok(Recorder {
+            path: path.to_owned(),
+            folder,
+            is_made,
+            has_begun: false,
+            reader: recorded::Reader::new(&compiled.schema.events),
+            names: compiled.schema.events.iter().map(full_name).collect(),
+            ring: compiled.ring as usize,
+            counts: compiled.events.map(|map| map as usize),
+            globals: compiled.globals as usize,
+            streams: Vec::new(),
+            recorded: vec![0; compiled.schema.events.len()],
+            bytes: 0,
+            flushed: Instant::now(),
+        })
+    }
+
+    /// Writes what is in the rings now; with `is_over` also what is behind records that nobody will finish. Whether there may be more.
+    pub(crate) fn drain(
+        &mut self,
+        segment: &Segment,
+        clock: Option<&Clock>,
+        is_over: bool,
+    ) -> Result<bool, Failure> {
+        self.has_begun = true;
+        let mut is_more = false;
+        let rings = segment.ring(self.ring).rings();
+        self.streams.resize_with(rings, Lane::default);
+        for lane in 0..rings {
+            is_more |= self.drain_lane(segment, lane, clock, is_over)?;
+        }
+        if self.flushed.elapsed() >= FLUSH_INTERVAL {
+            self.flushed = Instant::now();
+            let streams = self.streams.iter_mut().filter_map(|lane| lane.stream.as_mut());
+            { streams }.try_for_each(Stream::flush).map_err(|error| self.failed(error))?;
+        }
+        Ok(is_more)
+    }
+
+    fn drain_lane(
+        &mut self,
+        segment: &Segment,
+        lane: usize,
+        clock: Option<&Clock>,
+        is_over: bool,
+    ) -> Result<bool, Failure> {
+        let mut ring = segment.ring(self.ring).lane(lane);
+        let mut taken = 0;
+        while taken < RECORDS_PER_TURN {
+            let Some(record) = ring.next() else { break };
+            self.record(lane, &record.bytes, record.ticks, clock)?;
+            taken += 1;
+        }
+        if is_over && taken < RECORDS_PER_TURN {
+            for record in ring.drain_dead() {
+                self.record(lane, &record.bytes, record.ticks, clock)?;
+            }
+        }
+        let lost = self.lost(segment, lane, &ring);
+        if lost > 0 {
+            self.stream(lane, None)?.lost(lost);
+        }
+        Ok(taken == RECORDS_PER_TURN)
+    }
+
+    /// What this ring's stream has lost so far.
+    fn lost(&self, segment: &Segment, lane: usize, ring: &RingReader<'_>) -> u64 {
+        let counters = ring.counters();
+        let is_shared = lane + 1 == self.streams.len();
+        let no_scratch = if is_shared { word(segment, self.globals, GLOBAL_NO_SCRATCH) } else { 0 };
+        let malformed = self.streams[lane].malformed;
+        counters.dropped + counters.uncommitted + counters.corrupt + malformed + no_scratch
+    }
+
+    fn record(
+        &mut self,
+        lane: usize,
+        bytes: &[u8],
+        ticks: u64,
+        clock: Option<&Clock>,
+    ) -> Result<(), Failure> {
+        let Some((event, fields)) = self.reader.fields(bytes) else {
+            self.streams[lane].malformed += 1;
+            return Ok(());
+        };
+        // A process that may not read the counter has no times of its own.
+        let known = clock.filter(|_| ticks != 0).and_then(|clock| clock.ns(ticks));
+        let time = known.unwrap_or_else(now_ns);
+        let written = self.stream(lane, Some(time))?.record(event, time, &[fields]);
+        written.map_err(|error| self.failed(error))?;
+        self.recorded[event as usize] += 1;
+        self.bytes += fields.len() as u64;
+        Ok(())
+    }
+
+    /// The stream of a ring, which begins at `time`, or now.
+    fn stream(&mut self, lane: usize, time: Option<u64>) -> Result<&mut Stream, Failure> {
+        if self.streams[lane].stream.is_none() {
+            let begin = |folder: &Folder| {
+                let name = format!("stream_{lane}");
+                let mut stream = folder.stream(&name, 0, lane as u64, lane as u32, PACKET_BYTES)?;
+                let time = time.unwrap_or_else(now_ns);
+                stream.packet(&[], time, time)?;
+                Ok(stream)
+            };
+            let stream = begin(&self.folder).map_err(|error| self.failed(error))?;
+            self.streams[lane].stream = Some(stream);
+        }
+        // SANITY: it was just made.
+        Ok(self.streams[lane].stream.as_mut().expect("a stream"))
+    }
+
+    /// Ends all streams.
+    pub(crate) fn finish(mut self, segment: &Segment) -> Result<Recorded, Failure> {
+        self.has_begun = true;
+        let mut discarded = 0;
+        for lane in 0..self.streams.len() {
+            let lost = self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
+            discarded += lost;
+            if let Some(mut stream) = self.streams[lane].stream.take() {
+                stream.lost(lost);
+                stream.finish(now_ns()).map_err(|error| self.failed(error))?;
+            }
+        }
+        let count = |event: usize, what: i32| match self.counts {
+            Some(map) => word(segment, map, (event * EVENT_BYTES as usize) as i32 + what),
+            None => 0,
+        };
+        let events = self.names.iter().zip(&self.recorded).enumerate().map(|(event, (name, recorded))| {
+            (name.clone(), *recorded, count(event, EVENT_LOST), count(event, EVENT_CUT))
+        });
+        Ok(Recorded { path: self.path.clone(), events: events.collect(), discarded, bytes: self.bytes })
+    }
+
+    fn failed(&self, error: weir_trace::Error) -> Failure {
+        let recorded: u64 = self.recorded.iter().sum();
+        Failure::Machine(anyhow!(error).context(format!(
+            "the trace ends here, with most of the {recorded} events that were read; what was written before is whole"
+        )))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if !self.has_begun {
+            let _ = fs::remove_file(self.path.join("metadata"));
+            if self.is_made {
+                let _ = fs::remove_dir(&self.path);
+            }
+        }
+    }
+}
+
+impl Recorded {
+    /// What is told at the end.
+    pub(crate) fn tell(&self) {
+        let recorded: u64 = self.events.iter().map(|(_, recorded, ..)| recorded).sum();
+        let discarded = match self.discarded {
+            0 => String::new(),
+            some => format!(", {some} discarded"),
+        };
+        let path = self.path.display();
+        tell!("weir: {recorded} events recorded{discarded}; {} bytes of fields, in {path}", self.bytes);
+        for (name, recorded, lost, cut) in &self.events {
+            let lost =
+                if *lost > 0 { format!(", {lost} discarded: the ring was full") } else { String::new() };
+            let cut = if *cut > 0 { format!(", {cut} texts or sequences cut") } else { String::new() };
+            tell!("weir:   {name}: {recorded}{lost}{cut}");
+        }
+    }
+
+    /// Only what is not as it should be.
+    pub(crate) fn tell_losses(&self) {
+        if self.discarded > 0 {
+            tell!("weir: {} events were discarded", self.discarded);
+        }
+    }
+}
+
+/// Whether the folder is still to be made; else it is empty.
+fn is_free(path: &Path) -> Result<bool, Failure> {
+    let shown = path.display();
+    let refused = |what: &str| Err(Failure::Refused(anyhow!("-o {shown}: {what}")));
+    match fs::read_dir(path) {
+        Ok(entries) => match entries.count() {
+            0 => Ok(false),
+            _ => refused(
+                "it is not empty; a trace wants a folder of its own: name another, or remove this one",
+            ),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => refused("it is there and no folder"),
+        Err(error) => Err(Failure::Refused(anyhow!(error).context(format!("-o {shown}")))),
+    }
+}
+
+fn full_name(event: &Schema) -> String {
+    format!("{}:{}", event.provider, event.event)
+}
+
+fn class(events: &[Schema], context_fields: usize) -> Result<TraceClass, Failure> {
+    let text = |name: &str, text: &str| (name.to_owned(), Value::Str(text.to_owned()));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut version = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse::<i128>().unwrap_or(0));
+    let mut environment =
+        vec![text("hostname", host.trim_end()), text("domain", "ust"), text("tracer_name", "weir")];
+    for name in ["tracer_major", "tracer_minor", "tracer_patchlevel"] {
+        environment.push((name.to_owned(), Value::Int(version.next().unwrap_or(0))));
+    }
+    let uuid = uuid("uuid").context("making a UUID").map_err(Failure::Machine)?;
+    let mut class = layout::trace(uuid, monotonic(), environment);
+    let split = |event: &Schema| {
+        let mut context = event.clone();
+        let payload = context.fields.split_off(context_fields);
+        (context, Schema { fields: payload, ..event.clone() })
+    };
+    let context =
+        events.first().map(|event| layout::event(0, &split(event).0)).and_then(|class| class.payload);
+    let context = match context.map(|field| field.class) {
+        Some(FieldClass::Struct(Struct { fields, .. })) => fields,
+        _ => Vec::new(),
+    };
+    let mut stream = layout::stream(0, context);
+    stream.events = (0..).zip(events).map(|(id, event)| layout::event(id, &split(event).1)).collect();
+    class.streams.push(stream);
+    Ok(class)
+}
+
+/// CLOCK_MONOTONIC, with how far behind 1970 it began.
+fn monotonic() -> ClockClass {
+    let ns = |clock| {
+        let now = clock_gettime(clock).expect("the clocks are always there");
+        i128::from(now.tv_sec()) * 1_000_000_000 + i128::from(now.tv_nsec())
+    };
+    // The narrowest of a few: what interrupts one is long.
+    let sample = |_| {
+        let before = ns(ClockId::CLOCK_MONOTONIC);
+        let real = ns(ClockId::CLOCK_REALTIME);
+        let after = ns(ClockId::CLOCK_MONOTONIC);
+        (after - before, real - (before + after) / 2)
+    };
+    // SANITY: there are some.
+    let (_, offset) = (0..8).map(sample).min().expect("samples");
+    ClockClass {
+        name: "monotonic".to_owned(),
+        uuid: uuid("boot_id").ok(),
+        description: Some("Monotonic Clock".to_owned()),
+        offset_s: offset.div_euclid(1_000_000_000) as i64,
+        offset_cycles: offset.rem_euclid(1_000_000_000) as u64,
+        ..ClockClass::default()
+    }
+}
+
+/// One that the kernel makes (random(4)): `uuid` a new one, `boot_id` that of this boot.
+fn uuid(which: &str) -> anyhow::Result<[u8; 16]> {
+    let path = format!("/proc/sys/kernel/random/{which}");
+    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let number = u128::from_str_radix(&digits, 16).with_context(|| path)?;
+    Ok(number.to_be_bytes())
+}
+
+/// A word of the one value of an array map.
+fn word(segment: &Segment, map: usize, offset: i32) -> u64 {
+    let value = segment.map(map).lookup(&0u32.to_le_bytes()).unwrap_or_default();
+    let word = value.get(offset as usize..).and_then(|rest| rest.first_chunk());
+    word.map_or(0, |word| u64::from_le_bytes(*word))
+}

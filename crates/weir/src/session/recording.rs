@@ -1,0 +1,258 @@
+//! `weir record`: clauses that record events with all their fields, instead of what a script does.
+//!
+//! In: what was asked for, as attach points of a script whose clauses are empty ([`source`]): so they are found, and refused, as
+//! those of `weir trace` are. Out of [`Recording::put`]: the same module, each clause with a body that records the event at its place. Places
+//! of one event where the fields are read in different ways become functions of their own; a place that several attach points name is
+//! recorded once, by the first.
+
+use std::collections::BTreeSet;
+
+use anyhow::anyhow;
+use weir_event::recorded;
+use weir_event::schema::{Field, Form, Level, Schema, Type};
+use weir_ir::{Builtin, EventId, FoundArgument, FoundField, Function, Module, Trigger};
+use weir_source::{Diagnostic, SourceFile};
+use weir_symbols::{LinkAddr, pattern};
+
+use crate::args::record::{Context, Record};
+use crate::event::{self, Event};
+use crate::failure::Failure;
+use crate::session::filtered::at_places;
+use crate::session::world::Binaries;
+
+/// What is to be recorded.
+pub(crate) struct Recording<'a> {
+    pub(crate) args: &'a Record,
+    /// Each once, in the order of the command line.
+    contexts: Vec<Context>,
+}
+
+/// How an event that does not say how much it matters is taken, as LTTng takes it.
+const LEVEL: u8 = 13;
+
+/// Events of one run: their numbers have 16 bits in a trace, of which one is taken.
+const EVENTS_MAX: usize = 65_535;
+
+/// The script whose clauses are at the events.
+pub(super) fn source(events: &[String]) -> Result<SourceFile, Failure> {
+    let lines: Result<Vec<String>, Failure> = events.iter().map(|event| attach_point(event)).collect();
+    let text: String = lines?.iter().map(|point| format!("{point} {{ }}\n")).collect();
+    Ok(SourceFile { name: "-e".to_owned(), text })
+}
+
+fn attach_point(event: &str) -> Result<String, Failure> {
+    let refused = |what: &str| {
+        Err(Failure::Refused(anyhow!(
+            "-e {event}: {what}; write PROVIDER:EVENT, usdt:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION or \
+             uretprobe:BINARY:FUNCTION"
+        )))
+    };
+    let is_part = |c: char| c.is_alphanumeric() || "_*?[]-.@+/:$!^~".contains(c);
+    if let Some(other) = event.chars().find(|c| !is_part(*c)) {
+        return refused(&format!("an event has no {other:?} in its name"));
+    }
+    let parts: Vec<&str> = event.split(':').collect();
+    match parts[..] {
+        ["usdt" | "uprobe" | "uretprobe", _, _, ..] => Ok(event.to_owned()),
+        [provider, name] if !provider.is_empty() && !name.is_empty() => {
+            Ok(format!("usdt:*:{provider}:{name}"))
+        }
+        _ => refused("it is not a provider and an event"),
+    }
+}
+
+impl Recording<'_> {
+    pub(super) fn new(args: &Record) -> Recording<'_> {
+        let mut contexts: Vec<Context> = Vec::new();
+        for context in &args.contexts {
+            if !contexts.contains(context) {
+                contexts.push(*context);
+            }
+        }
+        Recording { args, contexts }
+    }
+
+    /// Fields that each event begins with.
+    pub(super) fn context_fields(&self) -> usize {
+        self.contexts.len()
+    }
+
+    /// Has the clauses record; `warn` of what is left out.
+    pub(super) fn put(
+        &self,
+        module: &mut Module,
+        world: &Binaries,
+        warn: &mut dyn FnMut(Diagnostic),
+    ) -> Result<(), Failure> {
+        let mut events: Vec<Schema> = Vec::new();
+        let mut known = BTreeSet::new();
+        let mut functions = Vec::new();
+        for clause in std::mem::take(&mut module.functions) {
+            // The event at each of its places, and how that is read; then the places of each such way.
+            let mut ways: Vec<(usize, Vec<FoundArgument>, Vec<usize>)> = Vec::new();
+            for (place, event) in event::events(&clause, world).iter().enumerate() {
+                let Some(schema) = self.schema(&clause.trigger, place, event, world) else { continue };
+                if !known.insert(place_of(&clause.trigger, place)) {
+                    continue;
+                }
+                let (schema, arguments, left_out) = self.offered(schema, event);
+                left_out.into_iter().for_each(|message| warn(Diagnostic::warning(clause.span, message)));
+                if let Some(refusal) = recorded::refusal(&schema) {
+                    let name = &event.name;
+                    return Err(Failure::Refused(anyhow!("cannot record {name}: {refusal}")));
+                }
+                let number = events.iter().position(|known| *known == schema).unwrap_or_else(|| {
+                    events.push(schema);
+                    events.len() - 1
+                });
+                match ways.iter_mut().find(|(known, how, _)| (*known, &*how) == (number, &arguments)) {
+                    Some((_, _, places)) => places.push(place),
+                    None => ways.push((number, arguments, vec![place])),
+                }
+            }
+            for (event, arguments, places) in ways {
+                let mut function =
+                    Function { trigger: at_places(&clause.trigger, &places), ..clause.clone() };
+                let context: Vec<Builtin> = self.contexts.iter().map(|context| builtin(*context)).collect();
+                weir_ir::record::record(&mut function, EventId(event as u32), &context, &arguments);
+                functions.push(function);
+            }
+        }
+        if functions.is_empty() {
+            return Err(Failure::Refused(anyhow!(
+                "nothing is left to record: -x or --loglevel leaves out every event that -e names"
+            )));
+        }
+        if events.len() > EVENTS_MAX {
+            return Err(Failure::Refused(anyhow!(
+                "{} events are named, the limit is {EVENTS_MAX}: narrow the patterns",
+                events.len()
+            )));
+        }
+        (module.functions, module.schema.events) = (functions, events);
+        weir_ir::pass::optimise(module);
+        Ok(())
+    }
+
+    /// What is known of the event at a place, without fields where nothing is; none where it is not to be recorded.
+    fn schema(&self, trigger: &Trigger, place: usize, event: &Event, world: &Binaries) -> Option<Schema> {
+        let schema = match trigger {
+            Trigger::Usdt { sites } => {
+                let site = &sites[place];
+                let full_name = format!("{}:{}", site.provider, site.name);
+                let known = world.static_schema(&site.binary, &full_name, LinkAddr(site.address));
+                known.unwrap_or_else(|| Schema {
+                    provider: site.provider.clone(),
+                    event: site.name.clone(),
+                    ..Schema::default()
+                })
+            }
+            other => {
+                let (kind, _) = event.name.split_once(':')?;
+                let function = other.sites()[place].function.clone();
+                Schema { provider: kind.to_owned(), event: function, ..Schema::default() }
+            }
+        };
+        let full_name = format!("{}:{}", schema.provider, schema.event);
+        let is_excluded = self.args.exclude.iter().any(|excluded| {
+            let name = if excluded.contains(':') { &full_name } else { &schema.event };
+            excluded == name || pattern::matches(excluded, name)
+        });
+        let level = schema.level.map_or(LEVEL, Level::number);
+        let is_less = self.args.loglevel.is_some_and(|least| level > least.number());
+        let is_other = self.args.loglevel_only.is_some_and(|only| level != only.number());
+        (!is_excluded && !is_less && !is_other).then_some(schema)
+    }
+
+    /// The schema with the context and with the fields that can be read here, in slots one after the other, and how these are read.
+    /// And what is left out.
+    fn offered(&self, of: Schema, event: &Event) -> (Schema, Vec<FoundArgument>, Vec<String>) {
+        let mut fields: Vec<Field> = Vec::new();
+        for context in &self.contexts {
+            let (name, ty, form) = context_field(*context);
+            fields.push(Field { name: name.to_owned(), ty, slot: fields.len() as u8, form });
+        }
+        let mut slot = fields.len() as u8;
+        let (mut arguments, mut left_out) = (Vec::new(), Vec::new());
+        for FoundField { name, ty, argument, count, .. } in event.recorded() {
+            let places = [Some(&argument), count.as_ref()].into_iter().flatten();
+            if let Some(reason) = places.filter_map(|argument| argument.place.as_ref().err()).next() {
+                left_out.push(format!("`{name}` of {} is left out: {reason}", event.name));
+                continue;
+            }
+            let form = of.fields.iter().find(|field| field.name == name).map_or(Form::Decimal, |f| f.form);
+            let slots = recorded::slots(&ty);
+            fields.push(Field { name, ty, slot, form });
+            slot += slots;
+            arguments.push(argument);
+            arguments.extend(count);
+        }
+        (Schema { fields, ..of }, arguments, left_out)
+    }
+}
+
+/// What makes a place one: of functions without an address their name.
+fn place_of(trigger: &Trigger, place: usize) -> (u8, String, String, u64) {
+    match trigger {
+        Trigger::Usdt { sites } => {
+            let site = &sites[place];
+            (0, site.binary.clone(), format!("{}:{}", site.provider, site.name), site.address)
+        }
+        other => {
+            let site = &other.sites()[place];
+            let is_return = matches!(other, Trigger::Uretprobe { .. });
+            let function = site.function.clone();
+            (1 + u8::from(is_return), site.binary.clone(), function, site.address.unwrap_or(0))
+        }
+    }
+}
+
+fn builtin(context: Context) -> Builtin {
+    match context {
+        Context::Vpid => Builtin::Pid,
+        Context::Vtid => Builtin::Tid,
+        Context::Procname => Builtin::Comm,
+        Context::CpuId => Builtin::Cpu,
+        Context::Vuid => Builtin::Uid,
+        Context::Ip => Builtin::Register(16),
+    }
+}
+
+fn context_field(context: Context) -> (&'static str, Type, Form) {
+    let int = |signed| Type::Int { bytes: 4, signed };
+    match context {
+        Context::Vpid => ("vpid", int(true), Form::Decimal),
+        Context::Vtid => ("vtid", int(true), Form::Decimal),
+        Context::Procname => {
+            let element = Box::new(Type::Int { bytes: 1, signed: false });
+            ("procname", Type::Array { element, count: weir_ir::record::COMM_BYTES }, Form::Text)
+        }
+        Context::CpuId => ("cpu_id", int(false), Form::Decimal),
+        Context::Vuid => ("vuid", int(false), Form::Decimal),
+        Context::Ip => ("ip", Type::Int { bytes: 8, signed: false }, Form::Hexadecimal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_attach_points() {
+        let check = |event: &str, want: Result<&str, &str>| match (attach_point(event), want) {
+            (Ok(point), Ok(want)) => assert_eq!(point, want),
+            (Err(failure), Err(want)) => assert!(failure.to_string().contains(want), "{failure}"),
+            (point, want) => panic!("{event}: {point:?}, not {want:?}"),
+        };
+        check("shop:sale", Ok("usdt:*:shop:sale"));
+        check("shop:*", Ok("usdt:*:shop:*"));
+        check("usdt:./shop:shop:sale", Ok("usdt:./shop:shop:sale"));
+        check("uprobe:libc:malloc", Ok("uprobe:libc:malloc"));
+        check("shop", Err("not a provider and an event"));
+        check("shop:", Err("not a provider and an event"));
+        check("a:b:c", Err("not a provider and an event"));
+        check("uprobe:f", Ok("usdt:*:uprobe:f"));
+        check("a:b { exit() } c:d", Err("no ' ' in its name"));
+        check("a:b,c:d", Err("no ',' in its name"));
+    }
+}
