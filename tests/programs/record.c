@@ -23,9 +23,9 @@ static void emit_strings(int thread, long n)
 	char number[24], letters[32];
 	snprintf(number, sizeof number, "%ld", n);
 	memset(letters, 'a' + (int)(n % 26), sizeof letters);
-	letters[n % 32] = 0;
+	letters[n % 31 + 1] = 0;
 	WEIR_TRACEPOINT_LEVEL(WEIR_LEVEL_INFO, rec, strings, (int, thread, thread), (long, n, n), (string, a, number),
-			      (string, b, letters), (string, c, "three"), (string, d, ""), (string, e, n % 2 ? "odd" : "even"),
+			      (string, b, letters), (string, c, "three"), (string, d, "4"), (string, e, n % 2 ? "odd" : "even"),
 			      (string, f, "six words with a few characters more"), (string, g, number), (string, h, letters),
 			      (string, i, "nine"));
 }

@@ -99,7 +99,8 @@ impl Folder {
             source,
         })?;
         let begin = Begin { uuid: self.uuid, class, id, cpu, sequence: 0, time: 0 };
-        Ok(Stream { path, file, begin, packet: Vec::new(), packet_bytes, last: 0, discarded: 0, records: 0 })
+        let packet = Vec::new();
+        Ok(Stream { path, file, written: 0, begin, packet, packet_bytes, last: 0, discarded: 0, records: 0 })
     }
 }
 
@@ -108,6 +109,8 @@ impl Folder {
 pub struct Stream {
     path: PathBuf,
     file: File,
+    /// Bytes of whole packets in it.
+    written: u64,
     begin: Begin,
     /// The open packet, or nothing.
     packet: Vec<u8>,
@@ -169,8 +172,12 @@ impl Stream {
         }
         let end = End { time: self.last, discarded: self.discarded, packet_bytes: self.packet.len() as u64 };
         packet::end(&end, &mut self.packet);
-        let failed = |source| Error::File { path: self.path.clone(), what: "write", source };
-        self.file.write_all(&self.packet).map_err(failed)?;
+        if let Err(source) = self.file.write_all(&self.packet) {
+            // What there was room for is no packet.
+            let _ = self.file.set_len(self.written);
+            return Err(Error::File { path: self.path.clone(), what: "write", source });
+        }
+        self.written += self.packet.len() as u64;
         self.packet.clear();
         self.begin.sequence += 1;
         Ok(())

@@ -323,7 +323,7 @@ mod tests {
             ),
         ];
         let (maps, contents) = table.into_iter().unzip();
-        (Schema { actions: vec![], maps, sites: vec![] }, contents)
+        (Schema { maps, ..Schema::default() }, contents)
     }
 
     fn final_maps(format: Format) -> String {
@@ -470,7 +470,7 @@ mod tests {
     fn sites_print_by_name_and_unknown_ones_are_counted() {
         let sites = vec![SiteName { probe: "uprobe:/bin/x:f".to_string(), func: "f".to_string() }];
         let maps = vec![map("@", Some(Type::Tuple(vec![Type::Probe, Type::Func])), MapValue::Count)];
-        let schema = Schema { actions: vec![], maps, sites };
+        let schema = Schema { maps, sites, ..Schema::default() };
         let entries = [entry(words(&[0, 0]), words(&[3])), entry(words(&[9, 0]), words(&[4]))];
         let mut out = Vec::new();
         let mut report = Report::new(&mut out, Format::Text);

@@ -98,7 +98,7 @@ mod tests {
             Action::PrintMap { map: 0, top: 0, div: 0 },
             Action::PrintValue { value: Field { offset: 0, ty: Type::I64 } },
         ];
-        Schema { actions, maps: vec![], sites: vec![] }
+        Schema { actions, ..Schema::default() }
     }
 
     fn bytes(action: u32, fields: &[u8]) -> Vec<u8> {

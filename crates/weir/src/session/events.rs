@@ -48,6 +48,9 @@ const LOST_INTERVAL: Duration = Duration::from_secs(1);
 /// Records read in a row before signals and the end of the target are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
 
+/// What a run ends with whose trace could not be written (3: the machine refused).
+const FAILED: i64 = 3;
+
 /// How often the rings are read at the end of a recording.
 const LAST_TURNS_MAX: usize = 1024;
 
@@ -166,6 +169,10 @@ impl<'a, W: Write> Events<'a, W> {
             }
             self.controller.run_due_intervals(segment, Instant::now())?;
             is_more = self.read_all(segment)?;
+            // A command runs on, without being recorded.
+            if launched.is_none() && self.recorder.as_ref().is_some_and(Recorder::has_failed) {
+                return Ok(());
+            }
             self.grow(segment, targets.as_ref().and_then(|(targets, _)| targets.maps_bytes_max()));
         }
         Ok(())
@@ -246,9 +253,13 @@ impl<'a, W: Write> Events<'a, W> {
         }
         // SANITY: whoever calls has looked.
         let mut recorder = self.recorder.take().expect("a recorder");
-        recorder.drain(segment, self.clock.as_ref(), is_over)?;
+        recorder.drain(segment, self.clock.as_ref(), is_over);
         self.tell_losses(segment)?;
-        recorder.finish(segment)
+        let recorded = recorder.finish(segment);
+        if recorded.has_failed() {
+            self.exit = Some(FAILED);
+        }
+        Ok(recorded)
     }
 
     /// The last line of the report.
@@ -323,7 +334,7 @@ impl<'a, W: Write> Events<'a, W> {
     /// Whether there may be more.
     fn read_all(&mut self, segment: &Segment) -> Result<bool, Failure> {
         if let Some(recorder) = &mut self.recorder {
-            return recorder.drain(segment, self.clock.as_ref(), false);
+            return Ok(recorder.drain(segment, self.clock.as_ref(), false));
         }
         let began = now_ns();
         for _ in 0..RECORDS_PER_ROUND {

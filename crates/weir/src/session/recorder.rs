@@ -7,6 +7,9 @@
 //! record of an event stands in the stream's packets as discarded; so does, in the stream of the shared ring, what found no scratch
 //! memory. Each stream begins with a packet that says that nothing was discarded before.
 //!
+//! Where the trace cannot be written to any more, what was written before stays whole; that is told at once, and what comes after it is
+//! counted.
+//!
 //! A folder in which nothing was recorded because the run could not begin is removed again.
 
 use std::fs;
@@ -53,6 +56,10 @@ pub(crate) struct Recorder {
     recorded: Vec<u64>,
     bytes: u64,
     flushed: Instant,
+    /// Nothing can be written any more.
+    has_failed: bool,
+    /// Records that were not written because of that.
+    unwritten: u64,
 }
 
 #[derive(Default)]
@@ -72,6 +79,8 @@ pub(crate) struct Recorded {
     discarded: u64,
     /// Of fields.
     bytes: u64,
+    unwritten: u64,
+    has_failed: bool,
 }
 
 impl Recorder {
@@ -99,55 +108,53 @@ impl Recorder {
             recorded: vec![0; compiled.schema.events.len()],
             bytes: 0,
             flushed: Instant::now(),
+            has_failed: false,
+            unwritten: 0,
         })
     }
 
     /// Writes what is in the rings now; with `is_over` also what is behind records that nobody will finish. Whether there may be more.
-    pub(crate) fn drain(
-        &mut self,
-        segment: &Segment,
-        clock: Option<&Clock>,
-        is_over: bool,
-    ) -> Result<bool, Failure> {
+    pub(crate) fn drain(&mut self, segment: &Segment, clock: Option<&Clock>, is_over: bool) -> bool {
         self.has_begun = true;
         let mut is_more = false;
         let rings = segment.ring(self.ring).rings();
         self.streams.resize_with(rings, Lane::default);
         for lane in 0..rings {
-            is_more |= self.drain_lane(segment, lane, clock, is_over)?;
+            is_more |= self.drain_lane(segment, lane, clock, is_over);
         }
-        if self.flushed.elapsed() >= FLUSH_INTERVAL {
+        if self.flushed.elapsed() >= FLUSH_INTERVAL && !self.has_failed {
             self.flushed = Instant::now();
             let streams = self.streams.iter_mut().filter_map(|lane| lane.stream.as_mut());
-            { streams }.try_for_each(Stream::flush).map_err(|error| self.failed(error))?;
+            let flushed = { streams }.try_for_each(Stream::flush);
+            self.look(flushed);
         }
-        Ok(is_more)
+        is_more
     }
 
-    fn drain_lane(
-        &mut self,
-        segment: &Segment,
-        lane: usize,
-        clock: Option<&Clock>,
-        is_over: bool,
-    ) -> Result<bool, Failure> {
+    /// Whether there is no use in going on.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    fn drain_lane(&mut self, segment: &Segment, lane: usize, clock: Option<&Clock>, is_over: bool) -> bool {
         let mut ring = segment.ring(self.ring).lane(lane);
         let mut taken = 0;
         while taken < RECORDS_PER_TURN {
             let Some(record) = ring.next() else { break };
-            self.record(lane, &record.bytes, record.ticks, clock)?;
+            self.record(lane, &record.bytes, record.ticks, clock);
             taken += 1;
         }
         if is_over && taken < RECORDS_PER_TURN {
             for record in ring.drain_dead() {
-                self.record(lane, &record.bytes, record.ticks, clock)?;
+                self.record(lane, &record.bytes, record.ticks, clock);
             }
         }
         let lost = self.lost(segment, lane, &ring);
-        if lost > 0 {
-            self.stream(lane, None)?.lost(lost);
+        if lost > 0 && !self.has_failed {
+            let told = self.stream(lane, now_ns()).map(|stream| stream.lost(lost));
+            self.look(told);
         }
-        Ok(taken == RECORDS_PER_TURN)
+        taken == RECORDS_PER_TURN
     }
 
     /// What this ring's stream has lost so far.
@@ -159,54 +166,50 @@ impl Recorder {
         counters.dropped + counters.uncommitted + counters.corrupt + malformed + no_scratch
     }
 
-    fn record(
-        &mut self,
-        lane: usize,
-        bytes: &[u8],
-        ticks: u64,
-        clock: Option<&Clock>,
-    ) -> Result<(), Failure> {
+    fn record(&mut self, lane: usize, bytes: &[u8], ticks: u64, clock: Option<&Clock>) {
         let Some((event, fields)) = self.reader.fields(bytes) else {
             self.streams[lane].malformed += 1;
-            return Ok(());
+            return;
         };
+        if self.has_failed {
+            self.unwritten += 1;
+            return;
+        }
         // A process that may not read the counter has no times of its own.
         let known = clock.filter(|_| ticks != 0).and_then(|clock| clock.ns(ticks));
         let time = known.unwrap_or_else(now_ns);
-        let written = self.stream(lane, Some(time))?.record(event, time, &[fields]);
-        written.map_err(|error| self.failed(error))?;
+        let written = self.stream(lane, time).and_then(|stream| stream.record(event, time, &[fields]));
         self.recorded[event as usize] += 1;
         self.bytes += fields.len() as u64;
-        Ok(())
+        self.look(written);
     }
 
-    /// The stream of a ring, which begins at `time`, or now.
-    fn stream(&mut self, lane: usize, time: Option<u64>) -> Result<&mut Stream, Failure> {
-        if self.streams[lane].stream.is_none() {
-            let begin = |folder: &Folder| {
-                let name = format!("stream_{lane}");
-                let mut stream = folder.stream(&name, 0, lane as u64, lane as u32, PACKET_BYTES)?;
-                let time = time.unwrap_or_else(now_ns);
-                stream.packet(&[], time, time)?;
-                Ok(stream)
-            };
-            let stream = begin(&self.folder).map_err(|error| self.failed(error))?;
-            self.streams[lane].stream = Some(stream);
+    /// The stream of a ring, which begins at `time` if it is new.
+    fn stream(&mut self, lane: usize, time: u64) -> Result<&mut Stream, weir_trace::Error> {
+        let stream = &mut self.streams[lane].stream;
+        if stream.is_none() {
+            let mut new =
+                self.folder.stream(&format!("stream_{lane}"), 0, lane as u64, lane as u32, PACKET_BYTES)?;
+            new.packet(&[], time, time)?;
+            *stream = Some(new);
         }
         // SANITY: it was just made.
-        Ok(self.streams[lane].stream.as_mut().expect("a stream"))
+        Ok(stream.as_mut().expect("a stream"))
     }
 
     /// Ends all streams.
-    pub(crate) fn finish(mut self, segment: &Segment) -> Result<Recorded, Failure> {
+    pub(crate) fn finish(mut self, segment: &Segment) -> Recorded {
         self.has_begun = true;
         let mut discarded = 0;
         for lane in 0..self.streams.len() {
             let lost = self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
             discarded += lost;
-            if let Some(mut stream) = self.streams[lane].stream.take() {
+            if let Some(mut stream) = self.streams[lane].stream.take()
+                && !self.has_failed
+            {
                 stream.lost(lost);
-                stream.finish(now_ns()).map_err(|error| self.failed(error))?;
+                let finished = stream.finish(now_ns()).map(|_| ());
+                self.look(finished);
             }
         }
         let count = |event: usize, what: i32| match self.counts {
@@ -216,14 +219,19 @@ impl Recorder {
         let events = self.names.iter().zip(&self.recorded).enumerate().map(|(event, (name, recorded))| {
             (name.clone(), *recorded, count(event, EVENT_LOST), count(event, EVENT_CUT))
         });
-        Ok(Recorded { path: self.path.clone(), events: events.collect(), discarded, bytes: self.bytes })
+        let (events, path) = (events.collect(), self.path.clone());
+        let (bytes, unwritten, has_failed) = (self.bytes, self.unwritten, self.has_failed);
+        Recorded { path, events, discarded, bytes, unwritten, has_failed }
     }
 
-    fn failed(&self, error: weir_trace::Error) -> Failure {
-        let recorded: u64 = self.recorded.iter().sum();
-        Failure::Machine(anyhow!(error).context(format!(
-            "the trace ends here, with most of the {recorded} events that were read; what was written before is whole"
-        )))
+    /// Tells what went wrong, the first time.
+    fn look(&mut self, done: Result<(), weir_trace::Error>) {
+        if let Err(error) = done
+            && !self.has_failed
+        {
+            self.has_failed = true;
+            tell!("weir: {:#}; what was written before is whole, the trace ends there", anyhow!(error));
+        }
     }
 }
 
@@ -247,13 +255,25 @@ impl Recorded {
             some => format!(", {some} discarded"),
         };
         let path = self.path.display();
-        tell!("weir: {recorded} events recorded{discarded}; {} bytes of fields, in {path}", self.bytes);
+        let unwritten = match (self.has_failed, self.unwritten) {
+            (false, _) => String::new(),
+            (true, some) => format!(", not all of which could be written; {some} more came after that"),
+        };
+        tell!(
+            "weir: {recorded} events recorded{discarded}{unwritten}; {} bytes of fields, in {path}",
+            self.bytes
+        );
         for (name, recorded, lost, cut) in &self.events {
             let lost =
                 if *lost > 0 { format!(", {lost} discarded: the ring was full") } else { String::new() };
             let cut = if *cut > 0 { format!(", {cut} texts or sequences cut") } else { String::new() };
             tell!("weir:   {name}: {recorded}{lost}{cut}");
         }
+    }
+
+    /// Writing has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Only what is not as it should be.

@@ -101,11 +101,18 @@ impl Recording<'_> {
                     let name = &event.name;
                     return Err(Failure::Refused(anyhow!("cannot record {name}: {refusal}")));
                 }
+                let (most, size) = (recorded::bytes_max(&schema), self.args.size);
+                if most > size / 2 {
+                    let (name, wanted) = (&event.name, (2 * most).next_power_of_two() >> 10);
+                    return Err(Failure::Refused(anyhow!(
+                        "--size: a record of {name} may have {most} bytes, more than half of a ring of {size}; give it {wanted}K"
+                    )));
+                }
                 let number = events.iter().position(|known| *known == schema).unwrap_or_else(|| {
                     events.push(schema);
                     events.len() - 1
                 });
-                match ways.iter_mut().find(|(known, how, _)| (*known, &*how) == (number, &arguments)) {
+                match ways.iter_mut().find(|(known, how, _)| *known == number && *how == arguments) {
                     Some((_, _, places)) => places.push(place),
                     None => ways.push((number, arguments, vec![place])),
                 }
