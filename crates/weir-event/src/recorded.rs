@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_is_too_long_or_no_number_is_refused() {
         let check = |ty: Type, want: Option<&str>| {
-            let refusal = refusal(&event(&[ty.clone()]));
+            let refusal = refusal(&event(std::slice::from_ref(&ty)));
             assert_eq!(refusal.as_deref(), want, "{ty:?}");
         };
         check(Type::Text, None);

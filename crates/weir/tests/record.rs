@@ -508,3 +508,52 @@ fn wrong_input_is_refused_before_anything_is_done() {
     check(2, &free, &[], "--event");
     fs::remove_dir_all(place).unwrap();
 }
+
+#[test]
+fn times_are_those_of_the_day() {
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let folder = folder("times");
+    let before = now();
+    record(&folder, &["-e", "rec:ints"], &["i", "2", "1000"]);
+    let after = now();
+    let output = weir(&["view", "--clock-seconds", folder.to_str().unwrap()]);
+    let lines = text(&output.stdout);
+    let time = |line: &str| line[1..].split(']').next().unwrap().parse::<f64>().expect(line);
+    let times: Vec<f64> = lines.lines().map(time).collect();
+    assert_eq!(times.len(), 2000);
+    // The counter is read ahead of the clock by some ns at most; the clocks are some ns apart.
+    assert!(
+        times.iter().all(|time| (before - 1e-3..=after + 1e-3).contains(time)),
+        "{before} {times:?} {after}"
+    );
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn several_processes_are_recorded_in_one_trace() {
+    let folder = folder("several");
+    let (mut first, mut second) = (Endless::start("i", "1"), Endless::start("b", "1"));
+    let pids = format!("{},{}", first.pid(), second.pid());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["record", "-e", "rec:*", "-t", "vpid", "-o", folder.to_str().unwrap(), "-p", &pids]);
+    let recorder = command.stderr(Stdio::piped()).spawn().unwrap();
+    // Packets are written once a second.
+    let has_both = || {
+        let lines = text(&weir(&["view", folder.to_str().unwrap()]).stdout);
+        lines.contains("rec:ints") && lines.contains("rec:blob")
+    };
+    assert!(testkit::wait::until(Duration::from_secs(60), has_both), "both are recorded");
+    first.kill();
+    second.kill();
+    let output = recorder.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let events = read(&folder).events;
+    let of = |name: &str, pid: &str| {
+        let begin = format!("rec:{name} {{ vpid = {pid} }}");
+        events.iter().filter(|event| event.starts_with(&begin)).count()
+    };
+    let (ints, blobs) = (of("ints", &first.pid()), of("blob", &second.pid()));
+    assert!(ints > 0 && blobs > 0, "{ints} {blobs}");
+    assert_eq!(ints + blobs, events.len());
+    fs::remove_dir_all(folder).unwrap();
+}
