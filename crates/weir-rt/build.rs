@@ -24,6 +24,7 @@ const IMAGE_SOURCES: &[&str] = &[
     "packet.c",
     "announce.c",
     "filter.c",
+    "direct.c",
     "island.c",
 ];
 /// What only the controller needs.

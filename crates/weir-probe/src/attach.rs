@@ -31,6 +31,7 @@ mod own;
 mod patch;
 pub(crate) mod pending;
 pub mod rails;
+pub mod reads;
 pub mod restore;
 mod share;
 mod survey;
@@ -50,6 +51,7 @@ use crate::attach::filters::Filters;
 use crate::attach::generate::bytes_of;
 use crate::attach::loads::Loads;
 use crate::attach::pending::Pending;
+use crate::attach::reads::Watch;
 use crate::attach::share::{Shared, share_segments};
 use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
@@ -156,6 +158,8 @@ pub fn prepare(
             loads: Loads::default(),
             filters: Filters::default(),
             own: BTreeSet::new(),
+            guards: BTreeSet::new(),
+            watch: Watch::default(),
         },
     })
 }
@@ -212,6 +216,9 @@ pub struct Attachment {
     filters: Filters,
     /// Addresses of patches that are for weir itself.
     own: BTreeSet<u64>,
+    /// Of those, where memory is watched over.
+    guards: BTreeSet<u64>,
+    watch: Watch,
 }
 
 impl Attachment {
@@ -270,6 +277,7 @@ impl Attachment {
     /// Restores the text and takes everything out of the target again. The maps stay readable here.
     pub fn detach(&mut self) -> Result<Report, Error> {
         self.is_detached = true;
+        self.end_direct_reads();
         self.announcements().close();
         let lowered = counters::plan_lowering(&self.control, &self.target, &self.undo.counters);
         // Before counting, which closes the gates. Where it fails, so does the rest, which explains it.

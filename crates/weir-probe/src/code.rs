@@ -8,8 +8,8 @@
 //! relocate ─▶ trampoline ─▶ through ─▶ replace      one site: displaced instructions, its entry, its return, by either way
 //!             (emitter: the instructions that these consist of; program: which programs, when; meter: counted, timed,
 //!             one of so many)
-//! announce, filter                                  programs that are weir's own: at the dynamic linker's r_brk, and where
-//!                                                   system call filters are installed
+//! announce, filter, unmap                           programs that are weir's own: at the dynamic linker's r_brk, where system
+//!                                                   call filters are installed, and around calls that take memory away
 //! unwind ───▶ island, outpost                       all sites: images within reach of them, and of jumps that are punned
 //! ```
 //!
@@ -27,4 +27,5 @@ pub mod relocate;
 pub mod replace;
 pub mod through;
 pub mod trampoline;
+pub(crate) mod unmap;
 pub mod unwind;

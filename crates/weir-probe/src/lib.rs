@@ -37,6 +37,7 @@ mod process;
 pub use crate::attach::consumers::{Added, Consumer};
 pub use crate::attach::pending::Pending;
 pub use crate::attach::rails::{MeterReading, Mode};
+pub use crate::attach::reads::DirectReads;
 pub use crate::attach::undo::Report;
 pub use crate::attach::{
     Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, TakenOver, When, prepare,

@@ -93,6 +93,9 @@ pub const FILTER_HOOKS_MAX: usize = 4;
 /// Files that such functions are known of at once: the C libraries of containers, and static programs.
 pub const FILTER_LIBRARIES_MAX: usize = 16;
 
+/// Hooks around calls that take memory away, at most.
+pub const GUARDS_MAX: usize = 64;
+
 /// Threads of a target that are looked at in one round for a filter: each costs the reading of a file in /proc.
 pub const FILTER_THREADS_PER_LOOK: usize = 64;
 

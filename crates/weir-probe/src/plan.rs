@@ -25,6 +25,7 @@
 
 pub mod body;
 mod cave;
+pub(crate) mod entries;
 mod goroutine;
 mod heights;
 pub mod incoming;

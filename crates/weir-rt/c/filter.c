@@ -27,8 +27,12 @@ void weir_filter(u32 *word, const u64_word *registers, u32 is_syscall)
     u64 di = registers[CONTEXT_DI], si = registers[CONTEXT_SI], dx = registers[CONTEXT_DX];
     u32 asked = is_syscall ? asks(di, si, dx, registers[CONTEXT_CX]) : asks(SYS_PRCTL, di, si, dx);
     u32 none = FILTER_NONE;
+    if (asked == FILTER_NONE)
+        return;
+    /* While the kernel may still be called. */
+    weir_close_reads((struct weir_reads *)((u64)word - HEADER_FILTER + HEADER_READS));
     if (asked == FILTER_STRICT)
         __atomic_store_n(word, asked, __ATOMIC_SEQ_CST);
-    else if (asked != FILTER_NONE)
+    else
         __atomic_compare_exchange_n(word, &none, asked, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }

@@ -1,6 +1,7 @@
 /*
- * The slow read, and the slow write: another thread's or our own memory through process_vm_readv, so that a bad address is an error
- * value and never a signal. About 0.9 us a call; every call and every fault is counted.
+ * Reads of the process's memory: directly where that is known to be there (direct.c), else the slow read, and the slow write:
+ * our own memory through process_vm_readv, so that a bad address is an error value and never a signal. About 0.9 us a call;
+ * every slow one and every fault is counted.
  *
  * On a fault the destination is all zeros, as the kernel's helpers leave it. A string's bytes behind its NUL are not
  * touched. Where seccomp forbids the call, every read is a fault, counted as denied too. A kernel address is a bad
@@ -57,6 +58,8 @@ static s64 fault(void *destination, u64 size)
 
 s64 weir_probe_read_user(void *destination, u64 size, u64 source)
 {
+    if (size && weir_read_direct(destination, size, source))
+        return 0;
     count(COUNT_SLOW_READS);
     for (u64 done = 0; done < size;) {
         u64 got = weir_read_some((u8 *)destination + done, size - done, source + done);
@@ -73,6 +76,9 @@ s64 weir_probe_read_user_str(void *destination, u64 size, u64 source)
     volatile u8 *to = destination;
     if (!size)
         return 0;
+    s64 direct = weir_read_direct_str(destination, size, source);
+    if (direct)
+        return direct;
     count(COUNT_SLOW_READS);
     for (u64 done = 0; done < size - 1;) {
         u64 want = size - 1 - done < CHUNK ? size - 1 - done : CHUNK;

@@ -126,7 +126,7 @@ struct weir_island {
     u64 pid_namespace_inode;
     u64 print;         /* address of void (const u8 *text, u64 bytes), which takes what programs print; or 0 */
     u32 tick_ns;       /* nanoseconds of a jiffy; 0: not known */
-    u32 reserved;
+    int rseq;          /* from fs to a thread's struct rseq, where memory may be loaded directly; or 0 */
     u64 filter;        /* address of the process's word that is not 0 once it has a system call filter; or 0 */
 };
 _Static_assert(sizeof(struct weir_island) == 64, "island.c and src/runtime.rs");
@@ -173,11 +173,50 @@ _Static_assert(sizeof(struct weir_announce) == 40, "docs/segment.md");
 /* Whether the process has come under seccomp since, in its own segment (src/segment/filter.rs). It never falls. */
 #define HEADER_FILTER 832
 enum { FILTER_NONE, FILTER_ASKED, FILTER_SEEN, FILTER_STRICT };
+/* Who has the segment lives: not 0 in its lower half (src/segment/lease.rs). */
+#define HEADER_LEASE 704
+/* What is known of the process's memory, in its own segment (src/segment/reads.rs). */
+#define HEADER_READS 960
+struct weir_reads {
+    u64 always; /* 1: what gates of those that watch over the table lead to */
+    u64 never;  /* 0: and those that are shut */
+    u64 state;  /* below; of READS_TURN the number of calls that may have changed something */
+    u64 area;   /* where struct weir_known is in the segment; or 0 */
+};
+/* Bits of the state. A table is known by its epoch, which stands above READS_EPOCH. */
+#define READS_KIND 3ul
+enum { READS_OFF, READS_VALID, READS_STALE }; /* stale: not in use any more, but a sequence may not know yet */
+#define READS_CLOSED 4ul
+#define READS_HOLDS 7ul
+#define READS_EPOCH 8u
+#define READS_TURN (1ul << 32)
+/* Ranges of a table, calls under way that are noted, and how many places are looked at for one. */
+enum { READS_RANGES = 255, READS_CALLS = 256, READS_WINDOW = 32 };
+/* Bits of a call's key: its memory is being written; a child shares all memory until the parent comes back. */
+enum { CALL_BUSY = 1, CALL_SHARES = 2 };
+#define CALL_BITS 7ul
+/* Why a table was closed for good. */
+enum { WHY_SHARED = 1, WHY_KEYS, WHY_FAULTS, WHY_CALLS, WHY_FILTER };
+struct weir_range { u64 start, end; };
+/* In use is the table whose number is the epoch modulo 2. */
+struct weir_known {
+    u64 missed; /* reads that found no known memory */
+    u64 why;
+    u64 pad[6];
+    u64 keys[READS_CALLS];
+    struct weir_range calls[READS_CALLS];
+    struct weir_ranges {
+        u64 count;
+        u64 heap_end;
+        struct weir_range ranges[READS_RANGES]; /* by address */
+    } tables[2];
+};
+_Static_assert(sizeof(struct weir_known) == 64 + 2048 + 4096 + 2 * 4096, "src/abi.rs");
 /* The word that random numbers are made of. */
 #define HEADER_RANDOM 600
 
 /* Words of struct pt_regs. */
-enum { CONTEXT_BP = 4, CONTEXT_CX = 11, CONTEXT_DX = 12, CONTEXT_SI = 13, CONTEXT_DI = 14, CONTEXT_IP = 16,
+enum { CONTEXT_BP = 4, CONTEXT_R10 = 7, CONTEXT_R8 = 9, CONTEXT_AX = 10, CONTEXT_CX = 11, CONTEXT_DX = 12, CONTEXT_SI = 13, CONTEXT_DI = 14, CONTEXT_IP = 16,
        CONTEXT_SP = 19 };
 /* The word behind them, and behind what follows of vector registers, in a frame whose lower half says that the run is at a return (src/executable.rs). */
 enum { FRAME_IS_RETURN = 31 };
@@ -256,6 +295,18 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
 /* What stands at the dynamic linker's `r_brk`. */
 void weir_announce(struct weir_announce *words, const u32 *state);
 void weir_filter(u32 *word, const u64_word *registers, u32 is_syscall);
+
+/* What stands before a system call that may take memory away, `number` or what ax says; behind it; and at `r_brk`. */
+#define NUMBER_IN_AX (~0ul)
+void weir_unmapping(struct weir_reads *reads, const u64_word *registers, u64 number);
+void weir_unmapped(struct weir_reads *reads, const u64_word *registers);
+void weir_withdraw_reads(struct weir_reads *reads);
+/* Before a filter comes, after which no thread can be interrupted. */
+void weir_close_reads(struct weir_reads *reads);
+
+/* Reads memory without a system call: whether it did. A text's bytes with its NUL, else 0. */
+int weir_read_direct(void *to, u64 size, u64 from);
+s64 weir_read_direct_str(u8 *to, u64 size, u64 from);
 
 /* Reads up to `size` bytes of the process's memory, for other helpers: bytes read, from the first on. */
 u64 weir_read_some(void *to, u64 size, u64 from);

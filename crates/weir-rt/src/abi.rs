@@ -9,7 +9,7 @@ use crate::limits::{BULLETIN_NAME_BYTES_MAX, ISLANDS_MAX, LABEL_BYTES_MAX, PROBE
 /// "WEIRSEG1".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"WEIRSEG1");
 /// Raised whenever a byte changes its meaning.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// What a segment holds: its header says which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -63,6 +63,12 @@ pub mod header {
     pub const SHUT: usize = 712;
     pub const ANNOUNCE: usize = 768;
     pub const FILTER: usize = 832;
+    /// Always 1, and always 0: what gates lead to that are open, or shut, whether or not the controller lives. As for
+    /// the lease, the addresses differ in one bit; and their lowest bytes are the lease's.
+    pub const READS_ALWAYS: usize = 960;
+    pub const READS_NEVER: usize = 968;
+    pub const READS_STATE: usize = 976;
+    pub const READS_AREA: usize = 984;
     pub const COUNTERS: usize = 1024;
     pub const PROBE_WORDS: usize = 2048;
 }
@@ -137,6 +143,31 @@ pub struct Descriptor {
     pub inner: u32,
     pub all_cpus: u32,
     pub reserved: u32,
+}
+
+/// What is known of a process's memory (`struct weir_reads` and `struct weir_known` of `c/weir.h`).
+pub mod reads {
+    /// Bits of the state.
+    pub const KIND: u64 = 3;
+    pub const OFF: u64 = 0;
+    pub const VALID: u64 = 1;
+    pub const STALE: u64 = 2;
+    pub const CLOSED: u64 = 4;
+    pub const EPOCH: u64 = 8;
+    pub const TURN: u64 = 1 << 32;
+    /// Ranges in a table, and calls that are noted.
+    pub const RANGES: usize = 255;
+    pub const CALLS: usize = 256;
+    /// Bits of a call's key.
+    pub const CALL_BUSY: u64 = 1;
+    /// Byte offsets in the area, and its size.
+    pub const MISSED: u64 = 0;
+    pub const WHY: u64 = 8;
+    pub const KEYS: u64 = 64;
+    pub const CALL_RANGES: u64 = KEYS + CALLS as u64 * 8;
+    pub const TABLES: u64 = CALL_RANGES + CALLS as u64 * 16;
+    pub const TABLE_BYTES: u64 = 16 + RANGES as u64 * 16;
+    pub const BYTES: u64 = TABLES + 2 * TABLE_BYTES;
 }
 
 /// Bytes of a [`Descriptor`].
@@ -345,6 +376,9 @@ const _: () = assert!(header::CLOCK + 64 <= header::LEASE);
 const _: () =
     assert!(header::SHUT == header::LEASE | SHUT_BIT as usize && header::LEASE & SHUT_BIT as usize == 0);
 const _: () = assert!(header::SHUT + 8 <= header::COUNTERS);
+const _: () = assert!(header::READS_NEVER == header::READS_ALWAYS | SHUT_BIT as usize);
+const _: () = assert!(header::READS_ALWAYS as u8 == header::LEASE as u8 && header::READS_AREA + 8 <= header::COUNTERS);
+const _: () = assert!(reads::BYTES == 64 + 2048 + 4096 + 2 * 4096);
 const _: () = assert!(meter::TICKS + 8 <= METER_BYTES as usize);
 const _: () = assert!(header::COUNTERS + counter::COUNT * 8 <= header::PROBE_WORDS);
 const _: () = assert!(header::PROBE_WORDS + PROBE_WORDS * 8 <= HEADER_BYTES);

@@ -189,6 +189,12 @@ impl Executable {
         self.relocations.iter().any(|relocation| walks.contains(&relocation.symbol))
     }
 
+    /// Some helper that it calls reads the process's memory.
+    pub fn reads_memory(&self) -> bool {
+        let reads = |symbol: Symbol| matches!(symbol, Symbol::Helper(id) if READ_MEMORY.contains(&id));
+        self.relocations.iter().any(|relocation| reads(relocation.symbol))
+    }
+
     /// Some helper that it calls makes a system call.
     pub fn calls_kernel(&self) -> bool {
         let calls = |symbol: Symbol| matches!(symbol, Symbol::Helper(id) if calls_kernel(id));
@@ -228,6 +234,16 @@ const READ_TICKS: &[weir_ebpf::HelperId] = &[
 pub fn calls_kernel(id: weir_ebpf::HelperId) -> bool {
     CALL_KERNEL.contains(&id)
 }
+
+const READ_MEMORY: &[weir_ebpf::HelperId] = &[
+    helper::PROBE_READ_USER,
+    helper::PROBE_READ_USER_STR,
+    helper::PROBE_READ,
+    helper::PROBE_READ_KERNEL,
+    helper::COPY_FROM_USER,
+    helper::PROBE_READ_STR,
+    helper::PROBE_READ_KERNEL_STR,
+];
 
 /// `tests/image.rs` holds it against the image.
 const CALL_KERNEL: &[weir_ebpf::HelperId] = &[
@@ -318,6 +334,13 @@ pub enum RuntimeFunction {
     /// The word of [`Filter`](crate::segment::Filter), `pt_regs`, whether it is at `syscall` (else at `prctl`) → nothing:
     /// sets the word where that call would install a system call filter.
     Filter,
+    /// The words of [`Reads`](crate::segment::Reads), `pt_regs`, the number of a system call or all ones (ax has it) → nothing:
+    /// says that what is known of memory holds no more, where that call is about to take it away.
+    Unmapping,
+    /// The same without a number, behind that call.
+    Unmapped,
+    /// The words alone → nothing: what is known of memory holds no more.
+    WithdrawReads,
 }
 
 impl RuntimeFunction {
@@ -357,6 +380,9 @@ impl RuntimeFunction {
             RuntimeFunction::MapNext => "map_next",
             RuntimeFunction::Announce => "announce",
             RuntimeFunction::Filter => "filter",
+            RuntimeFunction::Unmapping => "unmapping",
+            RuntimeFunction::Unmapped => "unmapped",
+            RuntimeFunction::WithdrawReads => "withdraw_reads",
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Island {
     pub print: u64,
     /// Nanoseconds of a jiffy; 0: `jiffies64` is 0.
     pub tick_ns: u32,
+    /// From fs to a thread's `struct rseq` (with glibc's signature), where memory may be loaded directly; 0: nowhere.
+    pub rseq: i32,
     /// Address of the word of the process's own segment that says that it has a system call filter now
     /// ([`Filter`](crate::segment::Filter)); 0: nobody says.
     pub filter: u64,
@@ -74,7 +76,7 @@ impl Island {
             self.pid_namespace.0,
             self.pid_namespace.1,
             self.print,
-            self.tick_ns.into(),
+            u64::from(self.tick_ns) | u64::from(self.rseq as u32) << 32,
             self.filter,
         ];
         for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -116,6 +118,9 @@ const OTHER_FUNCTIONS: &[(RuntimeFunction, &str)] = &[
     (RuntimeFunction::MapNext, "weir_map_next"),
     (RuntimeFunction::Announce, "weir_announce"),
     (RuntimeFunction::Filter, "weir_filter"),
+    (RuntimeFunction::Unmapping, "weir_unmapping"),
+    (RuntimeFunction::Unmapped, "weir_unmapped"),
+    (RuntimeFunction::WithdrawReads, "weir_withdraw_reads"),
 ];
 
 /// The linked image as an ELF file, for the tests that check what it may contain.

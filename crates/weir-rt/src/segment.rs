@@ -27,6 +27,7 @@ mod map_view;
 mod merge;
 mod meter;
 mod prefixes;
+mod reads;
 mod ring;
 mod snapshot;
 mod stacks;
@@ -57,6 +58,7 @@ pub use self::layout::{LayoutError, MapLayout, SegmentLayout};
 pub use self::map_view::{MapError, MapView};
 pub use self::memory::OutOfMemory;
 pub use self::meter::{How, Meter, MeterWords};
+pub use self::reads::{Known, Reads, ReadsState};
 pub use self::ring::{PerfReader, Record, RingCounters, RingReader};
 pub use self::snapshot::{Snapshot, SnapshotReader};
 pub use self::user_map::UserMap;
@@ -361,6 +363,10 @@ impl Segment {
         self.put(header::JOURNAL_CAPACITY, pair(layout.journal_capacity, JOURNAL_ENTRY_BYTES as u32));
         self.put(header::BULLETIN_OFFSET, layout.bulletin_offset);
         self.put(header::BULLETIN_LINES, pair(layout.bulletin_lines, abi::BULLETIN_LINE_BYTES as u32));
+        if layout.reads_offset > 0 {
+            self.put(header::READS_ALWAYS, 1);
+            self.put(header::READS_AREA, layout.reads_offset);
+        }
         self.put(header::CONTROLLER_PID, pair(identity.controller_pid, identity.uid));
         self.put(header::CONTROLLER_START, identity.controller_start);
         self.put(header::STARTED_NS, identity.started_ns);

@@ -116,9 +116,10 @@ fn the_island_is_last_and_empty() {
         pid_namespace: (5, 6),
         print: 7,
         tick_ns: 8,
+        rseq: -10,
         filter: 9,
     };
-    let words = [1u64, 2, 3 | 4 << 32, 5, 6, 7, 8, 9];
+    let words = [1u64, 2, 3 | 4 << 32, 5, 6, 7, 8 | 0xffff_fff6 << 32, 9];
     assert_eq!(
         island.to_bytes().to_vec(),
         words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>()

@@ -126,6 +126,11 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
+    /// Where its trampoline begins.
+    pub(crate) fn entry(&self) -> u64 {
+        self.entry
+    }
+
     /// Address of the jump that leads to the trampoline itself.
     fn lever(&self) -> u64 {
         match (&self.planned.window.shape, self.landing) {
@@ -255,6 +260,14 @@ impl Attachment {
         self.removing(consumer).map_err(|error| self.target.explain(error))
     }
 
+    /// The same for weir itself: what stands there are no probes, and later sites are not of that consumer.
+    pub(crate) fn add_own(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Added, Error> {
+        let current = self.consumers.current;
+        let added = self.adding(sites, executables);
+        self.consumers.current = current;
+        added
+    }
+
     fn adding(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Added, Error> {
         self.target.refresh()?;
         self.retire(1)?;
@@ -324,6 +337,10 @@ impl Attachment {
         let window = site.window.as_ref().map_err(Refusal::clone)?;
         let not_mapped = || Refusal::NotMapped { binary: site.binary.path().display().to_string() };
         let at = window.address.wrapping_add(bias.ok_or_else(not_mapped)?);
+        // What watches over memory runs whether or not the controller lives; other programs must not.
+        if self.is_guard(at) && known.contains_key(&at) {
+            return Err(Refusal::Overlap { address: at });
+        }
         let Some(&standing) = known.get(&at) else {
             let asked = PlannedSite {
                 window: window.clone(),

@@ -27,21 +27,27 @@ pub(crate) fn found(memory: &Memory, gates: Range<u64>, lease: u64) -> io::Resul
     change(memory, gates, |_, _| lease | SHUT_BIT)
 }
 
+/// Has the gate at `gate`, which nothing leads to yet, lead to `word` and not to the lease, shut: both are at addresses whose
+/// lowest byte is the same.
+pub(crate) fn found_apart(memory: &Memory, gate: u64, word: u64) -> io::Result<()> {
+    memory.write(gate, &(word | SHUT_BIT).to_le_bytes())
+}
+
 /// Opens those of `gates` that are to be, and shuts the others; each is at an address.
 pub(crate) fn set(memory: &Memory, gates: &mut [(u64, bool)], lease: u64) -> io::Result<()> {
-    let word = |is_open: bool| if is_open { lease } else { lease | SHUT_BIT };
+    let word = |now: u64, is_open: bool| if is_open { now & !SHUT_BIT } else { now | SHUT_BIT };
     gates.sort_unstable();
     for page in gates.chunk_by(|a, b| a.0 / PAGE == b.0 / PAGE) {
         if page.len() < SINGLE_MAX {
             for &(gate, is_open) in page {
-                memory.write(gate, &word(is_open).to_le_bytes()[..1])?;
+                memory.write(gate, &word(lease, is_open).to_le_bytes()[..1])?;
             }
             continue;
         }
         let (first, last) = (page[0].0, page[page.len() - 1].0);
         let mut wanted = page.iter().peekable();
         change(memory, first..last + GATE_BYTES, |at, now| match wanted.next_if(|gate| gate.0 == at) {
-            Some(&(_, is_open)) => word(is_open),
+            Some(&(_, is_open)) => word(now, is_open),
             None => now,
         })?;
     }

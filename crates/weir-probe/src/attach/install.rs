@@ -8,7 +8,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use weir_rt::segment::{JournalState, Place as SegmentPlace};
+use weir_rt::segment::{JournalState, Place as SegmentPlace, Reads};
 use weir_symbols::VirtAddr;
 
 use crate::attach::generate::Generated;
@@ -46,7 +46,7 @@ impl Attachment {
             self.target.refresh()?;
             let stopped = hold_callable(&mut self.target, stopped, Target::stop)?;
             if generated.fits(&self.target.mappings) {
-                let held = self.map(stopped, &mut generated)?;
+                let held = self.map(stopped, planned, &mut generated)?;
                 return Ok((generated, held));
             }
             if self.target.launched {
@@ -64,7 +64,12 @@ impl Attachment {
 
     /// Maps what was generated into the stopped target and fills it. Outposts that there is no room for after all are
     /// nobody's landing any more.
-    fn map(&mut self, mut stopped: Stopped, generated: &mut Generated) -> Result<Option<Stopped>, Error> {
+    fn map(
+        &mut self,
+        mut stopped: Stopped,
+        planned: &[PlannedSite],
+        generated: &mut Generated,
+    ) -> Result<Option<Stopped>, Error> {
         self.undo.islands.extend(generated.ranges());
         let files = map_islands(&self.target, &mut stopped, generated)?;
         stopped.in_time()?;
@@ -84,6 +89,11 @@ impl Attachment {
         files.fill(generated)?;
         for place in &generated.places {
             gates::found(&self.target.memory, place.gates_of_all(), self.lease())
+                .map_err(|source| Error::system("writing gates", source))?;
+        }
+        let always = self.control_address + Reads::OFFSET;
+        for entry in generated.entries().filter(|entry| self.is_guard(planned[entry.site].patch_address())) {
+            gates::found_apart(&self.target.memory, entry.gate, always)
                 .map_err(|source| Error::system("writing gates", source))?;
         }
         Ok(held)

@@ -14,11 +14,11 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use nix::libc;
 use weir_rt::foreign::Corrupt;
-use weir_rt::segment::JournalEntry;
+use weir_rt::segment::{JournalEntry, Reads};
 use weir_symbols::maps::Mapping;
 
 use crate::attach::counters;
-use crate::attach::undo::{Patch, Places, Report, Undo};
+use crate::attach::undo::{Patch, Places, Report, Undo, hold};
 use crate::code::unwind::hook;
 use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, SHORT_JUMP_BYTES};
 use crate::process::mapped::{is_weirs, islands};
@@ -41,6 +41,7 @@ pub fn detach(pid: i32) -> Result<Report, Error> {
 
 pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     target.refresh()?;
+    end_direct_reads(target)?;
     // Of all weirs that were here: none of them lives, and what one has left behind may lead to another's.
     let segments = scan::segments(target.pid, &target.mappings)?;
     alone(target.pid, &segments)?;
@@ -91,6 +92,26 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         undo.counters.extend(counters::raised(journal, &target.memory, &target.mappings, &patched));
     }
     undo.run(target).map(|report| Report { other_version, ..report })
+}
+
+/// What watches over memory is about to go: no load begins any more, and none is under way.
+fn end_direct_reads(target: &mut Target) -> Result<(), Error> {
+    let segments = scan::segments(target.pid, &target.mappings)?;
+    alone(target.pid, &segments)?;
+    // A fork child has its parent's, which is not about it.
+    let is_own = |segment: &&scan::Segment| {
+        segment.header.as_ref().is_ok_and(|header| header.identity.target_pid as i32 == target.pid)
+    };
+    let starts: Vec<u64> = segments.iter().filter(is_own).map(|segment| segment.mapping.start.0).collect();
+    for start in &starts {
+        // Fails only where it is gone.
+        let _ = target.memory.write(start + Reads::STATE_OFFSET, &Reads::CLOSED.to_le_bytes());
+    }
+    if !starts.is_empty() {
+        let stopped = hold(target)?;
+        target.resume(stopped);
+    }
+    Ok(())
 }
 
 /// Refuses a process that runs in the memory of one that is traced: what is undone here is undone there.

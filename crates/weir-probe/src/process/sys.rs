@@ -5,6 +5,7 @@
 use std::fs;
 use std::io;
 use std::mem::{self, MaybeUninit};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use nix::libc;
@@ -324,4 +325,87 @@ pub(crate) fn stat(path: &str) -> io::Result<(char, u64)> {
     let state = fields.next().and_then(|field| field.chars().next()).unwrap_or('?');
     let start = fields.nth(18).and_then(|field| field.parse().ok()).unwrap_or(0);
     Ok((state, start))
+}
+
+/// Whether the processor has protection keys (pkeys(7)), and the kernel lets processes use them.
+pub(crate) fn has_protection_keys() -> bool {
+    const OSPKE: u32 = 1 << 4;
+    std::arch::x86_64::__cpuid_count(7, 0).ecx & OSPKE != 0
+}
+
+/// What of `ranges` of process `pid` are guard regions (madvise(2), `MADV_GUARD_INSTALL`): they fault, though maps show them as
+/// any other memory. An error where the kernel has such, and does not say where.
+pub(crate) fn guard_regions(pid: i32, ranges: &[Range<u64>]) -> io::Result<Vec<Range<u64>>> {
+    /// `struct pm_scan_arg` and `PAGE_IS_GUARD` (include/uapi/linux/fs.h).
+    #[repr(C)]
+    struct Scan {
+        size: u64,
+        flags: u64,
+        start: u64,
+        end: u64,
+        walk_end: u64,
+        vec: u64,
+        vec_len: u64,
+        max_pages: u64,
+        category_inverted: u64,
+        category_mask: u64,
+        category_anyof_mask: u64,
+        return_mask: u64,
+    }
+    const PAGE_IS_GUARD: u64 = 1 << 8;
+    const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+    const REGIONS: usize = 64;
+    if !has_guard_regions() {
+        return Ok(Vec::new());
+    }
+    let file = std::fs::File::open(format!("/proc/{}/pagemap", living_thread(pid)))?;
+    let mut found = Vec::new();
+    for range in ranges {
+        let mut at = range.start;
+        while at < range.end {
+            let mut regions = [[0u64; 3]; REGIONS];
+            let mut scan = Scan {
+                size: size_of::<Scan>() as u64,
+                flags: 0,
+                start: at,
+                end: range.end,
+                walk_end: 0,
+                vec: regions.as_mut_ptr() as u64,
+                vec_len: REGIONS as u64,
+                max_pages: 0,
+                category_inverted: 0,
+                category_mask: PAGE_IS_GUARD,
+                category_anyof_mask: 0,
+                return_mask: PAGE_IS_GUARD,
+            };
+            // SAFETY: the structure and what it points to live during the call, and have the sizes that it says.
+            let count = check(unsafe { libc::ioctl(file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) }.into())?;
+            found.extend(regions.iter().take(count as usize).map(|region| region[0]..region[1]));
+            if scan.walk_end <= at {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            at = scan.walk_end;
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the kernel has guard regions: Linux 6.13.
+fn has_guard_regions() -> bool {
+    use std::sync::OnceLock;
+    const MADV_GUARD_INSTALL: libc::c_int = 102;
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a page of this function's own, which is gone again when it returns.
+        unsafe {
+            let page = libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0);
+            if page == libc::MAP_FAILED {
+                return true;
+            }
+            let has = libc::madvise(page, 4096, MADV_GUARD_INSTALL) == 0;
+            libc::munmap(page, 4096);
+            has
+        }
+    })
 }

@@ -31,6 +31,9 @@ use crate::refusal::Error;
 /// against every thread of the target before it is used.
 const TID_OFFSETS: [i32; 2] = [0x2d0, 0x30];
 
+/// `RSEQ_SIG` of glibc for x86.
+const RSEQ_SIGNATURE: u32 = 0x5305_3053;
+
 /// A process that may be traced.
 #[derive(Debug)]
 pub struct Target {
@@ -189,6 +192,14 @@ impl Target {
             cpus,
             bmi2: std::arch::is_x86_feature_detected!("bmi2"),
             reads_ticks: self.has_tsc,
+        }
+    }
+
+    /// Where from fs its threads have their `struct rseq`, if it is glibc's, whose signature weir's code has too.
+    pub(crate) fn rseq(&self) -> Option<i32> {
+        match self.lanes {
+            LanePolicy::Rseq { offset, signature: RSEQ_SIGNATURE } => Some(offset),
+            _ => None,
         }
     }
 

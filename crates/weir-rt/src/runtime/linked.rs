@@ -111,7 +111,7 @@ struct LinkedIsland {
     pid_namespace_inode: AtomicU64,
     print: AtomicU64,
     tick_ns: AtomicU32,
-    reserved: AtomicU32,
+    rseq: AtomicU32,
     filter: AtomicU64,
 }
 
@@ -140,6 +140,7 @@ pub(crate) fn local_island(segment: u64) -> Island {
         pid_namespace: pid_namespace("self"),
         print: PRINT_TO.get().map_or(0, |_| take_print as *const () as u64),
         tick_ns: tick_ns(),
+        rseq: 0,
         filter: 0,
     }
 }

@@ -31,6 +31,8 @@ pub struct SegmentLayout {
     pub meters_offset: u64,
     /// Where the bulletin is, and for how many lines: in a process's own segment alone.
     pub bulletin_offset: u64,
+    /// What is known of the process's memory; 0 in maps.
+    pub reads_offset: u64,
     pub bulletin_lines: u32,
     /// A multiple of the page size.
     pub bytes: u64,
@@ -134,7 +136,8 @@ impl SegmentLayout {
         let meters_end = meters_offset + u64::from(journal_capacity) * abi::METER_BYTES;
         let bulletin_offset = round_up(meters_end, PAGE);
         let bulletin_lines = probes.min(limits::BULLETIN_LINES_MAX);
-        let end = bulletin_offset + abi::bulletin_bytes(bulletin_lines);
+        let reads_offset = round_up(bulletin_offset + abi::bulletin_bytes(bulletin_lines), PAGE);
+        let end = reads_offset + abi::reads::BYTES;
         let mut layout = SegmentLayout {
             kind: SegmentKind::Target,
             maps: Vec::new(),
@@ -145,6 +148,7 @@ impl SegmentLayout {
             journal_capacity,
             meters_offset,
             bulletin_offset,
+            reads_offset,
             bulletin_lines,
             bytes: round_up(end, PAGE),
             hash: 0,
@@ -183,6 +187,7 @@ impl SegmentLayout {
             journal_capacity: 0,
             meters_offset: 0,
             bulletin_offset: 0,
+            reads_offset: 0,
             bulletin_lines: 0,
             bytes: end,
             hash: 0,
