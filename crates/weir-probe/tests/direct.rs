@@ -1,0 +1,216 @@
+//! Loads of a target's memory without a system call (tests/programs/vanish.c): whatever becomes of that memory, the target never
+//! notices, and each look gives the text that is there or a fault that is counted.
+//!
+//! The program that is attached is made by hand: it reads a text, and counts whether each of its letters is the one that it is to
+//! consist of. A twin that asks the kernel for each text gives the same results.
+
+mod counting;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use testkit::target::{self, Source};
+use testkit::{Daemon, wait};
+use weir_ebpf::{MapKind, MapSpec, helper};
+use weir_probe::{
+    Attach, Attachment, DirectReads, SiteRequest, Target, When, limits, plan_functions, prepare,
+};
+use weir_rt::{Executable, RelocKind, Relocation, Symbol};
+use weir_symbols::Binary;
+
+use crate::counting::{control, identity, maps};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+/// What the program counts.
+const FAULTS: u32 = 0;
+const RIGHT: u32 = 1;
+const WRONG: u32 = 2;
+
+/// Reads a text of up to 64 bytes at the first argument, and compares each byte with the second.
+///
+/// ```text
+///     lea 8(%rsp),%rdi; push %rbx; push %rbp; sub $72,%rsp
+///     movzbl 104(%rdi),%ebx; mov 112(%rdi),%rdx; mov %rsp,%rdi; mov $64,%esi; call probe_read_user_str
+///     movabs $counts,%rcx; test %eax,%eax; js 4f; lea -1(%rax),%edx; xor %esi,%esi
+/// 1:  cmp %edx,%esi; jae 2f; cmp %bl,(%rsp,%rsi); jne 3f; inc %esi; jmp 1b
+/// 2:  lock incq 8(%rcx); jmp 5f
+/// 3:  lock incq 16(%rcx); jmp 5f
+/// 4:  lock incq (%rcx)
+/// 5:  add $72,%rsp; pop %rbp; pop %rbx; ret
+/// ```
+fn looking() -> Executable {
+    let code = vec![
+        0x48, 0x8d, 0x7c, 0x24, 0x08, 0x53, 0x55, 0x48, 0x83, 0xec, 0x48, 0x0f, 0xb6, 0x5f, 0x68, 0x48, 0x8b, 0x57, 0x70, 0x48, 0x89, 0xe7,
+        0xbe, 0x40, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0x48, 0xb9, 0, 0, 0, 0, 0, 0, 0, 0, 0x85, 0xc0, 0x78, 0x20,
+        0x8d, 0x50, 0xff, 0x31, 0xf6, 0x39, 0xd6, 0x73, 0x09, 0x38, 0x1c, 0x34, 0x75, 0x0b, 0xff, 0xc6, 0xeb,
+        0xf3, 0xf0, 0x48, 0xff, 0x41, 0x08, 0xeb, 0x0b, 0xf0, 0x48, 0xff, 0x41, 0x10, 0xeb, 0x04, 0xf0, 0x48,
+        0xff, 0x01, 0x48, 0x83, 0xc4, 0x48, 0x5d, 0x5b, 0xc3,
+    ];
+    let call = Symbol::Helper(helper::PROBE_READ_USER_STR);
+    let relocations = vec![
+        Relocation { offset: 0x1c, kind: RelocKind::Rel32, symbol: call, addend: -4 },
+        Relocation { offset: 0x22, kind: RelocKind::Abs64, symbol: Symbol::MapData(0), addend: 0 },
+    ];
+    const CALLER_SAVED: u16 = 0b1111_1100_0111;
+    Executable::by_hand("look", code, relocations, CALLER_SAVED).reading(1 << 13 | 1 << 14)
+}
+
+struct Vanish {
+    daemon: Daemon,
+    attachment: Attachment,
+    /// Looks so far, as the program says.
+    looks: u64,
+}
+
+impl Vanish {
+    fn start(flags: &[&str]) -> Vanish {
+        let name = flags.concat().replace('-', "");
+        let flags: Vec<&str> = ["-O2", "-pthread"].into_iter().chain(flags.iter().copied()).collect();
+        let path = target::build(&format!("vanish{name}"), Source::Program("vanish.c"), &flags);
+        let mut daemon = Daemon::spawn(Command::new(&path)).unwrap();
+        daemon.line_with("ready", DEADLINE).unwrap();
+        let binary = Binary::open(&path).unwrap();
+        let function = binary.find("vanish_look").unwrap()[0];
+        let windows = plan_functions(&[(&binary, function)]);
+        let target = Target::open(daemon.pid() as i32).unwrap();
+        let map = MapSpec::new("count", MapKind::Array, 4, 24, 1);
+        let writes = limits::HOOKS_MAX + (2 + limits::FILTER_HOOKS_MAX + limits::GUARDS_MAX) * limits::WRITES_PER_SITE_MAX;
+        let identity = identity(target.pid());
+        let prepared = prepare(target, &maps(&[map]), control(writes), &identity).unwrap();
+        let site = SiteRequest {
+            binary: &binary,
+            function,
+            window: &windows[0],
+            semaphore: None,
+            programs: vec![Attach { executable: 0, cookie: 0, when: When::Entry }],
+            returns: None,
+        };
+        let attachment = prepared.arm(&[site], &[looking()]).unwrap();
+        assert_eq!(attachment.probes(), 1, "{:?}", attachment.outcomes());
+        Vanish { daemon, attachment, looks: 0 }
+    }
+
+    /// The answer to `line`, while memory is followed.
+    fn tell(&mut self, line: &str) -> f64 {
+        self.daemon.write(&format!("{line}\n")).unwrap();
+        let start = Instant::now();
+        loop {
+            self.attachment.follow_memory();
+            match self.daemon.line(Duration::from_millis(10)) {
+                Ok(said) => {
+                    let number = said.strip_prefix("done ").unwrap_or_else(|| panic!("{said}"));
+                    return number.parse().unwrap();
+                }
+                Err(error) => assert!(start.elapsed() < DEADLINE && self.daemon.is_running(), "{line}: {error}"),
+            }
+        }
+    }
+
+    fn look(&mut self, line: &str) -> u64 {
+        let looks = self.tell(line) as u64;
+        self.looks += looks;
+        looks
+    }
+
+    fn count(&self, which: u32) -> u64 {
+        let bytes = self.attachment.maps().map(0).lookup(&0u32.to_le_bytes()).unwrap();
+        let at = which as usize * 8;
+        u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+    }
+
+    /// Loads are direct from here on.
+    #[track_caller]
+    fn wait(&mut self) {
+        let is_on = || {
+            self.look_once();
+            self.attachment.direct_reads() == DirectReads::On
+        };
+        let mut is_on = is_on;
+        assert!(wait::until(DEADLINE, &mut is_on), "{:?}", self.attachment.direct_reads());
+    }
+
+    fn look_once(&mut self) {
+        self.look_times(1);
+    }
+
+    /// ns each.
+    fn look_times(&mut self, times: u64) -> f64 {
+        self.looks += times;
+        self.tell(&format!("again {times}"))
+    }
+
+    fn slow(&self) -> u64 {
+        self.attachment.maps().counters().slow_reads
+    }
+
+    /// All looks were counted, and none was wrong.
+    #[track_caller]
+    fn check(mut self) {
+        let counts = [FAULTS, RIGHT, WRONG].map(|which| self.count(which));
+        assert_eq!((counts[0] + counts[1], counts[2]), (self.looks, 0), "{counts:?}");
+        assert_eq!(self.attachment.maps().counters().read_faults, counts[0]);
+        self.attachment.detach().unwrap();
+        let after = self.tell("again 10");
+        assert!(after > 0.0 && self.count(RIGHT) == counts[1]);
+        self.daemon.write("end\n").unwrap();
+        let ended = self.daemon.finish(DEADLINE).unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+    }
+}
+
+/// Looks while memory vanishes in `ways`.
+#[track_caller]
+fn check(ways: &str) {
+    let mut vanish = Vanish::start(&[]);
+    vanish.wait();
+    let (before, looks) = (vanish.slow(), vanish.look(&format!("run 3000 {ways}")));
+    let (slow, tables) = (vanish.slow() - before, vanish.attachment.direct_read_tables());
+    println!("{ways}: {looks} looks, {slow} slow, {} faults, {tables} tables", vanish.count(FAULTS));
+    assert!(slow < looks, "no look was direct");
+    vanish.check();
+}
+
+#[test]
+fn memory_is_unmapped() {
+    check("u");
+}
+
+#[test]
+fn memory_is_mapped_over() {
+    check("f");
+}
+
+#[test]
+fn memory_is_protected() {
+    check("p");
+}
+
+#[test]
+fn memory_is_moved() {
+    check("r");
+}
+
+#[test]
+fn the_heap_shrinks() {
+    check("b");
+}
+
+#[test]
+fn everything_at_once_under_signals() {
+    check("ufprbs");
+}
+
+#[test]
+fn children_share_or_copy_the_memory() {
+    check("uvk");
+}
+
+#[test]
+fn a_twin_that_asks_the_kernel_gives_the_same() {
+    let mut vanish = Vanish::start(&[]);
+    vanish.attachment.keep_reads_slow();
+    let looks = vanish.look("run 1000 ufprbs");
+    assert_eq!(vanish.attachment.direct_reads(), DirectReads::Off("they are held off".into()));
+    assert!(looks > 0 && vanish.slow() >= looks, "{} of {looks}", vanish.slow());
+    vanish.check();
+}
