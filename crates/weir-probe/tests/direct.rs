@@ -214,3 +214,100 @@ fn a_twin_that_asks_the_kernel_gives_the_same() {
     assert!(looks > 0 && vanish.slow() >= looks, "{} of {looks}", vanish.slow());
     vanish.check();
 }
+
+/// Bad addresses are faults, and nothing else.
+#[test]
+fn bad_addresses_are_faults() {
+    let mut vanish = Vanish::start(&[]);
+    vanish.wait();
+    let before = vanish.count(FAULTS);
+    assert_eq!(vanish.look("bad 100000"), 100_000);
+    assert_eq!(vanish.count(FAULTS) - before, 100_000);
+    vanish.check();
+}
+
+/// What a look costs, beside one that asks the kernel: in one run, so that other load is on both.
+#[test]
+fn a_direct_look_is_cheaper() {
+    const LOOKS: u64 = 100_000;
+    let (mut direct, mut slow) = (Vanish::start(&[]), Vanish::start(&[]));
+    slow.attachment.keep_reads_slow();
+    direct.wait();
+    let before = direct.slow();
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..9 {
+        times[0].push(direct.look_times(LOOKS));
+        times[1].push(slow.look_times(LOOKS));
+    }
+    let least = times.each_ref().map(|times| times.iter().copied().fold(f64::MAX, f64::min));
+    println!("direct {:.1} ns, by the kernel {:.1} ns", least[0], least[1]);
+    // Where a thread is preempted three times in one look, the kernel is asked.
+    assert!(direct.slow() - before < LOOKS / 10, "{} of the looks were slow", direct.slow() - before);
+    assert!(least[0] * 2.0 < least[1], "{times:?}");
+    direct.check();
+    slow.check();
+}
+
+/// What unmapping costs while a table holds, beside a target without.
+#[test]
+fn unmapping_goes_on() {
+    for threads in [1, 8] {
+        let (mut direct, mut slow) = (Vanish::start(&[]), Vanish::start(&[]));
+        slow.attachment.keep_reads_slow();
+        direct.wait();
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..5 {
+            times[0].push(direct.tell(&format!("unmap 20000 {threads}")));
+            times[1].push(slow.tell(&format!("unmap 20000 {threads}")));
+        }
+        let least = times.each_ref().map(|times| times.iter().copied().fold(f64::MAX, f64::min));
+        println!("{threads} threads: {:.0} ns a page watched, {:.0} ns without", least[0], least[1]);
+        assert!(least[0] < least[1] * 20.0, "{times:?}");
+        direct.check();
+        slow.check();
+    }
+}
+
+/// What a target does that direct loads end with, and what is said of it.
+#[track_caller]
+fn check_off(flags: &[&str], line: &str, why: &str) {
+    let mut vanish = Vanish::start(flags);
+    if !line.is_empty() {
+        vanish.wait();
+        let answer = vanish.tell(line);
+        if answer < 0.0 {
+            // The processor has none of that.
+            return vanish.check();
+        }
+    }
+    let is_off = |vanish: &mut Vanish| {
+        vanish.look_once();
+        matches!(vanish.attachment.direct_reads(), DirectReads::Off(said) if said.contains(why))
+    };
+    let is_told = wait::until(DEADLINE, || is_off(&mut vanish));
+    assert!(is_told, "{:?}", vanish.attachment.direct_reads());
+    let (before, looks) = (vanish.slow(), vanish.look("run 300 u"));
+    assert!(vanish.slow() - before >= looks);
+    vanish.check();
+}
+
+#[test]
+fn code_that_unmaps_past_the_c_library_is_named() {
+    check_off(&["-DRAW"], "", "calls munmap past the C library");
+}
+
+#[test]
+fn code_that_is_made_ends_direct_loads() {
+    check_off(&[], "code", "it has made code itself");
+}
+
+#[test]
+fn protection_keys_end_direct_loads() {
+    check_off(&[], "tag", "protection keys");
+}
+
+/// The controller is gone while loads are direct: nothing is read any more, and what watched over memory does no harm.
+#[test]
+fn a_static_program_is_read_slowly() {
+    check_off(&["-static"], "", "");
+}
