@@ -163,6 +163,12 @@ impl Vanish {
 fn check(ways: &str) {
     let mut vanish = Vanish::start(&[]);
     vanish.wait();
+    // While nobody takes anything away all of it comes to be known.
+    let is_known = |vanish: &mut Vanish| {
+        let (before, looks) = (vanish.slow(), vanish.look("run 100"));
+        vanish.slow() - before < looks / 100
+    };
+    assert!(wait::until(DEADLINE, || is_known(&mut vanish)), "not all memory comes to be known");
     let (before, looks) = (vanish.slow(), vanish.look(&format!("run 3000 {ways}")));
     let (slow, tables) = (vanish.slow() - before, vanish.attachment.direct_read_tables());
     println!("{ways}: {looks} looks, {slow} slow, {} faults, {tables} tables", vanish.count(FAULTS));

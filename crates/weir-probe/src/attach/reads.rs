@@ -18,9 +18,10 @@
 //! it, by the linker's own calls); programs that make code while they run, call the kernel past the C library in ways that could
 //! take memory away, or are linked statically. There the kernel is asked for each read, as without this.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -303,14 +304,19 @@ impl Attachment {
         }
         let heap_end = mappings.iter().filter(|mapping| mapping.path == "[heap]").map(|heap| heap.end.0).max();
         let program = fs::metadata(format!("/proc/{}/exe", sys::living_thread(self.target.pid))).ok();
-        let program = program.map(|file| std::os::unix::fs::MetadataExt::ino(&file));
+        let program = program.map(|file| file.ino());
+        let is_library = |mapping: &&Mapping| {
+            mapping.execute && mapping.inode != 0 && Some(mapping.inode) != program && !is_weirs(mapping)
+        };
+        let libraries: HashSet<FileIdentity> =
+            mappings.iter().filter(is_library).map(Mapping::identity).collect();
         let mut ranges = Vec::new();
         // Where what lies behind a library ends: it goes when the library does.
         let mut behind_library = 0;
         for mapping in mappings {
             let is_anonymous = mapping.inode == 0 && !mapping.shared && !mapping.execute && is_plain(&mapping.path);
             let is_behind = mapping.start.0 == behind_library;
-            if (mapping.inode != 0 && Some(mapping.inode) != program) || (is_behind && mapping.inode == 0) {
+            if libraries.contains(&mapping.identity()) || (is_behind && mapping.inode == 0) {
                 behind_library = mapping.end.0;
             }
             if is_anonymous && mapping.read && !is_behind {
