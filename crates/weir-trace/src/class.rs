@@ -168,6 +168,14 @@ impl Int {
     pub fn packed(bits: u8, is_signed: bool, order: ByteOrder) -> Int {
         Int { bits, align: 8, is_signed, order, base: Base::Decimal, is_text: false, clock: None, role: None }
     }
+
+    /// Its least and its largest value.
+    pub fn range(&self) -> (i128, i128) {
+        match self.is_signed {
+            true => (-(1 << (self.bits.max(1) - 1)), (1 << (self.bits.max(1) - 1)) - 1),
+            false => (0, (1 << self.bits) - 1),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

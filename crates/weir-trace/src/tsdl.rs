@@ -7,6 +7,7 @@
 //! Deliberately not read: bit-fields of C (`int a : 3`), pointers as types, and integers of more than 64 bits: each is an error that
 //! says what to write. Call sites and attributes that nobody knows are read over.
 
+mod admit;
 pub(crate) mod ast;
 pub(crate) mod lexer;
 pub(crate) mod parser;

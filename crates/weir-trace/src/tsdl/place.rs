@@ -280,7 +280,7 @@ fn prefix(scope: Scope) -> &'static str {
 }
 
 /// The class at the end of the names.
-fn find<'c>(class: &'c FieldClass, names: &[String]) -> Option<&'c FieldClass> {
+pub(crate) fn find<'c>(class: &'c FieldClass, names: &[String]) -> Option<&'c FieldClass> {
     let Some((first, rest)) = names.split_first() else { return Some(class) };
     match class {
         FieldClass::Struct(of) => find(&of.fields.iter().find(|field| field.name == *first)?.class, rest),

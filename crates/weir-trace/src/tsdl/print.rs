@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use super::admit;
 use crate::class::{
     Array, Base, ByteOrder, ClockClass, Enum, Field, FieldClass, Int, Reference, Scope, Sequence, TraceClass,
     Value, Variant,
@@ -12,6 +13,7 @@ use crate::class::{
 
 /// The text. The error says what this format cannot describe.
 pub(crate) fn print(trace: &TraceClass) -> Result<String, String> {
+    admit::admit(trace)?;
     let mut printer = Printer { trace, text: String::new(), scope: Scope::PacketHeader, path: Vec::new() };
     printer.trace()?;
     Ok(printer.text)

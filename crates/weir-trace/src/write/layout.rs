@@ -4,7 +4,7 @@
 //!
 //! | schema | bytes |
 //! |---|---|
-//! | integer, enumeration, floating-point number | its own |
+//! | integer, enumeration, floating-point number | its own; an enumeration without labels is an integer |
 //! | string, text | its bytes and a NUL |
 //! | array | its elements |
 //! | sequence | a `u32` with the number of its elements (the field `_NAME_length`, as LTTng calls it), then these |
@@ -146,11 +146,19 @@ fn class(ty: &Type, form: Form, path: &[String]) -> FieldClass {
     match ty {
         Type::Int { bytes, signed } => FieldClass::Int(int(*bytes, *signed)),
         Type::Enum { bytes, signed, labels } => {
-            let labels = labels.iter().map(|(label, first, last)| {
-                let value = |value: i64| if *signed { i128::from(value) } else { i128::from(value as u64) };
-                (label.clone(), value(*first), value(*last))
-            });
-            FieldClass::Enum(Enum { int: int(*bytes, *signed), labels: labels.collect() })
+            let int = int(*bytes, *signed);
+            let (least, most) = int.range();
+            let value = |value: i64| if *signed { i128::from(value) } else { i128::from(value as u64) };
+            // As far as the integer has the values: programs may declare others, which no event has.
+            let labels: Vec<(String, i128, i128)> = labels
+                .iter()
+                .map(|(label, first, last)| (label.clone(), value(*first).max(least), value(*last).min(most)))
+                .filter(|(_, first, last)| first <= last)
+                .collect();
+            match labels.is_empty() {
+                true => FieldClass::Int(int),
+                false => FieldClass::Enum(Enum { int, labels }),
+            }
         }
         Type::Float { bytes } => {
             FieldClass::Float(Float { bits: bytes * 8, align: 8, order: ByteOrder::Little })

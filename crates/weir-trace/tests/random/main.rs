@@ -4,6 +4,7 @@
 
 mod classes;
 mod encode;
+mod odd;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
