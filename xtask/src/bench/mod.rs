@@ -16,6 +16,7 @@ mod startup;
 mod statistics;
 mod tracepoint;
 mod uprobe;
+mod view;
 mod vm;
 
 use std::fs;
@@ -73,6 +74,8 @@ enum Name {
     Record,
     /// What an event's filter costs, beside LTTng's and a hard-coded one; 21 rounds take a quarter of an hour
     Filter,
+    /// What it takes to read and to print a trace, beside babeltrace2; 21 rounds take a quarter of an hour
+    View,
 }
 
 pub(crate) fn bench(options: &Options) -> Result<()> {
@@ -104,6 +107,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Usdt => ("usdt", servers::measure_usdt(&weir()?, rounds, &Postgres::start()?)?),
         Name::Record => ("record", record::measure(weir()?, rounds)?),
         Name::Filter => ("filter", filter::measure(&options.filter, rounds)?),
+        Name::View => ("view", view::measure(weir()?, rounds)?),
     };
     let folder = workspace::target_folder("bench")?;
     let json = folder.join(format!("{name}.json"));
