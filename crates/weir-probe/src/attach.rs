@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Until the gates are open, what is patched already runs unprobed: all probes begin at one moment. A site whose window
-//! stays busy is refused, and the others are patched.
+//! stays busy is refused, and the others are patched; it is tried again later ([`Attachment::retry`]).
 
 mod admit;
 mod arm;
@@ -33,6 +33,7 @@ pub(crate) mod pending;
 pub mod rails;
 pub mod reads;
 pub mod restore;
+mod retry;
 mod share;
 mod survey;
 mod sweep;
@@ -52,6 +53,7 @@ use crate::attach::generate::bytes_of;
 use crate::attach::loads::Loads;
 use crate::attach::pending::Pending;
 use crate::attach::reads::Watch;
+use crate::attach::retry::Retries;
 use crate::attach::share::{Shared, share_segments};
 use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
@@ -157,6 +159,7 @@ pub fn prepare(
             consumers: Consumers::default(),
             loads: Loads::default(),
             filters: Filters::default(),
+            retries: Retries::default(),
             own: BTreeSet::new(),
             guards: BTreeSet::new(),
             watch: Watch::default(),
@@ -214,6 +217,7 @@ pub struct Attachment {
     pub(crate) consumers: Consumers,
     loads: Loads,
     filters: Filters,
+    retries: Retries,
     /// Addresses of patches that are for weir itself.
     own: BTreeSet<u64>,
     /// Of those, where memory is watched over.

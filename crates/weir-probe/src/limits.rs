@@ -90,6 +90,13 @@ pub const HOOKS_MAX: usize = 16;
 /// Functions at which a target is noticed to install a system call filter: two of each C library. Each is a site.
 pub const FILTER_HOOKS_MAX: usize = 4;
 
+/// How often a place is tried again that was busy or had no room, and when first; then after twice as long each time, for 100 s in
+/// all.
+pub const RETRIES: u32 = 10;
+pub const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// And how often the target is stopped each time for a thread that is inside a patch.
+pub const RETRY_STOPS_MAX: u32 = 3;
+
 /// Files that such functions are known of at once: the C libraries of containers, and static programs.
 pub const FILTER_LIBRARIES_MAX: usize = 16;
 

@@ -125,6 +125,11 @@ impl Refusal {
         matches!(self, Refusal::NotMapped { .. } | Refusal::TextDiffers { .. } | Refusal::Semaphore { .. })
     }
 
+    /// It is so at the moment, by what threads do and what is mapped.
+    pub fn is_of_the_moment(&self) -> bool {
+        matches!(self, Refusal::Busy { .. } | Refusal::Parked | Refusal::NoRoom)
+    }
+
     /// It is about the function's return alone: its entry can be probed.
     pub fn is_of_return(&self) -> bool {
         matches!(

@@ -14,7 +14,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use testkit::target;
 use testkit::{Daemon, wait};
-use weir_probe::{Attachment, Refusal, Report, Target, plan_functions, restore};
+use weir_probe::{Attach, Attachment, Refusal, Report, SiteRequest, Target, When, plan_functions, restore};
 use weir_symbols::{Binary, LinkAddr, maps};
 
 use crate::counting::{arm, count};
@@ -318,5 +318,59 @@ fn interiors_are_where_the_plan_says() {
     let at = parked.window("park_prologue");
     let function = parked.binary.function_at(LinkAddr(at[1] - parked.bias)).unwrap();
     assert_eq!((function.name.as_str(), at.len()), ("park_prologue", 3));
+    parked.end();
+}
+
+/// What was busy is tried again, less and less often, and leaves nothing behind until it stands.
+#[test]
+fn a_site_that_was_busy_stands_when_it_is_tried_again() {
+    let parked = Parked::start();
+    let function = parked.binary.find("park_pushes").unwrap()[0];
+    let address = parked.window("park_pushes")[1];
+    parked.park(address, 0, Signal::SIGUSR1);
+    let mut armed = parked.arm(Kind::Entry, "park_pushes");
+    assert!(matches!(armed.attachment.outcomes()[0], Err(Refusal::Busy { .. })));
+    let window = plan_functions(&[(&parked.binary, function)]).remove(0);
+    let requests = [SiteRequest {
+        binary: &parked.binary,
+        function,
+        window: &window,
+        semaphore: None,
+        programs: vec![Attach { executable: 0, cookie: 0, when: When::Entry }],
+        returns: None,
+    }];
+    let mapped = || maps::read(parked.daemon.pid()).unwrap().len();
+    let before = mapped();
+    let (mut pauses, mut left) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        let pause = armed.attachment.until_retry().unwrap();
+        assert!(armed.attachment.retry(&requests).0.is_empty(), "it is not due");
+        std::thread::sleep(pause);
+        let (outcomes, done) = armed.attachment.retry(&requests);
+        done.unwrap();
+        assert!(outcomes.is_empty(), "{outcomes:?}");
+        pauses.push(pause);
+        left.push(mapped());
+        assert_eq!(parked.text(), parked.before);
+    }
+    // The code of the first try is gone too.
+    assert!(left.iter().all(|&now| now < before && now == left[0]), "{before}, {left:?}");
+    assert!(pauses.is_sorted() && 3 * pauses[0] < pauses[2], "{pauses:?}");
+    kill(parked.pid(), Signal::SIGUSR2).unwrap();
+    let mut tried = Vec::new();
+    let stands = || {
+        if armed.attachment.until_retry().is_some_and(|until| until.is_zero()) {
+            let (outcomes, done) = armed.attachment.retry(&requests);
+            done.unwrap();
+            tried.extend(outcomes);
+        }
+        !tried.is_empty()
+    };
+    assert!(wait::until(DEADLINE, stands));
+    assert!(matches!(&tried[..], [(0, Ok(_))]), "{tried:?}");
+    assert_eq!(armed.attachment.until_retry(), None);
+    armed.runs();
+    drop(armed);
+    assert_eq!(parked.text(), parked.before);
     parked.end();
 }

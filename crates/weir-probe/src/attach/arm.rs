@@ -19,6 +19,7 @@ use crate::attach::counters;
 use crate::attach::generate::Generated;
 use crate::attach::install::refuse_returns;
 use crate::attach::patch::Jump;
+use crate::attach::retry::Retries;
 use crate::attach::undo::MappedFile;
 use crate::attach::{Attachment, Outcome, Patched, SiteRequest};
 use crate::code::island::PlannedSite;
@@ -29,6 +30,7 @@ impl Attachment {
     pub(crate) fn arm(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<(), Error> {
         self.consumers.executables = executables.to_vec();
         self.outcomes = self.put_in_with_hook(sites)?;
+        self.retries = Retries::of(&self.outcomes);
         Ok(())
     }
 

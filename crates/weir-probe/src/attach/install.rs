@@ -172,16 +172,19 @@ impl Attachment {
         let mark = |jump: usize, state: JournalState| {
             entries[jump].iter().for_each(|&entry| journal.set_state(entry, state));
         };
-        let (refusals, held) =
-            patch::write(&mut self.target, held, &jumps, &mut |jump| mark(jump, JournalState::Applied))?;
-        let mut is_kept = Vec::with_capacity(jumps.len());
+        let tries = self.retries.stops_max();
+        let mut on_written = |jump| mark(jump, JournalState::Applied);
+        let (refusals, held) = patch::write(&mut self.target, held, &jumps, tries, &mut on_written)?;
+        let (mut is_kept, mut spare) = (Vec::with_capacity(jumps.len()), Vec::<u32>::new());
         for (index, (jump, refusal)) in jumps.iter().zip(&refusals).enumerate() {
             is_kept.extend(jump.writes.iter().map(|_| refusal.is_none()));
             if let Some(refusal) = refusal {
                 mark(index, JournalState::Undone);
+                spare.extend(&entries[index]);
                 refuse(jump.site, refusal.clone());
             }
         }
+        self.consumers.spare_entries.extend(spare);
         let mut kept = iter::repeat_n(true, first_patch).chain(is_kept);
         self.undo.patches.retain(|_| kept.next().unwrap_or(true));
         let written = jumps.iter().zip(entries).zip(&refusals).filter(|(_, refusal)| refusal.is_none());

@@ -25,7 +25,7 @@ use weir_symbols::maps::Mapping;
 use weir_symbols::{FileIdentity, VirtAddr};
 
 use crate::code::island::PlannedSite;
-use crate::limits::{JUMP_BYTES, RETRIES_MAX, SLICE_PAUSE};
+use crate::limits::{JUMP_BYTES, SLICE_PAUSE};
 use crate::plan::window::Write;
 use crate::process::memory::Memory;
 use crate::process::stop::Stopped;
@@ -122,6 +122,7 @@ pub(crate) fn write(
     target: &mut Target,
     held: Option<Stopped>,
     jumps: &[Jump],
+    tries: u32,
     on_written: &mut dyn FnMut(usize),
 ) -> Result<(Vec<Option<Refusal>>, Option<Stopped>), Error> {
     let mut refusals: Vec<Option<Refusal>> = vec![None; jumps.len()];
@@ -143,9 +144,8 @@ pub(crate) fn write(
         let rest = slice.write(&left, &busy, &mut refusals, on_written)?;
         let waits = rest.iter().find_map(|jump| busy.get(jump)).filter(|_| rest.len() == left.len());
         retries = if waits.is_some() { retries + 1 } else { 0 };
-        let is_final = |refusal: &&Refusal| {
-            retries > RETRIES_MAX || matches!(refusal, Refusal::GoroutinesUnknown { .. })
-        };
+        let is_final =
+            |refusal: &&Refusal| retries > tries || matches!(refusal, Refusal::GoroutinesUnknown { .. });
         if let Some(refusal) = waits.filter(is_final) {
             for &jump in &rest {
                 refusals[jump] = Some(busy.get(&jump).unwrap_or(refusal).clone());

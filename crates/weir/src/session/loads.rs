@@ -1,4 +1,5 @@
-//! Libraries that come and go while a run lasts: probes what comes, and keeps count for the summary.
+//! Libraries that come and go while a run lasts: probes what comes, and keeps count for the summary. Places that were busy at first
+//! are tried again.
 //!
 //! In: the places of a plan, and the attachment, asked again and again. Out: messages with `-v`, what cannot be probed in any
 //! case, and a coverage in which the outcome of a place is that of the last time that its library came.
@@ -24,6 +25,8 @@ pub(crate) struct Followed {
     of: String,
     is_verbose: bool,
     told: u32,
+    /// Places that were refused at first, and were tried again: how often their outcomes have changed.
+    retried: u64,
 }
 
 impl Followed {
@@ -48,6 +51,7 @@ impl Followed {
             of,
             is_verbose,
             told: 0,
+            retried: 0,
         }
     }
 
@@ -58,23 +62,56 @@ impl Followed {
 
     /// How often that has changed.
     pub(crate) fn changes(&self) -> u64 {
-        self.loads.loaded + self.loads.unloaded + self.loads.unanswered
+        self.loads.loaded + self.loads.unloaded + self.loads.unanswered + self.retried
     }
 
     /// Probes what has come, and forgets what has gone; `coverage` says it then.
     pub(crate) fn look(&mut self, attachment: &mut Attachment, sites: &[Site], coverage: &mut Coverage) {
-        if !attachment.has_loads() {
-            return;
+        let (has_loads, until_retry) = (attachment.has_loads(), attachment.until_retry());
+        if until_retry.is_some_and(|until| until.is_zero()) {
+            let (tried, done) = attachment.retry(&self.requests(sites));
+            self.tried_again(tried, sites, coverage);
+            self.tell_failure("trying again what was busy", done);
         }
-        let requests: Vec<SiteRequest> =
-            sites.iter().zip(&self.wanted).map(|(site, programs)| site.request(programs.clone())).collect();
-        let (change, done) = attachment.follow_loads(&requests);
-        self.note(change, sites, coverage);
+        if has_loads {
+            let (change, done) = attachment.follow_loads(&self.requests(sites));
+            self.note(change, sites, coverage);
+            self.tell_failure("probing what was loaded", done);
+        }
+    }
+
+    fn requests<'a>(&self, sites: &'a [Site]) -> Vec<SiteRequest<'a>> {
+        sites.iter().zip(&self.wanted).map(|(site, programs)| site.request(programs.clone())).collect()
+    }
+
+    fn tell_failure(&self, what: &str, done: Result<(), weir_probe::Error>) {
         match done {
             // Where the target has ended, that is seen elsewhere.
             Ok(()) | Err(weir_probe::Error::TargetGone { .. } | weir_probe::Error::Replaced { .. }) => {}
-            Err(error) => tell!("weir: {}probing what was loaded failed: {error}", self.of),
+            Err(error) => tell!("weir: {}{what} failed: {error}", self.of),
         }
+    }
+
+    /// Places that were refused, and told so, for what threads did or what was mapped then.
+    fn tried_again(&mut self, outcomes: Vec<(usize, Outcome)>, sites: &[Site], coverage: &mut Coverage) {
+        if outcomes.is_empty() {
+            return;
+        }
+        let stands = |(index, outcome): &(usize, Outcome)| {
+            let was = self.outcomes[*index].as_ref().err()?;
+            outcome.is_ok().then(|| sites[*index].label(was))
+        };
+        let standing: Vec<String> = outcomes.iter().filter_map(stands).collect();
+        if let Some(first) = standing.first() {
+            let more = match standing.len() {
+                1 => String::new(),
+                many => format!(" and {} more", many - 1),
+            };
+            tell!("weir: {}probed now, which was refused at first: {first}{more}", self.of);
+        }
+        self.retried += 1;
+        self.take(outcomes, sites);
+        *coverage = Coverage::of(sites, &self.outcomes, self.loads);
     }
 
     /// What nobody has looked at when the process has ended, or is let go of: it may have gone on without weir, and loaded

@@ -7,6 +7,7 @@ mod check;
 mod worker;
 
 mod audit;
+mod busy;
 mod deleted;
 mod exec;
 mod family;
