@@ -1,8 +1,8 @@
 //! Records in the ring of the CPU (weir-rt's `segment/ring.rs` reads them): reserved and submitted without a call, without
 //! `lock`.
 //!
-//! A record is its time, its header (size in the upper half; used, busy, discarded) and its payload, in all a multiple of
-//! 16 bytes. The tail says how far there are records; only code on this CPU moves it, inside a restartable section (see
+//! A record is its time, its header (size in the upper half; used, busy, discarded; while it is busy, the thread's id, where
+//! that stands in the thread control block) and its payload, in all a multiple of 16 bytes. The tail says how far there are records; only code on this CPU moves it, inside a restartable section (see
 //! [`crate::lanes`]) that ends with that store:
 //!
 //! ```text
@@ -85,7 +85,7 @@
 
 use weir_ebpf::{MapSpec, helper};
 use weir_rt::abi::{CONTROL_BYTES, control, record};
-use weir_rt::executable::{CpuSource, LanePolicy, SiteAbi, Symbol};
+use weir_rt::executable::{CpuSource, LanePolicy, SiteAbi, Symbol, TidSource};
 use weir_rt::segment::Filter;
 
 use crate::assembler::Label;
@@ -129,6 +129,8 @@ pub(crate) struct Reservation {
     signature: u32,
     /// The oldest records give way to new ones.
     overwrites: bool,
+    /// Where the thread's id is, from fs, if that is known.
+    tid: Option<i32>,
 }
 
 /// What the program gets, or gives.
@@ -167,6 +169,10 @@ impl Reservation {
             rseq,
             signature,
             overwrites: map.overwrites(),
+            tid: match abi.tid {
+                TidSource::ThreadControlBlock { offset } => Some(offset),
+                TidSource::Syscall => None,
+            },
         })
     }
 
@@ -300,8 +306,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// rax = header of a record that is reserved.
+    /// rax = header of a record that is reserved; may use rdx.
     fn header(&mut self, reservation: Reservation) {
+        if let Some(tid) = reservation.tid {
+            self.asm.op(x64::Op::Load, Width::W32, Reg::Rdx, Mem::fs(tid));
+            self.asm.op_imm(x64::Op::ShlImm, Width::W32, Reg::Rdx, record::WRITER_SHIFT as i32);
+        }
         let state = record::BUSY | record::USED;
         match reservation.size {
             Some(size) => self.asm.mov_value(Reg::Rax, u64::from(size) << record::SIZE_SHIFT | state),
@@ -310,6 +320,9 @@ impl Emitter<'_> {
                 self.asm.op_imm(x64::Op::ShlImm, Width::W64, Reg::Rax, record::SIZE_SHIFT as i32);
                 self.asm.op_imm(x64::Op::OrImm, Width::W64, Reg::Rax, state as i32);
             }
+        }
+        if reservation.tid.is_some() {
+            self.asm.op(x64::Op::Or, Width::W64, Reg::Rdx, Reg::Rax);
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use engines::{claimed_abi, cpus, has_bmi2, only};
 use nix::libc;
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, fork, gettid};
+use nix::unistd::{ForkResult, fork};
 use signals::{Alarm, call, take_alarms};
 use weir_jit::{Flags, JitError};
 use weir_rt::executable::{CpuSource, Frame, LanePolicy, LaneUse, SiteAbi, TidSource};
@@ -129,20 +129,10 @@ impl Loaded {
 /// Claims name their thread.
 fn abi_with_tid() -> SiteAbi {
     // glibc's struct pthread has the thread's id; where, is what a scan from the thread pointer finds.
-    SiteAbi { tid: TidSource::ThreadControlBlock { offset: tid_offset() }, ..claimed_abi(has_bmi2()) }
-}
-
-fn tid_offset() -> i32 {
-    let tid = gettid().as_raw() as u32;
-    let found = (0x200..0x400).step_by(4).find(|offset| {
-        let word: u32;
-        // SAFETY: struct pthread is longer than this, and stands where fs points to.
-        unsafe {
-            std::arch::asm!("mov {:e}, fs:[{}]", out(reg) word, in(reg) *offset as u64, options(readonly))
-        };
-        word == tid
-    });
-    found.expect("the thread's id is in its control block")
+    SiteAbi {
+        tid: TidSource::ThreadControlBlock { offset: engines::tid_offset() },
+        ..claimed_abi(has_bmi2())
+    }
 }
 
 fn taking_turns() -> MutexGuard<'static, ()> {

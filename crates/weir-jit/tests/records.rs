@@ -6,21 +6,23 @@ mod engines;
 mod fake;
 mod signals;
 
+use std::cell::Cell;
 use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use emitter::{
-    BATCHES, CODE, DISCARDING, EVENTS, Emitter, Event, Form, RECORDS, SIGNALS, Seen, Way, alone, child,
-    killed, ns_per_record, on_alarm, recorder, recorders, stepped, take_traps,
+    BATCHES, CODE, DISCARDING, EVENTS, Emitter, Event, Form, Look, OVERWRITING, RECORDS, SIGNALS, Seen, Way,
+    alone, child, killed, ns_per_record, on_alarm, recorder, recorders, stepped, take_traps,
 };
 use engines::{Random, cpus, has_bmi2, only, rseq_abi, shared_abi};
 use fake::{fake_abi, set_fake_cpu};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
 use signals::{Alarm, call, take_alarms};
 use weir_jit::Flags;
-use weir_rt::executable::{Executable, Frame, SiteAbi};
+use weir_rt::executable::{Executable, Frame, SiteAbi, TidSource};
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::Segment;
 use weir_verifier::VerifiedProgram;
@@ -294,6 +296,94 @@ fn what_killed_processes_submitted_is_read() {
     println!("{rounds} rounds, {uncommitted} records half written");
 }
 
+/// The reader goes on behind a record whose writer is gone, once it is told so, and waits for one that is not.
+#[test]
+fn records_of_threads_that_are_gone_are_skipped() {
+    let _guard = alone();
+    take_traps();
+    let tid = TidSource::ThreadControlBlock { offset: engines::tid_offset() };
+    let abi = SiteAbi { cpus: 2, tid, ..fake_abi(has_bmi2()) };
+    let is_gone = |thread: u32| nix::sched::sched_getaffinity(Pid::from_raw(thread as i32)).is_err();
+    let me = nix::unistd::gettid().as_raw() as u32;
+    for (form, flags) in [Form::Reserved(88), Form::Copied]
+        .into_iter()
+        .flat_map(|form| [(form, DISCARDING), (form, OVERWRITING)])
+    {
+        set_fake_cpu(0);
+        let overwrites = flags == OVERWRITING;
+        let mut skipped = 0;
+        for step in 0.. {
+            let emitter = Emitter::new(&abi, flags, 4096, form);
+            let mut seen = Seen::new(&emitter);
+            emitter.run();
+            let all = killed(&emitter, &mut seen, step);
+            (0..3).for_each(|_| emitter.run());
+            let mut read = || match overwrites {
+                true => Look::at(&emitter).numbers.len(),
+                false => {
+                    seen.read(&emitter);
+                    seen.numbers.len()
+                }
+            };
+            let before = read();
+            let skip = |is_gone: &dyn Fn(u32) -> bool| match overwrites {
+                true => emitter.segment.flight(1).skip_gone(is_gone),
+                false => emitter.segment.ring(1).skip_gone(is_gone),
+            };
+            let asked = Cell::new(0);
+            let is_alive = |thread| {
+                asked.set(thread);
+                false
+            };
+            assert_eq!(skip(&is_alive), 0, "{form:?} at {step}");
+            assert!(asked.get() != me, "{form:?} at {step}: it is not this thread's");
+            assert_eq!(skip(&is_gone), u64::from(asked.get() != 0), "{form:?} at {step}");
+            skipped += u64::from(asked.get() != 0);
+            let is_submitted = asked.get() == 0 && emitter.emitted() == 5;
+            let lost = if overwrites { 0 } else { emitter.segment.ring(1).counters().uncommitted };
+            assert!(overwrites || lost == u64::from(asked.get() != 0));
+            if overwrites {
+                assert_eq!(Look::at(&emitter).uncommitted, u64::from(asked.get() != 0), "{form:?} at {step}");
+            }
+            let after = read();
+            assert!((4..=4 + usize::from(is_submitted)).contains(&after), "{form:?} at {step}: {after} read");
+            assert!(overwrites || asked.get() == 0 || before == 1, "{form:?} at {step}: it held up nobody");
+            if all < step as u64 {
+                break;
+            }
+        }
+        assert!(skipped > 1, "{form:?}: {skipped} of its instructions have a record reserved");
+    }
+}
+
+#[test]
+fn a_mark_is_reached_when_all_that_was_there_is_read() {
+    let _guard = alone();
+    let abi = SiteAbi { cpus: 3, ..fake_abi(has_bmi2()) };
+    let emitter = Emitter::new(&abi, DISCARDING, 1 << 16, Form::Reserved(24));
+    let mut random = Random(5);
+    for _ in 0..100 {
+        let (mut ring, before) = (emitter.segment.ring(1), emitter.emitted());
+        let written = random.below(50);
+        for _ in 0..written {
+            set_fake_cpu(random.below(4) as u32);
+            emitter.run();
+        }
+        let mark = ring.mark();
+        assert!(mark.records_max >= written, "{mark:?}");
+        (0..random.below(50)).for_each(|_| emitter.run());
+        let (mut old, mut all) = (0, 0);
+        while !ring.has_read(&mark) {
+            let record = ring.next().expect("something is left of what was there");
+            let number = u64::from_le_bytes(record.bytes[..8].try_into().expect("8 bytes"));
+            old += u64::from(number < before + written);
+            all += 1;
+        }
+        assert!(old == written && all <= mark.records_max.max(written), "{old} of {written}, {all} in all");
+        while ring.next().is_some() {}
+    }
+}
+
 /// Of all rings together, the reader gives least times first, as far as it can know.
 #[test]
 fn records_of_several_cpus_come_by_time() {
@@ -335,6 +425,7 @@ fn cost_of_a_record_is_printed() {
     // rdtsc; ret
     let counter = local(&Executable::by_hand("counter", vec![0x0f, 0x31, 0xc3], Vec::new(), 0x5));
     let [ticks, _] = ns_per_record(counter.address(), &Barrier::new(1), || ());
+    let tid = TidSource::ThreadControlBlock { offset: engines::tid_offset() };
     println!("empty program {base:.1} ns; reading the time stamp counter {ticks:.1}");
     for (size, way, what) in [
         (16, Way::Reserved, "two integers"),
@@ -348,6 +439,7 @@ fn cost_of_a_record_is_printed() {
             ("one ring", 0, rseq_abi(has_bmi2())),
             ("shared ring of rings of CPUs", 1 << 31, shared_abi(has_bmi2())),
             ("ring of the CPU", 1 << 31, rseq_abi(has_bmi2())),
+            ("ring of the CPU, with the thread's id", 1 << 31, SiteAbi { tid, ..rseq_abi(has_bmi2()) }),
         ] {
             for threads in [1, 2] {
                 let (object, program) = recorder(flags, size, way);

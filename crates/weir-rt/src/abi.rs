@@ -280,6 +280,8 @@ pub mod record {
     pub const USED: u64 = 1;
     pub const BUSY: u64 = 2;
     pub const DISCARD: u64 = 4;
+    /// While a record is busy, above these and below its size: the id of the thread that writes it; 0: not known.
+    pub const WRITER_SHIFT: u32 = 3;
     pub const SIZE_SHIFT: u32 = 32;
 }
 
@@ -377,7 +379,8 @@ const _: () =
     assert!(header::SHUT == header::LEASE | SHUT_BIT as usize && header::LEASE & SHUT_BIT as usize == 0);
 const _: () = assert!(header::SHUT + 8 <= header::COUNTERS);
 const _: () = assert!(header::READS_NEVER == header::READS_ALWAYS | SHUT_BIT as usize);
-const _: () = assert!(header::READS_ALWAYS as u8 == header::LEASE as u8 && header::READS_AREA + 8 <= header::COUNTERS);
+const _: () =
+    assert!(header::READS_ALWAYS as u8 == header::LEASE as u8 && header::READS_AREA + 8 <= header::COUNTERS);
 const _: () = assert!(reads::BYTES == 64 + 2048 + 4096 + 2 * 4096);
 const _: () = assert!(meter::TICKS + 8 <= METER_BYTES as usize);
 const _: () = assert!(header::COUNTERS + counter::COUNT * 8 <= header::PROBE_WORDS);

@@ -59,7 +59,7 @@ pub use self::map_view::{MapError, MapView};
 pub use self::memory::OutOfMemory;
 pub use self::meter::{How, Meter, MeterWords};
 pub use self::reads::{Known, Reads, ReadsState};
-pub use self::ring::{PerfReader, Record, RingCounters, RingReader};
+pub use self::ring::{PerfReader, Record, RingCounters, RingMark, RingReader};
 pub use self::snapshot::{Snapshot, SnapshotReader};
 pub use self::user_map::UserMap;
 

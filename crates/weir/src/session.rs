@@ -12,6 +12,7 @@ mod emit;
 mod enrol;
 mod events;
 mod filtered;
+mod gone;
 mod loads;
 mod plan;
 mod recorder;

@@ -75,6 +75,20 @@ pub(crate) fn abis() -> Vec<SiteAbi> {
     abis
 }
 
+/// Where a thread of this process finds its id, from its thread pointer.
+pub(crate) fn tid_offset() -> i32 {
+    let tid = nix::unistd::gettid().as_raw() as u32;
+    let found = (0x200..0x400).step_by(4).find(|offset| {
+        let word: u32;
+        // SAFETY: struct pthread is longer than this, and stands where fs points to.
+        unsafe {
+            std::arch::asm!("mov {:e}, fs:[{}]", out(reg) word, in(reg) *offset as u64, options(readonly))
+        };
+        word == tid
+    });
+    found.expect("the thread's id is in its control block")
+}
+
 pub(crate) fn has_bmi2() -> bool {
     std::arch::is_x86_feature_detected!("bmi2")
 }

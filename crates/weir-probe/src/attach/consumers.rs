@@ -261,7 +261,11 @@ impl Attachment {
     }
 
     /// The same for weir itself: what stands there are no probes, and later sites are not of that consumer.
-    pub(crate) fn add_own(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Added, Error> {
+    pub(crate) fn add_own(
+        &mut self,
+        sites: &[SiteRequest],
+        executables: &[Executable],
+    ) -> Result<Added, Error> {
         let current = self.consumers.current;
         let added = self.adding(sites, executables);
         self.consumers.current = current;

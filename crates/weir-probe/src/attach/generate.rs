@@ -129,7 +129,8 @@ impl Attachment {
         let target = &self.target;
         let clock_gettime = if target.has_tsc { clock_function(target) } else { 0 };
         // The word at the stack pointer is a return address only where every site is an entry.
-        let is_asked_inside = |site: &PlannedSite| site.window.inside && !self.own.contains(&site.patch_address());
+        let is_asked_inside =
+            |site: &PlannedSite| site.window.inside && !self.own.contains(&site.patch_address());
         let is_at_entry = !planned.iter().any(is_asked_inside);
         let reads_ticks = clock_gettime != 0 && shares_clock(target);
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };

@@ -231,7 +231,9 @@ impl Attachment {
             return Err("another process shares its memory".into());
         }
         if fs::read_dir(format!("/proc/{}/fd", self.target.pid)).is_ok_and(|mut files| {
-            let is_one = |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|link| link.to_string_lossy().contains("userfaultfd"));
+            let is_one = |file: fs::DirEntry| {
+                fs::read_link(file.path()).is_ok_and(|link| link.to_string_lossy().contains("userfaultfd"))
+            };
             files.any(|file| file.is_ok_and(is_one))
         }) {
             return Err("it handles page faults itself (userfaultfd)".into());
@@ -250,9 +252,7 @@ impl Attachment {
         self.target.refresh()?;
         let mut stopped = hold_callable(&mut self.target, stopped, Target::stop)?;
         let islands: Vec<Range<u64>> = self.guard_islands().map(IslandPlace::range).collect();
-        let is_passage = |address: u64| {
-            passages.iter().chain(&islands).any(|range| range.contains(&address))
-        };
+        let is_passage = |address: u64| passages.iter().chain(&islands).any(|range| range.contains(&address));
         let settled = match is_anyone(&self.target, &stopped, &is_passage)? {
             true => Settled::Busy,
             false => register(&self.target, &mut stopped)?,
@@ -265,9 +265,9 @@ impl Attachment {
     fn guard_islands(&self) -> impl Iterator<Item = &IslandPlace> {
         let is_its = |place: &&IslandPlace| {
             let sites = self.consumers.sites.iter();
-            sites.filter(|site| self.is_guard(site.planned.patch_address())).any(|site| {
-                place.range().contains(&site.entry())
-            })
+            sites
+                .filter(|site| self.is_guard(site.planned.patch_address()))
+                .any(|site| place.range().contains(&site.entry()))
         };
         self.consumers.islands.iter().filter(is_its)
     }
@@ -286,11 +286,14 @@ impl Attachment {
         let Some(known) = reads.look() else { return Stage::Watching };
         self.watch.missed = missed;
         // Where code is made, a table that holds may go on: what makes it has withdrawn the one before.
-        self.watch.passing = self.ranges(&known.leaving).map(|(ranges, heap_end)| {
-            // What the table has that holds is there: nobody has taken it back.
-            let ranges = together(ranges.into_iter().chain(reads.table(&known)).collect());
-            self.watch.tables += u64::from(reads.publish(&known, &ranges, heap_end));
-        }).err();
+        self.watch.passing = self
+            .ranges(&known.leaving)
+            .map(|(ranges, heap_end)| {
+                // What the table has that holds is there: nobody has taken it back.
+                let ranges = together(ranges.into_iter().chain(reads.table(&known)).collect());
+                self.watch.tables += u64::from(reads.publish(&known, &ranges, heap_end));
+            })
+            .err();
         Stage::Watching
     }
 
@@ -302,7 +305,8 @@ impl Attachment {
         for path in survey::files(mappings) {
             look_at(&self.target, &path)?;
         }
-        let heap_end = mappings.iter().filter(|mapping| mapping.path == "[heap]").map(|heap| heap.end.0).max();
+        let heap_end =
+            mappings.iter().filter(|mapping| mapping.path == "[heap]").map(|heap| heap.end.0).max();
         let program = fs::metadata(format!("/proc/{}/exe", sys::living_thread(self.target.pid))).ok();
         let program = program.map(|file| file.ino());
         let is_library = |mapping: &&Mapping| {
@@ -314,7 +318,8 @@ impl Attachment {
         // Where what lies behind a library ends: it goes when the library does.
         let mut behind_library = 0;
         for mapping in mappings {
-            let is_anonymous = mapping.inode == 0 && !mapping.shared && !mapping.execute && is_plain(&mapping.path);
+            let is_anonymous =
+                mapping.inode == 0 && !mapping.shared && !mapping.execute && is_plain(&mapping.path);
             let is_behind = mapping.start.0 == behind_library;
             if libraries.contains(&mapping.identity()) || (is_behind && mapping.inode == 0) {
                 behind_library = mapping.end.0;
@@ -385,7 +390,8 @@ impl Found {
         for path in survey::files(&target.mappings) {
             let (surveyed, binary) = look_at(target, &path)?;
             if surveyed.is_libc {
-                let binary = binary.map_or_else(|| survey::open(target, &path).map_err(|refusal| refusal.to_string()), Ok)?;
+                let binary = binary
+                    .map_or_else(|| survey::open(target, &path).map_err(|refusal| refusal.to_string()), Ok)?;
                 let bias = target.bias(&binary).ok_or("its C library is not mapped any more")?;
                 library = Some((binary, bias, surveyed));
             }
@@ -415,7 +421,12 @@ impl Found {
             sites.push(request(&self.binary, function, &guard.window, programs.len() - 1));
         }
         programs.push(unmap::at_loads(words));
-        sites.push(request(&self.linker.binary, &self.linker.function, &self.linker_window, programs.len() - 1));
+        sites.push(request(
+            &self.linker.binary,
+            &self.linker.function,
+            &self.linker_window,
+            programs.len() - 1,
+        ));
         (sites, programs)
     }
 
@@ -435,7 +446,9 @@ impl Found {
 
     /// From the place of each hook to behind its call.
     fn passages(&self) -> Vec<Range<u64>> {
-        let passage = |guard: &Guard| guard.address.0.wrapping_add(self.bias)..guard.until.0.wrapping_add(self.bias) + 1;
+        let passage = |guard: &Guard| {
+            guard.address.0.wrapping_add(self.bias)..guard.until.0.wrapping_add(self.bias) + 1
+        };
         self.guards.iter().map(passage).collect()
     }
 }
@@ -500,9 +513,10 @@ impl Surveyed {
                 let (_, name) = named(*number)?;
                 Some(format!("{path} calls {name} past the C library at {:#x}", entry.address.0))
             }
-            Number::Among { .. } | Number::Other => {
-                Some(format!("{path} calls the kernel at {:#x}, and what for cannot be told", entry.address.0))
-            }
+            Number::Among { .. } | Number::Other => Some(format!(
+                "{path} calls the kernel at {:#x}, and what for cannot be told",
+                entry.address.0
+            )),
         });
         Surveyed { is_libc: false, fault, guards: Vec::new() }
     }
@@ -526,11 +540,16 @@ fn guards(binary: &Binary, found: &[Entry]) -> Surveyed {
             Number::Among { constants, .. } => {
                 if let Some((_, name)) = constants.iter().find_map(|number| name(*number)) {
                     let at = entry.address.0;
-                    return faulty(format!("the C library may call {name} at {at:#x}, which is not plain to see"));
+                    return faulty(format!(
+                        "the C library may call {name} at {at:#x}, which is not plain to see"
+                    ));
                 }
             }
             Number::Other => {
-                return faulty(format!("the C library calls the kernel at {:#x} in another way", entry.address.0));
+                return faulty(format!(
+                    "the C library calls the kernel at {:#x} in another way",
+                    entry.address.0
+                ));
             }
         }
     }
@@ -543,7 +562,8 @@ fn guards(binary: &Binary, found: &[Entry]) -> Surveyed {
     let mut windows = plan_sites(&places).into_iter();
     let mut guards = Vec::new();
     for (name, number, entry) in wanted {
-        let (Some(before), Some(window), Some(behind)) = (entry.before, windows.next(), windows.next()) else {
+        let (Some(before), Some(window), Some(behind)) = (entry.before, windows.next(), windows.next())
+        else {
             return no_room(name);
         };
         let until = entry.behind;
@@ -696,7 +716,9 @@ mod tests {
         let Ok(binary) = Binary::open(path) else { return };
         let surveyed = Surveyed::of(&binary);
         assert_eq!(surveyed.fault, None);
-        for (name, sides) in [("munmap", 2), ("mremap", 2), ("mprotect", 2), ("brk", 2), ("mmap", 2), ("syscall", 2)] {
+        for (name, sides) in
+            [("munmap", 2), ("mremap", 2), ("mprotect", 2), ("brk", 2), ("mmap", 2), ("syscall", 2)]
+        {
             assert_eq!(surveyed.guards.iter().filter(|guard| guard.name == name).count(), sides, "{name}");
         }
         assert!(surveyed.guards.iter().all(|guard| guard.address <= guard.until));

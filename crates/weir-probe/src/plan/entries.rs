@@ -12,7 +12,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register,
 };
 use weir_symbols::{Binary, LinkAddr};
 
@@ -36,7 +37,10 @@ pub(crate) struct Entry {
 pub(crate) enum Number {
     Known(u32),
     /// One of several; or, where nobody knows, besides these what the function was given, or has from memory.
-    Among { constants: BTreeSet<u32>, are_all: bool },
+    Among {
+        constants: BTreeSet<u32>,
+        are_all: bool,
+    },
     /// Of the 32-bit interface, or where no function is.
     Other,
 }
@@ -60,7 +64,8 @@ pub(crate) fn entries(binary: &Binary) -> Vec<Entry> {
                 known = binary.function_bounds(LinkAddr(address)).and_then(|bounds| {
                     let range = bounds.start.0..bounds.end.0;
                     let bytes = binary.bytes(bounds.start, (range.end - range.start) as usize)?;
-                    (bytes.len() as u64 <= FUNCTION_BYTES_MAX).then(|| (range.clone(), of_function(range.start, bytes)))
+                    (bytes.len() as u64 <= FUNCTION_BYTES_MAX)
+                        .then(|| (range.clone(), of_function(range.start, bytes)))
                 });
             }
             match &known {
@@ -74,8 +79,7 @@ pub(crate) fn entries(binary: &Binary) -> Vec<Entry> {
 
 /// Those of one function, decoded from its first byte.
 fn of_function(address: u64, bytes: &[u8]) -> Vec<Entry> {
-    let code: Vec<Instruction> =
-        Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).iter().collect();
+    let code: Vec<Instruction> = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).iter().collect();
     let mut jumps: HashMap<u64, Vec<usize>> = HashMap::new();
     for (at, instruction) in code.iter().enumerate() {
         if let Some(target) = near_target(instruction) {
@@ -161,7 +165,10 @@ fn number(code: &[Instruction], jumps: &HashMap<u64, Vec<usize>>, at: usize) -> 
         for before in from_line.into_iter().chain(from_jumps) {
             is_led_to = true;
             let instruction = &code[before];
-            if !writes(&mut info, instruction, register) && !instruction.is_call_near() && !instruction.is_call_near_indirect() {
+            if !writes(&mut info, instruction, register)
+                && !instruction.is_call_near()
+                && !instruction.is_call_near_indirect()
+            {
                 open.push((before, register));
                 continue;
             }
@@ -218,11 +225,9 @@ fn before(line: &[Instruction], jumps: &HashMap<u64, Vec<usize>>, address: u64) 
             !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None)
                 && !matches!(used.register().full_register(), Register::RAX | Register::R9)
         });
-        let writes_memory = info
-            .info(instruction)
-            .used_memory()
-            .iter()
-            .any(|used| !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess));
+        let writes_memory = info.info(instruction).used_memory().iter().any(|used| {
+            !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
+        });
         if changes || writes_memory {
             return None;
         }
@@ -244,8 +249,21 @@ mod tests {
             let binary = Binary::open(std::path::Path::new(path)).unwrap();
             let found = entries(&binary);
             let strange = found.iter().filter(|entry| !matches!(entry.number, Number::Known(_)));
-            println!("{path}: {} {:?}", found.len(), strange.map(|e| (e.address, &e.number)).collect::<Vec<_>>());
-            for e in &found { if matches!(e.number, Number::Known(9|10|11|12|25|28|30|56|58|216|329|330|435|440|323)) { println!("  {e:?}") } }
+            println!(
+                "{path}: {} {:?}",
+                found.len(),
+                strange.map(|e| (e.address, &e.number)).collect::<Vec<_>>()
+            );
+            for e in &found {
+                if matches!(
+                    e.number,
+                    Number::Known(
+                        9 | 10 | 11 | 12 | 25 | 28 | 30 | 56 | 58 | 216 | 329 | 330 | 435 | 440 | 323
+                    )
+                ) {
+                    println!("  {e:?}")
+                }
+            }
         }
     }
 }

@@ -106,7 +106,8 @@ impl Reads<'_> {
         if known.state & reads::KIND == reads::VALID && !self.are_all_in(known, ranges) {
             return false;
         }
-        let epoch = (known.state as u32 / reads::EPOCH as u32).wrapping_add(1) & (u32::MAX / reads::EPOCH as u32);
+        let epoch =
+            (known.state as u32 / reads::EPOCH as u32).wrapping_add(1) & (u32::MAX / reads::EPOCH as u32);
         let table = reads::TABLES + u64::from(epoch % 2) * reads::TABLE_BYTES;
         self.word(table).store(ranges.len() as u64, Ordering::Relaxed);
         self.word(table + 8).store(heap_end, Ordering::Relaxed);

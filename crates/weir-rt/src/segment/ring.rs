@@ -36,6 +36,14 @@ pub struct RingReader<'a> {
     lane: Option<usize>,
 }
 
+/// How far there were records in rings, at some time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RingMark {
+    /// So many they are at most which had not been read then.
+    pub records_max: u64,
+    ends: Vec<u64>,
+}
+
 /// The reading end of the rings of a `PerfEventArray`: one for each CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct PerfReader<'a> {
@@ -52,7 +60,7 @@ pub struct RingCounters {
     pub read: u64,
     /// Records refused because the ring was full.
     pub dropped: u64,
-    /// Records that a dead target reserved and never submitted.
+    /// Records that a dead target, or thread, reserved and never submitted.
     pub uncommitted: u64,
     /// Impossible headers or positions.
     pub corrupt: u64,
@@ -191,6 +199,27 @@ impl<'a> RingReader<'a> {
         std::iter::from_fn(|| self.take_next(true)).take(bytes as usize / 8).collect()
     }
 
+    /// Skips, in the rings of CPUs, what holds them up: records that are being written by threads that are gone, up to the
+    /// first that is not. Returns how many. `is_gone` is given threads' ids as they know them themselves; it must be sure,
+    /// as a thread that goes on writes over what comes there next. Records without such an id stay.
+    pub fn skip_gone(&self, is_gone: &dyn Fn(u32) -> bool) -> u64 {
+        self.lanes().map(|lane| self.take(lane).skip_gone(is_gone)).sum()
+    }
+
+    /// How far there are records now.
+    pub fn mark(&self) -> RingMark {
+        let ends: Vec<u64> = self.lanes().map(|lane| self.take(lane).end(false)).collect();
+        let left = |(lane, end): (usize, &u64)| end.wrapping_sub(*self.take(lane).position);
+        let bytes: u64 = self.lanes().zip(&ends).map(left).sum();
+        RingMark { records_max: bytes / self.states().each[0].place.form.head_bytes(), ends }
+    }
+
+    /// Whether all that was there at `mark` of this reader has been taken.
+    pub fn has_read(&self, mark: &RingMark) -> bool {
+        let is_past = |(lane, end): (usize, &u64)| end.wrapping_sub(*self.take(lane).position) as i64 <= 0;
+        self.lanes().zip(&mark.ends).all(is_past)
+    }
+
     /// Sums over all rings.
     pub fn counters(&self) -> RingCounters {
         let mut sum = RingCounters::default();
@@ -236,6 +265,11 @@ impl Rings {
     pub(super) fn new(places: Vec<RingPlace>) -> Rings {
         Rings { each: places.into_iter().map(RingState::new).collect(), merge: Mutex::default() }
     }
+
+    /// Records of one of them that were skipped because their writers were gone.
+    pub(super) fn uncommitted(&self, lane: usize) -> &AtomicU64 {
+        &self.each[lane].uncommitted
+    }
 }
 
 impl RingState {
@@ -248,6 +282,12 @@ impl RingState {
             corrupt: AtomicU64::new(0),
         }
     }
+}
+
+/// Who writes a record with this header.
+pub(super) fn writer(header: u64) -> Option<u32> {
+    let thread = header as u32 >> record::WRITER_SHIFT;
+    (header & record::BUSY != 0 && thread != 0).then_some(thread)
 }
 
 impl RingForm {
@@ -298,6 +338,25 @@ impl Take<'_> {
     /// Whether a busy record has its time already.
     pub(super) fn times_busy_records(&self) -> bool {
         self.place.form == RingForm::Cpu
+    }
+
+    fn skip_gone(&mut self, is_gone: &dyn Fn(u32) -> bool) -> u64 {
+        let mut skipped = 0;
+        while let Next::Busy { bytes } = self.advance(None, false) {
+            if self.place.form != RingForm::Cpu || !self.writer().is_some_and(is_gone) {
+                break;
+            }
+            self.state.uncommitted.fetch_add(1, Ordering::Relaxed);
+            self.consume(bytes);
+            skipped += 1;
+        }
+        skipped
+    }
+
+    /// Who writes the record at the position, if that is known and it is being written still.
+    fn writer(&self) -> Option<u32> {
+        let header = self.place.form.head_bytes() - 8;
+        writer(self.word(self.place.data + self.offset() + header).load(Ordering::Acquire))
     }
 
     /// Past everything that nobody will read: discarded records, and (`is_dead`) those that nobody will submit.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::Segment;
 use super::layout::{RingForm, RingPlace};
-use super::ring::{Record, RingCounters};
+use super::ring::{Record, RingCounters, writer};
 use crate::abi::{control, record};
 use crate::limits;
 
@@ -34,7 +34,7 @@ pub struct Snapshot {
     /// Records refused: larger than a ring, or all that would have had to give way was being written, or no ring was free
     /// for code that has no CPU's.
     pub dropped: u64,
-    /// Records that are being written, or whose writers died at it.
+    /// Records that are being written, or whose writers died at it, those included that this process has skipped.
     pub uncommitted: u64,
     /// Rings in which impossible values stand.
     pub corrupt: u64,
@@ -84,16 +84,34 @@ impl<'a> SnapshotReader<'a> {
         let ring = Ring { segment: self.segment, place };
         let mut snapshot = ring.snapshot();
         snapshot.dropped = ring.control(control::DROPPED).load(Ordering::Relaxed);
+        snapshot.uncommitted += self.skipped(lane).load(Ordering::Relaxed);
         // A record that was being written when a lap came to it stands behind newer ones.
         snapshot.records.sort_by_key(|record| record.ticks);
         snapshot
     }
 
+    /// Makes records that are being written by threads that are gone into discarded ones, so that they keep no place any
+    /// more. Returns how many. `is_gone`: as for [`RingReader::skip_gone`](super::RingReader::skip_gone).
+    pub fn skip_gone(&self, is_gone: &dyn Fn(u32) -> bool) -> u64 {
+        let mut all = 0;
+        for (lane, place) in self.places().into_iter().enumerate() {
+            let skipped = Ring { segment: self.segment, place }.skip_gone(is_gone);
+            self.skipped(lane).fetch_add(skipped, Ordering::Relaxed);
+            all += skipped;
+        }
+        all
+    }
+
+    fn skipped(&self, lane: usize) -> &'a AtomicU64 {
+        self.segment.rings[self.index].uncommitted(lane)
+    }
+
     /// What became of records, without a copy of them: `dropped` are those that were refused or overwritten.
     pub fn counters(&self) -> RingCounters {
         let mut sum = RingCounters::default();
-        for place in self.places() {
+        for (lane, place) in self.places().into_iter().enumerate() {
             let ring = Ring { segment: self.segment, place };
+            sum.uncommitted += self.skipped(lane).load(Ordering::Relaxed);
             let refused = ring.control(control::DROPPED).load(Ordering::Relaxed);
             let overwritten = ring.oldest().map_or(0, |oldest| oldest.overwritten);
             sum.dropped = sum.dropped.wrapping_add(refused).wrapping_add(overwritten);
@@ -113,6 +131,14 @@ struct Ring<'a> {
     place: RingPlace,
 }
 
+/// The words from a position on, up to the tail, and how many records stood before it and are no more.
+#[derive(Default)]
+struct Copy {
+    from: u64,
+    words: Vec<u64>,
+    overwritten: u64,
+}
+
 /// Where the oldest record stands, and how many stood before it and are no more.
 struct Oldest {
     position: u64,
@@ -121,24 +147,46 @@ struct Oldest {
 
 impl Ring<'_> {
     fn snapshot(&self) -> Snapshot {
-        let corrupt = Snapshot { corrupt: 1, ..Snapshot::default() };
-        let mut overwritten = 0;
+        match self.copy() {
+            Some(Copy { words, overwritten, .. }) => parse(&words, overwritten),
+            None => Snapshot { corrupt: 1, ..Snapshot::default() },
+        }
+    }
+
+    /// The records that are there, whole. `None`: somebody plays with the position of the oldest.
+    fn copy(&self) -> Option<Copy> {
+        let mut last = Copy::default();
         for _ in 0..(limits::SNAPSHOT_BYTES / self.place.bytes).max(16) {
             let tail = self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire) & !(HEAD_BYTES - 1);
             // Where the step over a record that is being written is half done, its place in the last lap is not looked at.
             let start = tail.saturating_sub(self.place.bytes);
-            let words = self.words(start, tail);
+            let mut words = self.words(start, tail);
             fence(Ordering::Acquire);
-            let Some(oldest) = self.oldest() else { return corrupt };
-            let from = oldest.position.max(start);
-            overwritten = oldest.overwritten;
+            let Oldest { position, overwritten } = self.oldest()?;
+            let from = position.max(start);
             if from <= tail {
-                return parse(&words[((from - start) / 8) as usize..], overwritten);
+                words.drain(..((from - start) / 8) as usize);
+                return Some(Copy { from, words, overwritten });
             }
             // All that was copied has given way meanwhile.
+            last = Copy { from, words: Vec::new(), overwritten };
         }
-        // Writers are faster all the time: it is a snapshot of the moment before the oldest record came.
-        Snapshot { overwritten, ..Snapshot::default() }
+        // Writers are faster all the time: it is a copy of the moment before the oldest record came.
+        Some(last)
+    }
+
+    fn skip_gone(&self, is_gone: &dyn Fn(u32) -> bool) -> u64 {
+        let Some(Copy { from, words, .. }) = self.copy() else { return 0 };
+        let mut skipped = 0;
+        for Head { at, header, .. } in heads(&words).filter(|head| writer(head.header).is_some_and(is_gone)) {
+            // It is at this place in whatever lap, and nobody but its writer changes its header.
+            let place = from.wrapping_add(8 * at as u64 + 8) & (self.place.bytes - 1);
+            let discarded = header & !record::BUSY | record::DISCARD;
+            let word = self.word(self.place.data + place);
+            let done = word.compare_exchange(header, discarded, Ordering::AcqRel, Ordering::Relaxed);
+            skipped += u64::from(done.is_ok());
+        }
+        skipped
     }
 
     fn oldest(&self) -> Option<Oldest> {
@@ -169,25 +217,42 @@ impl Ring<'_> {
     }
 }
 
-/// Records one after the other.
-fn parse(mut words: &[u64], overwritten: u64) -> Snapshot {
+fn parse(words: &[u64], overwritten: u64) -> Snapshot {
     let mut snapshot = Snapshot { overwritten, ..Snapshot::default() };
-    while let [ticks, header, rest @ ..] = words {
-        let size = (header >> record::SIZE_SHIFT) as usize;
-        let payload = size.div_ceil(HEAD_BYTES as usize) * (HEAD_BYTES as usize / 8);
-        if header & record::USED == 0 || payload > rest.len() {
-            snapshot.corrupt = 1;
-            return snapshot;
-        }
-        let (bytes, next) = rest.split_at(payload);
-        words = next;
+    let mut end = 0;
+    for Head { at, header, words: taken } in heads(words) {
+        end = at + taken;
         if header & record::BUSY != 0 {
             snapshot.uncommitted += 1;
         } else if header & record::DISCARD == 0 {
-            let mut bytes: Vec<u8> = bytes.iter().flat_map(|word| word.to_le_bytes()).collect();
-            bytes.truncate(size);
-            snapshot.records.push(Record { bytes, ticks: *ticks });
+            let payload = words[at + 2..end].iter().flat_map(|word| word.to_le_bytes());
+            let bytes = payload.take((header >> record::SIZE_SHIFT) as usize).collect();
+            snapshot.records.push(Record { bytes, ticks: words[at] });
         }
     }
+    snapshot.corrupt = u64::from(end != words.len());
     snapshot
+}
+
+/// The head of a record: which word of a copy it begins with, and how many it takes.
+struct Head {
+    at: usize,
+    header: u64,
+    words: usize,
+}
+
+/// Those of records one after the other, up to the first that is impossible.
+fn heads(words: &[u64]) -> impl Iterator<Item = Head> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let [_, header, rest @ ..] = words.get(at..)? else { return None };
+        let size = (header >> record::SIZE_SHIFT) as usize;
+        let payload = size.div_ceil(HEAD_BYTES as usize) * (HEAD_BYTES as usize / 8);
+        if header & record::USED == 0 || payload > rest.len() {
+            return None;
+        }
+        let head = Head { at, header: *header, words: 2 + payload };
+        at += head.words;
+        Some(head)
+    })
 }

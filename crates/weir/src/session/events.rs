@@ -33,6 +33,7 @@ use crate::select::watch::LOOK_INTERVAL;
 use crate::session::controller::Controller;
 use crate::session::costs::Costs;
 use crate::session::decider::Decider;
+use crate::session::gone::Gone;
 use crate::session::recorder::{Recorded, Recorder};
 use crate::session::roll::Roll;
 use crate::session::symbols::ProcessSymbols;
@@ -44,6 +45,12 @@ const READ_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How often lost records are told.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often the ring is asked whether somebody who is gone holds it up.
+const SKIP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the end of a run waits for records that are being written. A reader gives up on one after a tenth of a second.
+const REST_WAIT: Duration = Duration::from_millis(200);
 
 /// Records read in a row before signals and the end of the target are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
@@ -66,6 +73,8 @@ pub(crate) struct Events<'a, W: Write> {
     looked: Option<Instant>,
     report: Report<W>,
     symbols: ProcessSymbols,
+    gone: Gone,
+    skipped: Instant,
     costs: Costs,
     live: Option<Live>,
     /// What `exit()` was called with.
@@ -103,6 +112,8 @@ impl<'a, W: Write> Events<'a, W> {
             looked: None,
             report,
             symbols: ProcessSymbols::new(compiled),
+            gone: Gone::new(),
+            skipped: Instant::now(),
             costs,
             live: None,
             exit: None,
@@ -127,7 +138,8 @@ impl<'a, W: Write> Events<'a, W> {
     }
 
     /// Looks at what a traced process maps, for the names of its addresses.
-    pub(crate) fn look(&self, pid: i32) {
+    pub(crate) fn look(&mut self, pid: i32) {
+        self.gone.look_at([pid].into_iter());
         self.symbols.look(pid);
     }
 
@@ -173,6 +185,7 @@ impl<'a, W: Write> Events<'a, W> {
             if launched.is_none() && self.recorder.as_ref().is_some_and(Recorder::has_failed) {
                 return Ok(());
             }
+            self.skip_gone(segment);
             self.grow(segment, targets.as_ref().and_then(|(targets, _)| targets.maps_bytes_max()));
         }
         Ok(())
@@ -192,7 +205,9 @@ impl<'a, W: Write> Events<'a, W> {
         let _ = launched.and_then(|launched| launched.try_wait());
         let Some((targets, roll)) = targets else { return Ok(self.is_left(segment, 0)) };
         roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
-        self.symbols.look_at(targets.seen());
+        let seen: Vec<_> = targets.seen().collect();
+        self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
+        self.symbols.look_at(seen.into_iter());
         Ok(self.is_left(segment, targets.all.len()) || roll.is_over(targets))
     }
 
@@ -226,9 +241,9 @@ impl<'a, W: Write> Events<'a, W> {
         if self.recorder.is_some() {
             return self.end_recording(segment, is_over).map(Some);
         }
-        self.read_all(segment)?;
+        self.read_rest(segment)?;
         self.controller.end(segment)?;
-        self.read_all(segment)?;
+        self.read_rest(segment)?;
         if is_over {
             for record in segment.ring(self.ring).drain_dead() {
                 self.record(segment, &record.bytes)?;
@@ -331,6 +346,37 @@ impl<'a, W: Write> Events<'a, W> {
         asked
     }
 
+    /// Once a second, what threads that are gone have left half written is taken out of the way; it is counted.
+    fn skip_gone(&mut self, segment: &Segment) {
+        if self.skipped.elapsed() >= SKIP_INTERVAL {
+            self.skipped = Instant::now();
+            segment.ring(self.ring).skip_gone(&|thread| self.gone.is_gone(thread));
+        }
+    }
+
+    /// All that is there now, also where those that write it go on; but for what is being written for long.
+    fn read_rest(&mut self, segment: &Segment) -> Result<(), Failure> {
+        let began = now_ns();
+        let mut ring = segment.ring(self.ring);
+        let (mark, waits_until) = (ring.mark(), Instant::now() + REST_WAIT);
+        let mut left = mark.records_max;
+        while left > 0 && !ring.has_read(&mark) {
+            match ring.next() {
+                Some(record) => {
+                    left -= 1;
+                    self.record(segment, &record.bytes)?;
+                }
+                None if Instant::now() >= waits_until => break,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        if ring.has_read(&mark) {
+            self.symbols.note_drained(began);
+        }
+        self.tell_lost(segment, false)?;
+        self.report.flush().map_err(output_failed)
+    }
+
     /// Whether there may be more.
     fn read_all(&mut self, segment: &Segment) -> Result<bool, Failure> {
         if let Some(recorder) = &mut self.recorder {
@@ -410,7 +456,10 @@ impl<'a, W: Write> Events<'a, W> {
         let ring = segment.ring(self.ring).counters();
         let counters = segment.counters();
         let mut losses = vec![
-            (ring.uncommitted, "records were being written when the target ended, and are lost".to_owned()),
+            (
+                ring.uncommitted,
+                "records were being written when their thread or the target ended, and are lost".to_owned(),
+            ),
             (ring.corrupt, "records were corrupt, and are lost".to_owned()),
             (
                 self.report.malformed(),

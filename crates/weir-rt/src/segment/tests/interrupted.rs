@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use iced_x86::{Decoder, DecoderOptions};
 use nix::libc;
 use nix::sys::wait::{WaitStatus, waitpid};
-use weir_ebpf::{MapKind, helper};
+use weir_ebpf::map::flag;
+use weir_ebpf::{MapKind, MapSpec, helper};
 
 use super::killed::child;
 use super::{key, key_of, segment, spec, value};
@@ -323,6 +324,9 @@ fn hash(kind: MapKind, value_bytes: u32) -> Start {
 /// were pushed, dropped and popped before, and the newest of them not settled.
 fn prepared(start: Start) -> Segment {
     let Start { kind, value_bytes, max_entries, elements } = start;
+    if kind == MapKind::RingBuf {
+        return overwriting(elements, value_bytes > 0);
+    }
     let key_bytes = if kind.has_keys() { 8 } else { 0 };
     let segment =
         segment(&[spec(kind, key_bytes, value_bytes, max_entries), spec(MapKind::RingBuf, 0, 0, 4096)]);
@@ -352,6 +356,65 @@ fn prepared(start: Start) -> Segment {
         segment.map(0).update(&chained(n), &value(9, value_bytes), 1).expect("room");
     }
     segment
+}
+
+/// Ring 1 overwrites, and has got so many records of 24 bytes, behind one that its writer holds.
+fn overwriting(records: u32, is_held: bool) -> Segment {
+    let flags = flag::RING_PER_CPU | flag::RB_OVERWRITE;
+    let ring = MapSpec { flags, ..spec(MapKind::RingBuf, 0, 0, 4096) };
+    let segment = segment(&[spec(MapKind::Array, 4, 8, 1), ring]);
+    if is_held {
+        linked::ringbuf_reserve(segment.descriptor(1), 24, 0).expect("room");
+    }
+    (0..records).for_each(|_| assert_eq!(Output.run_linked(&segment, 3), 0));
+    segment
+}
+
+/// Records of a ring that overwrites which were ever reserved; each that is there is whole.
+fn reserved(segment: &Segment) -> u64 {
+    let all = segment.flight(1).snapshot();
+    for record in &all.records {
+        let is_whole = record.bytes.iter().all(|byte| *byte == record.bytes[0]);
+        assert!(is_whole && [16, 24].contains(&record.bytes.len()), "torn: {record:?}");
+    }
+    assert_eq!(all.corrupt, 0);
+    all.records.len() as u64 + all.overwritten + all.uncommitted + all.dropped
+}
+
+#[test]
+fn a_ring_that_overwrites_is_whole_whatever_happens_at_an_instruction() {
+    let copy = Copy::new();
+    let nested = INNER.iter().position(|inner| *inner == Output).expect("in the list");
+    // Records take 48 bytes: a lap ends with 16 that none fits into.
+    for (records, held) in [(0, 0), (84, 0), (85, 0), (300, 0), (84, 1), (100, 1)] {
+        let start = Start { kind: MapKind::RingBuf, value_bytes: held, max_entries: 1, elements: records };
+        let before = u64::from(records + held);
+        for outer in [Output, Reserve] {
+            for passes in PASSES {
+                for offset in copy.reached(start, outer, passes) {
+                    let context = format!("{outer:?} at {offset:#x}, pass {passes}, {records} and {held}");
+                    let interrupted = prepared(start);
+                    let (result, inner) = copy.run(&interrupted, outer, offset, passes, nested);
+                    assert_eq!((result == i64::from(outer == Reserve), inner), (true, Some(0)), "{context}");
+                    assert_eq!(reserved(&interrupted), before + 2, "{context}");
+                    let left = prepared(start);
+                    let pid = child(|| {
+                        copy.run(&left, outer, offset, passes, DIE);
+                    });
+                    assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
+                    assert!((before..=before + 1).contains(&reserved(&left)), "{context}");
+                    for segment in [interrupted, left] {
+                        let so_far = reserved(&segment);
+                        (0..200).for_each(|_| assert_eq!(Output.run_linked(&segment, 5), 0));
+                        assert_eq!(reserved(&segment), so_far + 200, "{context}");
+                        let records = segment.flight(1).snapshot().records;
+                        let is_last = records.iter().rev().take(70).all(|record| record.bytes == [5; 24]);
+                        assert!(is_last && records.len() >= 70, "{context}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The map's entries (of a Bloom filter, its bits), and the bytes of the ring's records in any order.
