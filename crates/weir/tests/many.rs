@@ -113,6 +113,43 @@ fn processes_of_a_run_count_in_one_map_and_print_in_one_stream() {
     assert!(ended.stdout.contains("[1]                    4 |"), "{}", ended.stdout);
 }
 
+/// More than one look takes, while weir is stopped; then it is asked to end, and the target goes on.
+#[test]
+fn all_that_was_printed_by_the_end_is_read() {
+    const CALLS: u64 = 15_000;
+    let mut server = Server::start("many", "work");
+    let out = testkit::paths::target().join("trace-tests");
+    std::fs::create_dir_all(&out).unwrap();
+    let out = out.join("by-the-end");
+    let _ = std::fs::remove_file(&out);
+    let script = format!(
+        "{} {{ @calls = count(); printf(\"call %d\\n\", tid); }} END {{ printf(\"the end\\n\"); }}",
+        probe(&server)
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["trace", "-o"]).arg(&out).args(["-e", &script, "-p", &server.pid().to_string()]);
+    let weir = Daemon::spawn(command).unwrap();
+    while !std::fs::read_to_string(&out).is_ok_and(|text| text.contains("call ")) {
+        server.call(1);
+    }
+    weir.signal(Signal::SIGSTOP).unwrap();
+    server.call(CALLS);
+    weir.signal(Signal::SIGINT).unwrap();
+    weir.signal(Signal::SIGCONT).unwrap();
+    let ended = weir.finish(DEADLINE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    let text = std::fs::read_to_string(&out).unwrap();
+    let calls = text.lines().filter(|line| line.starts_with("call ")).count() as u64;
+    let lost: u64 = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("Lost ")?.strip_suffix(" events")?.parse::<u64>().ok())
+        .sum();
+    let counted = text.lines().find_map(|line| line.strip_prefix("@calls: ")?.parse::<u64>().ok());
+    assert_eq!(counted, Some(calls + lost), "{}", ended.stderr);
+    assert!(calls >= 2 * 4096 + 1 && text.contains("\nthe end\n"), "{calls} calls were printed");
+    server.end();
+}
+
 #[test]
 fn a_process_that_cannot_be_traced_is_left_out_and_told() {
     let mut a = Server::start("many", "work");
