@@ -1,0 +1,243 @@
+//! Records of whole events: of random events with random values, what a verified program leaves in the ring is what the fields come
+//! to by weir-event's table, written here once more.
+
+use proptest::prelude::*;
+use weir_codegen::{Compiled, EVENT_BYTES, EVENT_CUT, EVENT_LOST, Options, compile_with};
+use weir_ebpf::pt_regs;
+use weir_event::recorded::{Reader, SEQUENCE_BYTES_MAX, TEXT_BYTES_MAX, bytes, refusal, slots};
+use weir_event::schema::{Field, Form, Schema, Type};
+use weir_interp::Environment;
+use weir_ir::{ArgumentPlace, EventId, FoundArgument, Function, Module, StaticSpec, Trigger, record};
+use weir_rt::executable::Frame;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_verifier::{Limits, verify};
+
+/// All but the stack pointer: as many as an event has arguments, and more.
+const REGISTERS: [u8; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+/// Nothing is there.
+const BAD_ADDRESS: u64 = 16;
+
+/// What a field is given.
+#[derive(Clone, Debug)]
+enum Given {
+    Number(u64),
+    /// Memory, or none that can be read, and how many elements are in it.
+    Memory(Option<Vec<u8>>, u64),
+    Null,
+}
+
+fn number() -> impl Strategy<Value = Type> {
+    prop_oneof![
+        (prop::sample::select(&[1u8, 2, 4, 8][..]), any::<bool>())
+            .prop_map(|(bytes, signed)| Type::Int { bytes, signed }),
+        prop::sample::select(&[4u8, 8][..]).prop_map(|bytes| Type::Float { bytes }),
+    ]
+}
+
+fn length() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 0usize..40, 2 => 1015usize..1030, 1 => 0usize..5000]
+}
+
+fn field() -> impl Strategy<Value = (Type, Given)> {
+    let memory = |length: usize| prop::collection::vec(1u8..=255, length);
+    let text = length().prop_flat_map(memory).prop_map(|mut text| {
+        text.push(0);
+        (Type::Text, Given::Memory(Some(text), 0))
+    });
+    let array = (number(), 0u32..20).prop_flat_map(move |(element, count)| {
+        let ty = Type::Array { element: Box::new(element), count };
+        memory(bytes(&ty).1 as usize).prop_map(move |memory| (ty.clone(), Given::Memory(Some(memory), 0)))
+    });
+    let sequence =
+        (number(), prop_oneof![0usize..20, 0usize..1200]).prop_flat_map(move |(element, count)| {
+            let size = bytes(&element).1 as usize;
+            let ty = Type::Sequence { element: Box::new(element) };
+            memory(size * count)
+                .prop_map(move |memory| (ty.clone(), Given::Memory(Some(memory), count as u64)))
+        });
+    let members = prop::collection::vec((0u32..100, number()), 0..5);
+    let structure = members.prop_flat_map(move |members| {
+        let fields = members.into_iter().enumerate().map(|(n, (at, ty))| (format!("m{n}"), at, ty)).collect();
+        let ty = Type::Struct { fields };
+        memory(200).prop_map(move |memory| (ty.clone(), Given::Memory(Some(memory), 0)))
+    });
+    let bad = prop::sample::select(vec![
+        (Type::Str, Given::Memory(None, 0)),
+        (Type::Text, Given::Null),
+        (
+            Type::Array { element: Box::new(Type::Int { bytes: 4, signed: true }), count: 3 },
+            Given::Memory(None, 0),
+        ),
+        (Type::Sequence { element: Box::new(Type::Float { bytes: 8 }) }, Given::Memory(None, 5)),
+    ]);
+    let numbers = (number(), any::<u64>()).prop_map(|(ty, value)| (ty, Given::Number(value)));
+    prop_oneof![6 => numbers, 4 => text, 2 => array, 2 => sequence, 1 => structure, 1 => bad]
+}
+
+/// What the fields of the record are, and how often something is cut.
+fn expected(fields: &[(Type, Given)]) -> (Vec<u8>, u64) {
+    let (mut out, mut cut) = (Vec::new(), 0);
+    for (ty, given) in fields {
+        let size = bytes(ty).1 as usize;
+        match (ty, given) {
+            (_, Given::Number(value)) => out.extend(&value.to_le_bytes()[..size]),
+            (Type::Str | Type::Text, Given::Null) => out.extend(b"(null)\0"),
+            (Type::Str | Type::Text, Given::Memory(Some(text), _)) => {
+                let most = TEXT_BYTES_MAX as usize - 1;
+                cut += u64::from(text.len() - 1 > most);
+                out.extend(&text[..(text.len() - 1).min(most)]);
+                out.push(0);
+            }
+            (Type::Sequence { element }, Given::Memory(memory, count)) => {
+                let element = bytes(element).1 as usize;
+                let most = SEQUENCE_BYTES_MAX as usize / element;
+                cut += u64::from(*count > most as u64);
+                let count = memory.as_ref().map_or(0, |_| (*count as usize).min(most));
+                out.extend((count as u32).to_le_bytes());
+                out.extend(&memory.as_deref().unwrap_or_default()[..count * element]);
+            }
+            (Type::Struct { fields }, Given::Memory(Some(memory), _)) => {
+                for (_, at, ty) in fields {
+                    out.extend(&memory[*at as usize..][..bytes(ty).1 as usize]);
+                }
+            }
+            (Type::Array { .. }, Given::Memory(Some(memory), _)) => out.extend(memory),
+            // It cannot be read.
+            (Type::Str | Type::Text, _) => out.push(0),
+            (_, _) => out.extend(vec![0; size]),
+        }
+    }
+    (out, cut)
+}
+
+/// A module that records the event of these fields, each value in a register.
+fn module(types: &[Type]) -> Module {
+    let (mut fields, mut slot) = (Vec::new(), 0);
+    for (n, ty) in types.iter().enumerate() {
+        fields.push(Field { name: format!("f{n}"), ty: ty.clone(), slot, form: Form::Decimal });
+        slot += slots(ty);
+    }
+    let argument = |number: &u8| FoundArgument {
+        text: String::new(),
+        bytes: 8,
+        signed: false,
+        is_float: false,
+        place: Ok(ArgumentPlace::Register { number: *number, shift: 0, bits: 64 }),
+    };
+    let arguments: Vec<FoundArgument> = REGISTERS[..usize::from(slot)].iter().map(argument).collect();
+    let site = StaticSpec {
+        binary: "b".into(),
+        provider: "p".into(),
+        name: "e".into(),
+        address: 4096,
+        semaphore: None,
+        cookie: 0,
+        by_pattern: false,
+    };
+    let mut function = Function {
+        name: "usdt:b:p:e".into(),
+        trigger: Trigger::Usdt { sites: vec![site] },
+        types: Vec::new(),
+        blocks: Vec::new(),
+        span: Default::default(),
+    };
+    record::record(&mut function, EventId(0), &[], &arguments);
+    let mut module = Module { functions: vec![function], max_map_keys: 16, ..Module::default() };
+    module.schema.events = vec![Schema { provider: "p".into(), event: "e".into(), level: None, fields }];
+    module.schema.sites = vec![Default::default()];
+    module
+}
+
+/// The program, which the verifier accepts, run on the values so many times; the segment that it leaves.
+fn run(types: &[Type], values: &[u64], ring_bytes: u32, times: usize) -> (Compiled, Segment) {
+    let mut module = module(types);
+    weir_ir::pass::optimise(&mut module);
+    let compiled = compile_with(&module, &Options { ring_bytes, counts_hits: false }).expect("compiles");
+    let object = &compiled.object;
+    let program = verify(&object.programs[0], &object.maps, &Limits::default())
+        .unwrap_or_else(|rejection| panic!("{rejection}\n{}", weir_ebpf::asm::print(object)));
+    let layout = SegmentLayout::plan(&object.maps, 2).expect("the maps fit a segment");
+    let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
+    let mut frame = Frame::default();
+    for (register, value) in REGISTERS.iter().zip(values) {
+        frame.regs[pt_regs::REGISTERS[usize::from(*register)] as usize / 8] = *value;
+    }
+    for _ in 0..times {
+        let mut frame = frame;
+        weir_interp::run(&program, &Environment { segment: &segment }, &mut frame)
+            .unwrap_or_else(|fault| panic!("{fault}\n{}", weir_ebpf::asm::print(object)));
+    }
+    (compiled, segment)
+}
+
+fn count(compiled: &Compiled, segment: &Segment, what: i32) -> u64 {
+    let map = compiled.events.expect("events are counted");
+    let value = segment.map(map as usize).lookup(&0u32.to_le_bytes()).expect("an array's one value");
+    assert_eq!(value.len(), EVENT_BYTES as usize);
+    u64::from_le_bytes(value[what as usize..][..8].try_into().expect("a word"))
+}
+
+fn check(fields: &[(Type, Given)]) {
+    let types: Vec<Type> = fields.iter().map(|(ty, _)| ty.clone()).collect();
+    let mut values = Vec::new();
+    for (ty, given) in fields {
+        match given {
+            Given::Number(value) => values.push(*value),
+            Given::Memory(memory, count) => {
+                values.push(memory.as_ref().map_or(BAD_ADDRESS, |memory| memory.as_ptr() as u64));
+                values.extend((slots(ty) > 1).then_some(*count));
+            }
+            Given::Null => values.push(0),
+        }
+    }
+    let (compiled, segment) = run(&types, &values, 1 << 17, 2);
+    let (want, cut) = expected(fields);
+    let reader = Reader::new(&compiled.schema.events);
+    let mut ring = segment.ring(compiled.ring as usize);
+    for _ in 0..2 {
+        let record = ring.next().expect("a record");
+        assert_eq!(reader.fields(&record.bytes), Some((0, &want[..])), "{types:?}");
+    }
+    assert_eq!(ring.next(), None);
+    let counts = [EVENT_LOST, EVENT_CUT].map(|what| count(&compiled, &segment, what));
+    assert_eq!(counts, [0, 2 * cut]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn records_are_what_the_fields_come_to(fields in prop::collection::vec(field(), 0..13)) {
+        let mut taken = 0;
+        let mut all: Vec<(Type, Given)> = fields;
+        all.retain(|(ty, _)| {
+            taken += slots(ty);
+            taken <= 12
+        });
+        let types: Vec<Type> = all.iter().map(|(ty, _)| ty.clone()).collect();
+        prop_assume!(refusal(&module(&types).schema.events[0]).is_none());
+        check(&all);
+    }
+}
+
+#[test]
+fn the_most_strings_and_sequences_are_verified() {
+    let text = |n: usize| (Type::Text, Given::Memory(Some([vec![b'x'; n], vec![0]].concat()), 0));
+    check(&(0..12).map(|n| text(n * 100)).collect::<Vec<_>>());
+    let sequence = Type::Sequence { element: Box::new(Type::Int { bytes: 8, signed: true }) };
+    let given = |n: usize| (sequence.clone(), Given::Memory(Some(vec![7; 8 * n]), n as u64));
+    check(&(0..6).map(|n| given(n * 110)).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_the_ring_has_no_room_for_is_counted_by_event() {
+    let long = Type::Int { bytes: 8, signed: true };
+    for types in [vec![long.clone()], vec![long, Type::Text]] {
+        let (compiled, segment) = run(&types, &[1, 0], 1 << 12, 1000);
+        let mut ring = segment.ring(compiled.ring as usize);
+        let read = std::iter::from_fn(|| ring.next()).count() as u64;
+        let lost = count(&compiled, &segment, EVENT_LOST);
+        assert!(read > 0 && lost > 0, "{read} {lost}");
+        assert_eq!((read + lost, ring.counters().dropped), (1000, lost));
+    }
+}
