@@ -218,6 +218,34 @@ proptest! {
         prop_assume!(refusal(&module(&types).schema.events[0]).is_none());
         check(&all);
     }
+
+    /// A traced process may write over its records: what is taken of them has the shape of the event, or nothing is.
+    #[test]
+    fn what_others_wrote_is_no_record_or_has_its_shape(
+        types in prop::collection::vec(field().prop_map(|(ty, _)| ty), 0..6),
+        mut bytes in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..200),
+        used in 0u8..=200,
+    ) {
+        let events = module(&types).schema.events;
+        if let Some(head) = bytes.first_chunk_mut::<8>() {
+            *head = [0, 0, 0, 0, used, 0, 0, 0];
+        }
+        if let Some((number, mut rest)) = Reader::new(&events).fields(&bytes) {
+            prop_assert_eq!(number, 0);
+            for ty in &types {
+                let length = match ty {
+                    Type::Str | Type::Text => rest.iter().take_while(|byte| **byte != 0).count() + 1,
+                    Type::Sequence { element } => {
+                        let count = u32::from_le_bytes(rest[..4].try_into().unwrap());
+                        4 + count as usize * self::bytes(element).1 as usize
+                    }
+                    fixed => self::bytes(fixed).1 as usize,
+                };
+                rest = &rest[length..];
+            }
+            prop_assert!(rest.is_empty());
+        }
+    }
 }
 
 #[test]
