@@ -133,7 +133,7 @@ impl Vanish {
     }
 
     fn look_once(&mut self) {
-        self.look_times(1);
+        self.look_times(100);
     }
 
     /// ns each.

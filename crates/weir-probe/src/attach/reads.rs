@@ -49,6 +49,8 @@ use crate::refusal::Error;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Between two tables passes so many times what making one took.
 const REST: u32 = 50;
+/// After so many reads that asked the kernel it is worth while.
+const WORTH: u64 = 256;
 /// How often it is tried to find the process where no thread is in a hooked call.
 const TRIES_MAX: u32 = 50;
 
@@ -198,6 +200,10 @@ impl Attachment {
         }
         if self.target.rseq().is_none() {
             return Err("its threads have no restartable sequences of glibc's (rseq)".into());
+        }
+        // Who reads little does not need it.
+        if self.control.reads().missed() < WORTH {
+            return Ok(Stage::Unplanned);
         }
         self.target.refresh().map_err(|error| error.to_string())?;
         are_files(&self.target.mappings)?;

@@ -211,7 +211,9 @@ fn control(plan: &Plan) -> Result<SegmentLayout, Failure> {
     let writes: usize = windows.map(|window| window.write_count()).sum();
     // Libraries may be loaded several times at once; the linker's announcements and what installs filters are hooked.
     let copies = (writes + semaphores).min(COPIES_WRITES_MAX);
-    let own = limits::HOOKS_MAX + (1 + limits::FILTER_HOOKS_MAX) * limits::WRITES_PER_SITE_MAX;
+    // What takes memory away is watched where programs read it.
+    let hooks = 1 + limits::FILTER_HOOKS_MAX + limits::GUARDS_MAX;
+    let own = limits::HOOKS_MAX + hooks * limits::WRITES_PER_SITE_MAX;
     let journal = (writes + copies + 2 * semaphores + own) as u32;
     let probes = plan.compiled.triggers.iter().filter(|trigger| trigger.is_probe()).count() as u32;
     SegmentLayout::of_target(journal, probes).map_err(|error| Failure::Refused(anyhow!(error)))

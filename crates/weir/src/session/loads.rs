@@ -5,7 +5,7 @@
 //! case, and a coverage in which the outcome of a place is that of the last time that its library came.
 
 use weir_probe::loads::{Change, Unanswered};
-use weir_probe::{Attach, Attachment, Outcome, SiteRequest};
+use weir_probe::{Attach, Attachment, DirectReads, Outcome, SiteRequest};
 
 use crate::print::{printable, tell};
 use crate::report::Loads;
@@ -27,6 +27,8 @@ pub(crate) struct Followed {
     told: u32,
     /// Places that were refused at first, and were tried again: how often their outcomes have changed.
     retried: u64,
+    /// What was said last of how memory is read.
+    reads: Option<DirectReads>,
 }
 
 impl Followed {
@@ -52,6 +54,24 @@ impl Followed {
             is_verbose,
             told: 0,
             retried: 0,
+            reads: None,
+        }
+    }
+
+    /// Says with `-v` whether programs read memory without a system call, and if not why, when that has changed.
+    pub(crate) fn look_at_reads(&mut self, attachment: &Attachment) {
+        if !self.is_verbose {
+            return;
+        }
+        let now = attachment.direct_reads();
+        let what = match &now {
+            DirectReads::Unwanted | DirectReads::Waiting => return,
+            DirectReads::On => "memory is read directly".into(),
+            DirectReads::Off(why) => format!("memory is read by system calls: {why}"),
+        };
+        if self.reads.as_ref() != Some(&now) {
+            self.reads = Some(now);
+            self.tell(&printable(&what));
         }
     }
 

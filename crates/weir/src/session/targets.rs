@@ -93,6 +93,8 @@ impl Targets {
         for mut one in std::mem::take(&mut self.all) {
             one.followed.look(&mut one.attachment, &one.plan.sites, &mut one.coverage);
             one.look_for_filter();
+            one.attachment.follow_memory();
+            one.followed.look_at_reads(&one.attachment);
             // It fails where the target has ended, which is seen below.
             let _ = one.attachment.sweep();
             let (is_alive, is_replaced) =
