@@ -148,6 +148,7 @@ impl Attachment {
             return;
         }
         let start = Instant::now();
+        let is_table = matches!(self.watch.stage, Stage::Watching);
         let done = match std::mem::take(&mut self.watch.stage) {
             Stage::Unplanned => self.watch_calls(),
             Stage::Hooked { passages, tries } => self.settle(passages, tries),
@@ -161,7 +162,9 @@ impl Attachment {
             self.control.reads().close();
             Stage::Off(why)
         });
-        self.watch.next = Some(Instant::now() + INTERVAL.max(start.elapsed() * REST));
+        let rest = if is_table { INTERVAL.max(start.elapsed() * REST) } else { Duration::ZERO };
+        let waits = matches!(self.watch.stage, Stage::Unplanned | Stage::Hooked { tries: 1.., .. });
+        self.watch.next = Some(Instant::now() + if waits { INTERVAL } else { rest });
     }
 
     /// Before gates are shut or text is put back: no load begins any more, and none is under way.
