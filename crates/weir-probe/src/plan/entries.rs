@@ -243,27 +243,78 @@ fn before(line: &[Instruction], jumps: &HashMap<u64, Vec<usize>>, address: u64) 
 mod tests {
     use super::*;
 
+    const AT: u64 = 0x1000;
+    const SYSCALL_RET: [u8; 3] = [0x0f, 0x05, 0xc3];
+
+    /// The entries of a function of these instructions, each of which is one slice.
+    fn found(instructions: &[&[u8]]) -> Vec<(u64, Number, Option<u64>)> {
+        let of = of_function(AT, &instructions.concat());
+        let plain = |entry: Entry| (entry.address.0 - AT, entry.number, entry.before.map(|at| at.0 - AT));
+        of.into_iter().map(plain).collect()
+    }
+
+    fn among(constants: &[u32], are_all: bool) -> Number {
+        Number::Among { constants: constants.iter().copied().collect(), are_all }
+    }
+
+    const MOV_11: &[u8] = &[0xb8, 11, 0, 0, 0];
+    const MOV_9: &[u8] = &[0xb8, 9, 0, 0, 0];
+
     #[test]
-    fn census() {
-        for path in std::env::var("FILES").unwrap_or_default().split_whitespace() {
-            let binary = Binary::open(std::path::Path::new(path)).unwrap();
-            let found = entries(&binary);
-            let strange = found.iter().filter(|entry| !matches!(entry.number, Number::Known(_)));
-            println!(
-                "{path}: {} {:?}",
-                found.len(),
-                strange.map(|e| (e.address, &e.number)).collect::<Vec<_>>()
-            );
-            for e in &found {
-                if matches!(
-                    e.number,
-                    Number::Known(
-                        9 | 10 | 11 | 12 | 25 | 28 | 30 | 56 | 58 | 216 | 329 | 330 | 435 | 440 | 323
-                    )
-                ) {
-                    println!("  {e:?}")
-                }
-            }
-        }
+    fn a_constant_is_the_number() {
+        assert_eq!(found(&[MOV_11, &SYSCALL_RET]), [(5, Number::Known(11), Some(0))]);
+        // xor %eax,%eax: no room for a jump.
+        assert_eq!(found(&[&[0x31, 0xc0], &SYSCALL_RET]), [(2, Number::Known(0), None)]);
+        // mov $11,%edx; mov %edx,%eax; nop of 4 bytes
+        let through_dx: &[&[u8]] =
+            &[&[0xba, 11, 0, 0, 0], &[0x89, 0xd0], &[0x0f, 0x1f, 0x40, 0], &SYSCALL_RET];
+        assert_eq!(found(through_dx), [(11, Number::Known(11), Some(5))]);
+    }
+
+    #[test]
+    fn both_sides_of_a_branch_count() {
+        // test %edi,%edi; je +7; mov $11,%eax; jmp +5; mov $9,%eax; syscall
+        let code: &[&[u8]] = &[&[0x85, 0xff], &[0x74, 7], MOV_11, &[0xeb, 5], MOV_9, &SYSCALL_RET];
+        assert_eq!(found(code), [(16, among(&[9, 11], true), None)]);
+    }
+
+    #[test]
+    fn what_a_function_is_given_is_not_known() {
+        // mov %edi,%eax
+        assert_eq!(found(&[&[0x89, 0xf8], &SYSCALL_RET]), [(2, among(&[], false), None)]);
+        // mov (%rdi),%eax
+        assert_eq!(found(&[&[0x8b, 0x07], &SYSCALL_RET]), [(2, among(&[], false), None)]);
+        // mov $11,%eax; call +0: what it answers
+        assert_eq!(found(&[MOV_11, &[0xe8, 0, 0, 0, 0], &SYSCALL_RET]), [(10, among(&[], false), None)]);
+    }
+
+    #[test]
+    fn arguments_must_be_there_before_a_hook() {
+        // mov $11,%eax; mov %ecx,%r10d
+        let late: &[&[u8]] = &[MOV_11, &[0x41, 0x89, 0xca], &SYSCALL_RET];
+        assert_eq!(found(late), [(8, Number::Known(11), None)]);
+        let early: &[&[u8]] = &[&[0x41, 0x89, 0xca], MOV_11, &SYSCALL_RET];
+        assert_eq!(found(early), [(8, Number::Known(11), Some(3))]);
+    }
+
+    #[test]
+    fn the_inside_of_an_instruction_is_none() {
+        assert_eq!(found(&[&[0xb8, 0x0f, 0x05, 0, 0], &[0xc3]]), []);
+    }
+
+    #[test]
+    fn the_old_way_in_is_of_another_kind() {
+        assert_eq!(found(&[MOV_11, &[0xcd, 0x80, 0xc3]]), [(5, Number::Other, Some(0))]);
+        assert_eq!(found(&[MOV_11, &[0x0f, 0x34, 0xc3]]), [(5, Number::Other, Some(0))]);
+    }
+
+    #[test]
+    fn bytes_outside_of_functions_count_where_something_leads_to_them() {
+        let is_one = |before: &[u8]| stray(AT, before, &SYSCALL).is_some();
+        assert!(is_one(&[0xcc, 0xcc, 0xb8, 11, 0, 0, 0]));
+        assert!(is_one(&[0x89, 0xf8]));
+        assert!(!is_one(&[0xcc; 32]));
+        // mov $11,%eax; ret
+        assert!(!is_one(&[0xb8, 11, 0, 0, 0, 0xc3]));
     }
 }

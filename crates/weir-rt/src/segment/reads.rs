@@ -123,7 +123,7 @@ impl Reads<'_> {
     }
 
     /// Whether all that the table of `known` has is in `ranges`.
-    pub fn are_all_in(&self, known: &Known, ranges: &[Range<u64>]) -> bool {
+    fn are_all_in(&self, known: &Known, ranges: &[Range<u64>]) -> bool {
         self.table(known).iter().all(|old| {
             let after = ranges.partition_point(|range| range.start <= old.start);
             after.checked_sub(1).is_some_and(|at| old.end <= ranges[at].end)
@@ -144,27 +144,9 @@ impl Reads<'_> {
         (0..count).map(range).collect()
     }
 
-    /// Whether a table holds.
-    pub fn was_valid(known: &Known) -> bool {
-        known.state & reads::KIND == reads::VALID
-    }
-
     /// From now on no load begins. Those that have begun end when their thread is stopped.
     pub fn close(&self) {
         self.state_word().fetch_or(reads::CLOSED, Ordering::SeqCst);
-    }
-
-    /// After [`Reads::close`], and a stop of all threads: a table may be published again.
-    pub fn reopen(&self) {
-        let word = self.state_word();
-        let mut now = word.load(Ordering::SeqCst);
-        loop {
-            let off = (now + reads::TURN) & !(reads::CLOSED | reads::KIND);
-            match word.compare_exchange(now, off, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(_) => return,
-                Err(other) => now = other,
-            }
-        }
     }
 
     /// Reads that found their memory not to be known while a table held.
