@@ -239,15 +239,13 @@ impl Attachment {
         if shares_memory(self.target.pid) {
             return Err("another process shares its memory".into());
         }
-        if fs::read_dir(format!("/proc/{}/fd", self.target.pid)).is_ok_and(|mut files| {
-            let is_one = |file: fs::DirEntry| {
-                fs::read_link(file.path()).is_ok_and(|link| link.to_string_lossy().contains("userfaultfd"))
-            };
-            files.any(|file| file.is_ok_and(is_one))
-        }) {
+        if handles_faults(self.target.pid) {
             return Err("it handles page faults itself (userfaultfd)".into());
         }
-        let settled = self.settle_stopped(&passages).map_err(|error| error.to_string())?;
+        let settled = match self.settle_stopped(&passages) {
+            Err(Error::StopTimeout { .. }) => Settled::Busy,
+            settled => settled.map_err(|error| error.to_string())?,
+        };
         match settled {
             Settled::Yes => Ok(Stage::Watching),
             Settled::Busy if tries < TRIES_MAX => Ok(Stage::Hooked { passages, tries: tries + 1 }),
@@ -613,6 +611,13 @@ fn is_plain(path: &str) -> bool {
     matches!(path, "" | "[heap]" | "[stack]") || path.starts_with("[anon:")
 }
 
+/// Whether process `pid` has a descriptor of userfaultfd(2): reads of its memory may wait, or fault.
+fn handles_faults(pid: i32) -> bool {
+    let Ok(files) = fs::read_dir(format!("/proc/{}/fd", sys::living_thread(pid))) else { return true };
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    links.into_iter().any(|link| link.to_string_lossy().contains("userfaultfd"))
+}
+
 /// Whether any process runs in the memory of `pid` besides it.
 fn shares_memory(pid: i32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
@@ -686,6 +691,7 @@ fn without(ranges: Vec<Range<u64>>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges of memory")]
 mod tests {
     use super::*;
 

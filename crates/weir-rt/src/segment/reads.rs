@@ -116,7 +116,7 @@ impl Reads<'_> {
             self.word(table + 24 + n * 16).store(range.end, Ordering::Relaxed);
         }
         let turns = known.state & !u64::from(u32::MAX);
-        let valid = turns | u64::from(epoch) * reads::EPOCH | reads::VALID;
+        let valid = turns | (u64::from(epoch) * reads::EPOCH) | reads::VALID;
         let published =
             self.state_word().compare_exchange(known.state, valid, Ordering::SeqCst, Ordering::SeqCst);
         published.is_ok()

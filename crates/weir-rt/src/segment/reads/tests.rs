@@ -1,5 +1,7 @@
 //! What is published, what is not, and what the C half makes of calls that take memory away, with this process as the target.
 
+#![expect(clippy::single_range_in_vec_init, reason = "lists of ranges of memory")]
+
 use super::*;
 use crate::segment::{Identity, SegmentLayout};
 
