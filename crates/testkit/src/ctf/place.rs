@@ -169,7 +169,7 @@ fn packet_context(stream: &Stream, has_clock: bool) -> Result<(), Fault> {
     let members = members(stream.packet_context.as_ref());
     let mut times = Vec::new();
     for (name, of, line) in members {
-        if !CONTEXT.iter().any(|(known, _)| *known == name) && name != "cpu_id" {
+        if !CONTEXT.iter().any(|(known, _)| *known == name) {
             continue;
         }
         let Type::Int(int @ Int { is_signed: false, .. }) = of else {

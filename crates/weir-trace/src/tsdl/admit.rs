@@ -3,11 +3,13 @@
 //! Readers are lenient, ours too: they take an enumeration without labels, a length that is an enumeration, labels beyond what the
 //! integer holds, a header without room for the numbers of events. What is written is held to the text (sections 4, 5 and 7.4):
 //!
+//! - fields to whose names CTF 1.8 gives a meaning are what it says: unsigned integers, the magic number first with 32 bits, times of a
+//!   clock
 //! - names of the environment and of clocks are each there once; a UUID that packets have is the trace's
 //! - packets say which stream they are of where there are several, and both of their times or none; headers have room for each event
 //! - events have a name and fields
 //! - enumerations have labels, from a value to one that is not less, which their integer holds
-//! - lengths are integers; variants have options, each once, and no value chooses two
+//! - lengths are integers; variants have options, each once and of a label, and no value chooses two
 
 use super::place;
 use crate::class::{
@@ -18,26 +20,52 @@ use crate::class::{
 pub(super) fn admit(trace: &TraceClass) -> Result<(), String> {
     once(trace.environment.iter().map(|(name, _)| name), "the environment has two values")?;
     once(trace.clocks.iter().map(|clock| &clock.name), "there are two clocks")?;
-    let (mut has_stream, mut has_uuid) = (false, false);
-    members(trace.packet_header.as_ref()).for_each(|field| {
-        has_stream |= has_role(&field.class, Role::StreamClassId);
-        has_uuid |= matches!(field.class, FieldClass::Array(Array { is_uuid: true, .. }));
-    });
-    if has_uuid && trace.uuid.is_none() {
-        return Err("packets have a UUID, and the trace has none".to_owned());
+    let mut has_stream = false;
+    for (index, field) in members(trace.packet_header.as_ref()).enumerate() {
+        match (field.name.as_str(), &field.class) {
+            ("magic", FieldClass::Int(Int { bits: 32, is_signed: false, .. })) if index == 0 => {}
+            ("magic", _) => return Err("the magic number is not first, or no u32".to_owned()),
+            ("uuid", FieldClass::Array(Array { element, count: 16, .. }))
+                if matches!(**element, FieldClass::Int(Int { bits: 8, align: 8, is_signed: false, .. }))
+                    && trace.uuid.is_some() => {}
+            ("uuid", _) => {
+                return Err("packets have a UUID, and the trace has none, or of no bytes".to_owned());
+            }
+            ("stream_id" | "stream_instance_id", class) => unsigned(&field.name, class)?,
+            _ => {}
+        }
+        has_stream |= field.name == "stream_id";
     }
     if trace.streams.len() > 1 && !has_stream {
         return Err("there are several streams, and packets do not say of which they are".to_owned());
     }
     let placed = Placed { scopes: vec![(Scope::PacketHeader, trace.packet_header.as_ref())] };
     placed.admit(Scope::PacketHeader)?;
-    trace.streams.iter().try_for_each(|stream| admit_stream(stream, &placed))
+    trace.streams.iter().try_for_each(|stream| admit_stream(stream, &placed, !trace.clocks.is_empty()))
 }
 
-fn admit_stream(stream: &StreamClass, packet: &Placed<'_>) -> Result<(), String> {
-    let has = |role| members(stream.packet_context.as_ref()).any(|field| has_role(&field.class, role));
-    if has(Role::BeginTime) != has(Role::EndTime) {
+fn admit_stream(stream: &StreamClass, packet: &Placed<'_>, has_clocks: bool) -> Result<(), String> {
+    let mut times = 0;
+    for field in members(stream.packet_context.as_ref()) {
+        match field.name.as_str() {
+            "content_size" | "packet_size" | "packet_seq_num" | "events_discarded" => {
+                unsigned(&field.name, &field.class)?;
+            }
+            "timestamp_begin" | "timestamp_end" => {
+                unsigned(&field.name, &field.class)?;
+                if has_clocks && field.class.int().is_none_or(|int| int.clock.is_none()) {
+                    return Err(format!("{} is no clock's", field.name));
+                }
+                times += 1;
+            }
+            _ => {}
+        }
+    }
+    if times == 1 {
         return Err(format!("packets of stream {} have one of their two times", stream.id));
+    }
+    if let Some(header) = &stream.event_header {
+        admit_header("", &header.class)?;
     }
     let room = stream.event_header.as_ref().and_then(|header| room(&header.class));
     let most = stream.events.iter().map(|event| event.id).max().unwrap_or(0);
@@ -83,8 +111,31 @@ fn members(field: Option<&Field>) -> impl Iterator<Item = &Field> {
     fields.iter()
 }
 
-fn has_role(class: &FieldClass, role: Role) -> bool {
-    class.int().is_some_and(|int| int.role == Some(role))
+fn unsigned(name: &str, class: &FieldClass) -> Result<(), String> {
+    match class {
+        FieldClass::Int(Int { is_signed: false, .. }) => Ok(()),
+        _ => Err(format!("{name} is no unsigned integer")),
+    }
+}
+
+/// Numbers of events and times, wherever they are in a header.
+fn admit_header(name: &str, class: &FieldClass) -> Result<(), String> {
+    match class {
+        FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => {
+            match int.is_signed && (name == "id" || int.clock.is_some()) {
+                true => Err(format!("{name} of the header is signed")),
+                false => Ok(()),
+            }
+        }
+        FieldClass::Struct(of) => {
+            of.fields.iter().try_for_each(|field| admit_header(&field.name, &field.class))
+        }
+        FieldClass::Variant(of) => {
+            let mut fields = of.options.iter().map(|choice| &choice.field);
+            fields.try_for_each(|field| admit_header(&field.name, &field.class))
+        }
+        FieldClass::Array(_) | FieldClass::Sequence(_) | FieldClass::Float(_) | FieldClass::Str => Ok(()),
+    }
 }
 
 /// The largest number of an event that a header can say.
@@ -159,6 +210,9 @@ fn options(of: &Variant) -> Result<(), String> {
         return Err("a variant without options".to_owned());
     }
     once(of.options.iter().map(|choice| &choice.field.name), "a variant has two options")?;
+    if let Some(choice) = of.options.iter().find(|choice| choice.ranges.is_empty()) {
+        return Err(format!("the option {} of a variant is no label", choice.field.name));
+    }
     let mut ranges: Vec<(i128, i128, usize)> = Vec::new();
     for (option, choice) in of.options.iter().enumerate() {
         ranges.extend(choice.ranges.iter().map(|(first, last)| (*first, *last, option)));

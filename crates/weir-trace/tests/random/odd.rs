@@ -1,6 +1,9 @@
 //! Classes that are odd in one place: `write::metadata` refuses them, or writes a text that is right by the specification.
 
+use std::path::Path;
+
 use testkit::ctf::{self, Rule};
+use testkit::random;
 use weir_event::schema::{self, Form, Schema, Type};
 use weir_trace::class::{
     Array, ByteOrder, Choice, ClockClass, Enum, Field, FieldClass, Float, Int, Reference, Scope, Sequence,
@@ -298,4 +301,44 @@ fn odd_schemas_are_written_right() {
         let text = String::from_utf8(text).unwrap();
         ctf::check(text.as_bytes(), &[]).unwrap_or_else(|fault| panic!("{schema:?}: {fault}\n{text}"));
     }
+}
+
+/// Texts with words in wrong places: what this crate's reader takes of them, and its writer describes, is right by the specification.
+#[test]
+fn a_text_that_is_read_leniently_is_written_right() {
+    let mut state = 77;
+    let (mut taken, mut written, mut wrong) = (0, 0, Vec::new());
+    let mut texts = vec![include_str!("../../../testkit/tests/ctf/lttng.tsdl").to_owned()];
+    for _ in 0..4 {
+        let text = write::metadata(&good(&mut state), Format::Ctf1).unwrap();
+        texts.push(String::from_utf8(text).unwrap());
+    }
+    for round in 0..10_000 {
+        let text = &texts[round % texts.len()];
+        let mut words: Vec<&str> = text.split_inclusive([' ', '\n', '\t']).collect();
+        for _ in 0..1 + random::next(&mut state) % 3 {
+            let place = |state: &mut u64| random::next(state) as usize % words.len();
+            let (at, other) = (place(&mut state), place(&mut state));
+            match random::next(&mut state) % 4 {
+                0 => drop(words.remove(at)),
+                1 => words.insert(at, words[other]),
+                2 => words[at] = words[other],
+                _ => words[at] = ["0; ", "1; ", "8; ", "65535, ", "-1 ", "signed = true; ", "x; "][other % 7],
+            }
+        }
+        let text = words.concat();
+        let Ok(class) = weir_trace::read::metadata::parse(Path::new("metadata"), text.as_bytes()) else {
+            continue;
+        };
+        taken += 1;
+        let Ok(again) = write::metadata(&class, Format::Ctf1) else { continue };
+        written += 1;
+        if let Err(fault) = ctf::check(&again, &[])
+            && !matches!(fault.rule, Rule::Unread | Rule::Limit)
+        {
+            wrong.push(format!("{fault}, of\n{text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong: {}", wrong.len(), wrong[0]);
+    assert!(taken > 200 && written > 100, "{taken} are read, {written} are written");
 }
