@@ -1,4 +1,4 @@
-//! What tests and benches of the workspace share: programs to probe, an independent count of calls, loud skips.
+//! What tests and benches of the workspace share: programs to probe, an independent count of calls, a strict checker of traces, loud skips.
 //!
 //! Development only: no crate that is shipped depends on it. A fault of a test's own set-up panics with the reason;
 //! what a machine lacks is a value (`Unavailable`), for the test to [`skip::skip`].
