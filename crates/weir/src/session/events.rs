@@ -43,6 +43,9 @@ use crate::session::{now_ns, output_failed};
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
 const READ_INTERVAL: Duration = Duration::from_millis(5);
 
+/// The same where events fill the rings fast.
+const BUSY_INTERVAL: Duration = Duration::from_millis(1);
+
 /// How often lost records are told.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -313,8 +316,13 @@ impl<'a, W: Write> Events<'a, W> {
     ) -> Result<bool, Failure> {
         let until_interval =
             self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
+        let is_busy = self.recorder.as_ref().is_some_and(Recorder::is_busy);
         let writes = targets.is_some_and(|(targets, _)| targets.write_records());
-        let until_read = if writes || segment.may_grow() { READ_INTERVAL } else { Duration::MAX };
+        let until_read = match () {
+            () if is_busy => BUSY_INTERVAL,
+            () if writes || segment.may_grow() => READ_INTERVAL,
+            () => Duration::MAX,
+        };
         let until_look = self.until_look(targets);
         let wait = until_look.min(until_read).min(until_clock).min(self.costs.until_round());
         let wait = until_interval.unwrap_or(wait).min(wait);

@@ -35,6 +35,10 @@ use crate::session::now_ns;
 const PACKET_BYTES: usize = 128 << 10;
 /// How long records wait for their packet to be full.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes that a record has in its ring beside its own.
+const RECORD_HEAD_BYTES: usize = 16;
+/// A ring of which more than this part was filled between two readings fills fast.
+const BUSY_PART: usize = 8;
 /// Records read of a ring in a row, before the others and all else are looked at.
 const RECORDS_PER_TURN: usize = 1 << 16;
 
@@ -48,6 +52,10 @@ pub(crate) struct Recorder {
     reader: recorded::Reader,
     names: Vec<String>,
     ring: usize,
+    /// Bytes of the ring of a CPU.
+    ring_bytes: usize,
+    /// Of some ring so much was read the last time that it should be read sooner the next time.
+    is_busy: bool,
     counts: Option<usize>,
     globals: usize,
     /// By ring, once something came through it.
@@ -102,6 +110,8 @@ impl Recorder {
             reader: recorded::Reader::new(&compiled.schema.events),
             names: compiled.schema.events.iter().map(full_name).collect(),
             ring: compiled.ring as usize,
+            ring_bytes: compiled.object.maps[compiled.ring as usize].max_entries as usize,
+            is_busy: false,
             counts: compiled.events.map(|map| map as usize),
             globals: compiled.globals as usize,
             streams: Vec::new(),
@@ -116,6 +126,7 @@ impl Recorder {
     /// Writes what is in the rings now; with `is_over` also what is behind records that nobody will finish. Whether there may be more.
     pub(crate) fn drain(&mut self, segment: &Segment, clock: Option<&Clock>, is_over: bool) -> bool {
         self.has_begun = true;
+        self.is_busy = false;
         let mut is_more = false;
         let rings = segment.ring(self.ring).rings();
         self.streams.resize_with(rings, Lane::default);
@@ -131,6 +142,11 @@ impl Recorder {
         is_more
     }
 
+    /// Whether the rings fill fast: they had better be read again soon.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
     /// Whether there is no use in going on.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
@@ -138,12 +154,14 @@ impl Recorder {
 
     fn drain_lane(&mut self, segment: &Segment, lane: usize, clock: Option<&Clock>, is_over: bool) -> bool {
         let mut ring = segment.ring(self.ring).lane(lane);
-        let mut taken = 0;
+        let (mut taken, mut bytes) = (0, 0);
         while taken < RECORDS_PER_TURN {
             let Some(record) = ring.next() else { break };
             self.record(lane, &record.bytes, record.ticks, clock);
             taken += 1;
+            bytes += record.bytes.len() + RECORD_HEAD_BYTES;
         }
+        self.is_busy |= bytes > self.ring_bytes / BUSY_PART;
         if is_over && taken < RECORDS_PER_TURN {
             for record in ring.drain_dead() {
                 self.record(lane, &record.bytes, record.ticks, clock);
