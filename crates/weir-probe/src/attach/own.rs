@@ -35,7 +35,10 @@ impl Attachment {
         let address =
             |hook: &OwnHook| hook.window.as_ref().ok().map(|window| window.address.wrapping_add(hook.bias));
         let addresses: Vec<Option<u64>> = hooks.iter().map(address).collect();
-        self.own.extend(addresses.iter().flatten());
+        // What the script probes too is its own site.
+        let is_apart = |place: &Result<usize, Refusal>| place.as_ref().is_ok_and(|&place| place >= asked);
+        let apart = places.iter().zip(&addresses).filter(|(place, _)| is_apart(place));
+        self.own.extend(apart.filter_map(|(_, address)| *address));
         let mut outcomes = self.put_in(&all)?;
         let hooked = places.into_iter().zip(addresses).map(|(place, address)| {
             let patched = place.and_then(|place| outcomes[place].clone());
