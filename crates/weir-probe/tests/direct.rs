@@ -315,7 +315,6 @@ fn protection_keys_end_direct_loads() {
     check_off(&[], "tag", "protection keys");
 }
 
-/// The controller is gone while loads are direct: nothing is read any more, and what watched over memory does no harm.
 #[test]
 fn a_static_program_is_read_slowly() {
     check_off(&["-static"], "", "");
