@@ -298,8 +298,10 @@ fn filtered(place: &Path) {
     for (args, expected) in cases {
         let found = objects(args, place);
         let expected: Vec<&Value> = all.iter().filter(|event| expected(event)).collect();
+        // Where threads run is not for the test to say.
+        let is_decided_here = !args.contains(&"cpu == 0 && procname == \"fields-*\"");
         assert!(
-            !expected.is_empty() && expected.len() < all.len(),
+            !is_decided_here || !expected.is_empty() && expected.len() < all.len(),
             "{args:?}: {} of {}",
             expected.len(),
             all.len()
