@@ -101,7 +101,8 @@ fn of_function(address: u64, bytes: &[u8]) -> Vec<Entry> {
 }
 
 /// Bytes where no function is: in tables that assemblers put among code they may be anything. They count as an entry where
-/// what stands before them, read from any byte on, loads a register with a number and goes on to them.
+/// what stands before them, read from any byte on, loads eax or rax as a whole with a number and goes on to them: what writes al
+/// alone leaves most of the number to chance (libgcrypt has such a table).
 fn stray(address: u64, before: &[u8], pair: &[u8]) -> Option<Entry> {
     const BACK: usize = 32;
     let first = before.len().saturating_sub(BACK);
@@ -115,10 +116,10 @@ fn stray(address: u64, before: &[u8], pair: &[u8]) -> Option<Entry> {
             if instruction.is_invalid() || instruction.flow_control() != FlowControl::Next {
                 return false;
             }
-            loads |= instruction.op_count() > 0
+            let is_move = instruction.mnemonic() == Mnemonic::Mov
                 && instruction.op0_kind() == OpKind::Register
-                && instruction.op0_register().full_register() == Register::RAX
-                && instruction.mnemonic() == Mnemonic::Mov;
+                && matches!(instruction.op0_register(), Register::EAX | Register::RAX);
+            loads |= is_move || constant(&instruction).is_some_and(|(register, _)| register == Register::RAX);
         }
         false
     };
@@ -314,6 +315,9 @@ mod tests {
         assert!(is_one(&[0xcc, 0xcc, 0xb8, 11, 0, 0, 0]));
         assert!(is_one(&[0x89, 0xf8]));
         assert!(!is_one(&[0xcc; 32]));
+        // xor %eax,%eax; mov $11,%al; and the latter alone
+        assert!(is_one(&[0x31, 0xc0, 0xb0, 11]));
+        assert!(!is_one(&[0xcc, 0xb0, 11]));
         // mov $11,%eax; ret
         assert!(!is_one(&[0xb8, 11, 0, 0, 0, 0xc3]));
     }
