@@ -4,7 +4,7 @@
 // with the number of looks: "done N". Every text consists of the letter that goes with its address, or is empty.
 //
 // "bad N" looks at N addresses where nothing is, "again N" N times at one text of the heap (answer: ns each), "unmap N T" maps and
-// unmaps N pages in each of T threads (the same), "code" makes code, "tag" takes a protection key, "end" ends it. With RAW
+// unmaps N pages in each of T threads (the same), "odd N" looks N times at odd addresses while words there fault (EFLAGS.AC), "code" makes code, "tag" takes a protection key, "end" ends it. With RAW
 // defined it unmaps without the C library.
 
 #include "adversarial.h"
@@ -177,6 +177,13 @@ static void run(long ms) {
     printf("done %lu\n", looks);
 }
 
+// A call stands between: nothing lies below the stack pointer.
+static void look_checked(const char *text, int tag) {
+    __asm__ volatile("pushfq\n orl $0x40000, (%%rsp)\n popfq" ::: "cc", "memory");
+    vanish_look(text, tag);
+    __asm__ volatile("pushfq\n andl $~0x40000, (%%rsp)\n popfq" ::: "cc", "memory");
+}
+
 static double since(struct timespec start) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -228,6 +235,9 @@ int main(void) {
         } else if (sscanf(line, "again %ld", &count) == 1) {
             for (long n = 0; n < count; n++) vanish_look(text, 'z');
             printf("done %.2f\n", since(start) / (double)count);
+        } else if (sscanf(line, "odd %ld", &count) == 1) {
+            for (long n = 0; n < count; n++) look_checked(text + 1 + n % 7, 'z');
+            printf("done %ld\n", count);
         } else if (sscanf(line, "unmap %ld %ld", &pages, &threads) >= 1) {
             pthread_t all[64];
             CHECK(threads <= 64);
