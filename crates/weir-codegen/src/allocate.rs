@@ -91,6 +91,9 @@ impl Ranges {
             of_real: Default::default(),
             wishes: vec![Vec::new(); count],
         };
+        // Each call writes r0 to r5.
+        let calls = code.insts.iter().filter(|inst| inst.is_call()).count();
+        ranges.of_real[..6].iter_mut().for_each(|ranges| ranges.reserve(calls));
         for (index, inst) in code.insts.iter_mut().enumerate() {
             inst.for_each_reg(|reg, how| match *reg {
                 Reg::Virtual(register) => ranges.see_virtual(register as usize, index, how),

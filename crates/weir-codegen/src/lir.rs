@@ -231,6 +231,11 @@ impl Inst {
         }
     }
 
+    /// It may change r0 to r5.
+    pub(crate) fn is_call(&self) -> bool {
+        matches!(self, Inst::Call { .. } | Inst::CallText { .. } | Inst::CallProgram | Inst::CallKernel(_))
+    }
+
     /// The object it names.
     pub(crate) fn object(&self) -> Option<ObjectId> {
         match self {

@@ -161,10 +161,13 @@ impl<'a> Lexer<'a> {
     /// `skip`: bytes before the quote.
     fn string(&mut self, skip: usize) -> Result<TokenKind, Diagnostic> {
         let start = self.position;
-        let mut chars = self.text[start + skip..].char_indices().map(|(at, c)| (start + skip + at, c));
-        // SANITY: the caller has seen it.
-        let quote = chars.next().expect("a quote").1;
-        let mut pieces = vec![String::new()];
+        // Both quotes are one byte.
+        let (quote, inside) = (self.text.as_bytes()[start + skip], start + skip + 1);
+        let is_plain = |byte: &u8| *byte != quote && !matches!(byte, b'\n' | b'\0' | b'*' | b'\\');
+        let plain = self.text.as_bytes()[inside..].iter().take_while(|byte| is_plain(byte)).count();
+        let quote = char::from(quote);
+        let mut pieces = vec![self.text[inside..inside + plain].to_owned()];
+        let mut chars = self.text[inside + plain..].char_indices().map(|(at, c)| (inside + plain + at, c));
         let mut stars_in_a_row = false;
         while let Some((at, c)) = chars.next() {
             let mut literal = Some(c);

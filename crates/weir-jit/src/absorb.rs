@@ -22,8 +22,9 @@ use crate::limits::LOOK_AHEAD_SLOTS;
 use crate::lir::{AluOp, At, Base, Extend, Op, Operand, Reg, Size};
 use crate::liveness::LiveRegs;
 
-/// `live` stays right but for registers that are said to live where they do no longer.
-pub(crate) fn absorb(ops: &mut [Op], leaders: &[bool], live: &mut LiveRegs) {
+/// True if there were any. `live` stays right but for registers that are said to live where they do no longer.
+pub(crate) fn absorb(ops: &mut [Op], leaders: &[bool], live: &mut LiveRegs) -> bool {
+    let mut found = false;
     for index in (0..ops.len()).rev() {
         let Some((dst, value)) = definition(&ops[index]) else { continue };
         let Some(uses) = uses(ops, leaders, live, index, dst, value) else { continue };
@@ -35,7 +36,9 @@ pub(crate) fn absorb(ops: &mut [Op], leaders: &[bool], live: &mut LiveRegs) {
             ops[at] = op;
         }
         ops[index] = Op::Nothing;
+        found = true;
     }
+    found
 }
 
 /// What a definition makes.

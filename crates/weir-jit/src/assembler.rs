@@ -430,15 +430,20 @@ impl Assembler {
         sizes
     }
 
-    /// 2, or 0 for a jump to what follows it anyway; 5 for a call; the most for padding.
+    /// 2, or 0 for a jump to what follows it anyway; the long form where what is no jump is too long already; 5 for a call;
+    /// the most for padding.
     fn initial_size(&self, index: usize, jump: &Jump) -> usize {
         match jump.kind {
             JumpKind::Call => return 5,
             JumpKind::Align => return LINE_BYTES - 1,
             _ => {}
         }
-        let after = Point { bytes: jump.at.bytes, jumps: index + 1 };
-        if self.bound(jump.target) == after { 0 } else { 2 }
+        let (after, target) = (Point { bytes: jump.at.bytes, jumps: index + 1 }, self.bound(jump.target));
+        if target == after {
+            return 0;
+        }
+        let is_far = target.bytes.abs_diff(after.bytes) > i8::MAX as usize;
+        long_size(jump.kind).filter(|_| is_far).unwrap_or(2)
     }
 
     fn emit(&mut self, lock: bool, op: Op, width: Width, reg: Reg, rm: Rm, imm: i32) {

@@ -28,7 +28,9 @@ use crate::jumps::opposite;
 use crate::limits::{CONSTANT_SLOTS_MAX, SELECT_SLOTS_MAX};
 use crate::lir::{Op, Reg};
 
-pub(crate) fn select(ops: &mut [Op]) {
+/// True if there were any.
+pub(crate) fn select(ops: &mut [Op]) -> bool {
+    let mut found = false;
     let mut jumps_to = jumps_to(ops);
     for index in 0..ops.len() {
         let Op::Branch { test, wide, left, right, target } = ops[index] else { continue };
@@ -58,7 +60,9 @@ pub(crate) fn select(ops: &mut [Op]) {
         ops[index + 1..end].fill(Op::Nothing);
         // So that what is behind may be a choice in its turn.
         jumps_to[target] -= 1;
+        found = true;
     }
+    found
 }
 
 /// The slot behind what the branch at `index` skips: its target, or a jump to there.

@@ -20,7 +20,12 @@ use crate::fused::Fused;
 use crate::limits::LOOK_AHEAD_SLOTS;
 use crate::lir::{AluOp, At, Base, Bytes, Extend, Op, Operand, REGISTERS, Reg, Size};
 
-pub(crate) fn gather(ops: &mut [Op], leaders: &[bool]) {
+/// True if there were any.
+pub(crate) fn gather(ops: &mut [Op], leaders: &[bool]) -> bool {
+    if !ops.iter().any(|op| completes(op).is_some()) {
+        return false;
+    }
+    let mut found = false;
     let mut state = State::default();
     for index in 0..ops.len() {
         if leaders[index] {
@@ -39,11 +44,13 @@ pub(crate) fn gather(ops: &mut [Op], leaders: &[bool]) {
         } else {
             continue;
         };
+        found = true;
         if let Some(at) = ops[last].at() {
             let (_, lowest, _) = parts.neighbours().unwrap_or((Size::B, at.offset, false));
             state.parts[usize::from(dst)] = Some(Parts { loads: 1, last, last_offset: lowest, ..parts });
         }
     }
+    found
 }
 
 /// The register that an operation may have put the last byte into.

@@ -10,20 +10,24 @@ use crate::blocks::{next, targets};
 use crate::limits::THREADED_JUMPS_MAX;
 use crate::lir::{Op, Test};
 
-pub(crate) fn straighten(ops: &mut [Op]) {
+/// True if there were any others.
+pub(crate) fn straighten(ops: &mut [Op]) -> bool {
+    let mut found = false;
     for index in 0..ops.len() {
         let target = match ops[index] {
             Op::Jump { target } | Op::Branch { target, .. } => end_of_chain(ops, target),
             _ => continue,
         };
         if let Op::Jump { target: old } | Op::Branch { target: old, .. } = &mut ops[index] {
+            found |= *old != target;
             *old = target;
         }
     }
     let is_target = targets(ops);
     for index in 0..ops.len() {
-        invert(ops, index, &is_target);
+        found |= invert(ops, index, &is_target);
     }
+    found
 }
 
 fn end_of_chain(ops: &[Op], mut target: usize) -> usize {
@@ -36,17 +40,18 @@ fn end_of_chain(ops: &[Op], mut target: usize) -> usize {
 }
 
 /// Nobody else jumps to the jump, or to nothing before it.
-fn invert(ops: &mut [Op], index: usize, is_target: &[bool]) {
-    let Op::Branch { test, wide, left, right, target } = ops[index] else { return };
-    let Some(at) = next(ops, index + 1) else { return };
-    let Op::Jump { target: far } = ops[at] else { return };
+fn invert(ops: &mut [Op], index: usize, is_target: &[bool]) -> bool {
+    let Op::Branch { test, wide, left, right, target } = ops[index] else { return false };
+    let Some(at) = next(ops, index + 1) else { return false };
+    let Op::Jump { target: far } = ops[at] else { return false };
     let lands_behind = target > at && next(ops, at + 1).is_some_and(|after| target <= after);
     if !lands_behind || is_target[index + 1..=at].contains(&true) {
-        return;
+        return false;
     }
-    let Some(test) = opposite(test) else { return };
+    let Some(test) = opposite(test) else { return false };
     ops[index] = Op::Branch { test, wide, left, right, target: far };
     ops[at] = Op::Nothing;
+    true
 }
 
 /// The test that holds where this one does not.

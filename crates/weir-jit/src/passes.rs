@@ -76,38 +76,35 @@ pub(crate) struct Site {
     pub(crate) claims: bool,
 }
 
-/// Runs `passes`; what is live is found anew.
-pub(crate) fn run(ops: &mut [Op], live: LiveRegs, starts: &[usize], site: Site, passes: Passes) -> LiveRegs {
+/// Runs `passes` on operations of which none is dead, with what is live then.
+pub(crate) fn run(
+    ops: &mut [Op],
+    mut live: LiveRegs,
+    starts: &[usize],
+    site: Site,
+    passes: Passes,
+) -> LiveRegs {
     if passes == Passes::NONE {
         return live;
     }
     // First, while branches still go to the end of what they skip.
-    if passes.has(Passes::DIAMONDS) {
-        diamonds::select(ops);
-    }
-    if passes.has(Passes::JUMPS) {
-        jumps::straighten(ops);
-    }
+    let selected = passes.has(Passes::DIAMONDS) && diamonds::select(ops);
+    let straightened = passes.has(Passes::JUMPS) && jumps::straighten(ops);
     let leaders = blocks::leaders(ops, starts);
-    if passes.has(Passes::PROMOTE) {
-        promote::promote(ops, starts, site.bmi2, site.claims);
-    }
-    if passes.has(Passes::ZERO_UPPER) {
-        zero_upper::drop_extensions(ops, &leaders, starts);
-    }
-    if passes.has(Passes::GATHER) {
-        gather::gather(ops, &leaders);
-    }
-    let mut live = liveness::drop_dead(ops);
-    // Finding what is live costs most, so it is done again only for changes.
-    let updated = passes.has(Passes::UPDATES) && updates::update(ops, &leaders, &live);
-    let rotated = passes.has(Passes::ROTATIONS) && rotations::find(ops, &leaders, &live);
-    let shortened = passes.has(Passes::HIGHEST) && highest::find(ops, starts, &live);
-    if updated || rotated || shortened {
+    let promoted = passes.has(Passes::PROMOTE) && promote::promote(ops, starts, site.bmi2, site.claims);
+    let shortened = passes.has(Passes::ZERO_UPPER) && zero_upper::drop_extensions(ops, &leaders, starts);
+    let gathered = passes.has(Passes::GATHER) && gather::gather(ops, &leaders);
+    // Finding what is live costs most, so it is done again only for changes: most filters have none.
+    if selected || straightened || promoted || shortened || gathered {
         live = liveness::drop_dead(ops);
     }
-    if passes.has(Passes::ABSORB) {
-        absorb::absorb(ops, &leaders, &mut live);
+    let updated = passes.has(Passes::UPDATES) && updates::update(ops, &leaders, &live);
+    let rotated = passes.has(Passes::ROTATIONS) && rotations::find(ops, &leaders, &live);
+    let searched = passes.has(Passes::HIGHEST) && highest::find(ops, starts, &live);
+    if updated || rotated || searched {
+        live = liveness::drop_dead(ops);
+    }
+    if passes.has(Passes::ABSORB) && absorb::absorb(ops, &leaders, &mut live) {
         live = liveness::drop_dead(ops);
     }
     live

@@ -22,8 +22,9 @@ use crate::fused::Fused;
 use crate::limits::STACK_BYTES_MAX;
 use crate::lir::{AluOp, Base, Extend, IN_R9, IN_R10, IN_R12, Op, Operand, Reg, Size};
 
-/// `starts`: of functions, ascending. `claims`: the run holds its lane in r12.
-pub(crate) fn promote(ops: &mut [Op], starts: &[usize], bmi2: bool, claims: bool) {
+/// `starts`: of functions, ascending. `claims`: the run holds its lane in r12. True if some place became a register.
+pub(crate) fn promote(ops: &mut [Op], starts: &[usize], bmi2: bool, claims: bool) -> bool {
+    let mut found = false;
     let has_state = claims || ops.iter().any(|op| matches!(op, Op::MayGoto { .. }));
     for (number, &start) in starts.iter().enumerate() {
         let end = starts.get(number + 1).copied().unwrap_or(ops.len());
@@ -38,9 +39,11 @@ pub(crate) fn promote(ops: &mut [Op], starts: &[usize], bmi2: bool, claims: bool
             // Saving and restoring is a store and a load.
             if reg != IN_R12 || place.weight > 2 {
                 ops[start..end].iter_mut().for_each(|op| rename(op, place, reg));
+                found = true;
             }
         }
     }
+    found
 }
 
 /// A place that can be a register.
@@ -114,6 +117,9 @@ fn weights(ops: &[Op], start: usize) -> Vec<u32> {
 
 /// The places that only plain loads and stores reach; none if that cannot be told of any.
 fn places(ops: &[Op], weights: &[u32]) -> Option<Vec<Place>> {
+    if !ops.iter().any(is_plain) {
+        return None;
+    }
     let lowest_taken = lowest_taken(ops)?;
     let mut cells = Cells::default();
     for (op, &weight) in ops.iter().zip(weights) {
@@ -137,14 +143,18 @@ fn places(ops: &[Op], weights: &[u32]) -> Option<Vec<Place>> {
     Some(cells.places(lowest_taken))
 }
 
+/// A load or store of the stack.
+fn is_plain(op: &Op) -> bool {
+    match *op {
+        Op::Load { at, lanes: None, .. } | Op::Store { at, lanes: None, .. } => at.base == Base::Stack,
+        _ => false,
+    }
+}
+
 /// The lowest byte that anything but a plain load or store of the stack may touch.
 fn lowest_taken(ops: &[Op]) -> Option<i32> {
     let mut lowest = 0;
     for op in ops {
-        let is_plain = match *op {
-            Op::Load { at, lanes: None, .. } | Op::Store { at, lanes: None, .. } => at.base == Base::Stack,
-            _ => false,
-        };
         if op.operands().contains(&Some(Operand::FramePointer)) {
             return None;
         }
@@ -153,7 +163,7 @@ fn lowest_taken(ops: &[Op]) -> Option<i32> {
         {
             lowest = lowest.min(at.offset);
         }
-        if !is_plain {
+        if !is_plain(op) {
             let effect = op.effect();
             let touched = effect.stack_reads.iter().chain(&effect.stack_writes);
             lowest = touched.fold(lowest, |lowest, range| lowest.min(range.from));

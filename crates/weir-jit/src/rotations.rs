@@ -21,6 +21,10 @@ use crate::liveness::LiveRegs;
 
 /// True if there were any.
 pub(crate) fn find(ops: &mut [Op], leaders: &[bool], live: &LiveRegs) -> bool {
+    let is_shift = |op: &Op| matches!(op, Op::Alu { op: AluOp::Lsh, src: Operand::Imm(_), .. });
+    if !ops.iter().any(is_shift) {
+        return false;
+    }
     let mut state = State::default();
     let mut found = false;
     for index in 0..ops.len() {

@@ -50,10 +50,10 @@ impl Emitter<'_> {
             Some(by_bytes) => by_bytes,
             None => self.text_in_page(test.slot),
         };
-        let pieces = pieces(test.bytes().len());
-        for (index, &(at, bytes)) in pieces.iter().enumerate() {
+        let mut pieces = pieces(test.bytes().len()).peekable();
+        while let Some((at, bytes)) = pieces.next() {
             self.compare_piece(at, &test.bytes()[at..at + bytes]);
-            if index + 1 == pieces.len() && differs == behind {
+            if pieces.peek().is_none() && differs == behind {
                 self.asm.jump_if(Cond::Equal, same);
             } else {
                 self.asm.jump_if(Cond::NotEqual, differs);
@@ -147,18 +147,17 @@ impl Emitter<'_> {
 }
 
 /// Offset and bytes of the words that so many bytes are compared in, the first bytes first.
-fn pieces(length: usize) -> Vec<(usize, usize)> {
+fn pieces(length: usize) -> impl Iterator<Item = (usize, usize)> {
     let whole = length / 8 * 8;
-    let mut pieces: Vec<(usize, usize)> = (0..whole).step_by(8).map(|at| (at, 8)).collect();
-    match length - whole {
-        0 => {}
-        rest @ (1 | 2 | 4) => pieces.push((whole, rest)),
-        _ if whole > 0 => pieces.push((length - 8, 8)),
-        3 => pieces.extend([(0, 2), (2, 1)]),
-        5 => pieces.extend([(0, 4), (4, 1)]),
-        _ => pieces.extend([(0, 4), (length - 4, 4)]),
-    }
-    pieces
+    let rest = match length - whole {
+        0 => [None, None],
+        rest @ (1 | 2 | 4) => [Some((whole, rest)), None],
+        _ if whole > 0 => [Some((length - 8, 8)), None],
+        3 => [Some((0, 2)), Some((2, 1))],
+        5 => [Some((0, 4)), Some((4, 1))],
+        _ => [Some((0, 4)), Some((length - 4, 4))],
+    };
+    (0..whole).step_by(8).map(|at| (at, 8)).chain(rest.into_iter().flatten())
 }
 
 #[cfg(test)]

@@ -55,25 +55,41 @@ impl Known {
     }
 }
 
-pub(crate) fn drop_extensions(ops: &mut [Op], leaders: &[bool], starts: &[usize]) {
-    join_shifts(ops, leaders);
+/// True if there were any.
+pub(crate) fn drop_extensions(ops: &mut [Op], leaders: &[bool], starts: &[usize]) -> bool {
+    let mut found = join_shifts(ops, leaders);
+    let cuts = |op: &Op| {
+        matches!(
+            op,
+            Op::Mov { extend: Extend::Zero32, .. }
+                | Op::Alu { op: AluOp::And, src: Operand::Imm(_), .. }
+                | Op::Bytes { op: Bytes::Truncate, .. }
+        )
+    };
+    if !ops.iter().any(cuts) {
+        return found;
+    }
     let known = flow(ops, starts);
     for (op, known) in ops.iter_mut().zip(known) {
-        match *op {
+        *op = match *op {
             Op::Mov { dst, src, extend: Extend::Zero32 } if known.bits(src) <= 32 => {
-                *op = if dst == src { Op::Nothing } else { Op::Mov { dst, src, extend: Extend::None } };
+                if dst == src {
+                    Op::Nothing
+                } else {
+                    Op::Mov { dst, src, extend: Extend::None }
+                }
             }
             Op::Alu { op: AluOp::And, dst, src: Operand::Imm(mask), .. }
                 if keeps_all(mask, known.bits(dst)) =>
             {
-                *op = Op::Nothing;
+                Op::Nothing
             }
-            Op::Bytes { op: Bytes::Truncate, bits, dst } if known.bits(dst) <= u32::from(bits) => {
-                *op = Op::Nothing;
-            }
-            _ => {}
-        }
+            Op::Bytes { op: Bytes::Truncate, bits, dst } if known.bits(dst) <= u32::from(bits) => Op::Nothing,
+            _ => continue,
+        };
+        found = true;
     }
+    found
 }
 
 /// Whether a mask leaves the lower `bits` bits alone.
@@ -89,7 +105,9 @@ fn low(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-fn join_shifts(ops: &mut [Op], leaders: &[bool]) {
+/// True if there were any.
+fn join_shifts(ops: &mut [Op], leaders: &[bool]) -> bool {
+    let mut found = false;
     for index in 0..ops.len() {
         let Op::Alu { op: AluOp::Lsh, wide, dst, src: Operand::Imm(left) } = ops[index] else { continue };
         let Some(at) = next(ops, index + 1) else { continue };
@@ -100,7 +118,9 @@ fn join_shifts(ops: &mut [Op], leaders: &[bool]) {
         let Some(joined) = joined_shifts(op, wide, dst, left, right) else { continue };
         ops[at] = joined;
         ops[index] = Op::Nothing;
+        found = true;
     }
+    found
 }
 
 /// What a shift to the left and then one to the right are together.

@@ -15,6 +15,11 @@ pub(crate) fn after(ops: &[Op], at: usize) -> [Option<usize>; 2] {
     }
 }
 
+/// No instruction leads to itself or to one before it.
+pub(crate) fn goes_forward(ops: &[Op]) -> bool {
+    (0..ops.len()).all(|at| after(ops, at).into_iter().flatten().all(|next| next > at))
+}
+
 /// The instructions before each, one list behind the other.
 #[derive(Debug)]
 pub(crate) struct Earlier {

@@ -20,7 +20,7 @@ use weir_ebpf::kfunc;
 
 use crate::changes::{Change, Test, of_loop};
 use crate::decode::Op;
-use crate::flow::{Earlier, after};
+use crate::flow::{Earlier, after, goes_forward};
 use crate::functions::Functions;
 use crate::numbers::Numbers;
 
@@ -55,6 +55,9 @@ const WORK_PER_INSN: usize = 8;
 
 impl Loops {
     pub(crate) fn of(ops: &[Op], functions: &Functions, numbers: &Numbers) -> Option<Loops> {
+        if goes_forward(ops) {
+            return None;
+        }
         let flow = Flow::new(ops);
         let mut heads = Vec::new();
         for function in 0..functions.count() {

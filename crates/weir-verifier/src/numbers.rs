@@ -18,7 +18,7 @@ use weir_ebpf::insn::{alu, atomic};
 use weir_ebpf::{ProgramKind, kfunc};
 
 use crate::decode::{Op, Operand};
-use crate::flow::{Earlier, after};
+use crate::flow::{Earlier, after, goes_forward};
 use crate::functions::Functions;
 use crate::limits::STACK_BYTES;
 use crate::places::{FramePlaces, register_place, register_places, stack_places};
@@ -319,7 +319,8 @@ struct Backwards<'a> {
     functions: &'a Functions,
     pointers: &'a [Pointers],
     before: Vec<FramePlaces>,
-    earlier: Earlier,
+    /// None where one sweep from the end sees each instruction after all that it leads to.
+    earlier: Option<Earlier>,
     /// By function: whether its result matters to a caller, and its calls.
     results: Vec<bool>,
     calls: Vec<Vec<usize>>,
@@ -339,12 +340,13 @@ impl<'a> Backwards<'a> {
                 _ => {}
             }
         }
+        let is_one_sweep = functions.count() == 1 && goes_forward(ops);
         Backwards {
             ops,
             functions,
             pointers,
             before: vec![0; ops.len()],
-            earlier: Earlier::new(ops),
+            earlier: (!is_one_sweep).then(|| Earlier::new(ops)),
             results,
             calls,
             // From the end: most is then seen after what comes behind it.
@@ -363,7 +365,7 @@ impl<'a> Backwards<'a> {
                 continue;
             }
             self.before[at] = before;
-            for &earlier in self.earlier.of(at) {
+            for &earlier in self.earlier.iter().flat_map(|earlier| earlier.of(at)) {
                 look_again(&mut self.work, &mut self.waits, earlier);
             }
             let function = self.functions.at(at);

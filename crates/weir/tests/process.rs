@@ -17,6 +17,9 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// Runs of the random test, and where its numbers start (WEIR_ENDS, WEIR_ENDS_SEED).
 const ENDS: u64 = 50;
 
+/// Of weir's calls of ptrace, which are some 300, every so many is where it is killed (WEIR_PTRACE_STEP).
+const PTRACE_STEP: u64 = 3;
+
 /// A program that obeys lines: `?` says how it is, `f` forks a child that says its id and lives as long as it does,
 /// `x` executes another program, `e` ends, `m` ends its main thread, `h` and a letter spoils weir's segment.
 const OBEDIENT: &str = r#"
@@ -85,6 +88,7 @@ const OBEDIENT: &str = r#"
         puts("ready");
         for (char line[16]; fgets(line, sizeof line, stdin);) switch (line[0]) {
         case '?': {
+            alarm(60);
             unsigned long before = calls; int others = 0;
             for (int i = 0; i < 1024; i++) others += mine[i] != 0x1234567;
             for (int i = 0; i < 2000 && calls < before + 50; i++) usleep(1000);
@@ -105,6 +109,11 @@ const OBEDIENT: &str = r#"
         return 0;
     }
 "#;
+
+/// A number from the environment.
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
 
 fn weir() -> Command {
     Command::new(env!("CARGO_BIN_EXE_weir"))
@@ -183,7 +192,8 @@ fn a_weir_killed_at_any_ptrace_changes_nothing_of_the_thread_it_borrowed() {
     let mut target = Target::start();
     let script =
         format!("uprobe:{}:work {{ @ = count(); }} interval:ms:1 {{ exit() }}", target.path.display());
-    for when in 1.. {
+    let step = setting("WEIR_PTRACE_STEP", PTRACE_STEP) as usize;
+    for when in (1..).step_by(step) {
         assert!(when < 1000, "weir makes more than 1000 calls of ptrace");
         let mut command = Command::new("strace");
         command.args(["-qq", "-o", "/dev/null", "-e", "trace=ptrace"]);
@@ -293,9 +303,6 @@ fn a_program_that_executes_another_and_ends_ends_weir_too() {
 
 #[test]
 fn a_target_that_ends_at_any_moment_ends_weir() {
-    let setting = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
     let (ends, mut random) = (setting("WEIR_ENDS", ENDS), setting("WEIR_ENDS_SEED", 1));
     for round in 0..ends {
         let mut target = Target::start();
