@@ -211,8 +211,8 @@ fn run_threads(segment: &Segment, threads: u64, seed: u64, is_over: &(dyn Fn(u64
 
 #[test]
 fn eight_threads_and_signals_keep_the_rules() {
-    const OPERATIONS: u64 = 15_000;
-    const INTERRUPTIONS: u64 = 1_000;
+    const OPERATIONS: u64 = 8_000;
+    const INTERRUPTIONS: u64 = 500;
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for row in with_contents() {
         for value_bytes in [8, 40] {

@@ -10,7 +10,7 @@ use super::{Random, key, segment, spec, value};
 use crate::runtime::linked;
 
 const THREADS: u64 = 8;
-const OPERATIONS: u64 = 30_000;
+const OPERATIONS: u64 = 20_000;
 /// Keys that are never deleted, and keys that come and go.
 const LASTING: u64 = 8;
 const PASSING: u64 = 40;
