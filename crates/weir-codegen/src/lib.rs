@@ -87,11 +87,13 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Programs of probes count their runs (about a nanosecond each).
     pub counts_hits: bool,
+    /// In the ring the newest record takes the place of the oldest.
+    pub overwrites: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ring_bytes: 1 << 20, counts_hits: true }
+        Options { ring_bytes: 1 << 20, counts_hits: true, overwrites: false }
     }
 }
 
@@ -126,7 +128,7 @@ pub fn compile_calling(
     if !ring_bytes.is_power_of_two() || !(4096..=limits::RING_BYTES_MAX).contains(&ring_bytes) {
         return Err(CodegenError::Ring { bytes: ring_bytes });
     }
-    let maps = Maps::of(module, ring_bytes, options.counts_hits);
+    let maps = Maps::of(module, options);
     if let Some(automata) =
         maps.automata.as_ref().filter(|all| all.contents.len() > limits::AUTOMATA_BYTES_MAX)
     {

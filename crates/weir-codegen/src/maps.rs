@@ -22,6 +22,7 @@ use weir_ebpf::{MapKind, MapSpec, Program};
 use weir_event::{MapSchema, STACK_TABLES};
 use weir_ir::{Automaton, Module, Op};
 
+use crate::Options;
 use crate::limits;
 use crate::lower::matching;
 
@@ -82,13 +83,14 @@ pub(crate) struct Automata {
 }
 
 impl Maps {
-    pub(crate) fn of(module: &Module, ring_bytes: u32, counts_hits: bool) -> Maps {
+    pub(crate) fn of(module: &Module, options: &Options) -> Maps {
         let mut specs: Vec<MapSpec> =
             module.schema.maps.iter().map(|map| script_map(map, module.max_map_keys)).collect();
         let ring = specs.len() as u32;
+        let overwrites = if options.overwrites { flag::RB_OVERWRITE } else { 0 };
         specs.push(MapSpec {
-            flags: flag::RING_PER_CPU,
-            ..MapSpec::new(".ring", MapKind::RingBuf, 0, 0, ring_bytes)
+            flags: flag::RING_PER_CPU | overwrites,
+            ..MapSpec::new(".ring", MapKind::RingBuf, 0, 0, options.ring_bytes)
         });
         let mut internal = |name: &str, kind, key_bytes, value_bytes, max_entries| {
             specs.push(MapSpec::new(name, kind, key_bytes, value_bytes, max_entries));
@@ -97,7 +99,8 @@ impl Maps {
         let globals = internal(".globals", MapKind::Array, 4, GLOBAL_BYTES, 1);
         // Of those that run in weir itself it stays 0: they are not missed.
         let programs = module.functions.len() as u32;
-        let counts = counts_hits && module.functions.iter().any(|function| function.trigger.is_probe());
+        let counts =
+            options.counts_hits && module.functions.iter().any(|function| function.trigger.is_probe());
         let hits = counts.then(|| internal(".hits", MapKind::PerCpuArray, 4, HITS_BYTES, programs));
         let recorded = module.schema.events.len() as u32;
         let events =

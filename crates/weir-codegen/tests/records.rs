@@ -152,7 +152,8 @@ fn module(types: &[Type]) -> Module {
 fn run(types: &[Type], values: &[u64], ring_bytes: u32, times: usize) -> (Compiled, Segment) {
     let mut module = module(types);
     weir_ir::pass::optimise(&mut module);
-    let compiled = compile_with(&module, &Options { ring_bytes, counts_hits: false }).expect("compiles");
+    let compiled = compile_with(&module, &Options { ring_bytes, counts_hits: false, ..Options::default() })
+        .expect("compiles");
     let object = &compiled.object;
     let program = verify(&object.programs[0], &object.maps, &Limits::default())
         .unwrap_or_else(|rejection| panic!("{rejection}\n{}", weir_ebpf::asm::print(object)));

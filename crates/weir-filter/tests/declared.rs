@@ -26,7 +26,8 @@ fn run(filter: &str, dialect: Dialect, ty: &Type, texts: &[Option<CString>]) -> 
     let (mut module, _) =
         compile(filter, dialect, &schema).unwrap_or_else(|faults| panic!("{filter}: {faults:?}"));
     weir_ir::pass::optimise(&mut module);
-    let options = weir_codegen::Options { ring_bytes: 4096, counts_hits: false };
+    let options =
+        weir_codegen::Options { ring_bytes: 4096, counts_hits: false, ..weir_codegen::Options::default() };
     let object = weir_codegen::compile_with(&module, &options).unwrap().object;
     let limits = Limits { text_slots: schema.text_slots(), ..Limits::default() };
     let verified = weir_verifier::verify(&object.programs[0], &object.maps, &limits);

@@ -18,6 +18,7 @@ pub mod automaton;
 pub mod check;
 pub mod dominators;
 pub mod filter;
+pub mod flight;
 pub mod limits;
 mod ops;
 pub mod pass;

@@ -204,7 +204,7 @@ fn a_snapshot_under_a_writer_has_no_hole() {
                     (0..1000).for_each(|_| call(code));
                 }
             });
-            while emitter.segment.flight(1).counters().dropped == 0 {
+            while emitter.segment.flight(1).counters().overwritten == 0 {
                 std::thread::yield_now();
             }
             let end = Instant::now() + Duration::from_millis(700);

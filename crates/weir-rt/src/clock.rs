@@ -126,6 +126,17 @@ impl Clock {
         line.map(|line| line.at(ticks)).or_else(|| Some(self.lines.front()?.before(ticks)))
     }
 
+    /// Ticks and ns where the line begins that targets read now, to be kept by whoever wants times of ticks that are long past. None before
+    /// the first refresh.
+    pub fn point(&self) -> Option<(u64, u64)> {
+        self.line.map(|line| (line.ticks, line.ns))
+    }
+
+    /// The least ticks that [`Clock::ns`] has the line of; before, it goes on backwards as the oldest line does.
+    pub fn known_from(&self) -> Option<u64> {
+        self.lines.front().map(|line| line.ticks)
+    }
+
     fn write(&self, segment: &Segment, slot: u64, line: Line) {
         let at = clock::LINES + slot as usize * clock::LINE_WORDS;
         for (n, word) in [line.ticks, line.ns, line.rate].into_iter().enumerate() {
@@ -170,6 +181,12 @@ impl Segment {
         let at = (header::CLOCK + n * 8) as u64;
         self.mapping().word(at).store(word, Ordering::Release);
     }
+}
+
+/// Ticks and ns of CLOCK_MONOTONIC, read together. None where this process may not read the counter, or was interrupted each time.
+pub fn pair() -> Option<(u64, u64)> {
+    let sample = ticks_if_allowed().and_then(|_| sample())?;
+    Some((sample.ticks, sample.ns))
 }
 
 /// The narrowest of a few pairs; none where each was interrupted.

@@ -32,7 +32,7 @@ pub mod local;
 
 pub mod memory;
 
-pub use clock::{Clock, Ticks};
+pub use clock::{Clock, Ticks, pair as clock_pair};
 pub use context::{Context, ContextMut};
 pub use executable::{
     CpuSource, Executable, Frame, LanePolicy, LaneUse, RelocKind, Relocation, RuntimeFunction, SiteAbi,

@@ -60,7 +60,7 @@ pub use self::memory::OutOfMemory;
 pub use self::meter::{How, Meter, MeterWords};
 pub use self::reads::{Known, Reads, ReadsState};
 pub use self::ring::{PerfReader, Record, RingCounters, RingMark, RingReader};
-pub use self::snapshot::{Snapshot, SnapshotReader};
+pub use self::snapshot::{RingCopy, Snapshot, SnapshotReader};
 pub use self::user_map::UserMap;
 
 pub(crate) use self::bulletin::parse as parse_bulletin;
@@ -276,6 +276,29 @@ impl Segment {
     /// If the map of this index is none.
     pub fn flight(&self, index: usize) -> SnapshotReader<'_> {
         SnapshotReader::new(self, index)
+    }
+
+    /// What became of a ring's records, whether it overwrites or not.
+    ///
+    /// # Panics
+    /// If the map of this index is not a ring.
+    pub fn ring_counters(&self, index: usize) -> RingCounters {
+        match self.layout().maps[index].spec.overwrites() {
+            true => self.flight(index).counters(),
+            false => self.ring(index).counters(),
+        }
+    }
+
+    /// Takes out of the way what threads that are gone have left half written in a ring, whether it overwrites or not. Returns how many
+    /// records. `is_gone`: as for [`RingReader::skip_gone`].
+    ///
+    /// # Panics
+    /// If the map of this index is not a ring.
+    pub fn skip_gone(&self, index: usize, is_gone: &dyn Fn(u32) -> bool) -> u64 {
+        match self.layout().maps[index].spec.overwrites() {
+            true => self.flight(index).skip_gone(is_gone),
+            false => self.ring(index).skip_gone(is_gone),
+        }
     }
 
     /// # Panics

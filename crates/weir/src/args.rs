@@ -5,6 +5,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod filter;
+pub(crate) mod flight;
 pub(crate) mod record;
 pub(crate) mod view;
 

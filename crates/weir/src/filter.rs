@@ -68,7 +68,7 @@ pub(crate) fn warn(source: &SourceFile, warnings: &[Diagnostic]) {
 }
 
 pub(crate) fn object(module: &Module) -> Result<ObjectFile, Failure> {
-    let options = Options { ring_bytes: RING_BYTES, counts_hits: false };
+    let options = Options { ring_bytes: RING_BYTES, counts_hits: false, ..weir_codegen::Options::default() };
     let compiled = weir_codegen::compile_with(module, &options);
     Ok(compiled.map_err(|error| Failure::Refused(anyhow!(error)))?.into_file())
 }

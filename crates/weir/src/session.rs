@@ -4,6 +4,7 @@
 //! [`stages`], what the files say is [`world`], the run over its processes is [`mod@run`], what is done to one of them is
 //! [`attach`], programs that run in weir itself are [`controller`], reading and printing while the target runs is [`mod@events`].
 
+mod asks;
 mod attach;
 mod controller;
 mod costs;
@@ -12,6 +13,7 @@ mod emit;
 mod enrol;
 mod events;
 mod filtered;
+mod flight;
 mod gone;
 mod loads;
 mod plan;
@@ -51,6 +53,7 @@ use crate::rails::notes;
 use crate::session::attach::ms;
 pub(crate) use crate::session::costs::percent;
 use crate::session::decider::Decider;
+use crate::session::flight::Flight;
 use crate::session::plan::{Given, Plan};
 use crate::session::recorder::Recorder;
 use crate::session::recording::Recording;
@@ -66,7 +69,8 @@ pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<Sou
 /// Records the events that `args` names. The error comes with the attach points that its spans are in.
 pub(crate) fn record(args: &args::record::Record) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
     let source = recording::source(&args.events).map_err(|failure| (failure, None))?;
-    run(&args.trace(), &source, &[], Some(&Recording::new(args))).map_err(|failure| (failure, Some(source)))
+    let recording = Recording::new(args).map_err(|failure| (failure, None))?;
+    run(&args.trace(), &source, &[], Some(&recording)).map_err(|failure| (failure, Some(source)))
 }
 
 /// Compiles a script for no process in particular, and verifies it: `program` is its text, or else the first of
@@ -177,8 +181,17 @@ fn run(
     let create = |recording: &Recording<'_>| {
         Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields())
     };
-    let recorder = RefCell::new(recording.map(create).transpose()?);
-    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard, recorder }.run(pid, clock)
+    let fly = |recording: &Recording<'_>| {
+        Flight::create(recording.args, &plan.compiled, recording.context_fields())
+    };
+    let (flying, written) = match recording {
+        Some(recording) if recording.args.flight.overwrite => (Some(recording), None),
+        other => (None, other),
+    };
+    let recorder = RefCell::new(written.map(create).transpose()?);
+    let flight = RefCell::new(flying.map(fly).transpose()?);
+    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard, recorder, flight }
+        .run(pid, clock)
 }
 
 /// The process that the script is compiled for at first, and what it means there: of those that were given, the first
@@ -240,6 +253,8 @@ struct Session<'a> {
     guard: &'a Guard,
     /// Where events go, until the run begins.
     recorder: RefCell<Option<Recorder>>,
+    /// The same where they stay in the rings.
+    flight: RefCell<Option<Flight>>,
 }
 
 /// What `weir ps` shows of a run: the names of its programs.

@@ -9,7 +9,7 @@ mod json;
 mod stats;
 mod text;
 mod values;
-mod zone;
+pub(crate) mod zone;
 
 use std::process::ExitCode;
 

@@ -26,7 +26,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::bench::figures::Figures;
-use crate::bench::servers::{Nginx, Page, Postgres, Server};
+use crate::bench::servers::{Nginx, Page, Postgres, Redis, Server, commands_in_flight, commands_recorded};
 use crate::workspace;
 
 /// LIMIT: fewer rounds give no 95 % interval worth the name.
@@ -62,6 +62,10 @@ enum Name {
     Nginx,
     /// The same, of pages that are compressed for each request, as Debian's configuration has it
     NginxPages,
+    /// What it costs redis under redis-benchmark that every command is recorded; 21 rounds take 20 minutes
+    RecordRedis,
+    /// The same of a flight recorder, with a filter and an event that may ask for a snapshot
+    FlightRedis,
     /// How long until main runs, with a probe on it
     Startup,
     /// What programs take on weir's engines and on others
@@ -100,6 +104,14 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Nginx => ("nginx", count_functions(&weir()?, rounds, &Nginx::start(Page::Small)?)?),
         Name::NginxPages => {
             ("nginx-pages", count_functions(&weir()?, rounds, &Nginx::start(Page::Compressed)?)?)
+        }
+        Name::RecordRedis => {
+            let redis = Redis::start()?;
+            ("record-redis", servers::measure(&weir()?, rounds, &redis, &commands_recorded(&redis))?)
+        }
+        Name::FlightRedis => {
+            let redis = Redis::start()?;
+            ("flight-redis", servers::measure(&weir()?, rounds, &redis, &commands_in_flight(&redis))?)
         }
         Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
         Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),

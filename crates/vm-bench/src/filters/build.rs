@@ -45,7 +45,7 @@ pub fn build(text: &str) -> Result<(Built, Stages)> {
     let (mut module, _) = module.map_err(|faults| anyhow!("{text}: {}", faults[0].message))?;
     weir_ir::pass::optimise(&mut module);
     let front = Instant::now();
-    let options = Options { ring_bytes: 4096, counts_hits: false };
+    let options = Options { ring_bytes: 4096, counts_hits: false, ..weir_codegen::Options::default() };
     let object = weir_codegen::compile_with(&module, &options).map_err(|error| anyhow!("{error}"))?.object;
     let codegen = Instant::now();
     let limits = Limits { text_slots: schema.text_slots(), ..Limits::default() };

@@ -115,7 +115,8 @@ fn texts_of_64_kib_run_or_are_refused() {
 fn runs(text: &str, dialect: Dialect) {
     let (mut module, _) = compile(text, dialect, &schema()).unwrap();
     weir_ir::pass::optimise(&mut module);
-    let options = weir_codegen::Options { ring_bytes: 4096, counts_hits: false };
+    let options =
+        weir_codegen::Options { ring_bytes: 4096, counts_hits: false, ..weir_codegen::Options::default() };
     let compiled = match weir_codegen::compile_with(&module, &options) {
         Ok(compiled) => compiled.into_file(),
         Err(error) => {

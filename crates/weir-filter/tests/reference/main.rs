@@ -41,7 +41,11 @@ impl Ready {
             compile(text, dialect, &schema()).map_err(|faults| faults[0].message.clone())?;
         weir_ir::check::check(&module).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
         weir_ir::pass::optimise(&mut module);
-        let options = weir_codegen::Options { ring_bytes: 4096, counts_hits: false };
+        let options = weir_codegen::Options {
+            ring_bytes: 4096,
+            counts_hits: false,
+            ..weir_codegen::Options::default()
+        };
         let file = weir_codegen::compile_with(&module, &options)
             .unwrap_or_else(|error| panic!("{text}: {error}"))
             .into_file();

@@ -46,7 +46,7 @@ pub struct MapCounters {
     pub contended: u64,
     /// Impossible values met: the segment was corrupted.
     pub corrupt: u64,
-    /// Ring: records refused because the ring was full.
+    /// Ring: records refused because the ring was full, and those that gave way to newer ones.
     pub dropped: u64,
     /// LRU: keys given up to make room for others.
     pub evicted: u64,
@@ -91,7 +91,7 @@ impl MapCounters {
             outgrown,
             contended: word(control::CONTENDED),
             corrupt: word(control::CORRUPT) + ring.corrupt,
-            dropped: ring.dropped,
+            dropped: ring.dropped.wrapping_add(ring.overwritten),
             evicted: word(control::EVICTED),
             uncommitted: ring.uncommitted,
         }

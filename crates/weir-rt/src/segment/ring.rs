@@ -64,6 +64,8 @@ pub struct RingCounters {
     pub uncommitted: u64,
     /// Impossible headers or positions.
     pub corrupt: u64,
+    /// In rings that overwrite: records that gave way to newer ones.
+    pub overwritten: u64,
 }
 
 /// The controller's own memory of the rings of one map.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, ValueEnum};
 use weir_event::schema::Level;
 
-use crate::args::{CommandLine, Engine, Format, Trace, filter};
+use crate::args::{CommandLine, Engine, Format, Trace, filter, flight};
 use crate::rails::budget::Budget;
 use crate::select::ProcessSpec;
 
@@ -17,10 +17,12 @@ Examples:
   weir record -e shop:sale --filter 'total > 100' -o trace -p 1234      Ctrl-C ends it
   weir record -e 'shop:*' -x shop:tick --loglevel info --add-context vtid,procname -o trace -p shop
   weir record -e uprobe:libc:malloc -o trace -- ls          functions, with the parameters that debug information names
+  weir record -e 'shop:*' --overwrite --snapshot-on 'total > 5000' -o snapshots -p shop      a flight recorder
   weir view trace             what was recorded; babeltrace2 reads it too";
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("expression").multiple(true).args(["filter", "snapshot_on"])))]
 #[command(group(ArgGroup::new("who").required(true).multiple(true).args(["command", "processes", "cgroups", "units", "containers"])))]
 pub(crate) struct Record {
     /// Record this event: PROVIDER:EVENT in the programs and libraries of the processes, with wildcards (* ? [..]); or
@@ -45,20 +47,20 @@ pub(crate) struct Record {
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) filter: Option<String>,
 
-    /// What the filter's operators mean
-    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "filter")]
+    /// What the operators of --filter and --snapshot-on mean
+    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "expression")]
     pub(crate) dialect: filter::Dialect,
 
     /// Record with each event; may be repeated, or a list: --add-context vtid,procname
     #[arg(short = 't', long = "add-context", value_enum, value_name = "CONTEXT", value_delimiter = ',')]
     pub(crate) contexts: Vec<Context>,
 
-    /// The folder of the trace: one that is not there yet, or an empty one
+    /// The folder of the trace, or of the snapshots: one that is not there yet, or an empty one
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub(crate) output: PathBuf,
 
     /// Bytes of the ring of each CPU, a power of two from 4K on; K and M may follow. What comes while it is full is discarded, and
-    /// counted
+    /// counted; with --overwrite it takes the place of the oldest
     #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
     pub(crate) size: u32,
 
@@ -103,6 +105,9 @@ pub(crate) struct Record {
     /// A policy that the run keeps to as well, beside the administrator's /etc/weir/policy.toml
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) flight: flight::Flight,
 
     /// Start this command, and record until it ends. When the run ends first (Ctrl-C), the command is ended too
     #[arg(last = true, value_name = "COMMAND")]

@@ -36,7 +36,12 @@ pub(crate) struct Offer {
 
 impl Text {
     pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Text, Failure> {
-        let source = SourceFile { name: "<filter>".to_owned(), text: text.to_owned() };
+        Text::parse_as("<filter>", text, dialect)
+    }
+
+    /// `name`: what messages call it.
+    pub(crate) fn parse_as(name: &str, text: &str, dialect: Dialect) -> Result<Text, Failure> {
+        let source = SourceFile { name: name.to_owned(), text: text.to_owned() };
         match weir_filter::parse(text) {
             Ok(ast) => Ok(Text { uses: usage::fields(&ast), source, dialect }),
             Err(fault) => Err(Failure::Text(source, vec![fault])),
@@ -50,6 +55,11 @@ impl Text {
         module.functions[0] = weir_ir::filter::at(&module.functions[0], &offer.arguments);
         weir_ir::pass::optimise(&mut module);
         Ok((module, warnings))
+    }
+
+    /// Whether the event has every field that it names.
+    pub(crate) fn has_fields(&self, event: &Event) -> bool {
+        self.uses.iter().all(|mention| event.field(&mention.name).is_some())
     }
 
     /// The filter on the slots of what an event offers, optimised; and warnings.

@@ -33,6 +33,7 @@ use crate::select::watch::LOOK_INTERVAL;
 use crate::session::controller::Controller;
 use crate::session::costs::Costs;
 use crate::session::decider::Decider;
+use crate::session::flight::Flight;
 use crate::session::gone::Gone;
 use crate::session::recorder::{Recorded, Recorder};
 use crate::session::roll::Roll;
@@ -88,6 +89,8 @@ pub(crate) struct Events<'a, W: Write> {
     is_outgrown: bool,
     /// Where the records of events go; there are no others then.
     recorder: Option<Recorder>,
+    /// The same where they stay in the rings.
+    flight: Option<Flight>,
     /// Kept while processes run; the times of records are read off it.
     clock: Option<Clock>,
 }
@@ -124,6 +127,7 @@ impl<'a, W: Write> Events<'a, W> {
             told_lost: None,
             is_outgrown: false,
             recorder: None,
+            flight: None,
             clock: None,
         })
     }
@@ -131,6 +135,11 @@ impl<'a, W: Write> Events<'a, W> {
     /// From now on all records are of events, and go there.
     pub(crate) fn record_to(&mut self, recorder: Recorder) {
         self.recorder = Some(recorder);
+    }
+
+    /// From now on all records are of events, and stay where they are.
+    pub(crate) fn fly(&mut self, flight: Flight) {
+        self.flight = Some(flight);
     }
 
     /// Runs the BEGIN probes, and does what they ask for.
@@ -170,7 +179,7 @@ impl<'a, W: Write> Events<'a, W> {
                 if looks || self.costs.until_round().is_zero() {
                     self.costs.round(&mut targets.all);
                 }
-                self.costs.publish(&targets.all, segment.ring(self.ring).counters().dropped);
+                self.costs.publish(&targets.all, segment.ring_counters(self.ring).dropped);
             }
             if let Some(clock) = &mut self.clock {
                 clock.keep(segment);
@@ -241,6 +250,10 @@ impl<'a, W: Write> Events<'a, W> {
         // What is printed from here on belongs on the screen that was there before.
         self.live = None;
         self.symbols.finish();
+        if let Some(flight) = self.flight.take() {
+            self.end_flight(segment, flight)?;
+            return Ok(None);
+        }
         if self.recorder.is_some() {
             return self.end_recording(segment, is_over).map(Some);
         }
@@ -280,6 +293,16 @@ impl<'a, W: Write> Events<'a, W> {
         Ok(recorded)
     }
 
+    fn end_flight(&mut self, segment: &Segment, flight: Flight) -> Result<(), Failure> {
+        let flown = flight.finish(segment, self.clock.as_ref());
+        self.tell_losses(segment)?;
+        flown.tell();
+        if flown.has_failed() {
+            self.exit = Some(FAILED);
+        }
+        Ok(())
+    }
+
     /// The last line of the report.
     pub(crate) fn summary(&mut self, summary: &Summary) -> Result<(), Failure> {
         self.report.summary(summary).map_err(output_failed)
@@ -293,7 +316,7 @@ impl<'a, W: Write> Events<'a, W> {
     /// Keeps the live view; true where its user asks for the end.
     fn is_left(&mut self, segment: &Segment, processes: usize) -> bool {
         let (costs, ring) = (&self.costs, self.ring);
-        let figures = || (costs.figures(), processes, segment.ring(ring).counters().dropped);
+        let figures = || (costs.figures(), processes, segment.ring_counters(ring).dropped);
         self.live.as_mut().is_some_and(|live| live.round(figures))
     }
 
@@ -320,9 +343,11 @@ impl<'a, W: Write> Events<'a, W> {
         let writes = targets.is_some_and(|(targets, _)| targets.write_records());
         let until_read = match () {
             () if is_busy => BUSY_INTERVAL,
-            () if writes || segment.may_grow() => READ_INTERVAL,
+            () if writes && self.flight.is_none() || segment.may_grow() => READ_INTERVAL,
             () => Duration::MAX,
         };
+        let until_read =
+            self.flight.as_ref().map_or(until_read, |flight| until_read.min(flight.until_look()));
         let until_look = self.until_look(targets);
         let wait = until_look.min(until_read).min(until_clock).min(self.costs.until_round());
         let wait = until_interval.unwrap_or(wait).min(wait);
@@ -345,11 +370,15 @@ impl<'a, W: Write> Events<'a, W> {
         }
     }
 
-    /// A signal other than a child's end has arrived.
-    fn is_asked_to_end(&self) -> bool {
+    /// A signal other than a child's end has arrived, or one that asks for something else.
+    fn is_asked_to_end(&mut self) -> bool {
         let mut asked = false;
         while let Ok(Some(signal)) = self.signals.read_signal() {
-            asked |= signal.ssi_signo != nix::libc::SIGCHLD as u32;
+            match (signal.ssi_signo as i32, &mut self.flight) {
+                (nix::libc::SIGCHLD, _) => {}
+                (nix::libc::SIGUSR1, Some(flight)) => flight.ask(),
+                _ => asked = true,
+            }
         }
         asked
     }
@@ -358,7 +387,7 @@ impl<'a, W: Write> Events<'a, W> {
     fn skip_gone(&mut self, segment: &Segment) {
         if self.skipped.elapsed() >= SKIP_INTERVAL {
             self.skipped = Instant::now();
-            segment.ring(self.ring).skip_gone(&|thread| self.gone.is_gone(thread));
+            segment.skip_gone(self.ring, &|thread| self.gone.is_gone(thread));
         }
     }
 
@@ -387,6 +416,10 @@ impl<'a, W: Write> Events<'a, W> {
 
     /// Whether there may be more.
     fn read_all(&mut self, segment: &Segment) -> Result<bool, Failure> {
+        if let Some(flight) = &mut self.flight {
+            flight.look(segment, self.clock.as_ref());
+            return Ok(false);
+        }
         if let Some(recorder) = &mut self.recorder {
             return Ok(recorder.drain(segment, self.clock.as_ref(), false));
         }
@@ -440,7 +473,7 @@ impl<'a, W: Write> Events<'a, W> {
 
     /// At most once a second, unless it is the last time.
     fn tell_lost(&mut self, segment: &Segment, is_last: bool) -> Result<(), Failure> {
-        let dropped = segment.ring(self.ring).counters().dropped;
+        let dropped = segment.ring_counters(self.ring).dropped;
         let is_due = is_last || self.told_lost.is_none_or(|at| at.elapsed() >= LOST_INTERVAL);
         if dropped > self.lost && is_due {
             self.told_lost = Some(Instant::now());
@@ -461,7 +494,7 @@ impl<'a, W: Write> Events<'a, W> {
     /// Everything that was not done is named, with its count.
     fn tell_losses(&mut self, segment: &Segment) -> Result<(), Failure> {
         self.tell_lost(segment, true)?;
-        let ring = segment.ring(self.ring).counters();
+        let ring = segment.ring_counters(self.ring);
         let counters = segment.counters();
         let mut losses = vec![
             (

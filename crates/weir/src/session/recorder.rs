@@ -32,7 +32,7 @@ use crate::print::tell;
 use crate::session::now_ns;
 
 /// How large packets become.
-const PACKET_BYTES: usize = 128 << 10;
+pub(super) const PACKET_BYTES: usize = 128 << 10;
 /// How long records wait for their packet to be full.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes that a record has in its ring beside its own.
@@ -99,7 +99,7 @@ impl Recorder {
         context_fields: usize,
     ) -> Result<Recorder, Failure> {
         let is_made = is_free(path)?;
-        let class = class(&compiled.schema.events, context_fields)?;
+        let class = class(&compiled.schema.events, context_fields, &[])?;
         let folder = Folder::create(path, &class, Format::Ctf1);
         let folder = folder.map_err(|error| Failure::Refused(anyhow!(error).context("-o")))?;
         Ok(Recorder {
@@ -303,7 +303,7 @@ impl Recorded {
 }
 
 /// Whether the folder is still to be made; else it is empty.
-fn is_free(path: &Path) -> Result<bool, Failure> {
+pub(super) fn is_free(path: &Path) -> Result<bool, Failure> {
     let shown = path.display();
     let refused = |what: &str| Err(Failure::Refused(anyhow!("-o {shown}: {what}")));
     match fs::read_dir(path) {
@@ -319,11 +319,16 @@ fn is_free(path: &Path) -> Result<bool, Failure> {
     }
 }
 
-fn full_name(event: &Schema) -> String {
+pub(super) fn full_name(event: &Schema) -> String {
     format!("{}:{}", event.provider, event.event)
 }
 
-fn class(events: &[Schema], context_fields: usize) -> Result<TraceClass, Failure> {
+/// The classes of a trace of these events; `about`: what else its environment says.
+pub(super) fn class(
+    events: &[Schema],
+    context_fields: usize,
+    about: &[(&str, &str)],
+) -> Result<TraceClass, Failure> {
     let text = |name: &str, text: &str| (name.to_owned(), Value::Str(text.to_owned()));
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let mut version = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse::<i128>().unwrap_or(0));
@@ -332,6 +337,7 @@ fn class(events: &[Schema], context_fields: usize) -> Result<TraceClass, Failure
     for name in ["tracer_major", "tracer_minor", "tracer_patchlevel"] {
         environment.push((name.to_owned(), Value::Int(version.next().unwrap_or(0))));
     }
+    environment.extend(about.iter().map(|(name, value)| text(name, value)));
     let uuid = uuid("uuid").context("making a UUID").map_err(Failure::Machine)?;
     let mut class = layout::trace(uuid, monotonic(), environment);
     let split = |event: &Schema| {
@@ -386,7 +392,7 @@ fn uuid(which: &str) -> anyhow::Result<[u8; 16]> {
 }
 
 /// A word of the one value of an array map.
-fn word(segment: &Segment, map: usize, offset: i32) -> u64 {
+pub(super) fn word(segment: &Segment, map: usize, offset: i32) -> u64 {
     let value = segment.map(map).lookup(&0u32.to_le_bytes()).unwrap_or_default();
     let word = value.get(offset as usize..).and_then(|rest| rest.first_chunk());
     word.map_or(0, |word| u64::from_le_bytes(*word))

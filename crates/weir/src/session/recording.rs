@@ -17,6 +17,7 @@ use weir_symbols::{LinkAddr, pattern};
 use crate::args::record::{Context, Record};
 use crate::event::{self, Event};
 use crate::failure::Failure;
+use crate::session::asks::{Asks, Faults};
 use crate::session::filtered::at_places;
 use crate::session::world::Binaries;
 
@@ -25,6 +26,8 @@ pub(crate) struct Recording<'a> {
     pub(crate) args: &'a Record,
     /// Each once, in the order of the command line.
     contexts: Vec<Context>,
+    /// Which events ask for a snapshot.
+    asks: Option<Asks>,
 }
 
 /// How an event that does not say how much it matters is taken, as LTTng takes it.
@@ -62,14 +65,14 @@ fn attach_point(event: &str) -> Result<String, Failure> {
 }
 
 impl Recording<'_> {
-    pub(super) fn new(args: &Record) -> Recording<'_> {
+    pub(super) fn new(args: &Record) -> Result<Recording<'_>, Failure> {
         let mut contexts: Vec<Context> = Vec::new();
         for context in &args.contexts {
             if !contexts.contains(context) {
                 contexts.push(*context);
             }
         }
-        Recording { args, contexts }
+        Ok(Recording { args, contexts, asks: Asks::given(args)? })
     }
 
     /// Fields that each event begins with.
@@ -87,9 +90,11 @@ impl Recording<'_> {
         let mut events: Vec<Schema> = Vec::new();
         let mut known = BTreeSet::new();
         let mut functions = Vec::new();
+        let words = self.asks.as_ref().map(|asks| asks.add_maps(module));
+        let mut faults = Faults::default();
         for clause in std::mem::take(&mut module.functions) {
-            // The event at each of its places, and how that is read; then the places of each such way.
-            let mut ways: Vec<(usize, Vec<FoundArgument>, Vec<usize>)> = Vec::new();
+            // The event at each of its places, and how that is read, and what asks; then the places of each such way.
+            let mut ways: Vec<(usize, Vec<FoundArgument>, Option<Module>, Vec<usize>)> = Vec::new();
             for (place, event) in event::events(&clause, world).iter().enumerate() {
                 let Some(schema) = self.schema(&clause.trigger, place, event, world) else { continue };
                 if !known.insert(place_of(&clause.trigger, place)) {
@@ -112,18 +117,28 @@ impl Recording<'_> {
                     events.push(schema);
                     events.len() - 1
                 });
-                match ways.iter_mut().find(|(known, how, _)| *known == number && *how == arguments) {
-                    Some((_, _, places)) => places.push(place),
-                    None => ways.push((number, arguments, vec![place])),
+                let asks = self.asks.as_ref().and_then(|asks| asks.at(event, &mut faults));
+                let is_same = |way: &&mut (usize, Vec<FoundArgument>, Option<Module>, Vec<usize>)| {
+                    way.0 == number && way.1 == arguments && way.2 == asks
+                };
+                match ways.iter_mut().find(is_same) {
+                    Some((.., places)) => places.push(place),
+                    None => ways.push((number, arguments, asks, vec![place])),
                 }
             }
-            for (event, arguments, places) in ways {
+            for (event, arguments, at, places) in ways {
                 let mut function =
                     Function { trigger: at_places(&clause.trigger, &places), ..clause.clone() };
                 let context: Vec<Builtin> = self.contexts.iter().map(|context| builtin(*context)).collect();
                 weir_ir::record::record(&mut function, EventId(event as u32), &context, &arguments);
+                if let Some((asks, words)) = self.asks.as_ref().zip(words) {
+                    asks.put(&mut function, at.as_ref(), words, module);
+                }
                 functions.push(function);
             }
+        }
+        if let Some(asks) = self.asks.as_ref().filter(|_| !functions.is_empty()) {
+            asks.checked(faults)?;
         }
         if functions.is_empty() {
             return Err(Failure::Refused(anyhow!(

@@ -40,7 +40,11 @@ impl Session<'_> {
     pub(super) fn run(&self, first: Option<i32>, clock: Option<Clock>) -> Result<ExitCode, Failure> {
         let report = Report::new(BufWriter::new(self.output()?), self.given.args.format.into());
         // From here on these signals are read, not suffered; a command gets the mask as it was.
-        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
+        let mut signals =
+            SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
+        if self.flight.borrow().is_some() {
+            signals.add(Signal::SIGUSR1);
+        }
         let old_mask = signals.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
         let old_mask = old_mask.context("blocking signals").map_err(Failure::Machine)?;
         match &self.given.args.run {
@@ -258,6 +262,9 @@ impl Session<'_> {
         }
         if let Some(recorder) = self.recorder.take() {
             events.record_to(recorder);
+        }
+        if let Some(flight) = self.flight.take() {
+            events.fly(flight);
         }
         events.begin(segment)?;
         Ok(events)

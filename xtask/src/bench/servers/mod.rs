@@ -19,6 +19,7 @@
 
 mod nginx;
 mod postgres;
+mod redis;
 mod running;
 pub(super) mod usage;
 mod usdt;
@@ -38,8 +39,11 @@ use crate::bench::statistics::median;
 use crate::bench::{Outcome, order};
 use crate::process::Guard;
 
+use self::running::Folder;
+
 pub(super) use self::nginx::{Nginx, Page};
 pub(super) use self::postgres::Postgres;
+pub(super) use self::redis::{Redis, commands_in_flight, commands_recorded};
 pub(super) use self::usdt::measure as measure_usdt;
 
 const UNPROBED: &str = "unprobed";
@@ -63,8 +67,23 @@ const GROWTH_KB_MAX: f64 = 2048.0;
 pub(super) struct Tracing {
     /// For the title.
     name: String,
-    /// Of `weir trace`. They count in `@`.
+    /// Of `weir trace`, where they count in `@`, or of `weir record`.
     options: Vec<String>,
+    is_recorded: bool,
+    /// What may be promised of it: CPU time of a request beside that of an unprobed server.
+    ratio_max: f64,
+}
+
+impl Tracing {
+    /// By `weir trace`.
+    fn counted(name: String, options: Vec<String>) -> Tracing {
+        Tracing { name, options, is_recorded: false, ratio_max: RATIO_MAX }
+    }
+
+    /// By `weir record`.
+    fn recorded(name: &str, options: Vec<String>, ratio_max: f64) -> Tracing {
+        Tracing { name: name.to_owned(), options, is_recorded: true, ratio_max }
+    }
 }
 
 /// Counts at [`PROBES`] functions of the server.
@@ -73,7 +92,7 @@ pub(super) fn functions_counted(server: &dyn Server) -> Tracing {
     assert_eq!(functions.len(), PROBES, "as the bench promises");
     let probes: Vec<String> = functions.iter().map(|name| format!("uprobe:{program}:{name}")).collect();
     let script = format!("{} {{ @ = count(); }}", probes.join(","));
-    Tracing { name: format!("{PROBES} functions counted"), options: vec!["-e".to_owned(), script] }
+    Tracing::counted(format!("{PROBES} functions counted"), vec!["-e".to_owned(), script])
 }
 
 /// A server that runs for the whole bench.
@@ -82,8 +101,10 @@ pub(super) trait Server {
     fn name(&self) -> &'static str;
     /// What is probed in it.
     fn program(&self) -> &Path;
-    /// [`PROBES`] names.
-    fn functions(&self) -> &'static [&'static str];
+    /// [`PROBES`] names, if functions of it are counted.
+    fn functions(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// All of its processes.
     fn processes(&self) -> Result<Vec<i32>>;
     /// Begins to load both twins.
@@ -171,7 +192,11 @@ pub(super) fn measure(weir: &Path, rounds: usize, server: &dyn Server, tracing: 
     };
     let ratio = median(&samples.ratios);
     let remarks = vec![
-        format!("bar: CPU time within 1 % of unprobed: {}: {ratio:.4}", verdict(ratio <= RATIO_MAX)),
+        format!(
+            "bar: CPU time within {:.0} % of unprobed: {}: {ratio:.4}",
+            (tracing.ratio_max - 1.0) * 100.0,
+            verdict(ratio <= tracing.ratio_max)
+        ),
         growth("the server", &samples.server_kb),
         growth("weir", &said(|said| said.weir.kb)),
     ];
@@ -240,7 +265,7 @@ fn watch(load: &mut dyn Load, weir: Option<(&Path, &Tracing, usize)>) -> Result<
     let mut traced = None;
     match weir {
         Some((weir, tracing, number)) => {
-            let tracer = Tracer::attach(weir, &tracing.options, twins[number])?;
+            let tracer = Tracer::attach(weir, tracing, twins[number])?;
             let weir = tracer.process.pid();
             let start_ms = usage::process_cpu_ms(weir)?;
             sleep(MEASURED);
@@ -277,22 +302,29 @@ struct Told {
     longest_stop_ms: f64,
 }
 
-/// A weir that counts.
+/// A weir that counts, or records.
 struct Tracer {
     process: Guard,
+    /// Where it records to; gone with it.
+    recorded: Option<Folder>,
     said: BufReader<ChildStderr>,
     lines: Vec<String>,
 }
 
 impl Tracer {
     /// Comes back when it is attached.
-    fn attach(weir: &Path, options: &[String], pid: i32) -> Result<Tracer> {
+    fn attach(weir: &Path, tracing: &Tracing, pid: i32) -> Result<Tracer> {
+        let recorded = tracing.is_recorded.then(|| running::fresh_folder("recorded")).transpose()?;
         let mut command = Command::new(weir);
-        command.args(["trace", "-v", "-f", "json"]).args(options).args(["-p", &pid.to_string()]);
+        match &recorded {
+            Some(folder) => command.args(["record", "-v", "-o"]).arg(folder.path()),
+            None => command.args(["trace", "-v", "-f", "json"]),
+        };
+        command.args(&tracing.options).args(["-p", &pid.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Guard::spawn(&mut command)?;
         let said = process.0.stderr.take().context("weir has no standard error")?;
-        let mut tracer = Tracer { process, said: BufReader::new(said), lines: Vec::new() };
+        let mut tracer = Tracer { process, recorded, said: BufReader::new(said), lines: Vec::new() };
         let end = Instant::now() + ATTACH_LIMIT;
         let mut is_attached = false;
         while !is_attached {
@@ -322,6 +354,11 @@ impl Tracer {
         ensure!(self.process.wait_within(ATTACH_LIMIT)?, "weir failed: {:?}", self.lines);
         let longest = self.lines.iter().filter_map(|line| stop_ms(line)).fold(0.0, f64::max);
         ensure!(longest > 0.0, "weir told no stop: {:?}", self.lines);
+        if self.recorded.is_some() {
+            let counted = self.lines.iter().filter_map(|line| events(line)).next_back();
+            let counted = counted.with_context(|| format!("weir told no events: {:?}", self.lines))?;
+            return Ok(Told { counted, hits: counted, longest_stop_ms: longest });
+        }
         let counted = number(&out, |line| line["data"]["@"].as_f64());
         let hits = number(&out, |line| line["data"]["probes"].as_array().map(|probes| hits(probes)));
         let (counted, hits) = counted.zip(hits).with_context(|| format!("weir printed no count: {out:?}"))?;
@@ -333,6 +370,17 @@ impl Tracer {
 fn stop_ms(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once("times, for ")?;
     rest.split_once(" ms at most")?.0.parse().ok()
+}
+
+/// The events that a line of `weir record` tells: all of a trace; in a snapshot and overwritten before it.
+fn events(line: &str) -> Option<f64> {
+    if let Some((recorded, _)) = line.strip_prefix("weir: ")?.split_once(" events recorded") {
+        return recorded.parse().ok();
+    }
+    let (_, counts) = line.strip_prefix("weir: snapshot-")?.split_once(": ")?;
+    let (recorded, rest) = counts.split_once(" events, ")?;
+    let (overwritten, _) = rest.split_once(" before them overwritten")?;
+    Some(recorded.parse::<f64>().ok()? + overwritten.parse::<f64>().ok()?)
 }
 
 /// What `of` finds last in the lines of JSON.
@@ -355,6 +403,14 @@ mod tests {
             "weir: 50 probes attached in 5.1 ms, the target held 4 times, for 0.6 ms at most, 1.2 ms in sum";
         assert_eq!(stop_ms(line), Some(0.6));
         assert_eq!(stop_ms("weir: 50 functions: compiled in 3.0 ms, planned in 4.0 ms"), None);
+    }
+
+    #[test]
+    fn events_are_read_from_what_weir_says() {
+        assert_eq!(events("weir: 1234 events recorded, 5 discarded; 24 bytes of fields, in x"), Some(1234.0));
+        let line = "weir: snapshot-000001-20261122-203015: 100 events, 23 before them overwritten (end)";
+        assert_eq!(events(line), Some(123.0));
+        assert_eq!(events("weir:   shop:sale: 1200"), None);
     }
 
     #[test]

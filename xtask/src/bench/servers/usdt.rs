@@ -109,7 +109,7 @@ pub(in crate::bench) fn measure(weir: &Path, rounds: usize, server: &Postgres) -
     let mut outcome = Outcome { title, figures: Figures::default(), remarks: Vec::new() };
     for (probe, filter) in COSTS {
         eprintln!("{probe} with {filter}");
-        let tracing = Tracing { name: format!("{probe} filtered"), options: bench.options(probe, filter) };
+        let tracing = Tracing::counted(format!("{probe} filtered"), bench.options(probe, filter));
         let of_probe = super::measure(weir, rounds, server, &tracing)?;
         outcome.figures.add_all(probe, of_probe.figures);
         outcome.remarks.extend(of_probe.remarks.iter().map(|remark| format!("{probe}: {remark}")));
@@ -182,7 +182,11 @@ impl Bench<'_> {
     /// What weir counted in a whole run of pgbench.
     fn trace(&self, probe: &str, filter: &str, transactions: u64) -> Result<Told> {
         let mut load = self.server.transactions(transactions)?;
-        let tracer = Tracer::attach(self.weir, &self.options(probe, filter), load.backend)?;
+        let tracer = Tracer::attach(
+            self.weir,
+            &Tracing::counted(String::new(), self.options(probe, filter)),
+            load.backend,
+        )?;
         ensure!(self.server.is_waiting(load.backend), "weir came when the process had begun");
         ensure!(load.process.wait_within(LIMIT)?, "pgbench failed");
         let end = Instant::now() + LIMIT;

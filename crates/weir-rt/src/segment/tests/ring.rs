@@ -64,7 +64,8 @@ fn rings_that_overwrite_keep_the_newest() {
     assert_eq!(linked::ringbuf_output(descriptor, &[18], 0), 0);
     assert_eq!((numbers(), look().overwritten), (vec![18], 17));
     let all = segment.flight(0).counters();
-    assert_eq!((all.dropped, all.corrupt), (17 + 2, 0));
+    assert_eq!((all.dropped, all.overwritten, all.corrupt), (2, 17, 0));
+    assert_eq!(segment.ring_counters(0), all);
 }
 
 #[test]

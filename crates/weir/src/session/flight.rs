@@ -1,0 +1,319 @@
+//! The flight recorder of `weir record --overwrite`: events stay in the rings, and what is in them is written when it is asked for.
+//!
+//! In: rings that overwrite, and who asks: an event ([`asked`]), SIGUSR1 ([`Flight::ask`]), the end of the run. Out: of each time a folder
+//! with a whole trace of its own ([`snapshot`]), below the one that was named. It is written under a hidden name, and renamed when it is
+//! whole.
+//!
+//! Guaranteed: an event that asks is in the snapshot that it is the first to ask for, with what was in the rings before it. In each
+//! snapshot recorded + discarded are all that were emitted until then; discarded are the overwritten too. Nothing is taken out of the
+//! rings: snapshots may overlap.
+//!
+//! A snapshot that cannot be written is told, and leaves nothing behind; the next is tried again. At most so many are kept as were asked
+//! for, the newest. A folder in which there is none because the run could not begin is removed again.
+
+mod asked;
+mod snapshot;
+mod times;
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, anyhow};
+use weir_codegen::{Compiled, EVENT_BYTES, EVENT_CUT, EVENT_LOST, GLOBAL_NO_SCRATCH};
+use weir_event::recorded;
+use weir_event::schema::Schema;
+use weir_rt::Clock;
+use weir_rt::segment::{RingCopy, Segment};
+use weir_trace::write::{Format, metadata};
+
+use crate::args::record::Record;
+use crate::failure::Failure;
+use crate::print::tell;
+use crate::session::now_ns;
+use crate::session::recorder::{class, full_name, is_free, word};
+use crate::view::zone::Zone;
+
+use self::asked::Asked;
+use self::snapshot::{Content, Written};
+use self::times::Times;
+
+/// A flight recorder while it runs.
+pub(crate) struct Flight {
+    path: PathBuf,
+    /// The folder was made for this run.
+    is_made: bool,
+    has_begun: bool,
+    is_quiet: bool,
+    events: Vec<Schema>,
+    context_fields: usize,
+    reader: recorded::Reader,
+    ring: usize,
+    counts: Option<usize>,
+    globals: usize,
+    /// ns of CLOCK_MONOTONIC.
+    began: u64,
+    times: Times,
+    zone: Zone,
+    /// By events.
+    asked: Option<Asked>,
+    /// By a signal, and not answered yet.
+    is_asked: bool,
+    at_end: bool,
+    kept_max: usize,
+    /// The oldest first.
+    kept: VecDeque<PathBuf>,
+    taken: u64,
+    failed: u64,
+}
+
+/// Who has asked for a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Why {
+    Event,
+    Signal,
+    End,
+}
+
+/// What a run came to.
+pub(crate) struct Flown {
+    is_quiet: bool,
+    path: PathBuf,
+    taken: u64,
+    removed: u64,
+    failed: u64,
+    /// Events that asked.
+    asked: u64,
+    shared: u64,
+    /// Events that were left out while the rings were held.
+    held: u64,
+    /// Name; what the rings refused, and texts and sequences that were cut.
+    events: Vec<(String, u64, u64)>,
+}
+
+impl Why {
+    fn name(self) -> &'static str {
+        match self {
+            Why::Event => "event",
+            Why::Signal => "signal",
+            Why::End => "end",
+        }
+    }
+}
+
+impl Flight {
+    /// Makes the folder. The first `context_fields` fields of each event are context.
+    pub(crate) fn create(
+        args: &Record,
+        compiled: &Compiled,
+        context_fields: usize,
+    ) -> Result<Flight, Failure> {
+        let path = args.output.clone();
+        let is_made = is_free(&path)?;
+        let events = compiled.schema.events.clone();
+        let described = metadata(&class(&events, context_fields, &[])?, Format::default());
+        described.map_err(|message| Failure::Refused(anyhow!("-o {}: {message}", path.display())))?;
+        let made = fs::create_dir_all(&path).with_context(|| format!("-o: cannot make {}", path.display()));
+        made.map_err(Failure::Refused)?;
+        Ok(Flight {
+            is_made,
+            has_begun: false,
+            is_quiet: args.quiet,
+            reader: recorded::Reader::new(&events),
+            events,
+            context_fields,
+            ring: compiled.ring as usize,
+            counts: compiled.events.map(|map| map as usize),
+            globals: compiled.globals as usize,
+            began: now_ns(),
+            times: Times::default(),
+            zone: Zone::local(),
+            asked: Asked::new(&args.flight, compiled),
+            is_asked: false,
+            at_end: args.flight.snapshot_at_end,
+            kept_max: usize::try_from(args.flight.snapshots).unwrap_or(usize::MAX),
+            kept: VecDeque::new(),
+            taken: 0,
+            failed: 0,
+            path,
+        })
+    }
+
+    /// A signal asks for a snapshot.
+    pub(crate) fn ask(&mut self) {
+        self.is_asked = true;
+    }
+
+    /// How long until [`Flight::look`] has something to do.
+    pub(crate) fn until_look(&self) -> Duration {
+        match self.is_asked {
+            true => Duration::ZERO,
+            false => self.asked.as_ref().map_or(Duration::MAX, |asked| asked.until_look(Instant::now())),
+        }
+    }
+
+    /// Takes a snapshot if one is asked for.
+    pub(crate) fn look(&mut self, segment: &Segment, clock: Option<&Clock>) {
+        if !self.has_begun {
+            self.has_begun = true;
+            if !self.is_quiet {
+                let pid = std::process::id();
+                tell!("weir: events stay in the rings; `kill -USR1 {pid}` takes a snapshot");
+            }
+        }
+        self.times.note(clock);
+        let is_due = self.asked.as_mut().is_some_and(|asked| asked.look(segment, Instant::now()));
+        if is_due {
+            self.take(segment, clock, Why::Event);
+        }
+        if std::mem::take(&mut self.is_asked) {
+            self.take(segment, clock, Why::Signal);
+        }
+    }
+
+    /// Takes what is left to take.
+    pub(crate) fn finish(mut self, segment: &Segment, clock: Option<&Clock>) -> Flown {
+        self.has_begun = true;
+        let is_due = self.asked.as_mut().is_some_and(|asked| asked.is_left(segment));
+        match (is_due, self.is_asked, self.at_end) {
+            (.., true) => self.take(segment, clock, Why::End),
+            (true, ..) => self.take(segment, clock, Why::Event),
+            (_, true, _) => self.take(segment, clock, Why::Signal),
+            (false, false, false) => {}
+        }
+        let count = |event: usize, what: i32| match self.counts {
+            Some(map) => word(segment, map, (event * EVENT_BYTES as usize) as i32 + what),
+            None => 0,
+        };
+        let names = self.events.iter().map(full_name).enumerate();
+        let events = names.map(|(event, name)| (name, count(event, EVENT_LOST), count(event, EVENT_CUT)));
+        Flown {
+            events: events.collect(),
+            is_quiet: self.is_quiet,
+            path: self.path.clone(),
+            taken: self.taken,
+            removed: self.taken - self.kept.len() as u64,
+            failed: self.failed,
+            asked: self.asked.as_ref().map_or(0, |asked| asked.all(segment)),
+            shared: self.asked.as_ref().map_or(0, |asked| asked.shared(segment)),
+            held: self.asked.as_ref().map_or(0, |asked| asked.held(segment)),
+        }
+    }
+
+    /// Writes what is in the rings now to a folder that is not there yet, or empty. Events that have asked until now are answered by it.
+    pub(crate) fn snapshot_into(
+        &mut self,
+        folder: &Path,
+        segment: &Segment,
+        clock: Option<&Clock>,
+        why: Why,
+    ) -> anyhow::Result<Written> {
+        let left_out = self.asked.as_ref().map_or(0, |asked| asked.left_out(segment));
+        let no_scratch = word(segment, self.globals, GLOBAL_NO_SCRATCH);
+        let asked = self.asked.as_ref().map(|asked| asked.all(segment));
+        let rings = segment.flight(self.ring);
+        let copies: Vec<RingCopy> = (0..rings.rings()).map(|lane| rings.copy(lane)).collect();
+        if let Some((of_events, asked)) = self.asked.as_mut().zip(asked) {
+            of_events.answered(segment, asked, Instant::now());
+        }
+        let content = Content {
+            began: self.began,
+            reader: &self.reader,
+            ns: &self.times.reader(clock),
+            unwritten: left_out + no_scratch,
+        };
+        let class = class(&self.events, self.context_fields, &[("snapshot", why.name())]);
+        let class = class.map_err(|failure| anyhow!("{failure}"))?;
+        Ok(snapshot::write(folder, &class, copies, &content)?)
+    }
+
+    /// A snapshot in a folder of its own; what goes wrong is told.
+    fn take(&mut self, segment: &Segment, clock: Option<&Clock>, why: Why) {
+        let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
+        let time = self.zone.written(second as i64, true).replace(['-', ':'], "").replace(' ', "-");
+        let name = format!("snapshot-{:06}-{time}", self.taken + 1);
+        let (hidden, path) = (self.path.join(format!(".{name}")), self.path.join(&name));
+        let written = self.snapshot_into(&hidden, segment, clock, why).and_then(|written| {
+            fs::rename(&hidden, &path).with_context(|| format!("cannot make {}", path.display()))?;
+            Ok(written)
+        });
+        match written {
+            Ok(written) => {
+                self.taken += 1;
+                self.kept.push_back(path);
+                if !self.is_quiet {
+                    tell!("weir: {name}: {written} ({})", why.name());
+                }
+                self.remove_oldest();
+            }
+            Err(error) => {
+                self.failed += 1;
+                let _ = fs::remove_dir_all(&hidden);
+                tell!("weir: no snapshot: {error:#}; the next one that is asked for is tried again");
+            }
+        }
+    }
+
+    /// Those that are more than are kept. Nobody sees half of one.
+    fn remove_oldest(&mut self) {
+        while self.kept.len() > self.kept_max
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            let name = oldest.file_name().unwrap_or_default().to_string_lossy();
+            let hidden = oldest.with_file_name(format!(".{name}"));
+            // One that somebody else has moved away is no longer ours.
+            if fs::rename(&oldest, &hidden).is_ok()
+                && let Err(error) = fs::remove_dir_all(&hidden)
+            {
+                tell!("weir: cannot remove {}: {error}", hidden.display());
+            }
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if !self.has_begun && self.is_made {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+impl Flown {
+    /// What is told at the end; nothing if it is to be quiet, as what went wrong was told when it did.
+    pub(crate) fn tell(&self) {
+        if self.is_quiet {
+            return;
+        }
+        let path = self.path.display();
+        match self.taken {
+            0 if self.failed > 0 => {}
+            0 => tell!(
+                "weir: no snapshot was asked for, and what was in the rings is gone: SIGUSR1, --snapshot-on and \
+                 --snapshot-at-end ask for one"
+            ),
+            1 => tell!("weir: 1 snapshot, in {path}"),
+            many => tell!("weir: {many} snapshots, in {path}"),
+        }
+        let say = |count: u64, what: &str| {
+            if count > 0 {
+                tell!("weir:   {count} {what}");
+            }
+        };
+        say(self.removed, "older ones were removed (--snapshots)");
+        say(self.failed, "more could not be written");
+        say(self.asked, "events asked for one (--snapshot-on)");
+        say(self.shared, "of these share one with another (--snapshot-interval)");
+        say(self.held, "events were discarded while the rings were held for a snapshot");
+        for (name, lost, cut) in &self.events {
+            say(*lost, &format!("{name} discarded: no room in the ring"));
+            say(*cut, &format!("texts or sequences of {name} cut"));
+        }
+    }
+
+    /// Something could not be written.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed > 0
+    }
+}
