@@ -66,12 +66,17 @@ impl Asks {
     pub(super) fn at(&self, event: &Event, faults: &mut Faults) -> Option<Module> {
         let has_all = self.text.has_fields(event);
         match self.text.at(event) {
-            Ok((module, _)) => {
+            Ok((module, _)) if has_all => {
                 faults.is_any = true;
                 Some(module)
             }
-            Err(new) => {
-                if has_all { &mut faults.told } else { &mut faults.lacking }.add(new, event);
+            Err(new) if has_all => {
+                faults.told.add(new, event);
+                None
+            }
+            // In LTTng's dialect that is no fault: nothing passes.
+            Ok((_, new)) | Err(new) => {
+                faults.lacking.add(new, event);
                 None
             }
         }
