@@ -25,6 +25,7 @@ const IMAGE_SOURCES: &[&str] = &[
     "announce.c",
     "filter.c",
     "direct.c",
+    "declared.c",
     "island.c",
 ];
 /// What only the controller needs.

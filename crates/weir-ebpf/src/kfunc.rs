@@ -1,8 +1,12 @@
-//! Functions of the kernel that programs call by BTF id (kfuncs), as far as weir has them, and one of weir's own.
+//! Functions of the kernel that programs call by BTF id (kfuncs), as far as weir has them, and two of weir's own.
 //!
 //! A BTF id is of one kernel. So an instruction here names such a function by a number of weir's own, below 0, which no
-//! BTF id is; objects and assembly text name it by its name. Meanings are the kernel's; [`TEXT_BEGINS`] is in no kernel, which
-//! refuses a program that calls it.
+//! BTF id is; objects and assembly text name it by its name. Meanings are the kernel's; [`TEXT_BEGINS`] and [`DECLARED_COPY`]
+//! are in no kernel, which refuses a program that calls them.
+
+mod declared;
+
+pub use declared::{CUT, DECLARED_MAX, Declared, DeclaredCopy, NULL_TEXT};
 
 /// A function's number, as in the `imm` of a `CALL` with `src` [`KERNEL`](crate::insn::pseudo::KERNEL).
 pub type KfuncId = i32;
@@ -18,11 +22,21 @@ pub const SESSION_COOKIE: KfuncId = i32::MIN + 1;
 /// address is 0 begins with nothing.
 pub const TEXT_BEGINS: KfuncId = i32::MIN + 2;
 
-/// Every one that weir knows: number, name.
-pub const KFUNCS: &[(KfuncId, &str)] = &[
-    (SESSION_IS_RETURN, "bpf_session_is_return"),
-    (SESSION_COOKIE, "bpf_session_cookie"),
-    (TEXT_BEGINS, "weir_text_begins"),
+/// `__u64 weir_declared_copy(void *to, __u32 size, void *ctx, __u64 which)`: copies what the traced program declares of slots of the
+/// context ([`Declared`], which `which` says) to `to`, `size` bytes at most, both constants. The answer is how many bytes that are;
+/// where there were more, with [`CUT`].
+///
+/// A text is copied up to its NUL; of one that is cut the last byte is a NUL all the same, and one whose address is 0 is
+/// [`NULL_TEXT`]. What lies behind the NUL in the `size` bytes may be changed. Bytes whose address is 0 are zeros, and elements whose
+/// address is 0 are none; the answer is 0 then.
+pub const DECLARED_COPY: KfuncId = i32::MIN + 3;
+
+/// Every one that weir knows: number, name, how many arguments it takes.
+pub const KFUNCS: &[(KfuncId, &str, u8)] = &[
+    (SESSION_IS_RETURN, "bpf_session_is_return", 0),
+    (SESSION_COOKIE, "bpf_session_cookie", 0),
+    (TEXT_BEGINS, "weir_text_begins", 5),
+    (DECLARED_COPY, "weir_declared_copy", 4),
 ];
 
 /// Bytes of a session's cookie.
@@ -93,6 +107,16 @@ impl TextTest {
 
 pub fn name(id: KfuncId) -> Option<&'static str> {
     KFUNCS.iter().find(|row| row.0 == id).map(|row| row.1)
+}
+
+/// How many registers it takes, from r1 on; of one that nobody knows none.
+pub fn arguments(id: KfuncId) -> u8 {
+    KFUNCS.iter().find(|row| row.0 == id).map_or(0, |row| row.2)
+}
+
+/// Whether it is about the session of the probe.
+pub fn is_of_session(id: KfuncId) -> bool {
+    matches!(id, SESSION_IS_RETURN | SESSION_COOKIE)
 }
 
 pub fn by_name(name: &str) -> Option<KfuncId> {

@@ -320,8 +320,8 @@ impl Machine<'_> {
             }
             pseudo::KERNEL => {
                 let [_, r1, r2, r3, r4, r5, ..] = self.registers;
-                let answer = self.memory.call_kernel(insn.imm, [r1, r2, r3, r4, r5]);
-                self.registers[0] = answer.ok_or_else(|| self.bad(insn))?;
+                let done = self.memory.call_kernel(insn.imm, [r1, r2, r3, r4, r5]);
+                self.registers[0] = self.checked(done)?.ok_or_else(|| self.bad(insn))?;
                 self.pc += 1;
                 Ok(None)
             }

@@ -1,6 +1,7 @@
 //! [`crate::lir`] to x86-64: where registers live, the stack frame, moves, memory, calls and jumps.
 //! Arithmetic is in [`crate::arith`], atomics in [`crate::atomics`], per-CPU values in [`crate::lanes`] and
-//! [`crate::claim`], records of rings in [`crate::records`], packet loads in [`crate::packets`], texts in [`crate::texts`].
+//! [`crate::claim`], records of rings in [`crate::records`], packet loads in [`crate::packets`], texts in [`crate::texts`], copies
+//! of what is declared in [`crate::declared`].
 //!
 //! | eBPF | r0 | r1 | r2 | r3 | r4 | r5 | r6 | r7 | r8 | r9 | r10 |
 //! |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -21,7 +22,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_ebpf::kfunc::TextTest;
+use weir_ebpf::kfunc::{DeclaredCopy, TextTest};
 use weir_ebpf::{ProgramKind, context::memory};
 use weir_rt::executable::{FRAME_COOKIE, SiteAbi, Symbol};
 use weir_rt::limits::MAY_GOTO_ROUNDS_MAX;
@@ -153,7 +154,7 @@ impl Frame {
         saved.extend(keeps_run.then_some(RUN));
         let helper_bytes = |op: &Op| match op {
             Op::Helper { id, .. } => helper_stack_bytes(*id, has_tries),
-            Op::Reserve { .. } | Op::Output { .. } => SMALL_HELPER_STACK_BYTES,
+            Op::Reserve { .. } | Op::Output { .. } | Op::Declared { .. } => SMALL_HELPER_STACK_BYTES,
             Op::Loop { over: Over::Elements, .. } => HELPER_STACK_BYTES,
             _ => 0,
         };
@@ -262,6 +263,8 @@ pub(crate) enum ColdCode {
         test: TextTest,
         differs: Label,
     },
+    /// What is longer or cannot be done in line: see [`crate::declared`].
+    Declared(DeclaredCopy),
 }
 
 #[derive(Debug)]
@@ -456,6 +459,7 @@ impl<'a> Emitter<'a> {
             Op::Branch { .. } if self.branch_done == Some(self.now) => {}
             Op::Branch { test, wide, left, right, target } => self.branch(test, wide, left, right, target),
             Op::Text { ref test } => self.text(test),
+            Op::Declared { ref copy, .. } => self.declared(copy),
             Op::Fused(ref fused) => self.fused(fused),
             Op::Exit => self.exit(),
         }
@@ -573,6 +577,10 @@ impl<'a> Emitter<'a> {
                 ColdCode::Text { test, differs } => {
                     self.asm.bind(entry);
                     self.compare_bytes(&test, differs);
+                }
+                ColdCode::Declared(copy) => {
+                    self.asm.bind(entry);
+                    self.call_declared(&copy);
                 }
                 ColdCode::SharedRing(reservation, filling) => {
                     self.asm.bind(entry);

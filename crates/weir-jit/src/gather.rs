@@ -193,7 +193,11 @@ impl State {
             Op::Store { at, .. } | Op::Fused(Fused::Update { at, .. }) => {
                 (at.base == Base::Stack || at.base.may_be_stack(), at.base != Base::Stack)
             }
-            Op::Atomic { .. } | Op::Helper { .. } | Op::LocalCall { .. } | Op::Loop { .. } => (true, true),
+            Op::Atomic { .. }
+            | Op::Helper { .. }
+            | Op::Declared { .. }
+            | Op::LocalCall { .. }
+            | Op::Loop { .. } => (true, true),
             Op::Reserve { .. } | Op::Output { .. } | Op::Finish { .. } => (false, true),
             _ => (false, false),
         };

@@ -76,6 +76,8 @@ mod packets;
 
 mod texts;
 
+mod declared;
+
 mod rounds;
 
 mod tail_calls;
@@ -240,14 +242,19 @@ fn executable(
 fn needs_flags(op: &Op) -> bool {
     matches!(
         op,
-        Op::Branch { .. } | Op::Helper { .. } | Op::Text { .. } | Op::Reserve { .. } | Op::Output { .. }
+        Op::Branch { .. }
+            | Op::Helper { .. }
+            | Op::Text { .. }
+            | Op::Declared { .. }
+            | Op::Reserve { .. }
+            | Op::Output { .. }
     )
 }
 
 /// A kernel function about the session is reached.
 fn uses_session(program: &VerifiedProgram) -> bool {
     let is_call = |insn: &Insn| {
-        insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::KERNEL && insn.imm != kfunc::TEXT_BEGINS
+        insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::KERNEL && kfunc::is_of_session(insn.imm)
     };
     program.insns().iter().zip(program.facts()).any(|(insn, facts)| facts.reachable && is_call(insn))
 }
@@ -266,6 +273,7 @@ fn context_reads(program: &VerifiedProgram, ops: &[Op], live: &LiveRegs) -> u32 
     for op in ops {
         match *op {
             Op::PacketLoad { .. } => slots |= u32::MAX,
+            Op::Declared { ref copy, .. } => slots |= copy.declared.slots(),
             Op::Text { test } => slots |= 1u32.checked_shl(test.slot.into()).unwrap_or(0),
             // From here on the address may go anywhere.
             Op::Address { at, .. } if at.base == Base::Context => return program.context_reads(),

@@ -9,7 +9,7 @@
 //!
 //! Not here: machine registers (see [`crate::emit`]).
 
-use weir_ebpf::kfunc::TextTest;
+use weir_ebpf::kfunc::{DeclaredCopy, TextTest};
 use weir_ebpf::{HelperId, helper};
 use weir_rt::executable::Symbol;
 
@@ -238,6 +238,12 @@ pub(crate) enum Op {
     Text {
         test: TextTest,
     },
+    /// r0 = bytes that are copied to r1 of what a slot leads to: see [`crate::declared`]. Of the program's stack it may change what
+    /// lies from `stack_reads` on.
+    Declared {
+        copy: DeclaredCopy,
+        stack_reads: Vec<StackRange>,
+    },
     /// `stack_reads`: what the helper may read of the program's stack. `args`: how many registers it takes.
     /// `string_bytes`: what its sixth argument is, for one that takes a constant string.
     /// `in_lane`: it concerns a lane. `symbol`: the function, of the helper or of its part for the map's kind.
@@ -448,6 +454,12 @@ impl Op {
             }
             Op::Output { is_sized, ref stack_reads, .. } => {
                 effect.reads = 1 << 2 | u16::from(!is_sized) << 3;
+                effect.writes = CALL_WRITES;
+                effect.stack_reads.clone_from(stack_reads);
+                effect.keep = true;
+            }
+            Op::Declared { ref stack_reads, .. } => {
+                effect.reads = 1 << 1;
                 effect.writes = CALL_WRITES;
                 effect.stack_reads.clone_from(stack_reads);
                 effect.keep = true;

@@ -79,6 +79,14 @@ impl Context<'_> {
                 pseudo::KERNEL if insn.imm == kfunc::TEXT_BEGINS => {
                     Op::Text { test: facts.text.ok_or_else(unsupported)? }
                 }
+                pseudo::KERNEL if insn.imm == kfunc::DECLARED_COPY => Op::Declared {
+                    copy: facts.copy.ok_or_else(unsupported)?,
+                    // As of a helper's memory: only where in the stack it writes may be unknown.
+                    stack_reads: match state[1] {
+                        Value::MaybeStack => vec![WHOLE_STACK],
+                        _ => Vec::new(),
+                    },
+                },
                 pseudo::KERNEL => kernel_call(insn.imm).ok_or_else(unsupported)?,
                 pseudo::LOCAL => local_call(insn, index, state).ok_or_else(unsupported)?,
                 _ => return Err(unsupported()),

@@ -113,8 +113,8 @@ const CONSUMER: Mem =
     Mem { base: Some(Reg::R11), index: None, disp: control::SPARE_OR_CONSUMER as i32, fs: false };
 
 /// Where the bytes of a copied record are, and how many (if that is not known): in these while it is reserved.
-const SOURCE: Reg = Reg::R10;
-const SIZE: Reg = Reg::R9;
+pub(crate) const SOURCE: Reg = Reg::R10;
+pub(crate) const SIZE: Reg = Reg::R9;
 
 /// A reservation in the rings of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -448,7 +448,7 @@ impl Emitter<'_> {
 
     /// Copies so many bytes, or as many as r9 says, from r10 on to rdi on, and reads no other; may use rax, rcx, rdx, rsi
     /// and r9.
-    fn copy(&mut self, size: Option<u32>) {
+    pub(crate) fn copy(&mut self, size: Option<u32>) {
         match size {
             Some(size) if size <= 8 * WORDS_MAX => self.copy_in_line(size as i32),
             Some(size) => {

@@ -109,6 +109,7 @@ pub(crate) enum Op {
     Movsx16,
     Movsxd,
     Imul,
+    Bsf,
     Bsr,
     Lsl,
     // rm, imm
@@ -206,6 +207,7 @@ impl Op {
             Op::Movsx16  => row(0x0fbf, Reg, Imm::None, Writes::Reg, false),
             Op::Movsxd   => row(0x63, Reg, Imm::None, Writes::Reg, false),
             Op::Imul     => row(0x0faf, Reg, Imm::None, Writes::Reg, true),
+            Op::Bsf      => row(0x0fbc, Reg, Imm::None, Writes::Reg, true),
             Op::Bsr      => row(0x0fbd, Reg, Imm::None, Writes::Reg, true),
             Op::Lsl      => row(0x0f03, Reg, Imm::None, Writes::Reg, true),
             Op::MovImm   => row(0xc7, Digit(0), Imm::Sized, Writes::Rm, false),
@@ -260,6 +262,7 @@ impl Op {
                 | Op::Movsx16
                 | Op::Movsxd
                 | Op::Imul
+                | Op::Bsf
                 | Op::Bsr
                 | Op::Lsl
                 | Op::ImulImm

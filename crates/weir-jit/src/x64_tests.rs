@@ -56,6 +56,7 @@ const OPS: &[(Op, Mnemonic, &[Width])] = {
         (Op::Movsx16,  Mnemonic::Movsx,   &[W32, W64]),
         (Op::Movsxd,   Mnemonic::Movsxd,  &[W64]),
         (Op::Imul,     Mnemonic::Imul,    &[W16, W32, W64]),
+        (Op::Bsf,      Mnemonic::Bsf,     &[W32, W64]),
         (Op::Bsr,      Mnemonic::Bsr,     &[W32, W64]),
         (Op::Lsl,      Mnemonic::Lsl,     &[W32]),
         (Op::MovImm,   Mnemonic::Mov,     &WIDTHS),

@@ -2,9 +2,10 @@
 //! lengths at all places around the ends of pages, with nothing behind.
 
 mod engines;
+mod pages;
 
 use engines::{abis, compiled};
-use nix::libc;
+use pages::{PAGE, Pages};
 use weir_ebpf::Insn;
 use weir_ebpf::insn::{LD_IMM64, alu, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::kfunc::{self, TEXT_BYTES_MAX, TextTest};
@@ -15,58 +16,8 @@ use weir_rt::local::LocalProgram;
 use weir_rt::segment::Segment;
 use weir_verifier::{Limits, VerifiedProgram, verify};
 
-const PAGE: usize = 4096;
 const SLOT: u8 = 7;
 const LETTERS: &[u8] = b"the quick brown fox jumps over a lazy dog, twice";
-
-/// Two pages between two that nobody may touch.
-struct Pages(*mut u8);
-
-impl Pages {
-    fn new() -> Pages {
-        // SAFETY: new memory, of which the outer pages are closed.
-        unsafe {
-            let (all, rights) = (4 * PAGE, libc::PROT_READ | libc::PROT_WRITE);
-            let start = libc::mmap(
-                std::ptr::null_mut(),
-                all,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            assert_ne!(start, libc::MAP_FAILED);
-            let inner = start.cast::<u8>().add(PAGE);
-            assert_eq!(libc::mprotect(inner.cast(), 2 * PAGE, rights), 0);
-            inner.write_bytes(b'x', 2 * PAGE);
-            Pages(inner)
-        }
-    }
-
-    /// Writes the text and a NUL at this offset; its address.
-    fn put(&self, at: usize, text: &[u8]) -> u64 {
-        assert!(at + text.len() < 2 * PAGE);
-        // SAFETY: inside the two pages.
-        unsafe {
-            self.0.add(at).copy_from_nonoverlapping(text.as_ptr(), text.len());
-            self.0.add(at + text.len()).write(0);
-        }
-        self.0 as u64 + at as u64
-    }
-
-    /// As it was.
-    fn clear(&self) {
-        // SAFETY: the two pages.
-        unsafe { self.0.write_bytes(b'x', 2 * PAGE) };
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: what `new` has mapped.
-        unsafe { libc::munmap(self.0.sub(PAGE).cast(), 4 * PAGE) };
-    }
-}
 
 /// What the program does with the answer.
 #[derive(Clone, Copy, Debug)]

@@ -325,6 +325,9 @@ _Static_assert(__builtin_offsetof(struct weir_cursor, key) == 24, "src/abi.rs");
 /* Address of the next element's value, in `lane` where the map has some; 0: there is none. */
 u64 weir_map_next(const struct weir_map *map, struct weir_cursor *at, u64 lane);
 
+/* The kernel function of the same name (kfunc.rs of weir-ebpf): what slots of the context lead to, and its bytes. */
+u64 weir_declared_copy(u8 *to, u64 size, const u64_word *context, u64 which);
+
 /* ---- one implementation per kind ---- */
 u64 weir_hash_lookup(const struct weir_map *map, const void *key);
 u64 weir_hash_lookup_4(const struct weir_map *map, const void *key);

@@ -328,6 +328,8 @@ pub enum RuntimeFunction {
     HashDelete,
     /// Map, [`Cursor`](crate::abi::Cursor), lane → the next element's value, or 0: a step of `for_each_map_elem`.
     MapNext,
+    /// To, size, the context, which → bytes: the kernel function `weir_declared_copy`, all of it.
+    DeclaredCopy,
     /// The words of announcements, `r_state` or 0 → nothing: tells the controller that the dynamic linker's list has
     /// changed, and waits for it.
     Announce,
@@ -378,6 +380,7 @@ impl RuntimeFunction {
             RuntimeFunction::HashUpdate => "hash_update",
             RuntimeFunction::HashDelete => "hash_delete",
             RuntimeFunction::MapNext => "map_next",
+            RuntimeFunction::DeclaredCopy => "declared_copy",
             RuntimeFunction::Announce => "announce",
             RuntimeFunction::Filter => "filter",
             RuntimeFunction::Unmapping => "unmapping",

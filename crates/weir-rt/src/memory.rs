@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use thiserror::Error;
 use weir_ebpf::helper::{self, Arg};
-use weir_ebpf::kfunc::{self, KfuncId, TextTest};
+use weir_ebpf::kfunc::{self, DeclaredCopy, KfuncId, TextTest};
 use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, context, pt_regs};
 
 pub use self::access::{AtomicOp, Width};
@@ -343,26 +343,33 @@ impl<'a> Space<'a> {
     }
 
     /// What a kernel function answers; none if there is no such function, or it is asked what it may not be.
-    pub fn call_kernel(&self, id: KfuncId, registers: [u64; 5]) -> Option<u64> {
-        match id {
+    pub fn call_kernel(&mut self, id: KfuncId, registers: [u64; 5]) -> Result<Option<u64>, Violation> {
+        Ok(match id {
             kfunc::SESSION_IS_RETURN => Some(self.is_return.into()),
             kfunc::SESSION_COOKIE => Some(self.session_cookie_address()),
             kfunc::TEXT_BEGINS => self.text_begins(registers),
+            kfunc::DECLARED_COPY => return self.declared_copy(registers),
             _ => None,
-        }
+        })
     }
 
-    /// One byte after the other, each read safely: what cannot be read is a NUL.
     fn text_begins(&self, [context, which, a, b, c]: [u64; 5]) -> Option<u64> {
         let test = TextTest::of(which, [a, b, c])?;
         let is_slot = context == self.context() && u32::from(test.slot) < pt_regs::SLOTS;
         let address = is_slot.then(|| self.slot(8 * u32::from(test.slot)))?;
-        let byte_at = |address| {
-            let mut byte = [0];
-            linked::probe_read_user(&mut byte, address);
-            byte[0]
-        };
         Some(test.holds(address, byte_at).into())
+    }
+
+    /// What lies behind a text's NUL stays as it was.
+    fn declared_copy(&mut self, [to, size, context, which, _]: [u64; 5]) -> Result<Option<u64>, Violation> {
+        let copy = DeclaredCopy::of(size, which)
+            .filter(|copy| context == self.context() && copy.declared.slots() >> pt_regs::SLOTS == 0);
+        let Some(copy) = copy else { return Ok(None) };
+        // All of the room is there, whatever is copied.
+        self.locate(to, size, true)?;
+        let (bytes, answer) = copy.copied(|slot| self.slot(8 * u32::from(slot)), byte_at);
+        self.write_bytes(to, &bytes)?;
+        Ok(Some(answer))
     }
 
     fn session_cookie_address(&self) -> u64 {
@@ -812,6 +819,13 @@ fn claim(segment: &Segment) -> Lane {
         Some(lane) => Lane::Claimed(lane),
         None => Lane::Unclaimed(layout.claim_lanes),
     }
+}
+
+/// A byte of this process's memory, read safely: what cannot be read is a NUL.
+fn byte_at(address: u64) -> u8 {
+    let mut byte = [0];
+    linked::probe_read_user(&mut byte, address);
+    byte[0]
 }
 
 fn verb(is_write: bool) -> &'static str {

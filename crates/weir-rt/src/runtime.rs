@@ -116,6 +116,7 @@ const OTHER_FUNCTIONS: &[(RuntimeFunction, &str)] = &[
     (RuntimeFunction::HashUpdate, "weir_hash_update"),
     (RuntimeFunction::HashDelete, "weir_hash_delete"),
     (RuntimeFunction::MapNext, "weir_map_next"),
+    (RuntimeFunction::DeclaredCopy, "weir_declared_copy"),
     (RuntimeFunction::Announce, "weir_announce"),
     (RuntimeFunction::Filter, "weir_filter"),
     (RuntimeFunction::Unmapping, "weir_unmapping"),
@@ -140,6 +141,11 @@ pub fn helper_address(id: HelperId) -> Option<u64> {
 /// Address of [`RuntimeFunction::MapNext`] in this process.
 pub fn map_next_address() -> u64 {
     linked::map_next_address()
+}
+
+/// Address of [`RuntimeFunction::DeclaredCopy`] in this process.
+pub fn declared_copy_address() -> u64 {
+    linked::declared_copy_address()
 }
 
 /// What an island says of the pid namespace of process `pid`.

@@ -3,7 +3,7 @@
 
 use weir_ebpf::context::packet;
 use weir_ebpf::helper::{self, Arg, HelperProto, Ret};
-use weir_ebpf::kfunc::{self, KfuncId, TEXT_BYTES_MAX, TextTest};
+use weir_ebpf::kfunc::{self, DeclaredCopy, KfuncId, TEXT_BYTES_MAX, TextTest};
 use weir_ebpf::map::flag;
 use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, pt_regs};
 
@@ -354,7 +354,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A kernel function: about the session that a probe is of, without arguments, or about a text.
+    /// A kernel function: about the session that a probe is of, without arguments, or about what its context leads to.
     pub(crate) fn call_kernel(&mut self, path: &mut Path, id: KfuncId) -> Result<(), Refusal> {
         let name = kfunc::name(id).unwrap_or_default();
         if !self.kind.is_probe() {
@@ -368,6 +368,8 @@ impl<'a> Walk<'a> {
         }
         if id == kfunc::TEXT_BEGINS {
             self.text_test(path)?;
+        } else if id == kfunc::DECLARED_COPY {
+            self.declared_copy(path)?;
         }
         path.state.registers[..6].fill(Value::Uninit);
         path.written.add(path.state.depth(), register_places(0, 5));
@@ -375,6 +377,7 @@ impl<'a> Walk<'a> {
             kfunc::SESSION_COOKIE => {
                 Value::Memory { size: kfunc::SESSION_COOKIE_BYTES, offset: Scalar::constant(0) }
             }
+            kfunc::DECLARED_COPY => Value::Scalar(Scalar::UNKNOWN),
             _ => Value::Scalar(Scalar::range(0, 1)),
         };
         write(path, 0, result);
@@ -409,6 +412,32 @@ impl<'a> Walk<'a> {
             Ok(())
         } else {
             unsupported("what is asked of the text differs from path to path")
+        }
+    }
+
+    /// What is copied is the same on every path and is declared; there is room for it.
+    fn declared_copy(&mut self, path: &mut Path) -> Result<(), Refusal> {
+        let context = self.value(path, 3)?;
+        if context != Value::Context {
+            return refuse(format!("the context is needed in r3, not {}", self.describe(context)));
+        }
+        let (size, which) = (self.constant(path, 2)?, self.constant(path, 4)?);
+        let Some(copy) = DeclaredCopy::of(size, which) else {
+            return refuse(format!("r4 is {which:#x} and there is room for {size} bytes: that is no copy"));
+        };
+        if !self.limits.declares(copy.declared) || copy.declared.slots() >> pt_regs::SLOTS != 0 {
+            return refuse(format!("the context does not declare {}", copy.declared));
+        }
+        let (to, (least, most)) = (self.value(path, 1)?, copy.written());
+        self.helper_writes(path, to, least.into(), most.into()).map_err(|refusal| Refusal {
+            message: format!("for the memory in r1, {}", refusal.message),
+            ..refusal
+        })?;
+        self.context_reads |= copy.declared.slots();
+        if self.seen[path.at].copy.visit(copy) {
+            Ok(())
+        } else {
+            unsupported("what is copied differs from path to path")
         }
     }
 

@@ -38,7 +38,7 @@ use crate::scalar::Scalar;
 use crate::state::{Join, Rounds, State, covers, differ_as_constants};
 use crate::verified::Function;
 use weir_ebpf::context::{Field, memory};
-use weir_ebpf::kfunc::TextTest;
+use weir_ebpf::kfunc::{DeclaredCopy, TextTest};
 use weir_ebpf::{MapSpec, ProgramKind};
 
 /// What was seen of one instruction over all paths.
@@ -56,6 +56,7 @@ pub(crate) struct Seen {
     /// The fewest of any visit.
     pub(crate) string_bytes: Option<u32>,
     pub(crate) text: Same<TextTest>,
+    pub(crate) copy: Same<DeclaredCopy>,
 }
 
 impl Seen {

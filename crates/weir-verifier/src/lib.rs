@@ -12,7 +12,8 @@
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller (but to a helper that prints, and what
 //!   a helper reads of the process may be anything, this program's own stack among it), not by comparing it
 //!   (`pointers`);
-//! - asks of texts only in slots that hold one ([`Limits::text_slots`]), with constants;
+//! - asks of texts only in slots that hold one ([`Limits::text_slots`]), with constants; copies only what is declared of slots
+//!   ([`Limits::declared`]), into memory with room for all of it;
 //! - calls what changes the process only where [`Limits::allow_changes`] says so;
 //! - is known to change per-CPU values by non-fetching atomics alone (an engine does these on the CPU's own lane, in a
 //!   restartable section), or says that it needs a lane to itself ([`VerifiedProgram::needs_lane`]).
@@ -236,5 +237,6 @@ fn facts(seen: &Seen) -> InsnFacts {
         context_field: seen.context_field.always().flatten(),
         string_bytes: seen.string_bytes,
         text: seen.text.always(),
+        copy: seen.copy.always(),
     }
 }

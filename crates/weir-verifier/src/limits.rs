@@ -1,5 +1,7 @@
 //! Every bound of the verifier.
 
+use weir_ebpf::kfunc::{DECLARED_MAX, Declared};
+
 /// Bounds of one verification. The defaults are the kernel's where it has the same bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -21,6 +23,33 @@ pub struct Limits {
     /// Bit n: slot n of a probe's context holds 0 or the address of a text, which whoever hands the context over vouches for: it
     /// may be read from there on up to a NUL, as long as the program runs. `weir_text_begins` is for such slots alone.
     pub text_slots: u32,
+    /// What else slots of a probe's context lead to, vouched for in the same way. `weir_declared_copy` is for this, and for texts.
+    pub declared: [Option<Declared>; DECLARED_MAX],
+}
+
+impl Limits {
+    /// For programs whose context leads to these things too. Those that are more than [`DECLARED_MAX`] it does not.
+    pub fn with_declared(mut self, declared: &[Declared]) -> Limits {
+        for &declared in declared {
+            match declared {
+                Declared::Text { .. } => self.text_slots |= declared.slots(),
+                _ if self.declared.contains(&Some(declared)) => {}
+                _ => {
+                    if let Some(place) = self.declared.iter_mut().find(|place| place.is_none()) {
+                        *place = Some(declared);
+                    }
+                }
+            }
+        }
+        self
+    }
+
+    pub(crate) fn declares(&self, declared: Declared) -> bool {
+        match declared {
+            Declared::Text { .. } => self.text_slots & declared.slots() != 0,
+            _ => self.declared.contains(&Some(declared)),
+        }
+    }
 }
 
 impl Default for Limits {
@@ -34,6 +63,7 @@ impl Default for Limits {
             allow_changes: false,
             allow_unwritten_stack: true,
             text_slots: 0,
+            declared: [None; DECLARED_MAX],
         }
     }
 }

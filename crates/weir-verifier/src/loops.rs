@@ -285,8 +285,7 @@ fn live_before(op: &Op, after: u16, callee: u16) -> u16 {
             let count = helper.args.len() as u32;
             after & !CLOBBERED | ((1 << count) - 1) << 1
         }
-        Op::CallKernel { id } if id == kfunc::TEXT_BEGINS => after & !CLOBBERED | ARGUMENTS,
-        Op::CallKernel { .. } => after & !CLOBBERED,
+        Op::CallKernel { id } => after & !CLOBBERED | ((1 << kfunc::arguments(id)) - 1) << 1,
         Op::CallLocal { .. } => after & !CLOBBERED | callee & ARGUMENTS,
         Op::Exit => bit(0),
         Op::Jump { .. } | Op::MayGoto { .. } | Op::CallUnknown { .. } | Op::Second => after,

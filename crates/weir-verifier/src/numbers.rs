@@ -209,9 +209,11 @@ impl<'a> Forwards<'a> {
                 now.set(register_place(dst), Held::POINTER);
             }
             Op::PacketLoad { .. } => now.set(R0_TO_R5, Held::NUMBER),
-            Op::CallKernel { .. } => {
+            Op::CallKernel { id } => {
                 now.set(R0_TO_R5, Held::NUMBER);
-                now.set(register_place(0), Held::POINTER);
+                if id != kfunc::DECLARED_COPY {
+                    now.set(register_place(0), Held::POINTER);
+                }
             }
             Op::Call { helper } => {
                 if helper.callback().is_some() && now.stack & register_places(1, 5) != 0 {
@@ -397,6 +399,11 @@ impl<'a> Backwards<'a> {
             _ if may_be_stack(base) && (after & SLOTS != 0 || self.functions.at(at) > 0) => after | value,
             _ => after,
         };
+        let call = |count: u8| {
+            let arguments = register_places(1, count);
+            let read = if pointers.stack & arguments != 0 { SLOTS } else { 0 };
+            after & !R0_TO_R5 | arguments | read
+        };
         match self.ops[at] {
             Op::Arithmetic { operation, wide, dst, src, .. } => {
                 let (dst, src) = (register_place(dst), places_of(src));
@@ -437,16 +444,9 @@ impl<'a> Backwards<'a> {
             | Op::Function { dst, .. } => after & !register_place(dst),
             Op::Branch { dst, src, .. } => after | register_place(dst) | places_of(src),
             // Where in the packet it reads is checked when it runs.
-            Op::CallKernel { id } if id == kfunc::TEXT_BEGINS => after & !R0_TO_R5 | register_places(1, 5),
-            Op::PacketLoad { .. } | Op::CallKernel { .. } => after & !R0_TO_R5,
-            Op::Call { helper } => {
-                let arguments = match helper.args.len() as u8 {
-                    0 => 0,
-                    count => register_places(1, count),
-                };
-                let read = if pointers.stack & arguments != 0 { SLOTS } else { 0 };
-                after & !R0_TO_R5 | arguments | read
-            }
+            Op::PacketLoad { .. } => after & !R0_TO_R5,
+            Op::CallKernel { id } => call(kfunc::arguments(id)),
+            Op::Call { helper } => call(helper.args.len() as u8),
             Op::CallLocal { target } => self.call(target, after, pointers),
             Op::Exit => {
                 if self.results[self.functions.at(at)] {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_ebpf::context::Field;
-use weir_ebpf::kfunc::TextTest;
+use weir_ebpf::kfunc::{DeclaredCopy, TextTest};
 use weir_ebpf::{Insn, MapSpec, ProgramKind};
 
 /// A program that passed every check. Built only by [`verify`](crate::verify).
@@ -57,6 +57,8 @@ pub struct InsnFacts {
     pub string_bytes: Option<u32>,
     /// A call of `weir_text_begins`: what it asks, of a slot that holds a text.
     pub text: Option<TextTest>,
+    /// A call of `weir_declared_copy`: what it copies, which the context declares.
+    pub copy: Option<DeclaredCopy>,
 }
 
 impl VerifiedProgram {

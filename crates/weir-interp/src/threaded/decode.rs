@@ -7,6 +7,7 @@
 use weir_ebpf::Insn;
 use weir_ebpf::helper;
 use weir_ebpf::insn::{MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::kfunc;
 use weir_rt::executable::FRAME_COOKIE;
 use weir_rt::runtime;
 use weir_rt::segment::Segment;
@@ -151,6 +152,9 @@ impl Decoder<'_> {
                 return Some(Op { jump: insn.imm + 1, ..op("call_local") });
             }
             jmp::CALL if insn.src == pseudo::HELPER => return self.call(insn, at),
+            jmp::CALL if insn.imm == kfunc::DECLARED_COPY => {
+                return Some(Op { imm: runtime::declared_copy_address(), ..op("call") });
+            }
             // `texts` says which.
             jmp::CALL if self.program.facts()[at].text.is_some() => return Some(op("text")),
             jmp::JEQ => "jeq",

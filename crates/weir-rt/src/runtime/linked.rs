@@ -32,6 +32,7 @@ unsafe extern "C" {
         lane: u64,
     ) -> i64;
     fn weir_map_next(map: *const Descriptor, at: *mut Cursor, lane: u64) -> u64;
+    fn weir_declared_copy(to: *mut u8, size: u64, context: *const u64, which: u64) -> u64;
     fn weir_ktime_get_ns() -> u64;
     fn weir_get_smp_processor_id() -> u64;
     fn weir_get_current_pid_tgid() -> u64;
@@ -277,6 +278,10 @@ pub(crate) fn map_lookup_lane(map: &Descriptor, key: &[u8], lane: u32) -> Option
 
 pub(crate) fn map_next_address() -> u64 {
     weir_map_next as *const c_void as u64
+}
+
+pub(crate) fn declared_copy_address() -> u64 {
+    weir_declared_copy as *const c_void as u64
 }
 
 /// Address of the next element's value, in `lane`, and its key.
