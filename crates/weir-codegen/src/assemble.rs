@@ -6,7 +6,7 @@
 
 use weir_ebpf::Insn;
 use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
-use weir_ebpf::kfunc::{self, KfuncId};
+use weir_ebpf::kfunc::KfuncId;
 
 use crate::lir::{Area, ByLabel, FRAME, Inst, Label, ObjectId, Place, Reg, Src};
 use crate::lower::Code;
@@ -154,8 +154,7 @@ impl Assembly {
                 let opcode = class::JMP | jmp::CALL;
                 self.insns.push(Insn { opcode, src: pseudo::HELPER, imm: helper, ..Insn::default() });
             }
-            Inst::CallKernel(function) => self.call_kernel(function),
-            Inst::CallText { .. } => self.call_kernel(kfunc::TEXT_BEGINS),
+            Inst::CallKernel(function) | Inst::CallKernelWith { function, .. } => self.call_kernel(function),
             Inst::CallProgram => {
                 self.calls.push(self.insns.len());
                 let opcode = class::JMP | jmp::CALL;

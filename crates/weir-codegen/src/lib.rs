@@ -10,6 +10,9 @@
 //! Where clauses ask a program of the user's ([`Callee`]), it stands behind each of theirs, and is called as a function of it
 //! (Linux's bpf-to-bpf calls).
 //!
+//! What a program may copy without asking the kernel is what the schema of its events has as declared by the traced program
+//! ([`declared`]).
+//!
 //! Stages, each a file: [`maps`] chooses the maps; [`lower`] writes instructions on virtual registers; [`allocate`]
 //! gives them real ones; [`place`] lays out memory; [`assemble`] makes eBPF.
 //!
@@ -22,6 +25,7 @@
 
 mod allocate;
 mod assemble;
+mod declared;
 mod error;
 mod limits;
 mod lir;
@@ -31,6 +35,7 @@ mod place;
 
 use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::insn::pseudo;
+use weir_ebpf::kfunc::Declared;
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
 use weir_event::{Action, Schema};
 use weir_ir::{Function, Module, Trigger};
@@ -67,6 +72,9 @@ pub struct Compiled {
     pub callee_maps: u32,
     /// When each program of `object` runs.
     pub triggers: Vec<Trigger>,
+    /// What the context of each program leads to and the traced program vouches for, by the schema of the events that are
+    /// recorded there: the verifier is told so.
+    pub declared: Vec<Vec<Declared>>,
 }
 
 impl Compiled {
@@ -175,6 +183,7 @@ pub fn compile_calling(
         object: Object { maps: specs, programs },
         schema,
         triggers: module.functions.iter().map(|function| function.trigger.clone()).collect(),
+        declared: module.functions.iter().map(|function| declared::of_function(module, function)).collect(),
     })
 }
 

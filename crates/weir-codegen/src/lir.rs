@@ -149,8 +149,9 @@ pub(crate) enum Inst {
     },
     /// A function of the kernel, without arguments.
     CallKernel(KfuncId),
-    /// `weir_text_begins`.
-    CallText {
+    /// One of weir's own, with so many.
+    CallKernelWith {
+        function: KfuncId,
         args: u8,
     },
     /// The program that stands behind this one ([`crate::Callee`]), with the context in r1.
@@ -184,7 +185,7 @@ impl Inst {
     pub(crate) fn for_each_reg(&mut self, mut see: impl FnMut(&mut Reg, Use)) {
         let mut fixed = |register: u8, how| see(&mut Reg::Real(register), how);
         match self {
-            Inst::Call { args, .. } | Inst::CallText { args } => {
+            Inst::Call { args, .. } | Inst::CallKernelWith { args, .. } => {
                 (1..=*args).for_each(|register| fixed(register, Use::Read));
                 (0..=5).for_each(|register| fixed(register, Use::Write));
             }

@@ -1,8 +1,9 @@
 //! Records of whole events: of random events with random values, what a verified program leaves in the ring is what the fields come
-//! to by weir-event's table, written here once more.
+//! to by weir-event's table, written here once more. Values are in registers, where memory counts as declared, or in memory.
 
 use proptest::prelude::*;
 use weir_codegen::{Compiled, EVENT_BYTES, EVENT_CUT, EVENT_LOST, Options, compile_with};
+use weir_ebpf::kfunc::Declared;
 use weir_ebpf::pt_regs;
 use weir_event::recorded::{Reader, SEQUENCE_BYTES_MAX, TEXT_BYTES_MAX, bytes, refusal, slots};
 use weir_event::schema::{Field, Form, Schema, Type};
@@ -61,14 +62,18 @@ fn field() -> impl Strategy<Value = (Type, Given)> {
         let ty = Type::Struct { fields };
         memory(200).prop_map(move |memory| (ty.clone(), Given::Memory(Some(memory), 0)))
     });
+    let three = Type::Array { element: Box::new(Type::Int { bytes: 4, signed: true }), count: 3 };
+    let some = Type::Sequence { element: Box::new(Type::Float { bytes: 8 }) };
+    let one = Type::Struct { fields: vec![("m".into(), 4, Type::Float { bytes: 8 })] };
     let bad = prop::sample::select(vec![
         (Type::Str, Given::Memory(None, 0)),
         (Type::Text, Given::Null),
-        (
-            Type::Array { element: Box::new(Type::Int { bytes: 4, signed: true }), count: 3 },
-            Given::Memory(None, 0),
-        ),
-        (Type::Sequence { element: Box::new(Type::Float { bytes: 8 }) }, Given::Memory(None, 5)),
+        (three.clone(), Given::Null),
+        (some.clone(), Given::Null),
+        (one, Given::Null),
+        (Type::Text, Given::Memory(None, 0)),
+        (three, Given::Memory(None, 0)),
+        (some, Given::Memory(None, 5)),
     ]);
     let numbers = (number(), any::<u64>()).prop_map(|(ty, value)| (ty, Given::Number(value)));
     prop_oneof![6 => numbers, 4 => text, 2 => array, 2 => sequence, 1 => structure, 1 => bad]
@@ -88,6 +93,7 @@ fn expected(fields: &[(Type, Given)]) -> (Vec<u8>, u64) {
                 out.extend(&text[..(text.len() - 1).min(most)]);
                 out.push(0);
             }
+            (Type::Sequence { .. }, Given::Null) => out.extend(0u32.to_le_bytes()),
             (Type::Sequence { element }, Given::Memory(memory, count)) => {
                 let element = bytes(element).1 as usize;
                 let most = SEQUENCE_BYTES_MAX as usize / element;
@@ -110,8 +116,16 @@ fn expected(fields: &[(Type, Given)]) -> (Vec<u8>, u64) {
     (out, cut)
 }
 
-/// A module that records the event of these fields, each value in a register.
-fn module(types: &[Type]) -> Module {
+/// Where the values are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Registers,
+    /// At the addresses that registers hold.
+    Memory,
+}
+
+/// A module that records the event of these fields.
+fn module(types: &[Type], place: Place) -> Module {
     let (mut fields, mut slot) = (Vec::new(), 0);
     for (n, ty) in types.iter().enumerate() {
         fields.push(Field { name: format!("f{n}"), ty: ty.clone(), slot, form: Form::Decimal });
@@ -122,7 +136,12 @@ fn module(types: &[Type]) -> Module {
         bytes: 8,
         signed: false,
         is_float: false,
-        place: Ok(ArgumentPlace::Register { number: *number, shift: 0, bits: 64 }),
+        place: Ok(match place {
+            Place::Registers => ArgumentPlace::Register { number: *number, shift: 0, bits: 64 },
+            Place::Memory => {
+                ArgumentPlace::Memory { base: Some(*number), index: None, displacement: 0, relative: false }
+            }
+        }),
     };
     let arguments: Vec<FoundArgument> = REGISTERS[..usize::from(slot)].iter().map(argument).collect();
     let site = StaticSpec {
@@ -149,19 +168,33 @@ fn module(types: &[Type]) -> Module {
 }
 
 /// The program, which the verifier accepts, run on the values so many times; the segment that it leaves.
-fn run(types: &[Type], values: &[u64], ring_bytes: u32, times: usize) -> (Compiled, Segment) {
-    let mut module = module(types);
+fn run(types: &[Type], values: &[u64], place: Place, ring_bytes: u32, times: usize) -> (Compiled, Segment) {
+    run_module(module(types, place), values, place, ring_bytes, times)
+}
+
+fn run_module(
+    mut module: Module,
+    values: &[u64],
+    place: Place,
+    ring_bytes: u32,
+    times: usize,
+) -> (Compiled, Segment) {
     weir_ir::pass::optimise(&mut module);
     let compiled = compile_with(&module, &Options { ring_bytes, counts_hits: false, ..Options::default() })
         .expect("compiles");
     let object = &compiled.object;
-    let program = verify(&object.programs[0], &object.maps, &Limits::default())
+    assert!(place == Place::Registers || compiled.declared[0].is_empty(), "{:?}", compiled.declared);
+    let limits = Limits::default().with_declared(&compiled.declared[0]);
+    let program = verify(&object.programs[0], &object.maps, &limits)
         .unwrap_or_else(|rejection| panic!("{rejection}\n{}", weir_ebpf::asm::print(object)));
     let layout = SegmentLayout::plan(&object.maps, 2).expect("the maps fit a segment");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     let mut frame = Frame::default();
     for (register, value) in REGISTERS.iter().zip(values) {
-        frame.regs[pt_regs::REGISTERS[usize::from(*register)] as usize / 8] = *value;
+        frame.regs[pt_regs::REGISTERS[usize::from(*register)] as usize / 8] = match place {
+            Place::Registers => *value,
+            Place::Memory => std::ptr::from_ref(value) as u64,
+        };
     }
     for _ in 0..times {
         let mut frame = frame;
@@ -178,7 +211,7 @@ fn count(compiled: &Compiled, segment: &Segment, what: i32) -> u64 {
     u64::from_le_bytes(value[what as usize..][..8].try_into().expect("a word"))
 }
 
-fn check(fields: &[(Type, Given)]) {
+fn check(fields: &[(Type, Given)], place: Place) {
     let types: Vec<Type> = fields.iter().map(|(ty, _)| ty.clone()).collect();
     let mut values = Vec::new();
     for (ty, given) in fields {
@@ -188,10 +221,13 @@ fn check(fields: &[(Type, Given)]) {
                 values.push(memory.as_ref().map_or(BAD_ADDRESS, |memory| memory.as_ptr() as u64));
                 values.extend((slots(ty) > 1).then_some(*count));
             }
-            Given::Null => values.push(0),
+            Given::Null => {
+                values.push(0);
+                values.extend((slots(ty) > 1).then_some(3));
+            }
         }
     }
-    let (compiled, segment) = run(&types, &values, 1 << 17, 2);
+    let (compiled, segment) = run(&types, &values, place, 1 << 17, 2);
     let (want, cut) = expected(fields);
     let reader = Reader::new(&compiled.schema.events);
     let mut ring = segment.ring(compiled.ring as usize);
@@ -208,16 +244,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn records_are_what_the_fields_come_to(fields in prop::collection::vec(field(), 0..13)) {
+    fn records_are_what_the_fields_come_to(
+        fields in prop::collection::vec(field(), 0..13),
+        place in prop::sample::select(vec![Place::Registers, Place::Memory]),
+    ) {
         let mut taken = 0;
         let mut all: Vec<(Type, Given)> = fields;
-        all.retain(|(ty, _)| {
+        // What is declared is there.
+        let is_there = |given: &Given| place == Place::Memory || !matches!(given, Given::Memory(None, _));
+        all.retain(|(ty, given)| {
             taken += slots(ty);
-            taken <= 12
+            taken <= 12 && (*ty == Type::Str || is_there(given))
         });
         let types: Vec<Type> = all.iter().map(|(ty, _)| ty.clone()).collect();
-        prop_assume!(refusal(&module(&types).schema.events[0]).is_none());
-        check(&all);
+        prop_assume!(refusal(&module(&types, place).schema.events[0]).is_none());
+        check(&all, place);
     }
 
     /// A traced process may write over its records: what is taken of them has the shape of the event, or nothing is.
@@ -227,7 +268,7 @@ proptest! {
         mut bytes in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..200),
         used in 0u8..=200,
     ) {
-        let events = module(&types).schema.events;
+        let events = module(&types, Place::Registers).schema.events;
         if let Some(head) = bytes.first_chunk_mut::<8>() {
             *head = [0, 0, 0, 0, used, 0, 0, 0];
         }
@@ -252,21 +293,78 @@ proptest! {
 #[test]
 fn the_most_strings_and_sequences_are_verified() {
     let text = |n: usize| (Type::Text, Given::Memory(Some([vec![b'x'; n], vec![0]].concat()), 0));
-    check(&(0..12).map(|n| text(n * 100)).collect::<Vec<_>>());
     let sequence = Type::Sequence { element: Box::new(Type::Int { bytes: 8, signed: true }) };
     let given = |n: usize| (sequence.clone(), Given::Memory(Some(vec![7; 8 * n]), n as u64));
-    check(&(0..6).map(|n| given(n * 110)).collect::<Vec<_>>());
+    for place in [Place::Registers, Place::Memory] {
+        check(&(0..12).map(|n| text(n * 100)).collect::<Vec<_>>(), place);
+        check(&(0..6).map(|n| given(n * 110)).collect::<Vec<_>>(), place);
+    }
 }
 
 #[test]
 fn what_the_ring_has_no_room_for_is_counted_by_event() {
     let long = Type::Int { bytes: 8, signed: true };
     for types in [vec![long.clone()], vec![long, Type::Text]] {
-        let (compiled, segment) = run(&types, &[1, 0], 1 << 12, 1000);
+        let (compiled, segment) = run(&types, &[1, 0], Place::Registers, 1 << 12, 1000);
         let mut ring = segment.ring(compiled.ring as usize);
         let read = std::iter::from_fn(|| ring.next()).count() as u64;
         let lost = count(&compiled, &segment, EVENT_LOST);
         assert!(read > 0 && lost > 0, "{read} {lost}");
         assert_eq!((read + lost, ring.counters().dropped), (1000, lost));
+    }
+}
+
+/// Registers lead to what their types say, where all of the value is in them; a string is vouched for by nobody.
+#[test]
+fn what_is_declared_is_what_the_schema_says() {
+    let int = |bytes| Box::new(Type::Int { bytes, signed: true });
+    let types = [
+        Type::Str,
+        Type::Text,
+        Type::Array { element: int(2), count: 3 },
+        Type::Sequence { element: int(4) },
+        Type::Struct { fields: vec![("m".into(), 10, Type::Float { bytes: 8 })] },
+        Type::Array { element: int(2), count: 0 },
+        Type::Float { bytes: 8 },
+    ];
+    let compiled = |place| compile_with(&module(&types, place), &Options::default()).unwrap().declared;
+    let slot = |at: usize| (pt_regs::REGISTERS[usize::from(REGISTERS[at])] / 8) as u8;
+    let declared = [
+        Declared::Text { slot: slot(1) },
+        Declared::Bytes { slot: slot(2), bytes: 6 },
+        Declared::Elements { slot: slot(3), count_slot: slot(4), shift: 2 },
+        Declared::Bytes { slot: slot(5), bytes: 18 },
+    ];
+    assert_eq!(compiled(Place::Registers), [declared]);
+    assert_eq!(compiled(Place::Memory), [[]]);
+}
+
+/// How many elements there are may be known when the program is compiled.
+#[test]
+fn a_constant_number_of_elements_is_declared_as_bytes() {
+    let numbers: Vec<u32> = (0..2000).collect();
+    for (count, elements, cut) in
+        [(0, 0, 0), (1, 1, 0), (5, 5, 0), (1022, 1022, 0), (1023, 1022, 1), (-1, 1022, 1)]
+    {
+        let ty = Type::Sequence { element: Box::new(Type::Int { bytes: 4, signed: false }) };
+        let mut module = module(&[ty], Place::Registers);
+        let arguments =
+            [ArgumentPlace::Register { number: 0, shift: 0, bits: 64 }, ArgumentPlace::Constant(count)];
+        let arguments = arguments.map(|place| FoundArgument {
+            text: String::new(),
+            bytes: 8,
+            signed: false,
+            is_float: false,
+            place: Ok(place),
+        });
+        record::record(&mut module.functions[0], EventId(0), &[], &arguments);
+        let (compiled, segment) =
+            run_module(module, &[numbers.as_ptr() as u64], Place::Registers, 1 << 16, 1);
+        let record = segment.ring(compiled.ring as usize).next().expect("a record");
+        let number = elements as u32;
+        let all = std::iter::once(&number).chain(&numbers[..elements]);
+        let wanted: Vec<u8> = all.flat_map(|number| number.to_le_bytes()).collect();
+        assert_eq!(Reader::new(&compiled.schema.events).fields(&record.bytes), Some((0, &wanted[..])));
+        assert_eq!(self::count(&compiled, &segment, EVENT_CUT), cut, "{count}");
     }
 }

@@ -406,7 +406,9 @@ impl<'a> FunctionCheck<'a> {
                 }
             }
             Op::TextBegins { slot, text, ends } => {
-                self.want_filter()?;
+                if !self.function.trigger.is_probe() {
+                    return Err("weir itself has no slots".into());
+                }
                 let bytes = text.len() + usize::from(*ends);
                 if *slot >= limits::SLOTS {
                     return Err(format!("slot {slot}, but an event has {}", limits::SLOTS));

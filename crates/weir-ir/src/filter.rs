@@ -1,7 +1,7 @@
 //! A filter at a place: its slots become what the event's fields are there, and a clause runs only for what it accepts.
 //!
 //! In: a function whose trigger is [`Trigger::Filter`], and how each slot is read at a probe ([`FoundArgument`]). Out of [`at`]: the
-//! same function, which reads registers and memory of the probe. [`guard`] puts that in front of a clause: `accept` goes on
+//! same function, which reads registers and memory of the probe, and asks of texts in the registers that hold them. [`guard`] puts that in front of a clause: `accept` goes on
 //! with the clause, `return` ends its program. So the filter runs first, in the same program, before anything is copied.
 //! [`guard_by_program`] asks a program instead.
 
@@ -12,6 +12,10 @@ use weir_event::Type;
 use crate::{
     BinOp, Block, BlockId, Builtin, FoundArgument, Function, Inst, Op, Terminator, Trigger, Value, argument,
 };
+
+/// The slot of the context in which a register is at a probe, by its number in [`Builtin::Register`]: the order of `pt_regs`.
+pub const REGISTER_SLOTS: [u8; crate::limits::REGISTERS as usize] =
+    [10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0, 16, 18];
 
 /// The filter as it runs at a place where its slots are these arguments.
 ///
@@ -27,6 +31,12 @@ pub fn at(filter: &Function, arguments: &[FoundArgument]) -> Function {
             let (Op::Builtin(Builtin::Slot(slot)), Some(result)) = (&inst.op, inst.result) else {
                 let mut op = inst.op.clone();
                 op.for_each_operand(|value| renamed(value, &read));
+                if let Op::TextBegins { slot, .. } = &mut op {
+                    let held = arguments[usize::from(*slot)].whole_register();
+                    // SANITY: whoever offers a text as vouched for has looked.
+                    let register = held.expect("a text that is vouched for is in a register");
+                    *slot = REGISTER_SLOTS[usize::from(register)];
+                }
                 insts.push(Inst { result: inst.result, op });
                 continue;
             };
@@ -43,6 +53,15 @@ pub fn at(filter: &Function, arguments: &[FoundArgument]) -> Function {
         blocks.push(Block { params: block.params.clone(), insts, end });
     }
     Function { types, blocks, ..filter.clone() }
+}
+
+/// Bit n: it asks of a text whose address is in slot n.
+pub fn text_slots(function: &Function) -> u32 {
+    let ops = function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op);
+    ops.fold(0, |slots, op| match op {
+        Op::TextBegins { slot, .. } => slots | 1u32.checked_shl((*slot).into()).unwrap_or(0),
+        _ => slots,
+    })
 }
 
 /// As a slot holds it: of a floating-point number its bits alone.

@@ -305,6 +305,7 @@ pub enum Op {
     },
     /// Of a filter: 1 if the text whose address is in this slot of the event begins with `text` (with `ends`: is `text`), else 0,
     /// also where the address is 0. Only for slots that hold texts which the traced program vouches for: they are read directly.
+    /// At a probe the slot is that of a register ([`filter::REGISTER_SLOTS`]).
     TextBegins {
         slot: u8,
         text: String,
@@ -369,7 +370,8 @@ pub enum Op {
         args: Vec<Value>,
     },
     /// Writes a record of the event ([`weir_event::recorded`]); `args` are what its slots hold: integers, floating-point numbers as
-    /// their bits, addresses. An array of 16 characters may be a string of 16 bytes too.
+    /// their bits, addresses. Of texts, arrays, sequences and structures, but not of strings, the traced program vouches for the
+    /// memory: where a register at the probe has its address it is read directly. An array of 16 characters may be a string of 16 bytes too.
     Record {
         event: EventId,
         args: Vec<Value>,

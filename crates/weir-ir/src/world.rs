@@ -96,6 +96,20 @@ pub struct FoundArgument {
     pub place: Result<ArgumentPlace, String>,
 }
 
+impl FoundArgument {
+    /// The register all of which is the argument, if one is.
+    pub fn whole_register(&self) -> Option<u8> {
+        match self.place {
+            Ok(ArgumentPlace::Register { number, shift: 0, bits: 64 })
+                if self.bytes == 8 && !self.is_float =>
+            {
+                Some(number)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Where an argument's value is. Registers are 0 to 15 by x86-64 encoding (rax, rcx, rdx, rbx, rsp, …), 16 is ip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgumentPlace {

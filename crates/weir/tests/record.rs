@@ -242,6 +242,71 @@ fn long_texts_are_cut_and_null_ones_are_named() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// What a tracepoint declares is copied by loads, constants in a file's memory too: the program is killed for a system call that
+/// reads memory. A function's parameter that leads to the same text is nobody's promise, and stays unread there.
+#[test]
+fn what_a_tracepoint_declares_is_recorded_without_a_system_call() {
+    let folder = folder("declared");
+    let source = r#"
+        #include <linux/filter.h>
+        #include <linux/seccomp.h>
+        #include <stddef.h>
+        #include <sys/prctl.h>
+        #include <sys/syscall.h>
+        #include "weir/tracepoint.h"
+        static const char *volatile text = "a constant of more than a word";
+        static const unsigned char bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+        struct point { int x; double y; };
+        static const struct point point = {3, 0.5};
+        WEIR_MEMBERS(point_members, WEIR_MEMBER(struct point, x), WEIR_MEMBER(struct point, y));
+        __attribute__((noinline)) void take(const char *text) {
+            __asm__ volatile(".skip 16, 0x90" : : "r"(text) : "memory");
+        }
+        int main(int argc, char **argv) {
+            (void)argv;
+            struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+            };
+            struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+            if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+                return 3;
+            for (int n = 0; n < 3; n++) {
+                WEIR_TRACEPOINT(rec, constants, (string, a, text), (array(unsigned char, 8), b, bytes),
+                                (sequence(unsigned char), c, bytes, argc + 2), (text, d, text, 3), (string, e, "short"),
+                                (structure(point_members), f, &point));
+                take(text);
+            }
+            return 0;
+        }
+    "#;
+    let flags = ["-O1", "-g", "-I", &paths::root().join("include").display().to_string()];
+    let program =
+        target::build("record-declared", target::Source::Text(source), &flags).display().to_string();
+    let take = format!("uprobe:{program}:take");
+    let to_folder = ["-o", folder.to_str().unwrap(), "--", &program];
+    let filter = "e == \"short\" && a == \"a const*\"";
+    let output = weir(&[&["record", "-e", "rec:*", "--filter", filter][..], &to_folder].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let numbers: Vec<String> = (0..8).map(|n| format!("[{n}] = {}", n + 1)).collect();
+    let constants = format!(
+        "rec:constants {{ a = \"a constant of more than a word\", b = [ {} ], _c_length = 3, c = [ {} ], _d_length = 3, \
+         d = \"a c\", e = \"short\", f = {{ x = 3, y = 0.5 }} }}",
+        numbers.join(", "),
+        numbers[..3].join(", ")
+    );
+    assert_eq!(read_by_weir(&folder).events, vec![constants.clone(); 3]);
+    fs::remove_dir_all(&folder).unwrap();
+    let output = weir(&[&["record", "-e", "rec:*", "-e", &take][..], &to_folder].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let parameter = "uprobe:take { text = \"\" }".to_owned();
+    let both = [constants, parameter].into_iter().cycle().take(6).collect::<Vec<_>>();
+    assert_eq!(read_by_weir(&folder).events, both);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn what_the_rings_have_no_room_for_is_counted() {
     for (threads, count) in [(1, 200_000), (8, 50_000)] {

@@ -1,24 +1,27 @@
 //! Records of whole events, with their fields as a trace has them ([`weir_event::recorded`]).
 //!
 //! An event of a fixed size is written where it stays: reserved in the ring, filled, submitted. One with strings or sequences is
-//! made in scratch memory first, for how long it is is known only then; what is reserved is the next larger of a few sizes, since a
-//! program reserves constants, and so many bytes are copied. What lies behind the event in them means nothing.
+//! made in scratch memory first, for how long it is is known only then, and is copied to the ring from there.
+//!
+//! Memory that the traced program declares ([`crate::declared`]) is copied by `weir_declared_copy`, all other is read by helpers.
+//! The one answers with a length and with what was cut in one number, so that there is one way through the program, however texts
+//! end; what was cut is counted once, at the end.
 //!
 //! If the ring is full, the event is left out: the ring counts it, and so does the map `.events`, for this event alone.
 
-use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp, size};
+use weir_ebpf::kfunc::{CUT, Declared};
+use weir_ebpf::{helper, kfunc};
 use weir_event::recorded::{self, NULL_TEXT, SEQUENCE_BYTES_MAX, TEXT_BYTES_MAX};
 use weir_event::schema::{Schema, Type};
 use weir_ir::{EventId, Value};
 
 use super::Lower;
 use super::build::Arg;
+use crate::declared;
 use crate::lir::{Area, Inst, Label, ObjectId, Place, R0, Reg, Src};
 use crate::maps::{EVENT_CUT, EVENT_LOST, event_counts};
 
-/// The least that is reserved for an event of no fixed size.
-const CLASS_BYTES_MIN: u32 = 64;
 /// What is read of a string at most: one character more than is kept, so that it is known whether some were cut off.
 const TEXT_READ_BYTES: u32 = TEXT_BYTES_MAX + 1;
 const _: () = assert!(TEXT_READ_BYTES.is_power_of_two(), "a mask leaves lengths as they are");
@@ -34,19 +37,26 @@ struct Cursor {
 impl Lower<'_> {
     pub(super) fn record(&mut self, event: EventId, args: &[Value]) {
         let schema = &self.module.schema.events[event.0 as usize];
+        let declared = declared::of_record(self.module, self.function, event, args);
         match recorded::is_fixed(schema) {
-            true => self.record_fixed(event, schema, args),
-            false => self.record_measured(event, schema, args),
+            true => self.record_fixed(event, schema, args, &declared),
+            false => self.record_measured(event, schema, args, &declared),
         }
     }
 
-    fn record_fixed(&mut self, event: EventId, schema: &Schema, args: &[Value]) {
+    fn record_fixed(
+        &mut self,
+        event: EventId,
+        schema: &Schema,
+        args: &[Value],
+        declared: &[Option<Declared>],
+    ) {
         let (full, done) = (self.label(), self.label());
         let record = self.reserve(recorded::bytes_max(schema), full);
         self.store_word(Place::Reg(record, 0), Src::Imm(event.0 as i32));
         let mut to = Place::Reg(record, recorded::header_bytes(schema) as i32);
-        for field in &schema.fields {
-            self.write_fixed(&field.ty, args[usize::from(field.slot)], to);
+        for (field, declared) in schema.fields.iter().zip(declared) {
+            self.write_fixed(&field.ty, args[usize::from(field.slot)], *declared, to);
             to = to.plus(recorded::bytes(&field.ty).1);
         }
         self.submit(record, done);
@@ -55,37 +65,41 @@ impl Lower<'_> {
         self.insts.push(Inst::Label(done));
     }
 
-    fn record_measured(&mut self, event: EventId, schema: &Schema, args: &[Value]) {
-        let most = record_bytes(schema);
+    fn record_measured(
+        &mut self,
+        event: EventId,
+        schema: &Schema,
+        args: &[Value],
+        declared: &[Option<Declared>],
+    ) {
         let masked = schema.fields.iter().map(|field| mask(recorded::bytes(&field.ty)));
         let reached = masked.fold(recorded::header_bytes(schema), |sum, bytes| sum + bytes);
         let object = self.object_in((reached + 1).next_multiple_of(8), Area::Scratch);
         let length = self.object_in(8, Area::Scratch);
         let mut cursor = Cursor { object, offset: recorded::header_bytes(schema), more: None };
-        for field in &schema.fields {
+        // Answers of copies; those that were cut are counted in the upper half.
+        let mut answers = None;
+        for (field, declared) in schema.fields.iter().zip(declared) {
             let arg = args[usize::from(field.slot)];
-            let (least, most) = recorded::bytes(&field.ty);
+            let range @ (least, most) = recorded::bytes(&field.ty);
             if least == most {
                 let to = self.place(cursor);
-                self.write_fixed(&field.ty, arg, to);
+                self.write_fixed(&field.ty, arg, *declared, to);
                 cursor.offset += most;
                 continue;
             }
-            match &field.ty {
-                Type::Sequence { element } => {
-                    let element = recorded::bytes(element).1;
-                    self.write_sequence(
-                        event,
-                        element,
-                        arg,
-                        args[usize::from(field.slot) + 1],
-                        cursor,
-                        length,
-                    );
+            match (&field.ty, *declared) {
+                (ty, Some(declared)) => self.copy_measured(ty, declared, &mut cursor, &mut answers),
+                (Type::Sequence { element }, None) => {
+                    let (element, count) = (recorded::bytes(element).1, args[usize::from(field.slot) + 1]);
+                    self.write_sequence(event, element, arg, count, cursor, length);
+                    self.advance_by_length(&mut cursor, length, mask(range));
                 }
-                _ => self.write_characters(event, arg, cursor, length),
+                (_, None) => {
+                    self.write_characters(event, arg, cursor, length);
+                    self.advance_by_length(&mut cursor, length, mask(range));
+                }
             }
-            self.advance(&mut cursor, length, mask((least, most)));
         }
         // SANITY: without a field that moves the cursor the event would have a fixed size.
         let used = self.copy_reg(cursor.more.expect("an event of no fixed size"));
@@ -94,23 +108,64 @@ impl Lower<'_> {
         self.alu(alu::SUB, fields, Src::Imm(recorded::header_bytes(schema) as i32));
         self.store_word(Place::Object(object, 0), Src::Imm(event.0 as i32));
         self.store_word(Place::Object(object, 4), Src::Reg(fields));
-        let (full, done) = (self.label(), self.label());
-        let classes = classes(most);
-        for (index, &class) in classes.iter().enumerate() {
-            let larger = self.label();
-            if index + 1 < classes.len() {
-                self.branch(jmp::JGT, used, Src::Imm(class as i32), larger);
-            }
-            let record = self.reserve(class, full);
-            self.copy(Place::Reg(record, 0), Place::Object(object, 0), class);
-            self.submit(record, done);
-            self.insts.push(Inst::Label(larger));
-        }
+        let [kept, whole] = std::array::from_fn(|_| self.label());
+        let output = [Arg::Map(self.maps.ring), Arg::Object(object), Arg::Reg(used), Arg::Imm(0)];
+        self.call(helper::RINGBUF_OUTPUT, &output);
         self.touch(object);
         self.touch(length);
-        self.insts.push(Inst::Label(full));
+        self.branch(jmp::JEQ, R0, Src::Imm(0), kept);
         self.count_of_event(event, EVENT_LOST);
-        self.insts.push(Inst::Label(done));
+        self.insts.push(Inst::Label(kept));
+        if let Some(answers) = answers {
+            self.alu(alu::RSH, answers, Src::Imm(CUT.trailing_zeros() as i32));
+            self.branch(jmp::JEQ, answers, Src::Imm(0), whole);
+            self.add_to_event(event, EVENT_CUT, answers);
+            self.insts.push(Inst::Label(whole));
+        }
+    }
+
+    /// A text or a sequence that is declared.
+    fn copy_measured(
+        &mut self,
+        ty: &Type,
+        declared: Declared,
+        cursor: &mut Cursor,
+        answers: &mut Option<Reg>,
+    ) {
+        let to = self.place(*cursor);
+        let bytes = match (ty, declared) {
+            (Type::Sequence { .. }, Declared::Bytes { bytes, .. }) => {
+                self.copy_declared(declared, bytes, to.plus(4))
+            }
+            (Type::Sequence { .. }, _) => self.copy_declared(declared, SEQUENCE_BYTES_MAX, to.plus(4)),
+            _ => self.copy_declared(declared, TEXT_BYTES_MAX, to),
+        };
+        match *answers {
+            None => *answers = Some(self.copy_reg(bytes)),
+            Some(answers) => self.alu(alu::ADD, answers, Src::Reg(bytes)),
+        }
+        if let Type::Sequence { element } = ty {
+            let count = self.fresh();
+            self.insts.push(Inst::Mov32 { dst: count, src: Src::Reg(bytes) });
+            self.alu(alu::RSH, count, Src::Imm(recorded::bytes(element).1.trailing_zeros() as i32));
+            let to = self.place(*cursor);
+            self.store_word(to, Src::Reg(count));
+            self.alu(alu::ADD, bytes, Src::Imm(4));
+        }
+        // Also without what says that it was cut.
+        self.alu(alu::AND, bytes, Src::Imm(mask(recorded::bytes(ty)) as i32));
+        self.advance(cursor, bytes);
+    }
+
+    /// The answer of the copy.
+    fn copy_declared(&mut self, declared: Declared, size: u32, to: Place) -> Reg {
+        let context = self.context();
+        self.address(Reg::Real(1), to);
+        self.mov_imm(Reg::Real(2), size as i32);
+        self.mov(Reg::Real(3), context);
+        self.mov_constant(Reg::Real(4), declared.which() as i64);
+        self.insts.push(Inst::CallKernelWith { function: kfunc::DECLARED_COPY, args: 4 });
+        self.copy_reg(R0)
     }
 
     /// The address of a record of so many bytes; goes to `full` where there is none.
@@ -127,7 +182,7 @@ impl Lower<'_> {
     }
 
     /// A field whose size its type says.
-    fn write_fixed(&mut self, ty: &Type, value: Value, to: Place) {
+    fn write_fixed(&mut self, ty: &Type, value: Value, declared: Option<Declared>, to: Place) {
         match ty {
             Type::Int { bytes, .. } | Type::Float { bytes } | Type::Enum { bytes, .. } => {
                 let src = self.src(value);
@@ -136,10 +191,17 @@ impl Lower<'_> {
             Type::Array { .. } if matches!(self.function.ty(value), weir_event::Type::Str { .. }) => {
                 self.write_string(value, to, recorded::bytes(ty).1);
             }
-            Type::Array { .. } => self.read_memory(to, recorded::bytes(ty).1, value),
+            Type::Array { .. } => self.read_memory(to, recorded::bytes(ty).1, value, declared),
             Type::Struct { fields } => {
-                let object = self.object_in(recorded::span(fields).next_multiple_of(8).max(8), Area::Scratch);
-                self.read_memory(Place::Object(object, 0), recorded::span(fields), value);
+                let span = recorded::span(fields);
+                let is_aligned = fields.iter().all(|(_, at, ty)| at.is_multiple_of(recorded::bytes(ty).1));
+                let bytes = span.next_multiple_of(8).max(8);
+                // The stack is read at multiples of a load's size alone.
+                let object = match is_aligned {
+                    true => self.object(bytes),
+                    false => self.object_in(bytes, Area::Scratch),
+                };
+                self.read_memory(Place::Object(object, 0), span, value, declared);
                 let mut to = to;
                 for (_, offset, ty) in fields {
                     let bytes = recorded::bytes(ty).1;
@@ -156,8 +218,10 @@ impl Lower<'_> {
     }
 
     /// Zeros where it cannot be read.
-    fn read_memory(&mut self, to: Place, bytes: u32, address: Value) {
-        if bytes > 0 {
+    fn read_memory(&mut self, to: Place, bytes: u32, address: Value, declared: Option<Declared>) {
+        if let Some(declared) = declared {
+            self.copy_declared(declared, bytes, to);
+        } else if bytes > 0 {
             let address = self.arg(address);
             self.call(helper::PROBE_READ_USER, &[Arg::Place(to), Arg::Imm(bytes as i32), address]);
         }
@@ -233,10 +297,14 @@ impl Lower<'_> {
 
     /// Behind a field of so many bytes as `length` says, which the mask leaves as they are. The length goes through memory so that
     /// verifiers see one range whatever way it was found, and not one for each way and field; the mask is what bounds it.
-    fn advance(&mut self, cursor: &mut Cursor, length: ObjectId, mask: u32) {
+    fn advance_by_length(&mut self, cursor: &mut Cursor, length: ObjectId, mask: u32) {
         let bytes = self.fresh();
         self.load(bytes, Place::Object(length, 0));
         self.alu(alu::AND, bytes, Src::Imm(mask as i32));
+        self.advance(cursor, bytes);
+    }
+
+    fn advance(&mut self, cursor: &mut Cursor, bytes: Reg) {
         match cursor.more {
             None => cursor.more = Some(bytes),
             Some(more) => {
@@ -274,13 +342,17 @@ impl Lower<'_> {
 
     /// Counts one in what the map `.events` has of this event.
     fn count_of_event(&mut self, event: EventId, what: i32) {
+        let one = self.constant(1);
+        self.add_to_event(event, what, one);
+    }
+
+    fn add_to_event(&mut self, event: EventId, what: i32, count: Reg) {
         // SANITY: the map is there where there is an event.
         let map = self.maps.events.expect("events are counted");
         let counts = self.fresh();
         self.insts.push(Inst::MapValue { dst: counts, map });
         self.alu(alu::ADD, counts, Src::Imm(event_counts(event.0)));
-        let one = self.constant(1);
-        self.insts.push(Inst::AtomicAdd { to: Place::Reg(counts, what), src: one, fetch: false });
+        self.insts.push(Inst::AtomicAdd { to: Place::Reg(counts, what), src: count, fetch: false });
     }
 }
 
@@ -298,25 +370,7 @@ fn mask((least, most): (u32, u32)) -> u32 {
     if least == most { most } else { (most + 1).next_power_of_two() - 1 }
 }
 
-/// What is reserved for events of up to `most` bytes, in ascending order, each at most half again of the one before.
-fn classes(most: u32) -> Vec<u32> {
-    let powers = (CLASS_BYTES_MIN.trailing_zeros()..31).flat_map(|power| [1 << power, 3 << (power - 1)]);
-    powers.take_while(|class| *class < most).chain([most]).collect()
-}
-
 /// Bytes of the largest record that is reserved for the event.
 pub(crate) fn record_bytes(schema: &Schema) -> u32 {
     recorded::bytes_max(schema).next_multiple_of(8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_go_up_to_the_largest_record() {
-        assert_eq!(classes(40), [40]);
-        assert_eq!(classes(64), [64]);
-        assert_eq!(classes(1032), [64, 96, 128, 192, 256, 384, 512, 768, 1024, 1032]);
-    }
 }

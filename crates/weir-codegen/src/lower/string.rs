@@ -6,7 +6,7 @@
 
 use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp};
-use weir_ebpf::kfunc::{TEXT_BYTES_MAX, TextTest};
+use weir_ebpf::kfunc::{self, TEXT_BYTES_MAX, TextTest};
 use weir_event::Type;
 use weir_ir::{Builtin, Op, Value};
 
@@ -117,7 +117,7 @@ impl Lower<'_> {
             args += 1;
             self.mov_constant(Reg::Real(args), word as i64);
         }
-        self.insts.push(Inst::CallText { args });
+        self.insts.push(Inst::CallKernelWith { function: kfunc::TEXT_BEGINS, args });
     }
 
     /// Jumps to `no` if two strings differ, else goes on.

@@ -99,7 +99,7 @@ fn values(fields: &str, offer: &Offer) -> Result<Values, Failure> {
         };
         let fits = match (ty, field.ty.integer()) {
             (Type::Int { .. }, Some((bytes, signed))) => is_of(value, bytes, signed),
-            (Type::Text, None) => field.ty == Type::Str,
+            (Type::Text, None) => matches!(field.ty, Type::Str | Type::Text),
             (Type::Float { .. }, None) => *ty == field.ty,
             _ => false,
         };
@@ -133,7 +133,9 @@ fn explain(text: &Text, ways: &[(&Event, Module)]) -> Result<ExitCode, Failure> 
         let line = |field: &Field| field_line(field, &offer.arguments[usize::from(field.slot)]);
         let fields: String = offer.schema.fields.iter().map(line).collect();
         out.push(format!("== event {}\n{fields}", event.name));
-        out.push(filter::explained(&text.source, module, &Limits::default())?);
+        let text_slots = weir_ir::filter::text_slots(&module.functions[0]);
+        let limits = Limits { text_slots, ..Limits::default() };
+        out.push(filter::explained(&text.source, module, &limits)?);
     }
     print(&out.join("\n"))
 }

@@ -40,9 +40,12 @@ pub(crate) fn back(
 ) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
     let compiled = weir_codegen::compile_calling(module, options, callee)
         .map_err(|error| Failure::Refused(anyhow!(error)))?;
-    let limits = weir_verifier::Limits::default();
-    let verify = |program| weir_verifier::verify(program, &compiled.object.maps, &limits);
-    let verified: Result<Vec<_>, _> = compiled.object.programs.iter().map(verify).collect();
+    let verify = |(program, declared): (_, &Vec<_>)| {
+        let limits = weir_verifier::Limits::default().with_declared(declared);
+        weir_verifier::verify(program, &compiled.object.maps, &limits)
+    };
+    let programs = compiled.object.programs.iter().zip(&compiled.declared);
+    let verified: Result<Vec<_>, _> = programs.map(verify).collect();
     let verified = verified.map_err(|rejection| match callee {
         // A program of our own compiler that the verifier refuses is our bug; it does not run all the same.
         None => Failure::Bug(anyhow!("{rejection}")),
