@@ -155,6 +155,12 @@ impl Emitter<'_> {
                 self.asm.op_imm(x64::Op::CmpImm, Width::W32, Reg::Rax, self.input.abi.cpus as i32);
                 self.asm.jump_if(Cond::Below, done);
             }
+            // A thread without rseq has a negative number.
+            InLane::ThreadsCpu(rseq) => {
+                self.asm.op(x64::Op::Load, Width::W32, Reg::Rax, Mem::fs(rseq + RSEQ_CPU_ID));
+                self.asm.op_imm(x64::Op::CmpImm, Width::W32, Reg::Rax, self.input.abi.cpus as i32);
+                self.asm.jump_if(Cond::Below, done);
+            }
             InLane::No | InLane::LookUp(_) => {}
         }
         self.asm.call_symbol(symbol, CALLER_SAVED);

@@ -318,6 +318,8 @@ pub(crate) enum InLane {
     Always(Reg, u32),
     /// The CPU that the lane is of.
     Cpu,
+    /// No lane: the CPU that the thread is on, as its `struct rseq` says, which is so far from fs.
+    ThreadsCpu(i32),
 }
 
 /// What a helper calls back for each of.

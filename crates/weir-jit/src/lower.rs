@@ -18,7 +18,7 @@ use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::kfunc::{self, KfuncId};
 use weir_ebpf::{HelperId, Insn, MapKind, MapSpec};
 use weir_rt::executable::{
-    FRAME_IS_RETURN, FRAME_SESSION_COOKIE, RuntimeFunction, SiteAbi, Symbol, TidSource,
+    FRAME_IS_RETURN, FRAME_SESSION_COOKIE, LanePolicy, RuntimeFunction, SiteAbi, Symbol, TidSource,
 };
 use weir_verifier::{InsnFacts, VerifiedProgram};
 
@@ -217,6 +217,13 @@ impl Context<'_> {
                 (Function::MapUpdateLane, lane(5))
             }
             (helper::GET_SMP_PROCESSOR_ID, _) if self.claims => return (Symbol::Helper(id), InLane::Cpu),
+            (helper::GET_SMP_PROCESSOR_ID, _) => {
+                let of_thread = match self.abi.lanes {
+                    LanePolicy::Rseq { offset, .. } => InLane::ThreadsCpu(offset),
+                    _ => InLane::No,
+                };
+                return (Symbol::Helper(id), of_thread);
+            }
             _ => return (Symbol::Helper(id), InLane::No),
         };
         (Symbol::Runtime(function.0), function.1)
