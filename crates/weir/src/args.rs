@@ -7,6 +7,8 @@ pub(crate) mod bpf;
 pub(crate) mod filter;
 pub(crate) mod flight;
 pub(crate) mod record;
+pub(crate) mod rule;
+pub(crate) mod sessions;
 pub(crate) mod view;
 
 use std::ffi::OsString;
@@ -74,7 +76,7 @@ pub(crate) enum Command {
     /// Event filters by hand: check, evaluate, or show every stage of one
     Filter(filter::Filter),
     /// Record events with all their fields, into a trace (CTF) that `weir view` and babeltrace2 read
-    Record(record::Record),
+    Record(sessions::RecordLine),
     /// Read traces (CTF, as LTTng and weir write them): events in the order of time
     View(view::View),
     /// List the processes that are being traced, and what that costs them

@@ -19,10 +19,12 @@ mod rails;
 mod report;
 mod select;
 mod session;
+mod sessions;
 mod view;
 
 use std::process::ExitCode;
 
+use crate::args::sessions::RecordLine;
 use crate::args::{Args, Command};
 use crate::failure::Failure;
 
@@ -41,9 +43,7 @@ fn main() -> ExitCode {
         Command::Filter(args) => {
             filter::filter(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
-        Command::Record(record) => {
-            session::record(&record).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
-        }
+        Command::Record(line) => record(&line),
         Command::View(args) => view::view(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::List(args) => list::list(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Ps(ps) => manage::ps::ps(&ps).unwrap_or_else(|failure| failure.report(None)),
@@ -54,6 +54,17 @@ fn main() -> ExitCode {
         }
         Command::Man(args) => manual::man(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Doctor => doctor().unwrap_or_else(|failure| failure.report(None)),
+    }
+}
+
+fn record(line: &RecordLine) -> ExitCode {
+    match (&line.session, &line.record) {
+        (Some(session), _) => sessions::sessions(session).unwrap_or_else(|failure| failure.report(None)),
+        (None, Some(record)) => {
+            session::record(record).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+        }
+        // SANITY: clap requires an event where there is no subcommand.
+        (None, None) => unreachable!("clap requires an event where there is no subcommand"),
     }
 }
 

@@ -27,6 +27,12 @@ fn look() -> Result<Look, Failure> {
     scan::look().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))
 }
 
+/// Processes that a weir traces that runs: that one, the process, its name.
+pub(crate) fn traced_by() -> Result<Vec<(i32, i32, String)>, Failure> {
+    let found = look()?.found.into_iter().filter(|probed| probed.controller_alive && !probed.is_inherited());
+    Ok(found.map(|probed| (probed.identity.controller_pid as i32, probed.pid, probed.comm)).collect())
+}
+
 /// What is not told of need not be nothing.
 fn tell_unseen(look: &Look) {
     let Some(&first) = look.unseen.first() else { return };

@@ -26,6 +26,7 @@ mod stages;
 mod summary;
 mod symbols;
 mod targets;
+mod tended;
 mod world;
 
 use std::cell::RefCell;
@@ -68,9 +69,17 @@ pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<Sou
 
 /// Records the events that `args` names. The error comes with the attach points that its spans are in.
 pub(crate) fn record(args: &args::record::Record) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
-    let source = recording::source(&args.events).map_err(|failure| (failure, None))?;
-    let recording = Recording::new(args).map_err(|failure| (failure, None))?;
+    let rules = args.rules();
+    let events: Vec<String> = rules.iter().flat_map(|rule| &rule.events).cloned().collect();
+    let source = recording::source(&events).map_err(|failure| (failure, None))?;
+    let recording = Recording::new(args, rules).map_err(|failure| (failure, None))?;
     run(&args.trace(), &source, &[], Some(&recording)).map_err(|failure| (failure, Some(source)))
+}
+
+/// Whether a rule can be read: its events are some, its filter is one. What they name is not looked for.
+pub(crate) fn check_rule(rule: &args::rule::Rule) -> Result<(), Failure> {
+    recording::source(&rule.events)?;
+    recording::filter(rule).map(drop)
 }
 
 /// Compiles a script for no process in particular, and verifies it: `program` is its text, or else the first of
@@ -179,7 +188,8 @@ fn run(
     let run = notes::Run { script: &source.text, probes: &probes, is_verbose: args.verbose };
     let guard = Guard::new(args.policy.as_deref(), args.budget, &run)?;
     let create = |recording: &Recording<'_>| {
-        Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields())
+        let recorder = Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields())?;
+        recorder.held(recording.args.tended.as_deref())
     };
     let fly = |recording: &Recording<'_>| {
         Flight::create(recording.args, &plan.compiled, recording.context_fields())

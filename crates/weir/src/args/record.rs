@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, ValueEnum};
 use weir_event::schema::Level;
 
+use crate::args::rule::Rule;
 use crate::args::{CommandLine, Engine, Format, Trace, filter, flight};
 use crate::rails::budget::Budget;
 use crate::select::ProcessSpec;
@@ -109,6 +110,15 @@ pub(crate) struct Record {
     #[command(flatten)]
     pub(crate) flight: flight::Flight,
 
+    /// Events with what they are chosen by, in place of -e, --filter and the like: for sessions, whose events have filters of
+    /// their own
+    #[arg(long = "rule", value_name = "JSON", hide = true, conflicts_with_all = ["filter", "loglevel", "loglevel_only"])]
+    pub(crate) rules: Vec<Rule>,
+
+    /// The daemon of sessions tends this run: it reads this file, and standard input and output are its
+    #[arg(long, value_name = "FILE", hide = true, conflicts_with = "command")]
+    pub(crate) tended: Option<PathBuf>,
+
     /// Start this command, and record until it ends. When the run ends first (Ctrl-C), the command is ended too
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
@@ -137,6 +147,23 @@ pub(crate) enum Context {
 }
 
 impl Record {
+    /// What is to be recorded: one rule, or those of a session.
+    pub(crate) fn rules(&self) -> Vec<Rule> {
+        let exclude =
+            |rule: &Rule| Rule { exclude: [&rule.exclude[..], &self.exclude].concat(), ..rule.clone() };
+        match self.rules.is_empty() {
+            false => self.rules.iter().map(exclude).collect(),
+            true => vec![Rule {
+                events: self.events.clone(),
+                exclude: self.exclude.clone(),
+                least: self.loglevel,
+                only: self.loglevel_only,
+                filter: self.filter.clone(),
+                dialect: self.dialect,
+            }],
+        }
+    }
+
     /// The same run, as `weir trace` takes it.
     pub(crate) fn trace(&self) -> Trace {
         let words = self.command.clone();
@@ -168,14 +195,14 @@ impl Record {
 }
 
 /// LTTng writes them with a prefix too.
-fn level(text: &str) -> Result<Level, String> {
+pub(super) fn level(text: &str) -> Result<Level, String> {
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_prefix("trace_").unwrap_or(&lower);
     Level::named(name)
         .ok_or_else(|| format!("no level `{}`; there are {}", text.escape_debug(), Level::NAMES.join(", ")))
 }
 
-fn size(text: &str) -> Result<u32, String> {
+pub(super) fn size(text: &str) -> Result<u32, String> {
     let (digits, unit) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1 << 10),
         None => text.strip_suffix(['m', 'M']).map_or((text, 1), |digits| (digits, 1 << 20)),

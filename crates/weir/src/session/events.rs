@@ -164,6 +164,9 @@ impl<'a, W: Write> Events<'a, W> {
         clock: Option<Clock>,
     ) -> Result<(), Failure> {
         self.clock = clock;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begins();
+        }
         let mut is_more = false;
         self.controller.start_intervals(Instant::now());
         let mut is_told = true;

@@ -34,20 +34,38 @@ pub(super) fn put(
     world: &Binaries,
     warn: &mut dyn FnMut(&Text, &[Diagnostic]),
 ) -> Result<(), Failure> {
+    let filters = vec![Some(text); module.functions.len()];
+    put_each(module, &filters, world, warn)
+}
+
+/// The same where clauses have filters of their own, or none.
+pub(super) fn put_each(
+    module: &mut Module,
+    filters: &[Option<&Text>],
+    world: &Binaries,
+    warn: &mut dyn FnMut(&Text, &[Diagnostic]),
+) -> Result<(), Failure> {
     if let Some(map) = module.schema.maps.iter().find(|map| is_of_filter(map)) {
         let name = &map.name;
         return Err(Failure::Refused(anyhow!("maps named {STATE}… are of filters: name {name} otherwise")));
     }
-    let (mut faults, mut warnings) = (Told::default(), Told::default());
+    // By filter, since what is told stands under its text.
+    let mut told: Vec<(&Text, Told, Told)> = Vec::new();
     let mut functions = Vec::with_capacity(module.functions.len());
     let mut is_at_event = false;
-    for function in std::mem::take(&mut module.functions) {
-        if !function.trigger.is_probe() {
+    for (function, text) in std::mem::take(&mut module.functions).into_iter().zip(filters) {
+        is_at_event |= function.trigger.is_probe();
+        let Some(text) = text.filter(|_| function.trigger.is_probe()) else {
             functions.push(function);
             continue;
+        };
+        if !told.iter().any(|(known, ..)| known.source.text == text.source.text) {
+            told.push((text, Told::default(), Told::default()));
         }
-        is_at_event = true;
-        let ways = ways(text, &event::events(&function, world), &mut faults, &mut warnings);
+        let of_text = told.iter_mut().find(|(known, ..)| known.source.text == text.source.text);
+        // SANITY: it was just added.
+        let (_, faults, warnings) = of_text.expect("a filter");
+        let ways = ways(text, &event::events(&function, world), faults, warnings);
         if ways.len() > WAYS_MAX {
             return Err(Failure::Refused(anyhow!(
                 "the filter's fields are read in {} different ways at the places of {}, the limit is {WAYS_MAX}: narrow \
@@ -66,16 +84,20 @@ pub(super) fn put(
             functions.push(clause);
         }
     }
-    if !faults.diagnostics.is_empty() {
-        return Err(Failure::Text(text.source.clone(), faults.diagnostics));
+    for (text, faults, _) in &mut told {
+        if !faults.diagnostics.is_empty() {
+            return Err(Failure::Text(text.source.clone(), std::mem::take(&mut faults.diagnostics)));
+        }
     }
     if !is_at_event {
         return Err(Failure::Refused(anyhow!(
             "--filter is for events, and no clause of the script is at one: add a `usdt`, `uprobe` or `uretprobe`"
         )));
     }
-    if !warnings.diagnostics.is_empty() {
-        warn(text, &warnings.diagnostics);
+    for (text, _, warnings) in &told {
+        if !warnings.diagnostics.is_empty() {
+            warn(text, &warnings.diagnostics);
+        }
     }
     module.functions = functions;
     weir_ir::pass::optimise(module);

@@ -48,7 +48,13 @@ impl Given<'_> {
         let mut of_script = |warnings: &[Diagnostic]| warn(self.source, warnings);
         let mut module = stages::front(self.source, self.parameters, world, &mut of_script)?;
         if let Some(recording) = self.recording {
-            recording.put(&mut module, world, &mut |warning| warn(self.source, &[warning]))?;
+            let filters = recording.put(&mut module, world, &mut |warning| warn(self.source, &[warning]))?;
+            if filters.iter().any(Option::is_some) {
+                let filters: Vec<Option<&Text>> = filters.iter().map(Option::as_ref).collect();
+                filtered::put_each(&mut module, &filters, world, &mut |text, warnings| {
+                    warn(&text.source, warnings);
+                })?;
+            }
         }
         if let Some(decider) = self.decider {
             decider::put(&mut module, decider)?;
@@ -72,7 +78,7 @@ impl Given<'_> {
         let callee = self.decider.map(Decider::callee);
         let (mut compiled, verified) = stages::back(module, &options, callee.as_ref())?;
         // Behind those of the script: what records name stays where it is.
-        if self.filter.is_some() {
+        if self.filter.is_some() || self.recording.is_some() {
             compiled.schema.maps.retain(|map| !filtered::is_of_filter(map));
         }
         compiled

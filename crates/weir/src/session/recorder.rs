@@ -30,6 +30,8 @@ use weir_trace::write::{Folder, Format, Stream, layout};
 use crate::failure::Failure;
 use crate::print::tell;
 use crate::session::now_ns;
+use crate::session::tended::Tended;
+use crate::sessions::counts::{Counts, OfEvent};
 
 /// How large packets become.
 pub(super) const PACKET_BYTES: usize = 128 << 10;
@@ -68,6 +70,7 @@ pub(crate) struct Recorder {
     has_failed: bool,
     /// Records that were not written because of that.
     unwritten: u64,
+    tended: Option<Tended>,
 }
 
 #[derive(Default)]
@@ -120,7 +123,21 @@ impl Recorder {
             flushed: Instant::now(),
             has_failed: false,
             unwritten: 0,
+            tended: None,
         })
+    }
+
+    /// With a file for counts: waits for the word of the daemon that gave it.
+    pub(crate) fn held(mut self, counts: Option<&Path>) -> Result<Recorder, Failure> {
+        self.tended = counts.map(Tended::hold).transpose()?;
+        Ok(self)
+    }
+
+    /// Probes are in.
+    pub(crate) fn begins(&mut self) {
+        if let Some(tended) = &self.tended {
+            tended.recording();
+        }
     }
 
     /// Writes what is in the rings now; with `is_over` also what is behind records that nobody will finish. Whether there may be more.
@@ -139,7 +156,49 @@ impl Recorder {
             let flushed = { streams }.try_for_each(Stream::flush);
             self.look(flushed);
         }
+        if self.tended.as_ref().is_some_and(Tended::is_due) {
+            self.tell_counts(segment, false);
+        }
         is_more
+    }
+
+    /// To the daemon that tends this recording, if one does.
+    fn tell_counts(&mut self, segment: &Segment, is_over: bool) {
+        let Some(mut tended) = self.tended.take() else { return };
+        let lost = |lane: usize| self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
+        let discarded = (0..self.streams.len()).map(lost).sum();
+        let mut counts = Counts {
+            discarded,
+            bytes: self.bytes,
+            has_failed: self.has_failed,
+            is_over,
+            ..Counts::default()
+        };
+        for (name, recorded, discarded, cut) in self.of_events(segment) {
+            if recorded > 0 || discarded > 0 {
+                // Events of one name that have other fields are one to people.
+                let of = counts.events.entry(name).or_insert_with(OfEvent::default);
+                (of.recorded, of.discarded, of.cut) =
+                    (of.recorded + recorded, of.discarded + discarded, of.cut + cut);
+            }
+        }
+        tended.write(&counts);
+        self.tended = Some(tended);
+    }
+
+    /// By event: its name, records, records that the ring had no room for; texts and sequences that were cut.
+    fn of_events(&self, segment: &Segment) -> Vec<(String, u64, u64, u64)> {
+        let values =
+            self.counts.and_then(|map| segment.map(map).lookup(&0u32.to_le_bytes())).unwrap_or_default();
+        let count = |event: usize, what: i32| {
+            let word = values.get(event * EVENT_BYTES as usize + what as usize..);
+            word.and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+        };
+        let events = self.names.iter().zip(&self.recorded).enumerate();
+        let events = events.map(|(event, (name, recorded))| {
+            (name.clone(), *recorded, count(event, EVENT_LOST), count(event, EVENT_CUT))
+        });
+        events.collect()
     }
 
     /// Whether the rings fill fast: they had better be read again soon.
@@ -230,14 +289,8 @@ impl Recorder {
                 self.look(finished);
             }
         }
-        let count = |event: usize, what: i32| match self.counts {
-            Some(map) => word(segment, map, (event * EVENT_BYTES as usize) as i32 + what),
-            None => 0,
-        };
-        let events = self.names.iter().zip(&self.recorded).enumerate().map(|(event, (name, recorded))| {
-            (name.clone(), *recorded, count(event, EVENT_LOST), count(event, EVENT_CUT))
-        });
-        let (events, path) = (events.collect(), self.path.clone());
+        self.tell_counts(segment, true);
+        let (events, path) = (self.of_events(segment), self.path.clone());
         let (bytes, unwritten, has_failed) = (self.bytes, self.unwritten, self.has_failed);
         Recorded { path, events, discarded, bytes, unwritten, has_failed }
     }

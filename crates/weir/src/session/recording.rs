@@ -3,9 +3,9 @@
 //! In: what was asked for, as attach points of a script whose clauses are empty ([`source`]): so they are found, and refused, as
 //! those of `weir trace` are. Out of [`Recording::put`]: the same module, each clause with a body that records the event at its place. Places
 //! of one event where the fields are read in different ways become functions of their own; a place that several attach points name is
-//! recorded once, by the first.
+//! recorded once: where rules of a session have filters, if one of them accepts the event.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
 use weir_event::recorded;
@@ -14,7 +14,10 @@ use weir_ir::{Builtin, EventId, FoundArgument, FoundField, Function, Module, Tri
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{LinkAddr, pattern};
 
+use crate::args::filter::Dialect;
 use crate::args::record::{Context, Record};
+use crate::args::rule::Rule;
+use crate::event::text::Text;
 use crate::event::{self, Event};
 use crate::failure::Failure;
 use crate::session::asks::{Asks, Faults};
@@ -24,10 +27,20 @@ use crate::session::world::Binaries;
 /// What is to be recorded.
 pub(crate) struct Recording<'a> {
     pub(crate) args: &'a Record,
+    rules: Vec<Rule>,
     /// Each once, in the order of the command line.
     contexts: Vec<Context>,
     /// Which events ask for a snapshot.
     asks: Option<Asks>,
+}
+
+/// An event at its places: its number, how its fields are read there, whether it asks for a snapshot, which rules name it there.
+struct Way {
+    event: usize,
+    arguments: Vec<FoundArgument>,
+    asks: Option<Module>,
+    rules: Vec<usize>,
+    places: Vec<usize>,
 }
 
 /// How an event that does not say how much it matters is taken, as LTTng takes it.
@@ -38,9 +51,13 @@ const EVENTS_MAX: usize = 65_535;
 
 /// The script whose clauses are at the events.
 pub(super) fn source(events: &[String]) -> Result<SourceFile, Failure> {
-    let lines: Result<Vec<String>, Failure> = events.iter().map(|event| attach_point(event)).collect();
-    let text: String = lines?.iter().map(|point| format!("{point} {{ }}\n")).collect();
-    Ok(SourceFile { name: "-e".to_owned(), text })
+    let lines: Result<Vec<String>, Failure> = events.iter().map(|event| line(event)).collect();
+    Ok(SourceFile { name: "-e".to_owned(), text: lines?.concat() })
+}
+
+/// The clause at an event.
+fn line(event: &str) -> Result<String, Failure> {
+    Ok(format!("{} {{ }}\n", attach_point(event)?))
 }
 
 fn attach_point(event: &str) -> Result<String, Failure> {
@@ -64,15 +81,22 @@ fn attach_point(event: &str) -> Result<String, Failure> {
     }
 }
 
+/// The filter of a rule, if it has one.
+pub(super) fn filter(rule: &Rule) -> Result<Option<Text>, Failure> {
+    rule.filter.as_deref().map(|text| Text::parse(text, rule.dialect.into())).transpose()
+}
+
 impl Recording<'_> {
-    pub(super) fn new(args: &Record) -> Result<Recording<'_>, Failure> {
+    /// `rules` are those of `args`.
+    pub(super) fn new(args: &Record, rules: Vec<Rule>) -> Result<Recording<'_>, Failure> {
+        rules.iter().try_for_each(|rule| filter(rule).map(drop))?;
         let mut contexts: Vec<Context> = Vec::new();
         for context in &args.contexts {
             if !contexts.contains(context) {
                 contexts.push(*context);
             }
         }
-        Ok(Recording { args, contexts, asks: Asks::given(args)? })
+        Ok(Recording { args, rules, contexts, asks: Asks::given(args)? })
     }
 
     /// Fields that each event begins with.
@@ -80,24 +104,28 @@ impl Recording<'_> {
         self.contexts.len()
     }
 
-    /// Has the clauses record; `warn` of what is left out.
+    /// Has the clauses record; `warn` of what is left out. By clause the filter that it is to have, where rules have their own.
     pub(super) fn put(
         &self,
         module: &mut Module,
         world: &Binaries,
         warn: &mut dyn FnMut(Diagnostic),
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<Option<Text>>, Failure> {
         let mut events: Vec<Schema> = Vec::new();
+        let (mut functions, mut filters) = (Vec::new(), Vec::new());
         let mut known = BTreeSet::new();
-        let mut functions = Vec::new();
         let words = self.asks.as_ref().map(|asks| asks.add_maps(module));
         let mut faults = Faults::default();
+        let named = if self.rules.len() > 1 { self.named(module, world) } else { BTreeMap::new() };
         for clause in std::mem::take(&mut module.functions) {
-            // The event at each of its places, and how that is read, and what asks; then the places of each such way.
-            let mut ways: Vec<(usize, Vec<FoundArgument>, Option<Module>, Vec<usize>)> = Vec::new();
+            let rule = self.rule_of(&clause);
+            let mut ways: Vec<Way> = Vec::new();
             for (place, event) in event::events(&clause, world).iter().enumerate() {
-                let Some(schema) = self.schema(&clause.trigger, place, event, world) else { continue };
-                if !known.insert(place_of(&clause.trigger, place)) {
+                let Some(schema) = self.schema(rule, &clause.trigger, place, event, world) else { continue };
+                let at = place_of(&clause.trigger, place);
+                let rules = named.get(&at).cloned().unwrap_or_else(|| vec![rule]);
+                // Recorded by the first that names it.
+                if !known.insert(at) {
                     continue;
                 }
                 let (schema, arguments, left_out) = self.offered(schema, event);
@@ -118,15 +146,15 @@ impl Recording<'_> {
                     events.len() - 1
                 });
                 let asks = self.asks.as_ref().and_then(|asks| asks.at(event, &mut faults));
-                let is_same = |way: &&mut (usize, Vec<FoundArgument>, Option<Module>, Vec<usize>)| {
-                    way.0 == number && way.1 == arguments && way.2 == asks
+                let is_like = |way: &&mut Way| {
+                    way.event == number && way.arguments == arguments && way.asks == asks && way.rules == rules
                 };
-                match ways.iter_mut().find(is_same) {
-                    Some((.., places)) => places.push(place),
-                    None => ways.push((number, arguments, asks, vec![place])),
+                match ways.iter_mut().find(is_like) {
+                    Some(way) => way.places.push(place),
+                    None => ways.push(Way { event: number, arguments, asks, rules, places: vec![place] }),
                 }
             }
-            for (event, arguments, at, places) in ways {
+            for Way { event, arguments, asks: at, rules, places } in ways {
                 let mut function =
                     Function { trigger: at_places(&clause.trigger, &places), ..clause.clone() };
                 let context: Vec<Builtin> = self.contexts.iter().map(|context| builtin(*context)).collect();
@@ -135,6 +163,7 @@ impl Recording<'_> {
                     asks.put(&mut function, at.as_ref(), words, module);
                 }
                 functions.push(function);
+                filters.push(self.filter_of(&rules)?);
             }
         }
         if let Some(asks) = self.asks.as_ref().filter(|_| !functions.is_empty()) {
@@ -153,11 +182,80 @@ impl Recording<'_> {
         }
         (module.functions, module.schema.events) = (functions, events);
         weir_ir::pass::optimise(module);
-        Ok(())
+        Ok(filters)
+    }
+
+    /// The number of the rule that a clause is of: its line says which event it is.
+    fn rule_of(&self, clause: &Function) -> usize {
+        let mut start = 0;
+        for (number, rule) in self.rules.iter().enumerate() {
+            // SANITY: the source was made of them.
+            let lines = rule.events.iter().map(|event| line(event).map_or(0, |line| line.len()));
+            start += lines.sum::<usize>();
+            if (clause.span.start as usize) < start {
+                return number;
+            }
+        }
+        unreachable!("a clause of no rule, at {}", clause.span.start)
+    }
+
+    /// For each place that is to be recorded the rules that name it.
+    fn named(&self, module: &Module, world: &Binaries) -> BTreeMap<Place, Vec<usize>> {
+        let mut named: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
+        for clause in &module.functions {
+            let rule = self.rule_of(clause);
+            for (place, event) in event::events(clause, world).iter().enumerate() {
+                if self.schema(rule, &clause.trigger, place, event, world).is_some() {
+                    let rules = named.entry(place_of(&clause.trigger, place)).or_default();
+                    if !rules.contains(&rule) {
+                        rules.push(rule);
+                    }
+                }
+            }
+        }
+        named
+    }
+
+    /// What accepts an event that these rules name: all, if one of them has no filter. The one filter of a command line is put in
+    /// front of the clauses as that of any script.
+    fn filter_of(&self, rules: &[usize]) -> Result<Option<Text>, Failure> {
+        let mut texts: Vec<(&str, Dialect)> = Vec::new();
+        for rule in rules.iter().map(|rule| &self.rules[*rule]) {
+            match rule.filter.as_deref() {
+                None => return Ok(None),
+                Some(text) if texts.contains(&(text, rule.dialect)) => {}
+                Some(text) => texts.push((text, rule.dialect)),
+            }
+        }
+        if self.args.filter.is_some() {
+            return Ok(None);
+        }
+        match texts[..] {
+            [(text, dialect)] => Text::parse(text, dialect.into()).map(Some),
+            _ if texts.iter().any(|(_, dialect)| *dialect == Dialect::Lttng) => {
+                let filters: Vec<String> = texts.iter().map(|(text, _)| format!("'{text}'")).collect();
+                Err(Failure::Refused(anyhow!(
+                    "an event was enabled with the filters {}; with --dialect lttng an event may have one: write it with ||",
+                    filters.join(" and ")
+                )))
+            }
+            _ => {
+                let all: Vec<String> = texts.iter().map(|(text, _)| format!("({text})")).collect();
+                Text::parse(&all.join(" || "), Dialect::Weir.into()).map(Some)
+            }
+        }
     }
 
     /// What is known of the event at a place, without fields where nothing is; none where it is not to be recorded.
-    fn schema(&self, trigger: &Trigger, place: usize, event: &Event, world: &Binaries) -> Option<Schema> {
+    fn schema(
+        &self,
+        rule: usize,
+        trigger: &Trigger,
+        place: usize,
+        event: &Event,
+        world: &Binaries,
+    ) -> Option<Schema> {
+        let rule = &self.rules[rule];
         let schema = match trigger {
             Trigger::Usdt { sites } => {
                 let site = &sites[place];
@@ -176,13 +274,13 @@ impl Recording<'_> {
             }
         };
         let full_name = format!("{}:{}", schema.provider, schema.event);
-        let is_excluded = self.args.exclude.iter().any(|excluded| {
+        let is_excluded = rule.exclude.iter().any(|excluded| {
             let name = if excluded.contains(':') { &full_name } else { &schema.event };
             excluded == name || pattern::matches(excluded, name)
         });
         let level = schema.level.map_or(LEVEL, Level::number);
-        let is_less = self.args.loglevel.is_some_and(|least| level > least.number());
-        let is_other = self.args.loglevel_only.is_some_and(|only| level != only.number());
+        let is_less = rule.least.is_some_and(|least| level > least.number());
+        let is_other = rule.only.is_some_and(|only| level != only.number());
         (!is_excluded && !is_less && !is_other).then_some(schema)
     }
 
@@ -214,7 +312,9 @@ impl Recording<'_> {
 }
 
 /// What makes a place one: of functions without an address their name.
-fn place_of(trigger: &Trigger, place: usize) -> (u8, String, String, u64) {
+type Place = (u8, String, String, u64);
+
+fn place_of(trigger: &Trigger, place: usize) -> Place {
     match trigger {
         Trigger::Usdt { sites } => {
             let site = &sites[place];

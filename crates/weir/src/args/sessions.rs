@@ -1,0 +1,266 @@
+//! The command line of sessions: `weir record create`, `enable`, `start` and so on, beside `weir record -e …` itself.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgGroup, Subcommand};
+use weir_event::schema::Level;
+
+use crate::args::record::{Context, Record, level, size};
+use crate::args::{Format, filter};
+use crate::rails::budget::Budget;
+use crate::select::ProcessSpec;
+
+/// One recording, or a command about sessions.
+#[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct RecordLine {
+    #[command(flatten)]
+    pub(crate) record: Option<Record>,
+    #[command(subcommand)]
+    pub(crate) session: Option<Session>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Session {
+    /// Make a session: a recording that goes on without this command line, is changed while it runs, and has a name
+    Create(Create),
+    /// Have a session record these events too; while it records, from now on
+    Enable(Enable),
+    /// Have a session record these events no more
+    Disable(Disable),
+    /// Have a session record this with each event
+    AddContext(AddContext),
+    /// Begin to record, into a new folder below the session's
+    Start(One),
+    /// End recording; the session stays, and may be started again
+    Stop(One),
+    /// End the folder that is recorded into, and go on in a new one
+    Rotate(One),
+    /// Show sessions: what they record, of what, into which folder, and how much so far
+    Status(Status),
+    /// End a session: its recording too, if it is started. What was recorded stays
+    Destroy(Destroy),
+    /// Write what a flight recorder holds
+    #[command(hide = true)]
+    Snapshot(One),
+    /// Run the daemon that holds sessions; the other commands start it where it is needed
+    Daemon(Daemon),
+}
+
+/// Where the daemon is.
+#[derive(clap::Args, Debug)]
+pub(crate) struct At {
+    /// The daemon's socket, in a folder of mode 700; else WEIR_SOCKET, or $XDG_RUNTIME_DIR/weir/record.sock (root: /run/weir/record.sock)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  weir record create web -p nginx -o /var/tmp/web      processes of this name, those that start later too
+  weir record enable web 'shop:*' --filter 'total > 100'
+  weir record start web
+  weir record enable web db:query       while it records; the processes run on
+  weir record status
+  weir record destroy web
+  weir view /var/tmp/web";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = CREATE_EXAMPLES)]
+#[command(group(ArgGroup::new("who").required(true).multiple(true).args(["processes", "cgroups", "units", "containers"])))]
+pub(crate) struct Create {
+    /// What the session is called: letters, digits, `_`, `-` and `.`, 64 at most
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+
+    /// The folder of the session: one that is not there yet, or an empty one; without, NAME where this command runs. Each stretch of
+    /// recording has a folder in it: 1, 2, …
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Record of this process, or of those whose command or program has this name, now and later
+    #[arg(short = 'p', long = "pid", value_name = "PID|NAME", value_delimiter = ',')]
+    pub(crate) processes: Vec<ProcessSpec>,
+
+    /// Record of the processes in this cgroup and below it, now and later
+    #[arg(long = "cgroup", value_name = "PATH")]
+    pub(crate) cgroups: Vec<String>,
+
+    /// Record of the processes of this systemd unit, now and later
+    #[arg(long = "unit", value_name = "NAME")]
+    pub(crate) units: Vec<String>,
+
+    /// Record of the processes in this container, now and later
+    #[arg(long = "container", value_name = "ID|NAME")]
+    pub(crate) containers: Vec<String>,
+
+    /// Record of the children of these processes too, and theirs
+    #[arg(long)]
+    pub(crate) follow: bool,
+
+    /// Bytes of the ring of each CPU, a power of two from 4K on; K and M may follow
+    #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
+    pub(crate) size: u32,
+
+    /// What recording may cost, as of `weir trace`
+    #[arg(long, value_name = "BUDGET", value_parser = budget)]
+    pub(crate) budget: Option<String>,
+
+    /// A policy that recordings keep to as well, beside the administrator's /etc/weir/policy.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Enable {
+    /// The session, then events as -e of `weir record` takes them; the session may be left out where there is one only
+    #[arg(value_name = "[NAME] EVENT", required = true)]
+    pub(crate) words: Vec<String>,
+
+    /// The session; then all words are events
+    #[arg(short = 's', long = "session", value_name = "NAME")]
+    pub(crate) session: Option<String>,
+
+    /// But none whose name matches: PROVIDER:EVENT, or EVENT of any provider. May be repeated
+    #[arg(short = 'x', long = "exclude", value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+
+    /// Only events that matter at least as much
+    #[arg(long, value_name = "LEVEL", value_parser = level)]
+    pub(crate) loglevel: Option<Level>,
+
+    /// Only events of exactly this level
+    #[arg(long, value_name = "LEVEL", value_parser = level, conflicts_with = "loglevel")]
+    pub(crate) loglevel_only: Option<Level>,
+
+    /// Record these events only where this holds of their fields. An event that was enabled several times is recorded where one of
+    /// the filters accepts it
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) filter: Option<String>,
+
+    /// What the filter's operators mean
+    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "filter")]
+    pub(crate) dialect: filter::Dialect,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Disable {
+    /// The session, then events: as they were enabled, or PROVIDER:EVENT out of a pattern that was
+    #[arg(value_name = "[NAME] EVENT", required = true)]
+    pub(crate) words: Vec<String>,
+
+    /// The session; then all words are events
+    #[arg(short = 's', long = "session", value_name = "NAME")]
+    pub(crate) session: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct AddContext {
+    /// The session
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// The session
+    #[arg(short = 's', long = "session", value_name = "NAME", conflicts_with = "name")]
+    pub(crate) session: Option<String>,
+
+    /// What is recorded with each event; may be repeated, or a list: -t vtid,procname
+    #[arg(
+        short = 't',
+        long = "type",
+        value_enum,
+        value_name = "CONTEXT",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub(crate) contexts: Vec<Context>,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct One {
+    /// The session; it may be left out where there is one only
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// The session
+    #[arg(short = 's', long = "session", value_name = "NAME", conflicts_with = "name")]
+    pub(crate) session: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Status {
+    /// Only this session
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Only this session
+    #[arg(short = 's', long = "session", value_name = "NAME", conflicts_with = "name")]
+    pub(crate) session: Option<String>,
+
+    /// Text, or one JSON object a session and line
+    #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Destroy {
+    /// The session; it may be left out where there is one only
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// The session
+    #[arg(short = 's', long = "session", value_name = "NAME", conflicts_with = "name")]
+    pub(crate) session: Option<String>,
+
+    /// All sessions
+    #[arg(short = 'a', long = "all", conflicts_with_all = ["name", "session"])]
+    pub(crate) all: bool,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Daemon {
+    /// End when there has been no session for so many seconds; else WEIR_IDLE, or 60
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) idle: Option<Duration>,
+
+    /// Leave the terminal, and close what was inherited
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+/// Kept as text, which a recording reads again.
+fn budget(text: &str) -> Result<String, String> {
+    text.parse::<Budget>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok().filter(|seconds| (0.0..=1e9).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "a number of seconds is wanted, from 0 to 1e9".to_owned())
+}

@@ -1,0 +1,281 @@
+//! Sessions: recordings with a name, which go on without the command line that made them, and are changed while they run.
+//!
+//! ```text
+//! weir record create … ──▶ client ──▶ socket ──▶ daemon: sessions ──▶ stretch: `weir record`, a process ──▶ DIR/1, DIR/2, …
+//!                                                  │                     ▲ held, go │ counts
+//!                                                  └─▶ state file        └──────────┘
+//! ```
+//!
+//! In: the commands. Out: what the daemon answers. One user's daemon knows nothing of another's. `description` is what a session is, `session`
+//! what becomes of it, `stretch` a process that records for it, `protocol` what is said over the socket, `place` where that is.
+
+mod client;
+mod clients;
+pub(crate) mod counts;
+mod daemon;
+mod description;
+pub(crate) mod limits;
+pub(crate) mod object;
+pub(crate) mod place;
+mod process;
+mod protocol;
+mod session;
+mod status;
+mod stretch;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+
+use crate::args::Format;
+use crate::args::rule::Rule;
+use crate::args::sessions::{self as args, At, Create, Enable, Session};
+use crate::failure::Failure;
+use crate::manage;
+use crate::print::{print, tell, tell_text};
+use crate::select::ProcessSpec;
+use crate::session::check_rule;
+use crate::sessions::client::Start;
+use crate::sessions::description::{Description, check_name};
+use crate::sessions::place::Place;
+use crate::sessions::protocol::{Answer, Named, Outcome, Request};
+use crate::sessions::status::{Status, Traced};
+
+/// The environment's word for how long a daemon without sessions stays, in seconds.
+const IDLE_VARIABLE: &str = "WEIR_IDLE";
+
+pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
+    match command {
+        Session::Create(args) => {
+            let request = Request::Create(Box::new(description(args)?));
+            told(ask(&args.at, &request, true)?)
+        }
+        Session::Enable(args) => told(ask(&args.at, &enable(args)?, false)?),
+        Session::Disable(args) => {
+            let (session, events) = session_and_events(&args.session, &args.words)?;
+            told(ask(&args.at, &Request::Disable { session, events }, false)?)
+        }
+        Session::AddContext(args) => {
+            let session = one(&args.name, &args.session)?;
+            let contexts = args.contexts.clone();
+            told(ask(&args.at, &Request::AddContexts { session, contexts }, false)?)
+        }
+        Session::Start(args) => told(ask(&args.at, &Request::Start(one(&args.name, &args.session)?), false)?),
+        Session::Stop(args) => told(ask(&args.at, &Request::Stop(one(&args.name, &args.session)?), false)?),
+        Session::Rotate(args) => {
+            told(ask(&args.at, &Request::Rotate(one(&args.name, &args.session)?), false)?)
+        }
+        Session::Destroy(args) if args.all => destroy_all(args),
+        Session::Destroy(args) => {
+            told(ask(&args.at, &Request::Destroy(one(&args.name, &args.session)?), false)?)
+        }
+        Session::Status(args) => status(args),
+        Session::Snapshot(_) => Err(Failure::Refused(anyhow!(
+            "sessions have no snapshots in this version: they do not overwrite what is old"
+        ))),
+        Session::Daemon(args) => {
+            let place = Place::find(args.at.socket.as_deref())?;
+            daemon::daemon(&place, args.idle.map_or_else(idle, Ok)?, args.detached)
+        }
+    }
+}
+
+fn idle() -> Result<Duration, Failure> {
+    let Some(text) = std::env::var_os(IDLE_VARIABLE) else { return Ok(limits::IDLE) };
+    let seconds = args::seconds(&text.to_string_lossy());
+    seconds.map_err(|why| Failure::Refused(anyhow!("{IDLE_VARIABLE}={}: {why}", text.display())))
+}
+
+/// Asks the daemon; what it has to tell besides the answer is told. `makes`: there may be no session yet.
+fn ask(at: &At, request: &Request, makes: bool) -> Result<Answer, Failure> {
+    let place = Place::find(at.socket.as_deref())?;
+    // One that was killed has left something to tell.
+    let start = match makes || place.state().exists() {
+        true => Start::Idle(idle()?),
+        false => Start::Never,
+    };
+    let none = || Answer {
+        outcome: nothing(request),
+        said: String::new(),
+        notices: Vec::new(),
+        sessions: Vec::new(),
+    };
+    let answer = client::ask(&place, request, &start)?.unwrap_or_else(none);
+    answer.notices.iter().for_each(|notice| tell!("weir: {notice}"));
+    tell_text(&answer.said);
+    Ok(answer)
+}
+
+/// What comes of a request where there is no daemon.
+fn nothing(request: &Request) -> Outcome {
+    match request {
+        Request::Status(None) => Outcome::Done(String::new()),
+        _ => Outcome::Refused("there is no session: make one with weir record create".to_owned()),
+    }
+}
+
+fn told(answer: Answer) -> Result<ExitCode, Failure> {
+    done(answer).map(|_| ExitCode::SUCCESS)
+}
+
+fn done(answer: Answer) -> Result<Answer, Failure> {
+    match &answer.outcome {
+        Outcome::Done(text) if text.is_empty() => Ok(answer),
+        Outcome::Done(text) => {
+            tell!("weir: {text}");
+            Ok(answer)
+        }
+        Outcome::Refused(text) => Err(Failure::Refused(anyhow!("{text}"))),
+        Outcome::Failed(text) => Err(Failure::Machine(anyhow!("{text}"))),
+    }
+}
+
+fn description(args: &Create) -> Result<Description, Failure> {
+    check_name(&args.name).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
+    let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
+    let whole = |path: &Path, flag: &str| -> Result<String, Failure> {
+        let path = std::path::absolute(path).with_context(|| flag.to_owned()).map_err(Failure::Refused)?;
+        utf8(&path, flag)
+    };
+    let output = args.output.as_deref().unwrap_or(Path::new(&args.name));
+    let process = |spec: &ProcessSpec| match spec {
+        ProcessSpec::Pid(pid) => pid.to_string(),
+        ProcessSpec::Name(name) => name.clone(),
+    };
+    Ok(Description {
+        name: args.name.clone(),
+        folder: whole(output, "-o")?.into(),
+        processes: args.processes.iter().map(process).collect(),
+        cgroups: args.cgroups.clone(),
+        units: args.units.clone(),
+        containers: args.containers.clone(),
+        follow: args.follow,
+        size: args.size.into(),
+        budget: args.budget.clone(),
+        policy: args.policy.as_deref().map(|path| whole(path, "--policy")).transpose()?,
+        directory: utf8(&directory, "the current directory")?,
+        search_path: std::env::var("PATH").ok(),
+        rules: Vec::new(),
+        disabled: Vec::new(),
+        contexts: Vec::new(),
+    })
+}
+
+fn utf8(path: &Path, what: &str) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::Refused(anyhow!("{what} {}: sessions have paths in UTF-8", path.display())))
+}
+
+fn enable(args: &Enable) -> Result<Request, Failure> {
+    let (session, events) = session_and_events(&args.session, &args.words)?;
+    let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
+    let rule = Rule {
+        events: events.iter().map(|event| with_whole_path(event, &directory)).collect(),
+        exclude: args.exclude.clone(),
+        least: args.loglevel,
+        only: args.loglevel_only,
+        filter: args.filter.clone(),
+        dialect: args.dialect,
+    };
+    // Told here, where its text can be shown.
+    check_rule(&rule)?;
+    Ok(Request::Enable { session, rule })
+}
+
+/// The path in `usdt:./app:a:b` is meant as it is here.
+fn with_whole_path(event: &str, directory: &Path) -> String {
+    let mut parts: Vec<String> = event.split(':').map(str::to_owned).collect();
+    if let [kind, file, _, ..] = &mut parts[..]
+        && ["usdt", "uprobe", "uretprobe"].contains(&&kind[..])
+        && file.contains('/')
+        && !file.starts_with('/')
+        && let Some(whole) = directory.join(&file).to_str()
+    {
+        *file = whole.to_owned();
+    }
+    parts.join(":")
+}
+
+/// The session may be the first word, which an event is not: that has a colon.
+fn session_and_events(session: &Named, words: &[String]) -> Result<(Named, Vec<String>), Failure> {
+    let (session, events) = match (session, words.split_first()) {
+        (None, Some((first, rest))) if !first.contains(':') => (Some(first.clone()), rest),
+        _ => (session.clone(), words),
+    };
+    session.as_deref().map_or(Ok(()), check_name).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
+    match events.is_empty() {
+        true => Err(Failure::Refused(anyhow!("which events? PROVIDER:EVENT is wanted behind the session"))),
+        false => Ok((session, events.to_vec())),
+    }
+}
+
+fn one(name: &Named, session: &Named) -> Result<Named, Failure> {
+    let named = name.as_ref().or(session.as_ref());
+    named.map_or(Ok(()), |name| check_name(name)).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
+    Ok(named.cloned())
+}
+
+fn status(args: &args::Status) -> Result<ExitCode, Failure> {
+    let answer = done(ask(&args.at, &Request::Status(one(&args.name, &args.session)?), false)?)?;
+    let sessions: Result<Vec<Status>, String> = answer.sessions.into_iter().map(Status::of_object).collect();
+    let sessions =
+        sessions.map_err(|why| Failure::Machine(anyhow!("what the daemon says of a session: {why}")))?;
+    let traced = manage::traced_by()?;
+    let of = |session: &Status| -> Vec<Traced> {
+        let of_it = traced.iter().filter(|(controller, ..)| session.recorder == Some(*controller));
+        of_it.map(|(_, pid, name)| Traced { pid: *pid, name: name.clone() }).collect()
+    };
+    print(&match args.format {
+        Format::Text if sessions.is_empty() => "there is no session\n".to_owned(),
+        Format::Text => sessions.iter().map(|session| session.text(&of(session))).collect(),
+        Format::Json => {
+            sessions.iter().map(|session| format!("{}\n", session.object(&of(session)))).collect()
+        }
+    })
+}
+
+fn destroy_all(args: &args::Destroy) -> Result<ExitCode, Failure> {
+    let answer = done(ask(&args.at, &Request::Status(None), false)?)?;
+    let mut failed = None;
+    for session in answer.sessions {
+        let name = session["description"]["name"].as_str().map(str::to_owned);
+        let answer = ask(&args.at, &Request::Destroy(name), false)?;
+        if let Err(failure) = done(answer) {
+            failure.report(None);
+            failed = Some(failure);
+        }
+    }
+    Ok(failed.map_or(ExitCode::SUCCESS, |failure| failure.code()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_events_are_made_whole() {
+        let check =
+            |event: &str, wanted: &str| assert_eq!(with_whole_path(event, Path::new("/home/a")), wanted);
+        check("shop:sale", "shop:sale");
+        check("usdt:./shop:a:b", "usdt:/home/a/./shop:a:b");
+        check("uprobe:bin/shop:f", "uprobe:/home/a/bin/shop:f");
+        check("uprobe:libc:malloc", "uprobe:libc:malloc");
+        check("usdt:/bin/x:a:b", "usdt:/bin/x:a:b");
+    }
+
+    #[test]
+    fn the_first_word_is_a_session_if_it_is_no_event() {
+        let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+        let named = Some("s".to_owned());
+        assert_eq!(
+            session_and_events(&None, &words("s a:b c:d")).unwrap(),
+            (named.clone(), words("a:b c:d"))
+        );
+        assert_eq!(session_and_events(&None, &words("a:b")).unwrap(), (None, words("a:b")));
+        assert_eq!(session_and_events(&named, &words("a:b")).unwrap(), (named, words("a:b")));
+        assert!(session_and_events(&None, &words("s")).is_err());
+        assert!(session_and_events(&None, &words("../s a:b")).is_err());
+    }
+}

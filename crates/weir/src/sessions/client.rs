@@ -1,0 +1,153 @@
+//! A command's side of the socket: finds the daemon, starts it where there is none, asks it one thing.
+//!
+//! In: a request. Out: the answer. A daemon that ends before it has said hello was asked nothing, and another one is looked for; one that ends
+//! before it has answered may have done what it was asked, and is told of. Two commands that start a daemon at a time find the same one: who
+//! gets the lock stays, the other ends.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+use nix::unistd::geteuid;
+
+use crate::failure::Failure;
+use crate::sessions::place::{self, Place};
+use crate::sessions::protocol::{Answer, Hello, PROTOCOL, Request};
+use crate::sessions::{limits, process};
+
+/// How often a daemon is looked for that was started.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long the daemon that is started stays without sessions.
+pub(crate) enum Start {
+    /// One that is there is asked, none is started.
+    Never,
+    Idle(Duration),
+}
+
+/// Asks the daemon; none where there is none, and none is to be started.
+pub(crate) fn ask(place: &Place, request: &Request, start: &Start) -> Result<Option<Answer>, Failure> {
+    let Some(mut stream) = connect(place, start)? else { return Ok(None) };
+    let ended = || {
+        Failure::Machine(anyhow!(
+            "the daemon ended before it answered: whether it did what it was asked is what weir record status says"
+        ))
+    };
+    let line = request.line();
+    if line.len() > limits::REQUEST_BYTES {
+        let (length, most) = (line.len(), limits::REQUEST_BYTES);
+        return Err(Failure::Refused(anyhow!("this makes a request of {length} bytes, the limit is {most}")));
+    }
+    // One that does not want to hear it has said why.
+    let _ = stream.get_mut().write_all(line.as_bytes());
+    // It may have to wait for processes.
+    stream.get_mut().set_read_timeout(None).context("the daemon's socket").map_err(Failure::Machine)?;
+    let line = read_line(&mut stream).map_err(|_| ended())?.ok_or_else(ended)?;
+    Answer::of_line(&line).map(Some).map_err(unread)
+}
+
+fn connect(place: &Place, start: &Start) -> Result<Option<BufReader<UnixStream>>, Failure> {
+    place.check()?;
+    let end = Instant::now() + limits::DAEMON_WAIT;
+    let mut started: Option<Child> = None;
+    loop {
+        match UnixStream::connect(&place.socket) {
+            Ok(stream) => {
+                if let Some(stream) = greeted(stream, place)? {
+                    return Ok(Some(stream));
+                }
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                let Start::Idle(idle) = start else { return Ok(None) };
+                if !is_starting(&mut started, place)? {
+                    started = Some(spawn(place, *idle)?);
+                }
+            }
+            Err(error) => {
+                let what = format!("connecting to the daemon at {}", place.socket.display());
+                return Err(Failure::Machine(anyhow!(error).context(what)));
+            }
+        }
+        if Instant::now() >= end {
+            return Err(Failure::Machine(anyhow!(
+                "there is no daemon at {} after {} s; {} may say why",
+                place.socket.display(),
+                limits::DAEMON_WAIT.as_secs(),
+                place.log().display()
+            )));
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// The stream, once the daemon has said who it is; none where it has ended before.
+fn greeted(stream: UnixStream, place: &Place) -> Result<Option<BufReader<UnixStream>>, Failure> {
+    let prepared = stream.set_read_timeout(Some(limits::DAEMON_WAIT));
+    prepared.context("the daemon's socket").map_err(Failure::Machine)?;
+    let mut stream = BufReader::new(stream);
+    let line = match read_line(&mut stream) {
+        Ok(Some(line)) => line,
+        Ok(None) => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            return Err(Failure::Machine(anyhow!(
+                "the daemon at {} says nothing for {} s",
+                place.socket.display(),
+                limits::DAEMON_WAIT.as_secs()
+            )));
+        }
+        Err(_) => return Ok(None),
+    };
+    let hello = Hello::of_line(&line).map_err(unread)?;
+    let (own, version) = (geteuid().as_raw(), env!("CARGO_PKG_VERSION"));
+    match () {
+        () if hello.protocol != PROTOCOL || hello.version != version => Err(Failure::Refused(anyhow!(
+            "the daemon (process {}) is of weir {}, this is {version}: destroy its sessions with that one, or end it with `kill {}`",
+            hello.pid,
+            hello.version.escape_debug(),
+            hello.pid
+        ))),
+        () if hello.uid != u64::from(own) => Err(Failure::Refused(anyhow!(
+            "the daemon at {} is user {}'s, this is user {own}",
+            place.socket.display(),
+            hello.uid
+        ))),
+        () => Ok(Some(stream)),
+    }
+}
+
+/// A line without its end; none where there is none.
+fn read_line(stream: &mut BufReader<UnixStream>) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    stream.by_ref().take(limits::ANSWER_BYTES as u64).read_until(b'\n', &mut line)?;
+    Ok(line.pop_if(|last| *last == b'\n').map(|_| line))
+}
+
+fn unread(why: String) -> Failure {
+    Failure::Machine(anyhow!("the daemon says what this weir does not understand: {why}"))
+}
+
+/// Whether a daemon that was started may still come. One that ended because it had nothing to do, or because another was first, is none.
+fn is_starting(started: &mut Option<Child>, place: &Place) -> Result<bool, Failure> {
+    let Some(child) = started else { return Ok(false) };
+    match child.try_wait() {
+        Ok(None) => Ok(true),
+        Ok(Some(status)) if status.success() => Ok(false),
+        _ => {
+            let (said, _) = place::said(&place.log(), 0);
+            let last = said.lines().last().unwrap_or("it said nothing").trim_start_matches("weir: ");
+            Err(Failure::Machine(anyhow!("the daemon could not be started: {last}")))
+        }
+    }
+}
+
+/// Starts one that this process is not waited for with, and that it does not wait for.
+fn spawn(place: &Place, idle: Duration) -> Result<Child, Failure> {
+    place.make()?;
+    let mut command = Command::new(process::executable());
+    command.args(["record", "daemon", "--detached", "--idle", &idle.as_secs_f64().to_string(), "--socket"]);
+    command.arg(&place.socket).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(place.open_log()?);
+    command.spawn().context("starting the daemon").map_err(Failure::Machine)
+}

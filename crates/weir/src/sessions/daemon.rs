@@ -1,0 +1,395 @@
+//! `weir record daemon`: holds a user's sessions, and does what clients ask.
+//!
+//! In: a socket, and what the processes say that record. Out: such processes, answers, and the state file, which is written before an answer
+//! goes out, and before a process is started. One thread and one poll; nothing here waits for a client or a process but a daemon's first look at what one before it left.
+//!
+//! A daemon ends by itself when it has had no session for a while, and then leaves nothing behind but its lock file. At SIGTERM, SIGINT
+//! and SIGHUP it ends what records first. However else it ends, what records ends too, with everything written; the next daemon tells what
+//! became of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixListener;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::setsid;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::print::tell;
+use crate::select::processes::ProcessId;
+use crate::sessions::clients::Clients;
+use crate::sessions::description::Description;
+use crate::sessions::object::Object;
+use crate::sessions::place::{self, Place};
+use crate::sessions::protocol::{Answer, Named, Outcome, PROTOCOL, Request};
+use crate::sessions::session::{Session, make_folder};
+use crate::sessions::{limits, process};
+
+/// How often it looks while something is on its way that no descriptor tells of.
+const BUSY_INTERVAL: Duration = Duration::from_millis(5);
+/// How often otherwise.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+struct Daemon<'a> {
+    place: &'a Place,
+    clients: Clients,
+    signals: SignalFd,
+    sessions: BTreeMap<String, Session>,
+    /// For the next who asks.
+    notices: Vec<String>,
+    idle: Duration,
+    /// Since when there has been no session, and nobody who asks.
+    idle_since: Instant,
+    /// Sessions have come or gone.
+    is_changed: bool,
+    is_ending: bool,
+}
+
+/// What is to be done about a request.
+enum Begun {
+    Answer(Answer),
+    /// It comes later.
+    Later,
+    /// Somebody else's is being done.
+    Busy,
+}
+
+/// Runs until there is nothing to do. One that another daemon has come before ends at once.
+pub(crate) fn daemon(place: &Place, idle: Duration, is_detached: bool) -> Result<ExitCode, Failure> {
+    if is_detached {
+        process::close_inherited();
+        setsid().context("setsid").map_err(Failure::Machine)?;
+    }
+    place.make()?;
+    let Some(_lock) = place.lock()? else {
+        if !is_detached {
+            tell!("weir: a daemon is there already, at {}", place.socket.display());
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let failed = |error: std::io::Error, what: &str| {
+        Failure::Machine(anyhow!(error).context(format!("{what} {}", place.socket.display())))
+    };
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    signals.thread_block().context("blocking signals").map_err(Failure::Machine)?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
+    let signals = signals.context("signalfd").map_err(Failure::Machine)?;
+    let (sessions, notices) = left(place);
+    // Of a daemon that was killed: who holds the lock has the socket.
+    let _ = fs::remove_file(&place.socket);
+    let listener = UnixListener::bind(&place.socket).map_err(|error| failed(error, "listening at"))?;
+    let clients = Clients::new(listener).map_err(|error| failed(error, "listening at"))?;
+    let mut daemon = Daemon {
+        place,
+        clients,
+        signals,
+        sessions,
+        notices,
+        idle,
+        idle_since: Instant::now(),
+        is_changed: true,
+        is_ending: false,
+    };
+    daemon.run()?;
+    let _ = fs::remove_file(&place.socket);
+    if daemon.sessions.is_empty() {
+        let _ = fs::remove_file(place.state());
+        let _ = fs::remove_file(place.log());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Daemon<'_> {
+    fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            while let Ok(Some(signal)) = self.signals.read_signal() {
+                let name = Signal::try_from(signal.ssi_signo as i32).map_or("a signal", Signal::as_str);
+                self.is_ending = true;
+                let why = format!("the daemon was ended by {name} while it recorded");
+                self.sessions.values_mut().for_each(|session| session.end(&why));
+            }
+            self.clients.look();
+            let mut is_more = !self.is_ending && self.serve();
+            self.save();
+            is_more |= self.step();
+            self.save();
+            // Answers go out behind what they say.
+            self.clients.look();
+            if self.is_over() {
+                return Ok(());
+            }
+            if !is_more {
+                self.wait()?;
+            }
+        }
+    }
+
+    fn is_over(&mut self) -> bool {
+        if self.is_ending {
+            return self.sessions.values().all(Session::is_at_rest);
+        }
+        if !self.sessions.is_empty() || !self.clients.is_empty() {
+            self.idle_since = Instant::now();
+        }
+        self.idle_since.elapsed() >= self.idle
+    }
+
+    /// Begins what is asked for; whether something was.
+    fn serve(&mut self) -> bool {
+        let mut is_begun = false;
+        for (client, request) in self.clients.asking() {
+            match self.begin(client, request) {
+                Begun::Busy => continue,
+                Begun::Later => self.clients.keep_waiting(client),
+                Begun::Answer(answer) => self.answer(client, answer),
+            }
+            is_begun = true;
+        }
+        is_begun
+    }
+
+    fn answer(&mut self, client: u64, mut answer: Answer) {
+        answer.notices = std::mem::take(&mut self.notices);
+        self.clients.answer(client, &answer);
+    }
+
+    fn begin(&mut self, client: u64, request: Request) -> Begun {
+        let begun = match request {
+            Request::Create(description) => return self.create(*description),
+            Request::Status(named) => return self.status(&named),
+            Request::Enable { session, rule } => self.change(client, &session, |to| {
+                let done = format!("session {} has {rule}", to.name);
+                to.enable(rule).map(|()| done)
+            }),
+            Request::Disable { session, events } => self.change(client, &session, |to| {
+                to.disable(&events).map(|()| format!("session {} has {} no more", to.name, events.join(" ")))
+            }),
+            Request::AddContexts { session, contexts } => self.change(client, &session, |to| {
+                to.add_contexts(&contexts).map(|()| format!("session {} has the contexts", to.name))
+            }),
+            Request::Start(named) => self.with(&named, |session| session.start(client).map(|()| None)),
+            Request::Stop(named) => self.with(&named, |session| session.stop(client).map(|()| None)),
+            Request::Rotate(named) => self.with(&named, |session| session.rotate(client).map(|()| None)),
+            Request::Destroy(named) => self.with(&named, |session| {
+                session.destroy(client);
+                Ok(None)
+            }),
+        };
+        match begun {
+            None => Begun::Busy,
+            Some(Ok(None)) => Begun::Later,
+            Some(Ok(Some(outcome)) | Err(outcome)) => Begun::Answer(Answer::of(outcome)),
+        }
+    }
+
+    /// Does something with a session; none where somebody else does already.
+    fn with(
+        &mut self,
+        named: &Named,
+        work: impl FnOnce(&mut Session) -> Result<Option<Outcome>, Outcome>,
+    ) -> Option<Result<Option<Outcome>, Outcome>> {
+        match self.find(named) {
+            Err(outcome) => Some(Err(outcome)),
+            Ok(name) => {
+                let session = self.sessions.get_mut(&name)?;
+                (!session.is_busy()).then(|| work(session))
+            }
+        }
+    }
+
+    fn change(
+        &mut self,
+        client: u64,
+        named: &Named,
+        change: impl FnOnce(&mut Description) -> Result<String, String>,
+    ) -> Option<Result<Option<Outcome>, Outcome>> {
+        self.with(named, |session| {
+            let mut to = session.description.clone();
+            let done = change(&mut to)
+                .map_err(|why| Outcome::Refused(format!("session {}: {why}", session.description.name)))?;
+            session.change(client, to, done)
+        })
+    }
+
+    /// The name of the session that is meant.
+    fn find(&self, named: &Named) -> Result<String, Outcome> {
+        let names: Vec<&str> = self.sessions.keys().map(String::as_str).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        match named {
+            Some(name) if self.sessions.contains_key(name) => Ok(name.clone()),
+            Some(name) => Err(Outcome::Refused(format!("there is no session {name}; there is {there}"))),
+            None => match names[..] {
+                [only] => Ok(only.to_owned()),
+                [] => {
+                    Err(Outcome::Refused("there is no session: make one with weir record create".to_owned()))
+                }
+                _ => Err(Outcome::Refused(format!("which session? There are {there}"))),
+            },
+        }
+    }
+
+    fn create(&mut self, description: Description) -> Begun {
+        let Description { name, folder, .. } = &description;
+        let answer = |outcome| Begun::Answer(Answer::of(outcome));
+        if self.sessions.contains_key(name) {
+            return answer(Outcome::Refused(format!(
+                "there is a session {name} already: take another name, or destroy it"
+            )));
+        }
+        if self.sessions.len() == limits::SESSIONS {
+            return answer(Outcome::Refused(format!(
+                "there are {} sessions, which is the limit",
+                limits::SESSIONS
+            )));
+        }
+        let of = |session: &&Session| session.description.folder == *folder;
+        if let Some(other) = self.sessions.values().find(of) {
+            let other = &other.description.name;
+            return answer(Outcome::Refused(format!("-o {}: it is session {other}'s", folder.display())));
+        }
+        if let Err(outcome) = make_folder(folder) {
+            return answer(outcome);
+        }
+        let done = format!("session {name} is made; it will record into {}", folder.display());
+        self.sessions.insert(name.clone(), Session::new(description));
+        self.is_changed = true;
+        answer(Outcome::Done(done))
+    }
+
+    fn status(&self, named: &Named) -> Begun {
+        let answer = |sessions: Vec<Value>| {
+            let done = Outcome::Done(String::new());
+            Begun::Answer(Answer { sessions, ..Answer::of(done) })
+        };
+        match named {
+            None => answer(self.sessions.values().map(Session::status).collect()),
+            Some(_) => match self.find(named) {
+                Ok(name) => answer(vec![self.sessions[&name].status()]),
+                Err(outcome) => Begun::Answer(Answer::of(outcome)),
+            },
+        }
+    }
+
+    /// Goes on with what is being done; whether something was done with.
+    fn step(&mut self) -> bool {
+        let mut steps = Vec::new();
+        for (name, session) in &mut self.sessions {
+            steps.extend(session.step(self.place).map(|step| (name.clone(), step)));
+        }
+        let is_done = !steps.is_empty();
+        for (name, step) in steps {
+            if step.is_gone {
+                self.sessions.remove(&name);
+                self.is_changed = true;
+            }
+            self.answer(step.client, step.answer);
+        }
+        is_done
+    }
+
+    /// What the next daemon is to know, if this one does not come to tell it.
+    fn save(&mut self) {
+        let is_changed = self
+            .sessions
+            .values_mut()
+            .fold(self.is_changed, |is, session| is | std::mem::take(&mut session.is_changed));
+        if !is_changed {
+            return;
+        }
+        self.is_changed = false;
+        let own = std::process::id() as i32;
+        let sessions: Vec<Value> = self.sessions.values().map(Session::object).collect();
+        let state = json!({
+            "protocol": PROTOCOL,
+            "weir": env!("CARGO_PKG_VERSION"),
+            "pid": own,
+            "start": process::start_of(own),
+            "sessions": sessions,
+        });
+        let path = self.place.state();
+        if let Err(error) = place::replace(&path, &format!("{state}\n")) {
+            let what = format!("{}: {error}; if the daemon is killed, its sessions are lost", path.display());
+            tell!("weir: {what}");
+            self.notices.push(what);
+        }
+    }
+
+    fn wait(&self) -> Result<(), Failure> {
+        // The end of a process comes a little behind that of its pipe.
+        let mut stretches = self.sessions.values().flat_map(Session::stretches);
+        let wait = match () {
+            () if stretches.any(|stretch| stretch.descriptor().is_none()) => BUSY_INTERVAL,
+            () if self.sessions.is_empty() => {
+                INTERVAL.min(self.idle.saturating_sub(self.idle_since.elapsed()).max(BUSY_INTERVAL))
+            }
+            () => INTERVAL,
+        };
+        let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        watched.extend(self.clients.descriptors());
+        let stretches = self.sessions.values().flat_map(Session::stretches);
+        let said = stretches.filter_map(|stretch| stretch.descriptor());
+        watched.extend(said.map(|said| PollFd::new(said, PollFlags::POLLIN)));
+        match poll(&mut watched, PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(Failure::Machine(anyhow!(errno).context("poll"))),
+        }
+    }
+}
+
+/// The sessions of a daemon that has gone, and what is to be told of them.
+fn left(place: &Place) -> (BTreeMap<String, Session>, Vec<String>) {
+    let path = place.state();
+    let read = || -> Result<Option<(ProcessId, Vec<Value>)>, String> {
+        let Some(bytes) = place::read(&path).map_err(|error| error.to_string())? else { return Ok(None) };
+        let value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+        let mut object = Object::of(value, "the state")?;
+        let (protocol, version) = (object.number("protocol")?, object.text("weir")?);
+        if protocol != PROTOCOL || version != env!("CARGO_PKG_VERSION") {
+            return Err(format!("it is of weir {version}"));
+        }
+        let pid = i32::try_from(object.number("pid")?).map_err(|error| error.to_string())?;
+        let id = ProcessId { pid, start: object.number("start")? };
+        Ok(Some((id, object.values("sessions")?)))
+    };
+    let mut sessions = BTreeMap::new();
+    let mut notices = Vec::new();
+    match read() {
+        Ok(None) => {}
+        Ok(Some((id, kept))) => {
+            for session in kept {
+                match Session::of_object(session, place) {
+                    Ok((session, notice)) => {
+                        notices.extend(notice);
+                        sessions.insert(session.description.name.clone(), session);
+                    }
+                    Err(why) => notices.push(format!("a session of the daemon before cannot be read: {why}")),
+                }
+            }
+            if !sessions.is_empty() || !notices.is_empty() {
+                let names: Vec<&str> = sessions.keys().map(String::as_str).collect();
+                let names = names.join(", ");
+                notices.insert(
+                    0,
+                    format!("the daemon (process {}) was ended; its sessions are here, and do not record: {names}", id.pid),
+                );
+            }
+        }
+        Err(why) => {
+            let aside = path.with_extension("state.unread");
+            let _ = fs::rename(&path, &aside);
+            notices.push(format!(
+                "what the daemon before has left cannot be read: {why}; it is in {}",
+                aside.display()
+            ));
+        }
+    }
+    (sessions, notices)
+}

@@ -1,0 +1,315 @@
+//! What a session is, apart from whether it records: its folder, its processes, its events, its contexts.
+//!
+//! In: what the commands ask for. Out: a description that holds together, or why it would not; as an object, for the socket and the state
+//! file; as arguments of `weir record`. Pure: no file, no process.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum as _;
+use serde_json::{Value, json};
+use weir_symbols::pattern;
+
+use crate::args::record::Context;
+use crate::args::rule::Rule;
+use crate::sessions::limits;
+use crate::sessions::object::Object;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Description {
+    pub(crate) name: String,
+    /// Absolute. Each recording has a folder in it.
+    pub(crate) folder: PathBuf,
+    pub(crate) processes: Vec<String>,
+    pub(crate) cgroups: Vec<String>,
+    pub(crate) units: Vec<String>,
+    pub(crate) containers: Vec<String>,
+    pub(crate) follow: bool,
+    /// Bytes of the ring of each CPU.
+    pub(crate) size: u64,
+    pub(crate) budget: Option<String>,
+    pub(crate) policy: Option<String>,
+    /// Where names of files are looked for: as it was where the session was made.
+    pub(crate) directory: String,
+    pub(crate) search_path: Option<String>,
+    pub(crate) rules: Vec<Rule>,
+    /// Patterns of events that were taken out of rules that name more.
+    pub(crate) disabled: Vec<String>,
+    pub(crate) contexts: Vec<Context>,
+}
+
+/// What may be a session's name: it becomes part of names of files.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let begins = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match () {
+        () if name.len() > limits::NAME_BYTES => Err(format!(
+            "a session's name has {} characters at most, this has {}",
+            limits::NAME_BYTES,
+            name.len()
+        )),
+        () if name.starts_with(begins) && name.chars().all(is_fit) => Ok(()),
+        () => Err(format!(
+            "`{}` is no name of a session: letters, digits, `_`, `-` and `.`, beginning with a letter, a digit or `_`",
+            name.escape_debug()
+        )),
+    }
+}
+
+impl Description {
+    /// Events that were disabled are enabled again; those that are enabled in the same way already stay as they are.
+    pub(crate) fn enable(&mut self, mut rule: Rule) -> Result<(), String> {
+        let events = rule.events.join(" ");
+        let disabled = self.disabled.len();
+        self.disabled.retain(|event| !rule.events.contains(event));
+        let is_known = |event: &String| {
+            self.rules.iter().any(|known| known.events.contains(event) && known.chooses_like(&rule))
+        };
+        let new: Vec<String> = rule.events.iter().filter(|event| !is_known(event)).cloned().collect();
+        if new.is_empty() && self.disabled.len() == disabled {
+            return Err(format!("{events}: enabled already"));
+        }
+        if !new.is_empty() {
+            rule.events = new;
+            self.rules.push(rule);
+        }
+        match self.rules.len() <= limits::RULES {
+            true => Ok(()),
+            false => {
+                Err(format!("events were enabled {} times, the limit is {}", self.rules.len(), limits::RULES))
+            }
+        }
+    }
+
+    /// An event that was enabled by this name is taken out; one that a pattern names is left out of it.
+    pub(crate) fn disable(&mut self, events: &[String]) -> Result<(), String> {
+        for event in events {
+            let before = self.enabled().count();
+            self.rules.iter_mut().for_each(|rule| rule.events.retain(|known| known != event));
+            self.rules.retain(|rule| !rule.events.is_empty());
+            if self.enabled().count() < before {
+                continue;
+            }
+            // What leaves events out goes by provider and event; other names have their file in them.
+            let is_plain = |name: &str| name.split(':').count() == 2;
+            let is_named = |known: &String| is_plain(known) && pattern::matches(known, event);
+            if self.disabled.contains(event) || !is_plain(event) || !self.enabled().any(is_named) {
+                let enabled: Vec<&str> = self.enabled().map(String::as_str).collect();
+                let enabled = if enabled.is_empty() { "nothing".to_owned() } else { enabled.join(", ") };
+                return Err(format!("{event} is not enabled; {enabled} is"));
+            }
+            if self.disabled.len() == limits::LIST {
+                return Err(format!("{} events are disabled, which is the limit", limits::LIST));
+            }
+            self.disabled.push(event.clone());
+        }
+        Ok(())
+    }
+
+    fn enabled(&self) -> impl Iterator<Item = &String> {
+        self.rules.iter().flat_map(|rule| &rule.events)
+    }
+
+    pub(crate) fn add_contexts(&mut self, contexts: &[Context]) -> Result<(), String> {
+        let before = self.contexts.len();
+        for context in contexts {
+            if !self.contexts.contains(context) {
+                self.contexts.push(*context);
+            }
+        }
+        match self.contexts.len() > before {
+            true => Ok(()),
+            false => Err("these contexts are recorded already".to_owned()),
+        }
+    }
+
+    /// The folder of a recording.
+    pub(crate) fn folder_of(&self, number: u64) -> PathBuf {
+        self.folder.join(number.to_string())
+    }
+
+    /// What `weir` is to be called with, to record this into folder `number`.
+    pub(crate) fn arguments(&self, number: u64, counts: &Path) -> Vec<OsString> {
+        let with = |flag: &str, value: &dyn AsRef<std::ffi::OsStr>| {
+            let mut argument = OsString::from(format!("{flag}="));
+            argument.push(value);
+            argument
+        };
+        let mut arguments = vec!["record".into(), with("--tended", &counts)];
+        arguments.push(with("--output", &self.folder_of(number)));
+        arguments.push(with("--size", &self.size.to_string()));
+        arguments.extend(self.enabled().map(|event| with("--event", event)));
+        arguments.extend(self.rules.iter().map(|rule| with("--rule", &rule.object().to_string())));
+        arguments.extend(self.disabled.iter().map(|event| with("--exclude", event)));
+        arguments.extend(self.contexts.iter().map(|context| with("--add-context", &context_name(*context))));
+        let of = |flag: &str, values: &[String]| -> Vec<OsString> {
+            values.iter().map(|value| with(flag, value)).collect()
+        };
+        arguments.extend(of("--pid", &self.processes));
+        arguments.extend(of("--cgroup", &self.cgroups));
+        arguments.extend(of("--unit", &self.units));
+        arguments.extend(of("--container", &self.containers));
+        arguments.extend(self.follow.then(|| "--follow".into()));
+        arguments.extend(self.budget.iter().map(|budget| with("--budget", budget)));
+        arguments.extend(self.policy.iter().map(|policy| with("--policy", policy)));
+        arguments
+    }
+
+    pub(crate) fn object(&self) -> Value {
+        json!({
+            "name": self.name,
+            "folder": self.folder.to_string_lossy(),
+            "processes": self.processes,
+            "cgroups": self.cgroups,
+            "units": self.units,
+            "containers": self.containers,
+            "follow": self.follow,
+            "size": self.size,
+            "budget": self.budget,
+            "policy": self.policy,
+            "directory": self.directory,
+            "search_path": self.search_path,
+            "rules": self.rules.iter().map(Rule::object).collect::<Vec<_>>(),
+            "disabled": self.disabled,
+            "contexts": self.contexts.iter().map(|context| context_name(*context)).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Whatever it is given: nothing but what [`Description::object`] makes is taken.
+    pub(crate) fn of_object(value: Value) -> Result<Description, String> {
+        let mut object = Object::of(value, "a session")?;
+        let rules: Result<Vec<Rule>, String> =
+            object.values("rules")?.into_iter().map(Rule::of_object).collect();
+        let contexts: Result<Vec<Context>, String> =
+            object.texts("contexts")?.iter().map(|name| context(name)).collect();
+        let description = Description {
+            name: object.text("name")?,
+            folder: object.text("folder")?.into(),
+            processes: object.texts("processes")?,
+            cgroups: object.texts("cgroups")?,
+            units: object.texts("units")?,
+            containers: object.texts("containers")?,
+            follow: object.is("follow")?,
+            size: object.number("size")?,
+            budget: object.text_or_none("budget")?,
+            policy: object.text_or_none("policy")?,
+            directory: object.text("directory")?,
+            search_path: object.text_or_none("search_path")?,
+            rules: rules?,
+            disabled: object.texts("disabled")?,
+            contexts: contexts?,
+        };
+        object.end()?;
+        check_name(&description.name)?;
+        let Description { folder, directory, processes, cgroups, units, containers, .. } = &description;
+        match () {
+            () if !folder.is_absolute() || !Path::new(directory).is_absolute() => {
+                Err("the folder of a session is given by its whole path".to_owned())
+            }
+            () if [processes, cgroups, units, containers].iter().all(|given| given.is_empty()) => {
+                Err("a session is of some processes".to_owned())
+            }
+            () => Ok(description),
+        }
+    }
+}
+
+/// As the command line has it.
+pub(crate) fn context_name(context: Context) -> String {
+    // SANITY: no context is hidden.
+    context.to_possible_value().expect("a name").get_name().to_owned()
+}
+
+pub(crate) fn context(name: &str) -> Result<Context, String> {
+    Context::from_str(name, false).map_err(|_| format!("there is no context `{}`", name.escape_debug()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description {
+        let object = json!({
+            "name": "s", "folder": "/tmp/s", "processes": ["17"], "size": 4096, "directory": "/",
+        });
+        Description::of_object(object).unwrap()
+    }
+
+    fn rule(text: &str) -> Rule {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn names_become_names_of_files() {
+        for name in ["s", "a-b_c.d", "_", "9", &"x".repeat(64)] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        for name in ["", ".", "..", ".a", "-a", "a/b", "a b", "a\n", "ä", &"x".repeat(65)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_description_is_what_it_was_as_an_object_again() {
+        let mut full = description();
+        full.enable(rule("{\"events\": [\"a:*\"], \"filter\": \"n > 1\"}")).unwrap();
+        full.disable(&["a:b".to_owned()]).unwrap();
+        full.add_contexts(&[Context::Vtid, Context::CpuId]).unwrap();
+        full.budget = Some("1%".to_owned());
+        for description in [description(), full] {
+            assert_eq!(Description::of_object(description.object()), Ok(description));
+        }
+    }
+
+    #[test]
+    fn what_does_not_hold_together_is_refused() {
+        let check = |field: &str, value: Value| {
+            let mut object = description().object();
+            object[field] = value;
+            assert!(Description::of_object(object).is_err(), "{field}");
+        };
+        check("name", json!("../s"));
+        check("name", json!(7));
+        check("folder", json!("s"));
+        check("directory", json!("s"));
+        check("processes", json!([]));
+        check("processes", json!("17"));
+        check("rules", json!([{}]));
+        check("contexts", json!(["weather"]));
+        check("size", json!(-1));
+        check("follow", json!("yes"));
+        check("colour", json!("red"));
+    }
+
+    #[test]
+    fn events_are_enabled_once_and_disabled_by_name() {
+        let mut s = description();
+        s.enable(rule("{\"events\": [\"a:*\", \"b:c\"]}")).unwrap();
+        assert!(s.enable(rule("{\"events\": [\"b:c\"]}")).unwrap_err().contains("enabled already"));
+        s.enable(rule("{\"events\": [\"b:c\"], \"filter\": \"n == 1\"}")).unwrap();
+        assert_eq!(s.rules.len(), 2);
+        assert!(s.disable(&["c:d".to_owned()]).unwrap_err().contains("a:*, b:c, b:c is"));
+        assert!(s.disable(&["usdt:x:a:x".to_owned()]).is_err());
+        s.disable(&["a:x".to_owned()]).unwrap();
+        assert_eq!(s.disabled, ["a:x"]);
+        assert!(s.disable(&["a:x".to_owned()]).is_err());
+        s.enable(rule("{\"events\": [\"a:x\"]}")).unwrap();
+        assert!(s.disabled.is_empty());
+        s.disable(&["b:c".to_owned()]).unwrap();
+        assert_eq!(s.enabled().collect::<Vec<_>>(), ["a:*", "a:x"]);
+        s.disable(&["a:*".to_owned(), "a:x".to_owned()]).unwrap();
+        assert!(s.rules.is_empty());
+    }
+
+    #[test]
+    fn no_value_becomes_an_option() {
+        let mut s = description();
+        s.processes = vec!["--follow".to_owned()];
+        s.units = vec!["-q".to_owned()];
+        let arguments = s.arguments(3, Path::new("/run/x"));
+        let arguments: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
+        let wanted =
+            ["record", "--tended=/run/x", "--output=/tmp/s/3", "--size=4096", "--pid=--follow", "--unit=-q"];
+        assert_eq!(arguments, wanted);
+    }
+}

@@ -1,0 +1,488 @@
+//! A session as the daemon holds it: what it is, and the processes that record for it.
+//!
+//! In: what clients ask for, one thing at a time; what the processes say. Out of [`Session::step`]: an answer, once what was asked for is done.
+//!
+//! ```text
+//! start    next: preparing ─▶ held ──────────────────────▶ go ─▶ recording
+//! change   next: preparing ─▶ held ─▶ recording: ends ───▶ go ─▶ recording        fails before held: the recording goes on as it was
+//! stop                                recording: ends
+//! ```
+//!
+//! A process may be traced by one weir at a time. So a session that is changed ends one recording before it begins the next, which is
+//! compiled by then; for how long nothing was recorded is told.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::select::processes::ProcessId;
+use crate::sessions::counts::Counts;
+use crate::sessions::description::Description;
+use crate::sessions::object::Object;
+use crate::sessions::place::{self, Place};
+use crate::sessions::protocol::{Answer, Outcome};
+use crate::sessions::stretch::{self, Phase, Stretch};
+use crate::sessions::{limits, process};
+
+pub(crate) struct Session {
+    pub(crate) description: Description,
+    /// The number of the last stretch that was begun.
+    last: u64,
+    /// Of all stretches that have ended.
+    counts: Counts,
+    recording: Option<Stretch>,
+    /// What comes after it.
+    next: Option<Stretch>,
+    doing: Option<Doing>,
+    /// Why it does not record, where that is not what was asked for.
+    note: Option<String>,
+    /// Something of it has changed that is to be kept.
+    pub(crate) is_changed: bool,
+}
+
+/// What a client waits for.
+struct Doing {
+    what: What,
+    client: u64,
+    /// What is said when it is done.
+    done: String,
+    /// What the session was, where a change of it fails.
+    before: Option<Description>,
+    /// Since when nothing is recorded.
+    gap: Option<Instant>,
+    /// By recordings that have ended meanwhile.
+    said: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    Begin,
+    Stop,
+    Destroy,
+}
+
+/// What has come of a step.
+pub(crate) struct Step {
+    pub(crate) client: u64,
+    pub(crate) answer: Answer,
+    /// The session is no more.
+    pub(crate) is_gone: bool,
+}
+
+impl Session {
+    pub(crate) fn new(description: Description) -> Session {
+        Session {
+            description,
+            last: 0,
+            counts: Counts::default(),
+            recording: None,
+            next: None,
+            doing: None,
+            note: None,
+            is_changed: true,
+        }
+    }
+
+    /// Somebody waits for something: others wait until that is done.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.doing.is_some()
+    }
+
+    /// No process records for it, nor gets ready to.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.recording.is_none() && self.next.is_none()
+    }
+
+    pub(crate) fn stretches(&self) -> impl Iterator<Item = &Stretch> {
+        [&self.recording, &self.next].into_iter().flatten()
+    }
+
+    pub(crate) fn start(&mut self, client: u64) -> Result<(), Outcome> {
+        let name = &self.description.name;
+        if self.recording.is_some() {
+            return Err(Outcome::Refused(format!("session {name} records already")));
+        }
+        if self.description.rules.is_empty() {
+            return Err(Outcome::Refused(format!(
+                "session {name} has no event to record: weir record enable {name} EVENT"
+            )));
+        }
+        let done = format!("session {name} records");
+        self.begin(client, done, None);
+        Ok(())
+    }
+
+    /// Has it be another one from now on: the answer, if it is so at once.
+    pub(crate) fn change(
+        &mut self,
+        client: u64,
+        to: Description,
+        done: String,
+    ) -> Result<Option<Outcome>, Outcome> {
+        if self.recording.is_some() && to.rules.is_empty() {
+            return Err(Outcome::Refused(format!(
+                "session {} would have nothing left to record: stop it instead",
+                to.name
+            )));
+        }
+        let before = std::mem::replace(&mut self.description, to);
+        self.is_changed = true;
+        if self.recording.is_none() {
+            return Ok(Some(Outcome::Done(done)));
+        }
+        self.begin(client, done, Some(before));
+        Ok(None)
+    }
+
+    pub(crate) fn rotate(&mut self, client: u64) -> Result<(), Outcome> {
+        let name = &self.description.name;
+        if self.recording.is_none() {
+            return Err(Outcome::Refused(format!(
+                "session {name} does not record: there is nothing to rotate"
+            )));
+        }
+        let done = format!("session {name} goes on");
+        let before = self.description.clone();
+        self.begin(client, done, Some(before));
+        Ok(())
+    }
+
+    /// Takes the number of the next stretch, which is kept before its process is started: no other will have it.
+    fn begin(&mut self, client: u64, done: String, before: Option<Description>) {
+        self.last += 1;
+        while self.description.folder_of(self.last).exists() {
+            self.last += 1;
+        }
+        self.is_changed = true;
+        self.doing = Some(Doing { what: What::Begin, client, done, before, gap: None, said: String::new() });
+    }
+
+    pub(crate) fn stop(&mut self, client: u64) -> Result<(), Outcome> {
+        let name = &self.description.name;
+        if self.recording.is_none() {
+            let why = self.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
+            return Err(Outcome::Refused(format!("session {name} does not record{why}")));
+        }
+        self.ending(What::Stop, client);
+        Ok(())
+    }
+
+    pub(crate) fn destroy(&mut self, client: u64) {
+        self.ending(What::Destroy, client);
+    }
+
+    fn ending(&mut self, what: What, client: u64) {
+        let done = String::new();
+        self.doing = Some(Doing { what, client, done, before: None, gap: None, said: String::new() });
+    }
+
+    /// Ends what records, and whatever was being done, because the daemon ends.
+    pub(crate) fn end(&mut self, why: &str) {
+        if !self.is_at_rest() {
+            self.note = Some(why.to_owned());
+            self.is_changed = true;
+        }
+        self.doing = None;
+        self.recording.iter_mut().chain(&mut self.next).for_each(Stretch::end);
+    }
+
+    /// Goes on as far as it goes without waiting.
+    pub(crate) fn step(&mut self, place: &Place) -> Option<Step> {
+        self.recording.iter_mut().chain(&mut self.next).for_each(Stretch::look);
+        if let Some(ended) = self.recording.take_if(|recording| recording.ended().is_some()) {
+            self.close(ended);
+        }
+        // The daemon ends.
+        if self.doing.is_none()
+            && let Some(ended) = self.next.take_if(|next| next.ended().is_some())
+            && ended.phase() >= Phase::Beginning
+        {
+            self.close(ended);
+        }
+        let doing = self.doing.as_mut()?;
+        match doing.what {
+            What::Begin => self.step_begin(place),
+            What::Stop | What::Destroy => match &mut self.recording {
+                Some(recording) => {
+                    recording.end();
+                    None
+                }
+                None => self.ended(place),
+            },
+        }
+    }
+
+    fn step_begin(&mut self, place: &Place) -> Option<Step> {
+        if self.next.is_none() {
+            return match Stretch::start(&self.description, self.last, place) {
+                Ok(next) => {
+                    (self.next, self.is_changed) = (Some(next), true);
+                    None
+                }
+                Err(error) => {
+                    let doing = self.doing.take()?;
+                    self.description = doing.before.unwrap_or_else(|| self.description.clone());
+                    let answer = Answer::of(Outcome::Failed(error));
+                    Some(Step { client: doing.client, answer, is_gone: false })
+                }
+            };
+        }
+        let next = self.next.as_mut()?;
+        if next.ended().is_some() {
+            return self.failed();
+        }
+        match next.phase() {
+            Phase::Preparing | Phase::Beginning => None,
+            Phase::Held => {
+                match &mut self.recording {
+                    Some(recording) => {
+                        recording.end();
+                        if let Some(doing) = &mut self.doing {
+                            doing.gap.get_or_insert_with(Instant::now);
+                        }
+                    }
+                    None => next.go(),
+                }
+                None
+            }
+            Phase::Recording => {
+                let (doing, mut next) = (self.doing.take()?, self.next.take()?);
+                let folder = self.description.folder_of(next.number);
+                let gap = doing.gap.map_or_else(String::new, |since| {
+                    format!(
+                        "; what came in {} ms between the folders is missing",
+                        since.elapsed().as_millis()
+                    )
+                });
+                let outcome = Outcome::Done(format!("{}, into {}{gap}", doing.done, folder.display()));
+                let said = doing.said + &next.told();
+                (self.recording, self.note, self.is_changed) = (Some(next), None, true);
+                Some(Step {
+                    client: doing.client,
+                    answer: Answer { said, ..Answer::of(outcome) },
+                    is_gone: false,
+                })
+            }
+        }
+    }
+
+    /// What was to record has ended before it did.
+    fn failed(&mut self) -> Option<Step> {
+        let (doing, mut next) = (self.doing.take()?, self.next.take()?);
+        self.is_changed = true;
+        let name = self.description.name.clone();
+        let said = doing.said + &next.told();
+        // The processes may have been touched: what is in the folder is what was recorded then.
+        let folder = self.description.folder_of(next.number);
+        discard_empty(&folder);
+        if !folder.exists() {
+            self.last = next.number - 1;
+        }
+        let is_refused = next.ended().is_some_and(|status| status.code() == Some(1));
+        let then = match (&self.recording, doing.before) {
+            (Some(_), Some(before)) => {
+                self.description = before;
+                format!("session {name} records on as before")
+            }
+            (Some(_), None) => format!("session {name} records on"),
+            (None, Some(_)) => {
+                let why = "what was to record after a change could not begin".to_owned();
+                self.note = Some(why);
+                format!("session {name} does not record any more")
+            }
+            (None, None) => format!("session {name} does not record"),
+        };
+        let outcome = if is_refused { Outcome::Refused(then) } else { Outcome::Failed(then) };
+        Some(Step { client: doing.client, answer: Answer { said, ..Answer::of(outcome) }, is_gone: false })
+    }
+
+    /// What was asked to end has.
+    fn ended(&mut self, place: &Place) -> Option<Step> {
+        let doing = self.doing.take()?;
+        let Description { name, folder, .. } = &self.description;
+        self.is_changed = true;
+        let is_gone = doing.what == What::Destroy;
+        let (recorded, shown) = (self.counts.recorded(), folder.display());
+        let outcome = if is_gone {
+            for number in 1..=self.last {
+                let _ = fs::remove_file(place.counts(name, number));
+                let _ = fs::remove_file(place.log_of(name, number));
+            }
+            // Where nothing was recorded.
+            match fs::remove_dir(folder) {
+                Ok(()) => format!("session {name} is gone; nothing was recorded"),
+                Err(_) => format!("session {name} is gone; {recorded} events are in {shown}"),
+            }
+        } else {
+            format!("session {name} does not record any more; {recorded} events are in {shown}")
+        };
+        let answer = Answer { said: doing.said, ..Answer::of(Outcome::Done(outcome)) };
+        Some(Step { client: doing.client, answer, is_gone })
+    }
+
+    /// Takes what a recording that has ended has come to.
+    fn close(&mut self, mut ended: Stretch) {
+        self.is_changed = true;
+        let counts = ended.counts();
+        if let Some(counts) = &counts {
+            self.counts.add(counts);
+        }
+        let said = ended.told();
+        let status = ended.ended();
+        let is_done = status.is_some_and(|status| status.success());
+        let how = match status.and_then(|status| status.code()) {
+            Some(code) => format!("with exit code {code}"),
+            None => "by a signal".to_owned(),
+        };
+        self.note = match (ended.is_asked_to_end(), is_done) {
+            (true, true) => self.note.take(),
+            (false, true) => Some("the processes that it was to record have ended".to_owned()),
+            (_, false) => Some(format!("its recording ended {how}: {}", last_lines(&said))),
+        };
+        if counts.is_none_or(|counts| !counts.is_over) {
+            let number = ended.number;
+            let note = self.note.take().map_or_else(String::new, |note| format!("{note}; "));
+            self.note = Some(format!("{note}how much was recorded into folder {number} is not known"));
+        }
+        if let Some(doing) = &mut self.doing {
+            doing.said += &said;
+        }
+    }
+
+    /// What `weir record status` shows.
+    pub(crate) fn status(&self) -> Value {
+        let mut counts = self.counts.clone();
+        if let Some(now) = self.recording.as_ref().and_then(Stretch::counts) {
+            counts.add(&now);
+        }
+        let state = match (&self.doing, &self.recording) {
+            (Some(Doing { what: What::Begin, .. }), None) => "starting",
+            (Some(Doing { what: What::Begin, .. }), Some(_)) => "changing",
+            (Some(_), Some(_)) => "stopping",
+            (_, Some(_)) => "recording",
+            (_, None) => "stopped",
+        };
+        json!({
+            "description": self.description.object(),
+            "state": state,
+            "recorder": self.recording.as_ref().map(|recording| recording.id.pid),
+            "number": self.recording.as_ref().map(|recording| recording.number),
+            "recording_ms": self.recording.as_ref().map(|recording| recording.age().as_millis() as u64),
+            "counts": counts.object(),
+            "note": self.note,
+        })
+    }
+
+    /// For the state file.
+    pub(crate) fn object(&self) -> Value {
+        let open: Vec<Value> = self
+            .stretches()
+            .map(
+                |stretch| json!({"number": stretch.number, "pid": stretch.id.pid, "start": stretch.id.start}),
+            )
+            .collect();
+        json!({
+            "description": self.description.object(),
+            "last": self.last,
+            "counts": self.counts.object(),
+            "note": self.note,
+            "open": open,
+        })
+    }
+
+    /// As a daemon has kept it that is gone: its recordings have ended with it, or do so now. And what is to be told of that.
+    pub(crate) fn of_object(value: Value, place: &Place) -> Result<(Session, Option<String>), String> {
+        let mut object = Object::of(value, "a session that was kept")?;
+        let description = Description::of_object(object.value("description").unwrap_or_default())?;
+        let mut session = Session::new(description);
+        session.last = object.number("last")?;
+        session.counts = Counts::of_object(object.value("counts").unwrap_or_default())?;
+        session.note = object.text_or_none("note")?;
+        let open = object.values("open")?;
+        object.end()?;
+        let name = session.description.name.clone();
+        let mut notices = Vec::new();
+        for stretch in open {
+            let mut object = Object::of(stretch, "a recording that was kept")?;
+            let (number, pid) = (object.number("number")?, object.number("pid")?);
+            let id = ProcessId {
+                pid: i32::try_from(pid).map_err(|error| error.to_string())?,
+                start: object.number("start")?,
+            };
+            object.end()?;
+            notices.extend(session.adopt(number, id, place));
+        }
+        let notice = (!notices.is_empty()).then(|| format!("session {name}: {}", notices.join("; ")));
+        Ok((session, notice))
+    }
+
+    /// Waits for the end of a recording whose daemon has gone, and takes its counts.
+    fn adopt(&mut self, number: u64, id: ProcessId, place: &Place) -> Option<String> {
+        let start = Instant::now();
+        while process::is_alive(id) && start.elapsed() < limits::LEFT_WAIT {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let folder = self.description.folder_of(number);
+        let shown = folder.display();
+        let counts = stretch::counts(&place.counts(&self.description.name, number));
+        let told = match counts {
+            _ if process::is_alive(id) => {
+                format!("its recording into {shown} (process {}) still ends", id.pid)
+            }
+            Some(counts) => {
+                self.counts.add(&counts);
+                let (recorded, whole) = (counts.recorded(), if counts.is_over { "" } else { " or more" });
+                format!("its recording ended with the daemon, {recorded} events{whole} are in {shown}")
+            }
+            // It was never let go on, and has removed what it made.
+            None if !folder.exists() => return None,
+            None => format!("its recording ended with the daemon; how much is in {shown} is not known"),
+        };
+        self.note = Some("the daemon was ended while it recorded".to_owned());
+        Some(told)
+    }
+}
+
+/// Removes a folder in which nothing but the description of a trace is.
+fn discard_empty(folder: &Path) {
+    let names: Vec<_> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+    if names.iter().all(|name| name.as_os_str() == "metadata") {
+        let _ = fs::remove_file(folder.join("metadata"));
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+/// The end of what was said, on one line.
+fn last_lines(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().map(|line| line.trim_start_matches("weir: ")).collect();
+    lines[lines.len().saturating_sub(3)..].join("; ")
+}
+
+/// Makes the folder of a new session, or refuses one that has something in it.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Outcome> {
+    let shown = folder.display();
+    let refused = |what: String| Err(Outcome::Refused(format!("-o {shown}: {what}")));
+    if let Err(error) = fs::create_dir_all(folder) {
+        return refused(format!("cannot make it: {error}"));
+    }
+    match fs::read_dir(folder).map(Iterator::count) {
+        Err(error) => refused(error.to_string()),
+        Ok(count) if count > 0 => refused(
+            "it is not empty; a session wants a folder of its own: name another, or remove this one"
+                .to_owned(),
+        ),
+        // What cannot be written to is seen now, not when it records.
+        Ok(_) => {
+            let probe = folder.join(".weir");
+            let written = place::private()
+                .write(true)
+                .create_new(true)
+                .open(&probe)
+                .and_then(|_| fs::remove_file(&probe));
+            written.or_else(|error| refused(format!("cannot write there: {error}")))
+        }
+    }
+}

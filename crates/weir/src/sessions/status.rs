@@ -1,0 +1,131 @@
+//! What `weir record status` prints of a session: as text, or as an object.
+//!
+//! In: what the daemon says of it, and what the processes themselves say of who traces them. Out: lines.
+
+use serde_json::{Value, json};
+
+use crate::print::printable;
+use crate::sessions::counts::Counts;
+use crate::sessions::description::{Description, context_name};
+
+/// A session, as the daemon has it.
+pub(crate) struct Status {
+    pub(crate) description: Description,
+    state: String,
+    /// The process that records.
+    pub(crate) recorder: Option<i32>,
+    number: Option<u64>,
+    recording_ms: Option<u64>,
+    counts: Counts,
+    note: Option<String>,
+}
+
+/// A process that is recorded.
+pub(crate) struct Traced {
+    pub(crate) pid: i32,
+    pub(crate) name: String,
+}
+
+impl Status {
+    pub(crate) fn of_object(mut object: Value) -> Result<Status, String> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Ok(Status {
+            description: Description::of_object(object["description"].take())?,
+            state: text(&object["state"]).ok_or("a session without a state")?,
+            recorder: object["recorder"].as_i64().and_then(|pid| i32::try_from(pid).ok()),
+            number: object["number"].as_u64(),
+            recording_ms: object["recording_ms"].as_u64(),
+            note: text(&object["note"]),
+            counts: Counts::of_object(object["counts"].take())?,
+        })
+    }
+
+    pub(crate) fn text(&self, traced: &[Traced]) -> String {
+        let Description { name, folder, rules, disabled, contexts, .. } = &self.description;
+        let shown = folder.display();
+        let mut text = match (self.number, self.recording_ms) {
+            (Some(number), Some(ms)) => {
+                let seconds = ms as f64 / 1000.0;
+                format!("{name}: {} for {seconds:.1} s, into {shown}/{number}\n", self.state)
+            }
+            _ => format!("{name}: {}; {shown}\n", self.state),
+        };
+        let mut line = |what: &str, of: String| {
+            if !of.is_empty() {
+                text += &format!("  {what}: {}\n", printable(&of));
+            }
+        };
+        line("note", self.note.clone().unwrap_or_default());
+        line("of", self.who());
+        let processes = traced.iter().map(|process| format!("{} ({})", process.pid, process.name));
+        line("processes", processes.collect::<Vec<_>>().join(", "));
+        rules.iter().for_each(|rule| line("event", rule.to_string()));
+        line("but", disabled.join(", "));
+        line(
+            "contexts",
+            contexts.iter().map(|context| context_name(*context)).collect::<Vec<_>>().join(", "),
+        );
+        let (recorded, discarded) = (self.counts.recorded(), lost(self.counts.discarded));
+        line("recorded", format!("{recorded} events{discarded}; {} bytes of fields", self.counts.bytes));
+        for (event, of) in &self.counts.events {
+            let cut = if of.cut > 0 { format!(", {} texts or sequences cut", of.cut) } else { String::new() };
+            text += &format!("    {}: {}{}{cut}\n", printable(event), of.recorded, lost(of.discarded));
+        }
+        text
+    }
+
+    /// The processes that were asked for, as the command line has them.
+    fn who(&self) -> String {
+        let Description { processes, cgroups, units, containers, follow, .. } = &self.description;
+        let of = |flag: &str, names: &[String]| -> Vec<String> {
+            names.iter().map(|name| format!("{flag} {name}")).collect()
+        };
+        let mut words = [
+            of("-p", processes),
+            of("--cgroup", cgroups),
+            of("--unit", units),
+            of("--container", containers),
+        ]
+        .concat();
+        words.extend(follow.then(|| "--follow".to_owned()));
+        words.join(" ")
+    }
+
+    pub(crate) fn object(&self, traced: &[Traced]) -> Value {
+        let description = self.description.object();
+        let processes: Vec<Value> =
+            traced.iter().map(|process| json!({"pid": process.pid, "name": process.name})).collect();
+        let events = self.counts.events.iter().map(|(name, of)| {
+            json!({"name": name, "recorded": of.recorded, "discarded": of.discarded, "cut": of.cut})
+        });
+        json!({
+            "name": self.description.name,
+            "state": self.state,
+            "note": self.note,
+            "folder": description["folder"],
+            "number": self.number,
+            "recorder": self.recorder,
+            "recording_ms": self.recording_ms,
+            "of": {
+                "processes": description["processes"],
+                "cgroups": description["cgroups"],
+                "units": description["units"],
+                "containers": description["containers"],
+                "follow": description["follow"],
+            },
+            "processes": processes,
+            "rules": description["rules"],
+            "disabled": description["disabled"],
+            "contexts": description["contexts"],
+            "size": description["size"],
+            "recorded": self.counts.recorded(),
+            "discarded": self.counts.discarded,
+            "bytes": self.counts.bytes,
+            "events": events.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn lost(count: u64) -> String {
+    if count > 0 { format!(", {count} discarded") } else { String::new() }
+}
