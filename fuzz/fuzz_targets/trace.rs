@@ -44,7 +44,15 @@ fuzz_target!(|bytes: &[u8]| {
 /// Takes every value, as a printer does.
 fn walk(class: &FieldClass, values: &mut Values<'_>) {
     match class {
-        FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) => drop(values.word()),
+        FieldClass::Int(_) | FieldClass::Bool(_) | FieldClass::Float(_) => drop(values.word()),
+        FieldClass::Enum(of) => drop(of.labels_of(values.word())),
+        FieldClass::Flags(of) => drop(of.active(values.word())),
+        FieldClass::Wide(of) => assert!(!of.text(values.text()).contains('\0')),
+        FieldClass::Optional(of) => {
+            if values.word() != 0 {
+                walk(&of.field, values);
+            }
+        }
         FieldClass::Str => assert!(!values.text().contains(&0)),
         FieldClass::Struct(of) => {
             let shown = of.fields.iter().filter(|field| !field.is_hidden);

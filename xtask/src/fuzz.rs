@@ -15,8 +15,9 @@ use clap::Args;
 
 use crate::{process, workspace};
 
-/// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment, traces.
-pub(crate) const TARGETS: [&str; 6] = ["elf", "btf", "bytecode", "assembly", "segment", "trace"];
+/// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment, traces, and
+/// metadata of CTF 2.
+pub(crate) const TARGETS: [&str; 7] = ["elf", "btf", "bytecode", "assembly", "segment", "trace", "ctf2"];
 
 /// Inputs of each target in a run of the test suite.
 pub(crate) const TEST_RUNS: u64 = 3000;

@@ -1,4 +1,5 @@
-//! Writes seeds for the fuzz target of traces: `trace_seeds FOLDER` fills FOLDER/trace with metadata of both formats, each with a stream.
+//! Writes seeds for the fuzz targets of traces: `trace_seeds FOLDER` fills FOLDER/trace with metadata of both formats, each with a stream, and
+//! FOLDER/ctf2 with metadata of CTF 2 without its preamble.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,25 @@ const BY_HAND: &str = "/* CTF 1.8 */ typealias integer { size = 3; } := u3; type
 trace { byte_order = be; packet.header := struct { integer { size = 32; } magic; }; };
 stream { packet.context := struct { integer { size = 16; } content_size; }; };
 event { name = e; fields := struct { u3 n; enum : u3 { A, B = 1 ... 7 } t; variant <t> { string A; pair B; } v; u3 s[n]; }; };";
+
+/// Each class of fields that only CTF 2 has, with what it refers to.
+const ONLY_IN_CTF_2: &str = r#"{"type":"field-class-alias","name":"u","field-class":{"type":"variable-length-unsigned-integer"}}
+{"type":"clock-class","id":"c","frequency":10}
+{"type":"data-stream-class","default-clock-class-id":"c","packet-context-field-class":{"type":"structure","member-classes":[
+{"name":"l","field-class":{"type":"variable-length-unsigned-integer","roles":["packet-content-length"]}}]},
+"event-record-header-field-class":{"type":"structure","member-classes":[
+{"name":"t","field-class":{"type":"variable-length-unsigned-integer","roles":["default-clock-timestamp"]}}]}}
+{"type":"event-record-class","name":"e","payload-field-class":{"type":"structure","minimum-alignment":8,"member-classes":[
+{"name":"b","field-class":{"type":"fixed-length-boolean","length":3,"byte-order":"big-endian"}},
+{"name":"m","field-class":{"type":"fixed-length-bit-map","length":5,"byte-order":"big-endian","bit-order":"first-to-last","flags":{"x":[[0,1],[4,4]]}}},
+{"name":"n","field-class":"u"},
+{"name":"o","field-class":{"type":"optional","selector-field-location":{"path":["b"]},"field-class":{"type":"variable-length-signed-integer","mappings":{"z":[[-4,4]]}}}},
+{"name":"v","field-class":{"type":"variant","selector-field-location":{"path":["n"]},"options":[
+{"selector-field-ranges":[[0,1]],"field-class":{"type":"structure","member-classes":[{"name":"i","field-class":"u"}]}},
+{"name":"w","selector-field-ranges":[[2,9]],"field-class":{"type":"structure","member-classes":[{"name":"i","field-class":"u"},{"name":"f","field-class":{"type":"fixed-length-floating-point-number","length":16,"byte-order":"little-endian"}}]}}]}},
+{"name":"s","field-class":{"type":"dynamic-length-string","encoding":"utf-16le","length-field-location":{"origin":"event-record-payload","path":["v","i"]}}},
+{"name":"a","field-class":{"type":"static-length-array","length":2,"minimum-alignment":16,"element-field-class":{"type":"null-terminated-string","encoding":"utf-32be"}}},
+{"name":"d","field-class":{"type":"dynamic-length-blob","length-field-location":{"path":["n"]}}}]}}"#;
 
 fn class() -> TraceClass {
     let int = || Type::Int { bytes: 2, signed: true };
@@ -57,6 +77,25 @@ fn main() {
     std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let described = |format| write::metadata(&class(), format).unwrap_or_else(|error| panic!("{error}"));
     let by_hand = [0xc1, 0xfc, 0x1f, 0xc1, 0, 96, 0b0100_0001, b'y', 0, 0b0100_1011, 0x55, 0x55];
+    let fragment =
+        |line: &str| if line.starts_with("{\"type\"") { format!("\u{1e}{line}\n") } else { line.to_owned() };
+    let only: String = ONLY_IN_CTF_2.lines().map(fragment).collect();
+    let own = described(Format::Ctf2);
+    let without = own.iter().skip(1).position(|byte| *byte == 0x1e).map_or(&own[..], |end| &own[end + 1..]);
+    let events = [
+        &[0xd8, 2, 5, 0, 0x50, 2, 3, 4, 0, 0x3c, b'a', 0, 0, 0, 0, 0, 0, b'b', 0, 0, 0, 0, 0, 0, 0, 0, 7, 8]
+            [..],
+        &[6, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9],
+    ]
+    .concat();
+    let beside = folder.with_file_name("ctf2");
+    std::fs::create_dir_all(&beside).unwrap_or_else(|error| panic!("{}: {error}", beside.display()));
+    for (name, metadata, stream) in [("own", without, stream()), ("only", only.as_bytes(), events)] {
+        let length = u16::try_from(metadata.len()).expect("a short text").to_le_bytes();
+        let path = beside.join(name);
+        let bytes = [&length[..], metadata, &stream].concat();
+        std::fs::write(&path, bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
     let seeds = [
         ("ctf1", described(Format::Ctf1), stream()),
         ("ctf2", described(Format::Ctf2), stream()),

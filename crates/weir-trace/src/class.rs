@@ -17,6 +17,8 @@ pub struct TraceClass {
     pub packet_header: Option<Field>,
     /// In ascending order of their numbers.
     pub streams: Vec<StreamClass>,
+    /// A packet that says how long its content is, and not how long it is itself, ends with its content (CTF 2), not with its file.
+    pub is_unpadded: bool,
 }
 
 /// A value of the environment.
@@ -136,9 +138,15 @@ impl Field {
 pub enum FieldClass {
     Int(Int),
     Enum(Enum),
+    /// True where any of its bits is set. Only in CTF 2, as the others that say so.
+    Bool(Int),
+    /// Bits some of which have names: each label with the bits that it stands for, 0 the lowest (CTF 2).
+    Flags(Enum),
     Float(Float),
     /// Bytes up to a NUL, from a whole byte on.
     Str,
+    /// Text in units of two or four bytes (CTF 2).
+    Wide(Wide),
     Struct(Struct),
     /// As many elements as the class says.
     Array(Array),
@@ -146,11 +154,14 @@ pub enum FieldClass {
     Sequence(Sequence),
     /// One of several fields, which one an integer before it says.
     Variant(Variant),
+    /// A field or none, which an integer or a boolean before it says (CTF 2).
+    Optional(Optional),
 }
 
-/// An integer in a fixed number of bits.
+/// An integer in a fixed number of bits, or in as many bytes as it needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Int {
+    /// 64 where [`Int::is_variable`].
     pub bits: u8,
     pub align: u32,
     pub is_signed: bool,
@@ -161,12 +172,32 @@ pub struct Int {
     /// Index into [`TraceClass::clocks`]: the value is this clock's, or its lowest bits.
     pub clock: Option<usize>,
     pub role: Option<Role>,
+    /// Its first bit is its highest where its byte order is little-endian, and its lowest where that is big-endian (CTF 2).
+    pub is_reversed: bool,
+    /// Seven bits in each byte, the lowest first, up to a byte whose highest bit is 0 (LEB128; CTF 2).
+    pub is_variable: bool,
 }
 
 impl Int {
     /// Of whole bytes that may lie at any byte: how tracers write fields.
     pub fn packed(bits: u8, is_signed: bool, order: ByteOrder) -> Int {
-        Int { bits, align: 8, is_signed, order, base: Base::Decimal, is_text: false, clock: None, role: None }
+        Int {
+            bits,
+            align: 8,
+            is_signed,
+            order,
+            base: Base::Decimal,
+            is_text: false,
+            clock: None,
+            role: None,
+            is_reversed: false,
+            is_variable: false,
+        }
+    }
+
+    /// As many bytes as the value needs.
+    pub fn variable(is_signed: bool) -> Int {
+        Int { is_variable: true, ..Int::packed(64, is_signed, ByteOrder::Little) }
     }
 
     /// Its least and its largest value.
@@ -239,12 +270,102 @@ impl Enum {
     }
 }
 
-/// IEEE 754, in 32 or 64 bits.
+impl Enum {
+    /// The names of bits ([`FieldClass::Flags`]) of which at least one is set, each once.
+    pub fn active(&self, bits: u64) -> Vec<&str> {
+        let is_set = |first: i128, last: i128| {
+            let (first, last) = (first.max(0), last.min(63));
+            first <= last && bits >> first & (u64::MAX >> (63 - (last - first))) != 0
+        };
+        let mut found: Vec<&str> = Vec::new();
+        for (label, first, last) in &self.labels {
+            if is_set(*first, *last) && !found.contains(&label.as_str()) {
+                found.push(label);
+            }
+        }
+        found
+    }
+}
+
+/// IEEE 754, in 32 or 64 bits; in CTF 2 also in 16.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Float {
     pub bits: u8,
     pub align: u32,
     pub order: ByteOrder,
+    /// As of [`Int::is_reversed`].
+    pub is_reversed: bool,
+}
+
+impl Float {
+    pub fn new(bits: u8, align: u32, order: ByteOrder) -> Float {
+        Float { bits, align, order, is_reversed: false }
+    }
+}
+
+/// Text in UTF-16 or UTF-32, from a whole byte on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wide {
+    pub encoding: Encoding,
+    pub length: Length,
+}
+
+impl Wide {
+    /// The text of such bytes. What is no character becomes U+FFFD.
+    pub fn text(&self, bytes: &[u8]) -> String {
+        let (units, rest) = bytes.as_chunks::<2>();
+        match self.encoding {
+            Encoding::Utf16(order) => {
+                let units = units.iter().map(|unit| match order {
+                    ByteOrder::Little => u16::from_le_bytes(*unit),
+                    ByteOrder::Big => u16::from_be_bytes(*unit),
+                });
+                let units = units.chain((!rest.is_empty()).then_some(0xd800));
+                char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+            }
+            Encoding::Utf32(order) => {
+                let units = bytes.chunks(4).map(|unit| match (<[u8; 4]>::try_from(unit), order) {
+                    (Ok(unit), ByteOrder::Little) => u32::from_le_bytes(unit),
+                    (Ok(unit), ByteOrder::Big) => u32::from_be_bytes(unit),
+                    (Err(_), _) => u32::MAX,
+                });
+                units.map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encoding {
+    Utf16(ByteOrder),
+    Utf32(ByteOrder),
+}
+
+impl Encoding {
+    /// With their names in CTF 2.
+    pub(crate) const ALL: [(&'static str, Encoding); 4] = [
+        ("utf-16le", Encoding::Utf16(ByteOrder::Little)),
+        ("utf-16be", Encoding::Utf16(ByteOrder::Big)),
+        ("utf-32le", Encoding::Utf32(ByteOrder::Little)),
+        ("utf-32be", Encoding::Utf32(ByteOrder::Big)),
+    ];
+
+    pub fn unit_bytes(self) -> u8 {
+        match self {
+            Encoding::Utf16(_) => 2,
+            Encoding::Utf32(_) => 4,
+        }
+    }
+}
+
+/// Where a text ends: at the latest at its first NUL.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Length {
+    UpToNul,
+    /// So many bytes.
+    Fixed(u64),
+    /// As many bytes as an integer before it says.
+    Dynamic(Reference),
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -260,12 +381,28 @@ pub struct Array {
     pub count: u64,
     /// These are the bytes of the trace's UUID.
     pub is_uuid: bool,
+    /// The least alignment; elements may ask for more.
+    pub align: u32,
+}
+
+impl Array {
+    pub fn new(element: FieldClass, count: u64) -> Array {
+        Array { element: Box::new(element), count, is_uuid: false, align: 1 }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sequence {
     pub element: Box<FieldClass>,
     pub length: Reference,
+    /// As of [`Array::align`].
+    pub align: u32,
+}
+
+impl Sequence {
+    pub fn new(element: FieldClass, length: Reference) -> Sequence {
+        Sequence { element: Box::new(element), length, align: 1 }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -281,7 +418,16 @@ pub struct Choice {
     pub ranges: Vec<(i128, i128)>,
 }
 
-/// The name of a field that was read before: the members on the way to it, from the scope's structure on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Optional {
+    pub selector: Reference,
+    /// Values of the selector with which the field is there, each from a first to a last; `None`: the selector is a boolean.
+    pub ranges: Option<Vec<(i128, i128)>>,
+    pub field: Box<FieldClass>,
+}
+
+/// The name of a field that was read before: the members on the way to it, from the scope's structure on. In CTF 1.8 the options of variants
+/// on the way are named too, in CTF 2 they are not.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Reference {
     pub scope: Scope,
@@ -292,14 +438,16 @@ impl FieldClass {
     /// The integer that this is or that it names.
     pub fn int(&self) -> Option<&Int> {
         match self {
-            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => Some(int),
+            FieldClass::Int(int) | FieldClass::Bool(int) => Some(int),
+            FieldClass::Enum(Enum { int, .. }) | FieldClass::Flags(Enum { int, .. }) => Some(int),
             _ => None,
         }
     }
 
     pub fn int_mut(&mut self) -> Option<&mut Int> {
         match self {
-            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => Some(int),
+            FieldClass::Int(int) | FieldClass::Bool(int) => Some(int),
+            FieldClass::Enum(Enum { int, .. }) | FieldClass::Flags(Enum { int, .. }) => Some(int),
             _ => None,
         }
     }
@@ -312,27 +460,29 @@ impl FieldClass {
     /// Where it may begin: at a multiple of so many bits.
     pub fn align(&self) -> u32 {
         match self {
-            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => int.align,
+            FieldClass::Int(int) | FieldClass::Bool(int) => int.align,
+            FieldClass::Enum(Enum { int, .. }) | FieldClass::Flags(Enum { int, .. }) => int.align,
             FieldClass::Float(float) => float.align,
-            FieldClass::Str => 8,
+            FieldClass::Str | FieldClass::Wide(_) => 8,
             FieldClass::Struct(of) => {
                 let members = of.fields.iter().map(|field| field.class.align());
                 members.max().unwrap_or(1).max(of.align).max(1)
             }
-            FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
-                element.align()
-            }
-            // Its options have their own.
-            FieldClass::Variant(_) => 1,
+            FieldClass::Array(Array { element, align, .. })
+            | FieldClass::Sequence(Sequence { element, align, .. }) => element.align().max(*align),
+            // What they have has its own.
+            FieldClass::Variant(_) | FieldClass::Optional(_) => 1,
         }
     }
 
     /// Bytes of an element, if elements of this class lie one behind the other in whole bytes, without gaps.
     pub fn packed_bytes(&self) -> Option<u32> {
         let (bits, align) = match self {
-            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) => (int.bits, int.align),
-            FieldClass::Float(float) => (float.bits, float.align),
-            _ => return None,
+            FieldClass::Float(float) if float.bits != 16 && !float.is_reversed => (float.bits, float.align),
+            _ => {
+                let int = self.int().filter(|int| !int.is_variable && !int.is_reversed)?;
+                (int.bits, int.align)
+            }
         };
         let (bits, align) = (u32::from(bits), align.max(1));
         (matches!(bits, 8 | 16 | 32 | 64) && align >= 8 && bits % align == 0).then_some(bits / 8)
@@ -348,7 +498,14 @@ impl FieldClass {
             FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
                 vec![element]
             }
-            FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => Vec::new(),
+            FieldClass::Optional(of) => vec![&mut of.field],
+            FieldClass::Int(_)
+            | FieldClass::Enum(_)
+            | FieldClass::Bool(_)
+            | FieldClass::Flags(_)
+            | FieldClass::Float(_)
+            | FieldClass::Str
+            | FieldClass::Wide(_) => Vec::new(),
         }
     }
 }
@@ -367,6 +524,38 @@ mod tests {
         assert_eq!(far.ns(u64::MAX), None);
         let before = ClockClass { offset_s: -2, ..ClockClass::default() };
         assert_eq!(before.ns(1), Some(-1_999_999_999));
+    }
+
+    #[test]
+    fn flags_are_active_where_one_of_their_bits_is_set() {
+        let range = |label: &str, first, last| (label.to_owned(), first, last);
+        // CTF2-SPEC-2.0, example 16.
+        let labels = vec![
+            range("Mercury", 7, 7),
+            range("Venus", 6, 6),
+            range("Venus", 2, 3),
+            range("Earth", 5, 7),
+            range("Mars", 0, 1),
+        ];
+        let of = Enum { int: Int::packed(8, false, ByteOrder::Little), labels };
+        assert_eq!(of.active(0b1010_0010), ["Mercury", "Earth", "Mars"]);
+        let all = Enum { labels: vec![range("all", -5, 200), range("none", 64, 99)], ..of };
+        assert_eq!((all.active(0), all.active(1), all.active(1 << 63)), (vec![], vec!["all"], vec!["all"]));
+    }
+
+    #[test]
+    fn wide_texts_are_decoded() {
+        let text = |encoding, bytes: &[u8]| Wide { encoding, length: Length::UpToNul }.text(bytes);
+        assert_eq!(
+            text(Encoding::Utf16(ByteOrder::Little), &[0x3d, 0xd8, 0x00, 0xde, b'a', 0]),
+            "\u{1f600}a"
+        );
+        assert_eq!(text(Encoding::Utf16(ByteOrder::Big), &[0, b'a', 0xd8, 0x3d, 0]), "a\u{fffd}\u{fffd}");
+        assert_eq!(
+            text(Encoding::Utf32(ByteOrder::Big), &[0, 1, 0xf6, 0, 0, 0x11, 0, 0]),
+            "\u{1f600}\u{fffd}"
+        );
+        assert_eq!(text(Encoding::Utf32(ByteOrder::Little), &[b'b', 0, 0, 0, 0]), "b\u{fffd}");
     }
 
     #[test]

@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 
 use crate::class::{
-    Array, EventClass, Field, FieldClass, Reference, Scope, Sequence, StreamClass, TraceClass,
+    Array, Choice, EventClass, Field, FieldClass, Length, Reference, Scope, Sequence, StreamClass, TraceClass,
 };
+use crate::path::Path;
 
 /// Sets [`Field::is_hidden`] everywhere.
 pub(crate) fn hide(trace: &mut TraceClass) {
@@ -58,7 +59,7 @@ pub(crate) fn collect(class: &FieldClass, referenced: &mut HashSet<Reference>) {
     match class {
         FieldClass::Struct(of) => of.fields.iter().for_each(|field| collect(&field.class, referenced)),
         FieldClass::Array(Array { element, .. }) => collect(element, referenced),
-        FieldClass::Sequence(Sequence { element, length }) => {
+        FieldClass::Sequence(Sequence { element, length, .. }) => {
             if !referenced.contains(length) {
                 referenced.insert(length.clone());
             }
@@ -68,31 +69,49 @@ pub(crate) fn collect(class: &FieldClass, referenced: &mut HashSet<Reference>) {
             referenced.insert(of.selector.clone());
             of.options.iter().for_each(|choice| collect(&choice.field.class, referenced));
         }
-        FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => {}
+        FieldClass::Optional(of) => {
+            referenced.insert(of.selector.clone());
+            collect(&of.field, referenced);
+        }
+        FieldClass::Wide(of) => {
+            if let Length::Dynamic(length) = &of.length {
+                referenced.insert(length.clone());
+            }
+        }
+        FieldClass::Int(_)
+        | FieldClass::Enum(_)
+        | FieldClass::Bool(_)
+        | FieldClass::Flags(_)
+        | FieldClass::Float(_)
+        | FieldClass::Str => {}
     }
 }
 
 fn conceal_all<const N: usize>(scopes: [(Scope, &mut Option<Field>); N], referenced: &HashSet<Reference>) {
     for (scope, field) in scopes {
         if let Some(field) = field {
-            let mut path = Reference { scope, names: Vec::new() };
+            let mut path = Path::new(scope);
             field.is_hidden = conceal(&mut field.class, &mut path, referenced);
         }
     }
 }
 
 /// Whether all of it is hidden. `path`: where it is.
-fn conceal(class: &mut FieldClass, path: &mut Reference, referenced: &HashSet<Reference>) -> bool {
+fn conceal(class: &mut FieldClass, path: &mut Path, referenced: &HashSet<Reference>) -> bool {
     match class {
         FieldClass::Int(int) | FieldClass::Enum(crate::class::Enum { int, .. }) => {
-            (int.clock.is_some() || int.role.is_some()) && !referenced.contains(path)
+            (int.clock.is_some() || int.role.is_some()) && !path.forms().any(|form| referenced.contains(form))
         }
         FieldClass::Struct(of) => {
             of.fields.iter_mut().for_each(|field| conceal_field(field, path, referenced));
             !of.fields.is_empty() && of.fields.iter().all(|field| field.is_hidden)
         }
         FieldClass::Variant(of) => {
-            of.options.iter_mut().for_each(|choice| conceal_field(&mut choice.field, path, referenced));
+            for Choice { field, .. } in &mut of.options {
+                path.enter_option(&field.name);
+                field.is_hidden = conceal(&mut field.class, path, referenced);
+                path.leave_option();
+            }
             let is_hidden = of.options.iter().all(|choice| choice.field.is_hidden);
             // One of those that are shown may be chosen, and so may each other.
             of.options.iter_mut().for_each(|choice| choice.field.is_hidden = is_hidden);
@@ -102,7 +121,12 @@ fn conceal(class: &mut FieldClass, path: &mut Reference, referenced: &HashSet<Re
         FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
             conceal(element, path, referenced)
         }
-        FieldClass::Float(_) | FieldClass::Str => false,
+        FieldClass::Optional(of) => conceal(&mut of.field, path, referenced),
+        FieldClass::Bool(_)
+        | FieldClass::Flags(_)
+        | FieldClass::Float(_)
+        | FieldClass::Str
+        | FieldClass::Wide(_) => false,
     }
 }
 
@@ -117,15 +141,22 @@ fn conceal_wholly(field: &mut Field) {
             FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
                 below(element)
             }
-            FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => {}
+            FieldClass::Optional(of) => below(&mut of.field),
+            FieldClass::Int(_)
+            | FieldClass::Enum(_)
+            | FieldClass::Bool(_)
+            | FieldClass::Flags(_)
+            | FieldClass::Float(_)
+            | FieldClass::Str
+            | FieldClass::Wide(_) => {}
         }
     }
     field.is_hidden = true;
     below(&mut field.class);
 }
 
-fn conceal_field(field: &mut Field, path: &mut Reference, referenced: &HashSet<Reference>) {
-    path.names.push(field.name.clone());
+fn conceal_field(field: &mut Field, path: &mut Path, referenced: &HashSet<Reference>) {
+    path.enter(&field.name);
     field.is_hidden = conceal(&mut field.class, path, referenced);
-    path.names.pop();
+    path.leave();
 }

@@ -15,9 +15,10 @@ mod ctf2;
 mod error;
 mod hide;
 pub mod limits;
+mod path;
 pub mod read;
 mod tsdl;
 pub mod write;
 
 pub use error::Error;
-pub use read::{Event, Loss, Lost, Message, Reader, StreamInfo, Values};
+pub use read::{Event, Follower, Loss, Lost, Message, Reader, StreamInfo, Values};

@@ -1,5 +1,7 @@
 //! Every bound of this crate. A trace beyond one is refused, or read up to there, with a message that names it.
 
+use std::time::Duration;
+
 /// LIMIT: bytes of a metadata file. Those of LTTng have some 400 an event; a kernel's with all events has about 1 MiB.
 pub const METADATA_BYTES_MAX: u64 = 64 << 20;
 
@@ -11,6 +13,12 @@ pub const FIELDS_MAX: usize = 1 << 18;
 
 /// LIMIT: members of one structure or variant, and labels of one enumeration: names among them are looked for one by one.
 pub const MEMBERS_MAX: usize = 1 << 12;
+
+/// LIMIT: how deep lists and objects of CTF 2's metadata may stand in one another. A class within a class takes three levels.
+pub const JSON_DEPTH_MAX: usize = 4 * DEPTH_MAX;
+
+/// LIMIT: values of one fragment of CTF 2's metadata. An event has some ten a field.
+pub const JSON_VALUES_MAX: usize = 1 << 20;
 
 /// LIMIT: alignment in bits. What a reader holds of a packet begins at a multiple of it.
 pub const ALIGN_BITS_MAX: u32 = 1 << 15;
@@ -32,6 +40,9 @@ pub const FILES_MAX: usize = 1 << 14;
 
 /// LIMIT: folders that are looked into for traces.
 pub const FOLDERS_MAX: usize = 1 << 14;
+
+/// How long a follower holds an event back for older ones that other streams may still bring. Writers flush every second.
+pub(crate) const HOLD: Duration = Duration::from_millis(1500);
 
 const _: () = assert!(WINDOW_BYTES.is_multiple_of(ALIGN_BITS_MAX as usize / 8));
 const _: () = assert!(EVENT_BYTES_MAX.is_multiple_of(WINDOW_BYTES));

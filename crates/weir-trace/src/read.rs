@@ -5,9 +5,12 @@
 //! packets or files are.
 //!
 //! What is damaged ends its stream and no other: all that lies before is read, and then it is said where the damage is.
+//!
+//! [`Follower`] does the same with traces that are being written.
 
 pub(crate) mod decode;
 pub(crate) mod folder;
+mod follow;
 mod merge;
 pub mod metadata;
 pub(crate) mod plan;
@@ -15,4 +18,5 @@ pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use follow::Follower;
 pub use merge::{Event, Loss, Lost, Message, Reader, StreamInfo, Values};

@@ -5,13 +5,15 @@
 //! ([`Stream::packet`]), as a ring's part. Out: `metadata`, and a file a stream. [`layout`] makes classes, [`packet`] what stands before
 //! records.
 //!
+//! As long as a [`Folder`] is there, the folder is locked (flock(2)), by which those who follow the trace know that more may come.
+//!
 //! Guaranteed: a packet is written whole or not at all, as far as the file system does; its times enclose those of its records; counts of
 //! what was lost are what was said last, never less.
 
 pub mod layout;
 pub mod packet;
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -54,12 +56,20 @@ pub fn metadata(class: &TraceClass, format: Format) -> Result<Vec<u8>, String> {
     }
 }
 
+/// Whether the folder of a trace is locked by whoever writes it.
+pub(crate) fn is_written(path: &Path) -> bool {
+    let tried = File::open(path).map(|folder| folder.try_lock_shared());
+    matches!(tried, Ok(Err(TryLockError::WouldBlock)))
+}
+
 /// A trace that is written.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
     uuid: [u8; 16],
     format: Format,
+    /// The folder itself, locked as long as this is open. Where there are no locks it does without.
+    _locked: Option<File>,
 }
 
 impl Folder {
@@ -67,7 +77,9 @@ impl Folder {
     pub fn create(path: &Path, class: &TraceClass, format: Format) -> Result<Folder, Error> {
         let failed = |what, source| Error::File { path: path.to_owned(), what, source };
         fs::create_dir_all(path).map_err(|source| failed("make", source))?;
-        let folder = Folder { path: path.to_owned(), uuid: class.uuid.unwrap_or_default(), format };
+        let locked = File::open(path).ok().filter(|folder| folder.try_lock().is_ok());
+        let uuid = class.uuid.unwrap_or_default();
+        let folder = Folder { path: path.to_owned(), uuid, format, _locked: locked };
         folder.describe(class)?;
         Ok(folder)
     }

@@ -188,7 +188,13 @@ fn run(
     let run = notes::Run { script: &source.text, probes: &probes, is_verbose: args.verbose };
     let guard = Guard::new(args.policy.as_deref(), args.budget, &run)?;
     let create = |recording: &Recording<'_>| {
-        let recorder = Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields())?;
+        let format = recording.args.trace_format.into();
+        let recorder = Recorder::create(
+            &recording.args.output,
+            &plan.compiled,
+            recording.context_fields(),
+            format,
+        )?;
         recorder.held(recording.args.tended.as_deref())
     };
     let fly = |recording: &Recording<'_>| {

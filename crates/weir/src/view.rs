@@ -5,6 +5,7 @@
 
 mod chrome;
 mod filter;
+mod follow;
 mod json;
 mod stats;
 mod text;
@@ -27,6 +28,9 @@ use crate::view::zone::Zone;
 const CHUNK_BYTES: usize = 64 << 10;
 
 pub(crate) fn view(args: &View) -> Result<ExitCode, Failure> {
+    if args.follow {
+        return follow::follow(args);
+    }
     let mut reader = Reader::open(&args.places).map_err(failure)?;
     let mut wanted = Wanted::new(args, &reader)?;
     let mut is_wanted = |event: &Event<'_>| wanted.as_mut().is_none_or(|wanted| wanted.has(event));

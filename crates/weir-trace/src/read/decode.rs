@@ -4,7 +4,7 @@
 //! ends too early; or what cannot be. Slots are 8 bytes: an integer's value, extended to 64 bits as its sign says; a floating-point
 //! number's bits as a double; where a text begins in the window and how many bytes it has, in the upper and the lower half;
 //! the number of elements, followed by where they begin (packed ones) or by the elements; the index of a variant's option,
-//! followed by the option.
+//! followed by the option; 1 or 0, the first followed by the field that is optional.
 //!
 //! Guaranteed: no byte outside of the window is looked at, and an event has at most [`VALUES_MAX`] elements and slots.
 
@@ -73,6 +73,7 @@ pub(crate) fn decode(
     let mut at = at;
     let mut pc = 0;
     let mut last = 0u64;
+    let mut variable_bits = 0;
     let mut elements_left = VALUES_MAX as u64;
     let mut empty_left = EMPTY_ELEMENTS_MAX;
     state.loops.clear();
@@ -101,15 +102,57 @@ pub(crate) fn decode(
                     state.slots.push(last);
                 }
             }
-            Op::Bits { bits: width, is_signed, order, is_float, is_shown } => {
+            Op::Bits { bits: width, is_signed, order, is_float, is_reversed, is_shown } => {
                 within(at + u64::from(width), bits)?;
                 last = bitwise(bytes, at, width, is_signed, order);
+                if is_reversed {
+                    last = extended(last.reverse_bits() >> (64 - width), width, is_signed);
+                }
                 at += u64::from(width);
-                if is_float && width == 32 {
-                    last = f64::from(f32::from_bits(last as u32)).to_bits();
+                match width {
+                    32 if is_float => last = f64::from(f32::from_bits(last as u32)).to_bits(),
+                    16 if is_float => last = half(last as u16).to_bits(),
+                    _ => {}
                 }
                 if is_shown {
                     state.slots.push(last);
+                }
+            }
+            Op::Variable { is_signed, is_shown } => {
+                let (begin, end) = ((at / 8) as usize, (bits / 8) as usize);
+                let (value, length) = variable(bytes.get(begin..end).unwrap_or_default(), is_signed)?;
+                at += u64::from(length) * 8;
+                variable_bits = length * 7;
+                last = value;
+                if is_shown {
+                    state.slots.push(last);
+                }
+            }
+            Op::WideStr { unit, is_shown } => {
+                let (begin, end) = ((at / 8) as usize, (bits / 8) as usize);
+                let rest = bytes.get(begin..end).unwrap_or_default();
+                let length = before_nul(rest, unit).ok_or(Stop::Short)?;
+                at = (begin + length + usize::from(unit)) as u64 * 8;
+                if is_shown {
+                    state.slots.push((begin as u64) << 32 | length as u64);
+                }
+            }
+            Op::Wide { length, unit, is_shown } => {
+                let whole = elements(length, state)?;
+                let begin = at / 8;
+                at = whole.checked_mul(8).and_then(|bits| at.checked_add(bits)).ok_or(Stop::Short)?;
+                within(at, bits)?;
+                let text = &bytes[begin as usize..(begin + whole) as usize];
+                let length = match before_nul(text, unit) {
+                    Some(length) => length as u64,
+                    None if whole.is_multiple_of(unit.into()) => whole,
+                    None => {
+                        let text = format!("a text of {whole} bytes, in units of {unit}");
+                        return Err(Stop::Wrong(text));
+                    }
+                };
+                if is_shown {
+                    state.slots.push(begin << 32 | length);
                 }
             }
             Op::Str { is_shown } => {
@@ -128,6 +171,7 @@ pub(crate) fn decode(
             }
             Op::Role(role) => state.roles[role as usize] = Some(last),
             Op::Clock { bits } => state.clock = later(state.clock, last, bits),
+            Op::VariableClock => state.clock = later(state.clock, last, variable_bits),
             Op::Uuid => {
                 let begin = (at / 8) as usize;
                 at += 128;
@@ -190,6 +234,17 @@ pub(crate) fn decode(
                 }
                 pc = plan.options[(options + option) as usize] as usize;
             }
+            Op::Optional { register, ranges, range_count, end, is_shown } => {
+                let value = state.registers[usize::from(register)];
+                let ranges = &plan.ranges[ranges as usize..(ranges + range_count) as usize];
+                let is_there = ranges.iter().any(|(first, last, _)| (*first..=*last).contains(&value));
+                if is_shown {
+                    state.slots.push(is_there.into());
+                }
+                if !is_there {
+                    pc = end as usize;
+                }
+            }
             Op::Jump(to) => pc = to as usize,
         }
     }
@@ -250,9 +305,56 @@ fn bitwise(bytes: &[u8], at: u64, bits: u8, is_signed: bool, order: ByteOrder) -
             all >> (count as u32 * 8 - skipped - bits)
         }
     };
+    extended(all as u64, bits as u8, is_signed)
+}
+
+/// The lowest bits, extended to 64 as the sign says.
+fn extended(value: u64, bits: u8, is_signed: bool) -> u64 {
     let unused = 64 - bits;
-    let value = (all as u64) << unused;
+    let value = value << unused;
     if is_signed { ((value as i64) >> unused) as u64 } else { value >> unused }
+}
+
+/// A number of seven bits a byte, the lowest first (LEB128), and its bytes. One that 64 bits cannot hold is refused.
+fn variable(bytes: &[u8], is_signed: bool) -> Result<(u64, u8), Stop> {
+    let mut value = 0u64;
+    for (index, byte) in (0u8..10).zip(bytes) {
+        let (low, is_last) = (u64::from(byte & 0x7f), byte & 0x80 == 0);
+        // Of the tenth byte one bit has room; the others are the sign's.
+        let fits = if is_signed { matches!(low, 0 | 0x7f) } else { low <= 1 };
+        let has_room = index < 9 || is_last && fits;
+        if !has_room {
+            break;
+        }
+        value |= low << (7 * index);
+        if is_last {
+            let bits = (7 * (index + 1)).min(64);
+            return Ok((extended(value, bits, is_signed), index + 1));
+        }
+    }
+    match bytes.len() {
+        0..10 => Err(Stop::Short),
+        _ => Err(Stop::Wrong("an integer of variable length that has more than 64 bits".to_owned())),
+    }
+}
+
+/// Bytes before the first unit of zeros.
+fn before_nul(bytes: &[u8], unit: u8) -> Option<usize> {
+    let unit = usize::from(unit);
+    let nul = bytes.chunks_exact(unit).position(|unit| unit.iter().all(|byte| *byte == 0));
+    nul.map(|index| index * unit)
+}
+
+/// A number of binary16 (IEEE 754-2008, 3.4) as a double, which has room for each.
+fn half(bits: u16) -> f64 {
+    let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
+    let (exponent, mantissa) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    sign * match exponent {
+        0 => mantissa * 2f64.powi(-24),
+        0x1f if mantissa == 0.0 => f64::INFINITY,
+        0x1f => f64::NAN,
+        _ => (1024.0 + mantissa) * 2f64.powi(exponent - 25),
+    }
 }
 
 /// The clock's next value whose lowest bits are these: it has wrapped at most once.
@@ -287,6 +389,42 @@ mod tests {
         let long = [1, 2, 3, 4, 5, 6, 7, 8, 9];
         assert_eq!(bitwise(&long, 4, 64, false, ByteOrder::Little), 0x9080_7060_5040_3020);
         assert_eq!(bitwise(&long, 4, 64, false, ByteOrder::Big), 0x1020_3040_5060_7080);
+    }
+
+    #[test]
+    fn numbers_of_variable_length_have_at_most_64_bits() {
+        let unsigned = |bytes: &[u8]| variable(bytes, false);
+        let signed = |bytes: &[u8]| variable(bytes, true).map(|(value, length)| (value as i64, length));
+        assert_eq!((unsigned(&[0x7f, 9]), signed(&[0x7f, 9])), (Ok((127, 1)), Ok((-1, 1))));
+        // The values of CTF2-SPEC-2.0, examples 98 and 99.
+        assert_eq!(unsigned(&[0xb4, 0xc7, 0x72]), Ok((1_876_916, 3)));
+        assert_eq!(signed(&[0xb4, 0xc7, 0x72]), Ok((-220_236, 3)));
+        assert_eq!((unsigned(&[0x80, 0]), signed(&[0xff, 0x7f])), (Ok((0, 2)), Ok((-1, 2))));
+        assert_eq!(
+            (unsigned(&[]), unsigned(&[0x80]), unsigned(&[0xff; 9])),
+            (Err(Stop::Short), Err(Stop::Short), Err(Stop::Short))
+        );
+        let most = [&[0xff; 9][..], &[1]].concat();
+        assert_eq!(unsigned(&most), Ok((u64::MAX, 10)));
+        assert_eq!(signed(&[&[0x80; 9][..], &[0x7f]].concat()), Ok((i64::MIN, 10)));
+        assert_eq!(signed(&[&[0xff; 9][..], &[0]].concat()), Ok((i64::MAX, 10)));
+        for (end, is_signed) in [(2, false), (1, true), (0x7e, true), (0x80, false), (0xff, true)] {
+            let stop = variable(&[&[0xff; 9][..], &[end, 0]].concat(), is_signed).unwrap_err();
+            assert!(matches!(stop, Stop::Wrong(text) if text.contains("more than 64 bits")), "{end}");
+        }
+    }
+
+    #[test]
+    fn halves_are_doubles() {
+        let check = |bits, value: f64| assert_eq!(half(bits), value, "{bits:#x}");
+        check(0, 0.0);
+        check(0x3c00, 1.0);
+        check(0xc000, -2.0);
+        check(0x7bff, 65504.0);
+        check(1, 2f64.powi(-24));
+        check(0x0400, 2f64.powi(-14));
+        check(0xfc00, f64::NEG_INFINITY);
+        assert!(half(0x7e00).is_nan() && half(0x8000).is_sign_negative());
     }
 
     #[test]

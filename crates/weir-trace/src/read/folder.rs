@@ -25,6 +25,8 @@ pub(crate) struct Trace {
     pub(crate) streams: Vec<(u64, Stream)>,
     /// Files of which not even the first packet can be read.
     pub(crate) damaged: Vec<Error>,
+    /// Where its files are.
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 /// All traces at or below these places.
@@ -60,7 +62,8 @@ pub(crate) fn open(places: &[PathBuf], style: Style) -> Result<Vec<Trace>, Error
         // SANITY: a trace is found in a folder.
         let folder = folders.first().expect("a folder");
         let below = places.iter().find_map(|place| folder.strip_prefix(place).ok()).unwrap_or(Path::new(""));
-        traces.push(trace(class, &folder.join("metadata"), below, all, style)?);
+        let trace = trace(class, &folder.join("metadata"), below, all, style)?;
+        traces.push(Trace { folders, ..trace });
     }
     Ok(traces)
 }
@@ -168,11 +171,11 @@ fn trace(
     };
     let name = if below.as_os_str().is_empty() { host.to_owned() } else { host.join(below) };
     let name = name.display().to_string();
-    Ok(Trace { class, plans, name, streams, damaged })
+    Ok(Trace { class, plans, name, streams, damaged, folders: Vec::new() })
 }
 
 /// The files of streams in a trace's folder.
-fn parts(folder: &Path) -> Result<Vec<Part>, Error> {
+pub(crate) fn parts(folder: &Path) -> Result<Vec<Part>, Error> {
     let mut parts = Vec::new();
     for (path, _) in entries(folder)? {
         let name = path.file_name().unwrap_or_default();

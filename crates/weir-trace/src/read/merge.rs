@@ -83,8 +83,8 @@ pub struct Values<'r> {
 }
 
 impl<'r> Values<'r> {
-    /// An integer (two's complement where it is signed), the bits of a double, the number of an array's elements, or the index of a
-    /// variant's option.
+    /// An integer (two's complement where it is signed), the bits of a double, the number of an array's elements, the index of a variant's
+    /// option, or whether an optional field is there.
     ///
     /// # Panics
     /// Behind the last value.
@@ -98,7 +98,7 @@ impl<'r> Values<'r> {
         f64::from_bits(self.word())
     }
 
-    /// A string's bytes, without its NUL.
+    /// A string's bytes, without its NUL; of [`FieldClass::Wide`] as they are encoded.
     pub fn text(&mut self) -> &'r [u8] {
         let slot = self.word();
         let (begin, length) = ((slot >> 32) as usize, (slot & 0xffff_ffff) as usize);
@@ -155,16 +155,16 @@ fn kind(class: &FieldClass) -> Option<Kind> {
 /// Reads traces.
 #[derive(Debug)]
 pub struct Reader {
-    traces: Vec<Trace>,
-    /// In the order in which they come at equal times.
-    streams: Vec<(usize, u64, Stream)>,
-    heap: BinaryHeap<Reverse<(Option<i64>, usize)>>,
+    pub(super) traces: Vec<Trace>,
+    /// In the order in which they come at equal times: index of the trace, and the stream's number.
+    pub(super) streams: Vec<(usize, u64, Stream)>,
+    pub(super) heap: BinaryHeap<Reverse<(Option<i64>, usize)>>,
     /// The stream whose event was given out last.
     given: bool,
     is_started: bool,
-    damaged: Vec<Error>,
+    pub(super) damaged: Vec<Error>,
     /// By stream: what it has next, if that is no event.
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
 }
 
 impl Reader {
@@ -210,18 +210,7 @@ impl Reader {
     /// What comes next, or `None` at the end.
     #[expect(clippy::should_implement_trait, reason = "what it returns borrows the reader")]
     pub fn next(&mut self) -> Option<Message<'_>> {
-        if !self.is_started {
-            self.is_started = true;
-            for index in 0..self.streams.len() {
-                if let Some(time) = self.step(index) {
-                    self.heap.push(Reverse((time, index)));
-                }
-            }
-        }
-        if self.given {
-            self.given = false;
-            self.go_on();
-        }
+        self.settle();
         if let Some(error) = self.damaged.pop() {
             return Some(Message::Damage(error));
         }
@@ -239,6 +228,22 @@ impl Reader {
         })
     }
 
+    /// Has every stream that is not at its end in the heap, with what is next of it.
+    pub(super) fn settle(&mut self) {
+        if !self.is_started {
+            self.is_started = true;
+            for index in 0..self.streams.len() {
+                if let Some(time) = self.step(index) {
+                    self.heap.push(Reverse((time, index)));
+                }
+            }
+        }
+        if self.given {
+            self.given = false;
+            self.go_on();
+        }
+    }
+
     /// Puts the stream that was first where it belongs now.
     fn go_on(&mut self) {
         let Some(Reverse((_, index))) = self.heap.peek().copied() else { return };
@@ -254,7 +259,7 @@ impl Reader {
     }
 
     /// Goes on in a stream: the time of what it has next, or `None` at its end.
-    fn step(&mut self, index: usize) -> Option<Option<i64>> {
+    pub(super) fn step(&mut self, index: usize) -> Option<Option<i64>> {
         let (trace, _, stream) = &mut self.streams[index];
         let trace = &self.traces[*trace];
         let clock = trace.class.streams[stream.class].clock.map(|clock| &trace.class.clocks[clock]);
@@ -270,6 +275,8 @@ impl Reader {
                 Some(loss.cycles.and_then(|(begin, _)| ns(begin)))
             }
             Err(error) => {
+                stream.is_growing = false;
+                stream.is_damaged = true;
                 self.damaged.push(error);
                 None
             }

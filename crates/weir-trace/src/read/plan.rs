@@ -10,10 +10,11 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::class::{
-    Array, ByteOrder, Field, FieldClass, Float, Int, Reference, Role, Scope, Sequence, StreamClass,
-    TraceClass, Variant,
+    Array, ByteOrder, Field, FieldClass, Float, Int, Length, Optional, Reference, Role, Scope, Sequence,
+    StreamClass, TraceClass, Variant, Wide,
 };
 use crate::hide;
+use crate::path::Path;
 
 /// The plans of a trace.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ const TABLE_IDS: u64 = 1 << 16;
 pub(crate) struct Plan {
     pub(crate) ops: Vec<Op>,
     pub(crate) loads: Vec<Load>,
-    /// Of [`Op::Select`]: from, to, and which option.
+    /// Of [`Op::Select`]: from, to, and which option; of [`Op::Optional`]: from and to.
     pub(crate) ranges: Vec<(i128, i128, u32)>,
     /// Where each option's reads begin.
     pub(crate) options: Vec<u32>,
@@ -71,9 +72,26 @@ pub(crate) enum Op {
         is_signed: bool,
         order: ByteOrder,
         is_float: bool,
+        is_reversed: bool,
+        is_shown: bool,
+    },
+    /// A number in as many bytes as it needs, from a whole one on.
+    Variable {
+        is_signed: bool,
         is_shown: bool,
     },
     Str {
+        is_shown: bool,
+    },
+    /// Text of so many bytes a unit, up to a NUL.
+    WideStr {
+        unit: u8,
+        is_shown: bool,
+    },
+    /// The same in so many bytes, up to a NUL if there is one.
+    Wide {
+        length: Count,
+        unit: u8,
         is_shown: bool,
     },
     /// The number just read: to a register.
@@ -86,6 +104,8 @@ pub(crate) enum Op {
     Clock {
         bits: u8,
     },
+    /// The same of [`Op::Variable`]: as many bits as it had.
+    VariableClock,
     /// The 16 bytes here are the trace's UUID.
     Uuid,
     /// Elements of so many bytes each, one behind the other: their number and place take two slots.
@@ -107,6 +127,14 @@ pub(crate) enum Op {
         ranges: u32,
         range_count: u32,
         options: u32,
+        is_shown: bool,
+    },
+    /// What follows, up to `end`, or nothing, by a register; which of both takes a slot.
+    Optional {
+        register: u16,
+        ranges: u32,
+        range_count: u32,
+        end: u32,
         is_shown: bool,
     },
     Jump(u32),
@@ -247,11 +275,11 @@ fn scopes(
     style: Style,
 ) -> Result<Plan, String> {
     let known = Known { modulus: 1, offset: 0 };
-    let path = Reference { scope: Scope::PacketHeader, names: Vec::new() };
+    let path = Path::new(Scope::PacketHeader);
     let mut planner = Planner { plan: Plan::default(), registers, style, path, known, run: None };
     for (scope, field) in fields {
         let Some(field) = field else { continue };
-        planner.path.scope = *scope;
+        planner.path = Path::new(*scope);
         planner.flush();
         planner.plan.ops.push(Op::Scope(*scope));
         planner.class(&field.class, !field.is_hidden)?;
@@ -265,7 +293,7 @@ struct Planner<'r> {
     registers: &'r mut Registers,
     style: Style,
     /// Where the field that is planned is.
-    path: Reference,
+    path: Path,
     known: Known,
     /// Bytes of the run that is being put together, and its first load.
     run: Option<(u32, u32)>,
@@ -300,15 +328,15 @@ impl Known {
 impl Planner<'_> {
     fn class(&mut self, class: &FieldClass, is_shown: bool) -> Result<(), String> {
         match class {
-            FieldClass::Int(int) | FieldClass::Enum(crate::class::Enum { int, .. }) => {
-                self.int(int, is_shown)
-            }
+            FieldClass::Int(int) | FieldClass::Bool(int) => self.int(int, is_shown),
+            FieldClass::Enum(of) | FieldClass::Flags(of) => self.int(&of.int, is_shown),
             FieldClass::Float(float) => self.float(float, is_shown),
             FieldClass::Str => {
                 self.align(8);
                 self.op(Op::Str { is_shown });
                 self.known = Known { modulus: 8, offset: 0 };
             }
+            FieldClass::Wide(of) => self.wide(of, is_shown)?,
             FieldClass::Struct(of) => {
                 self.align(class.align());
                 for field in &of.fields {
@@ -320,29 +348,39 @@ impl Planner<'_> {
                 self.op(Op::Uuid);
             }
             FieldClass::Array(Array { element, count, .. }) => {
+                self.align(class.align());
                 self.elements(element, Count::Fixed(*count), is_shown)?;
             }
-            FieldClass::Sequence(Sequence { element, length }) => {
+            FieldClass::Sequence(Sequence { element, length, .. }) => {
                 let register = self.register(length)?;
+                self.align(class.align());
                 self.elements(element, Count::Register(register), is_shown)?;
             }
             FieldClass::Variant(variant) => self.variant(variant, is_shown)?,
+            FieldClass::Optional(of) => self.optional(of, is_shown)?,
         }
         Ok(())
     }
 
     fn field(&mut self, field: &Field, is_shown: bool) -> Result<(), String> {
-        self.path.names.push(field.name.clone());
+        self.path.enter(&field.name);
         self.class(&field.class, is_shown && !field.is_hidden)?;
-        self.path.names.pop();
+        self.path.leave();
         Ok(())
+    }
+
+    /// The registers of the field that is planned: one for each form in which it is referred to.
+    fn own_registers(&self) -> [Option<u16>; 2] {
+        let mut forms = self.path.forms().map(|form| self.registers.numbers.get(form).copied());
+        [forms.next().flatten(), forms.next().flatten()]
     }
 
     fn int(&mut self, int: &Int, is_shown: bool) {
         self.align(int.align);
-        let register = self.registers.numbers.get(&self.path).copied();
-        let is_plain = is_shown && register.is_none() && int.role.is_none() && int.clock.is_none();
+        let registers = self.own_registers();
+        let is_plain = is_shown && registers == [None; 2] && int.role.is_none() && int.clock.is_none();
         let width = match (int.bits, int.is_signed) {
+            _ if int.is_reversed => None,
             (8, false) => Some(Width::U8),
             (16, false) => Some(Width::U16),
             (32, false) => Some(Width::U32),
@@ -353,9 +391,15 @@ impl Planner<'_> {
             _ => None,
         };
         let Int { bits, is_signed, order, .. } = *int;
-        let slow = Op::Bits { bits, is_signed, order, is_float: false, is_shown };
-        self.number(width, order, bits, slow, is_plain, is_shown);
-        if let Some(register) = register {
+        if int.is_variable {
+            self.op(Op::Variable { is_signed, is_shown });
+            self.known = Known { modulus: 8, offset: 0 };
+        } else {
+            let is_reversed = int.is_reversed;
+            let slow = Op::Bits { bits, is_signed, order, is_float: false, is_reversed, is_shown };
+            self.number(width, order, bits, slow, is_plain, is_shown);
+        }
+        for register in registers.into_iter().flatten() {
             self.registers.defined.insert(register);
             self.op(Op::Save { register, is_signed });
         }
@@ -364,16 +408,36 @@ impl Planner<'_> {
         }
         // The end's time is not yet there.
         if int.clock.is_some() && int.role != Some(Role::EndTime) {
-            self.op(Op::Clock { bits });
+            self.op(if int.is_variable { Op::VariableClock } else { Op::Clock { bits } });
         }
     }
 
     fn float(&mut self, float: &Float, is_shown: bool) {
         self.align(float.align);
-        let Float { bits, order, .. } = *float;
-        let width = if bits == 32 { Width::F32 } else { Width::All64 };
-        let slow = Op::Bits { bits, is_signed: false, order, is_float: true, is_shown };
-        self.number(Some(width), order, bits, slow, is_shown, is_shown);
+        let Float { bits, order, is_reversed, .. } = *float;
+        let width = match bits {
+            _ if is_reversed => None,
+            32 => Some(Width::F32),
+            64 => Some(Width::All64),
+            _ => None,
+        };
+        let slow = Op::Bits { bits, is_signed: false, order, is_float: true, is_reversed, is_shown };
+        self.number(width, order, bits, slow, is_shown, is_shown);
+    }
+
+    fn wide(&mut self, of: &Wide, is_shown: bool) -> Result<(), String> {
+        let unit = of.encoding.unit_bytes();
+        let op = match &of.length {
+            Length::UpToNul => Op::WideStr { unit, is_shown },
+            Length::Fixed(bytes) => Op::Wide { length: Count::Fixed(*bytes), unit, is_shown },
+            Length::Dynamic(length) => {
+                Op::Wide { length: Count::Register(self.register(length)?), unit, is_shown }
+            }
+        };
+        self.align(8);
+        self.op(op);
+        self.known = Known { modulus: 8, offset: 0 };
+        Ok(())
     }
 
     fn number(
@@ -402,8 +466,7 @@ impl Planner<'_> {
     }
 
     fn elements(&mut self, element: &FieldClass, count: Count, is_shown: bool) -> Result<(), String> {
-        self.align(element.align());
-        let is_alone = !self.registers.numbers.contains_key(&self.path)
+        let is_alone = self.own_registers() == [None; 2]
             && element.int().is_none_or(|int| int.role.is_none() && int.clock.is_none());
         if let (Some(bytes), true) = (element.packed_bytes(), is_alone) {
             self.op(Op::Packed { count, bytes, is_shown });
@@ -435,7 +498,9 @@ impl Planner<'_> {
         for (index, choice) in variant.options.iter().enumerate() {
             self.plan.options[options as usize + index] = self.here() as u32;
             self.known = before;
-            self.field(&choice.field, is_shown)?;
+            self.path.enter_option(&choice.field.name);
+            self.class(&choice.field.class, is_shown && !choice.field.is_hidden)?;
+            self.path.leave_option();
             self.flush();
             jumps.push(self.here());
             self.op(Op::Jump(0));
@@ -447,11 +512,30 @@ impl Planner<'_> {
         Ok(())
     }
 
+    fn optional(&mut self, of: &Optional, is_shown: bool) -> Result<(), String> {
+        let register = self.register(&of.selector)?;
+        let ranges = self.plan.ranges.len() as u32;
+        match &of.ranges {
+            Some(of) => self.plan.ranges.extend(of.iter().map(|(first, last)| (*first, *last, 0))),
+            None => self.plan.ranges.push((1, i128::MAX, 0)),
+        }
+        let range_count = self.plan.ranges.len() as u32 - ranges;
+        let at = self.here();
+        let op = |end| Op::Optional { register, ranges, range_count, end, is_shown };
+        self.op(op(0));
+        let before = self.known;
+        self.class(&of.field, is_shown)?;
+        self.known = self.known.meet(before);
+        let end = self.here() as u32;
+        self.plan.ops[at] = op(end);
+        Ok(())
+    }
+
     fn register(&self, reference: &Reference) -> Result<u16, String> {
         let register = self.registers.numbers.get(reference);
         register.filter(|register| self.registers.defined.contains(register)).copied().ok_or_else(|| {
             let names = reference.names.join(".");
-            format!("{} refers to {names}, which is not before it", self.path.names.join("."))
+            format!("{} refers to {names}, which is not before it", self.path.shown())
         })
     }
 

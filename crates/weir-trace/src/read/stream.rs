@@ -123,6 +123,12 @@ pub(crate) struct Stream {
     previous: Counters,
     /// What is told when all before it has been.
     damage: Option<Error>,
+    /// Its last file is still written to: where it ends within a packet the rest is to come.
+    pub(crate) is_growing: bool,
+    /// It has ended before its end.
+    pub(crate) is_damaged: bool,
+    /// What was read of the packet's header and context goes beyond the file.
+    is_cut: bool,
 }
 
 /// The packet that is read, in bytes of its file and in bits.
@@ -169,7 +175,15 @@ impl Stream {
             losses: Vec::new(),
             previous: Counters::default(),
             damage: None,
+            is_growing: false,
+            is_damaged: false,
+            is_cut: false,
         }
+    }
+
+    /// Which of its files is read, and the byte at which its packet begins.
+    pub(crate) fn position(&self) -> (usize, u64) {
+        (self.part, self.packet.begin)
     }
 
     /// Bytes that hold what the slots of the event are about.
@@ -177,14 +191,14 @@ impl Stream {
         &self.window.bytes
     }
 
-    /// Goes to the next event or loss.
+    /// Goes to the next event or loss. At the end of a stream that grows it may go on later.
     pub(crate) fn advance(&mut self, trace: &TraceClass, plans: &Plans) -> Result<Step, Error> {
         loop {
             if let Some(loss) = self.losses.pop() {
                 return Ok(Step::Lost(loss));
             }
             if !self.packet.is_open {
-                if !self.begin_packet(trace, plans)? {
+                if !self.begin_whole_packet(trace, plans)? {
                     return Ok(Step::End);
                 }
                 if self.was_read() {
@@ -256,6 +270,7 @@ impl Stream {
             if let Some(damage) = self.damage.take() {
                 return Err(damage);
             }
+            self.is_cut = !self.packet.is_open;
             return Err(self.wrong("what begins here goes beyond the packet's content"));
         }
         // To a multiple of all alignments.
@@ -293,6 +308,26 @@ impl Stream {
         Ok(())
     }
 
+    /// The next packet; false behind the last, and of a file that grows where the next one is not yet whole.
+    fn begin_whole_packet(&mut self, trace: &TraceClass, plans: &Plans) -> Result<bool, Error> {
+        let (packet, part, clock) = (self.packet, self.part, self.state.clock);
+        self.is_cut = false;
+        let begun = self.begin_packet(trace, plans);
+        let is_last = self.is_growing && self.part + 1 >= self.parts.len();
+        if !is_last || !(self.is_cut || self.damage.is_some()) {
+            return begun;
+        }
+        self.damage = None;
+        self.state.clock = clock;
+        if self.part == part {
+            self.packet = packet;
+        } else {
+            // It was opened for this, and is again.
+            (self.packet, self.source) = (Packet::default(), None);
+        }
+        Ok(false)
+    }
+
     /// The next packet, of this file or the next one; false behind the last.
     fn begin_packet(&mut self, trace: &TraceClass, plans: &Plans) -> Result<bool, Error> {
         loop {
@@ -301,6 +336,9 @@ impl Stream {
             if self.source.is_some() && begin < part.bytes {
                 self.packet = Packet { begin, ..Packet::default() };
                 break;
+            }
+            if self.source.is_some() && self.is_growing && self.part + 1 == self.parts.len() {
+                return Ok(false);
             }
             if self.source.is_some() {
                 self.part += 1;
@@ -340,16 +378,18 @@ impl Stream {
         std::mem::swap(&mut self.context_slots, &mut self.state.slots);
         self.context_bytes.clear();
         self.context_bytes.extend_from_slice(&self.window.bytes[..end.div_ceil(8) as usize]);
-        self.size(end, left)?;
+        self.size(end, left, trace.is_unpadded)?;
         self.packet.is_open = true;
         Ok(())
     }
 
     /// How long the packet is, by its context.
-    fn size(&mut self, end: u64, left: u64) -> Result<(), Error> {
+    fn size(&mut self, end: u64, left: u64, is_unpadded: bool) -> Result<(), Error> {
         let state = &self.state;
-        let bits = state.role(Role::PacketLength).unwrap_or(left.saturating_mul(8));
-        let content = state.role(Role::ContentLength).unwrap_or(bits);
+        let own = state.role(Role::PacketLength);
+        let content = state.role(Role::ContentLength);
+        let bits = own.or(content.filter(|_| is_unpadded)).unwrap_or(left.saturating_mul(8));
+        let content = content.unwrap_or(bits);
         let begin = self.packet.begin;
         let part = &self.parts[self.part];
         if !bits.is_multiple_of(8) || content > bits || content < end {

@@ -9,6 +9,8 @@
 //! - packets say which stream they are of where there are several, and both of their times or none; headers have room for each event
 //! - events have a name and fields
 //! - enumerations have labels, from a value to one that is not less, which their integer holds
+//! - integers have a number of bits and the order of their bytes, floating-point numbers 32 or 64 bits, arrays the alignment of their elements
+//! - there are no booleans, names of bits, texts in UTF-16 and UTF-32, and optional fields
 //! - lengths are integers; variants have options, each once and of a label, and no value chooses two
 
 use super::place;
@@ -134,7 +136,15 @@ fn admit_header(name: &str, class: &FieldClass) -> Result<(), String> {
             let mut fields = of.options.iter().map(|choice| &choice.field);
             fields.try_for_each(|field| admit_header(&field.name, &field.class))
         }
-        FieldClass::Array(_) | FieldClass::Sequence(_) | FieldClass::Float(_) | FieldClass::Str => Ok(()),
+        // What CTF 1.8 has not is refused with its scope.
+        FieldClass::Array(_)
+        | FieldClass::Sequence(_)
+        | FieldClass::Float(_)
+        | FieldClass::Str
+        | FieldClass::Bool(_)
+        | FieldClass::Flags(_)
+        | FieldClass::Wide(_)
+        | FieldClass::Optional(_) => Ok(()),
     }
 }
 
@@ -175,11 +185,31 @@ impl<'c> Placed<'c> {
     }
 
     fn class(&self, class: &FieldClass) -> Result<(), String> {
+        let none = |what: &str| Err(format!("CTF 1.8 has no {what}"));
         match class {
+            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) if int.is_variable => {
+                none("integers of variable length")
+            }
+            FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) if int.is_reversed => {
+                none("integers whose bits go the other way round")
+            }
+            FieldClass::Bool(_) => none("booleans"),
+            FieldClass::Flags(_) => none("names of bits"),
+            FieldClass::Wide(_) => none("texts in UTF-16 or UTF-32"),
+            FieldClass::Optional(_) => none("optional fields"),
+            FieldClass::Float(float) if float.is_reversed || !matches!(float.bits, 32 | 64) => {
+                none("such floating-point numbers")
+            }
+            FieldClass::Array(Array { element, align, .. })
+            | FieldClass::Sequence(Sequence { element, align, .. })
+                if *align > element.align() =>
+            {
+                none("arrays that are aligned more than their elements")
+            }
             FieldClass::Enum(of) => labels(of),
             FieldClass::Struct(of) => of.fields.iter().try_for_each(|field| self.class(&field.class)),
             FieldClass::Array(Array { element, .. }) => self.class(element),
-            FieldClass::Sequence(Sequence { element, length }) => match self.find(length) {
+            FieldClass::Sequence(Sequence { element, length, .. }) => match self.find(length) {
                 Some(FieldClass::Int(Int { is_signed: false, .. })) => self.class(element),
                 _ => Err(format!("{} is no length: no unsigned integer", length.names.join("."))),
             },

@@ -141,7 +141,7 @@ impl Placer<'_> {
             Type::Int(int) => FieldClass::Int(self.int(int)?),
             Type::Enum(int, labels) => FieldClass::Enum(Enum { int: self.int(int)?, labels: labels.clone() }),
             Type::Float { bits, align, order } => {
-                FieldClass::Float(Float { bits: *bits, align: *align, order: order.unwrap_or(self.order) })
+                FieldClass::Float(Float::new(*bits, *align, order.unwrap_or(self.order)))
             }
             Type::Str => FieldClass::Str,
             Type::Struct { members, align } => FieldClass::Struct(self.structure(members, *align, scope)?),
@@ -149,8 +149,7 @@ impl Placer<'_> {
                 FieldClass::Variant(self.variant(tag.as_ref(), options, scope, offset)?)
             }
             Type::Array { element, count } => {
-                let element = Box::new(self.class(element, scope, offset)?);
-                FieldClass::Array(Array { element, count: *count, is_uuid: false })
+                FieldClass::Array(Array::new(self.class(element, scope, offset)?, *count))
             }
             Type::Sequence { element, length } => {
                 let reference = self.reference(length, scope)?;
@@ -160,8 +159,7 @@ impl Placer<'_> {
                         format!("{} is no unsigned integer, which a length is", length.names.join("."));
                     return Err(Fault::new(length.offset, text));
                 }
-                let element = Box::new(self.class(element, scope, offset)?);
-                FieldClass::Sequence(Sequence { element, length: reference })
+                FieldClass::Sequence(Sequence::new(self.class(element, scope, offset)?, reference))
             }
         };
         self.depth -= 1;
@@ -178,7 +176,7 @@ impl Placer<'_> {
         };
         let ast::Int { bits, align, is_signed, base, is_text, .. } = *int;
         let order = int.order.unwrap_or(self.order);
-        Ok(Int { bits, align, is_signed, order, base, is_text, clock, role: None })
+        Ok(Int { align, base, is_text, clock, ..Int::packed(bits, is_signed, order) })
     }
 
     fn structure(&mut self, members: &[ast::Member], align: u32, scope: Scope) -> Result<Struct, Fault> {
@@ -290,7 +288,14 @@ pub(crate) fn find<'c>(class: &'c FieldClass, names: &[String]) -> Option<&'c Fi
         FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
             find(element, names)
         }
-        FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => None,
+        FieldClass::Optional(of) => find(&of.field, names),
+        FieldClass::Int(_)
+        | FieldClass::Enum(_)
+        | FieldClass::Bool(_)
+        | FieldClass::Flags(_)
+        | FieldClass::Float(_)
+        | FieldClass::Str
+        | FieldClass::Wide(_) => None,
     }
 }
 
@@ -395,6 +400,11 @@ fn collect_clocks(class: &FieldClass, clocks: &mut Vec<usize>) {
         FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
             collect_clocks(element, clocks);
         }
-        FieldClass::Float(_) | FieldClass::Str => {}
+        FieldClass::Optional(of) => collect_clocks(&of.field, clocks),
+        FieldClass::Bool(_)
+        | FieldClass::Flags(_)
+        | FieldClass::Float(_)
+        | FieldClass::Str
+        | FieldClass::Wide(_) => {}
     }
 }

@@ -180,6 +180,9 @@ impl Printer<'_> {
             FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
                 self.class(element, at, depth)
             }
+            FieldClass::Bool(_) | FieldClass::Flags(_) | FieldClass::Wide(_) | FieldClass::Optional(_) => {
+                Err("a field of a class that CTF 1.8 does not have".to_owned())
+            }
         }
     }
 
@@ -196,7 +199,7 @@ impl Printer<'_> {
                     let _ = write!(self.text, "[{count}]");
                     class = element;
                 }
-                FieldClass::Sequence(Sequence { element, length }) => {
+                FieldClass::Sequence(Sequence { element, length, .. }) => {
                     let length = self.reference(length)?;
                     let _ = write!(self.text, "[{length}]");
                     class = element;

@@ -20,7 +20,7 @@ use crate::write::packet::EXTENDED;
 
 /// A trace of one clock, with no stream yet. `environment`: host, tracer, and what else is to be told.
 pub fn trace(uuid: [u8; 16], clock: ClockClass, environment: Vec<(String, Value)>) -> TraceClass {
-    let bytes = Array { element: Box::new(packed(8, false)), count: 16, is_uuid: true };
+    let bytes = Array { is_uuid: true, ..Array::new(packed(8, false), 16) };
     let header = structure(vec![
         with_role("magic", 32, Role::Magic),
         hidden(Field::new("uuid", FieldClass::Array(bytes))),
@@ -34,6 +34,7 @@ pub fn trace(uuid: [u8; 16], clock: ClockClass, environment: Vec<(String, Value)
         clocks: vec![clock],
         packet_header: Some(hidden(Field::new("", header))),
         streams: Vec::new(),
+        is_unpadded: false,
     }
 }
 
@@ -130,7 +131,7 @@ fn add(name: &str, ty: &Type, form: Form, path: &[String], fields: &mut Vec<Fiel
             fields.push(Field::new(&length, packed(32, false)));
             let names = path.iter().cloned().chain([length]).collect();
             let length = Reference { scope: Scope::Payload, names };
-            FieldClass::Sequence(Sequence { element: Box::new(class(element, form, &below)), length })
+            FieldClass::Sequence(Sequence::new(class(element, form, &below), length))
         }
         other => class(other, form, &below),
     };
@@ -160,13 +161,10 @@ fn class(ty: &Type, form: Form, path: &[String]) -> FieldClass {
                 false => FieldClass::Enum(Enum { int, labels }),
             }
         }
-        Type::Float { bytes } => {
-            FieldClass::Float(Float { bits: bytes * 8, align: 8, order: ByteOrder::Little })
-        }
+        Type::Float { bytes } => FieldClass::Float(Float::new(bytes * 8, 8, ByteOrder::Little)),
         Type::Str | Type::Text => FieldClass::Str,
         Type::Array { element, count } => {
-            let element = Box::new(class(element, form, path));
-            FieldClass::Array(Array { element, count: u64::from(*count), is_uuid: false })
+            FieldClass::Array(Array::new(class(element, form, path), u64::from(*count)))
         }
         // An element of an array, which has no name: its length is a member beside it.
         Type::Sequence { .. } => {

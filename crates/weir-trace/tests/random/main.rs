@@ -5,6 +5,7 @@
 mod classes;
 mod encode;
 mod odd;
+mod spec;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,6 +46,13 @@ fn shown(class: &FieldClass, values: &mut Values<'_>) -> String {
     match class {
         FieldClass::Int(int) => number(int.base, int.bits, int.is_signed, values.word()),
         FieldClass::Enum(of) => label(of, values.word()),
+        FieldClass::Bool(_) => (values.word() != 0).to_string(),
+        FieldClass::Flags(of) => flags(of, values.word()),
+        FieldClass::Wide(of) => format!("\"{}\"", of.text(values.text())),
+        FieldClass::Optional(of) => match values.word() {
+            0 => "<none>".to_owned(),
+            _ => shown(&of.field, values),
+        },
         FieldClass::Float(_) => format!("{}", values.double()),
         FieldClass::Str => format!("\"{}\"", String::from_utf8_lossy(values.text())),
         FieldClass::Struct(of) => {
@@ -66,6 +74,8 @@ fn shown(class: &FieldClass, values: &mut Values<'_>) -> String {
                     .map(|index| match &**element {
                         FieldClass::Int(int) => number(int.base, int.bits, int.is_signed, packed.get(index)),
                         FieldClass::Enum(of) => label(of, packed.get(index)),
+                        FieldClass::Bool(_) => (packed.get(index) != 0).to_string(),
+                        FieldClass::Flags(of) => flags(of, packed.get(index)),
                         _ => format!("{}", f64::from_bits(packed.get(index))),
                     })
                     .collect(),
@@ -96,10 +106,20 @@ fn number(base: Base, bits: u8, is_signed: bool, value: u64) -> String {
     }
 }
 
+/// Names of bits of which one is set.
+fn flags(of: &Enum, value: u64) -> String {
+    let is_set = |first: i128, last: i128| (first..=last).any(|bit| value >> bit & 1 == 1);
+    let labels = of.labels.iter().filter(|(_, first, last)| is_set(*first, *last));
+    named(labels.map(|(label, ..)| format!("\"{label}\"")).collect(), of, value)
+}
+
 fn label(of: &Enum, value: u64) -> String {
     let known = if of.int.is_signed { i128::from(value as i64) } else { i128::from(value) };
     let labels = of.labels.iter().filter(|(_, first, last)| (*first..=*last).contains(&known));
-    let labels: Vec<String> = labels.map(|(label, ..)| format!("\"{label}\"")).collect();
+    named(labels.map(|(label, ..)| format!("\"{label}\"")).collect(), of, value)
+}
+
+fn named(labels: Vec<String>, of: &Enum, value: u64) -> String {
     let labels = if labels.is_empty() { "<unknown>".to_owned() } else { labels.join(", ") };
     let number = number(of.int.base, of.int.bits, of.int.is_signed, value);
     format!("( {labels} : container = {number} )")
@@ -141,6 +161,65 @@ fn assert_lines(found: &[String], expected: &[String], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
 }
 
+/// A stream of some events of random classes, such as the format has.
+fn random_class(round: u64, format: Format, state: &mut u64) -> TraceClass {
+    let order = if round.is_multiple_of(3) { ByteOrder::Big } else { ByteOrder::Little };
+    let mut class = trace(order);
+    let mut names = 0;
+    let context = classes::fields(state, &mut names, order, Scope::CommonContext, 1, format);
+    let mut stream = layout::stream(7, if round.is_multiple_of(2) { context } else { Vec::new() });
+    let count = 1 + random::next(state) % 6;
+    for id in 0..count {
+        let fields = classes::fields(state, &mut names, order, Scope::Payload, 3, format);
+        let mut event = layout::event(id * 9, &Schema::default());
+        event.name = Some(format!("random:event{id}"));
+        event.level = Some(id as i64);
+        event.payload = Some(Field::new("", classes::structure(fields)));
+        stream.events.push(event);
+    }
+    class.streams.push(stream);
+    class
+}
+
+/// The metadata, which is read as it was written.
+fn described(class: &TraceClass, format: Format) -> String {
+    let bytes = write::metadata(class, format).unwrap_or_else(|error| panic!("{error}"));
+    let text = String::from_utf8_lossy(&bytes);
+    let again = weir_trace::read::metadata::parse(Path::new("metadata"), &bytes);
+    let again = again.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(write::metadata(&again, format).unwrap(), bytes, "{text}");
+    text.into_owned()
+}
+
+#[test]
+fn random_traces_of_ctf_2_are_read_as_they_were_written() {
+    let mut state = 815;
+    let mut kinds = [0; 6];
+    for round in 0..60 {
+        let class = random_class(round, Format::Ctf2, &mut state);
+        let json = described(&class, Format::Ctf2);
+        let names = [
+            "fixed-length-boolean",
+            "fixed-length-bit-map",
+            "variable-length-signed-integer",
+            "\"utf-16be\"",
+            "\"optional\"",
+            "minimum-alignment\":64",
+        ];
+        kinds.iter_mut().zip(names).for_each(|(count, name)| *count += usize::from(json.contains(name)));
+        let folder = folder("random-2");
+        write::Folder::create(&folder, &class, Format::Ctf2).unwrap();
+        let (bytes, expected) = packets(&class, &mut state);
+        std::fs::write(folder.join("stream"), &bytes).unwrap();
+        let (events, beside) = read(&folder);
+        assert_eq!(beside, Vec::<String>::new(), "round {round}: {json}");
+        assert_lines(&events, &expected, &format!("round {round}: {json}"));
+        cut(&class, Format::Ctf2, &folder, &bytes, &expected, &mut state);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    assert!(kinds.iter().all(|count| *count >= 10), "{kinds:?}");
+}
+
 #[test]
 fn random_traces_are_read_as_they_were_written() {
     let mut state = 4711;
@@ -149,29 +228,8 @@ fn random_traces_are_read_as_they_were_written() {
         skip::skip("trace-babeltrace2", "no babeltrace2");
     }
     for round in 0..40 {
-        let order = if round % 3 == 0 { ByteOrder::Big } else { ByteOrder::Little };
-        let mut class = trace(order);
-        let mut names = 0;
-        let context = classes::fields(&mut state, &mut names, order, Scope::CommonContext, 1);
-        let mut stream = layout::stream(7, if round % 2 == 0 { context } else { Vec::new() });
-        let count = 1 + random::next(&mut state) % 6;
-        for id in 0..count {
-            let fields = classes::fields(&mut state, &mut names, order, Scope::Payload, 3);
-            let mut event = layout::event(id * 9, &Schema::default());
-            event.name = Some(format!("random:event{id}"));
-            event.level = Some(id as i64);
-            event.payload = Some(Field::new("", classes::structure(fields)));
-            stream.events.push(event);
-        }
-        class.streams.push(stream);
-        let texts = [Format::Ctf1, Format::Ctf2].map(|format| {
-            let bytes = write::metadata(&class, format).unwrap_or_else(|error| panic!("{error}"));
-            let text = String::from_utf8_lossy(&bytes);
-            let again = weir_trace::read::metadata::parse(Path::new("metadata"), &bytes);
-            let again = again.unwrap_or_else(|error| panic!("{error}\n{text}"));
-            assert_eq!(write::metadata(&again, format).unwrap(), bytes, "{text}");
-            text.into_owned()
-        });
+        let class = random_class(round, Format::Ctf1, &mut state);
+        let texts = [Format::Ctf1, Format::Ctf2].map(|format| described(&class, format));
         let [text, json] = texts;
         assert!(text.starts_with("/* CTF 1.8 */") && json.starts_with("\u{1e}{"));
         let folder = folder("random");
@@ -193,13 +251,20 @@ fn random_traces_are_read_as_they_were_written() {
             assert_lines(&events, &expected, &what);
             assert_eq!(said, "", "{what}");
         }
-        cut(&class, &folder, &bytes, &expected, &mut state);
+        cut(&class, Format::Ctf1, &folder, &bytes, &expected, &mut state);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }
 
 /// A file that ends early or has wrong bits is read up to there: events that are whole are those that were written, and nothing panics.
-fn cut(class: &TraceClass, folder: &Path, bytes: &[u8], expected: &[String], state: &mut u64) {
+fn cut(
+    class: &TraceClass,
+    format: Format,
+    folder: &Path,
+    bytes: &[u8],
+    expected: &[String],
+    state: &mut u64,
+) {
     for _ in 0..4 {
         let length = 1 + random::next(state) as usize % (bytes.len() - 1);
         std::fs::write(folder.join("stream"), &bytes[..length]).unwrap();
@@ -207,7 +272,7 @@ fn cut(class: &TraceClass, folder: &Path, bytes: &[u8], expected: &[String], sta
         assert_lines(&events, &expected[..events.len()], "cut");
         assert!(beside.len() <= 1 && beside.iter().all(|error| error.contains("at byte")), "{beside:?}");
     }
-    let metadata = write::metadata(class, Format::Ctf1).unwrap();
+    let metadata = write::metadata(class, format).unwrap();
     for _ in 0..20 {
         let mut wrong = bytes.to_vec();
         for _ in 0..1 + random::next(state) % 4 {

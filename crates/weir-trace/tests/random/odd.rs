@@ -16,10 +16,12 @@ use crate::{classes, trace};
 /// A trace of a stream with some random events.
 fn good(state: &mut u64) -> TraceClass {
     let (mut class, mut names) = (trace(ByteOrder::Little), 0);
-    let context = classes::fields(state, &mut names, ByteOrder::Little, Scope::CommonContext, 1);
+    let context =
+        classes::fields(state, &mut names, ByteOrder::Little, Scope::CommonContext, 1, Format::Ctf1);
     let mut stream = layout::stream(1, context);
     for id in 0..2 {
-        let mut fields = classes::fields(state, &mut names, ByteOrder::Little, Scope::Payload, 3);
+        let mut fields =
+            classes::fields(state, &mut names, ByteOrder::Little, Scope::Payload, 3, Format::Ctf1);
         let int = Int::packed(32, true, ByteOrder::Little);
         fields.push(Field::new("last", FieldClass::Int(int)));
         let mut event = layout::event(id, &Schema::default());
@@ -41,7 +43,14 @@ fn classes_of<'c>(class: &'c mut FieldClass, change: &mut dyn FnMut(&mut FieldCl
         FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
             classes_of(element, change);
         }
-        FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => {}
+        FieldClass::Optional(of) => classes_of(&mut of.field, change),
+        FieldClass::Int(_)
+        | FieldClass::Enum(_)
+        | FieldClass::Bool(_)
+        | FieldClass::Flags(_)
+        | FieldClass::Float(_)
+        | FieldClass::Str
+        | FieldClass::Wide(_) => {}
     }
 }
 
@@ -71,10 +80,7 @@ fn reference(name: &str) -> Reference {
 }
 
 fn sequence(length: &str) -> FieldClass {
-    FieldClass::Sequence(Sequence {
-        element: Box::new(FieldClass::Int(int(8, false))),
-        length: reference(length),
-    })
+    FieldClass::Sequence(Sequence::new(FieldClass::Int(int(8, false)), reference(length)))
 }
 
 fn variant(selector: &str, options: &[(&str, i128, i128)]) -> FieldClass {
@@ -187,10 +193,10 @@ const ODD: &[(&str, Change)] = &[
     ("integer: alignment 0", |class| add(class, "x", FieldClass::Int(Int { align: 0, ..int(8, false) }))),
     ("integer: alignment 3", |class| add(class, "x", FieldClass::Int(Int { align: 3, ..int(8, false) }))),
     ("float: 16 bits", |class| {
-        add(class, "x", FieldClass::Float(Float { bits: 16, align: 8, order: ByteOrder::Little }));
+        add(class, "x", FieldClass::Float(Float::new(16, 8, ByteOrder::Little)));
     }),
     ("float: alignment 12", |class| {
-        add(class, "x", FieldClass::Float(Float { bits: 64, align: 12, order: ByteOrder::Little }));
+        add(class, "x", FieldClass::Float(Float::new(64, 12, ByteOrder::Little)));
     }),
     ("structure: alignment 0", |class| payload(class).align = 0),
     ("structure: alignment 3", |class| payload(class).align = 3),
@@ -206,8 +212,7 @@ const ODD: &[(&str, Change)] = &[
         add(class, "x", enumeration(8, true, &[("\"ä\n\\", -128, 127), ("", 0, 0)]))
     }),
     ("array: the longest", |class| {
-        let element = Box::new(FieldClass::Str);
-        add(class, "x", FieldClass::Array(Array { element, count: u64::MAX, is_uuid: false }));
+        add(class, "x", FieldClass::Array(Array::new(FieldClass::Str, u64::MAX)));
     }),
     ("sequence: no length", |class| add(class, "x", sequence("nothing"))),
     ("sequence: a signed length", |class| add(class, "x", sequence("last"))),

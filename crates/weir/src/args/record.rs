@@ -8,6 +8,7 @@ use clap::{ArgGroup, ValueEnum};
 use weir_event::schema::Level;
 
 use crate::args::rule::Rule;
+use crate::args::trace_format::TraceFormat;
 use crate::args::{CommandLine, Engine, Format, Trace, filter, flight};
 use crate::rails::budget::Budget;
 use crate::select::ProcessSpec;
@@ -59,6 +60,10 @@ pub(crate) struct Record {
     /// The folder of the trace, or of the snapshots: one that is not there yet, or an empty one
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub(crate) output: PathBuf,
+
+    /// What describes the trace: ctf-1.8, which every reader of such traces reads, or ctf-2 (weir, babeltrace2 from 2.1 on)
+    #[arg(long, value_enum, default_value_t = TraceFormat::Ctf1, value_name = "FORMAT")]
+    pub(crate) trace_format: TraceFormat,
 
     /// Bytes of the ring of each CPU, a power of two from 4K on; K and M may follow. What comes while it is full is discarded, and
     /// counted; with --overwrite it takes the place of the oldest

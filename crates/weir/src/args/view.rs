@@ -13,7 +13,8 @@ Examples:
   weir view --clock-date --clock-gmt trace | less    with the day, in UTC
   weir view -f json trace | jq .fields.total         an object a line
   weir view -f chrome trace > trace.json             to be opened in ui.perfetto.dev
-  weir view --stats trace                            how many of which, how large, what was lost";
+  weir view --stats trace                            how many of which, how large, what was lost
+  weir view --follow -e 'shop:*' trace               what is being recorded, until the recorder or Ctrl-C ends it";
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -41,6 +42,11 @@ pub(crate) struct View {
     /// Count events, their rates and sizes, and what was lost, instead of showing them
     #[arg(long)]
     pub(crate) stats: bool,
+
+    /// Go on with what is being written to the traces, until whoever writes them has ended, or Ctrl-C. An event is shown as soon as
+    /// no stream can bring an older one, at the latest 1.5 s after it came
+    #[arg(short = 'F', long, conflicts_with = "stats")]
+    pub(crate) follow: bool,
 
     /// Show times in UTC, not in the local time zone
     #[arg(long)]

@@ -48,6 +48,7 @@ pub(crate) struct Flight {
     is_quiet: bool,
     events: Vec<Schema>,
     context_fields: usize,
+    format: Format,
     reader: recorded::Reader,
     ring: usize,
     counts: Option<usize>,
@@ -112,7 +113,8 @@ impl Flight {
         let path = args.output.clone();
         let is_made = is_free(&path)?;
         let events = compiled.schema.events.clone();
-        let described = metadata(&class(&events, context_fields, &[])?, Format::default());
+        let format = args.trace_format.into();
+        let described = metadata(&class(&events, context_fields, &[])?, format);
         described.map_err(|message| Failure::Refused(anyhow!("-o {}: {message}", path.display())))?;
         let made = fs::create_dir_all(&path).with_context(|| format!("-o: cannot make {}", path.display()));
         made.map_err(Failure::Refused)?;
@@ -123,6 +125,7 @@ impl Flight {
             reader: recorded::Reader::new(&events),
             events,
             context_fields,
+            format,
             ring: compiled.ring as usize,
             counts: compiled.events.map(|map| map as usize),
             globals: compiled.globals as usize,
@@ -217,7 +220,7 @@ impl Flight {
         if let Some((of_events, asked)) = self.asked.as_mut().zip(asked) {
             of_events.answered(segment, asked, Instant::now());
         }
-        let content = Content {
+        let content = Content { format: self.format,
             began: self.began,
             reader: &self.reader,
             ns: &self.times.reader(clock),

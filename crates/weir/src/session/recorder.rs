@@ -100,10 +100,11 @@ impl Recorder {
         path: &Path,
         compiled: &Compiled,
         context_fields: usize,
+        format: Format,
     ) -> Result<Recorder, Failure> {
         let is_made = is_free(path)?;
         let class = class(&compiled.schema.events, context_fields, &[])?;
-        let folder = Folder::create(path, &class, Format::Ctf1);
+        let folder = Folder::create(path, &class, format);
         let folder = folder.map_err(|error| Failure::Refused(anyhow!(error).context("-o")))?;
         Ok(Recorder {
             path: path.to_owned(),

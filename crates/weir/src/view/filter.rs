@@ -265,11 +265,13 @@ fn type_of(class: &FieldClass) -> Option<Type> {
             let labels = of.labels.iter().filter_map(range).collect();
             Some(Type::Enum { bytes: narrow(of.int.bits), signed: of.int.is_signed, labels })
         }
+        FieldClass::Bool(_) => Some(Type::Int { bytes: 1, signed: false }),
+        FieldClass::Flags(of) => Some(Type::Int { bytes: narrow(of.int.bits), signed: false }),
         FieldClass::Float(_) => Some(Type::Float { bytes: 8 }),
-        FieldClass::Str => Some(Type::Text),
+        FieldClass::Str | FieldClass::Wide(_) => Some(Type::Text),
         FieldClass::Array(array) => element_of(&array.element),
         FieldClass::Sequence(sequence) => element_of(&sequence.element),
-        FieldClass::Struct(_) | FieldClass::Variant(_) => None,
+        FieldClass::Struct(_) | FieldClass::Variant(_) | FieldClass::Optional(_) => None,
     }
 }
 
@@ -352,6 +354,12 @@ fn take(class: &FieldClass, values: &mut Values<'_>, memory: &mut Vec<u8>) -> (u
             memory.push(0);
             return (memory.as_ptr() as u64, None);
         }
+        FieldClass::Wide(of) => {
+            memory.extend_from_slice(of.text(values.text()).as_bytes());
+            memory.push(0);
+            return (memory.as_ptr() as u64, None);
+        }
+        FieldClass::Bool(_) => return (u64::from(values.word() != 0), None),
         _ => return (values.word(), None),
     };
     let count = match values.packed(element) {

@@ -2,8 +2,9 @@
 //!
 //! `{"ns": …, "event": "shop:sale", "host": …, "trace": …, "stream": …, "packet": {…}, "context": {…}, "event_context": {…}, "fields":
 //! {…}}`: `ns` counts from 1970, and what an event has not is left out. Integers are numbers in all their 64 bits; what JSON has no number
-//! for (`nan`, `inf`) is a string; bytes that are no UTF-8 become U+FFFD. An enumeration is `{"value": 2, "labels": ["B"]}`, a variant
-//! an object with the one field that it has. What was lost is a line too: `{"lost": "events", "count": 424, …}`.
+//! for (`nan`, `inf`) is a string; bytes that are no UTF-8 become U+FFFD. An enumeration is `{"value": 2, "labels": ["B"]}`, and so are bits
+//! with names, where the labels are those of bits that are set; a variant is an object with the one field that it has; an optional field that
+//! is not there is `null`. What was lost is a line too: `{"lost": "events", "count": 424, …}`.
 
 use std::io::Write;
 
@@ -85,6 +86,7 @@ fn origin(info: &StreamInfo<'_>, out: &mut Vec<u8>) {
 pub(crate) fn field(class: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
     match class {
         FieldClass::Str => string(values.text(), out),
+        FieldClass::Wide(of) => string(of.text(values.text()).as_bytes(), out),
         FieldClass::Struct(of) => {
             out.push(b'{');
             let shown = of.fields.iter().filter(|field| !field.is_hidden);
@@ -106,7 +108,15 @@ pub(crate) fn field(class: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u
             field(&choice.field.class, values, out);
             out.push(b'}');
         }
-        FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) => number(class, values.word(), out),
+        FieldClass::Optional(of) => match values.word() {
+            0 => out.extend_from_slice(b"null"),
+            _ => field(&of.field, values, out),
+        },
+        FieldClass::Int(_)
+        | FieldClass::Enum(_)
+        | FieldClass::Bool(_)
+        | FieldClass::Flags(_)
+        | FieldClass::Float(_) => number(class, values.word(), out),
     }
 }
 
@@ -139,11 +149,14 @@ fn number(class: &FieldClass, bits: u64, out: &mut Vec<u8>) {
         let _ = if is_signed { write!(out, "{}", bits as i64) } else { write!(out, "{bits}") };
     };
     match class {
-        FieldClass::Enum(of) => {
+        FieldClass::Bool(_) => out.extend_from_slice(if bits == 0 { b"false" } else { b"true" }),
+        FieldClass::Enum(of) | FieldClass::Flags(of) => {
             out.extend_from_slice(b"{\"value\": ");
             integer(of.int.is_signed, out);
             out.extend_from_slice(b", \"labels\": [");
-            for (index, label) in of.labels_of(bits).iter().enumerate() {
+            let is_flags = matches!(class, FieldClass::Flags(_));
+            let labels = if is_flags { of.active(bits) } else { of.labels_of(bits) };
+            for (index, label) in labels.iter().enumerate() {
                 separate(index, out);
                 string(label.as_bytes(), out);
             }

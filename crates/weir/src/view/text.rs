@@ -190,8 +190,11 @@ fn field(class: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
     match class {
         FieldClass::Int(int) => integer(int, values.word(), out),
         FieldClass::Enum(of) => labelled(of, values.word(), out),
+        FieldClass::Bool(_) => boolean(values.word(), out),
+        FieldClass::Flags(of) => flags(of, values.word(), out),
         FieldClass::Float(_) => float(values.double(), out),
         FieldClass::Str => escaped(values.text(), out),
+        FieldClass::Wide(of) => escaped(of.text(values.text()).as_bytes(), out),
         FieldClass::Struct(of) => {
             out.push(b'{');
             let shown = of.fields.iter().filter(|field| !field.is_hidden);
@@ -212,6 +215,10 @@ fn field(class: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
             field(&choice.field.class, values, out);
             out.extend_from_slice(b" }");
         }
+        FieldClass::Optional(of) => match values.word() {
+            0 => out.extend_from_slice(b"<none>"),
+            _ => field(&of.field, values, out),
+        },
     }
 }
 
@@ -228,6 +235,8 @@ fn elements(element: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
             begin(index, out);
             match element {
                 FieldClass::Enum(of) => labelled(of, packed.get(index), out),
+                FieldClass::Bool(_) => boolean(packed.get(index), out),
+                FieldClass::Flags(of) => flags(of, packed.get(index), out),
                 FieldClass::Int(int) => integer(int, packed.get(index), out),
                 _ => float(f64::from_bits(packed.get(index)), out),
             }
@@ -259,9 +268,21 @@ fn integer(int: &Int, value: u64, out: &mut Vec<u8>) {
     };
 }
 
+fn boolean(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value == 0 { b"false" } else { b"true" });
+}
+
 fn labelled(of: &Enum, value: u64, out: &mut Vec<u8>) {
+    named(&of.labels_of(value), &of.int, value, out);
+}
+
+/// Bits that have names, with the names of those that are set.
+fn flags(of: &Enum, value: u64, out: &mut Vec<u8>) {
+    named(&of.active(value), &of.int, value, out);
+}
+
+fn named(labels: &[&str], int: &Int, value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"( ");
-    let labels = of.labels_of(value);
     for (index, label) in labels.iter().enumerate() {
         if index > 0 {
             out.extend_from_slice(b", ");
@@ -272,7 +293,7 @@ fn labelled(of: &Enum, value: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<unknown>");
     }
     out.extend_from_slice(b" : container = ");
-    integer(&of.int, value, out);
+    integer(int, value, out);
     out.extend_from_slice(b" )");
 }
 

@@ -39,7 +39,18 @@ pub(super) fn skip(class: &FieldClass, values: &mut Values<'_>) {
             let choice = &of.options[values.word() as usize];
             skip(&choice.field.class, values);
         }
-        FieldClass::Int(_) | FieldClass::Enum(_) | FieldClass::Float(_) | FieldClass::Str => {
+        FieldClass::Optional(of) => {
+            if values.word() != 0 {
+                skip(&of.field, values);
+            }
+        }
+        FieldClass::Int(_)
+        | FieldClass::Enum(_)
+        | FieldClass::Bool(_)
+        | FieldClass::Flags(_)
+        | FieldClass::Float(_)
+        | FieldClass::Str
+        | FieldClass::Wide(_) => {
             values.word();
         }
     }

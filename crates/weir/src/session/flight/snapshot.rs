@@ -20,6 +20,7 @@ use crate::session::recorder::PACKET_BYTES;
 
 /// What the copies mean.
 pub(super) struct Content<'a> {
+    pub(super) format: Format,
     /// When the run began, ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
     pub(super) reader: &'a Reader,
@@ -55,7 +56,7 @@ pub(super) fn write(
     copies: Vec<RingCopy>,
     content: &Content<'_>,
 ) -> Result<Written, Error> {
-    let folder = Folder::create(folder, class, Format::default())?;
+    let folder = Folder::create(folder, class, content.format)?;
     let mut written = Written::default();
     let last = copies.len().saturating_sub(1);
     for (lane, copy) in copies.into_iter().enumerate() {

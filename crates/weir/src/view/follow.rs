@@ -1,0 +1,97 @@
+//! `weir view --follow`: traces that are being written, shown as they come.
+//!
+//! In: folders whose files grow. Out: the lines of `weir view`, written out whenever nothing more can be shown at the moment. It ends when
+//! whoever writes has ended, when nobody reads the output any more, or with SIGINT, SIGTERM or SIGHUP; then what is held back for older
+//! events is shown too.
+//!
+//! Files are looked at ten times a second: a file system tells of what another machine writes, and of what is mapped, in no other way.
+
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use weir_trace::{Follower, Message};
+
+use crate::args::view::{Format, View};
+use crate::failure::Failure;
+use crate::print::tell;
+use crate::view::filter::Wanted;
+use crate::view::{CHUNK_BYTES, Form, code, failure, flush};
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub(super) fn follow(args: &View) -> Result<ExitCode, Failure> {
+    if args.format == Format::Chrome {
+        return Err(Failure::Refused(anyhow!(
+            "-f chrome is one document, which has no end while it is followed: say -f json"
+        )));
+    }
+    let stops = Stops::new()?;
+    let mut follower = Follower::open(&args.places, Instant::now()).map_err(failure)?;
+    let mut wanted = Wanted::new(args, follower.reader())?;
+    let mut form = Form::new(args, follower.reader());
+    let mut out = Vec::with_capacity(2 * CHUNK_BYTES);
+    let mut is_whole = true;
+    loop {
+        while let Some(message) = follower.next() {
+            match message {
+                Message::Event(event) if wanted.as_mut().is_some_and(|wanted| !wanted.has(&event)) => {}
+                Message::Event(event) => {
+                    form.event(&event, &mut out);
+                    if out.len() >= CHUNK_BYTES && !flush(&mut out)? {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                }
+                Message::Lost(loss, info) => form.lost(&loss, &info, &mut out)?,
+                Message::Damage(error) => {
+                    flush(&mut out)?;
+                    tell!("weir: {error}");
+                    is_whole = false;
+                }
+            }
+        }
+        if !out.is_empty() && !flush(&mut out)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if follower.is_over() {
+            break;
+        }
+        let is_asked = stops.wait(LOOK_EVERY)?;
+        follower.look(Instant::now()).map_err(failure)?;
+        if is_asked {
+            follower.stop();
+        }
+    }
+    if follower.late() > 0 {
+        tell!("weir: {} events came so late that they are shown behind later ones", follower.late());
+    }
+    Ok(code(is_whole))
+}
+
+/// Signals that end it, read and not suffered: what is held back is to be shown.
+struct Stops(SignalFd);
+
+impl Stops {
+    fn new() -> Result<Stops, Failure> {
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        let blocked = signals.thread_block().and_then(|()| SignalFd::with_flags(&signals, flags));
+        blocked.context("signalfd").map_err(Failure::Machine).map(Stops)
+    }
+
+    /// True where one of them comes within this time.
+    fn wait(&self, time: Duration) -> Result<bool, Failure> {
+        let mut waited = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
+        match poll(&mut waited, timeout) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::EINTR) => Ok(false),
+            Err(error) => Err(Failure::Machine(anyhow!(error).context("poll"))),
+        }
+    }
+}
