@@ -189,12 +189,8 @@ fn run(
     let guard = Guard::new(args.policy.as_deref(), args.budget, &run)?;
     let create = |recording: &Recording<'_>| {
         let format = recording.args.trace_format.into();
-        let recorder = Recorder::create(
-            &recording.args.output,
-            &plan.compiled,
-            recording.context_fields(),
-            format,
-        )?;
+        let recorder =
+            Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields(), format)?;
         recorder.held(recording.args.tended.as_deref())
     };
     let fly = |recording: &Recording<'_>| {

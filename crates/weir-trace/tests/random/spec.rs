@@ -69,7 +69,11 @@ fn bits_are_taken_by_the_order_of_bytes_and_of_bits() {
     };
     // As of examples 93 and 94, with other bytes.
     of("big", "", "{ green = 0x5, blue = 0x1, yellow = 0x3FFE, red = 0x6, rest = 0x0 }");
-    of("big", r#","bit-order":"first-to-last""#, "{ green = 0x5, blue = 0x100, yellow = 0x1FFF, red = 0x6, rest = 0x0 }");
+    of(
+        "big",
+        r#","bit-order":"first-to-last""#,
+        "{ green = 0x5, blue = 0x100, yellow = 0x1FFF, red = 0x6, rest = 0x0 }",
+    );
     of("little", "", "{ green = 0x0, blue = 0x1F4, yellow = 0xFF1, red = 0x6, rest = 0x2 }");
     of(
         "little",

@@ -220,7 +220,8 @@ impl Flight {
         if let Some((of_events, asked)) = self.asked.as_mut().zip(asked) {
             of_events.answered(segment, asked, Instant::now());
         }
-        let content = Content { format: self.format,
+        let content = Content {
+            format: self.format,
             began: self.began,
             reader: &self.reader,
             ns: &self.times.reader(clock),

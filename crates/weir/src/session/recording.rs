@@ -147,7 +147,10 @@ impl Recording<'_> {
                 });
                 let asks = self.asks.as_ref().and_then(|asks| asks.at(event, &mut faults));
                 let is_like = |way: &&mut Way| {
-                    way.event == number && way.arguments == arguments && way.asks == asks && way.rules == rules
+                    way.event == number
+                        && way.arguments == arguments
+                        && way.asks == asks
+                        && way.rules == rules
                 };
                 match ways.iter_mut().find(is_like) {
                     Some(way) => way.places.push(place),
