@@ -234,7 +234,10 @@ impl Inst {
 
     /// It may change r0 to r5.
     pub(crate) fn is_call(&self) -> bool {
-        matches!(self, Inst::Call { .. } | Inst::CallText { .. } | Inst::CallProgram | Inst::CallKernel(_))
+        matches!(
+            self,
+            Inst::Call { .. } | Inst::CallKernel(_) | Inst::CallKernelWith { .. } | Inst::CallProgram
+        )
     }
 
     /// The object it names.
