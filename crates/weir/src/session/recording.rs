@@ -34,13 +34,22 @@ pub(crate) struct Recording<'a> {
     asks: Option<Asks>,
 }
 
-/// An event at its places: its number, how its fields are read there, whether it asks for a snapshot, which rules name it there.
+/// How an event is read at some of its places.
 struct Way {
     event: usize,
     arguments: Vec<FoundArgument>,
+    /// What asks for a snapshot.
     asks: Option<Module>,
+    /// Which name it there.
     rules: Vec<usize>,
     places: Vec<usize>,
+}
+
+impl Way {
+    fn is_same(&self, other: &Way) -> bool {
+        (self.event, &self.arguments, &self.asks, &self.rules)
+            == (other.event, &other.arguments, &other.asks, &other.rules)
+    }
 }
 
 /// How an event that does not say how much it matters is taken, as LTTng takes it.
@@ -146,16 +155,12 @@ impl Recording<'_> {
                     events.len() - 1
                 });
                 let asks = self.asks.as_ref().and_then(|asks| asks.at(event, &mut faults));
-                let is_like = |way: &&mut Way| {
-                    way.event == number
-                        && way.arguments == arguments
-                        && way.asks == asks
-                        && way.rules == rules
-                };
-                match ways.iter_mut().find(is_like) {
-                    Some(way) => way.places.push(place),
-                    None => ways.push(Way { event: number, arguments, asks, rules, places: vec![place] }),
-                }
+                let way = Way { event: number, arguments, asks, rules, places: Vec::new() };
+                let known = ways.iter().position(|known| known.is_same(&way)).unwrap_or_else(|| {
+                    ways.push(way);
+                    ways.len() - 1
+                });
+                ways[known].places.push(place);
             }
             for Way { event, arguments, asks: at, rules, places } in ways {
                 let mut function =
