@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -403,6 +403,34 @@ fn a_full_disk_costs_one_snapshot() {
     assert!(events > 0 && said.contains("more could not be written"), "{said}");
     assert!(unmounted.success());
     fs::remove_dir(place).unwrap();
+}
+
+#[test]
+fn children_that_have_ended_are_in_the_snapshot_at_the_end() {
+    let (folder, start) = (folder("children"), folder("children-start"));
+    let event = format!("usdt:{}:rec:ints", program());
+    let options = ["-v", "-e", &event, "--follow", "-t", "vpid", "--snapshot-at-end"];
+    // They wait for a file.
+    let script = format!("{0} i 2 1000 {1} & {0} i 1 500 {1} & wait", program(), start.display());
+    let mut weir = command(&folder, &options).args(["--", "sh", "-c", &script]).spawn().unwrap();
+    let mut said = String::new();
+    let mut stderr = BufReader::new(weir.stderr.take().unwrap());
+    while said.matches("child of").count() < 2 {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    fs::write(&start, "").unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(weir.wait().unwrap().success(), "{said}");
+    let lines = read_lines(&snapshots(&folder)[0]);
+    let mut of_process: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in &lines {
+        *of_process.entry(line.split_once("vpid = ").unwrap().1.split(' ').next().unwrap()).or_default() += 1;
+    }
+    let mut counts: Vec<usize> = of_process.into_values().collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [500, 2000], "{said}");
+    fs::remove_file(start).unwrap();
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
