@@ -8,6 +8,7 @@
 //! target   close the end that was taken
 //! target   recvmsg, close                       it never waits: what is not there by now will not come
 //! target   mmap, close
+//! target   madvise                              rings that are to be there at once
 //! ```
 //!
 //! No descriptor stays in the target, whichever step fails. Where weir is killed between two of these calls, the thread goes
@@ -16,10 +17,12 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use weir_rt::segment::Segment;
 
+use crate::attach::patch::PAGE;
 use crate::process::memory::take_fd;
 use crate::process::remote::Borrowed;
 use crate::process::target::Target;
@@ -32,7 +35,38 @@ pub(crate) fn lend(target: &Target, remote: &mut Borrowed, maps: &Segment) -> Re
     let bytes = maps.layout().bytes;
     let address = remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, flags, number, 0]);
     let closed = close(remote, number);
-    address.and_then(|address| closed.map(|()| address))
+    let address = address.and_then(|address| closed.map(|()| address))?;
+    for (start, bytes) in rings(maps, target.allowance.present) {
+        // Kernels before 5.14 have no such advice: then pages come when they are touched.
+        let advice = libc::MADV_POPULATE_WRITE as u64;
+        let _ = remote.call("madvise", libc::SYS_madvise, [address + start, bytes, advice, 0, 0, 0]);
+    }
+    Ok(address)
+}
+
+/// Makes the pages of rings that are to be there at once: by weir, which they are charged to, and while the target runs.
+pub(crate) fn allocate(target: &Target, maps: &Segment) -> Result<(), Error> {
+    for (start, bytes) in rings(maps, target.allowance.present) {
+        fallocate(maps.fd(), FallocateFlags::empty(), start as i64, bytes as i64)
+            .map_err(|error| Error::system("allocating the rings", error))?;
+    }
+    Ok(())
+}
+
+/// Where rings of CPUs lie in the segment: in whole pages, the first ones of each map, so many bytes in all at most.
+fn rings(maps: &Segment, most: u64) -> Vec<(u64, u64)> {
+    let mut left = most;
+    let mut found = Vec::new();
+    for map in &maps.layout().maps {
+        if map.spec.has_rings_per_cpu() && map.lane_stride > 0 {
+            // The last one is all threads' that have no CPU's.
+            let count = u64::from(map.shared_lane()).min(left / map.lane_stride);
+            let start = map.data_offset & !(PAGE - 1);
+            found.extend((count > 0).then_some((start, count * map.lane_stride)));
+            left -= count * map.lane_stride;
+        }
+    }
+    found
 }
 
 /// Sends the descriptor; its number in the target.

@@ -16,7 +16,7 @@ use weir_rt::segment::{Identity, Place as SegmentPlace, Segment, SegmentLayout};
 
 use crate::attach::TakenOver;
 use crate::attach::generate::Generated;
-use crate::attach::lend::lend;
+use crate::attach::lend::{allocate, lend};
 use crate::attach::restore;
 use crate::code::island::{Place, Stubs};
 use crate::process::mapped::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
@@ -59,6 +59,7 @@ pub(crate) fn share_segments(
     }
     // Once for all targets of the session.
     maps.hold_lease().map_err(|source| Error::system("holding the lease of the maps", source))?;
+    allocate(target, maps)?;
     let stopped = target.stop()?;
     target.refresh()?;
     let mut stopped = hold_callable(target, stopped, Target::stop)?;

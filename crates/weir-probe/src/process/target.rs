@@ -66,11 +66,14 @@ pub struct Allowance {
     pub stop: Duration,
     /// Memory: segments, code, and what belongs to it.
     pub bytes: u64,
+    /// Bytes of CPUs' rings whose pages are there before the first hit, so that none of them is a fault of the target's. Others
+    /// come when they are touched.
+    pub present: u64,
 }
 
 impl Default for Allowance {
     fn default() -> Allowance {
-        Allowance { stop: limits::STOP_MAX, bytes: u64::MAX }
+        Allowance { stop: limits::STOP_MAX, bytes: u64::MAX, present: 0 }
     }
 }
 

@@ -27,6 +27,10 @@ use crate::session::summary::Coverage;
 use crate::session::targets::One;
 use crate::session::{Session, label, now_ns, stages};
 
+/// Bytes of a recording's rings that are there before the first event. What a page takes when an event comes to it first is as much
+/// as some tens of events take.
+const RINGS_PRESENT_MAX: u64 = 64 << 20;
+
 /// Writes that the undo journal has room for besides, for copies of libraries that are loaded several times at once.
 const COPIES_WRITES_MAX: usize = 1024;
 
@@ -43,7 +47,14 @@ impl Session<'_> {
                  `config = {{ max_map_keys = N }}` in the script, or allow more",
                 self.guard.limits(pid, &needs)
             ))),
-            _ => Ok(allowance(budget)),
+            // Who has the target stopped for no longer than he says is not to wait for its pages.
+            _ => Ok(allowance(
+                budget,
+                match (self.given.recording, budget.stop) {
+                    (Some(_), None) => RINGS_PRESENT_MAX,
+                    _ => 0,
+                },
+            )),
         }
     }
 
@@ -219,9 +230,9 @@ fn control(plan: &Plan) -> Result<SegmentLayout, Failure> {
     SegmentLayout::of_target(journal, probes).map_err(|error| Failure::Refused(anyhow!(error)))
 }
 
-fn allowance(budget: Budget) -> Allowance {
+fn allowance(budget: Budget, present: u64) -> Allowance {
     let all = Allowance::default();
-    Allowance { stop: budget.stop.unwrap_or(all.stop), bytes: budget.bytes.unwrap_or(all.bytes) }
+    Allowance { stop: budget.stop.unwrap_or(all.stop), bytes: budget.bytes.unwrap_or(all.bytes), present }
 }
 
 pub(super) fn ms(time: Duration) -> String {
