@@ -1,7 +1,7 @@
 /* Emits events as it is told, by lines on standard input, each of which it answers when it is done:
  *   a COUNT   emits ses:one COUNT times, numbered on from the last; answers `a TOTAL`
  *   b COUNT   the same with ses:two, which has a text
- *   f COUNT   the same in a child, whose ses:one have thread 99 and begin at 0; answers `f`
+ *   f COUNT   ses:one in a child, after a second, with thread 99 and numbers from 0; answers `f`
  *   g COUNT   COUNT threads emit ses:one, each with numbers of its own, some thousands a second
  *   h         ends these; answers `h` and how many each has emitted
  * It ends at the end of its input. */
@@ -65,6 +65,8 @@ int main(void)
 		case 'f': {
 			pid_t child = fork();
 			if (child == 0) {
+				/* Time to be seen. */
+				sleep(1);
 				for (long n = 0; n < count; n++)
 					emit_one(99, n);
 				_exit(0);

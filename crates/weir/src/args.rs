@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// Event filters by hand: check, evaluate, or show every stage of one
     Filter(filter::Filter),
     /// Record events with all their fields, into a trace (CTF) that `weir view` and babeltrace2 read
-    Record(sessions::RecordLine),
+    Record(Box<sessions::RecordLine>),
     /// Read traces (CTF, as LTTng and weir write them): events in the order of time
     View(view::View),
     /// List the processes that are being traced, and what that costs them

@@ -31,7 +31,7 @@ use crate::failure::Failure;
 use crate::print::tell;
 use crate::session::now_ns;
 use crate::session::tended::Tended;
-use crate::sessions::counts::{Counts, OfEvent};
+use crate::sessions::counts::Counts;
 
 /// How large packets become.
 pub(super) const PACKET_BYTES: usize = 128 << 10;
@@ -178,7 +178,7 @@ impl Recorder {
         for (name, recorded, discarded, cut) in self.of_events(segment) {
             if recorded > 0 || discarded > 0 {
                 // Events of one name that have other fields are one to people.
-                let of = counts.events.entry(name).or_insert_with(OfEvent::default);
+                let of = counts.events.entry(name).or_default();
                 (of.recorded, of.discarded, of.cut) =
                     (of.recorded + recorded, of.discarded + discarded, of.cut + cut);
             }

@@ -190,7 +190,7 @@ impl Emitter {
     #[track_caller]
     pub(crate) fn is_untouched(&self) {
         let pid = self.0.pid();
-        let mappings = maps::read(pid as i32).unwrap();
+        let mappings = maps::read(pid).unwrap();
         let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
         let bytes = fs::read(&program).unwrap();
         let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();

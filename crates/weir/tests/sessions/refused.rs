@@ -52,7 +52,7 @@ fn what_cannot_be_recorded_is_told_when_it_is_to_begin() {
     let place = Place::new("cannot");
     let mut program = crate::check::Emitter::start();
     place.does(&["create", "s", "-p", &program.pid()]);
-    place.does(&["enable", "s", "ses:three"]);
+    place.does(&["enable", "s", "ses:ones"]);
     let said = place.refuses(1, &["start", "s"], "session s does not record");
     assert!(said.contains("did you mean"), "{said}");
     place.does(&["destroy", "s"]);
