@@ -383,11 +383,13 @@ pub struct Array {
     pub is_uuid: bool,
     /// The least alignment; elements may ask for more.
     pub align: u32,
+    /// Bytes that mean something as a whole (CTF 2).
+    pub is_blob: bool,
 }
 
 impl Array {
     pub fn new(element: FieldClass, count: u64) -> Array {
-        Array { element: Box::new(element), count, is_uuid: false, align: 1 }
+        Array { element: Box::new(element), count, is_uuid: false, align: 1, is_blob: false }
     }
 }
 
@@ -397,11 +399,13 @@ pub struct Sequence {
     pub length: Reference,
     /// As of [`Array::align`].
     pub align: u32,
+    /// As of [`Array::is_blob`].
+    pub is_blob: bool,
 }
 
 impl Sequence {
     pub fn new(element: FieldClass, length: Reference) -> Sequence {
-        Sequence { element: Box::new(element), length, align: 1 }
+        Sequence { element: Box::new(element), length, align: 1, is_blob: false }
     }
 }
 

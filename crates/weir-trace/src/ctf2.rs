@@ -376,10 +376,12 @@ impl Builder {
                 if is_uuid && count != 16 {
                     return Err(format!("a UUID of {count} bytes"));
                 }
-                Ok(FieldClass::Array(Array { is_uuid, ..Array::new(blob_byte(), count) }))
+                // That of packets is the same in CTF 1.8.
+                Ok(FieldClass::Array(Array { is_uuid, is_blob: !is_uuid, ..Array::new(blob_byte(), count) }))
             }
             "dynamic-length-blob" => {
-                Ok(FieldClass::Sequence(Sequence::new(blob_byte(), self.length(json, place)?)))
+                let length = self.length(json, place)?;
+                Ok(FieldClass::Sequence(Sequence { is_blob: true, ..Sequence::new(blob_byte(), length) }))
             }
             "structure" => self.structure(json, place),
             "static-length-array" | "dynamic-length-array" => {
@@ -420,6 +422,9 @@ impl Builder {
                 }
             } else if let Some((_, known)) = ROLES.iter().find(|(name, _)| *name == role) {
                 int.role = Some(*known);
+                if *known == Role::EndTime {
+                    int.clock = place.clock;
+                }
             }
         }
         self.define(place, |kinds| if is_signed { kinds.signed = true } else { kinds.unsigned = true });

@@ -21,4 +21,4 @@ mod tsdl;
 pub mod write;
 
 pub use error::Error;
-pub use read::{Event, Follower, Loss, Lost, Message, Reader, StreamInfo, Values};
+pub use read::{Event, Follower, Loss, Lost, Message, Packed, Reader, StreamInfo, Values};

@@ -19,4 +19,4 @@ pub(crate) mod stream;
 mod tests;
 
 pub use follow::Follower;
-pub use merge::{Event, Loss, Lost, Message, Reader, StreamInfo, Values};
+pub use merge::{Event, Loss, Lost, Message, Packed, Reader, StreamInfo, Values};

@@ -175,21 +175,20 @@ impl Scopes<'_> {
                 ("length", Json::Int(16)),
                 ("roles", [Json::from(UUID)].into_iter().collect()),
             ]),
-            FieldClass::Array(Array { element, count, align, .. }) => match is_text(element, *align) {
-                true => sized("static-length-string", "length", Json::from(*count)),
-                false => {
-                    let json = sized("static-length-array", "length", Json::from(*count));
-                    self.with_elements(json, element, *align)
-                }
-            },
-            FieldClass::Sequence(Sequence { element, length, align }) => {
-                let length = self.location(length);
+            FieldClass::Array(Array { element, count, align, is_blob, .. }) => {
+                let sized = |kind| sized(kind, "length", Json::from(*count));
                 match is_text(element, *align) {
-                    true => sized("dynamic-length-string", "length-field-location", length),
-                    false => {
-                        let json = sized("dynamic-length-array", "length-field-location", length);
-                        self.with_elements(json, element, *align)
-                    }
+                    _ if *is_blob => sized("static-length-blob"),
+                    true => sized("static-length-string"),
+                    false => self.with_elements(sized("static-length-array"), element, *align),
+                }
+            }
+            FieldClass::Sequence(Sequence { element, length, align, is_blob }) => {
+                let sized = |kind| sized(kind, "length-field-location", self.location(length));
+                match is_text(element, *align) {
+                    _ if *is_blob => sized("dynamic-length-blob"),
+                    true => sized("dynamic-length-string"),
+                    false => self.with_elements(sized("dynamic-length-array"), element, *align),
                 }
             }
             FieldClass::Variant(of) => {

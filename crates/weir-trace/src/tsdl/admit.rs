@@ -10,7 +10,7 @@
 //! - events have a name and fields
 //! - enumerations have labels, from a value to one that is not less, which their integer holds
 //! - integers have a number of bits and the order of their bytes, floating-point numbers 32 or 64 bits, arrays the alignment of their elements
-//! - there are no booleans, names of bits, texts in UTF-16 and UTF-32, and optional fields
+//! - there are no booleans, names of bits, blobs, texts in UTF-16 and UTF-32, and optional fields
 //! - lengths are integers; variants have options, each once and of a label, and no value chooses two
 
 use super::place;
@@ -193,6 +193,8 @@ impl<'c> Placed<'c> {
             FieldClass::Int(int) | FieldClass::Enum(Enum { int, .. }) if int.is_reversed => {
                 none("integers whose bits go the other way round")
             }
+            FieldClass::Array(Array { is_blob: true, is_uuid: false, .. })
+            | FieldClass::Sequence(Sequence { is_blob: true, .. }) => none("blobs"),
             FieldClass::Bool(_) => none("booleans"),
             FieldClass::Flags(_) => none("names of bits"),
             FieldClass::Wide(_) => none("texts in UTF-16 or UTF-32"),

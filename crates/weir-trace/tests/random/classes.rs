@@ -137,7 +137,7 @@ impl Generator<'_> {
         below: &[String],
         depth: u32,
     ) -> FieldClass {
-        let kinds = if depth == 0 { 6 } else { 9 };
+        let kinds = if depth == 0 { 7 } else { 10 };
         match self.below(kinds) {
             0 => FieldClass::Bool(Int { is_signed: false, ..self.int() }),
             1 => {
@@ -180,12 +180,18 @@ impl Generator<'_> {
                 FieldClass::Wide(Wide { encoding, length })
             }
             6 => {
+                let byte = Int { base: Base::Hexadecimal, ..Int::packed(8, false, ByteOrder::Little) };
+                // babeltrace2 2.1.1 ends with an empty one.
+                let of = Array::new(FieldClass::Int(byte), 1 + self.below(4));
+                FieldClass::Array(Array { is_blob: true, ..of })
+            }
+            7 => {
                 let name = self.name();
                 let (class, ranges) = match self.below(2) {
                     0 => (FieldClass::Bool(Int { is_signed: false, ..self.int() }), None),
                     _ => {
                         let int = Int { bits: 2, align: 1, ..Int::packed(8, false, self.order) };
-                        (FieldClass::Int(int), Some(vec![(-4, 0), (2, 2)]))
+                        (FieldClass::Int(int), Some(vec![(0, 0), (2, 2)]))
                     }
                 };
                 before.push(Field::new(&name, class));
@@ -193,7 +199,7 @@ impl Generator<'_> {
                 let field = Box::new(self.class(before, path, below, depth - 1));
                 FieldClass::Optional(Optional { selector, ranges, field })
             }
-            7 => {
+            8 => {
                 let element = self.element(before, path, below, depth);
                 let align = [1, 16, 64][self.below(3) as usize];
                 let is_text = element.is_character();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use testkit::random;
 use weir_trace::class::{Array, ByteOrder, Encoding, FieldClass, Int, Length, Sequence, Wide};
 
-use crate::{flags, label, list, number};
+use crate::{blob, flags, label, list, number};
 
 /// Bits of a packet.
 pub(crate) struct Bits {
@@ -114,7 +114,10 @@ fn named(name: &str, class: &FieldClass, bits: &mut Bits, state: &mut u64, known
                 Some(ranges) => ranges.iter().any(|(first, last)| (*first..=*last).contains(&value)),
                 None => value != 0,
             };
-            if is_there { named("", &of.field, bits, state, known) } else { "<none>".to_owned() }
+            match is_there {
+                true => format!("{{ {} }}", named("", &of.field, bits, state, known)),
+                false => "<none>".to_owned(),
+            }
         }
         FieldClass::Float(float) => {
             // Few digits, which `%g` shows all.
@@ -147,6 +150,11 @@ fn named(name: &str, class: &FieldClass, bits: &mut Bits, state: &mut u64, known
                 })
                 .collect();
             if members.is_empty() { "{ }".to_owned() } else { format!("{{ {} }}", members.join(", ")) }
+        }
+        FieldClass::Array(Array { is_blob: true, count, .. }) => {
+            let bytes: Vec<u8> = (0..*count).map(|_| random::next(state) as u8).collect();
+            bits.bytes(&bytes);
+            blob(&bytes)
         }
         FieldClass::Array(Array { element, count, .. }) => elements(element, *count, bits, state, known),
         FieldClass::Sequence(Sequence { element, length, .. }) => {

@@ -89,8 +89,8 @@ fn bits_have_names_and_booleans_are_true_with_any_bit() {
     // Example 97.
     let flags = r#","flags":{"RED":[[0,2],[4,4],[10,10]],"ORANGE":[[6,6]],"GREEN":[[7,7],[9,9],[11,11]],"YELLOW":[[9,9],[13,14]],"BLUE":[[15,15]]}"#;
     let map = bits("bit-map", 16, "big", flags);
-    check(&[("m", &map)], &[0x02, 0x10], r#"{ m = ( "RED", "GREEN", "YELLOW" : container = 0x210 ) }"#);
-    check(&[("m", &map)], &[0, 0x08], "{ m = ( <unknown> : container = 0x8 ) }");
+    check(&[("m", &map)], &[0x02, 0x10], r#"{ m = 0x210 { "GREEN", "RED", "YELLOW" } }"#);
+    check(&[("m", &map)], &[0, 0x08], "{ m = 0x8 }");
     // As of example 57: bits of an aligned number as flags.
     let boolean = bits("boolean", 1, "little", "");
     let array = format!(
@@ -221,7 +221,7 @@ fn fields_are_located_from_where_they_are_and_through_options() {
     check(
         &members,
         b"\x05\x02\xab\x0cx\0y\0",
-        r#"{ sel = 5, glass = { { eagle = 2, lock = [ [0] = 0xAB, [1] = 0xC ] } }, s = [ [0] = "x", [1] = "y" ] }"#,
+        r#"{ sel = 5, glass = { { eagle = 2, lock = { ab 0c } } }, s = [ [0] = "x", [1] = "y" ] }"#,
     );
 }
 
@@ -232,7 +232,7 @@ fn optional_fields_are_there_by_a_boolean_or_by_ranges() {
         r#"{{"type":"optional","selector-field-location":{{"path":["has"]}},"field-class":{STRING}}}"#
     );
     let members = [("has", boolean.as_str()), ("s", by_boolean.as_str()), ("end", "\"u8\"")];
-    check(&members, b"\x80x\0\x09", r#"{ has = true, s = "x", end = 9 }"#);
+    check(&members, b"\x80x\0\x09", r#"{ has = true, s = { "x" }, end = 9 }"#);
     check(&members, b"\x00\x09", "{ has = false, s = <none>, end = 9 }");
     // Example 63: a variant in an optional field, by the same selector.
     let inner =
@@ -242,8 +242,8 @@ fn optional_fields_are_there_by_a_boolean_or_by_ranges() {
     );
     let members = [("sel", "\"u8\""), ("v", outer.as_str()), ("end", "\"u8\"")];
     check(&members, b"\x00\x09", "{ sel = 0, v = <none>, end = 9 }");
-    check(&members, b"\x01x\0\x09", r#"{ sel = 1, v = { "x" }, end = 9 }"#);
-    check(&members, b"\x02\x7f\x09", "{ sel = 2, v = { -1 }, end = 9 }");
+    check(&members, b"\x01x\0\x09", r#"{ sel = 1, v = { { "x" } }, end = 9 }"#);
+    check(&members, b"\x02\x7f\x09", "{ sel = 2, v = { { -1 } }, end = 9 }");
     check(&members, b"\x03", "stream_0: at byte 0: no option of a variant is chosen by 3");
 }
 

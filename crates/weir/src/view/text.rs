@@ -1,4 +1,4 @@
-//! Events as lines of text, byte for byte as babeltrace2 2.0 prints them.
+//! Events as lines of text, byte for byte as babeltrace2 2.0 prints them; what only CTF 2 has as 2.1 does.
 //!
 //! `[TIME] (+SINCE) HOST[:PROCESS][:(PID)] NAME: { packet }, { context }, { event's context }, { fields }`. A text's control
 //! characters, quotes, backslashes and question marks are escaped as in C; other bytes are as they are.
@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use weir_trace::class::{Array, Base, Enum, FieldClass, Int, Scope, Sequence, TraceClass, Value};
-use weir_trace::{Event, Loss, Lost, StreamInfo, Values};
+use weir_trace::{Event, Loss, Lost, Packed, StreamInfo, Values};
 
 use crate::report::double;
 use crate::view::values::up_to_nul;
@@ -206,9 +206,11 @@ fn field(class: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
             }
             out.extend_from_slice(b" }");
         }
-        FieldClass::Array(Array { element, .. }) | FieldClass::Sequence(Sequence { element, .. }) => {
-            elements(element, values, out);
-        }
+        FieldClass::Array(Array { element, is_blob, .. })
+        | FieldClass::Sequence(Sequence { element, is_blob, .. }) => match values.packed(element) {
+            Some(packed) if *is_blob => blob(packed.bytes, out),
+            packed => elements(element, packed, values, out),
+        },
         FieldClass::Variant(of) => {
             out.extend_from_slice(b"{ ");
             let choice = &of.options[values.word() as usize];
@@ -217,16 +219,28 @@ fn field(class: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
         }
         FieldClass::Optional(of) => match values.word() {
             0 => out.extend_from_slice(b"<none>"),
-            _ => field(&of.field, values, out),
+            _ => {
+                out.extend_from_slice(b"{ ");
+                field(&of.field, values, out);
+                out.extend_from_slice(b" }");
+            }
         },
     }
 }
 
-fn elements(element: &FieldClass, values: &mut Values<'_>, out: &mut Vec<u8>) {
+fn blob(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'{');
+    for byte in bytes {
+        let _ = write!(out, " {byte:02x}");
+    }
+    out.extend_from_slice(b" }");
+}
+
+fn elements(element: &FieldClass, packed: Option<Packed<'_>>, values: &mut Values<'_>, out: &mut Vec<u8>) {
     let begin = |index: u64, out: &mut Vec<u8>| {
         let _ = write!(out, "{} [{index}] = ", if index == 0 { "" } else { "," });
     };
-    if let Some(packed) = values.packed(element) {
+    if let Some(packed) = packed {
         if element.is_character() {
             return escaped(up_to_nul(packed.bytes), out);
         }
@@ -273,28 +287,36 @@ fn boolean(value: u64, out: &mut Vec<u8>) {
 }
 
 fn labelled(of: &Enum, value: u64, out: &mut Vec<u8>) {
-    named(&of.labels_of(value), &of.int, value, out);
-}
-
-/// Bits that have names, with the names of those that are set.
-fn flags(of: &Enum, value: u64, out: &mut Vec<u8>) {
-    named(&of.active(value), &of.int, value, out);
-}
-
-fn named(labels: &[&str], int: &Int, value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"( ");
-    for (index, label) in labels.iter().enumerate() {
-        if index > 0 {
-            out.extend_from_slice(b", ");
-        }
-        escaped(label.as_bytes(), out);
-    }
+    let labels = of.labels_of(value);
+    names(&labels, out);
     if labels.is_empty() {
         out.extend_from_slice(b"<unknown>");
     }
     out.extend_from_slice(b" : container = ");
-    integer(int, value, out);
+    integer(&of.int, value, out);
     out.extend_from_slice(b" )");
+}
+
+/// Bits that have names, with the names of those that are set, in the order of the alphabet, as babeltrace2 2.1 has them.
+fn flags(of: &Enum, value: u64, out: &mut Vec<u8>) {
+    integer(&of.int, value, out);
+    let mut active = of.active(value);
+    active.sort_unstable();
+    if !active.is_empty() {
+        out.extend_from_slice(b" { ");
+        names(&active, out);
+        out.extend_from_slice(b" }");
+    }
+}
+
+fn names(names: &[&str], out: &mut Vec<u8>) {
+    for (index, name) in names.iter().enumerate() {
+        if index > 0 {
+            out.extend_from_slice(b", ");
+        }
+        escaped(name.as_bytes(), out);
+    }
 }
 
 /// As C's `%g`.
