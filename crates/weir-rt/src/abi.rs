@@ -322,6 +322,8 @@ pub mod journal {
     pub const LEN: usize = 8;
     /// Set in LEN: the entry is of a counter of 2 bytes, not of text.
     pub const COUNTER: u32 = 0x100;
+    /// Set in LEN: no probe stands there, but a hook that weir needs itself.
+    pub const OWN: u32 = 0x200;
     pub const STATE: usize = 12;
     pub const OLD: usize = 16;
     pub const NEW: usize = 32;

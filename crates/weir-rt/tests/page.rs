@@ -168,6 +168,7 @@ fn a_journal_is_read_back_and_spoiled_entries_are_left_out() {
         old: vec![1, 2, 3, 4, 5],
         new: vec![6, 7, 8, 9, 10],
         is_counter: false,
+        is_own: false,
     };
     let read = parse(&bytes(&segment));
     assert_eq!(read, journal.entries());
@@ -196,6 +197,30 @@ fn a_counter_is_told_from_text() {
     journal.replace_counter(0, 0x2000, 7, 8);
     let again = &journal.entries()[0];
     assert!(again.is_counter && again.address == 0x2000 && again.new == [8, 0]);
+}
+
+#[test]
+fn a_hook_of_weir_s_own_is_told_from_probes() {
+    let segment = control();
+    let journal = segment.journal();
+    journal.push(0x1000, &[1; 5], &[2; 5]).expect("room");
+    let index = journal.push_own(0x2000, &[1; 5], &[2; 5]).expect("room");
+    journal.set_state(index, JournalState::Applied);
+    let told = || {
+        let entries = journal.entries();
+        entries.iter().map(|entry| (entry.address, entry.is_own, entry.is_counter)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(), [(0x1000, false, false), (0x2000, true, false)]);
+    assert_eq!((journal.entries()[1].len, journal.entries()[1].state), (5, JournalState::Applied));
+    journal.set_state(0, JournalState::Undone);
+    journal.replace_own(0, 0x3000, &[3; 2], &[4; 2]);
+    assert_eq!(told(), [(0x3000, true, false), (0x2000, true, false)]);
+    // An entry is a counter's or a hook's.
+    let mut spoiled = bytes(&segment);
+    spoiled[segment.layout().journal_offset as usize + 9] |= 1;
+    let start = segment.layout().journal_offset as usize;
+    let parsed = foreign::parse_journal(&spoiled[start..start + 2 * foreign::JOURNAL_ENTRY_BYTES]);
+    assert_eq!(parsed.iter().map(|entry| entry.address).collect::<Vec<_>>(), [0x2000]);
 }
 
 #[test]

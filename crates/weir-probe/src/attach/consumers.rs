@@ -531,8 +531,9 @@ impl Attachment {
         for (_, _, turn) in turns {
             entries.push(match (&turn.lever, patches.get(&turn.address)) {
                 (Lever::Text, Some(&patch)) => {
-                    let old = self.undo.patches[patch].old.clone();
-                    Some(self.note(turn.address, &old, &turn.new)?)
+                    let (old, is_probe) =
+                        (self.undo.patches[patch].old.clone(), self.undo.patches[patch].is_probe);
+                    Some(self.note(turn.address, &old, &turn.new, is_probe)?)
                 }
                 _ => None,
             });

@@ -160,8 +160,8 @@ impl Attachment {
             let leads_from = |write: &Write| (write.address != jump.address).then_some(jump.address);
             let mut of_jump = Vec::with_capacity(jump.writes.len());
             for write in &jump.writes {
-                of_jump.push(self.note(write.address, &write.old, &write.new)?);
                 let (is_hook, is_probe) = (jump.is_hook, jump.is_probe && !self.own.contains(&jump.address));
+                of_jump.push(self.note(write.address, &write.old, &write.new, is_probe)?);
                 file = self.file_at(write.address, file);
                 let patch = Patch::of(write, leads_from(write));
                 self.undo.patches.push(Patch { is_hook, is_probe, file: file.clone(), ..patch });
@@ -201,14 +201,27 @@ impl Attachment {
     }
 
     /// Writes a planned patch to the journal; its index.
-    pub(crate) fn note(&mut self, address: u64, old: &[u8], new: &[u8]) -> Result<u32, Error> {
+    pub(crate) fn note(
+        &mut self,
+        address: u64,
+        old: &[u8],
+        new: &[u8],
+        is_probe: bool,
+    ) -> Result<u32, Error> {
         let journal = self.control.journal();
         if let Some(spare) = self.consumers.spare_entries.pop() {
-            journal.replace(spare, address, old, new);
+            match is_probe {
+                true => journal.replace(spare, address, old, new),
+                false => journal.replace_own(spare, address, old, new),
+            }
             return Ok(spare);
         }
+        let pushed = match is_probe {
+            true => journal.push(address, old, new),
+            false => journal.push_own(address, old, new),
+        };
         let pid = self.target.pid;
-        journal.push(address, old, new).map_err(|full| Error::Link { pid, detail: full.to_string() })
+        pushed.map_err(|full| Error::Link { pid, detail: full.to_string() })
     }
 }
 

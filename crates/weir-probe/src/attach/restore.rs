@@ -4,7 +4,8 @@
 //! undone is read off the process itself: its islands are the mappings of weir's code, and a patch is a jump into one
 //! of them (or a short jump to such a jump) that stands in the text of a file, where the file has something else. The file's bytes are put back (text
 //! that differs from its file was never patched). The journal is asked only where the file is out of reach, and for the
-//! semaphores of static probes; that of another version is not asked: its semaphores stay raised, and the report says so.
+//! semaphores of static probes, and which jumps were hooks of weir's own, which are not told as functions; that of another version is
+//! not asked: its semaphores stay raised, and the report says so.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -14,7 +15,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
 use nix::libc;
 use weir_rt::foreign::Corrupt;
-use weir_rt::segment::{JournalEntry, Reads};
+use weir_rt::segment::{JournalEntry, JournalState, Reads};
 use weir_symbols::maps::Mapping;
 
 use crate::attach::counters;
@@ -63,6 +64,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         counters: Vec::new(),
         places: Places::default(),
     };
+    let own = own_hooks(&journals);
     let mut patched = HashSet::new();
     for mapping in target.mappings.iter().filter(|mapping| may_be_patched(mapping, &undo.islands)) {
         let jumps = jumps_into(target, mapping, &undo.islands);
@@ -77,11 +79,12 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
             match before(address, &now) {
                 Some(old) if old == now => {}
                 Some(old) => {
-                    let entry = short_jump_to(target, address, before);
+                    let entry = short_jump_to(target, address, before)
+                        .map(|entry| Patch { is_probe: !own.contains(&entry.address), ..entry });
                     let leads_from = entry.as_ref().map(|entry| entry.address);
                     undo.patches.extend(entry);
                     let is_hook = is_hook(target, address, &now);
-                    let (new, is_probe) = (now.into(), !is_hook);
+                    let (new, is_probe) = (now.into(), !is_hook && !own.contains(&address));
                     undo.patches.push(Patch { address, old, new, leads_from, is_hook, is_probe, file: None });
                 }
                 None => undo.unknown.push(address),
@@ -92,6 +95,12 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         undo.counters.extend(counters::raised(journal, &target.memory, &target.mappings, &patched));
     }
     undo.run(target).map(|report| Report { other_version, ..report })
+}
+
+/// Where jumps stand that weir needs itself, as far as the journals say.
+fn own_hooks(journals: &[Vec<JournalEntry>]) -> HashSet<u64> {
+    let entries = journals.iter().flatten().filter(|entry| entry.state != JournalState::Undone);
+    entries.filter(|entry| entry.is_own).map(|entry| entry.address).collect()
 }
 
 /// What watches over memory is about to go: no load begins any more, and none is under way.

@@ -234,7 +234,9 @@ fn described(pid: i32, segment: &Segment) -> Result<Probed, Error> {
     let (identity, probes, other_version) = match &segment.header {
         Ok(header) => {
             let journal = segment.journal(pid)?;
-            let is_probe = |entry: &&JournalEntry| entry.state == JournalState::Applied && !entry.is_counter;
+            let is_probe = |entry: &&JournalEntry| {
+                entry.state == JournalState::Applied && !entry.is_counter && !entry.is_own
+            };
             (header.identity.clone(), journal.iter().filter(is_probe).count(), None)
         }
         Err(Corrupt::Version { version, owner }) if is_possible(owner) => {

@@ -37,6 +37,8 @@ pub struct JournalEntry {
     pub new: Vec<u8>,
     /// The bytes are a counter, that others may have changed since, and no text.
     pub is_counter: bool,
+    /// No probe: weir needs the hook itself.
+    pub is_own: bool,
 }
 
 /// The journal of a segment.
@@ -65,6 +67,11 @@ impl<'a> Journal<'a> {
         self.push_entry(address, old, new, 0)
     }
 
+    /// The same of a hook that weir needs itself.
+    pub fn push_own(&self, address: u64, old: &[u8], new: &[u8]) -> Result<u32, JournalFull> {
+        self.push_entry(address, old, new, journal::OWN)
+    }
+
     /// Writes a planned change of a counter; the answer is its index.
     pub fn push_counter(&self, address: u64, old: u16, new: u16) -> Result<u32, JournalFull> {
         self.push_entry(address, &old.to_le_bytes(), &new.to_le_bytes(), journal::COUNTER)
@@ -87,6 +94,11 @@ impl<'a> Journal<'a> {
     /// As [`Journal::push`], and if there is no such patch.
     pub fn replace(&self, index: u32, address: u64, old: &[u8], new: &[u8]) {
         self.replace_entry(index, address, old, new, 0);
+    }
+
+    /// The same of a hook that weir needs itself.
+    pub fn replace_own(&self, index: u32, address: u64, old: &[u8], new: &[u8]) {
+        self.replace_entry(index, address, old, new, journal::OWN);
     }
 
     /// The same for a planned change of a counter.
@@ -175,14 +187,15 @@ fn parse_entry(bytes: &[u8]) -> Option<JournalEntry> {
     let address = word(journal::ADDRESS);
     let flags = word(journal::LEN) as u32;
     let is_counter = flags & journal::COUNTER != 0;
-    let len = (flags & !journal::COUNTER) as usize;
+    let is_own = flags & journal::OWN != 0;
+    let len = (flags & !(journal::COUNTER | journal::OWN)) as usize;
     let state = match (word(journal::LEN) >> 32) as u32 {
         1 => JournalState::Planned,
         2 => JournalState::Applied,
         3 => JournalState::Undone,
         _ => return None,
     };
-    if !(1..=JOURNAL_TEXT_BYTES).contains(&len) || is_counter && len != 2 {
+    if !(1..=JOURNAL_TEXT_BYTES).contains(&len) || is_counter && (len != 2 || is_own) {
         return None;
     }
     let old = bytes[journal::OLD..journal::OLD + len].to_vec();
@@ -194,6 +207,7 @@ fn parse_entry(bytes: &[u8]) -> Option<JournalEntry> {
         old,
         new,
         is_counter,
+        is_own,
     })
 }
 
