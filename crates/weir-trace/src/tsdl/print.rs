@@ -296,11 +296,16 @@ impl Printer<'_> {
     }
 }
 
-fn identifier(name: &str) -> Result<&str, String> {
+/// Whether CTF 1.8 has such names.
+pub(crate) fn is_name(name: &str) -> bool {
     let mut letters = name.chars();
-    let is_name = letters.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
-        && letters.all(|c| c == '_' || c.is_ascii_alphanumeric());
-    match is_name && !KEYWORDS.contains(&name) {
+    letters.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
+        && letters.all(|c| c == '_' || c.is_ascii_alphanumeric())
+        && !KEYWORDS.contains(&name)
+}
+
+fn identifier(name: &str) -> Result<&str, String> {
+    match is_name(name) {
         true => Ok(name),
         false => Err(format!(
             "{name:?} is no name in CTF 1.8: they have letters, digits and underscores, and are no keywords"

@@ -9,6 +9,12 @@
 //! | array | its elements |
 //! | sequence | a `u32` with the number of its elements (the field `_NAME_length`, as LTTng calls it), then these |
 //! | structure | its members, whatever their offsets in the program are |
+//!
+//! Names are the schema's as far as CTF 1.8 has such names, each once in its structure. Where a program calls two fields the same, or one as
+//! the length of another is called, the later one gets a number behind it (`x_2`); what is no letter, digit or underscore becomes an
+//! underscore. A program's strange declaration does not make its trace unwritable.
+
+use std::collections::HashSet;
 
 use weir_event::schema::{Form, Schema, Type};
 
@@ -16,6 +22,7 @@ use crate::class::{
     Array, Base, ByteOrder, Choice, ClockClass, Enum, EventClass, Field, FieldClass, Float, Int, Reference,
     Role, Scope, Sequence, StreamClass, Struct, TraceClass, Value, Variant,
 };
+use crate::tsdl::print::is_name;
 use crate::write::packet::EXTENDED;
 
 /// A trace of one clock, with no stream yet. `environment`: host, tracer, and what else is to be told.
@@ -99,8 +106,9 @@ fn header() -> FieldClass {
 /// The class of events of this schema.
 pub fn event(id: u64, schema: &Schema) -> EventClass {
     let mut fields = Vec::new();
-    for field in &schema.fields {
-        add(&field.name, &field.ty, field.form, &[], &mut fields);
+    let names = names(schema.fields.iter().map(|field| (field.name.as_str(), &field.ty)));
+    for (field, name) in schema.fields.iter().zip(names) {
+        add(&name, &field.ty, field.form, &[], &mut fields);
     }
     EventClass {
         id,
@@ -121,13 +129,40 @@ pub fn string(name: &str) -> Field {
     Field::new(name, FieldClass::Str)
 }
 
+/// What fields are called that a program calls so, one behind the other.
+fn names<'n>(members: impl Iterator<Item = (&'n str, &'n Type)>) -> Vec<String> {
+    let mut taken: HashSet<String> = HashSet::new();
+    let name = |(wanted, ty): (&str, &Type)| {
+        let is_sequence = matches!(ty, Type::Sequence { .. });
+        let is_free = |name: &String| {
+            let is_length_free = !is_sequence || !taken.contains(&length_of(name));
+            is_name(&format!("_{name}")) && is_length_free && !taken.contains(name)
+        };
+        let plain: String =
+            wanted.chars().map(|c| if c == '_' || c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let mut numbered = (2..).map(|number: u64| format!("{plain}_{number}"));
+        let free = Some(plain.clone()).filter(is_free).or_else(|| numbered.find(is_free));
+        // SANITY: there are more numbers than fields.
+        let free = free.expect("a free name");
+        taken.extend(is_sequence.then(|| length_of(&free)));
+        taken.insert(free.clone());
+        free
+    };
+    members.map(name).collect()
+}
+
+/// What the number of a sequence's elements is called.
+fn length_of(name: &str) -> String {
+    format!("_{name}_length")
+}
+
 /// Adds the field, and before a sequence its length. `path`: the members that lead to where it is added.
 fn add(name: &str, ty: &Type, form: Form, path: &[String], fields: &mut Vec<Field>) {
     let mut below = path.to_vec();
     below.push(name.to_owned());
     let class = match ty {
         Type::Sequence { element } => {
-            let length = format!("_{name}_length");
+            let length = length_of(name);
             fields.push(Field::new(&length, packed(32, false)));
             let names = path.iter().cloned().chain([length]).collect();
             let length = Reference { scope: Scope::Payload, names };
@@ -174,8 +209,9 @@ fn class(ty: &Type, form: Form, path: &[String]) -> FieldClass {
         }
         Type::Struct { fields: members } => {
             let mut fields = Vec::new();
-            for (name, _, ty) in members {
-                add(name, ty, form, path, &mut fields);
+            let names = names(members.iter().map(|(name, _, ty)| (name.as_str(), ty)));
+            for ((_, _, ty), name) in members.iter().zip(names) {
+                add(&name, ty, form, path, &mut fields);
             }
             structure(fields)
         }
