@@ -47,6 +47,9 @@ pub(crate) struct ProcessCounts {
     /// How often a traced process was seen to have executed another program, and for how long such were not probed, in sum.
     pub(crate) execs: u64,
     pub(crate) away: Duration,
+    /// Attached to later than the run began, and longest after they had begun themselves.
+    pub(crate) late: u64,
+    pub(crate) late_most: Duration,
 }
 
 impl ProcessLine {
@@ -135,6 +138,25 @@ impl ProcessCounts {
         }
     }
 
+    /// What those may have done unseen that came later; what executed another program is told by [`ProcessCounts::execs_text`].
+    pub(crate) fn late_text(&self) -> String {
+        let plural =
+            |count: u64| if count == 1 { "1 process".to_owned() } else { format!("{count} processes") };
+        let late = match self.late {
+            0 => None,
+            late => Some(format!(
+                "{} that came later ran up to {:.0} ms before probes were in them",
+                plural(late),
+                ms(self.late_most)
+            )),
+        };
+        let gone = (self.gone > 0).then(|| format!("{} ended before probes were in them", plural(self.gone)));
+        match late.into_iter().chain(gone).collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => none,
+            some => format!("weir: {some}; what happened there meanwhile is not counted\n"),
+        }
+    }
+
     pub(crate) fn json(&self) -> String {
         let refused: Vec<String> = self
             .refused
@@ -191,7 +213,15 @@ mod tests {
         assert_eq!(ProcessCounts { traced: 2, ..none }.text().unwrap(), "weir: processes: 2 traced\n");
         let refused = BTreeMap::from([("permission".to_owned(), 2), ("seccomp".to_owned(), 1)]);
         let away = Duration::from_micros(2500);
-        let all = ProcessCounts { traced: 0, refused, gone: 4, idle: 5, execs: 6, away };
+        let all = ProcessCounts {
+            traced: 0,
+            refused,
+            gone: 4,
+            idle: 5,
+            execs: 6,
+            away,
+            ..ProcessCounts::default()
+        };
         assert_eq!(
             all.text().unwrap(),
             "weir: processes: 0 traced, 3 not (permission 2, seccomp 1), 4 gone before they could be probed, \
@@ -206,5 +236,20 @@ mod tests {
             "{told}"
         );
         assert_eq!(ProcessCounts { traced: 2, ..ProcessCounts::default() }.told(), "");
+    }
+
+    #[test]
+    fn what_came_late_is_told() {
+        let check = |late, gone, text: &str| {
+            let late_most = Duration::from_micros(31_400);
+            let counts = ProcessCounts { traced: 9, late, late_most, gone, ..ProcessCounts::default() };
+            assert_eq!(counts.late_text(), text);
+        };
+        check(0, 0, "");
+        let end = "what happened there meanwhile is not counted\n";
+        let (late, gone) = ("that came later ran up to 31 ms before", "ended before probes were in them");
+        check(1, 0, &format!("weir: 1 process {late} probes were in them; {end}"));
+        check(3, 1, &format!("weir: 3 processes {late} probes were in them, 1 process {gone}; {end}"));
+        check(0, 2, &format!("weir: 2 processes {gone}; {end}"));
     }
 }

@@ -39,6 +39,9 @@ const ROUND_MAX: Duration = Duration::from_millis(20);
 /// A process that has run for so long has loaded what it needs at first.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
+/// The kernel tells in ticks when a process began: it may be so much later.
+const START_RESOLUTION: Duration = Duration::from_millis(10);
+
 /// How often a process is tried that does not stop in time.
 const STOP_TRIES: u32 = 3;
 
@@ -104,6 +107,8 @@ pub(crate) struct Roll<'a> {
     began: Duration,
     refusals_told: Cell<u32>,
     away: Away,
+    /// Processes that ran before they were attached to, and for how long at most.
+    late: (u64, Duration),
     /// Files that the script names and no process has mapped yet, where one is waited for.
     unseen: BTreeSet<String>,
 }
@@ -137,6 +142,7 @@ impl<'a> Roll<'a> {
         let (ready, plans, began) = (VecDeque::new(), HashMap::new(), since_boot());
         let (named, looked, alone) = (Vec::new(), None, None);
         let (refusals_told, away, unseen) = (Cell::new(0), Away::default(), BTreeSet::new());
+        let late = (0, Duration::ZERO);
         Roll {
             session,
             maps,
@@ -150,6 +156,7 @@ impl<'a> Roll<'a> {
             began,
             refusals_told,
             away,
+            late,
             unseen,
         }
     }
@@ -295,7 +302,9 @@ impl<'a> Roll<'a> {
         for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
             self.away.ends(pid, now);
         }
-        ProcessCounts { execs: self.away.execs, away: self.away.sum, ..self.enrolment.counts() }
+        let (late, late_most) = self.late;
+        let (execs, away) = (self.away.execs, self.away.sum);
+        ProcessCounts { execs, away, late, late_most, ..self.enrolment.counts() }
     }
 
     /// Finds processes that are to be attached to now.
@@ -329,6 +338,10 @@ impl<'a> Roll<'a> {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let line = self.line(&candidate, Ok(one.attachment.probes()));
                 self.away.ends(one.pid(), Instant::now());
+                // One that executed another program is counted by that.
+                if let Some(unprobed) = self.unprobed(&candidate).filter(|_| candidate.replaced.is_none()) {
+                    self.late = (self.late.0 + 1, self.late.1.max(unprobed));
+                }
                 self.seen(&one.plan, one.pid());
                 self.enrolment.attached();
                 targets.all.push(one);
@@ -394,7 +407,7 @@ impl<'a> Roll<'a> {
             return Some(replaced.elapsed());
         }
         let started = started(candidate.process.id)?;
-        let is_later = started >= self.began && candidate.origin != Origin::Command;
+        let is_later = started + START_RESOLUTION >= self.began && candidate.origin != Origin::Command;
         is_later.then(|| since_boot().saturating_sub(started))
     }
 }

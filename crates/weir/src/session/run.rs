@@ -293,7 +293,12 @@ impl Session<'_> {
                 true => tell_text(&summary.text()),
                 false => {
                     let processes = summary.processes.told();
-                    tell_text(&[processes, summary.unloaded(), summary.lost(), summary.slowed()].concat());
+                    // A recording says what it is without.
+                    let is_recording = self.given.recording.is_some();
+                    let late = if is_recording { summary.processes.late_text() } else { String::new() };
+                    tell_text(
+                        &[processes, late, summary.unloaded(), summary.lost(), summary.slowed()].concat(),
+                    );
                 }
             }
             events.summary(&summary)?;
