@@ -22,7 +22,9 @@ use nix::unistd::Pid;
 
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
-use crate::soak::test_program::{ATTACH, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, STORMS, TestProgram};
+use crate::soak::test_program::{
+    ATTACH, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, STORMS, TestProgram,
+};
 use crate::workspace;
 
 #[derive(Args, Debug)]
@@ -61,6 +63,10 @@ enum Name {
     Storms,
     /// Kill processes that change maps of every kind; the maps are whole
     Maps,
+    /// Record what threads, signal handlers and children emit; a cycle is 1,000,000 events
+    Record,
+    /// Kill weir, or what it records, at random moments; a cycle is 20 kills
+    RecordKill,
     /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
     Differential,
     /// Hold runs against what the verifier claims; a cycle is 20,000 programs
@@ -92,6 +98,10 @@ const LOADS_CYCLES: u64 = 10;
 /// Of 100 storms: 10³.
 const STORMS_CYCLES: u64 = 10;
 const MAPS_CYCLES: u64 = 1000;
+/// Of 10⁶ events: 10⁸.
+const RECORD_CYCLES: u64 = 100;
+/// Of 20 kills: 1,000.
+const RECORD_KILL_CYCLES: u64 = 50;
 /// Of 90,000 programs: 10⁷.
 const DIFFERENTIAL_CYCLES: u64 = 112;
 /// Of 20,000 programs: 10⁷.
@@ -106,6 +116,8 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Loads => Subject::Test(TestProgram::build(LOADS)?),
         Name::Storms => Subject::Test(TestProgram::build(STORMS)?),
         Name::Maps => Subject::Test(TestProgram::build(MAPS)?),
+        Name::Record => Subject::Test(TestProgram::build(RECORD)?),
+        Name::RecordKill => Subject::Test(TestProgram::build(RECORD_KILL)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
@@ -122,6 +134,8 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Loads => ("loads", LOADS_CYCLES),
         Name::Storms => ("storms", STORMS_CYCLES),
         Name::Maps => ("maps", MAPS_CYCLES),
+        Name::Record => ("record", RECORD_CYCLES),
+        Name::RecordKill => ("record-kill", RECORD_KILL_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
         Name::Filter => ("filter", FILTER_CYCLES),

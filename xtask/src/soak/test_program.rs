@@ -10,6 +10,8 @@
 //!   decides how many of what.
 //! - differential: programs of three generators give one result in interpreters and machine code.
 //! - filter: random filters on random events decide as a slow evaluator does.
+//! - record: a million events of threads, signal handlers and forked children are recorded or counted, exactly.
+//! - record-kill: the recorded program, or weir, is killed at moments by the seed; all that was committed is read.
 //! - claims: what the verifier claims of each instruction holds in runs.
 
 use std::path::PathBuf;
@@ -73,6 +75,26 @@ pub(super) const STORMS: Soaked = Soaked {
     variable: "WEIR_STORMS",
     suffix: ":100",
     limit: Duration::from_secs(1800),
+};
+
+/// A cycle is 1,000,000 events.
+pub(super) const RECORD: Soaked = Soaked {
+    package: "weir",
+    target: (&["--test", "recorded"], "recorded"),
+    test: "exact::a_million_events_are_recorded_or_counted",
+    variable: "WEIR_RECORDED",
+    suffix: ":1000000",
+    limit: Duration::from_secs(900),
+};
+
+/// A cycle is 20 kills.
+pub(super) const RECORD_KILL: Soaked = Soaked {
+    package: "weir",
+    target: (&["--test", "recorded"], "recorded"),
+    test: "killed::whoever_is_killed_everything_committed_is_read",
+    variable: "WEIR_KILLED",
+    suffix: ":20",
+    limit: Duration::from_secs(900),
 };
 
 /// A cycle is 30,000 accepted programs of each generator.
