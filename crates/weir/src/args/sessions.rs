@@ -41,8 +41,7 @@ pub(crate) enum Session {
     Status(Status),
     /// End a session: its recording too, if it is started. What was recorded stays
     Destroy(Destroy),
-    /// Write what a flight recorder holds
-    #[command(hide = true)]
+    /// Write what a flight recorder holds: refused, since sessions do not overwrite yet
     Snapshot(One),
     /// Run the daemon that holds sessions; the other commands start it where it is needed
     Daemon(Daemon),
