@@ -200,6 +200,7 @@ int main(int argc, char **argv)
 	ledger = mmap(NULL, sizeof *ledger, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	if (ledger == MAP_FAILED)
 		return 2;
+	ledger->pid = getpid();
 	alarm(600);
 	struct sigaction action;
 	memset(&action, 0, sizeof action);
@@ -212,7 +213,6 @@ int main(int argc, char **argv)
 	working = number;
 	for (long i = 0; i < number; i++)
 		pthread_create(&threads[i], NULL, run, NULL);
-	ledger->pid = getpid();
 	unsigned long parents = segment(0);
 	for (int i = 0; i < children; i++)
 		if (fork_quietly() == 0)

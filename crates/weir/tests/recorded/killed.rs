@@ -30,6 +30,8 @@ fn kill_program(name: &str, after: Duration) {
     let emits = || Ledger::read(&place.ledger()).filter(|ledger| ledger.done() > 0);
     let running = wait::until_some(DEADLINE, emits).expect("it emits");
     std::thread::sleep(after);
+    // Not 0, which is everybody in this test's group.
+    assert!(running.pid > 1, "{running:?}");
     kill(Pid::from_raw(running.pid), Signal::SIGKILL).unwrap();
     let ended = recorder.finish(DEADLINE).unwrap();
     let said = ended.stderr;
