@@ -316,6 +316,7 @@ fn extended(value: u64, bits: u8, is_signed: bool) -> u64 {
 }
 
 /// A number of seven bits a byte, the lowest first (LEB128), and its bytes. One that 64 bits cannot hold is refused.
+#[cold]
 fn variable(bytes: &[u8], is_signed: bool) -> Result<(u64, u8), Stop> {
     let mut value = 0u64;
     for (index, byte) in (0u8..10).zip(bytes) {
@@ -339,6 +340,7 @@ fn variable(bytes: &[u8], is_signed: bool) -> Result<(u64, u8), Stop> {
 }
 
 /// Bytes before the first unit of zeros.
+#[cold]
 fn before_nul(bytes: &[u8], unit: u8) -> Option<usize> {
     let unit = usize::from(unit);
     let nul = bytes.chunks_exact(unit).position(|unit| unit.iter().all(|byte| *byte == 0));
@@ -346,6 +348,7 @@ fn before_nul(bytes: &[u8], unit: u8) -> Option<usize> {
 }
 
 /// A number of binary16 (IEEE 754-2008, 3.4) as a double, which has room for each.
+#[cold]
 fn half(bits: u16) -> f64 {
     let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
     let (exponent, mantissa) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
