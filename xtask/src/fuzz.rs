@@ -15,9 +15,9 @@ use clap::Args;
 
 use crate::{process, workspace};
 
-/// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment, traces, and
-/// metadata of CTF 2.
-pub(crate) const TARGETS: [&str; 7] = ["elf", "btf", "bytecode", "assembly", "segment", "trace", "ctf2"];
+/// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment, its rings,
+/// traces, and metadata of CTF 2.
+pub(crate) const TARGETS: [&str; 8] = ["elf", "btf", "bytecode", "assembly", "segment", "rings", "trace", "ctf2"];
 
 /// Inputs of each target in a run of the test suite.
 pub(crate) const TEST_RUNS: u64 = 3000;
@@ -129,6 +129,7 @@ impl Fuzzers {
         let writers = [
             ("weir-ebpf", "fuzz_seeds", &objects[..]),
             ("weir-symbols", "tracepoint_seeds", &[]),
+            ("weir-rt", "ring_seeds", &[]),
             ("weir-trace", "trace_seeds", &[]),
         ];
         for (package, example, given) in writers {
