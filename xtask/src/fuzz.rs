@@ -17,7 +17,8 @@ use crate::{process, workspace};
 
 /// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment, its rings,
 /// traces, and metadata of CTF 2.
-pub(crate) const TARGETS: [&str; 8] = ["elf", "btf", "bytecode", "assembly", "segment", "rings", "trace", "ctf2"];
+pub(crate) const TARGETS: [&str; 8] =
+    ["elf", "btf", "bytecode", "assembly", "segment", "rings", "trace", "ctf2"];
 
 /// Inputs of each target in a run of the test suite.
 pub(crate) const TEST_RUNS: u64 = 3000;

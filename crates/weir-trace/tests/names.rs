@@ -98,7 +98,7 @@ fn any_names_can_be_written() {
         let FieldClass::Struct(of) = &payload.class else { panic!("a structure") };
         for (before, field) in of.fields.iter().zip(&of.fields[1.min(of.fields.len())..]) {
             if let FieldClass::Sequence(Sequence { length, .. }) = &field.class {
-                assert_eq!(length.names, [before.name.clone()], "{all:?}");
+                assert_eq!(length.names, std::slice::from_ref(&before.name), "{all:?}");
             }
         }
     }
