@@ -24,7 +24,7 @@ mod view;
 
 use std::process::ExitCode;
 
-use crate::args::sessions::RecordLine;
+use crate::args::sessions::Asked;
 use crate::args::{Args, Command};
 use crate::failure::Failure;
 
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Command::Filter(args) => {
             filter::filter(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
-        Command::Record(line) => record(&line),
+        Command::Record(line) => record(line.asked()),
         Command::View(args) => view::view(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::List(args) => list::list(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Ps(ps) => manage::ps::ps(&ps).unwrap_or_else(|failure| failure.report(None)),
@@ -57,14 +57,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn record(line: &RecordLine) -> ExitCode {
-    match (&line.session, &line.record) {
-        (Some(session), _) => sessions::sessions(session).unwrap_or_else(|failure| failure.report(None)),
-        (None, Some(record)) => {
-            session::record(record).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+fn record(asked: Asked) -> ExitCode {
+    match asked {
+        Asked::Session(session) => {
+            sessions::sessions(&session).unwrap_or_else(|failure| failure.report(None))
         }
-        // SANITY: clap requires an event where there is no subcommand.
-        (None, None) => unreachable!("clap requires an event where there is no subcommand"),
+        Asked::Recording(record) => {
+            session::record(&record).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+        }
     }
 }
 

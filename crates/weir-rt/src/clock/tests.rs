@@ -78,6 +78,28 @@ fn started(segment: &Segment) -> Option<Clock> {
     Some(clock)
 }
 
+/// Whoever is kept from running while it reads pairs tries again: else a run has no times, now and then.
+#[test]
+fn a_clock_starts_while_others_want_the_cpus() {
+    if Clock::start().is_none() {
+        return testkit::skip::skip("clock::tsc", "the kernel's clock source is another");
+    }
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 * thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| while !is_done.load(Ordering::Relaxed) {});
+        }
+        let until = Instant::now() + Duration::from_secs(2);
+        let (mut interrupted, mut without) = (0, 0);
+        while Instant::now() < until {
+            interrupted += u32::from(sample().is_none());
+            without += u32::from(Clock::start().is_none());
+        }
+        is_done.store(true, Ordering::Relaxed);
+        assert_eq!(without, 0, "{interrupted} samples were interrupted");
+    });
+}
+
 #[test]
 fn the_line_follows_the_clock_and_never_runs_backwards() {
     let segment = segment();

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The most snapshots that can be kept: their names sort as their numbers do.
 const SNAPSHOTS_MAX: u64 = 999_999;
 
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Default, Debug)]
 #[command(next_help_heading = "Flight recorder")]
 pub(crate) struct Flight {
     /// Keep events in the rings, where the newest take the place of the oldest, and write a trace only where a snapshot is asked for: by

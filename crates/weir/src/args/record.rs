@@ -24,7 +24,6 @@ Examples:
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
-#[command(group(ArgGroup::new("expression").multiple(true).args(["filter", "snapshot_on"])))]
 #[command(group(ArgGroup::new("who").required(true).multiple(true).args(["command", "processes", "cgroups", "units", "containers"])))]
 pub(crate) struct Record {
     /// Record this event: PROVIDER:EVENT in the programs and libraries of the processes, with wildcards (* ? [..]); or
@@ -112,7 +111,9 @@ pub(crate) struct Record {
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
 
-    #[command(flatten)]
+    /// Beside this on the command line ([`super::sessions::RecordLine`]): clap knows of no arguments that are optional as a whole and have
+    /// others inside.
+    #[arg(skip)]
     pub(crate) flight: flight::Flight,
 
     /// Events with what they are chosen by, in place of -e, --filter and the like: for sessions, whose events have filters of

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Subcommand};
 use weir_event::schema::Level;
 
+use crate::args::flight::Flight;
 use crate::args::record::{Context, Record, level, size};
 use crate::args::{Format, filter};
 use crate::rails::budget::Budget;
@@ -14,11 +15,31 @@ use crate::select::ProcessSpec;
 /// One recording, or a command about sessions.
 #[derive(clap::Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(group(ArgGroup::new("expression").multiple(true).args(["filter", "snapshot_on"])))]
 pub(crate) struct RecordLine {
     #[command(flatten)]
-    pub(crate) record: Option<Record>,
+    record: Option<Record>,
+    #[command(flatten)]
+    flight: Flight,
     #[command(subcommand)]
-    pub(crate) session: Option<Session>,
+    session: Option<Session>,
+}
+
+/// What a line asks for.
+pub(crate) enum Asked {
+    Recording(Box<Record>),
+    Session(Session),
+}
+
+impl RecordLine {
+    pub(crate) fn asked(self) -> Asked {
+        match (self.session, self.record) {
+            (Some(session), _) => Asked::Session(session),
+            (None, Some(record)) => Asked::Recording(Box::new(Record { flight: self.flight, ..record })),
+            // SANITY: clap requires an event where there is no subcommand.
+            (None, None) => unreachable!("clap requires an event where there is no subcommand"),
+        }
+    }
 }
 
 #[derive(Subcommand, Debug)]
