@@ -87,7 +87,11 @@ fn a_clock_starts_while_others_want_the_cpus() {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..4 * thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| while !is_done.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let until = Instant::now() + Duration::from_secs(2);
         let (mut interrupted, mut without) = (0, 0);

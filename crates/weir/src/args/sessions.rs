@@ -28,13 +28,13 @@ pub(crate) struct RecordLine {
 /// What a line asks for.
 pub(crate) enum Asked {
     Recording(Box<Record>),
-    Session(Session),
+    Session(Box<Session>),
 }
 
 impl RecordLine {
     pub(crate) fn asked(self) -> Asked {
         match (self.session, self.record) {
-            (Some(session), _) => Asked::Session(session),
+            (Some(session), _) => Asked::Session(Box::new(session)),
             (None, Some(record)) => Asked::Recording(Box::new(Record { flight: self.flight, ..record })),
             // SANITY: clap requires an event where there is no subcommand.
             (None, None) => unreachable!("clap requires an event where there is no subcommand"),
