@@ -26,7 +26,9 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use crate::bench::figures::Figures;
-use crate::bench::servers::{Nginx, Page, Postgres, Redis, Server, commands_in_flight, commands_recorded};
+use crate::bench::servers::{
+    Nginx, Page, Postgres, Redis, Server, Settings, commands_in_flight, commands_recorded,
+};
 use crate::workspace;
 
 /// LIMIT: fewer rounds give no 95 % interval worth the name.
@@ -58,6 +60,8 @@ enum Name {
     Attach,
     /// What 50 counted functions cost PostgreSQL under pgbench; 30 rounds take half an hour
     Postgres,
+    /// The same with the settings that PostgreSQL comes with: each transaction goes to the disk
+    PostgresDefaults,
     /// What 50 counted functions cost nginx under wrk; 30 rounds take half an hour
     Nginx,
     /// The same, of pages that are compressed for each request, as Debian's configuration has it
@@ -100,7 +104,12 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Uprobe => ("uprobe", uprobe::measure(weir()?, rounds)?),
         Name::Probe => ("probe", probe::measure(weir()?, rounds)?),
         Name::Attach => ("attach", attach::measure(weir()?, rounds)?),
-        Name::Postgres => ("postgres", count_functions(&weir()?, rounds, &Postgres::start()?)?),
+        Name::Postgres => {
+            ("postgres", count_functions(&weir()?, rounds, &Postgres::start(Settings::Unsynced)?)?)
+        }
+        Name::PostgresDefaults => {
+            ("postgres-defaults", count_functions(&weir()?, rounds, &Postgres::start(Settings::Defaults)?)?)
+        }
         Name::Nginx => ("nginx", count_functions(&weir()?, rounds, &Nginx::start(Page::Small)?)?),
         Name::NginxPages => {
             ("nginx-pages", count_functions(&weir()?, rounds, &Nginx::start(Page::Compressed)?)?)
@@ -116,7 +125,9 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
         Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
         Name::Tracepoint => ("tracepoint", tracepoint::measure(rounds)?),
-        Name::Usdt => ("usdt", servers::measure_usdt(&weir()?, rounds, &Postgres::start()?)?),
+        Name::Usdt => {
+            ("usdt", servers::measure_usdt(&weir()?, rounds, &Postgres::start(Settings::Unsynced)?)?)
+        }
         Name::Record => ("record", record::measure(weir()?, rounds)?),
         Name::Filter => ("filter", filter::measure(&options.filter, rounds)?),
         Name::View => ("view", view::measure(weir()?, rounds)?),

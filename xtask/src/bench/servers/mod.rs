@@ -42,7 +42,7 @@ use crate::process::Guard;
 use self::running::Folder;
 
 pub(super) use self::nginx::{Nginx, Page};
-pub(super) use self::postgres::Postgres;
+pub(super) use self::postgres::{Postgres, Settings};
 pub(super) use self::redis::{Redis, commands_in_flight, commands_recorded};
 pub(super) use self::usdt::measure as measure_usdt;
 

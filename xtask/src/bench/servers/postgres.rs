@@ -18,9 +18,8 @@ use crate::process::{self, Guard};
 const INIT_LIMIT: Duration = Duration::from_secs(300);
 /// Branches of pgbench's tables; 100,000 accounts each.
 const SCALE: &str = "10";
-/// No waiting for disks, whose time is not what is measured.
-const SETTINGS: [&str; 7] = [
-    "listen_addresses=",
+/// No waiting for disks.
+const UNSYNCED: [&str; 6] = [
     "fsync=off",
     "synchronous_commit=off",
     "shared_buffers=256MB",
@@ -81,6 +80,24 @@ const FUNCTIONS: [&str; 50] = [
     "MemoryContextDelete",
 ];
 
+/// How the server is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::bench) enum Settings {
+    /// A transaction is over when it is in memory, so that it takes the least CPU time that it can.
+    Unsynced,
+    /// As `initdb` leaves them: a transaction is over when it is on the disk.
+    Defaults,
+}
+
+impl Settings {
+    fn list(self) -> &'static [&'static str] {
+        match self {
+            Settings::Unsynced => &UNSYNCED,
+            Settings::Defaults => &[],
+        }
+    }
+}
+
 /// How long a connection waits, that weir may come to it.
 const DELAY: Duration = Duration::from_secs(3);
 
@@ -88,12 +105,13 @@ const DELAY: Duration = Duration::from_secs(3);
 pub(in crate::bench) struct Postgres {
     programs: PathBuf,
     program: PathBuf,
+    settings: Settings,
     user: Option<User>,
     running: Running,
 }
 
 impl Postgres {
-    pub(in crate::bench) fn start() -> Result<Postgres> {
+    pub(in crate::bench) fn start(settings: Settings) -> Result<Postgres> {
         let programs = programs().context("PostgreSQL is not installed (package postgresql)")?;
         let folder = fresh_folder("postgres")?;
         // It refuses to run as root.
@@ -113,12 +131,13 @@ impl Postgres {
         let mut command = as_user(&user, &programs.join("postgres"));
         command.arg("-D").arg(&data);
         command.args(["-c", &format!("unix_socket_directories={}", at.display())]);
-        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).stderr(Stdio::null());
+        command.args(["-c", "listen_addresses="]).stderr(Stdio::null());
+        command.args(settings.list().iter().flat_map(|setting| ["-c", setting]));
         let mut is_ready = tool(&user, &programs, at, "pg_isready", &[]);
         let answers = || Ok(is_ready.status()?.success());
         let running = Running::start(&mut command, folder, Signal::SIGQUIT, answers)?;
         let program = fs::canonicalize(programs.join("postgres"))?;
-        let postgres = Postgres { programs, program, user, running };
+        let postgres = Postgres { programs, program, settings, user, running };
         eprintln!("filling pgbench's tables");
         process::output_within(
             &mut postgres.tool("pgbench", &["-i", "-q", "-s", SCALE, "postgres"]),
@@ -182,7 +201,10 @@ impl Postgres {
 
 impl Server for Postgres {
     fn name(&self) -> &'static str {
-        "PostgreSQL under pgbench"
+        match self.settings {
+            Settings::Unsynced => "PostgreSQL under pgbench",
+            Settings::Defaults => "PostgreSQL with its own settings under pgbench",
+        }
     }
 
     fn program(&self) -> &Path {
