@@ -139,12 +139,16 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
     let svg = folder.join(format!("{name}.svg"));
     fs::write(&svg, chart::svg(&outcome.title, &outcome.figures))
         .with_context(|| format!("cannot write {}", svg.display()))?;
-    if is_filter {
-        for (name, picture) in filter::plots(&serde_json::from_str(&outcome.figures.to_json())?) {
-            let path = folder.join(format!("{name}.svg"));
-            fs::write(&path, picture).with_context(|| format!("cannot write {}", path.display()))?;
-            println!("{}", path.display());
-        }
+    let plots: Option<Plots> = match options.name {
+        Name::Filter => Some(filter::plots),
+        Name::Record => Some(filter::recorded_plots),
+        _ => None,
+    };
+    let pictures = plots.map(|plots| Ok(plots(&serde_json::from_str(&outcome.figures.to_json())?)));
+    for (name, picture) in pictures.transpose()?.unwrap_or_default() {
+        let path = folder.join(format!("{name}.svg"));
+        fs::write(&path, picture).with_context(|| format!("cannot write {}", path.display()))?;
+        println!("{}", path.display());
     }
     print!("{}", outcome.figures.table());
     for line in &outcome.remarks {
@@ -158,6 +162,9 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
 fn count_functions(weir: &Path, rounds: usize, server: &dyn Server) -> Result<Outcome> {
     servers::measure(weir, rounds, server, &servers::functions_counted(server))
 }
+
+/// Names and texts of pictures of a bench's JSON.
+type Plots = fn(&serde_json::Value) -> Vec<(&'static str, String)>;
 
 /// What a bench found.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 //!
 //! `tests/lttng/recorded.c` emits the same events by weir's tracepoints and by LTTng's: an int and a long, nine strings of four
 //! characters, or a long and 64 bytes; in 1, 2, 4 or 8 threads; recorded as they are, or behind a filter that accepts them all. Events
+//! In one thread also behind two to nine comparisons of strings, as the thesis has it in figure 4.10: what an event takes then is its filter's
+//! time and its tracepoint's, te + tt. Events
 //! come in batches of 1,000 with a pause behind each, so that both tools' readers follow and nothing is lost: a run that loses an
 //! event is no sample. Both have rings of 4 MiB a CPU that discard, and write the trace to the same folder.
 //!
@@ -30,6 +32,9 @@ const KINDS: [(&str, &str, &str); 3] = [
     ("blob", "64 bytes", "n >= 0"),
 ];
 const THREADS: [u32; 4] = [1, 2, 4, 8];
+const STRINGS: usize = 1;
+/// Comparisons that a filter joins by &&: the thesis's numbers.
+const PREDICATES: [usize; 5] = [2, 4, 6, 8, 9];
 /// Events of a run, in all threads.
 const EVENTS: u32 = 96_000;
 /// Of recorded.c.
@@ -45,7 +50,16 @@ const SHARE_MAX: f64 = 0.4;
 struct Case {
     kind: usize,
     threads: u32,
-    is_filtered: bool,
+    filter: Filter,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Filter {
+    None,
+    /// That of [`KINDS`].
+    One,
+    /// So many comparisons of strings.
+    Predicates(usize),
 }
 
 impl Case {
@@ -53,22 +67,36 @@ impl Case {
         let mut all = Vec::new();
         for kind in 0..KINDS.len() {
             for threads in THREADS {
-                all.extend([false, true].map(|is_filtered| Case { kind, threads, is_filtered }));
+                all.extend([Filter::None, Filter::One].map(|filter| Case { kind, threads, filter }));
             }
         }
+        let predicates = PREDICATES.map(Filter::Predicates);
+        all.extend(predicates.map(|filter| Case { kind: STRINGS, threads: 1, filter }));
         all
     }
 
     fn name(self) -> String {
         let (_, what, _) = KINDS[self.kind];
-        let filter = if self.is_filtered { ", filtered" } else { "" };
+        let filter = match self.filter {
+            Filter::None => String::new(),
+            Filter::One => ", filtered".to_owned(),
+            Filter::Predicates(number) => format!(", {number} predicates"),
+        };
         let threads =
             if self.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", self.threads) };
         format!("{what}, {threads}{filter}")
     }
 
-    fn filter(self) -> Option<&'static str> {
-        self.is_filtered.then_some(KINDS[self.kind].2)
+    /// All of them hold.
+    fn filter(self) -> Option<String> {
+        match self.filter {
+            Filter::None => None,
+            Filter::One => Some(KINDS[self.kind].2.to_owned()),
+            Filter::Predicates(number) => {
+                let each: Vec<String> = (0..number).map(|n| format!("var{n} == \"str{n}\"")).collect();
+                Some(each.join(" && "))
+            }
+        }
     }
 
     /// Of recorded.c.
@@ -127,7 +155,7 @@ impl Sides {
     fn run(&self, case: Case) -> Result<Vec<(&'static str, f64)>> {
         let idle = ns(Command::new(&self.program).args(case.arguments()))?;
         let mut found = vec![(WEIR, self.weir(case)? - idle)];
-        if !case.is_filtered && case.threads == 1 {
+        if case.filter == Filter::None && case.threads == 1 {
             found.push((AGAIN, self.weir(case)? - idle));
         }
         if let Some((lttng, program)) = &self.lttng {
@@ -140,7 +168,7 @@ impl Sides {
     fn weir(&self, case: Case) -> Result<f64> {
         let mut record = Command::new(&self.weir);
         record.args(["record", "-q", "--size", "4M", "-e", "recorded:*", "-o"]).arg(&self.folder);
-        record.args(case.filter().iter().flat_map(|filter| ["--filter", filter]));
+        record.args(case.filter().iter().flat_map(|filter| ["--filter", filter.as_str()]));
         record.arg("--").arg(&self.program).args(case.arguments());
         let took = ns(&mut record).with_context(|| format!("weir: {}", case.name()))?;
         self.check(case)?;
@@ -155,7 +183,8 @@ impl Sides {
             ["enable-channel", "-u", "-s", SESSION, "--subbuf-size", "1M", "--num-subbuf", "4", "c"];
         lttng.command(&channel)?;
         let mut rule = vec!["enable-event", "-u", "-s", SESSION, "-c", "c", "recorded:*"];
-        rule.extend(case.filter().iter().flat_map(|filter| ["--filter", filter]));
+        let filter = case.filter();
+        rule.extend(filter.iter().flat_map(|filter| ["--filter", filter.as_str()]));
         lttng.command(&rule)?;
         lttng.command(&["start", SESSION])?;
         let took = ns(Command::new(program).args(case.arguments()));

@@ -31,7 +31,7 @@ use crate::bench::statistics::median;
 use crate::bench::{Outcome, ROUNDS_MIN};
 use crate::{process, workspace};
 
-pub(super) use self::plot::plots;
+pub(super) use self::plot::{plots, recorded_plots};
 
 #[derive(Args, Debug, Default)]
 pub(super) struct FilterOptions {

@@ -17,6 +17,11 @@ pub(crate) fn plots(json: &Value) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// The same of events that are recorded: te and tt of figure 4.10.
+pub(crate) fn recorded_plots(json: &Value) -> Vec<(&'static str, String)> {
+    vec![("record-4.10", recorded(json).svg())]
+}
+
 /// One line, with its points from left to right.
 #[derive(Debug)]
 struct Line {
@@ -135,6 +140,34 @@ fn lttng(json: &Value) -> Plot {
         notes: &[
             "True: over the tracepoint recorded without a filter. False, by the last predicate: over no session.",
             "Theirs: text (nine, true) and libebpf's results (ten, false), of a machine of 2015 that is not named.",
+        ],
+        x: "predicates",
+        y: "ns an event",
+        is_logarithmic: false,
+        lines,
+    }
+}
+
+fn recorded(json: &Value) -> Plot {
+    let mut lines = Vec::new();
+    for (subject, colour) in [("lttng", LTTNG), SUBJECTS[1]] {
+        let mut points = series(json, subject, "9 strings, 1 thread, ", " predicates");
+        let unfiltered = median(json, subject, "9 strings, 1 thread");
+        points.splice(..0, unfiltered.map(|ns| (0.0, ns)));
+        lines.push(ours(subject, colour, points));
+    }
+    let (lttng, jit) = thesis::TRUE_OVER_RECORDED;
+    let theirs = [("thesis: LTTng", LTTNG, lttng), ("thesis: eBPF (JIT)", "#2a6f97", jit)];
+    let unfiltered = median(json, "lttng", "9 strings, 1 thread");
+    for (name, colour, over) in theirs {
+        let points = unfiltered.map(|ns| (9.0, ns + over)).into_iter().collect();
+        lines.push(Line { name: name.to_owned(), colour, is_theirs: true, points });
+    }
+    Plot {
+        title: "Figure 4.10: filter and tracepoint (te + tt), predicates that hold, joined by &&",
+        notes: &[
+            "Nine strings of four characters are recorded; no predicate: without a filter.",
+            "Theirs: what the thesis has for nine over the tracepoint without a filter, here over LTTng's of this machine.",
         ],
         x: "predicates",
         y: "ns an event",
