@@ -144,8 +144,8 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Record => Some(filter::recorded_plots),
         _ => None,
     };
-    let pictures = plots.map(|plots| Ok(plots(&serde_json::from_str(&outcome.figures.to_json())?)));
-    for (name, picture) in pictures.transpose()?.unwrap_or_default() {
+    let value: serde_json::Value = serde_json::from_str(&outcome.figures.to_json())?;
+    for (name, picture) in plots.map(|plots| plots(&value)).unwrap_or_default() {
         let path = folder.join(format!("{name}.svg"));
         fs::write(&path, picture).with_context(|| format!("cannot write {}", path.display()))?;
         println!("{}", path.display());
