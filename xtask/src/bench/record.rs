@@ -87,6 +87,11 @@ impl Case {
         format!("{what}, {threads}{filter}")
     }
 
+    /// Filters ask for its fields, which the other events do not have.
+    fn event(self) -> String {
+        format!("recorded:{}", KINDS[self.kind].0)
+    }
+
     /// All of them hold.
     fn filter(self) -> Option<String> {
         match self.filter {
@@ -167,7 +172,7 @@ impl Sides {
 
     fn weir(&self, case: Case) -> Result<f64> {
         let mut record = Command::new(&self.weir);
-        record.args(["record", "-q", "--size", "4M", "-e", "recorded:*", "-o"]).arg(&self.folder);
+        record.args(["record", "-q", "--size", "4M", "-e", &case.event(), "-o"]).arg(&self.folder);
         record.args(case.filter().iter().flat_map(|filter| ["--filter", filter.as_str()]));
         record.arg("--").arg(&self.program).args(case.arguments());
         let took = ns(&mut record).with_context(|| format!("weir: {}", case.name()))?;
@@ -182,7 +187,8 @@ impl Sides {
         let channel =
             ["enable-channel", "-u", "-s", SESSION, "--subbuf-size", "1M", "--num-subbuf", "4", "c"];
         lttng.command(&channel)?;
-        let mut rule = vec!["enable-event", "-u", "-s", SESSION, "-c", "c", "recorded:*"];
+        let event = case.event();
+        let mut rule = vec!["enable-event", "-u", "-s", SESSION, "-c", "c", &event];
         let filter = case.filter();
         rule.extend(filter.iter().flat_map(|filter| ["--filter", filter.as_str()]));
         lttng.command(&rule)?;
