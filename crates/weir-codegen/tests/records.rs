@@ -142,6 +142,7 @@ fn module(types: &[Type], place: Place) -> Module {
                 ArgumentPlace::Memory { base: Some(*number), index: None, displacement: 0, relative: false }
             }
         }),
+        steps: Vec::new(),
     };
     let arguments: Vec<FoundArgument> = REGISTERS[..usize::from(slot)].iter().map(argument).collect();
     let site = StaticSpec {
@@ -356,6 +357,7 @@ fn a_constant_number_of_elements_is_declared_as_bytes() {
             signed: false,
             is_float: false,
             place: Ok(place),
+            steps: Vec::new(),
         });
         record::record(&mut module.functions[0], EventId(0), &[], &arguments);
         let (compiled, segment) =

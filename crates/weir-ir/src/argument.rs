@@ -2,7 +2,7 @@
 
 use weir_event::Type;
 
-use crate::{ArgumentPlace, BinOp, Builtin, FoundArgument, Op, Value};
+use crate::{ArgumentPlace, BinOp, Builtin, FoundArgument, Op, Step, Value};
 
 /// ip among the registers.
 const IP: u8 = 16;
@@ -15,10 +15,27 @@ pub type Append<'a> = &'a mut dyn FnMut(Op, Type) -> Value;
 ///
 /// Panics if it cannot be read: whoever asks has looked.
 pub fn read(argument: &FoundArgument, append: Append<'_>) -> Value {
-    let width = 8 * u32::from(argument.bytes);
     // SANITY: checks refuse an argument that cannot be read.
     let place = argument.place.clone().expect("a checked argument can be read");
-    let (value, bits) = match place {
+    let (value, bits) = match argument.steps[..] {
+        [] => fetch(place, argument.bytes, append),
+        _ => {
+            let first = fetch(place, 8, append).0;
+            argument.steps.iter().fold((first, 64), |(value, _), step| stepped(value, *step, append))
+        }
+    };
+    if argument.is_float || bits == 64 {
+        return value;
+    }
+    let high = shifted(BinOp::Shl, value, (64 - bits).into(), append);
+    let back = if argument.signed { BinOp::AShr } else { BinOp::LShr };
+    shifted(back, high, (64 - bits).into(), append)
+}
+
+/// What a place holds, and how many low bits of that count.
+fn fetch(place: ArgumentPlace, bytes: u8, append: Append<'_>) -> (Value, u32) {
+    let width = 8 * u32::from(bytes);
+    match place {
         ArgumentPlace::Constant(value) => (append(Op::Int(value), Type::I64), width),
         ArgumentPlace::Register { number, shift, bits } => {
             let whole = register(number, append);
@@ -41,15 +58,19 @@ pub fn read(argument: &FoundArgument, append: Append<'_>) -> Value {
                 .into_iter()
                 .flatten()
                 .fold(rest, |sum, part| append(Op::Bin(BinOp::Add, part, sum), Type::I64));
-            (append(Op::ReadInt { address, bytes: argument.bytes }, Type::I64), width)
+            (append(Op::ReadInt { address, bytes }, Type::I64), width)
         }
-    };
-    if argument.is_float || bits == 64 {
-        return value;
     }
-    let high = shifted(BinOp::Shl, value, (64 - bits).into(), append);
-    let back = if argument.signed { BinOp::AShr } else { BinOp::LShr };
-    shifted(back, high, (64 - bits).into(), append)
+}
+
+fn stepped(value: Value, step: Step, append: Append<'_>) -> (Value, u32) {
+    match step {
+        Step::Plus(bytes) => {
+            let bytes = append(Op::Int(bytes), Type::I64);
+            (append(Op::Bin(BinOp::Add, value, bytes), Type::I64), 64)
+        }
+        Step::Read(bytes) => (append(Op::ReadInt { address: value, bytes }, Type::I64), 8 * u32::from(bytes)),
+    }
 }
 
 fn register(number: u8, append: Append<'_>) -> Value {

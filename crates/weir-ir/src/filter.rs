@@ -160,7 +160,14 @@ mod tests {
     }
 
     fn argument(bytes: u8, is_float: bool, place: ArgumentPlace) -> FoundArgument {
-        FoundArgument { text: String::new(), bytes, signed: true, is_float, place: Ok(place) }
+        FoundArgument {
+            text: String::new(),
+            bytes,
+            signed: true,
+            is_float,
+            place: Ok(place),
+            steps: Vec::new(),
+        }
     }
 
     /// The clause behind the filter, checked and optimised.

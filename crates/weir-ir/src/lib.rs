@@ -34,7 +34,7 @@ use weir_source::Span;
 pub use crate::automaton::Automaton;
 pub use crate::ops::{Effect, fits, leaves};
 pub use crate::world::{
-    ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
+    ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic, Step,
     PlaceSpec, World, WorldError,
 };
 

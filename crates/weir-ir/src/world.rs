@@ -94,6 +94,16 @@ pub struct FoundArgument {
     pub is_float: bool,
     /// Or why it cannot be read.
     pub place: Result<ArgumentPlace, String>,
+    /// From what is there, 8 bytes then, on to the argument; none where that is the argument.
+    pub steps: Vec<Step>,
+}
+
+/// One step from an address to what is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    Plus(i64),
+    /// What so many bytes at the address hold.
+    Read(u8),
 }
 
 impl FoundArgument {
@@ -101,7 +111,7 @@ impl FoundArgument {
     pub fn whole_register(&self) -> Option<u8> {
         match self.place {
             Ok(ArgumentPlace::Register { number, shift: 0, bits: 64 })
-                if self.bytes == 8 && !self.is_float =>
+                if self.bytes == 8 && !self.is_float && self.steps.is_empty() =>
             {
                 Some(number)
             }

@@ -1,7 +1,8 @@
 //! Events of live programs: what each place of a probe offers to a filter.
 //!
 //! In: a function of the compiler's (a clause at its places), and the files. Out: an [`Event`] for each place: the fields that
-//! it has by name, and those that it has by number. Files: [`text`] a filter's text, and what it is at an event.
+//! it has by name, and those that it has by number. Files: [`text`] a filter's text, and what it is at an event; [`fetch`] fields that
+//! the user names.
 //!
 //! | event | by name | by number |
 //! |---|---|---|
@@ -12,17 +13,19 @@
 //!
 //! Where there are names, the numbers are fields only where they are asked for.
 
+pub(crate) mod fetch;
 pub(crate) mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_event::schema;
+use weir_event::schema::{self, Form};
 use weir_ir::{
     ArgumentPlace, FoundArgument, FoundField, FoundPrototype, FoundStatic, Function, SiteSpec, StaticSpec,
     Trigger,
 };
 use weir_symbols::LinkAddr;
 
+use crate::event::fetch::Fetched;
 use crate::session::Binaries;
 
 /// What happens at one place.
@@ -32,6 +35,8 @@ pub(crate) struct Event {
     pub(crate) name: String,
     named: Vec<FoundField>,
     numbered: Vec<FoundArgument>,
+    /// Fields that the user has named, and how their numbers are shown where that is said too.
+    fetched: Vec<(FoundField, Option<Form>)>,
 }
 
 /// Registers of integer arguments by their encoding: rdi, rsi, rdx, rcx, r8, r9.
@@ -48,6 +53,7 @@ pub(crate) fn events(clause: &Function, world: &Binaries) -> Vec<Event> {
                 name: format!("uprobe:{}:{}", site.binary, site.function),
                 named: prototype.map_or_else(Vec::new, |prototype| prototype.parameters),
                 numbered: ARGUMENTS.iter().map(|&number| register(number)).collect(),
+                fetched: Vec::new(),
             };
             at_functions(sites, world, &entry)
         }
@@ -59,6 +65,7 @@ pub(crate) fn events(clause: &Function, world: &Binaries) -> Vec<Event> {
                     None => vec![untyped("retval".to_owned(), register(RESULT))],
                 },
                 numbered: Vec::new(),
+                fetched: Vec::new(),
             };
             at_functions(sites, world, &result)
         }
@@ -109,12 +116,19 @@ fn at_static(site: &StaticSpec, world: &Binaries) -> Event {
         Some(FoundStatic { fields, arguments, .. }) => (fields, arguments),
         None => (Vec::new(), Vec::new()),
     };
-    Event { name: format!("usdt:{}:{full_name}", site.binary), named, numbered }
+    Event { name: format!("usdt:{}:{full_name}", site.binary), named, numbered, fetched: Vec::new() }
 }
 
 fn register(number: u8) -> FoundArgument {
     let place = ArgumentPlace::Register { number, shift: 0, bits: 64 };
-    FoundArgument { text: String::new(), bytes: 8, signed: false, is_float: false, place: Ok(place) }
+    FoundArgument {
+        text: String::new(),
+        bytes: 8,
+        signed: false,
+        is_float: false,
+        place: Ok(place),
+        steps: Vec::new(),
+    }
 }
 
 /// A field of which only the size and the sign are known. 8 bytes may be an address of anything.
@@ -125,9 +139,16 @@ fn untyped(name: String, argument: FoundArgument) -> FoundField {
 }
 
 impl Event {
+    /// With these fields, which come before those of the same names.
+    pub(crate) fn with(self, fetched: &[Fetched]) -> Result<Event, String> {
+        let fetched = fetched.iter().map(|field| field.at(&self)).collect::<Result<_, _>>()?;
+        Ok(Event { fetched, ..self })
+    }
+
     /// A field by its name, or by its number.
     fn field(&self, name: &str) -> Option<FoundField> {
-        let named = self.named.iter().find(|field| field.name == name);
+        let fetched = self.fetched.iter().map(|(field, _)| field);
+        let named = fetched.chain(&self.named).find(|field| field.name == name);
         let numbered = || {
             let digits =
                 name.strip_prefix("arg").filter(|digits| digits.len() == 1 || !digits.starts_with('0'))?;
@@ -137,9 +158,14 @@ impl Event {
         named.cloned().or_else(numbered)
     }
 
-    /// What is recorded of it: its names; of a static probe without names its numbers; of a function without names nothing.
-    pub(crate) fn recorded(&self) -> Vec<FoundField> {
-        if self.named.is_empty() && !self.name.starts_with("usdt:") { Vec::new() } else { self.shown() }
+    /// What is recorded of it: what the user has named; else its names; of a static probe without names its numbers; of a function
+    /// without names nothing.
+    pub(crate) fn recorded(&self) -> Vec<(FoundField, Option<Form>)> {
+        match &self.fetched[..] {
+            [] if self.named.is_empty() && !self.name.starts_with("usdt:") => Vec::new(),
+            [] => self.shown().into_iter().map(|field| (field, None)).collect(),
+            fetched => fetched.to_vec(),
+        }
     }
 
     /// What it is said to have: its names, or where it has none its numbers.

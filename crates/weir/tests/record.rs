@@ -418,6 +418,54 @@ fn functions_are_recorded_with_their_parameters() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+#[test]
+fn fields_that_no_debug_information_names_are_fetched_as_ftrace_has_it() {
+    let folder = folder("fetched");
+    let source = "struct object { unsigned kind; short count; char *text; };\n\
+                  __attribute__((noinline)) int finish(void *client, struct object **argv, int argc, long long took)\n\
+                  { __asm__ volatile(\"\" : : \"r\"(client), \"r\"(argv), \"r\"(took)); return -argc; }\n\
+                  int main(void) { struct object set = {7, -2, \"SET\"}, get = {8, 3, \"GET\"}, bad = {9, 4, (char *)8};\n\
+                  struct object *argv[] = {&set, &get, &bad}; int sum = 0;\n\
+                  for (int i = 0; i < 3; i++) sum += finish(0, &argv[i], i + 1, -5 - i); return sum != -6; }\n";
+    let program = target::build("record-fetched", target::Source::Text(source), &["-O1"]);
+    let at = |kind: &str, fields: &str| format!("{kind}:{}:finish {fields}", program.display());
+    let fields = "name=+0(+8(+0(%si))):string kind=+0(+0(%rsi)):u32 count=+4(+0(arg1)):s16 argc=%dx:s32 took=arg3:s64 client=%di";
+    let (entry, exit) = (at("uprobe", fields), at("uretprobe", "result=retval:s32 low=%ax:x8"));
+    let args = ["record", "-e", &entry, "-e", &exit, "-o", folder.to_str().unwrap(), "--"];
+    let output = weir(&[&args[..], &[program.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let wanted: Vec<String> = [("\"SET\"", 7, -2), ("\"GET\"", 8, 3), ("\"\"", 9, 4)]
+        .into_iter()
+        .zip(1..)
+        .flat_map(|((name, kind, count), argc)| {
+            let took = -4 - argc;
+            [
+                format!(
+                    "uprobe:finish {{ name = {name}, kind = {kind}, count = {count}, argc = {argc}, took = {took}, client = 0x0 }}"
+                ),
+                format!("uretprobe:finish {{ result = -{argc}, low = 0x{:X} }}", 256 - argc),
+            ]
+        })
+        .collect();
+    assert_eq!(read_by_weir(&folder).events, wanted);
+    fs::remove_dir_all(&folder).unwrap();
+    let args = [
+        "record",
+        "-e",
+        &entry,
+        "--filter",
+        "took < -5 && name == \"G*\"",
+        "-o",
+        folder.to_str().unwrap(),
+        "--",
+    ];
+    let filtered = weir(&[&args[..], &[program.to_str().unwrap()]].concat());
+    assert!(filtered.status.success(), "{}", text(&filtered.stderr));
+    assert_eq!(read_by_weir(&folder).events, wanted[2..3]);
+    assert!(text(&output.stderr).contains("reads of the target's memory failed"), "{}", text(&output.stderr));
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// A program that emits until it is ended.
 struct Endless(Child);
 
@@ -561,7 +609,9 @@ fn wrong_input_is_refused_before_anything_is_done() {
     check(1, &free, &["-e", "rec:int"], "did you mean rec:ints?");
     check(1, &free, &["-e", "nobody:*"], "no static probe (USDT) is named \"nobody:*\"");
     check(1, &free, &["-e", "rec"], "it is not a provider and an event");
-    check(1, &free, &["-e", "rec:ints { exit(); }"], "no ' ' in its name");
+    check(1, &free, &["-e", "rec:ints { exit(); }"], "`{` is no name");
+    check(1, &free, &["-e", "rec:ints a=%dx:u24"], "there is no type `u24`");
+    check(1, &free, &["-e", "rec:ints a=weather"], "the event has no field `weather`");
     check(1, &free, &["-e", "rec:*", "-x", "rec:*"], "nothing is left to record");
     check(1, &free, &["-e", "rec:ints", "--filter", "m == 1"], "the event has no field `m`");
     check(1, &free, &["-e", "rec:*", "--filter", "a == \"x\""], "the event has no field `a`");

@@ -87,7 +87,7 @@ impl World for TableWorld {
             name: name.into(),
             ty: weir_event::schema::Type::Int { bytes, signed },
             may_be_text: false,
-            argument: FoundArgument { text: name.into(), bytes, signed, is_float: false, place },
+            argument: FoundArgument { text: name.into(), bytes, signed, is_float: false, place, steps: Vec::new() },
             count: None,
         };
         let register = |number, bits| Ok(ArgumentPlace::Register { number, shift: 0, bits });
@@ -129,6 +129,7 @@ fn static_probes() -> Vec<FoundStatic> {
         signed,
         is_float: false,
         place: Ok(place),
+        steps: Vec::new(),
     };
     let float = |bytes, place| FoundArgument { is_float: true, ..argument(bytes, true, place) };
     let unreadable = FoundArgument {
@@ -137,6 +138,7 @@ fn static_probes() -> Vec<FoundStatic> {
         signed: false,
         is_float: true,
         place: Err("floating-point: no type".into()),
+        steps: Vec::new(),
     };
     // The first argument of `start` has a name.
     let named = |argument: &FoundArgument| FoundField {

@@ -13,6 +13,7 @@ use weir_ir::{Function, Module, Trigger};
 use weir_source::Diagnostic;
 
 use crate::args;
+use crate::event::fetch::Fetched;
 use crate::event::text::{Text, Told};
 use crate::event::{self, Event};
 use crate::failure::Failure;
@@ -27,21 +28,15 @@ pub(super) fn text(args: &args::Trace) -> Result<Option<Text>, Failure> {
     given.map(|text| Text::parse(text, args.dialect.into())).transpose()
 }
 
-/// Puts it in front of the clauses; warnings go to `warn`, with the filter as their source.
-pub(super) fn put(
-    module: &mut Module,
-    text: &Text,
-    world: &Binaries,
-    warn: &mut dyn FnMut(&Text, &[Diagnostic]),
-) -> Result<(), Failure> {
-    let filters = vec![Some(text); module.functions.len()];
-    put_each(module, &filters, world, warn)
-}
+/// The filter of a clause, if it has one, and the fields that the user has named there.
+pub(super) type Filtered<'a> = (Option<&'a Text>, &'a [Fetched]);
 
-/// The same where clauses have filters of their own, or none.
+/// Puts filters in front of the clauses; warnings go to `warn`, with the filter as their source.
+///
+/// Panics if one of these fields cannot be fetched: whoever names them has looked.
 pub(super) fn put_each(
     module: &mut Module,
-    filters: &[Option<&Text>],
+    filters: &[Filtered<'_>],
     world: &Binaries,
     warn: &mut dyn FnMut(&Text, &[Diagnostic]),
 ) -> Result<(), Failure> {
@@ -53,7 +48,7 @@ pub(super) fn put_each(
     let mut told: Vec<(&Text, Told, Told)> = Vec::new();
     let mut functions = Vec::with_capacity(module.functions.len());
     let mut is_at_event = false;
-    for (function, text) in std::mem::take(&mut module.functions).into_iter().zip(filters) {
+    for (function, &(text, fetched)) in std::mem::take(&mut module.functions).into_iter().zip(filters) {
         is_at_event |= function.trigger.is_probe();
         let Some(text) = text.filter(|_| function.trigger.is_probe()) else {
             functions.push(function);
@@ -65,7 +60,10 @@ pub(super) fn put_each(
         let of_text = told.iter_mut().find(|(known, ..)| known.source.text == text.source.text);
         // SANITY: it was just added.
         let (_, faults, warnings) = of_text.expect("a filter");
-        let ways = ways(text, &event::events(&function, world), faults, warnings);
+        // SANITY: as promised above.
+        let with = |event: Event| event.with(fetched).expect("a field that can be fetched");
+        let events: Vec<Event> = event::events(&function, world).into_iter().map(with).collect();
+        let ways = ways(text, &events, faults, warnings);
         if ways.len() > WAYS_MAX {
             return Err(Failure::Refused(anyhow!(
                 "the filter's fields are read in {} different ways at the places of {}, the limit is {WAYS_MAX}: narrow \

@@ -20,7 +20,7 @@ use crate::args;
 use crate::event::text::Text;
 use crate::failure::Failure;
 use crate::session::decider::{self, Decider};
-use crate::session::filtered;
+use crate::session::filtered::{self, Filtered};
 use crate::session::recording::Recording;
 use crate::session::stages::{self, Site};
 use crate::session::world::Binaries;
@@ -47,10 +47,12 @@ impl Given<'_> {
     ) -> Result<Module, Failure> {
         let mut of_script = |warnings: &[Diagnostic]| warn(self.source, warnings);
         let mut module = stages::front(self.source, self.parameters, world, &mut of_script)?;
+        let mut gates = Vec::new();
         if let Some(recording) = self.recording {
-            let filters = recording.put(&mut module, world, &mut |warning| warn(self.source, &[warning]))?;
-            if filters.iter().any(Option::is_some) {
-                let filters: Vec<Option<&Text>> = filters.iter().map(Option::as_ref).collect();
+            gates = recording.put(&mut module, world, &mut |warning| warn(self.source, &[warning]))?;
+            if gates.iter().any(|gate| gate.filter.is_some()) {
+                let filters: Vec<Filtered<'_>> =
+                    gates.iter().map(|gate| (gate.filter.as_ref(), &gate.fetched[..])).collect();
                 filtered::put_each(&mut module, &filters, world, &mut |text, warnings| {
                     warn(&text.source, warnings);
                 })?;
@@ -60,7 +62,12 @@ impl Given<'_> {
             decider::put(&mut module, decider)?;
         }
         if let Some(filter) = self.filter {
-            filtered::put(&mut module, filter, world, &mut |text, warnings| warn(&text.source, warnings))?;
+            let of_clause = |number: usize| gates.get(number).map_or(&[][..], |gate| &gate.fetched);
+            let clauses = 0..module.functions.len();
+            let filters: Vec<Filtered<'_>> = clauses.map(|number| (Some(filter), of_clause(number))).collect();
+            filtered::put_each(&mut module, &filters, world, &mut |text, warnings| {
+                warn(&text.source, warnings);
+            })?;
         }
         if !self.args.no_sessions {
             weir_ir::pass::fuse(&mut module);

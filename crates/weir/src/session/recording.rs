@@ -17,6 +17,7 @@ use weir_symbols::{LinkAddr, pattern};
 use crate::args::filter::Dialect;
 use crate::args::record::{Context, Record};
 use crate::args::rule::Rule;
+use crate::event::fetch::Fetched;
 use crate::event::text::Text;
 use crate::event::{self, Event};
 use crate::failure::Failure;
@@ -32,6 +33,16 @@ pub(crate) struct Recording<'a> {
     contexts: Vec<Context>,
     /// Which events ask for a snapshot.
     asks: Option<Asks>,
+    /// By rule and event of it the fields that the user names, where there are some.
+    fetched: Vec<Vec<Vec<Fetched>>>,
+}
+
+/// What stands in front of a clause.
+pub(super) struct Gate {
+    /// Where rules have their own.
+    pub(super) filter: Option<Text>,
+    /// Fields that the user has named: filters know them.
+    pub(super) fetched: Vec<Fetched>,
 }
 
 /// How an event is read at some of its places.
@@ -70,10 +81,12 @@ fn line(event: &str) -> Result<String, Failure> {
 }
 
 fn attach_point(event: &str) -> Result<String, Failure> {
+    let (event, fields) = event.split_once(' ').unwrap_or((event, ""));
+    fetched(event, fields)?;
     let refused = |what: &str| {
         Err(Failure::Refused(anyhow!(
             "-e {event}: {what}; write PROVIDER:EVENT, usdt:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION or \
-             uretprobe:BINARY:FUNCTION"
+             uretprobe:BINARY:FUNCTION, and behind a space fields as in size=%dx:u32"
         )))
     };
     let is_part = |c: char| c.is_alphanumeric() || "_*?[]-.@+/:$!^~".contains(c);
@@ -88,6 +101,12 @@ fn attach_point(event: &str) -> Result<String, Failure> {
         }
         _ => refused("it is not a provider and an event"),
     }
+}
+
+/// The fields that stand behind an event.
+fn fetched(event: &str, fields: &str) -> Result<Vec<Fetched>, Failure> {
+    let fields: Result<Vec<Fetched>, String> = fields.split_whitespace().map(str::parse).collect();
+    fields.map_err(|fault| Failure::Refused(anyhow!("-e {event}: {fault}")))
 }
 
 /// The filter of a rule, if it has one.
@@ -105,7 +124,13 @@ impl Recording<'_> {
                 contexts.push(*context);
             }
         }
-        Ok(Recording { args, rules, contexts, asks: Asks::given(args)? })
+        let of_event = |event: &String| match event.split_once(' ') {
+            Some((event, fields)) => fetched(event, fields),
+            None => Ok(Vec::new()),
+        };
+        let of_rule = |rule: &Rule| rule.events.iter().map(of_event).collect::<Result<Vec<_>, _>>();
+        let fetched = rules.iter().map(of_rule).collect::<Result<_, _>>()?;
+        Ok(Recording { args, rules, contexts, asks: Asks::given(args)?, fetched })
     }
 
     /// Fields that each event begins with.
@@ -113,31 +138,33 @@ impl Recording<'_> {
         self.contexts.len()
     }
 
-    /// Has the clauses record; `warn` of what is left out. By clause the filter that it is to have, where rules have their own.
+    /// Has the clauses record; `warn` of what is left out. By clause what its filter is to know.
     pub(super) fn put(
         &self,
         module: &mut Module,
         world: &Binaries,
         warn: &mut dyn FnMut(Diagnostic),
-    ) -> Result<Vec<Option<Text>>, Failure> {
+    ) -> Result<Vec<Gate>, Failure> {
         let mut events: Vec<Schema> = Vec::new();
-        let (mut functions, mut filters) = (Vec::new(), Vec::new());
+        let (mut functions, mut gates) = (Vec::new(), Vec::new());
         let mut known = BTreeSet::new();
         let words = self.asks.as_ref().map(|asks| asks.add_maps(module));
         let mut faults = Faults::default();
         let named = if self.rules.len() > 1 { self.named(module, world) } else { BTreeMap::new() };
         for clause in std::mem::take(&mut module.functions) {
-            let rule = self.rule_of(&clause);
+            let (rule, asked) = self.asked_by(&clause);
+            let fetched = &self.fetched[rule][asked];
             let mut ways: Vec<Way> = Vec::new();
-            for (place, event) in event::events(&clause, world).iter().enumerate() {
-                let Some(schema) = self.schema(rule, &clause.trigger, place, event, world) else { continue };
+            for (place, event) in event::events(&clause, world).into_iter().enumerate() {
+                let Some(schema) = self.schema(rule, &clause.trigger, place, &event, world) else { continue };
+                let event = event.with(fetched).map_err(|fault| Failure::Refused(anyhow!("-e: {fault}")))?;
                 let at = place_of(&clause.trigger, place);
                 let rules = named.get(&at).cloned().unwrap_or_else(|| vec![rule]);
                 // Recorded by the first that names it.
                 if !known.insert(at) {
                     continue;
                 }
-                let (schema, arguments, left_out) = self.offered(schema, event);
+                let (schema, arguments, left_out) = self.offered(schema, &event);
                 left_out.into_iter().for_each(|message| warn(Diagnostic::warning(clause.span, message)));
                 if let Some(refusal) = recorded::refusal(&schema) {
                     let name = &event.name;
@@ -154,7 +181,7 @@ impl Recording<'_> {
                     events.push(schema);
                     events.len() - 1
                 });
-                let asks = self.asks.as_ref().and_then(|asks| asks.at(event, &mut faults));
+                let asks = self.asks.as_ref().and_then(|asks| asks.at(&event, &mut faults));
                 let way = Way { event: number, arguments, asks, rules, places: Vec::new() };
                 let known = ways.iter().position(|known| known.is_same(&way)).unwrap_or_else(|| {
                     ways.push(way);
@@ -171,7 +198,7 @@ impl Recording<'_> {
                     asks.put(&mut function, at.as_ref(), words, module);
                 }
                 functions.push(function);
-                filters.push(self.filter_of(&rules)?);
+                gates.push(Gate { filter: self.filter_of(&rules)?, fetched: fetched.clone() });
             }
         }
         if let Some(asks) = self.asks.as_ref().filter(|_| !functions.is_empty()) {
@@ -190,18 +217,18 @@ impl Recording<'_> {
         }
         (module.functions, module.schema.events) = (functions, events);
         weir_ir::pass::optimise(module);
-        Ok(filters)
+        Ok(gates)
     }
 
-    /// The number of the rule that a clause is of: its line says which event it is.
-    fn rule_of(&self, clause: &Function) -> usize {
+    /// The numbers of the rule that a clause is of, and of the event in it: its line says which it is.
+    fn asked_by(&self, clause: &Function) -> (usize, usize) {
         let mut start = 0;
-        for (number, rule) in self.rules.iter().enumerate() {
+        let events = |(rule, of): (usize, &Rule)| (0..of.events.len()).map(move |event| (rule, event));
+        for (rule, event) in self.rules.iter().enumerate().flat_map(events) {
             // SANITY: the source was made of them.
-            let lines = rule.events.iter().map(|event| line(event).map_or(0, |line| line.len()));
-            start += lines.sum::<usize>();
+            start += line(&self.rules[rule].events[event]).map_or(0, |line| line.len());
             if (clause.span.start as usize) < start {
-                return number;
+                return (rule, event);
             }
         }
         unreachable!("a clause of no rule, at {}", clause.span.start)
@@ -211,7 +238,7 @@ impl Recording<'_> {
     fn named(&self, module: &Module, world: &Binaries) -> BTreeMap<Place, Vec<usize>> {
         let mut named: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
         for clause in &module.functions {
-            let rule = self.rule_of(clause);
+            let (rule, _) = self.asked_by(clause);
             for (place, event) in event::events(clause, world).iter().enumerate() {
                 if self.schema(rule, &clause.trigger, place, event, world).is_some() {
                     let rules = named.entry(place_of(&clause.trigger, place)).or_default();
@@ -302,13 +329,14 @@ impl Recording<'_> {
         }
         let mut slot = fields.len() as u8;
         let (mut arguments, mut left_out) = (Vec::new(), Vec::new());
-        for FoundField { name, ty, argument, count, .. } in event.recorded() {
+        for (FoundField { name, ty, argument, count, .. }, form) in event.recorded() {
             let places = [Some(&argument), count.as_ref()].into_iter().flatten();
             if let Some(reason) = places.filter_map(|argument| argument.place.as_ref().err()).next() {
                 left_out.push(format!("`{name}` of {} is left out: {reason}", event.name));
                 continue;
             }
-            let form = of.fields.iter().find(|field| field.name == name).map_or(Form::Decimal, |f| f.form);
+            let known = of.fields.iter().find(|field| field.name == name);
+            let form = form.unwrap_or(known.map_or(Form::Decimal, |field| field.form));
             let slots = recorded::slots(&ty);
             fields.push(Field { name, ty, slot, form });
             slot += slots;
@@ -382,7 +410,9 @@ mod tests {
         check("shop:", Err("not a provider and an event"));
         check("a:b:c", Err("not a provider and an event"));
         check("uprobe:f", Ok("usdt:*:uprobe:f"));
-        check("a:b { exit() } c:d", Err("no ' ' in its name"));
+        check("a:b { exit() } c:d", Err("`{` is no name"));
+        check("uprobe:a:f size=%dx:u32 name=+0(+8(%si)):string", Ok("uprobe:a:f"));
+        check("uprobe:a:f size=%zx", Err("-e uprobe:a:f: field `size=%zx`: there is no register %zx"));
         check("a:b,c:d", Err("no ',' in its name"));
     }
 }

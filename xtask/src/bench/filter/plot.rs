@@ -321,10 +321,13 @@ mod tests {
     #[test]
     fn the_kept_pictures_are_those_of_the_kept_figures() {
         let folder = workspace::root().join("docs/bench");
-        let json = fs::read_to_string(folder.join("filter.json")).unwrap();
-        for (name, svg) in plots(&serde_json::from_str(&json).unwrap()) {
+        let of = |file: &str| {
+            let json = fs::read_to_string(folder.join(file)).unwrap();
+            serde_json::from_str(&json).unwrap()
+        };
+        for (name, svg) in [plots(&of("filter.json")), recorded_plots(&of("record.json"))].concat() {
             let kept = fs::read_to_string(folder.join(format!("{name}.svg"))).unwrap();
-            assert!(kept == svg, "docs/bench/{name}.svg is not drawn from docs/bench/filter.json");
+            assert!(kept == svg, "docs/bench/{name}.svg is not drawn from the JSON beside it");
             assert!(svg.contains("thesis") && !svg.contains("NaN") && !svg.contains(": missing"), "{name}");
         }
     }

@@ -42,7 +42,7 @@ fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
         Err(reason) => Err(reason.to_string()),
     };
     let Argument { text, bytes, signed, is_float, .. } = argument;
-    FoundArgument { text: text.clone(), bytes: *bytes, signed: *signed, is_float: *is_float, place }
+    FoundArgument { text: text.clone(), bytes: *bytes, signed: *signed, is_float: *is_float, place, steps: Vec::new() }
 }
 
 /// What the probe's own notes say of its arguments. A field takes one, a sequence two.
@@ -100,6 +100,6 @@ fn field(name: String, kind: &Kind, place: Result<Passed, String>) -> FoundField
             relative: false,
         },
     });
-    let argument = FoundArgument { text: name.clone(), bytes, signed, is_float, place };
+    let argument = FoundArgument { text: name.clone(), bytes, signed, is_float, place, steps: Vec::new() };
     FoundField { name, ty, may_be_text: *kind == Kind::Untyped, argument, count: None }
 }
