@@ -34,8 +34,8 @@ use weir_source::Span;
 pub use crate::automaton::Automaton;
 pub use crate::ops::{Effect, fits, leaves};
 pub use crate::world::{
-    ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic, Step,
-    PlaceSpec, World, WorldError,
+    ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
+    PlaceSpec, Step, World, WorldError,
 };
 
 /// A compiled script before code generation.

@@ -423,7 +423,7 @@ fn fields_that_no_debug_information_names_are_fetched_as_ftrace_has_it() {
     let folder = folder("fetched");
     let source = "struct object { unsigned kind; short count; char *text; };\n\
                   __attribute__((noinline)) int finish(void *client, struct object **argv, int argc, long long took)\n\
-                  { __asm__ volatile(\"\" : : \"r\"(client), \"r\"(argv), \"r\"(took)); return -argc; }\n\
+                  { __asm__ volatile(\"\" : : \"r\"(client), \"r\"(argv), \"r\"(took) : \"memory\"); return -argc; }\n\
                   int main(void) { struct object set = {7, -2, \"SET\"}, get = {8, 3, \"GET\"}, bad = {9, 4, (char *)8};\n\
                   struct object *argv[] = {&set, &get, &bad}; int sum = 0;\n\
                   for (int i = 0; i < 3; i++) sum += finish(0, &argv[i], i + 1, -5 - i); return sum != -6; }\n";

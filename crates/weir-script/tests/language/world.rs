@@ -87,7 +87,14 @@ impl World for TableWorld {
             name: name.into(),
             ty: weir_event::schema::Type::Int { bytes, signed },
             may_be_text: false,
-            argument: FoundArgument { text: name.into(), bytes, signed, is_float: false, place, steps: Vec::new() },
+            argument: FoundArgument {
+                text: name.into(),
+                bytes,
+                signed,
+                is_float: false,
+                place,
+                steps: Vec::new(),
+            },
             count: None,
         };
         let register = |number, bits| Ok(ArgumentPlace::Register { number, shift: 0, bits });

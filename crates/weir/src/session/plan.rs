@@ -64,7 +64,8 @@ impl Given<'_> {
         if let Some(filter) = self.filter {
             let of_clause = |number: usize| gates.get(number).map_or(&[][..], |gate| &gate.fetched);
             let clauses = 0..module.functions.len();
-            let filters: Vec<Filtered<'_>> = clauses.map(|number| (Some(filter), of_clause(number))).collect();
+            let filters: Vec<Filtered<'_>> =
+                clauses.map(|number| (Some(filter), of_clause(number))).collect();
             filtered::put_each(&mut module, &filters, world, &mut |text, warnings| {
                 warn(&text.source, warnings);
             })?;

@@ -42,7 +42,14 @@ fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
         Err(reason) => Err(reason.to_string()),
     };
     let Argument { text, bytes, signed, is_float, .. } = argument;
-    FoundArgument { text: text.clone(), bytes: *bytes, signed: *signed, is_float: *is_float, place, steps: Vec::new() }
+    FoundArgument {
+        text: text.clone(),
+        bytes: *bytes,
+        signed: *signed,
+        is_float: *is_float,
+        place,
+        steps: Vec::new(),
+    }
 }
 
 /// What the probe's own notes say of its arguments. A field takes one, a sequence two.
