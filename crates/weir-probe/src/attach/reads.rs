@@ -49,6 +49,8 @@ use crate::refusal::Error;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Between two tables passes so many times what making one took.
 const REST: u32 = 50;
+/// How often it is looked whether it is worth while: each read asks the kernel until then.
+const GLANCE: Duration = Duration::from_millis(10);
 /// After so many reads that asked the kernel it is worth while.
 const WORTH: u64 = 256;
 /// How often it is tried to find the process where no thread is in a hooked call.
@@ -162,9 +164,13 @@ impl Attachment {
             self.control.reads().close();
             Stage::Off(why)
         });
-        let rest = if is_table { INTERVAL.max(start.elapsed() * REST) } else { Duration::ZERO };
-        let waits = matches!(self.watch.stage, Stage::Unplanned | Stage::Hooked { tries: 1.., .. });
-        self.watch.next = Some(Instant::now() + if waits { INTERVAL } else { rest });
+        let rest = match self.watch.stage {
+            Stage::Unplanned => GLANCE,
+            Stage::Hooked { tries: 1.., .. } => INTERVAL,
+            _ if is_table => INTERVAL.max(start.elapsed() * REST),
+            _ => Duration::ZERO,
+        };
+        self.watch.next = Some(Instant::now() + rest);
     }
 
     /// Before gates are shut or text is put back: no load begins any more, and none is under way.

@@ -1,7 +1,7 @@
 //! redis: two servers with a redis-benchmark each, the twins, on sockets of their own.
 //!
-//! A command passes `call`, and at its end `slowlogPushEntryIfNeeded`, whose fourth argument is the microseconds that it took: what is
-//! recorded of a command is its begin, and its end with the name and those microseconds. The name stands behind two addresses: `argv[0]->ptr`.
+//! At its end each command passes `slowlogPushEntryIfNeeded`, whose fourth argument is the microseconds that it took: that event is
+//! recorded, with these and with the name, which stands behind two addresses: `argv[0]->ptr`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -48,12 +48,11 @@ fn start(program: &Path, name: &str) -> Result<Running> {
 
 /// Every command of the server.
 pub(in crate::bench) fn commands_recorded(redis: &Redis) -> Tracing {
-    let begin = at(redis, "call");
-    let options = ["-e", &begin, "-e", &end(redis)].map(str::to_owned);
+    let options = ["-e", &end(redis)].map(str::to_owned);
     Tracing::recorded("every command recorded", options.to_vec(), RATIO_MAX)
 }
 
-/// Their ends, filtered, in a flight recorder; a slow one asks for a snapshot.
+/// The same, filtered, in a flight recorder; a slow one asks for a snapshot.
 pub(in crate::bench) fn commands_in_flight(redis: &Redis) -> Tracing {
     let slow = format!("took > {SLOW_US}");
     let options = [
@@ -71,11 +70,8 @@ pub(in crate::bench) fn commands_in_flight(redis: &Redis) -> Tracing {
 
 /// `slowlogPushEntryIfNeeded(client *, robj **argv, int argc, long long duration)`.
 fn end(redis: &Redis) -> String {
-    format!("{} name=+0(+8(+0(%si))):string took=%cx:s64", at(redis, "slowlogPushEntryIfNeeded"))
-}
-
-fn at(redis: &Redis, function: &str) -> String {
-    format!("uprobe:{}:{function}", redis.program.display())
+    let (program, fields) = (redis.program.display(), "name=+0(+8(+0(%si))):string took=%cx:s64");
+    format!("uprobe:{program}:slowlogPushEntryIfNeeded {fields}")
 }
 
 impl Server for Redis {
