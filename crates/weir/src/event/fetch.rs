@@ -60,12 +60,11 @@ impl FromStr for Fetched {
                 "`{name}` is no name; a field is NAME, or NAME=FETCH:TYPE as in size=%dx:u32 or name=+0(+8(%si)):string"
             )));
         }
-        let (fetch, shape) = match rest
-            .map(|rest| rest.split_once(':').map_or((rest, None), |(f, s)| (f, Some(s))))
-        {
-            Some((fetch, shape)) => (fetch, shape.map(|shape| shape_of(shape).map_err(fault)).transpose()?),
-            None => (name, None),
-        };
+        let (fetch, shape) = rest.map_or((name, None), |rest| match rest.split_once(':') {
+            Some((fetch, shape)) => (fetch, Some(shape)),
+            None => (rest, None),
+        });
+        let shape = shape.map(shape_of).transpose().map_err(fault)?;
         let (base, offsets) = path(fetch).map_err(fault)?;
         if shape == Some(Shape::Text) && offsets.is_empty() {
             return Err(fault(format!("a string is at an address: write {name}=+0({fetch}):string")));
@@ -103,19 +102,17 @@ impl Fetched {
 
     fn base_at(&self, event: &Event) -> Result<FoundField, String> {
         let is_return = event.name.starts_with("uretprobe:");
-        match &self.base {
-            Base::Register(RESULT) | Base::Field(_) if is_return => {}
-            Base::Register(_) if is_return => {
+        let name = match (&self.base, is_return) {
+            (Base::Field(name), _) => name,
+            (Base::Register(RESULT), true) => "retval",
+            (Base::Register(_), true) => {
                 return Err(
                     "a function's arguments are gone where it returns; there is `retval` (%ax)".to_owned()
                 );
             }
-            Base::Register(number) => return Ok(super::untyped(String::new(), super::register(*number))),
-            Base::Field(_) => {}
-        }
-        let name = match &self.base {
-            Base::Register(_) => "retval",
-            Base::Field(name) => name,
+            (Base::Register(number), false) => {
+                return Ok(super::untyped(String::new(), super::register(*number)));
+            }
         };
         event.field(name).ok_or_else(|| format!("the event has no field `{name}`; registers are as %di"))
     }
