@@ -8,9 +8,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::{process, workspace};
@@ -56,10 +58,16 @@ pub(crate) fn fuzz(options: &Options) -> Result<()> {
     let fuzzers = Fuzzers::build()?;
     let all = TARGETS.map(str::to_owned);
     let targets = if options.targets.is_empty() { &all[..] } else { &options.targets[..] };
-    for target in targets {
-        println!("{target}: {}", fuzzers.run(target, options.seed, options.runs)?);
-    }
-    Ok(())
+    fuzzers.run_each(targets, options.seed, options.runs, "")
+}
+
+/// The command that builds the targets.
+pub(crate) fn building() -> Result<Command> {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--release", "--target", MACHINE, "--target-dir"]);
+    build.arg(workspace::target_folder("fuzz")?);
+    build.current_dir(workspace::root().join("fuzz")).env("RUSTFLAGS", COVERAGE);
+    Ok(build)
 }
 
 /// The built targets.
@@ -74,10 +82,7 @@ impl Fuzzers {
     /// Builds the targets, and writes seeds where there are none.
     pub(crate) fn build() -> Result<Fuzzers> {
         let folder = workspace::target_folder("fuzz")?;
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--release", "--target", MACHINE, "--target-dir"]).arg(&folder);
-        build.current_dir(workspace::root().join("fuzz")).env("RUSTFLAGS", COVERAGE);
-        process::run(&mut build).context("building the fuzz targets")?;
+        process::run(&mut building()?).context("building the fuzz targets")?;
         let fuzzers = Fuzzers {
             programs: folder.join(MACHINE).join("release"),
             corpus: folder.join("corpus"),
@@ -85,6 +90,33 @@ impl Fuzzers {
         };
         fuzzers.write_seeds()?;
         Ok(fuzzers)
+    }
+
+    /// Runs targets, as many at a time as there are CPUs, and says of each, after `prefix`, what came of it.
+    pub(crate) fn run_each(
+        &self,
+        targets: &[impl AsRef<str> + Sync],
+        seed: u64,
+        runs: u64,
+        prefix: &str,
+    ) -> Result<()> {
+        let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let run_next = || {
+            while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match self.run(target.as_ref(), seed, runs) {
+                    Ok(figures) => println!("{prefix}{}: {figures}", target.as_ref()),
+                    // The others go on: what one finds does not hide what they find.
+                    Err(error) => {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{error:#}"))
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..at_a_time).for_each(|_| _ = scope.spawn(run_next)));
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ensure!(failed.is_empty(), "{}", failed.join("\n"));
+        Ok(())
     }
 
     /// Runs `runs` inputs; what libFuzzer says at the end.
@@ -127,17 +159,17 @@ impl Fuzzers {
     /// Seeds of weir's own making, and of the objects that tests had clang make before.
     fn write_seeds(&self) -> Result<()> {
         let objects = objects(&workspace::target_folder("bpf-corpus/objects")?);
-        let writers = [
-            ("weir-ebpf", "fuzz_seeds", &objects[..]),
-            ("weir-symbols", "tracepoint_seeds", &[]),
-            ("weir-rt", "ring_seeds", &[]),
-            ("weir-trace", "trace_seeds", &[]),
-        ];
-        for (package, example, given) in writers {
-            let mut command = Command::new(env!("CARGO"));
-            command.args(["run", "--quiet", "--package", package, "--example", example, "--"]);
-            command.arg(&self.corpus).args(given);
-            process::run(command.current_dir(workspace::root())).context("writing seeds")?;
+        let writers: [(&str, &[PathBuf]); 4] =
+            [("fuzz_seeds", &objects), ("tracepoint_seeds", &[]), ("ring_seeds", &[]), ("trace_seeds", &[])];
+        // With the whole workspace in view, the crates that they use are those that its tests use: there is nothing to compile again.
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--workspace"]).current_dir(workspace::root());
+        build.args(writers.iter().flat_map(|(name, _)| ["--example", name]));
+        process::run(&mut build).context("writing seeds")?;
+        let programs = workspace::target_folder("debug/examples")?;
+        for (name, given) in writers {
+            let mut command = Command::new(programs.join(name));
+            process::run(command.arg(&self.corpus).args(given)).context("writing seeds")?;
         }
         Ok(())
     }

@@ -13,10 +13,12 @@ mod fuzz;
 mod library;
 mod packages;
 mod process;
+mod programs;
 mod skips;
 mod soak;
 mod stream;
 mod supervise;
+mod tasks;
 mod test;
 mod workspace;
 

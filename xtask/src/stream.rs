@@ -1,7 +1,7 @@
 //! stream: a long command whose output is shown as it comes, and that is not waited for when it stands still.
 //!
 //! Guaranteed: when nothing is printed for [`SILENCE`], what stands still is named, with the stacks of its threads where gdb
-//! is there, and ended; the command itself goes on (cargo then runs the next test program). A process that a test left
+//! is there, and ended: the command, or, where that runs one thing after the other, what it has started. A process that a test left
 //! behind and that holds the output open does not keep it from ending.
 
 use std::collections::BTreeMap;
@@ -25,6 +25,14 @@ const AFTER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(500);
 const STACKS_LIMIT: Duration = Duration::from_secs(60);
 
+/// What is ended when nothing is printed any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ends {
+    Command,
+    /// The command goes on with the next.
+    Started,
+}
+
 /// What came of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Streamed {
@@ -35,11 +43,26 @@ pub(crate) struct Streamed {
 
 /// Runs a command with its output shown line by line as it comes; `line` sees each one too.
 pub(crate) fn stream(command: &mut Command, line: &mut dyn FnMut(&str)) -> Result<Streamed> {
-    stream_within(command, SILENCE, line)
+    eprintln!("+ {}", shown(command));
+    stream_within(command, SILENCE, Ends::Started, &mut |bytes| {
+        // Nobody who reads is left to tell.
+        let _ = std::io::stdout().write_all(bytes);
+        line(String::from_utf8_lossy(bytes).trim_end());
+    })
 }
 
-fn stream_within(command: &mut Command, silence: Duration, line: &mut dyn FnMut(&str)) -> Result<Streamed> {
-    eprintln!("+ {}", shown(command));
+/// Runs a command and takes its output.
+pub(crate) fn collect(command: &mut Command, ends: Ends, output: &mut Vec<u8>) -> Result<Streamed> {
+    stream_within(command, SILENCE, ends, &mut |bytes| output.extend(bytes))
+}
+
+/// `line` sees each line with its end.
+fn stream_within(
+    command: &mut Command,
+    silence: Duration,
+    ends: Ends,
+    line: &mut dyn FnMut(&[u8]),
+) -> Result<Streamed> {
     let (read, write) = std::io::pipe()?;
     command.stdout(write.try_clone()?).stderr(write).stdin(Stdio::null());
     let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
@@ -51,8 +74,7 @@ fn stream_within(command: &mut Command, silence: Duration, line: &mut dyn FnMut(
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(bytes) => {
-                std::io::stdout().write_all(&bytes)?;
-                line(String::from_utf8_lossy(&bytes).trim_end());
+                line(&bytes);
                 last = Instant::now();
             }
             Err(RecvTimeoutError::Disconnected) => break,
@@ -61,7 +83,7 @@ fn stream_within(command: &mut Command, silence: Duration, line: &mut dyn FnMut(
                 break;
             }
             Err(RecvTimeoutError::Timeout) if last.elapsed() >= silence => {
-                streamed.stuck.extend(end_stuck(&child, silence));
+                streamed.stuck.extend(end_stuck(&child, ends, silence));
                 last = Instant::now();
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -85,12 +107,16 @@ fn lines_of(pipe: PipeReader) -> Receiver<Vec<u8>> {
     receive
 }
 
-/// Ends what a command has started, not the command; says what it was.
-fn end_stuck(command: &Child, silence: Duration) -> Vec<String> {
+/// Ends a command, or what it has started; says what it was.
+fn end_stuck(command: &Child, ends: Ends, silence: Duration) -> Vec<String> {
     let parents = parents();
-    let started = children_of(&parents, command.id() as i32);
+    let command = command.id() as i32;
+    let ended = match ends {
+        Ends::Command => vec![command],
+        Ends::Started => children_of(&parents, command),
+    };
     let mut said = Vec::new();
-    for pid in started {
+    for pid in ended {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         said.push(format!("{} printed nothing for {} s and was ended", name.trim(), silence.as_secs()));
         println!("{}:\n{}", said.last().expect("pushed"), stacks(pid));
@@ -146,17 +172,19 @@ fn family(parents: &BTreeMap<i32, i32>, pid: i32) -> Vec<i32> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, silence: Duration) -> (Streamed, Vec<String>) {
-        let mut lines = Vec::new();
+    fn shell(script: &str, ends: Ends, silence: Duration) -> (Streamed, Vec<String>) {
+        let mut output = Vec::new();
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        let streamed = stream_within(&mut command, silence, &mut |line| lines.push(line.to_owned()));
-        (streamed.expect("it starts"), lines)
+        let streamed = stream_within(&mut command, silence, ends, &mut |line| output.extend(line));
+        let lines = String::from_utf8(output).expect("the scripts here print text");
+        (streamed.expect("it starts"), lines.lines().map(str::to_owned).collect())
     }
 
     #[test]
     fn what_speaks_is_left_alone() {
-        let (streamed, lines) = shell("echo a; sleep 0.2; echo b >&2; exit 3", Duration::from_secs(60));
+        let (streamed, lines) =
+            shell("echo a; sleep 0.2; echo b >&2; exit 3", Ends::Started, Duration::from_secs(60));
         assert_eq!(lines, ["a", "b"]);
         assert!(!streamed.succeeded);
         assert!(streamed.stuck.is_empty(), "{streamed:?}");
@@ -164,7 +192,7 @@ mod tests {
 
     #[test]
     fn what_stands_still_is_ended_and_the_command_goes_on() {
-        let (streamed, lines) = shell("echo a; sleep 600; echo b", Duration::from_secs(1));
+        let (streamed, lines) = shell("echo a; sleep 600; echo b", Ends::Started, Duration::from_secs(1));
         // The shell may say in between that it was killed.
         assert_eq!(
             (lines.first().map(String::as_str), lines.last().map(String::as_str)),
@@ -172,6 +200,14 @@ mod tests {
         );
         assert!(streamed.succeeded);
         assert_eq!(streamed.stuck, ["sleep printed nothing for 1 s and was ended"]);
+    }
+
+    #[test]
+    fn a_command_that_stands_still_is_ended_with_what_it_has_started() {
+        let (streamed, lines) = shell("echo a; sleep 600; echo b", Ends::Command, Duration::from_secs(1));
+        assert_eq!(lines, ["a"]);
+        assert!(!streamed.succeeded);
+        assert_eq!(streamed.stuck, ["sh printed nothing for 1 s and was ended"]);
     }
 
     #[test]

@@ -1,24 +1,37 @@
 //! test: everything that must hold before a change is kept, in one command with one verdict.
 //!
 //! Formatting, clippy without warnings, every test (the dependency table among them), documentation without warnings,
-//! a short run of each fuzz target. Tests run in the dev profile, which is optimised enough (opt-level 1,
-//! dependencies at 2) and keeps overflow checks and debug assertions. Every step runs even if one before it
+//! a short run of each fuzz target. Tests run in the dev profile, which is optimised enough (opt-level 1)
+//! and keeps overflow checks and debug assertions. Every step runs even if one before it
 //! failed; the last lines name each failure and each skip, and before them what took the time.
+//!
+//! Test programs wait more than they compute: as many run at a time as there are CPUs, and what needs compilers alone (clippy,
+//! documentation, the fuzz targets) takes, at a low priority, what they leave of the CPUs. Programs that measure come after all that.
 
+use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
 use crate::fuzz::{self, Fuzzers};
+use crate::programs::{self, TestProgram};
 use crate::skips::{self, Run, Skip};
-use crate::{packages, stream, workspace};
+use crate::stream::{self, Ends, Streamed};
+use crate::tasks::{self, Done, Queue, Task};
+use crate::{packages, process, workspace};
 
 /// How many test programs are named as the slowest.
 const SLOWEST: usize = 12;
 
 /// LIMIT: how long all of CI may take, on 2 cores.
 pub(crate) const CI_LIMIT: Duration = Duration::from_secs(25 * 60);
+
+/// How nice compilers are to test programs: a tenth of a CPU where both want it.
+const NICE: &str = "10";
+
+/// The fuzz targets' step does it again, with nothing left to do, and tells what failed.
+const BUILDING_FUZZ: &str = "building fuzz targets";
 
 pub(crate) fn test(offline: bool, limit: Option<Duration>) -> Result<()> {
     let start = Instant::now();
@@ -29,15 +42,14 @@ pub(crate) fn test(offline: bool, limit: Option<Duration>) -> Result<()> {
     let expected = skips::expected(run)?;
 
     let mut verdict = Verdict::default();
-    verdict.step("formatting", cargo(offline, &["fmt", "--all", "--check"]))?;
-    let clippy = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
-    verdict.step("clippy", cargo(offline, &clippy))?;
-    let tests = ["test", "--workspace", "--no-fail-fast", "--", "--show-output"];
-    verdict.step("tests", cargo(offline, &tests))?;
-    let mut doc = cargo(offline, &["doc", "--workspace", "--no-deps", "--document-private-items"]);
-    // Private items are documented too, so links to them lead somewhere.
-    doc.env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links");
-    verdict.step("documentation", doc)?;
+    let format = cargo(offline, &["fmt", "--all", "--check"]);
+    verdict.timed("formatting", |verdict| verdict.run("formatting", format))?;
+    let programs = verdict.timed("building tests", |verdict| verdict.build(offline));
+    let (alone, programs): (Vec<_>, Vec<_>) = programs.into_iter().partition(TestProgram::is_alone);
+    verdict.timed("tests", |verdict| verdict.tests(&programs, beside(offline)));
+    verdict.timed("tests that measure", |verdict| {
+        alone.iter().for_each(|program| verdict.done(program.task().run()));
+    });
     verdict.timed("fuzz targets", |verdict| verdict.fuzz(offline));
 
     let elapsed = start.elapsed();
@@ -45,6 +57,37 @@ pub(crate) fn test(offline: bool, limit: Option<Duration>) -> Result<()> {
         verdict.faults.push(format!("it took {} s, over the limit", elapsed.as_secs()));
     }
     verdict.print(offline, &expected, elapsed)
+}
+
+/// What runs beside the tests, one after the other.
+fn beside(offline: bool) -> Vec<Task> {
+    let clippy = cargo(offline, &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]);
+    let mut doc = cargo(offline, &["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    // Private items are documented too, so links to them lead somewhere.
+    doc.env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links");
+    let doc_tests =
+        cargo(offline, &["test", "--workspace", "--doc", "--no-fail-fast", "--", "--show-output"]);
+    let mut steps = vec![("clippy", clippy), ("documentation", doc), ("doc tests", doc_tests)];
+    steps.extend(fuzz::building().ok().map(|build| (BUILDING_FUZZ, build)));
+    let task = |(name, command): (&str, Command)| {
+        let heading = format!("+ {}", process::shown(&command));
+        Task { name: name.into(), heading, command: nice(&command), ends: Ends::Started }
+    };
+    steps.into_iter().map(task).collect()
+}
+
+/// The same command at a low priority.
+fn nice(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", NICE]).arg(command.get_program()).args(command.get_args());
+    command.get_current_dir().into_iter().for_each(|folder| _ = nice.current_dir(folder));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice
 }
 
 fn cargo(offline: bool, arguments: &[&str]) -> Command {
@@ -64,18 +107,15 @@ struct Verdict {
     skips: Vec<Skip>,
     /// Names of failed tests and steps.
     faults: Vec<String>,
-    /// Steps, in order, and what they took.
+    /// Steps, in order, and what they took; then those beside the tests.
     steps: Vec<(String, Duration)>,
+    beside: Vec<(String, Duration)>,
     /// The test program that runs, and what those before took, in seconds.
     running: String,
     programs: Vec<(String, f64)>,
 }
 
 impl Verdict {
-    fn step(&mut self, name: &str, command: Command) -> Result<()> {
-        self.timed(name, |verdict| verdict.run(name, command))
-    }
-
     fn timed<T>(&mut self, name: &str, step: impl FnOnce(&mut Verdict) -> T) -> T {
         let start = Instant::now();
         let done = step(self);
@@ -86,21 +126,62 @@ impl Verdict {
     fn run(&mut self, name: &str, mut command: Command) -> Result<()> {
         let failed_before = self.failed;
         let streamed = stream::stream(&mut command, &mut |line| self.line(line))?;
+        self.judge(name, &streamed, failed_before);
+        Ok(())
+    }
+
+    /// Nothing else is said where tests have failed.
+    fn judge(&mut self, name: &str, streamed: &Streamed, failed_before: u64) {
         self.faults.extend(streamed.stuck.iter().map(|stuck| format!("{name}: {stuck}")));
         if !streamed.succeeded && self.failed == failed_before {
             self.faults.push(format!("{name} failed"));
         }
-        Ok(())
+    }
+
+    fn build(&mut self, offline: bool) -> Vec<TestProgram> {
+        programs::build(cargo(offline, &[])).unwrap_or_else(|error| {
+            println!("{error:#}");
+            self.faults.push("building tests failed".into());
+            Vec::new()
+        })
+    }
+
+    /// As many programs at a time as there are CPUs, and `beside` in what they leave.
+    fn tests(&mut self, programs: &[TestProgram], beside: Vec<Task>) {
+        let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
+        let names: Vec<String> = beside.iter().map(|task| task.name.clone()).collect();
+        let programs = programs.iter().map(TestProgram::task).collect();
+        tasks::run(&[Queue::new(at_a_time, programs), Queue::new(1, beside)], &mut |done| {
+            if names.contains(&done.name) {
+                self.beside.push((done.name.clone(), done.took));
+            }
+            self.done(done);
+        });
+    }
+
+    fn done(&mut self, done: Done) {
+        println!("{}", done.heading);
+        // Nobody who reads is left to tell.
+        let _ = std::io::stdout().write_all(&done.output);
+        self.take(done);
+    }
+
+    fn take(&mut self, done: Done) {
+        let failed_before = self.failed;
+        self.line(&done.heading);
+        String::from_utf8_lossy(&done.output).lines().for_each(|line| self.line(line.trim_end()));
+        match done.streamed {
+            Ok(streamed) if done.name != BUILDING_FUZZ => self.judge(&done.name, &streamed, failed_before),
+            Ok(_) => {}
+            Err(error) => self.faults.push(format!("{}: {error:#}", done.name)),
+        }
     }
 
     /// A short run of each fuzz target. Their one package of their own may be missing offline.
     fn fuzz(&mut self, offline: bool) {
         let run = || -> Result<()> {
             let fuzzers = Fuzzers::build()?;
-            for target in fuzz::TARGETS {
-                println!("fuzz {target}: {}", fuzzers.run(target, 1, fuzz::TEST_RUNS)?);
-            }
-            Ok(())
+            fuzzers.run_each(&fuzz::TARGETS, 1, fuzz::TEST_RUNS, "fuzz ")
         };
         match run() {
             Ok(()) => self.passed += fuzz::TARGETS.len() as u64,
@@ -139,8 +220,10 @@ impl Verdict {
         for package in packages::missing() {
             println!("missing package {}: without it {} is left out", package.name, package.used_for);
         }
-        let steps = self.steps.iter().map(|(name, took)| format!("{name} {} s", took.as_secs()));
-        println!("steps: {}", steps.collect::<Vec<_>>().join(", "));
+        for (what, steps) in [("steps", &self.steps), ("beside the tests", &self.beside)] {
+            let steps = steps.iter().map(|(name, took)| format!("{name} {} s", took.as_secs()));
+            println!("{what}: {}", steps.collect::<Vec<_>>().join(", "));
+        }
         self.programs.sort_by(|a, b| b.1.total_cmp(&a.1));
         let slowest =
             self.programs.iter().take(SLOWEST).map(|(name, seconds)| format!("{name} {seconds:.0} s"));
@@ -230,6 +313,40 @@ mod tests {
             verdict.line(line);
         }
         assert_eq!(verdict.programs, [("live".to_owned(), 12.5), ("Doc-tests weir_rt".to_owned(), 0.25)]);
+    }
+
+    fn check_done(name: &str, output: &str, succeeded: bool, faults: &[&str]) {
+        let mut verdict = Verdict::default();
+        let streamed = Ok(Streamed { succeeded, stuck: Vec::new() });
+        let output = output.as_bytes().to_vec();
+        verdict.take(Done {
+            name: name.into(),
+            heading: String::new(),
+            output,
+            streamed,
+            took: Duration::ZERO,
+        });
+        assert_eq!(verdict.faults, faults, "{name}");
+    }
+
+    #[test]
+    fn a_program_that_ends_badly_without_a_failed_test_is_a_fault() {
+        check_done("live", "test result: ok. 1 passed; 0 failed; 0 ignored", true, &[]);
+        check_done("live", "test a ... ok", false, &["live failed"]);
+        let failed = "test a ... FAILED\ntest result: FAILED. 0 passed; 1 failed; 0 ignored";
+        check_done("live", failed, false, &["test a failed"]);
+        check_done("clippy", "error: needless borrow", false, &["clippy failed"]);
+        check_done(BUILDING_FUZZ, "error: no such crate", false, &[]);
+    }
+
+    #[test]
+    fn what_is_nice_is_the_same_command() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo $WORD; pwd; nice"]).env("WORD", "here").current_dir("/");
+        let output = nice(&command).output().unwrap();
+        let own = String::from_utf8(Command::new("nice").output().unwrap().stdout).unwrap();
+        let niceness = (own.trim().parse::<i32>().unwrap() + NICE.parse::<i32>().unwrap()).min(19);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("here\n/\n{niceness}\n"));
     }
 
     fn check_verdict(lines: &[&str], expected: &[&str], ok: bool) {
