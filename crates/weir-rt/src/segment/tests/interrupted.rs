@@ -264,8 +264,7 @@ impl Copy {
         let harmless = if !start.kind.has_keys() { Peek } else { Lookup(2) };
         let harmless = INNER.iter().position(|inner| *inner == harmless).expect("in the list");
         let is_reached = |offset: &usize| {
-            let segment = prepared(start);
-            passes == 0 || self.run(&segment, outer, *offset, passes, harmless).1.is_some()
+            passes == 0 || self.run(&prepared(start), outer, *offset, passes, harmless).1.is_some()
         };
         self.reached_once(start, outer).into_iter().filter(is_reached).collect()
     }
