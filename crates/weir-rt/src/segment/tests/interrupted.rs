@@ -205,6 +205,9 @@ struct Copy {
 impl Copy {
     fn new() -> Copy {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // A fork copies the page tables of what other tests have left in the heap; here are thousands of forks.
+        // SAFETY: takes a number, and gives back what nobody has.
+        unsafe { libc::malloc_trim(0) };
         let image = image();
         let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
