@@ -151,7 +151,7 @@ fn exception(id: weir_ebpf::HelperId) -> &'static str {
         helper::SNPRINTF | helper::TRACE_PRINTK | helper::TRACE_VPRINTK => {
             " (exception: a string is a slow read)"
         }
-        helper::GET_STACK | helper::GET_STACKID => " (exception: frames are slow reads)",
+        helper::GET_STACK | helper::GET_STACKID => " (exception: frames may be slow reads)",
         helper::PROBE_WRITE_USER => " (exception: a slow write)",
         helper::GET_CURRENT_UID_GID
         | helper::GET_NS_CURRENT_PID_TGID

@@ -3,8 +3,8 @@
  *
  * A stack is what the kernel makes of the same registers: the instruction pointer, then the return address of each
  * frame on the chain that begins at rbp, up to 127. At the first instruction of a function no frame is there yet, so
- * that the word at rsp comes second (ISLAND_AT_ENTRY), but at a return. All is read like any memory of the process: a chain that leads
- * to a bad address ends there; under seccomp there is the instruction pointer alone. There is no stack of the kernel
+ * that the word at rsp comes second (ISLAND_AT_ENTRY), but at a return. All is read like any memory of the process, directly where that is
+ * known to be there: a chain that leads to a bad address ends there; under seccomp there is the instruction pointer alone. There is no stack of the kernel
  * here (-EOPNOTSUPP), and no build ids (the same).
  *
  * A bucket is {state:64, hash:32, count:32, addresses}. The state is a version and what the bucket is: empty, being
@@ -15,18 +15,22 @@
  */
 #include "weir.h"
 
-enum { DEPTH_MAX = 127, WINDOW_BYTES = 256 };
+enum { DEPTH_MAX = 127, WINDOW_BYTES = 256, LOWEST = 4096 };
 enum { EMPTY = 0, WRITING = 1, FULL = 2, STATE_MASK = 3, VERSION = 4 };
 
 struct bucket { u64 state; u32 hash; u32 count; u64 addresses[]; };
 struct frame { u64 next; u64 return_address; };
-/* The part of the stack that was read last: frames lie near each other, and a read is a system call. */
+/* The part of the stack that was read last, where a read is a system call: frames lie near each other. */
 struct window { u64 start; u64 bytes; u64 words[WINDOW_BYTES / 8]; };
 
-/* The two words at `at`. False: they cannot be read. */
+/* The two words at `at`. False: they cannot be read. Nothing is at the lowest addresses, where chains end as a rule. */
 static int read_frame(struct window *window, u64 at, struct frame *frame)
 {
+    if (at < LOWEST)
+        return 0;
     if (at < window->start || at - window->start + sizeof *frame > window->bytes) {
+        if (weir_read_direct(frame, sizeof *frame, at))
+            return 1;
         window->start = at;
         window->bytes = weir_read_some(window->words, WINDOW_BYTES, at);
         if (window->bytes < sizeof *frame)

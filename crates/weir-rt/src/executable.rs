@@ -243,6 +243,8 @@ const READ_MEMORY: &[weir_ebpf::HelperId] = &[
     helper::COPY_FROM_USER,
     helper::PROBE_READ_STR,
     helper::PROBE_READ_KERNEL_STR,
+    helper::GET_STACKID,
+    helper::GET_STACK,
 ];
 
 /// `tests/image.rs` holds it against the image.
