@@ -1,9 +1,10 @@
-//! A memory cgroup for one test, of version 2 or 1, whichever has the memory controller here.
+//! Cgroups for one test: of memory, of version 2 or 1, whichever has that controller here; and of version 2, with its number.
 //!
-//! Dropped, it is removed; the processes in it must have ended by then.
+//! Dropped, they are removed; the processes in it must have ended by then.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -70,10 +71,64 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // A process that has ended is in it for a moment longer.
-        let end = Instant::now() + Duration::from_secs(5);
-        while fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
-            sleep(Duration::from_millis(10));
-        }
+        remove(&self.folder);
+    }
+}
+
+/// A cgroup of version 2.
+#[derive(Debug)]
+pub struct NumberedGroup {
+    folder: PathBuf,
+    /// As `/proc/PID/cgroup` shows it.
+    pub path: String,
+}
+
+impl NumberedGroup {
+    /// # Errors
+    /// What prevents it: the hierarchy is not mounted, or this user may not make groups.
+    pub fn create(name: &str) -> io::Result<NumberedGroup> {
+        let path = format!("/weir-test-{name}-{}", std::process::id());
+        let folder = hierarchy()?.join(&path[1..]);
+        fs::create_dir(&folder)?;
+        Ok(NumberedGroup { folder, path })
+    }
+
+    pub fn add(&self, pid: u32) -> io::Result<()> {
+        fs::write(self.folder.join("cgroup.procs"), pid.to_string())
+    }
+
+    /// The inode of its folder.
+    pub fn number(&self) -> u64 {
+        fs::metadata(&self.folder).expect("it is there").ino()
+    }
+}
+
+impl Drop for NumberedGroup {
+    fn drop(&mut self) {
+        remove(&self.folder);
+    }
+}
+
+/// The number of the cgroup of version 2 that a process is in.
+pub fn number_of(pid: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"));
+    let path = path.ok_or(io::ErrorKind::NotFound)?;
+    Ok(fs::metadata(hierarchy()?.join(path))?.ino())
+}
+
+/// Where the hierarchy of version 2 is mounted.
+fn hierarchy() -> io::Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let line = mounts.lines().find(|line| line.contains(" - cgroup2 "));
+    let point = line.and_then(|line| line.split(' ').nth(4));
+    point.map(PathBuf::from).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroup2 is mounted"))
+}
+
+fn remove(folder: &Path) {
+    // A process that has ended is in it for a moment longer.
+    let end = Instant::now() + Duration::from_secs(5);
+    while fs::remove_dir(folder).is_err() && Instant::now() < end {
+        sleep(Duration::from_millis(10));
     }
 }

@@ -67,7 +67,7 @@ fn of_field(function: &Function, field: &Field, args: &[Value]) -> Option<Declar
                 }),
             }
         }
-        Type::Int { .. } | Type::Float { .. } | Type::Enum { .. } | Type::Str => None,
+        Type::Int { .. } | Type::Float { .. } | Type::Enum { .. } | Type::Str | Type::Stack { .. } => None,
     }
 }
 

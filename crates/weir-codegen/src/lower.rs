@@ -299,6 +299,10 @@ impl<'a> Lower<'a> {
                 self.call(helper::GET_CURRENT_UID_GID, &[]);
                 self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
             }
+            Builtin::Cgroup => {
+                self.call(helper::GET_CURRENT_CGROUP_ID, &[]);
+                self.mov(result, R0);
+            }
             Builtin::Nsecs => {
                 self.call(helper::KTIME_GET_NS, &[]);
                 self.mov(result, R0);

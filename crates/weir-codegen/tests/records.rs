@@ -15,6 +15,8 @@ use weir_verifier::{Limits, verify};
 
 /// All but the stack pointer: as many as an event has arguments, and more.
 const REGISTERS: [u8; 15] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+/// Where the probe is.
+const INSTRUCTION: u64 = 0x1234_5678_9abc;
 /// Nothing is there.
 const BAD_ADDRESS: u64 = 16;
 
@@ -191,6 +193,7 @@ fn run_module(
     let layout = SegmentLayout::plan(&object.maps, 2).expect("the maps fit a segment");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     let mut frame = Frame::default();
+    frame.regs[pt_regs::IP as usize / 8] = INSTRUCTION;
     for (register, value) in REGISTERS.iter().zip(values) {
         frame.regs[pt_regs::REGISTERS[usize::from(*register)] as usize / 8] = match place {
             Place::Registers => *value,
@@ -265,7 +268,10 @@ proptest! {
     /// A traced process may write over its records: what is taken of them has the shape of the event, or nothing is.
     #[test]
     fn what_others_wrote_is_no_record_or_has_its_shape(
-        types in prop::collection::vec(field().prop_map(|(ty, _)| ty), 0..6),
+        types in prop::collection::vec(
+            prop_oneof![6 => field().prop_map(|(ty, _)| ty), 1 => (1u32..=127).prop_map(|frames| Type::Stack { frames })],
+            0..6,
+        ),
         mut bytes in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..200),
         used in 0u8..=200,
     ) {
@@ -281,6 +287,11 @@ proptest! {
                     Type::Sequence { element } => {
                         let count = u32::from_le_bytes(rest[..4].try_into().unwrap());
                         4 + count as usize * self::bytes(element).1 as usize
+                    }
+                    Type::Stack { frames } => {
+                        let count = u32::from_le_bytes(rest[..4].try_into().unwrap());
+                        prop_assert!(count <= *frames);
+                        4 + 8 * count as usize
                     }
                     fixed => self::bytes(fixed).1 as usize,
                 };
@@ -313,6 +324,59 @@ fn what_the_ring_has_no_room_for_is_counted_by_event() {
         assert!(read > 0 && lost > 0, "{read} {lost}");
         assert_eq!((read + lost, ring.counters().dropped), (1000, lost));
     }
+}
+
+/// What stands before and behind it is where it belongs, however long the stack is; a chain that leads nowhere ends there.
+#[test]
+fn a_stack_is_the_chain_of_frames_at_the_probe() {
+    let mut chain = [[0u64; 2]; 5];
+    for n in 0..chain.len() {
+        let next = chain.get(n + 1).map_or(BAD_ADDRESS, |next| next.as_ptr() as u64);
+        chain[n] = [next, 0xf000 + n as u64];
+    }
+    let text = b"some text\0";
+    let int = Type::Int { bytes: 8, signed: false };
+    let check = |frames: u32, base: u64, callers: usize| {
+        // rbp is the fifth register that is handed over.
+        let types =
+            [vec![Type::Stack { frames }], vec![int.clone(); 5], vec![Type::Text, Type::Stack { frames }]]
+                .concat();
+        let values = [1, 2, 3, 4, base, text.as_ptr() as u64];
+        let (compiled, segment) = run(&types, &values, Place::Registers, 1 << 16, 2);
+        let stack: Vec<u64> =
+            [INSTRUCTION].into_iter().chain((0..callers as u64).map(|n| 0xf000 + n)).collect();
+        let stack: Vec<u8> = stack.iter().flat_map(|address| address.to_le_bytes()).collect();
+        let stack = [&(1 + callers as u32).to_le_bytes()[..], &stack].concat();
+        let numbers: Vec<u8> = values[..5].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let wanted = [&stack[..], &numbers, text, &stack].concat();
+        let mut ring = segment.ring(compiled.ring as usize);
+        for _ in 0..2 {
+            let record = ring.next().expect("a record");
+            let fields = Reader::new(&compiled.schema.events);
+            assert_eq!(fields.fields(&record.bytes), Some((0, &wanted[..])), "{frames} {callers}");
+        }
+    };
+    let start = chain.as_ptr() as u64;
+    check(1, start, 0);
+    check(2, start, 1);
+    check(4, start, 3);
+    check(6, start, 5);
+    check(127, start, 5);
+    check(127, BAD_ADDRESS, 0);
+    check(127, 0, 0);
+    // One that leads back to itself is as long as it may be.
+    let mut round = [0u64, 0xf000];
+    round[0] = round.as_ptr() as u64;
+    let (compiled, segment) = run(
+        &[vec![int; 5], vec![Type::Stack { frames: 9 }]].concat(),
+        &[0, 0, 0, 0, round[0]],
+        Place::Registers,
+        1 << 16,
+        1,
+    );
+    let record = segment.ring(compiled.ring as usize).next().expect("a record");
+    let (_, fields) = Reader::new(&compiled.schema.events).fields(&record.bytes).expect("an event");
+    assert_eq!((fields.len(), fields[40]), (40 + 4 + 9 * 8, 9));
 }
 
 /// Registers lead to what their types say, where all of the value is in them; a string is vouched for by nobody.

@@ -30,6 +30,7 @@ pub const GET_NUMA_NODE_ID: HelperId = 42;
 pub const PROBE_READ_STR: HelperId = 45;
 pub const GET_STACK: HelperId = 67;
 pub const SKB_LOAD_BYTES_RELATIVE: HelperId = 68;
+pub const GET_CURRENT_CGROUP_ID: HelperId = 80;
 pub const MAP_PUSH_ELEM: HelperId = 87;
 pub const MAP_POP_ELEM: HelperId = 88;
 pub const MAP_PEEK_ELEM: HelperId = 89;
@@ -177,6 +178,7 @@ pub const HELPERS: &[HelperProto] = &[
     row(PROBE_READ_STR,        "probe_read_str",        &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
     row(GET_STACK,             "get_stack",             &[Arg::Context, Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar], Ret::Length),
     row(SKB_LOAD_BYTES_RELATIVE, "skb_load_bytes_relative", &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size, Arg::Scalar], Ret::Status),
+    row(GET_CURRENT_CGROUP_ID, "get_current_cgroup_id", &[],                                                  Ret::Scalar),
     row(MAP_PUSH_ELEM,        "map_push_elem",        &[Arg::QueueMap, Arg::MapValue, Arg::Scalar],         Ret::Status),
     row(MAP_POP_ELEM,         "map_pop_elem",         &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
     row(MAP_PEEK_ELEM,        "map_peek_elem",        &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
@@ -232,8 +234,7 @@ pub const UNSUPPORTED: &[(HelperId, &str, &str)] = &[
     (35,  "get_current_task",      NO_TASK),
     (55,  "perf_event_read_value", "hardware counters are the kernel's"),
     (58,  "override_return",       "it needs a probe that skips the probed function, which weir's do not"),
-    (80,  "get_current_cgroup_id", "a process does not know the number of its control group"),
-    (123, "get_current_ancestor_cgroup_id", "a process does not know the numbers of its control groups"),
+    (123, "get_current_ancestor_cgroup_id", "a process is told the number of its own control group alone"),
     (153, "per_cpu_ptr",           NO_KSYM),
     (154, "this_cpu_ptr",          NO_KSYM),
     (158, "get_current_task_btf",  NO_TASK),

@@ -12,10 +12,12 @@
 //! | string, text | its characters and a NUL, [`TEXT_BYTES_MAX`] at most; longer ones are cut there. A null pointer is `(null)` |
 //! | array | its elements |
 //! | sequence | a `u32` with the number of its elements, then these, up to [`SEQUENCE_BYTES_MAX`] |
+//! | stack | a `u32` with the number of its addresses, then these |
 //! | structure | its members |
 //!
 //! Memory that cannot be read is zeros, and counted; a string is empty then, and a sequence has no elements.
 
+use crate::STACK_FRAMES_MAX;
 use crate::schema::{Schema, Type};
 
 /// Most bytes of a string, with its NUL. One less than a power of two: programs mask lengths.
@@ -51,6 +53,7 @@ pub fn bytes(ty: &Type) -> (u32, u32) {
             (least.saturating_mul(*count), most.saturating_mul(*count))
         }
         Type::Sequence { .. } => (4, 4 + SEQUENCE_BYTES_MAX),
+        Type::Stack { frames } => (4, frames.saturating_mul(8).saturating_add(4)),
         Type::Struct { fields } => fields.iter().fold(same(0), |(least, most), (_, _, ty)| {
             let of_member = bytes(ty);
             (least.saturating_add(of_member.0), most.saturating_add(of_member.1))
@@ -60,7 +63,11 @@ pub fn bytes(ty: &Type) -> (u32, u32) {
 
 /// Values that a field takes of those that an event is recorded with.
 pub fn slots(ty: &Type) -> u8 {
-    if matches!(ty, Type::Sequence { .. }) { 2 } else { 1 }
+    match ty {
+        Type::Sequence { .. } => 2,
+        Type::Stack { .. } => 0,
+        _ => 1,
+    }
 }
 
 /// The most bytes of a record of the event.
@@ -82,6 +89,9 @@ pub fn refusal(event: &Schema) -> Option<String> {
         }
         Type::Struct { fields } if !fields.iter().all(|(_, _, ty)| is_number(ty)) => {
             Some("a member of it is no number".to_owned())
+        }
+        Type::Stack { frames } if *frames == 0 || *frames > STACK_FRAMES_MAX => {
+            Some(format!("it has {frames} frames, not 1 to {STACK_FRAMES_MAX}"))
         }
         Type::Struct { fields } if span(fields) > STRUCT_SPAN_MAX => {
             Some(format!("it has {} bytes, the limit is {STRUCT_SPAN_MAX}", span(fields)))
@@ -144,6 +154,10 @@ fn length(ty: &Type, rest: &[u8]) -> Option<usize> {
         Type::Sequence { element } => {
             let elements = usize::try_from(word(rest, 0)?).ok()?;
             elements.checked_mul(bytes(element).1 as usize)?.checked_add(4)
+        }
+        Type::Stack { frames } => {
+            let addresses = word(rest, 0).filter(|addresses| addresses <= frames)?;
+            Some(4 + 8 * addresses as usize)
         }
         fixed => Some(bytes(fixed).1 as usize),
     }
@@ -217,6 +231,16 @@ mod tests {
         check(&record(&[1, 2], b"ab\0"), None);
         check(&record(&[2, 10, 2], b"1234x\0beyond"), Some((2, b"\x02\0\0\x001234x\0")));
         check(&record(&[2, 10, u32::MAX], b"1234x\0beyond"), None);
+        let reader = Reader::new(&[event(&[Type::Stack { frames: 2 }, LONG])]);
+        let check = |record: &[u8], want: Option<(u32, &[u8])>| assert_eq!(reader.fields(record), want);
+        let stack = [&[1, 0, 0, 0][..], b"address.", b"12345678"].concat();
+        check(&record(&[0, 20], &stack), Some((0, &stack)));
+        check(
+            &record(&[0, 12], &[&[0, 0, 0, 0][..], b"12345678"].concat()),
+            Some((0, b"\0\0\0\x0012345678")),
+        );
+        check(&record(&[0, 19], &stack), None);
+        check(&record(&[0, 36], &[&[3, 0, 0, 0][..], &[7; 32]].concat()), None);
         check(&record(&[3], b"12345678"), None);
         check(b"\0\0\0", None);
     }

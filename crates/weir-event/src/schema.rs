@@ -20,7 +20,7 @@ pub struct Schema {
 pub struct Field {
     pub name: String,
     pub ty: Type,
-    /// Number of its slot; a sequence has its number of elements in the slot behind.
+    /// Number of its slot; a sequence has its number of elements in the slot behind, and a stack has none.
     pub slot: u8,
     pub form: Form,
 }
@@ -107,6 +107,11 @@ pub enum Type {
     },
     Sequence {
         element: Box<Type>,
+    },
+    /// Where the event was, and the return addresses of the calls that led there, innermost first, so many at most. It is no value of the
+    /// program's and has no slot: whoever records the event adds it.
+    Stack {
+        frames: u32,
     },
     /// Fields with their offsets in bytes.
     Struct {

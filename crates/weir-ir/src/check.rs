@@ -489,7 +489,7 @@ impl<'a> FunctionCheck<'a> {
                 if slots != args.len() {
                     return Err(format!("{} values where {slots} are wanted", args.len()));
                 }
-                for field in &event.fields {
+                for field in event.fields.iter().filter(|field| recorded::slots(&field.ty) > 0) {
                     let value = args[usize::from(field.slot)];
                     match self.function.ty(value) {
                         Type::Str { bytes } if is_name(&field.ty, *bytes) => {}

@@ -253,6 +253,8 @@ pub enum Builtin {
     Cpu,
     /// The real user id of the process.
     Uid,
+    /// The number of the process's control group (version 2), as the controller has seen it; 0: not known.
+    Cgroup,
     /// Nanoseconds of CLOCK_MONOTONIC.
     Nsecs,
     /// Nanoseconds since the session began.

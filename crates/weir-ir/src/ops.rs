@@ -301,8 +301,8 @@ impl CmpOp {
 impl Builtin {
     /// Every builtin but `Arg`, `Register`, `Float` and `Slot` with its name in the text form.
     #[rustfmt::skip]
-    pub const NAMES: [(Builtin, &'static str); 11] = [
-        (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Uid, "uid"), (Builtin::Nsecs, "nsecs"),
+    pub const NAMES: [(Builtin, &'static str); 12] = [
+        (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Uid, "uid"), (Builtin::Cgroup, "cgroup"), (Builtin::Nsecs, "nsecs"),
         (Builtin::Elapsed, "elapsed"), (Builtin::Comm, "comm"), (Builtin::Probe, "probe"), (Builtin::Func, "func"),
     ];
 }

@@ -1,6 +1,7 @@
 //! The body of a clause that records an event: its context and its arguments as they are at the probe.
 //!
-//! In: a clause, the number of the event in the module's schema, what its context consists of, and how each slot behind that is read.
+//! In: a clause, the number of the event in the module's schema, what each slot of its context is, and how each slot behind that is read.
+//! A stack has no slot: whoever generates code takes it where the event is recorded.
 //! Out: the clause with one block that does so. What stands in front of it (a filter) is put there later.
 
 use weir_event::Type;
@@ -41,7 +42,7 @@ mod tests {
     const MODULE: &str = "max_map_keys 16\n\
         event \"shop\" \"sale\" level 6 (\"vtid\" i4 slot 0, \"procname\" array 16 u1 characters slot 1, \"id\" u2 hex slot 2, \
         \"price\" f4 slot 3, \"names\" sequence u8 slot 4, \"color\" enum i4 [\"RED\" 0 0, \"BLUE\" 5 -1] slot 6, \
-        \"at\" struct [\"x\" 0 i2, \"y\" 8 f8] slot 7, \"text\" text slot 8, \"more\" string slot 9)\n\
+        \"at\" struct [\"x\" 0 i2, \"y\" 8 f8] slot 7, \"text\" text slot 8, \"more\" string slot 9, \"callers\" stack 9 hex slot 10)\n\
         event \"shop\" \"open\" ()\n\
         site \"p\" \"f\"\nfn \"usdt:b:shop:sale\" usdt {\nsite \"b\" \"shop\" \"sale\" 4096 0\nb0:\nreturn\n}\n";
 

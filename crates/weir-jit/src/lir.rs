@@ -353,7 +353,7 @@ const CALL_WRITES: u16 = 0x3f;
 pub(crate) const ARGUMENTS: u16 = 0x3e;
 
 /// Helpers that only answer: without a reader they need not be called.
-const PURE_HELPERS: [HelperId; 9] = [
+const PURE_HELPERS: [HelperId; 10] = [
     helper::KTIME_GET_NS,
     helper::KTIME_GET_BOOT_NS,
     helper::KTIME_GET_COARSE_NS,
@@ -363,6 +363,7 @@ const PURE_HELPERS: [HelperId; 9] = [
     helper::GET_SMP_PROCESSOR_ID,
     helper::GET_NUMA_NODE_ID,
     helper::GET_CURRENT_PID_TGID,
+    helper::GET_CURRENT_CGROUP_ID,
 ];
 
 impl Op {

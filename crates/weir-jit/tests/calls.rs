@@ -444,7 +444,13 @@ fn clocks_counters_and_ids_are_the_kernels() {
         ("get_current_pid_tgid", 0),
         ("get_numa_node_id", 0),
         ("get_smp_processor_id", 0),
+        ("get_current_cgroup_id", 0),
     ] {
+        // Its number is that of a folder, which a machine may have mounted nowhere.
+        if helper == "get_current_cgroup_id" && testkit::cgroup::number_of(std::process::id()).is_err() {
+            testkit::skip::skip("contexts-cgroup-numbers", "no hierarchy of cgroups of version 2 is mounted");
+            continue;
+        }
         engines::stay_on_this_cpu();
         let object = object(&format!("call {helper}"));
         let all = in_weir(&object, &[]);

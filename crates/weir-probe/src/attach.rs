@@ -181,6 +181,11 @@ impl Prepared {
         self.taken_over
     }
 
+    /// From now on programs in the target are told that its control group has this number; 0: nobody knows.
+    pub fn set_cgroup(&self, id: u64) {
+        self.attachment.set_cgroup(id);
+    }
+
     /// Patches what can be patched. The outcome of each site is in the attachment, in the order of `sites`.
     pub fn arm(self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Attachment, Error> {
         let mut attachment = self.attachment;
@@ -233,6 +238,11 @@ impl Attachment {
 
     pub fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// From now on programs in the target are told that its control group has this number; 0: nobody knows.
+    pub fn set_cgroup(&self, id: u64) {
+        self.control.set_cgroup(id);
     }
 
     /// For each requested site: how it was patched, or why not.

@@ -127,7 +127,7 @@ struct weir_island {
     u64 print;         /* address of void (const u8 *text, u64 bytes), which takes what programs print; or 0 */
     u32 tick_ns;       /* nanoseconds of a jiffy; 0: not known */
     int rseq;          /* from fs to a thread's struct rseq, where memory may be loaded directly; or 0 */
-    u64 filter;        /* address of the process's word that is not 0 once it has a system call filter; or 0 */
+    u64 filter;        /* address of the process's word that is not 0 once it has a system call filter, by which its own segment is found; or 0 */
 };
 _Static_assert(sizeof(struct weir_island) == 64, "island.c and src/runtime.rs");
 /* process_vm_readv takes the thread's own id: `pid` is not this process as it sees itself. */
@@ -173,6 +173,8 @@ _Static_assert(sizeof(struct weir_announce) == 40, "docs/segment.md");
 /* Whether the process has come under seccomp since, in its own segment (src/segment/filter.rs). It never falls. */
 #define HEADER_FILTER 832
 enum { FILTER_NONE, FILTER_ASKED, FILTER_SEEN, FILTER_STRICT };
+/* The number of the process's control group, in its own segment, as the controller has seen it; 0: not known. */
+#define HEADER_CGROUP 840
 /* Who has the segment lives: not 0 in its lower half (src/segment/lease.rs). */
 #define HEADER_LEASE 704
 /* What is known of the process's memory, in its own segment (src/segment/reads.rs). */
@@ -267,6 +269,7 @@ u64 weir_ktime_get_tai_ns(void);
 u64 weir_jiffies64(void);
 u64 weir_get_prandom_u32(void);
 u64 weir_get_current_uid_gid(void);
+u64 weir_get_current_cgroup_id(void);
 u64 weir_get_numa_node_id(void);
 s64 weir_get_ns_current_pid_tgid(u64 device, u64 inode, void *ids, u64 size);
 s64 weir_send_signal(u64 signal);

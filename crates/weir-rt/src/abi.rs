@@ -63,6 +63,7 @@ pub mod header {
     pub const SHUT: usize = 712;
     pub const ANNOUNCE: usize = 768;
     pub const FILTER: usize = 832;
+    pub const CGROUP: usize = 840;
     /// Always 1, and always 0: what gates lead to that are open, or shut, whether or not the controller lives. As for
     /// the lease, the addresses differ in one bit; and their lowest bytes are the lease's.
     pub const READS_ALWAYS: usize = 960;
@@ -381,6 +382,8 @@ const _: () = assert!(header::CLOCK + 64 <= header::LEASE);
 const _: () =
     assert!(header::SHUT == header::LEASE | SHUT_BIT as usize && header::LEASE & SHUT_BIT as usize == 0);
 const _: () = assert!(header::SHUT + 8 <= header::COUNTERS);
+const _: () = assert!(header::FILTER + 8 == header::CGROUP, "one cache line, which is seldom written");
+const _: () = assert!(header::CGROUP + 8 <= header::READS_ALWAYS);
 const _: () = assert!(header::READS_NEVER == header::READS_ALWAYS | SHUT_BIT as usize);
 const _: () =
     assert!(header::READS_ALWAYS as u8 == header::LEASE as u8 && header::READS_AREA + 8 <= header::COUNTERS);

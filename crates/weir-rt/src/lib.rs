@@ -24,6 +24,8 @@ pub mod foreign;
 
 pub mod runtime;
 
+mod cgroup;
+
 mod clock;
 
 mod link;

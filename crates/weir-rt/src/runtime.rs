@@ -47,7 +47,7 @@ pub struct Island {
     /// From fs to a thread's `struct rseq` (with glibc's signature), where memory may be loaded directly; 0: nowhere.
     pub rseq: i32,
     /// Address of the word of the process's own segment that says that it has a system call filter now
-    /// ([`Filter`](crate::segment::Filter)); 0: nobody says.
+    /// ([`Filter`](crate::segment::Filter)), by which that segment is found; 0: there is none.
     pub filter: u64,
 }
 
@@ -197,6 +197,7 @@ pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
     (helper::JIFFIES64, "weir_jiffies64"),
     (helper::GET_PRANDOM_U32, "weir_get_prandom_u32"),
     (helper::GET_CURRENT_UID_GID, "weir_get_current_uid_gid"),
+    (helper::GET_CURRENT_CGROUP_ID, "weir_get_current_cgroup_id"),
     (helper::GET_NUMA_NODE_ID, "weir_get_numa_node_id"),
     (helper::GET_NS_CURRENT_PID_TGID, "weir_get_ns_current_pid_tgid"),
     (helper::SEND_SIGNAL, "weir_send_signal"),

@@ -18,6 +18,7 @@ mod bulletin;
 mod counters;
 mod elements;
 mod filter;
+mod group;
 mod growth;
 mod held;
 mod journal;

@@ -267,6 +267,8 @@ fn helpers_answer_as_the_process_is() {
     let id = call(&mut space, helper::GET_CURRENT_PID_TGID, &[]).expect("no argument") as u64;
     assert_eq!((id >> 32) as u32, std::process::id());
     assert_eq!(id as u32 as i32, nix::unistd::gettid().as_raw());
+    let group = testkit::cgroup::number_of(std::process::id()).unwrap_or(0);
+    assert_eq!(call(&mut space, helper::GET_CURRENT_CGROUP_ID, &[]), Ok(group as i64));
     assert_eq!(call(&mut space, helper::GET_ATTACH_COOKIE, &[context]), Ok(5));
     let this = nix::unistd::Pid::from_raw(0);
     let allowed = nix::sched::sched_getaffinity(this).expect("our own");

@@ -108,6 +108,11 @@ pub const VARIABLES: &[Variable] = &[
         doc: "Name of the thread, at most 15 characters.",
     },
     number("cpu", Builtin::Cpu, "Number of the CPU that the thread runs on."),
+    number(
+        "cgroup",
+        Builtin::Cgroup,
+        "Number of the control group (version 2) that the process was in when weir looked last; it looks every 100 ms.",
+    ),
     number("nsecs", Builtin::Nsecs, "Nanoseconds of CLOCK_MONOTONIC; `nsecs(monotonic)` is the same."),
     number("elapsed", Builtin::Elapsed, "Nanoseconds since tracing began."),
     arg(

@@ -51,7 +51,7 @@ const USER_FUNCTIONS: &str =
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
 const STRINGS: &str = "strings can be compared with `==` and `!=`";
 const KERNEL: &str = "weir runs inside the process and does not read kernel memory";
-const IDENTITY: &str = "`pid`, `tid`, `comm` and `cpu` are there";
+const IDENTITY: &str = "`pid`, `tid`, `comm`, `cpu` and `cgroup` are there";
 const LATER: &str = "`printf` can print the number itself";
 const UNSAFE: &str = "weir does not act on the system it observes";
 const TYPES: &str = "values are 64-bit integers, doubles, strings and tuples";
@@ -108,7 +108,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Definition, "let", "a map comes to be by its first assignment"),
     row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
-    row(Kind::Builtin, "cgroup", IDENTITY),
     row(Kind::Builtin, "cpid", IDENTITY),
     row(Kind::Builtin, "ctx", KERNEL),
     row(Kind::Builtin, "curtask", KERNEL),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use testkit::{ctf, random};
 use weir_event::schema::{Field, Form, Schema, Type};
-use weir_trace::class::{ClockClass, FieldClass, Sequence, TraceClass};
+use weir_trace::class::{Base, ClockClass, FieldClass, Scope, Sequence, TraceClass};
 use weir_trace::write::{self, Format, layout};
 
 fn int() -> Type {
@@ -50,6 +50,46 @@ fn written(fields: Vec<(String, Type)>) -> Vec<String> {
     }
     let payload = class.streams[0].events[0].payload.as_ref().expect("fields");
     names(&payload.class).into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_stack_is_a_sequence_whose_length_is_in_its_own_scope() {
+    let field = |name: &str, ty| Field { name: name.to_owned(), ty, slot: 0, form: Form::Hexadecimal };
+    let context = [field("vtid", int()), field("callstack_user", Type::Stack { frames: 9 })];
+    let mut class =
+        class(vec![("callstack_user".to_owned(), Type::Stack { frames: 3 }), ("n".to_owned(), int())]);
+    let mut stream = layout::stream(0, layout::context(&context));
+    stream.events = std::mem::take(&mut class.streams[0].events);
+    class.streams = vec![stream];
+    for format in [Format::Ctf1, Format::Ctf2] {
+        let text = write::metadata(&class, format).unwrap_or_else(|error| panic!("{error}"));
+        if format == Format::Ctf1 {
+            ctf::check(&text, &[])
+                .unwrap_or_else(|fault| panic!("{fault}\n{}", String::from_utf8_lossy(&text)));
+        }
+        let read = weir_trace::read::metadata::parse(Path::new("metadata"), &text)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let stream = &read.streams[0];
+        let of = |field: Option<&weir_trace::class::Field>| field.expect("a structure").class.clone();
+        let context = of(stream.common_context.as_ref());
+        assert_eq!(names(&context), ["vtid", "_callstack_user_length", "callstack_user"]);
+        let payload = of(stream.events[0].payload.as_ref());
+        assert_eq!(names(&payload), ["_callstack_user_length", "callstack_user", "n"]);
+        for (class, scope) in [(context, Scope::CommonContext), (payload, Scope::Payload)] {
+            let FieldClass::Struct(of) = class else { panic!("a structure") };
+            let found = of.fields.iter().find_map(|field| match &field.class {
+                FieldClass::Sequence(Sequence { element, length, .. }) => Some((element, length)),
+                _ => None,
+            });
+            let (element, length) = found.expect("a sequence");
+            assert_eq!(
+                (length.scope, &length.names[..]),
+                (scope, &["_callstack_user_length".to_owned()][..])
+            );
+            let FieldClass::Int(int) = &**element else { panic!("an integer") };
+            assert_eq!((int.bits, int.is_signed, int.base), (64, false, Base::Hexadecimal));
+        }
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ const SAFE: &[(&str, &str)] = &[
     (UNKNOWN, "r1 = r10; r1 += -64; r2 = 64; r3 = r6; call probe_read_user_str; r0 = *(u8 *)(r10 - 64); exit"),
     (UNKNOWN, "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read_user; r0 = *(u64 *)(r10 - 8); exit"),
     ("r6 = r1", "call ktime_get_boot_ns; call ktime_get_tai_ns; call jiffies64; call get_prandom_u32
-        call get_current_uid_gid; call get_numa_node_id; r1 = r6; call get_func_ip; exit"),
+        call get_current_uid_gid; call get_current_cgroup_id; call get_numa_node_id; r1 = r6; call get_func_ip; exit"),
     (UNKNOWN, "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read_kernel; r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read
         r0 = *(u64 *)(r10 - 8); exit"),
     (UNKNOWN, "r1 = r10; r1 += -8; r2 = 8; r3 = r6; call probe_read_str; if r0 s> 8 goto +1; r0 = *(u8 *)(r10 - 8); exit"),

@@ -15,6 +15,7 @@ mod events;
 mod filtered;
 mod flight;
 mod gone;
+mod groups;
 mod loads;
 mod plan;
 mod recorder;
@@ -55,6 +56,7 @@ use crate::session::attach::ms;
 pub(crate) use crate::session::costs::percent;
 use crate::session::decider::Decider;
 use crate::session::flight::Flight;
+use crate::session::groups::Groups;
 use crate::session::plan::{Given, Plan};
 use crate::session::recorder::Recorder;
 use crate::session::recording::Recording;
@@ -186,6 +188,8 @@ fn run(
     required::placed(args, &plan, &subjects)?;
     let probes = label(&plan.compiled);
     let run = notes::Run { script: &source.text, probes: &probes, is_verbose: args.verbose };
+    let groups =
+        plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);
     let guard = Guard::new(args.policy.as_deref(), args.budget, &run)?;
     let create = |recording: &Recording<'_>| {
         let format = recording.args.trace_format.into();
@@ -202,7 +206,7 @@ fn run(
     };
     let recorder = RefCell::new(written.map(create).transpose()?);
     let flight = RefCell::new(flying.map(fly).transpose()?);
-    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard, recorder, flight }
+    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard, groups, recorder, flight }
         .run(pid, clock)
 }
 
@@ -263,6 +267,8 @@ struct Session<'a> {
     plan: &'a Rc<Plan>,
     subjects: &'a Subjects,
     guard: &'a Guard,
+    /// Where programs ask for them.
+    groups: Option<RefCell<Groups>>,
     /// Where events go, until the run begins.
     recorder: RefCell<Option<Recorder>>,
     /// The same where they stay in the rings.

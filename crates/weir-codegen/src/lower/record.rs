@@ -7,6 +7,8 @@
 //! The one answers with a length and with what was cut in one number, so that there is one way through the program, however texts
 //! end; what was cut is counted once, at the end.
 //!
+//! A stack is taken where the event is recorded: by frame pointers, of which each is read safely.
+//!
 //! If the ring is full, the event is left out: the ring counts it, and so does the map `.events`, for this event alone.
 
 use weir_ebpf::insn::{alu, jmp, size};
@@ -18,6 +20,7 @@ use weir_ir::{EventId, Value};
 
 use super::Lower;
 use super::build::Arg;
+use super::symbol::USER_STACK;
 use crate::declared;
 use crate::lir::{Area, Inst, Label, ObjectId, Place, R0, Reg, Src};
 use crate::maps::{EVENT_CUT, EVENT_LOST, event_counts};
@@ -80,23 +83,26 @@ impl Lower<'_> {
         // Answers of copies; those that were cut are counted in the upper half.
         let mut answers = None;
         for (field, declared) in schema.fields.iter().zip(declared) {
-            let arg = args[usize::from(field.slot)];
             let range @ (least, most) = recorded::bytes(&field.ty);
             if least == most {
-                let to = self.place(cursor);
+                let (to, arg) = (self.place(cursor), args[usize::from(field.slot)]);
                 self.write_fixed(&field.ty, arg, *declared, to);
                 cursor.offset += most;
                 continue;
             }
             match (&field.ty, *declared) {
                 (ty, Some(declared)) => self.copy_measured(ty, declared, &mut cursor, &mut answers),
+                (Type::Stack { frames }, None) => {
+                    self.write_stack(*frames, cursor, length);
+                    self.advance_by_length(&mut cursor, length, mask(range));
+                }
                 (Type::Sequence { element }, None) => {
-                    let (element, count) = (recorded::bytes(element).1, args[usize::from(field.slot) + 1]);
-                    self.write_sequence(event, element, arg, count, cursor, length);
+                    let [arg, count] = [0, 1].map(|slot| args[usize::from(field.slot) + slot]);
+                    self.write_sequence(event, recorded::bytes(element).1, arg, count, cursor, length);
                     self.advance_by_length(&mut cursor, length, mask(range));
                 }
                 (_, None) => {
-                    self.write_characters(event, arg, cursor, length);
+                    self.write_characters(event, args[usize::from(field.slot)], cursor, length);
                     self.advance_by_length(&mut cursor, length, mask(range));
                 }
             }
@@ -213,7 +219,9 @@ impl Lower<'_> {
                 }
                 self.touch(object);
             }
-            Type::Str | Type::Text | Type::Sequence { .. } => unreachable!("{ty:?} has no fixed size"),
+            Type::Str | Type::Text | Type::Sequence { .. } | Type::Stack { .. } => {
+                unreachable!("{ty:?} has no fixed size")
+            }
         }
     }
 
@@ -293,6 +301,26 @@ impl Lower<'_> {
         self.insts.push(Inst::Label(empty));
         self.store(length, Src::Imm(4));
         self.insts.push(Inst::Label(measured));
+    }
+
+    /// The number of addresses and these, and the bytes of both in `length`.
+    fn write_stack(&mut self, frames: u32, cursor: Cursor, length: ObjectId) {
+        let found = self.label();
+        let (to, context) = (self.place(cursor), self.context());
+        let room = Arg::Imm((8 * frames) as i32);
+        self.call(
+            helper::GET_STACK,
+            &[Arg::Reg(context), Arg::Place(to.plus(4)), room, Arg::Imm(USER_STACK)],
+        );
+        let bytes = self.copy_reg(R0);
+        self.branch(jmp::JSGE, bytes, Src::Imm(0), found);
+        self.mov_imm(bytes, 0);
+        self.insts.push(Inst::Label(found));
+        let count = self.copy_reg(bytes);
+        self.alu(alu::RSH, count, Src::Imm(3));
+        self.store_word(to, Src::Reg(count));
+        self.alu(alu::ADD, bytes, Src::Imm(4));
+        self.store(Place::Object(length, 0), Src::Reg(bytes));
     }
 
     /// Behind a field of so many bytes as `length` says, which the mask leaves as they are. The length goes through memory so that

@@ -15,7 +15,7 @@ use crate::lir::{Inst, Place, R0, Reg, Src};
 use crate::maps::GLOBAL_NO_STACK;
 
 /// `BPF_F_USER_STACK` of the kernel's bpf.h.
-const USER_STACK: i32 = 1 << 8;
+pub(super) const USER_STACK: i32 = 1 << 8;
 
 impl<'a> Lower<'a> {
     pub(super) fn user_symbol(&mut self, address: Value) -> Held<'a> {

@@ -181,6 +181,10 @@ impl<'a> Parser<'a> {
                 self.at += 1;
                 schema::Type::Sequence { element: Box::new(self.event_number()?) }
             }
+            Some("stack") => {
+                self.at += 1;
+                schema::Type::Stack { frames: self.number()? }
+            }
             Some("struct") => {
                 self.at += 1;
                 let fields = self.list('[', ']', |parser| {

@@ -97,6 +97,7 @@ fn write_event_type(out: &mut String, ty: &schema::Type) -> FmtResult {
             out.write_str("sequence ")?;
             write_event_type(out, element)
         }
+        schema::Type::Stack { frames } => write!(out, "stack {frames}"),
         schema::Type::Struct { fields } => {
             out.write_str("struct [")?;
             for (index, (name, offset, ty)) in fields.iter().enumerate() {

@@ -204,8 +204,8 @@ impl Run<'_> {
             Builtin::Pid => i64::from(around.pid),
             Builtin::Tid => i64::from(around.tid),
             Builtin::Cpu => i64::from(around.cpu),
-            // Scripts have no word for it.
-            Builtin::Uid => 0,
+            // Scripts have no word for them.
+            Builtin::Uid | Builtin::Cgroup => 0,
             Builtin::Probe | Builtin::Func => around.cookie as i64,
             Builtin::Comm => return Datum::Str(around.comm.clone().into_bytes()),
         })

@@ -12,7 +12,7 @@ use weir_ebpf::{HelperId, MapKind, helper, pt_regs};
 
 use super::Island;
 use crate::abi::{Cursor, Descriptor, HEADER_BYTES, counter, header};
-use crate::clock;
+use crate::{cgroup, clock};
 
 unsafe extern "C" {
     fn weir_map_lookup_elem(map: *const Descriptor, key: *const u8) -> u64;
@@ -50,6 +50,7 @@ unsafe extern "C" {
     fn weir_jiffies64() -> u64;
     fn weir_get_prandom_u32() -> u64;
     fn weir_get_current_uid_gid() -> u64;
+    fn weir_get_current_cgroup_id() -> u64;
     fn weir_get_numa_node_id() -> u64;
     fn weir_get_ns_current_pid_tgid(device: u64, inode: u64, ids: *mut u8, size: u64) -> i64;
     fn weir_send_signal(signal: u64) -> i64;
@@ -121,7 +122,8 @@ const _: () = assert!(size_of::<LinkedIsland>() == Island::BYTES as usize);
 /// `EVERY_LANE` of `c/weir.h`.
 const EVERY_LANE: u64 = 0xffff_ffff;
 
-/// A header that the linked copy counts in: what BEGIN, END and interval programs read slowly is not a target's.
+/// A header that the linked copy counts in: what BEGIN, END and interval programs read slowly is not a target's. It is this process's own segment
+/// as well: no other is of it.
 static PRIVATE_HEADER: [AtomicU64; HEADER_BYTES / 8] = [const { AtomicU64::new(0) }; HEADER_BYTES / 8];
 
 /// Slow reads, read faults, denied reads, uses of `comm` and denied ones, by programs run in this process.
@@ -142,8 +144,17 @@ pub(crate) fn local_island(segment: u64) -> Island {
         print: PRINT_TO.get().map_or(0, |_| take_print as *const () as u64),
         tick_ns: tick_ns(),
         rseq: 0,
-        filter: 0,
+        filter: own_header() + header::FILTER as u64,
     }
+}
+
+/// Address of what programs that run in this process take for its own segment. Its control group is that of the first time.
+fn own_header() -> u64 {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        PRIVATE_HEADER[header::CGROUP / 8].store(cgroup::own_id().unwrap_or(0), Ordering::Relaxed);
+    });
+    PRIVATE_HEADER.as_ptr() as u64
 }
 
 /// Whether this process has no vDSO: something like valgrind runs it, which does not know `lsl`.
@@ -188,7 +199,7 @@ pub(crate) fn prepare() {
     // the C half reads it by volatile loads, this process writes it through atomics only.
     let island = unsafe { &weir_island };
     ONCE.call_once(|| {
-        let words = local_island(PRIVATE_HEADER.as_ptr() as u64);
+        let words = local_island(own_header());
         island.segment.store(words.segment, Ordering::Relaxed);
         island.clock_gettime.store(words.clock_gettime, Ordering::Relaxed);
         island.flags.store(words.flags, Ordering::Relaxed);
@@ -196,6 +207,7 @@ pub(crate) fn prepare() {
         island.pid_namespace_inode.store(words.pid_namespace.1, Ordering::Relaxed);
         island.print.store(words.print, Ordering::Relaxed);
         island.tick_ns.store(words.tick_ns, Ordering::Relaxed);
+        island.filter.store(words.filter, Ordering::Relaxed);
         let seed = std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
         PRIVATE_HEADER[header::RANDOM / 8].store(seed, Ordering::Relaxed);
     });
@@ -229,6 +241,7 @@ pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
         helper::JIFFIES64 => weir_jiffies64 as _,
         helper::GET_PRANDOM_U32 => weir_get_prandom_u32 as _,
         helper::GET_CURRENT_UID_GID => weir_get_current_uid_gid as _,
+        helper::GET_CURRENT_CGROUP_ID => weir_get_current_cgroup_id as _,
         helper::GET_NUMA_NODE_ID => weir_get_numa_node_id as _,
         helper::GET_NS_CURRENT_PID_TGID => weir_get_ns_current_pid_tgid as _,
         helper::SEND_SIGNAL => weir_send_signal as _,
@@ -474,6 +487,7 @@ pub(crate) fn answer(id: HelperId) -> Option<u64> {
             helper::GET_NUMA_NODE_ID => weir_get_numa_node_id(),
             helper::GET_CURRENT_PID_TGID => weir_get_current_pid_tgid(),
             helper::GET_CURRENT_UID_GID => weir_get_current_uid_gid(),
+            helper::GET_CURRENT_CGROUP_ID => weir_get_current_cgroup_id(),
             _ => return None,
         }
     })

@@ -7,9 +7,10 @@
 //! Deliberately not here: control groups of version 1, swap, and what several segments take together: each is asked for
 //! when the others have theirs.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::{fmt, fs, io};
 
+use crate::cgroup;
 use crate::limits::{MEMORY_SHARE, MEMORY_UNASKED_BYTES};
 use crate::segment::{MapLayout, SegmentLayout};
 
@@ -69,7 +70,7 @@ fn is_within(needed: u64, available: u64) -> bool {
 /// Bytes that may be had without others being killed for them; none if nothing is known.
 fn available() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| kibibytes(&text, "MemAvailable:"));
-    let own = fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| group(&text));
+    let own = cgroup::own();
     let groups = own.as_deref().into_iter().flat_map(Path::ancestors).filter_map(left_in);
     machine.into_iter().chain(groups).min()
 }
@@ -78,14 +79,6 @@ fn available() -> Option<u64> {
 fn kibibytes(text: &str, field: &str) -> Option<u64> {
     let number = text.lines().find_map(|line| line.strip_prefix(field))?;
     number.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
-}
-
-/// The folder of the control group of version 2 in /proc/self/cgroup, where one can be seen.
-fn group(text: &str) -> Option<PathBuf> {
-    let path = Path::new(text.lines().find_map(|line| line.strip_prefix("0::/"))?);
-    // One outside of this namespace begins with `..`.
-    let is_inside = path.components().all(|component| matches!(component, Component::Normal(_)));
-    is_inside.then(|| Path::new("/sys/fs/cgroup").join(path))
 }
 
 /// Bytes that a control group may still have; none without a bound.
@@ -137,17 +130,6 @@ mod tests {
         check("MemAvailable:   -1 kB", None);
         check("MemAvailable:   18446744073709551615 kB", None);
         check("MemAvailable:", None);
-    }
-
-    #[test]
-    fn a_control_group_is_found_where_it_can_be_seen() {
-        let check =
-            |text, wanted: Option<&str>| assert_eq!(group(text).as_deref(), wanted.map(Path::new), "{text}");
-        check("0::/user.slice/a.scope\n", Some("/sys/fs/cgroup/user.slice/a.scope"));
-        check("4:memory:/x\n0::/\n", Some("/sys/fs/cgroup"));
-        check("4:memory:/x\n", None);
-        check("0::/../other", None);
-        check("", None);
     }
 
     #[test]

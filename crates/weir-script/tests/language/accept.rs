@@ -144,6 +144,7 @@ fn builtins() {
     value("pid", "builtin pid");
     value("tid", "builtin tid");
     value("cpu", "builtin cpu");
+    value("cgroup", "builtin cgroup");
     value("comm", "builtin comm");
     value("nsecs", "builtin nsecs");
     value("elapsed", "builtin elapsed");

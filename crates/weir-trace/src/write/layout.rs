@@ -7,7 +7,7 @@
 //! | integer, enumeration, floating-point number | its own; an enumeration without labels is an integer |
 //! | string, text | its bytes and a NUL |
 //! | array | its elements |
-//! | sequence | a `u32` with the number of its elements (the field `_NAME_length`, as LTTng calls it), then these |
+//! | sequence, stack | a `u32` with the number of its elements (the field `_NAME_length`, as LTTng calls it), then these |
 //! | structure | its members, whatever their offsets in the program are |
 //!
 //! Names are the schema's as far as CTF 1.8 has such names, each once in its structure. Where a program calls two fields the same, or one as
@@ -16,7 +16,7 @@
 
 use std::collections::HashSet;
 
-use weir_event::schema::{Form, Schema, Type};
+use weir_event::schema::{self, Form, Schema, Type};
 
 use crate::class::{
     Array, Base, ByteOrder, Choice, ClockClass, Enum, EventClass, Field, FieldClass, Float, Int, Reference,
@@ -105,18 +105,27 @@ fn header() -> FieldClass {
 
 /// The class of events of this schema.
 pub fn event(id: u64, schema: &Schema) -> EventClass {
-    let mut fields = Vec::new();
-    let names = names(schema.fields.iter().map(|field| (field.name.as_str(), &field.ty)));
-    for (field, name) in schema.fields.iter().zip(names) {
-        add(&name, &field.ty, field.form, &[], &mut fields);
-    }
     EventClass {
         id,
         name: Some(format!("{}:{}", schema.provider, schema.event)),
         level: schema.level.map(|level| i64::from(level.number())),
         specific_context: None,
-        payload: Some(Field::new("", structure(fields))),
+        payload: Some(Field::new("", structure(members(&schema.fields, Scope::Payload)))),
     }
+}
+
+/// Fields of a context that all events of a stream have.
+pub fn context(fields: &[schema::Field]) -> Vec<Field> {
+    members(fields, Scope::CommonContext)
+}
+
+fn members(fields: &[schema::Field], scope: Scope) -> Vec<Field> {
+    let mut members = Vec::new();
+    let names = names(fields.iter().map(|field| (field.name.as_str(), &field.ty)));
+    for (field, name) in fields.iter().zip(names) {
+        add(&name, &field.ty, field.form, &Reference { scope, names: Vec::new() }, &mut members);
+    }
+    members
 }
 
 /// A field of a context: an integer of whole bytes.
@@ -133,7 +142,7 @@ pub fn string(name: &str) -> Field {
 fn names<'n>(members: impl Iterator<Item = (&'n str, &'n Type)>) -> Vec<String> {
     let mut taken: HashSet<String> = HashSet::new();
     let name = |(wanted, ty): (&str, &Type)| {
-        let is_sequence = matches!(ty, Type::Sequence { .. });
+        let is_sequence = element(ty).is_some();
         let is_free = |name: &String| {
             let is_length_free = !is_sequence || !taken.contains(&length_of(name));
             is_name(&format!("_{name}")) && is_length_free && !taken.contains(name)
@@ -156,24 +165,34 @@ fn length_of(name: &str) -> String {
     format!("_{name}_length")
 }
 
-/// Adds the field, and before a sequence its length. `path`: the members that lead to where it is added.
-fn add(name: &str, ty: &Type, form: Form, path: &[String], fields: &mut Vec<Field>) {
-    let mut below = path.to_vec();
-    below.push(name.to_owned());
-    let class = match ty {
-        Type::Sequence { element } => {
+/// What elements of a field are whose number is a field too.
+fn element(ty: &Type) -> Option<&Type> {
+    const ADDRESS: &Type = &Type::Int { bytes: 8, signed: false };
+    match ty {
+        Type::Sequence { element } => Some(element),
+        Type::Stack { .. } => Some(ADDRESS),
+        _ => None,
+    }
+}
+
+/// Adds the field, and before a sequence its length. `at`: the structure that it is added to.
+fn add(name: &str, ty: &Type, form: Form, at: &Reference, fields: &mut Vec<Field>) {
+    let below = |name: &str| Reference {
+        scope: at.scope,
+        names: at.names.iter().cloned().chain([name.to_owned()]).collect(),
+    };
+    let class = match element(ty) {
+        Some(element) => {
             let length = length_of(name);
             fields.push(Field::new(&length, packed(32, false)));
-            let names = path.iter().cloned().chain([length]).collect();
-            let length = Reference { scope: Scope::Payload, names };
-            FieldClass::Sequence(Sequence::new(class(element, form, &below), length))
+            FieldClass::Sequence(Sequence::new(class(element, form, &below(name)), below(&length)))
         }
-        other => class(other, form, &below),
+        None => class(ty, form, &below(name)),
     };
     fields.push(Field::new(name, class));
 }
 
-fn class(ty: &Type, form: Form, path: &[String]) -> FieldClass {
+fn class(ty: &Type, form: Form, at: &Reference) -> FieldClass {
     let int = |bytes: u8, is_signed: bool| {
         let base = if form == Form::Hexadecimal { Base::Hexadecimal } else { Base::Decimal };
         let is_text = form == Form::Text && bytes == 1;
@@ -199,19 +218,19 @@ fn class(ty: &Type, form: Form, path: &[String]) -> FieldClass {
         Type::Float { bytes } => FieldClass::Float(Float::new(bytes * 8, 8, ByteOrder::Little)),
         Type::Str | Type::Text => FieldClass::Str,
         Type::Array { element, count } => {
-            FieldClass::Array(Array::new(class(element, form, path), u64::from(*count)))
+            FieldClass::Array(Array::new(class(element, form, at), u64::from(*count)))
         }
         // An element of an array, which has no name: its length is a member beside it.
-        Type::Sequence { .. } => {
+        Type::Sequence { .. } | Type::Stack { .. } => {
             let mut fields = Vec::new();
-            add("elements", ty, form, path, &mut fields);
+            add("elements", ty, form, at, &mut fields);
             structure(fields)
         }
         Type::Struct { fields: members } => {
             let mut fields = Vec::new();
             let names = names(members.iter().map(|(name, _, ty)| (name.as_str(), ty)));
             for ((_, _, ty), name) in members.iter().zip(names) {
-                add(&name, ty, form, path, &mut fields);
+                add(&name, ty, form, at, &mut fields);
             }
             structure(fields)
         }

@@ -149,8 +149,14 @@ pub(crate) enum Context {
     /// The user's id
     #[value(alias = "uid")]
     Vuid,
+    /// The number of the process's control group (version 2), as weir has seen it last: it looks every 100 ms
+    #[value(name = "cgroup_id", alias = "cgroup")]
+    CgroupId,
     /// The address of the place
     Ip,
+    /// Where the thread was and the return addresses of the calls that led there, innermost first, at most 127, by frame pointers
+    #[value(name = "callstack-user", alias = "ustack")]
+    CallstackUser,
 }
 
 impl Record {

@@ -157,7 +157,7 @@ fn type_name(ty: &Type) -> String {
         Type::Int { bytes, signed } => {
             format!("{}int{}", if *signed { "" } else { "u" }, 8 * u32::from(*bytes))
         }
-        Type::Array { .. } | Type::Sequence { .. } => "array".to_owned(),
+        Type::Array { .. } | Type::Sequence { .. } | Type::Stack { .. } => "array".to_owned(),
         Type::Struct { .. } => "struct".to_owned(),
     }
 }

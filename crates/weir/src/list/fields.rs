@@ -44,6 +44,7 @@ fn type_of(ty: &Type, form: Form) -> String {
         Type::Sequence { .. } if form == Form::Text => "text[]".to_owned(),
         Type::Array { element, count } => format!("{}[{count}]", type_of(element, form)),
         Type::Sequence { element } => format!("{}[]", type_of(element, form)),
+        Type::Stack { .. } => "addresses".to_owned(),
         Type::Enum { bytes, signed, labels } => {
             let labels: Vec<String> = labels.iter().map(label).collect();
             let integer = Type::Int { bytes: *bytes, signed: *signed };

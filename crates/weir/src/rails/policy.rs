@@ -150,7 +150,8 @@ impl Needs {
     }
 }
 
-fn calls_one_of(program: &VerifiedProgram, helpers: &[helper::HelperId]) -> Option<String> {
+/// Which of these helpers a program calls, in words.
+pub(crate) fn calls_one_of(program: &VerifiedProgram, helpers: &[helper::HelperId]) -> Option<String> {
     let is_call = |opcode: u8, src: u8| opcode == class::JMP | jmp::CALL && src == pseudo::HELPER;
     let called = program.insns().iter().filter(|insn| is_call(insn.opcode, insn.src));
     let id = called.map(|insn| insn.imm).find(|id| helpers.contains(id))?;

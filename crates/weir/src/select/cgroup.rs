@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
 
 /// Folders that are looked at for a group by its name: more than any machine has groups.
 const GROUPS_MAX: usize = 100_000;
@@ -53,6 +54,10 @@ impl Mount {
                 !membership.controllers.is_empty() && controllers.all(|name| options.contains(name))
             }
         }
+    }
+
+    pub(crate) fn is_version_2(&self) -> bool {
+        self.options.is_none()
     }
 
     /// The folder of group `path`, if the mount shows it.
@@ -114,7 +119,7 @@ impl Group {
         if mounts.is_empty() {
             return Err("no file system of cgroups is mounted on this machine".into());
         }
-        if Path::new(given).components().any(|part| part == std::path::Component::ParentDir) {
+        if Path::new(given).components().any(|part| part == Component::ParentDir) {
             return Err(format!("the cgroup {given} has `..` in its path; write it without"));
         }
         let given_path = Path::new(given);
@@ -169,6 +174,17 @@ pub(crate) fn in_unit(unit: &str, memberships: &[Membership]) -> bool {
     memberships
         .iter()
         .any(|membership| membership.path.split('/').any(|part| weir_symbols::pattern::matches(unit, part)))
+}
+
+/// Number and path of the group of version 2 that a process with these memberships is in. The number is the inode of its folder. None
+/// where no mount shows it.
+pub(crate) fn number(memberships: &[Membership], mounts: &[Mount]) -> Option<(u64, String)> {
+    let membership = memberships.iter().find(|membership| membership.controllers.is_empty())?;
+    // One outside of this namespace begins with `..`.
+    let is_outside = Path::new(&membership.path).components().any(|part| part == Component::ParentDir);
+    let shown = mounts.iter().filter(|mount| !is_outside && mount.is_version_2());
+    let folder = shown.filter_map(|mount| mount.folder(&membership.path)).find(|folder| folder.is_dir())?;
+    Some((fs::metadata(folder).ok()?.ino(), membership.path.clone()))
 }
 
 /// The paths of all groups that there are, each once.
@@ -265,6 +281,23 @@ mod tests {
         assert!(message.starts_with("there is no cgroup no/such/group: paths are as in"), "{message}");
         assert!(error("/sys/fs/cgroup/systemd/no-such", &mounts).starts_with("there is no cgroup /sys"));
         assert!(error("/a/../b", &mounts).contains("has `..`"));
+    }
+
+    #[test]
+    fn a_group_that_is_shown_has_a_number() {
+        let mounts = mounts(
+            "41 31 0:38 /a /proc/self rw - cgroup2 cgroup2 rw\n42 31 0:39 / /proc rw - cgroup cgroup rw,cpu\n",
+        );
+        let check = |lines: &str, want: Option<(&str, &str)>| {
+            let want = want.map(|(folder, path)| (fs::metadata(folder).unwrap().ino(), path.to_owned()));
+            assert_eq!(number(&memberships(lines), &mounts), want, "{lines}");
+        };
+        check("1:cpu:/x\n0::/a/ns\n", Some(("/proc/self/ns", "/a/ns")));
+        check("0::/a\n", Some(("/proc/self", "/a")));
+        check("0::/b/ns\n", None);
+        check("0::/a/../ns\n", None);
+        check("0::/a/no-such\n", None);
+        check("1:cpu:/a/ns\n", None);
     }
 
     #[test]

@@ -175,6 +175,9 @@ impl Session<'_> {
         let native = stages::native(sites, &plan.verified, &|binary| target.abi(binary, cpus))?;
         let (start, of) = (Instant::now(), of_process(named));
         let pid = target.pid();
+        if let Some(groups) = &self.groups {
+            prepared.set_cgroup(groups.borrow_mut().of(pid));
+        }
         let armed = prepared.arm(&native.requests, &native.executables);
         let attachment = armed.map_err(|error| self.limited(pid, plan, error))?;
         if is_verbose && !sites.is_empty() {

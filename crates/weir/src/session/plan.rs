@@ -10,7 +10,7 @@ use std::rc::Rc;
 use anyhow::anyhow;
 use weir_codegen::Compiled;
 use weir_ebpf::insn::pseudo;
-use weir_ebpf::{Insn, ProgramKind};
+use weir_ebpf::{Insn, ProgramKind, helper};
 use weir_ir::{MissingProbes, Module};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::Binary;
@@ -19,6 +19,7 @@ use weir_verifier::VerifiedProgram;
 use crate::args;
 use crate::event::text::Text;
 use crate::failure::Failure;
+use crate::rails::policy::calls_one_of;
 use crate::session::decider::{self, Decider};
 use crate::session::filtered::{self, Filtered};
 use crate::session::recording::Recording;
@@ -139,6 +140,12 @@ impl Plan {
         let names_ring = |insn: &Insn| insn.is_wide() && insn.src == pseudo::MAP_INDEX && insn.imm == ring;
         let mut in_process = self.verified.iter().filter(|program| program.kind() != ProgramKind::Controller);
         in_process.any(|program| program.insns().iter().any(names_ring))
+    }
+
+    /// What runs in a process asks for its control group.
+    pub(crate) fn asks_for_group(&self) -> bool {
+        let mut in_process = self.verified.iter().filter(|program| program.kind().is_probe());
+        in_process.any(|program| calls_one_of(program, &[helper::GET_CURRENT_CGROUP_ID]).is_some())
     }
 
     /// It holds for a process of weir's own root too, since that maps the same files.

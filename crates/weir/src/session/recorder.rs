@@ -24,7 +24,7 @@ use weir_event::recorded;
 use weir_event::schema::Schema;
 use weir_rt::Clock;
 use weir_rt::segment::{RingReader, Segment};
-use weir_trace::class::{ClockClass, FieldClass, Struct, TraceClass, Value};
+use weir_trace::class::{ClockClass, TraceClass, Value};
 use weir_trace::write::{Folder, Format, Stream, layout};
 
 use crate::failure::Failure;
@@ -394,19 +394,12 @@ pub(super) fn class(
     environment.extend(about.iter().map(|(name, value)| text(name, value)));
     let uuid = uuid("uuid").context("making a UUID").map_err(Failure::Machine)?;
     let mut class = layout::trace(uuid, monotonic(), environment);
-    let split = |event: &Schema| {
-        let mut context = event.clone();
-        let payload = context.fields.split_off(context_fields);
-        (context, Schema { fields: payload, ..event.clone() })
-    };
-    let context =
-        events.first().map(|event| layout::event(0, &split(event).0)).and_then(|class| class.payload);
-    let context = match context.map(|field| field.class) {
-        Some(FieldClass::Struct(Struct { fields, .. })) => fields,
-        _ => Vec::new(),
-    };
+    // All have the same.
+    let context = events.first().map_or(Vec::new(), |event| layout::context(&event.fields[..context_fields]));
+    let payload =
+        |event: &Schema| Schema { fields: event.fields[context_fields..].to_vec(), ..event.clone() };
     let mut stream = layout::stream(0, context);
-    stream.events = (0..).zip(events).map(|(id, event)| layout::event(id, &split(event).1)).collect();
+    stream.events = (0..).zip(events).map(|(id, event)| layout::event(id, &payload(event))).collect();
     class.streams.push(stream);
     Ok(class)
 }

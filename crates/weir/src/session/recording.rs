@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
-use weir_event::recorded;
 use weir_event::schema::{Field, Form, Level, Schema, Type};
+use weir_event::{STACK_FRAMES_MAX, recorded};
 use weir_ir::{Builtin, EventId, FoundArgument, FoundField, Function, Module, Trigger};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{LinkAddr, pattern};
@@ -192,7 +192,8 @@ impl Recording<'_> {
             for Way { event, arguments, asks: at, rules, places } in ways {
                 let mut function =
                     Function { trigger: at_places(&clause.trigger, &places), ..clause.clone() };
-                let context: Vec<Builtin> = self.contexts.iter().map(|context| builtin(*context)).collect();
+                let context: Vec<Builtin> =
+                    self.contexts.iter().filter_map(|context| builtin(*context)).collect();
                 weir_ir::record::record(&mut function, EventId(event as u32), &context, &arguments);
                 if let Some((asks, words)) = self.asks.as_ref().zip(words) {
                     asks.put(&mut function, at.as_ref(), words, module);
@@ -322,21 +323,24 @@ impl Recording<'_> {
     /// The schema with the context and with the fields that can be read here, in slots one after the other, and how these are read.
     /// And what is left out.
     fn offered(&self, of: Schema, event: &Event) -> (Schema, Vec<FoundArgument>, Vec<String>) {
-        let mut fields: Vec<Field> = Vec::new();
+        let (mut fields, mut slot): (Vec<Field>, u8) = (Vec::new(), 0);
         for context in &self.contexts {
             let (name, ty, form) = context_field(*context);
-            fields.push(Field { name: name.to_owned(), ty, slot: fields.len() as u8, form });
+            let slots = recorded::slots(&ty);
+            fields.push(Field { name: name.to_owned(), ty, slot, form });
+            slot += slots;
         }
-        let mut slot = fields.len() as u8;
+        // In the order of what is found, where several may have one name.
+        let mut declared = of.fields.iter();
         let (mut arguments, mut left_out) = (Vec::new(), Vec::new());
         for (FoundField { name, ty, argument, count, .. }, form) in event.recorded() {
+            let known = declared.find(|field| field.name == name && field.ty == ty);
+            let form = form.unwrap_or(known.map_or(Form::Decimal, |field| field.form));
             let places = [Some(&argument), count.as_ref()].into_iter().flatten();
             if let Some(reason) = places.filter_map(|argument| argument.place.as_ref().err()).next() {
                 left_out.push(format!("`{name}` of {} is left out: {reason}", event.name));
                 continue;
             }
-            let known = of.fields.iter().find(|field| field.name == name);
-            let form = form.unwrap_or(known.map_or(Form::Decimal, |field| field.form));
             let slots = recorded::slots(&ty);
             fields.push(Field { name, ty, slot, form });
             slot += slots;
@@ -365,15 +369,18 @@ fn place_of(trigger: &Trigger, place: usize) -> Place {
     }
 }
 
-fn builtin(context: Context) -> Builtin {
-    match context {
+/// What a context's slot holds; a stack has none.
+fn builtin(context: Context) -> Option<Builtin> {
+    Some(match context {
         Context::Vpid => Builtin::Pid,
         Context::Vtid => Builtin::Tid,
         Context::Procname => Builtin::Comm,
         Context::CpuId => Builtin::Cpu,
         Context::Vuid => Builtin::Uid,
+        Context::CgroupId => Builtin::Cgroup,
         Context::Ip => Builtin::Register(16),
-    }
+        Context::CallstackUser => return None,
+    })
 }
 
 fn context_field(context: Context) -> (&'static str, Type, Form) {
@@ -387,7 +394,12 @@ fn context_field(context: Context) -> (&'static str, Type, Form) {
         }
         Context::CpuId => ("cpu_id", int(false), Form::Decimal),
         Context::Vuid => ("vuid", int(false), Form::Decimal),
+        Context::CgroupId => ("cgroup_id", Type::Int { bytes: 8, signed: false }, Form::Decimal),
         Context::Ip => ("ip", Type::Int { bytes: 8, signed: false }, Form::Hexadecimal),
+        // As LTTng calls it, of the kernel's events.
+        Context::CallstackUser => {
+            ("callstack_user", Type::Stack { frames: STACK_FRAMES_MAX }, Form::Hexadecimal)
+        }
     }
 }
 

@@ -66,6 +66,10 @@ impl Subjects {
         Ok(Subjects { selection, processes: Processes::at(&machine.proc) })
     }
 
+    pub(crate) fn processes(&self) -> &Processes {
+        &self.processes
+    }
+
     /// Processes that a rule selects now, and that may be looked at.
     pub(crate) fn selected(&self) -> Vec<i32> {
         if !self.selection.is_standing() {
@@ -196,6 +200,9 @@ impl<'a> Roll<'a> {
     pub(crate) fn look(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
         let now = Instant::now();
         let replaced = targets.look();
+        if let Some(groups) = &self.session.groups {
+            groups.borrow_mut().look(&targets.all);
+        }
         targets.ended().iter().for_each(|pid| self.session.guard.detached(*pid));
         for pid in replaced {
             if self.named.contains(&pid) {

@@ -285,6 +285,9 @@ impl Session<'_> {
                 false => recorded.tell(),
             }
         }
+        if let (Some(groups), Some(_), false) = (&self.groups, self.given.recording, self.given.args.quiet) {
+            groups.borrow().tell();
+        }
         if !self.given.args.quiet {
             let counted =
                 tally.coverage.summary(&self.plan.compiled, segment, &tally.pending, tally.processes);

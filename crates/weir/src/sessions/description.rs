@@ -254,11 +254,24 @@ mod tests {
         let mut full = description();
         full.enable(rule("{\"events\": [\"a:*\"], \"filter\": \"n > 1\"}")).unwrap();
         full.disable(&["a:b".to_owned()]).unwrap();
-        full.add_contexts(&[Context::Vtid, Context::CpuId]).unwrap();
+        full.add_contexts(&[Context::Vtid, Context::CpuId, Context::CgroupId, Context::CallstackUser]).unwrap();
         full.budget = Some("1%".to_owned());
         for description in [description(), full] {
             assert_eq!(Description::of_object(description.object()), Ok(description));
         }
+    }
+
+    #[test]
+    fn contexts_have_lttng_s_names_and_shorter_ones() {
+        for (names, wanted) in [
+            (["vpid", "pid"], Context::Vpid),
+            (["cgroup_id", "cgroup"], Context::CgroupId),
+            (["callstack-user", "ustack"], Context::CallstackUser),
+        ] {
+            assert_eq!(names.map(context), [Ok(wanted), Ok(wanted)]);
+            assert_eq!(context_name(wanted), names[0]);
+        }
+        assert!(context("callstack-kernel").unwrap_err().contains("no context `callstack-kernel`"));
     }
 
     #[test]

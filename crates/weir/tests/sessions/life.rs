@@ -48,7 +48,7 @@ fn a_session_is_changed_while_its_program_runs_on() {
     );
     program.tell("a 10");
     program.tell("b 10");
-    place.does(&["add-context", "-t", "vtid,procname"]);
+    place.does(&["add-context", "-t", "vtid,procname,ustack"]);
     program.tell("a 10");
     program.tell("b 10");
     place.does(&["disable", "s", "ses:one"]);
@@ -66,7 +66,10 @@ fn a_session_is_changed_while_its_program_runs_on() {
     assert_eq!(read.two, (15..50).collect::<Vec<i64>>());
     let count = |folder: &str| place.read(folder).count();
     assert_eq!(["s/1", "s/2", "s/3", "s/4", "s/5"].map(count), [10, 15, 20, 10, 10]);
-    let has_context = |line: &&serde_json::Value| line["context"]["vtid"].is_i64();
+    let has_context = |line: &&serde_json::Value| {
+        let context = &line["context"];
+        context["vtid"].is_i64() && context["callstack_user"].is_array()
+    };
     assert_eq!(read.lines.iter().filter(has_context).count(), 40, "{:?}", read.lines.last());
 }
 
