@@ -254,7 +254,8 @@ mod tests {
         let mut full = description();
         full.enable(rule("{\"events\": [\"a:*\"], \"filter\": \"n > 1\"}")).unwrap();
         full.disable(&["a:b".to_owned()]).unwrap();
-        full.add_contexts(&[Context::Vtid, Context::CpuId, Context::CgroupId, Context::CallstackUser]).unwrap();
+        full.add_contexts(&[Context::Vtid, Context::CpuId, Context::CgroupId, Context::CallstackUser])
+            .unwrap();
         full.budget = Some("1%".to_owned());
         for description in [description(), full] {
             assert_eq!(Description::of_object(description.object()), Ok(description));
