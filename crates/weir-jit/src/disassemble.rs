@@ -39,6 +39,9 @@ fn write_header(out: &mut String, executable: &Executable) -> std::fmt::Result {
         write!(out, " {name}")?;
     }
     writeln!(out, "{}", if executable.clobbers_flags { " flags" } else { "" })?;
+    if executable.may_misalign {
+        writeln!(out, "# accesses words at any address")?;
+    }
     writeln!(out, "# stack: {} bytes", executable.stack_bytes)
 }
 

@@ -29,6 +29,8 @@ mod lir;
 
 mod lower;
 
+mod alignment;
+
 mod liveness;
 
 mod compact;
@@ -160,8 +162,9 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     let places = places::places(program.maps(), abi)?;
     let mut ops = lower::lower(program, abi, &places)?;
     let live = liveness::drop_dead(&mut ops);
-    // What passes make of the operations reads no other slots.
+    // What passes make of the operations reads no other slots, and only one makes wider accesses.
     let context_reads = context_reads(program, &ops, &live);
+    let may_misalign = alignment::may_misalign(program, &ops);
     let compact::Code { mut ops, live, functions, origins } =
         compact::compact(ops, live, program.functions());
     let claims = claim::claims(program, abi);
@@ -200,13 +203,13 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
         && let Ok(emitted) = emit(&ops, &live, true)
         && (flags == Flags::KeepEach || !emitted.assembled.clobbers_flags)
     {
-        return Ok(executable(program, abi, &ops, context_reads, emitted));
+        return Ok(executable(program, abi, &ops, context_reads, may_misalign, emitted));
     }
     let starts: Vec<usize> = functions.iter().map(|function| function.start).collect();
     let site = passes::Site { bmi2: abi.bmi2, claims };
-    let live = passes::run(&mut ops, live, &starts, site, passes);
+    let (live, has_gathered) = passes::run(&mut ops, live, &starts, site, passes);
     let emitted = emit(&ops, &live, false)?;
-    Ok(executable(program, abi, &ops, context_reads, emitted))
+    Ok(executable(program, abi, &ops, context_reads, may_misalign || has_gathered, emitted))
 }
 
 fn executable(
@@ -214,6 +217,7 @@ fn executable(
     abi: &SiteAbi,
     ops: &[Op],
     context_reads: u32,
+    may_misalign: bool,
     emitted: Emitted,
 ) -> Executable {
     let Emitted { assembled, tail_entry, stack_bytes } = emitted;
@@ -229,6 +233,7 @@ fn executable(
         // The others are restored before the return.
         clobbers: assembled.clobbers & CALLER_SAVED,
         clobbers_flags: assembled.clobbers_flags,
+        may_misalign,
         context_reads: if has_tail_calls { (1 << SLOTS_WITH_FLOATS) - 1 } else { context_reads },
         reads_cookie: has_tail_calls || ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
         uses_session: has_tail_calls || uses_session(program),

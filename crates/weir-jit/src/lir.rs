@@ -246,7 +246,8 @@ pub(crate) enum Op {
     },
     /// `stack_reads`: what the helper may read of the program's stack. `args`: how many registers it takes.
     /// `string_bytes`: what its sixth argument is, for one that takes a constant string.
-    /// `in_lane`: it concerns a lane. `symbol`: the function, of the helper or of its part for the map's kind.
+    /// `in_lane`: it concerns a lane. `symbol`: the function, of the helper or of its part for the map's kind. `is_aligned`: it accesses
+    /// no word at an address that is no multiple of its size.
     Helper {
         id: HelperId,
         symbol: Symbol,
@@ -254,6 +255,7 @@ pub(crate) enum Op {
         string_bytes: Option<u32>,
         stack_reads: Vec<StackRange>,
         in_lane: InLane,
+        is_aligned: bool,
     },
     /// r0 = a record in the ring of the CPU, or null: see [`crate::records`].
     Reserve {

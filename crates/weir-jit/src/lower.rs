@@ -23,6 +23,7 @@ use weir_rt::executable::{
 use weir_verifier::{InsnFacts, VerifiedProgram};
 
 use crate::JitError;
+use crate::alignment;
 use crate::lir::{
     AluOp, At, AtomicOp, Base, Bytes, Extend, InLane, Op, Operand, Over, Size, StackRange, Test, WHOLE_STACK,
 };
@@ -186,7 +187,8 @@ impl Context<'_> {
         }
         let (symbol, in_lane) = self.function(id, facts.map_index, map);
         let (args, string_bytes) = (proto.args.len() as u8, facts.string_bytes);
-        Ok(Op::Helper { id, symbol, args, string_bytes, stack_reads, in_lane })
+        let is_aligned = alignment::call_is(id, map, [state[2], state[3]]);
+        Ok(Op::Helper { id, symbol, args, string_bytes, stack_reads, in_lane, is_aligned })
     }
 
     /// Whether the run has claimed a lane, and the map's values are in it.

@@ -76,16 +76,17 @@ pub(crate) struct Site {
     pub(crate) claims: bool,
 }
 
-/// Runs `passes` on operations of which none is dead, with what is live then.
+/// Runs `passes` on operations of which none is dead, with what is live then; gives what is live afterwards, and whether accesses to
+/// single bytes became wider ones.
 pub(crate) fn run(
     ops: &mut [Op],
     mut live: LiveRegs,
     starts: &[usize],
     site: Site,
     passes: Passes,
-) -> LiveRegs {
+) -> (LiveRegs, bool) {
     if passes == Passes::NONE {
-        return live;
+        return (live, false);
     }
     // First, while branches still go to the end of what they skip.
     let selected = passes.has(Passes::DIAMONDS) && diamonds::select(ops);
@@ -107,5 +108,5 @@ pub(crate) fn run(
     if passes.has(Passes::ABSORB) && absorb::absorb(ops, &leaders, &mut live) {
         live = liveness::drop_dead(ops);
     }
-    live
+    (live, gathered)
 }

@@ -7,7 +7,7 @@
 //! ```text
 //! relocate ─▶ trampoline ─▶ through ─▶ replace      one site: displaced instructions, its entry, its return, by either way
 //!             (emitter: the instructions that these consist of; program: which programs, when; meter: counted, timed,
-//!             one of so many)
+//!             one of so many; alignment: without the alignment check)
 //! announce, filter, unmap                           programs that are weir's own: at the dynamic linker's r_brk, where system
 //!                                                   call filters are installed, and around calls that take memory away
 //! unwind ───▶ island, outpost                       all sites: images within reach of them, and of jumps that are punned
@@ -16,6 +16,7 @@
 //! Guaranteed: the same input gives the same bytes. Nothing is read from or written to a process here; what is generated
 //! is mapped by [`crate::attach`].
 
+mod alignment;
 pub(crate) mod announce;
 mod emitter;
 pub(crate) mod filter;

@@ -362,6 +362,7 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
         cookie: 7,
         clobbers: 0b1111_1100_0111,
         clobbers_flags: true,
+        may_misalign: false,
         context_reads: 0x1fff_ffff,
         reads_cookie: true,
         uses_session: false,
@@ -376,6 +377,7 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
     let mut seen = std::collections::BTreeMap::<u32, u64>::new();
     for number in 0..WINDOWS {
         let (code, window) = function(&mut random, &memory);
+        let call = Call { may_misalign: number % 2 == 0, ..call };
         let trampoline = generate(&window, placement, &[call]).unwrap();
         memory.write(TRAMPOLINE, &trampoline.code);
         let way = WAYS[(number % WAYS.len() as u64) as usize];

@@ -67,8 +67,6 @@ struct section { u32 version, flags; u64 start, length, abort; } __attribute__((
 #define END \
     "2:\n\tmovl $1, %k[done]\n3:\n\tmovq $0, " CS "\n\tjmp 8f\n\t" SIGNATURE "4:\n8:\n"
 
-/* Of EFLAGS. */
-enum { FLAG_AC = 1 << 18 };
 /* Times that a sequence is begun. */
 enum { ATTEMPTS = 3 };
 /* Longer ones would be interrupted again and again. */
@@ -126,20 +124,10 @@ INLINE u32 load_text(const void *state_at, u32 state, s64 rseq, u8 *to, u64 from
     return done;
 }
 
-/* Whether this thread faults on words at odd addresses: texts lie anywhere. What lies below the stack pointer stays. */
-INLINE int checks_alignment(void)
-{
-    u64 flags;
-    __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\tpop %0\n\tlea 128(%%rsp), %%rsp" : "=r"(flags));
-    return (flags & FLAG_AC) != 0;
-}
-
 /* How a load may begin: the state word if it may here, else 0. */
 INLINE u32 state_for_loads(const struct weir_reads *reads, s64 rseq)
 {
     int cpu;
-    if (checks_alignment())
-        return 0;
     u64 state = load(&reads->state);
     if ((state & READS_HOLDS) != READS_VALID)
         return 0;

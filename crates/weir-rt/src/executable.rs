@@ -143,6 +143,9 @@ pub struct Executable {
     /// 8..15) may have changed on return; callee-saved ones that the code restores are not in it.
     pub clobbers: u16,
     pub clobbers_flags: bool,
+    /// It may access words at addresses that are no multiples of their size, which faults where the thread checks alignment
+    /// (EFLAGS.AC): whoever enters it turns that off for as long as it runs.
+    pub may_misalign: bool,
     /// Bit n: slot n of the [`Frame`] may be read, of `regs` or of `floats` behind them.
     pub context_reads: u32,
     pub reads_cookie: bool,
@@ -156,8 +159,8 @@ pub struct Executable {
 }
 
 impl Executable {
-    /// A probe's program that no engine has compiled: it reads nothing of its context, touches no per-CPU value, and
-    /// changes the registers `clobbers`, and flags.
+    /// A probe's program that no engine has compiled: it reads nothing of its context, touches no per-CPU value,
+    /// changes the registers `clobbers`, and flags, and may access words at any address.
     pub fn by_hand(name: &str, code: Vec<u8>, relocations: Vec<Relocation>, clobbers: u16) -> Executable {
         Executable {
             name: name.into(),
@@ -168,6 +171,7 @@ impl Executable {
             relocations,
             clobbers,
             clobbers_flags: true,
+            may_misalign: true,
             context_reads: 0,
             reads_cookie: false,
             uses_session: false,
@@ -228,6 +232,30 @@ const READ_TICKS: &[weir_ebpf::HelperId] = &[
     helper::RINGBUF_OUTPUT,
     helper::RINGBUF_RESERVE,
     helper::PERF_EVENT_OUTPUT,
+];
+
+/// Whether a helper may access words at addresses that are no multiples of their size: all do that are given memory, or that
+/// compilers may have made one access of many bytes in.
+pub fn may_misalign(id: weir_ebpf::HelperId) -> bool {
+    !ALIGNED.contains(&id)
+}
+
+/// What touches nothing but whole words of weir's own and of the thread's; `tests/alignment.rs` of the JIT runs them where anything else
+/// faults.
+const ALIGNED: &[weir_ebpf::HelperId] = &[
+    helper::KTIME_GET_NS,
+    helper::KTIME_GET_BOOT_NS,
+    helper::KTIME_GET_COARSE_NS,
+    helper::KTIME_GET_TAI_NS,
+    helper::JIFFIES64,
+    helper::GET_CURRENT_PID_TGID,
+    helper::GET_CURRENT_UID_GID,
+    helper::GET_SMP_PROCESSOR_ID,
+    helper::GET_NUMA_NODE_ID,
+    helper::GET_PRANDOM_U32,
+    helper::RINGBUF_RESERVE,
+    helper::RINGBUF_SUBMIT,
+    helper::RINGBUF_DISCARD,
 ];
 
 /// Whether a helper makes a system call on its usual way: where the vDSO knows clocks, and the CPU tells its number.

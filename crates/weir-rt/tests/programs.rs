@@ -36,6 +36,7 @@ fn executable(code: &[u8], relocations: &[Relocation]) -> Executable {
         relocations: relocations.to_vec(),
         clobbers: !(1 << 4),
         clobbers_flags: true,
+        may_misalign: true,
         context_reads: 0,
         reads_cookie: true,
         uses_session: false,

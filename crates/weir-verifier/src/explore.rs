@@ -57,6 +57,8 @@ pub(crate) struct Seen {
     pub(crate) string_bytes: Option<u32>,
     pub(crate) text: Same<TextTest>,
     pub(crate) copy: Same<DeclaredCopy>,
+    /// On some path.
+    pub(crate) may_misalign: bool,
 }
 
 impl Seen {

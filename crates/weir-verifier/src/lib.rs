@@ -238,5 +238,6 @@ fn facts(seen: &Seen) -> InsnFacts {
         string_bytes: seen.string_bytes,
         text: seen.text.always(),
         copy: seen.copy.always(),
+        may_misalign: seen.may_misalign,
     }
 }

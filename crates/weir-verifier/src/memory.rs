@@ -114,6 +114,7 @@ impl Walk<'_> {
                 refuse("packets are read and written by plain loads and stores alone")
             }
             Value::Packet(_) => {
+                self.seen[path.at].may_misalign |= size > 1;
                 self.object_range(pointer, off, size)?;
                 Ok(Place::Object)
             }
@@ -121,6 +122,7 @@ impl Walk<'_> {
                 refuse(format!("{} is read by plain loads alone", self.describe(pointer)))
             }
             Value::Key { .. } => {
+                self.seen[path.at].may_misalign |= size > 1;
                 self.object_range(pointer, off, size)?;
                 Ok(Place::Object)
             }
@@ -128,8 +130,11 @@ impl Walk<'_> {
                 let atomic = !matches!(access, Access::Load | Access::Store);
                 self.check_rights(pointer, access.reads(), access.writes())?;
                 self.object_range(pointer, off, size)?;
-                let aligned = crate::alu::add(offset, Scalar::constant(off as u64)).bits;
-                if atomic && (aligned.value | aligned.mask) & (u64::from(bytes) - 1) != 0 {
+                // Objects begin at multiples of 8.
+                let bits = crate::alu::add(offset, Scalar::constant(off as u64)).bits;
+                let may_misalign = (bits.value | bits.mask) & (u64::from(bytes) - 1) != 0;
+                self.seen[path.at].may_misalign |= may_misalign;
+                if atomic && may_misalign {
                     return refuse(format!(
                         "an atomic operation of {size} bytes through {}{}, which may not be aligned",
                         self.describe(pointer),

@@ -59,6 +59,8 @@ pub struct InsnFacts {
     pub text: Option<TextTest>,
     /// A call of `weir_declared_copy`: what it copies, which the context declares.
     pub copy: Option<DeclaredCopy>,
+    /// A load or store of more than a byte, on some path at an address that is not known to be a multiple of its size.
+    pub may_misalign: bool,
 }
 
 impl VerifiedProgram {

@@ -16,9 +16,21 @@ pub(crate) struct Emitter {
     pub(crate) at: u64,
     /// What the stack pointer is lowered by.
     pub(crate) frame_bytes: i32,
+    /// What is to stand behind the rest.
+    cold: Vec<Cold>,
+}
+
+/// Code that is branched to, where that branch ends, and what it does before it goes on behind the branch.
+struct Cold {
+    from: usize,
+    code: Vec<u8>,
 }
 
 impl Emitter {
+    pub(crate) fn new(at: u64, frame_bytes: i32) -> Emitter {
+        Emitter { code: Vec::new(), at, frame_bytes, cold: Vec::new() }
+    }
+
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.code.extend_from_slice(bytes);
     }
@@ -168,6 +180,32 @@ impl Emitter {
     pub(crate) fn jae_ahead(&mut self) -> usize {
         self.bytes(&[0x0f, 0x83, 0, 0, 0, 0]);
         self.code.len()
+    }
+
+    /// The near branch (of two bytes of opcode) leads to `code`, which stands behind the rest and goes on behind the branch.
+    pub(crate) fn branch_cold(&mut self, opcode: [u8; 2], code: Vec<u8>) {
+        self.bytes(&opcode);
+        self.bytes(&[0; 4]);
+        self.cold.push(Cold { from: self.code.len(), code });
+    }
+
+    /// What was put off.
+    pub(crate) fn cold(&mut self) {
+        for Cold { from, code } in std::mem::take(&mut self.cold) {
+            self.land_near(from);
+            self.bytes(&code);
+            self.jump(self.at + from as u64);
+        }
+    }
+
+    pub(crate) fn has_cold(&self) -> bool {
+        !self.cold.is_empty()
+    }
+
+    /// Takes back what was written from the offset `to` on.
+    pub(crate) fn truncate(&mut self, to: usize) {
+        self.code.truncate(to);
+        self.cold.retain(|cold| cold.from <= to);
     }
 
     /// The short branch that ends at `from` leads here. False if that is too far.

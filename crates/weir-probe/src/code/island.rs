@@ -473,6 +473,7 @@ fn calls(site: &PlannedSite, executables: &[Executable], addresses: &[Option<u64
             cookie: program.cookie,
             clobbers: executable.clobbers,
             clobbers_flags: executable.clobbers_flags,
+            may_misalign: executable.may_misalign,
             context_reads: executable.context_reads,
             reads_cookie: executable.reads_cookie,
             uses_session: executable.uses_session,

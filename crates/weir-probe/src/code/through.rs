@@ -113,7 +113,7 @@ pub fn generate(
     }
     let kept = Kept::of(calls);
     let frame_bytes = FRAME_BYTES + kept.bytes;
-    let mut out = Emitter { code: Vec::new(), at: placement.at, frame_bytes };
+    let mut out = Emitter::new(placement.at, frame_bytes);
     let mut places = Vec::new();
     let (gone, metered) = placement.metering.off(&mut out);
     assert!(out.land(gone), "one instruction is no far way");
@@ -129,6 +129,7 @@ pub fn generate(
     generator.metered_entry(metered, way_out, call);
     generator.deep(&mut returns);
     generator.thunk();
+    generator.cold(&mut returns);
     let wanting = calls.iter().zip(&generator.kept.slots).enumerate();
     let wanting = wanting.filter(|(_, (call, _))| call.when != When::Entry);
     let calls_function = FunctionCall {
@@ -356,7 +357,7 @@ impl Generator<'_> {
         let is_near = self.out.land(shut);
         if !is_near || !self.out.land_at(closed, way_out) {
             // Too long for one branch: they are led around.
-            self.out.code.truncate(from);
+            self.out.truncate(from);
             half.rows.pop();
             let run = self.out.jump_short_ahead();
             assert!(self.out.land(closed), "a jump is no far way");
@@ -461,6 +462,14 @@ impl Generator<'_> {
         }
     }
 
+    /// What was put off, of either half: the stack pointer is lowered there.
+    fn cold(&mut self, half: &mut Half) {
+        if self.out.has_cold() {
+            half.row(&self.out, self.out.frame_bytes);
+            self.out.cold();
+        }
+    }
+
     /// The function is run without being called, and its return is missed.
     fn deep(&mut self, half: &mut Half) {
         if self.too_deep.is_empty() {
@@ -496,6 +505,7 @@ mod tests {
             cookie: 7,
             clobbers: 1,
             clobbers_flags,
+            may_misalign: clobbers_flags,
             context_reads,
             reads_cookie: true,
             uses_session: true,

@@ -28,6 +28,8 @@
 //! metered: …                            ; the same programs, counted and timed (crate::code::meter); then `out`
 //! ```
 //!
+//! Programs that may access words at odd addresses have a few instructions more around them ([`alignment`]).
+//!
 //! Nothing below the stack pointer is live at a function's entry, so the red zone is not skipped there; inside a
 //! function it is, by 128 bytes more for the frame. The direction
 //! flag and vector state are not touched: programs use neither. Where one reads a floating-point argument, its register is
@@ -35,6 +37,7 @@
 
 use weir_rt::executable::{FRAME_COOKIE, FRAME_FLOATS, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
 
+use crate::code::alignment;
 use crate::code::emitter::{Emitter, RAX, RCX, RSP, SLOTS};
 use crate::code::meter::Metering;
 use crate::code::program::When;
@@ -64,6 +67,8 @@ pub struct Call {
     pub cookie: u64,
     pub clobbers: u16,
     pub clobbers_flags: bool,
+    /// It runs with the alignment check off.
+    pub may_misalign: bool,
     /// Bit n: slot n of the frame may be read: of `pt_regs`, or from 21 on the low half of a vector register.
     pub context_reads: u32,
     pub reads_cookie: bool,
@@ -120,7 +125,7 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
         return Err(Refusal::TooManyPrograms { given: calls.len(), max: PROGRAMS_PER_SITE_MAX });
     }
     let frame_bytes = FRAME_BYTES + if window.inside { RED_ZONE_BYTES } else { 0 };
-    let mut out = Emitter { code: Vec::new(), at: placement.at, frame_bytes };
+    let mut out = Emitter::new(placement.at, frame_bytes);
     let mut places = Vec::new();
     let metering = placement.metering;
     let (gone, metered) = metering.off(&mut out);
@@ -142,6 +147,7 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     metering.finish(&mut out);
     out.land_near(not);
     out.jump(placement.at + way_out as u64);
+    out.cold();
     assert!(out.code.len() <= TRAMPOLINE_BYTES_MAX, "{} bytes in one trampoline", out.code.len());
     Ok(Trampoline { code: out.code, entry, places, frames: Vec::new(), calls_function: None })
 }
@@ -170,15 +176,18 @@ pub(crate) struct Needs {
     /// Registers by encoding number, rcx and rsp never among them: rcx is saved in any case.
     changed: u16,
     pub(crate) flags: bool,
+    /// The alignment check is turned off for them.
+    misaligns: bool,
 }
 
 impl Needs {
     pub(crate) fn of<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Needs {
-        let mut needs = Needs { reads: 0, changed: 0, flags: false };
+        let mut needs = Needs { reads: 0, changed: 0, flags: false, misaligns: false };
         for call in calls {
             needs.reads |= call.context_reads;
             needs.changed |= call.clobbers & !(1 << RCX | 1 << RSP);
-            needs.flags |= call.clobbers_flags;
+            needs.flags |= call.clobbers_flags || call.may_misalign;
+            needs.misaligns |= call.may_misalign;
         }
         if needs.flags { needs.with_flags() } else { needs }
     }
@@ -216,10 +225,14 @@ impl Needs {
         }
     }
 
+    /// Uses rcx.
     pub(crate) fn save_flags(&self, out: &mut Emitter) {
         if self.flags {
             out.bytes(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto %al
             out.store(RAX, FLAGS_SLOT);
+        }
+        if self.misaligns {
+            alignment::leave_unchecked(out, FLAGS_SLOT);
         }
     }
 
@@ -227,7 +240,11 @@ impl Needs {
     pub(crate) fn restore(&self, out: &mut Emitter) {
         if self.flags {
             out.load(RAX, FLAGS_SLOT);
-            out.bytes(&[0x04, 0x7f, 0x9e]); // add $127,%al; sahf
+            out.bytes(&[0x04, 0x7f]); // add $127,%al
+            if self.misaligns {
+                alignment::check_again(out);
+            }
+            out.bytes(&[0x9e]); // sahf
         }
         for register in (0..16).filter(|&register| self.is_changed(register)) {
             out.restore(register);
@@ -341,6 +358,7 @@ mod tests {
             cookie: 7,
             clobbers,
             clobbers_flags,
+            may_misalign: false,
             context_reads,
             reads_cookie: true,
             uses_session: false,
@@ -406,6 +424,24 @@ mod tests {
     }
 
     #[test]
+    fn the_alignment_check_is_asked_for_where_it_matters() {
+        let (plain, lines) = check(&[call(1, true, 0)]);
+        assert!(!lines.iter().any(|line| line.starts_with("pushf")), "{}", lines.join("\n"));
+        let (odd, lines) = check(&[call(1, false, 0), Call { may_misalign: true, ..call(1, false, 0) }]);
+        let count = |wanted: &str| lines.iter().filter(|line| line.starts_with(wanted)).count();
+        // Once for all programs of a hit, and as often for a metered one; where the check is on, it is written twice.
+        assert_eq!((count("pushf"), count("popf")), (2 + 2, 2 * 2), "{}", lines.join("\n"));
+        assert_eq!(
+            (count("lahf"), count("sahf"), count("jb "), count("jne ")),
+            (2, 2, 2, 2),
+            "{}",
+            lines.join("\n")
+        );
+        assert!(!lines.iter().any(|line| line == "(bad)"), "{}", lines.join("\n"));
+        assert_eq!(plain.places.len(), odd.places.len());
+    }
+
+    #[test]
     fn both_ways_out_return_to_the_function() {
         let (trampoline, _) = check(&[call(0, false, 0)]);
         let originals: Vec<u64> = trampoline.places.iter().map(|place| place.1).collect();
@@ -452,7 +488,7 @@ mod tests {
     #[test]
     fn the_largest_trampoline_has_room() {
         let mut largest = call(0xffff, true, 0x1fff_ffff);
-        (largest.uses_session, largest.walks_stack) = (true, true);
+        (largest.uses_session, largest.walks_stack, largest.may_misalign) = (true, true, true);
         check(&[largest; PROGRAMS_PER_SITE_MAX]);
     }
 

@@ -95,6 +95,7 @@ pub(crate) fn counting(map: u32) -> Executable {
         relocations: vec![value],
         clobbers: 1,
         clobbers_flags: true,
+        may_misalign: false,
         context_reads: 0,
         reads_cookie: false,
         uses_session: false,

@@ -46,6 +46,7 @@ pub(crate) fn program(
         clobbers: 0b0000_1111_1100_0111,
         context_reads: reads.iter().fold(0, |all, slot| all | 1 << (slot / 8)),
         uses_session,
+        may_misalign: true,
         ..counting(0)
     }
 }

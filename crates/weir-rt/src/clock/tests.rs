@@ -31,6 +31,7 @@ fn program(segment: &Segment) -> LocalProgram {
         relocations: vec![Relocation { offset: 1, kind: RelocKind::Rel32, symbol, addend: -4 }],
         clobbers: !(1 << 4),
         clobbers_flags: true,
+        may_misalign: true,
         context_reads: 0,
         reads_cookie: false,
         uses_session: false,
