@@ -9,6 +9,7 @@ mod attach;
 mod controller;
 mod costs;
 mod decider;
+mod drain;
 mod emit;
 mod enrol;
 mod events;

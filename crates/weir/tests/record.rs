@@ -624,6 +624,59 @@ fn wrong_input_is_refused_before_anything_is_done() {
     fs::remove_dir_all(place).unwrap();
 }
 
+/// What a process emits at a steady rate while children of its are enrolled, or are not: emitted, and discarded.
+fn discarded_meanwhile(options: &[&str]) -> (u64, u64) {
+    let folder = folder("brood");
+    let program = target::program("brood").display().to_string();
+    let record = ["record", "-e", "brood:tick", "--size", "4K", "-o", folder.to_str().unwrap()];
+    let output = weir(&[&record[..], options, &["--", &program, "2000", "12", "40"]].concat());
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let emitted = text(&output.stdout);
+    let emitted: u64 =
+        emitted.trim().strip_prefix("emitted ").and_then(|number| number.parse().ok()).expect(&said);
+    let read = read(&folder);
+    assert_eq!(read.events.len() as u64 + read.discarded, emitted, "{said}");
+    fs::remove_dir_all(folder).unwrap();
+    (emitted, read.discarded)
+}
+
+/// Each child takes long to look at and to attach to; the rings of the others are emptied all the same.
+#[test]
+fn nothing_is_lost_while_children_are_enrolled() {
+    let (_, alone) = discarded_meanwhile(&[]);
+    let (emitted, discarded) = discarded_meanwhile(&["--follow"]);
+    // As much as where there is nothing to enrol, on a machine that is as busy.
+    assert!(
+        discarded <= 2 * alone + emitted / 20,
+        "{discarded} of {emitted} are lost, {alone} without children"
+    );
+}
+
+/// The folder is made before processes are touched; where none can be attached to then, it is as it was.
+#[test]
+fn nothing_is_left_where_attaching_fails() {
+    let other = target::program("odd").display().to_string();
+    let event = format!("usdt:{other}:odd:numbers");
+    let process = Endless::start("i", "1");
+    for options in [&[][..], &["--overwrite"], &["--trace-format", "ctf-2"]] {
+        let free = folder("unattached");
+        let record = || {
+            let to = ["record", "-e", &event, "-o", free.to_str().unwrap(), "-p", &process.pid()];
+            let output = weir(&[&to[..], options].concat());
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            assert!(text(&output.stderr).contains("not-mapped"), "{output:?}");
+        };
+        record();
+        assert!(!free.exists(), "{options:?}");
+        // One that was there stays.
+        fs::create_dir(&free).unwrap();
+        record();
+        assert_eq!(fs::read_dir(&free).unwrap().count(), 0, "{options:?}");
+        fs::remove_dir(&free).unwrap();
+    }
+}
+
 #[test]
 fn times_are_those_of_the_day() {
     let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();

@@ -6,13 +6,14 @@
 //!
 //! | what | how often |
 //! |---|---|
-//! | records, of scripts that write any in a process; maps that may have to grow | [`READ_INTERVAL`] |
+//! | records, of scripts that write any in a process (those of events are read by [`Drain`]); maps that may have to grow | [`READ_INTERVAL`] |
 //! | processes that came, or execute another program | [`LOOK_INTERVAL`] |
 //! | intervals, meters | when they are due |
 //! | the clock | when it is due, or somewhat later |
 
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
@@ -33,6 +34,7 @@ use crate::select::watch::LOOK_INTERVAL;
 use crate::session::controller::Controller;
 use crate::session::costs::Costs;
 use crate::session::decider::Decider;
+use crate::session::drain::Drain;
 use crate::session::flight::Flight;
 use crate::session::gone::Gone;
 use crate::session::recorder::{Recorded, Recorder};
@@ -42,10 +44,7 @@ use crate::session::targets::Targets;
 use crate::session::{now_ns, output_failed};
 
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
-const READ_INTERVAL: Duration = Duration::from_millis(5);
-
-/// The same where events fill the rings fast.
-const BUSY_INTERVAL: Duration = Duration::from_millis(1);
+pub(super) const READ_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How often lost records are told.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
@@ -87,11 +86,11 @@ pub(crate) struct Events<'a, W: Write> {
     told_lost: Option<Instant>,
     /// A map that cannot grow was told.
     is_outgrown: bool,
-    /// Where the records of events go; there are no others then.
-    recorder: Option<Recorder>,
+    /// Has the records of events; there are no others then.
+    drain: Option<Drain>,
     /// The same where they stay in the rings.
     flight: Option<Flight>,
-    /// Kept while processes run; the times of records are read off it.
+    /// Kept while processes run, if nobody else keeps it; the times of records are read off it.
     clock: Option<Clock>,
 }
 
@@ -126,15 +125,21 @@ impl<'a, W: Write> Events<'a, W> {
             lost: 0,
             told_lost: None,
             is_outgrown: false,
-            recorder: None,
+            drain: None,
             flight: None,
             clock: None,
         })
     }
 
-    /// From now on all records are of events, and go there.
-    pub(crate) fn record_to(&mut self, recorder: Recorder) {
-        self.recorder = Some(recorder);
+    /// From now on all records are of events, and go there, at times that `clock` tells.
+    pub(crate) fn record_to(
+        &mut self,
+        recorder: Recorder,
+        clock: Option<Clock>,
+        segment: &Arc<Segment>,
+    ) -> Result<(), Failure> {
+        self.drain = Some(Drain::start(recorder, clock, Arc::clone(segment))?);
+        Ok(())
     }
 
     /// From now on all records are of events, and stay where they are.
@@ -146,7 +151,7 @@ impl<'a, W: Write> Events<'a, W> {
     pub(crate) fn begin(&mut self, segment: &Segment) -> Result<(), Failure> {
         self.controller.begin(segment)?;
         self.grow(segment, None);
-        self.read_all(segment).map(|_| ())
+        self.read_all(segment)
     }
 
     /// Looks at what a traced process maps, for the names of its addresses.
@@ -164,10 +169,12 @@ impl<'a, W: Write> Events<'a, W> {
         clock: Option<Clock>,
     ) -> Result<(), Failure> {
         self.clock = clock;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.begins();
+        if let Some(drain) = &self.drain {
+            drain.begins();
         }
-        let mut is_more = false;
+        if let Some(flight) = &mut self.flight {
+            flight.begins();
+        }
         self.controller.start_intervals(Instant::now());
         let mut is_told = true;
         while self.exit.is_none() {
@@ -187,17 +194,17 @@ impl<'a, W: Write> Events<'a, W> {
             if let Some(clock) = &mut self.clock {
                 clock.keep(segment);
             }
-            is_told = false;
-            if !is_more {
-                // As a rule there is something else to do until then.
-                let until_clock = self.clock.as_ref().map_or(Duration::MAX, Clock::until_due);
-                let until_clock = until_clock.saturating_add(READ_INTERVAL);
-                is_told = self.wait(segment, targets.as_ref(), until_clock)?;
+            if let (Some(drain), Some((targets, _))) = (&self.drain, &targets) {
+                drain.has_writers(targets.write_records());
             }
+            // As a rule there is something else to do until then.
+            let until_clock = self.clock.as_ref().map_or(Duration::MAX, Clock::until_due);
+            let until_clock = until_clock.saturating_add(READ_INTERVAL);
+            is_told = self.wait(segment, targets.as_ref(), until_clock)?;
             self.controller.run_due_intervals(segment, Instant::now())?;
-            is_more = self.read_all(segment)?;
+            self.read_all(segment)?;
             // A command runs on, without being recorded.
-            if launched.is_none() && self.recorder.as_ref().is_some_and(Recorder::has_failed) {
+            if launched.is_none() && self.drain.as_ref().is_some_and(Drain::has_failed) {
                 return Ok(());
             }
             self.skip_gone(segment);
@@ -257,8 +264,8 @@ impl<'a, W: Write> Events<'a, W> {
             self.end_flight(segment, flight)?;
             return Ok(None);
         }
-        if self.recorder.is_some() {
-            return self.end_recording(segment, is_over).map(Some);
+        if let Some(drain) = self.drain.take() {
+            return self.end_recording(segment, drain, is_over).map(Some);
         }
         self.read_rest(segment)?;
         self.controller.end(segment)?;
@@ -279,15 +286,14 @@ impl<'a, W: Write> Events<'a, W> {
         Ok(None)
     }
 
-    fn end_recording(&mut self, segment: &Segment, is_over: bool) -> Result<Recorded, Failure> {
+    fn end_recording(&mut self, segment: &Segment, drain: Drain, is_over: bool) -> Result<Recorded, Failure> {
+        let (mut recorder, clock) = drain.end();
         let mut turns = 0;
         // Somebody who writes on while this reads is not read for ever.
-        while self.read_all(segment)? && turns < LAST_TURNS_MAX {
+        while recorder.drain(segment, clock.as_ref(), false) && turns < LAST_TURNS_MAX {
             turns += 1;
         }
-        // SANITY: whoever calls has looked.
-        let mut recorder = self.recorder.take().expect("a recorder");
-        recorder.drain(segment, self.clock.as_ref(), is_over);
+        recorder.drain(segment, clock.as_ref(), is_over);
         self.tell_losses(segment)?;
         let recorded = recorder.finish(segment);
         if recorded.has_failed() {
@@ -342,13 +348,9 @@ impl<'a, W: Write> Events<'a, W> {
     ) -> Result<bool, Failure> {
         let until_interval =
             self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
-        let is_busy = self.recorder.as_ref().is_some_and(Recorder::is_busy);
-        let writes = targets.is_some_and(|(targets, _)| targets.write_records());
-        let until_read = match () {
-            () if is_busy => BUSY_INTERVAL,
-            () if writes && self.flight.is_none() || segment.may_grow() => READ_INTERVAL,
-            () => Duration::MAX,
-        };
+        let are_read_here = self.flight.is_none() && self.drain.is_none();
+        let writes = are_read_here && targets.is_some_and(|(targets, _)| targets.write_records());
+        let until_read = if writes || segment.may_grow() { READ_INTERVAL } else { Duration::MAX };
         let until_read =
             self.flight.as_ref().map_or(until_read, |flight| until_read.min(flight.until_look()));
         let until_look = self.until_look(targets);
@@ -390,7 +392,11 @@ impl<'a, W: Write> Events<'a, W> {
     fn skip_gone(&mut self, segment: &Segment) {
         if self.skipped.elapsed() >= SKIP_INTERVAL {
             self.skipped = Instant::now();
-            segment.skip_gone(self.ring, &|thread| self.gone.is_gone(thread));
+            let skip = || segment.skip_gone(self.ring, &|thread| self.gone.is_gone(thread));
+            match &self.drain {
+                Some(drain) => _ = drain.paused(|_| skip()),
+                None => _ = skip(),
+            }
         }
     }
 
@@ -417,14 +423,14 @@ impl<'a, W: Write> Events<'a, W> {
         self.report.flush().map_err(output_failed)
     }
 
-    /// Whether there may be more.
-    fn read_all(&mut self, segment: &Segment) -> Result<bool, Failure> {
+    /// What others than this do not read.
+    fn read_all(&mut self, segment: &Segment) -> Result<(), Failure> {
         if let Some(flight) = &mut self.flight {
             flight.look(segment, self.clock.as_ref());
-            return Ok(false);
+            return Ok(());
         }
-        if let Some(recorder) = &mut self.recorder {
-            return Ok(recorder.drain(segment, self.clock.as_ref(), false));
+        if self.drain.is_some() {
+            return Ok(());
         }
         let began = now_ns();
         for _ in 0..RECORDS_PER_ROUND {
@@ -435,8 +441,7 @@ impl<'a, W: Write> Events<'a, W> {
             self.record(segment, &record.bytes)?;
         }
         self.tell_lost(segment, false)?;
-        self.report.flush().map_err(output_failed)?;
-        Ok(false)
+        self.report.flush().map_err(output_failed)
     }
 
     fn record(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Failure> {

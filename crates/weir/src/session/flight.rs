@@ -156,15 +156,17 @@ impl Flight {
         }
     }
 
+    /// Probes are in.
+    pub(crate) fn begins(&mut self) {
+        self.has_begun = true;
+        if !self.is_quiet {
+            let pid = std::process::id();
+            tell!("weir: events stay in the rings; `kill -USR1 {pid}` takes a snapshot");
+        }
+    }
+
     /// Takes a snapshot if one is asked for.
     pub(crate) fn look(&mut self, segment: &Segment, clock: Option<&Clock>) {
-        if !self.has_begun {
-            self.has_begun = true;
-            if !self.is_quiet {
-                let pid = std::process::id();
-                tell!("weir: events stay in the rings; `kill -USR1 {pid}` takes a snapshot");
-            }
-        }
         self.times.note(clock);
         let is_due = self.asked.as_mut().is_some_and(|asked| asked.look(segment, Instant::now()));
         if is_due {

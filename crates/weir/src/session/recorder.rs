@@ -136,6 +136,7 @@ impl Recorder {
 
     /// Probes are in.
     pub(crate) fn begins(&mut self) {
+        self.has_begun = true;
         if let Some(tended) = &self.tended {
             tended.recording();
         }
@@ -143,7 +144,6 @@ impl Recorder {
 
     /// Writes what is in the rings now; with `is_over` also what is behind records that nobody will finish. Whether there may be more.
     pub(crate) fn drain(&mut self, segment: &Segment, clock: Option<&Clock>, is_over: bool) -> bool {
-        self.has_begun = true;
         self.is_busy = false;
         let mut is_more = false;
         let rings = segment.ring(self.ring).rings();
@@ -309,7 +309,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        if !self.has_begun {
+        if !self.has_begun && self.streams.iter().all(|lane| lane.stream.is_none()) {
             let _ = fs::remove_file(self.path.join("metadata"));
             if self.is_made {
                 let _ = fs::remove_dir(&self.path);

@@ -161,6 +161,9 @@ impl Session<'_> {
         if let Some(clock) = &mut clock {
             clock.keep(&maps);
         }
+        if let Some(recorder) = self.recorder.take() {
+            events.record_to(recorder, clock.take(), &maps)?;
+        }
         // Before they run on: they may have ended soon after.
         prepared.iter().for_each(|(pid, _)| events.look(*pid));
         let is_command = command.is_some();
@@ -259,9 +262,6 @@ impl Session<'_> {
         if self.given.args.live {
             let share = self.given.args.budget.and_then(|budget| budget.share);
             events.show(Live::start(share.map(|share| share.to_string())));
-        }
-        if let Some(recorder) = self.recorder.take() {
-            events.record_to(recorder);
         }
         if let Some(flight) = self.flight.take() {
             events.fly(flight);
