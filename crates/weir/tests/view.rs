@@ -167,6 +167,45 @@ fn traces_of_lttng_s_are_printed_as_babeltrace2_prints_them() {
     filtered(&plain);
     filters_that_are_wrong(&plain);
     damaged(&plain);
+    followed(&lttng);
+}
+
+/// An event that is enabled while its session runs, and is followed: its description comes later than the trace.
+fn followed(lttng: &Lttng) {
+    let session = format!("weir-view-followed-{}", std::process::id());
+    let (session, folder) = (session.as_str(), lttng.home.join("followed"));
+    let emit = || {
+        let mut program = Command::new(&lttng.program);
+        program.env("LTTNG_UST_REGISTER_TIMEOUT", "-1").env("LTTNG_HOME", &lttng.home);
+        assert!(program.arg("50").status().unwrap().success());
+    };
+    let of_event = |event: &str| ["enable-event", "-u", "-s", session, "-c", "c", event].map(str::to_owned);
+    let enable = |event: &str| lttng.must(&of_event(event).each_ref().map(String::as_str));
+    lttng.must(&["create", session, "-o", folder.to_str().unwrap()]);
+    lttng.must(&["enable-channel", "-u", "-s", session, "--subbuf-size=1M", "--switch-timer=100000", "c"]);
+    enable("weir_fields:numbers");
+    lttng.must(&["start", session]);
+    emit();
+    let mut view = Command::new(env!("CARGO_BIN_EXE_weir"));
+    view.args(["view", "--follow", "-f", "json", "-e", "weir_fields:*"]).arg(&folder);
+    let mut view = Daemon::spawn(view).unwrap();
+    let number = view.line(Duration::from_secs(60)).unwrap();
+    assert!(number.contains("weir_fields:numbers"), "{number}");
+    enable("weir_fields:texts");
+    emit();
+    lttng.must(&["destroy", session]);
+    let wanted = lines(&["-f", "json"], &folder);
+    let mut seen = vec![number];
+    while seen.len() < wanted.len() {
+        seen.push(view.line(Duration::from_secs(60)).unwrap());
+    }
+    assert!(wanted.iter().any(|line| line.contains("weir_fields:texts")));
+    // One that came late stands behind others.
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(seen), sorted(wanted));
 }
 
 fn lines(args: &[&str], place: &Path) -> Vec<String> {

@@ -10,7 +10,10 @@
 //! - Files are measured first and the folder is listed then: a stream that was there before what is read is known.
 //! - A trace of weir's is over when nobody has its folder locked ([`mod@crate::write`]). How long others go on nobody knows.
 //!
-//! Deliberately not: metadata that changes. An event that the metadata did not have at first ends its stream.
+//! - Metadata that grow are read again, behind the files' lengths: tracers describe an event before they write one. New events, and
+//!   streams, go on where the old ones end ([`extends`]).
+//!
+//! Deliberately not: metadata that change otherwise. What only such would describe ends its stream.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -22,9 +25,10 @@ use crate::class::{Role, StreamClass, TraceClass, Value};
 use crate::ctf2;
 use crate::error::Error;
 use crate::limits::{FILES_MAX, HOLD};
-use crate::read::folder;
 use crate::read::merge::{Message, Reader};
+use crate::read::plan::{self, Plans, Style};
 use crate::read::stream::{self, Part, Step, Stream};
+use crate::read::{folder, metadata};
 use crate::write;
 
 /// Reads traces that are being written.
@@ -33,6 +37,8 @@ pub struct Follower {
     reader: Reader,
     /// By stream: how far its files went when they were looked at, each with the moment, as far as that is not read.
     seen: Vec<VecDeque<Seen>>,
+    /// By trace and folder: bytes of the metadata that were looked at.
+    described: Vec<Vec<u64>>,
     now: Instant,
     is_over: bool,
     /// The least time that an idle stream may still bring, by how many streams are not idle.
@@ -56,6 +62,8 @@ impl Follower {
     /// As of [`Reader::open`]; and packets that do not say how long they are cannot be told from those that are still written.
     pub fn open(places: &[PathBuf], now: Instant) -> Result<Follower, Error> {
         let mut reader = Reader::open(places)?;
+        // The bytes that it has read are not known: what has come since is looked at below.
+        let described = reader.traces.iter().map(|trace| vec![0; trace.folders.len()]).collect();
         for trace in &reader.traces {
             if let Some(stream) = trace.class.streams.iter().find(|stream| !is_sized(&trace.class, stream)) {
                 let path = trace.folders.first().map(|folder| folder.join("metadata")).unwrap_or_default();
@@ -74,7 +82,8 @@ impl Follower {
             seen.push(marks(stream, now));
         }
         let mut follower =
-            Follower { reader, seen, now, is_over: false, horizon: None, shown: None, late: 0 };
+            Follower { reader, seen, described, now, is_over: false, horizon: None, shown: None, late: 0 };
+        follower.describe()?;
         follower.look(now)?;
         Ok(follower)
     }
@@ -84,8 +93,8 @@ impl Follower {
         &self.reader
     }
 
-    /// Looks at what has come.
-    pub fn look(&mut self, now: Instant) -> Result<(), Error> {
+    /// Looks at what has come; whether there are classes among it, which [`Follower::reader`] has in other places from now on.
+    pub fn look(&mut self, now: Instant) -> Result<bool, Error> {
         self.now = now;
         self.horizon = None;
         self.reader.settle();
@@ -94,6 +103,7 @@ impl Follower {
             is_of_weir(&trace.class) && !trace.folders.iter().any(|folder| write::is_written(folder))
         });
         self.measure()?;
+        let has_classes = self.describe()?;
         for trace in 0..self.reader.traces.len() {
             self.list(trace, is_over)?;
         }
@@ -102,7 +112,7 @@ impl Follower {
             self.reader.streams.iter_mut().for_each(|(.., stream)| stream.is_growing = false);
         }
         (0..self.reader.streams.len()).for_each(|index| self.wake(index));
-        Ok(())
+        Ok(has_classes)
     }
 
     /// What is next, as far as it can be shown by now.
@@ -195,6 +205,32 @@ impl Follower {
         Ok(())
     }
 
+    /// Reads metadata again that have become more; whether there are new classes in them.
+    fn describe(&mut self) -> Result<bool, Error> {
+        let mut has_classes = false;
+        for (of, (trace, described)) in self.reader.traces.iter_mut().zip(&mut self.described).enumerate() {
+            for (folder, described) in trace.folders.iter().zip(described) {
+                let path = folder.join("metadata");
+                let about = fs::metadata(&path);
+                let about =
+                    about.map_err(|source| Error::File { path: path.clone(), what: "look at", source })?;
+                if about.len() == *described {
+                    continue;
+                }
+                // What is being written may end anywhere.
+                let Ok(class) = metadata::read(&path) else { continue };
+                *described = about.len();
+                let Some(plans) = extends(&trace.class, &trace.plans, &class) else { continue };
+                (trace.class, trace.plans) = (class, plans);
+                for (.., stream) in self.reader.streams.iter_mut().filter(|(trace, ..)| *trace == of) {
+                    stream.state.registers.resize(trace.plans.streams[stream.class].registers, 0);
+                }
+                has_classes = true;
+            }
+        }
+        Ok(has_classes)
+    }
+
     /// Files that are new in the folders of a trace.
     fn list(&mut self, trace: usize, is_over: bool) -> Result<(), Error> {
         let mut new: Vec<Part> = Vec::new();
@@ -276,6 +312,23 @@ fn forget(stream: &Stream, seen: &mut VecDeque<Seen>) {
 /// Its files as they are now.
 fn marks(stream: &Stream, at: Instant) -> VecDeque<Seen> {
     stream.parts.iter().enumerate().map(|(part, of)| Seen { part, bytes: of.bytes, at }).collect()
+}
+
+/// The plans of `new`, if it has all that `old` has, each class under the same index, and more. A packet that was begun must go on:
+/// what events refer to in its context must be the same.
+fn extends(old: &TraceClass, plans: &Plans, new: &TraceClass) -> Option<Plans> {
+    if old == new {
+        return None;
+    }
+    let mut common = new.clone();
+    common.streams.truncate(old.streams.len());
+    for (stream, old) in common.streams.iter_mut().zip(&old.streams) {
+        stream.events.truncate(old.events.len());
+    }
+    let all = (common == *old).then(|| plan::compile(new, Style::Fast).ok())??;
+    let is_same = all.header == plans.header
+        && all.streams.iter().zip(&plans.streams).all(|(new, old)| new.context == old.context);
+    is_same.then_some(all)
 }
 
 fn is_of_weir(class: &TraceClass) -> bool {

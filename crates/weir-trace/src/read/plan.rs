@@ -39,7 +39,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Numbers of events up to here are looked up in a table.
 const TABLE_IDS: u64 = 1 << 16;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) ops: Vec<Op>,
     pub(crate) loads: Vec<Load>,

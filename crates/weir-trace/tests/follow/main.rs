@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use testkit::{paths, random};
 use weir_event::schema::{Field, Form, Schema, Type};
 use weir_trace::class::{ClockClass, Role, Scope, TraceClass, Value};
-use weir_trace::write::{Folder, Format, Stream, layout, packet};
+use weir_trace::write::{Folder, Format, Stream, layout, metadata, packet};
 use weir_trace::{Follower, Message, Reader};
 
 /// Longer than anything is held back.
@@ -21,15 +21,19 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-fn class(tracer: &str) -> TraceClass {
+/// An event of a number.
+fn numbered(event: &str) -> Schema {
     let number = Field {
         name: "n".to_owned(),
         ty: Type::Int { bytes: 4, signed: false },
         slot: 0,
         form: Form::Decimal,
     };
-    let schema =
-        Schema { provider: "a".to_owned(), event: "b".to_owned(), level: None, fields: vec![number] };
+    Schema { provider: "a".to_owned(), event: event.to_owned(), level: None, fields: vec![number] }
+}
+
+fn class(tracer: &str) -> TraceClass {
+    let schema = numbered("b");
     let environment = vec![("tracer_name".to_owned(), Value::Str(tracer.to_owned()))];
     let mut class = layout::trace([3; 16], ClockClass::default(), environment);
     let mut stream = layout::stream(0, Vec::new());
@@ -171,6 +175,62 @@ fn packets_that_do_not_say_their_length_are_refused() {
     let error = Follower::open(std::slice::from_ref(&path), Instant::now()).unwrap_err().to_string();
     assert!(error.contains("packets of stream 0 do not say how long they are"), "{error}");
     fs::remove_dir_all(path).unwrap();
+}
+
+/// Events that are described later are shown where they come, also in the middle of a packet that is held; those of a description that is
+/// another one end their stream, as before.
+#[test]
+fn metadata_grow() {
+    for (format, tracer) in [(Format::Ctf1, "lttng-ust"), (Format::Ctf2, "lttng-ust"), (Format::Ctf1, "weir")]
+    {
+        let (path, begin) = (folder("grows"), Instant::now());
+        let mut class = class(tracer);
+        let written = Folder::create(&path, &class, format).unwrap();
+        let describe = |class: &TraceClass, bytes: usize| {
+            let text = metadata(class, format).unwrap();
+            fs::write(path.join("metadata"), &text[..text.len().min(bytes)]).unwrap();
+        };
+        let (mut one, mut other) = (stream(&written, 0), stream(&written, 1));
+        other.packet(&[], 1, 1).unwrap();
+        record(&mut one, 10);
+        record(&mut one, 11);
+        one.flush().unwrap();
+        let mut follower = follow(&path, begin);
+        // What is next is held, in the middle of its packet.
+        check(&mut follower, begin, &[]);
+        class.streams[0].events.push(layout::event(1, &numbered("later")));
+        let whole = metadata(&class, format).unwrap().len();
+        // A description that is being written is looked at again.
+        describe(&class, whole - 30);
+        assert!(!follower.look(begin).unwrap());
+        describe(&class, whole);
+        one.record(1, 12, &[&12u32.to_le_bytes()]).unwrap();
+        one.record(0, 13, &[&13u32.to_le_bytes()]).unwrap();
+        one.flush().unwrap();
+        assert!(follower.look(begin).unwrap());
+        assert!(!follower.look(begin).unwrap());
+        assert_eq!(follower.reader().traces().next().unwrap().streams[0].events.len(), 2);
+        check(&mut follower, begin + LONG, &["10", "11", "12", "13"]);
+        // A new one begins with what is described by then, which is of a kind with a length before it.
+        let mut later = stream(&written, 2);
+        class.streams[0].events.push(layout::event(2, &numbered("last")));
+        describe(&class, usize::MAX);
+        later.record(2, 14, &[&14u32.to_le_bytes()]).unwrap();
+        later.flush().unwrap();
+        check(&mut follower, begin + 2 * LONG, &[]);
+        check(&mut follower, begin + 3 * LONG, &["14"]);
+        // Another description of what was there.
+        class.streams[0].events[0] = layout::event(0, &numbered("other"));
+        class.streams[0].events.push(layout::event(3, &numbered("new")));
+        describe(&class, usize::MAX);
+        later.record(3, 15, &[&15u32.to_le_bytes()]).unwrap();
+        later.flush().unwrap();
+        assert!(!follower.look(begin + 4 * LONG).unwrap());
+        let said = shown(&mut follower);
+        assert!(said.len() == 1 && said[0].contains("event 3, which the metadata does not know"), "{said:?}");
+        drop((one, other, later, written));
+        fs::remove_dir_all(path).unwrap();
+    }
 }
 
 /// Streams that are written in pieces of any length, packets torn, files that come later: what is shown is what a reader shows of the whole.

@@ -62,7 +62,9 @@ pub(super) fn follow(args: &View) -> Result<ExitCode, Failure> {
             break;
         }
         let is_asked = stops.wait(LOOK_EVERY)?;
-        follower.look(Instant::now()).map_err(failure)?;
+        if follower.look(Instant::now()).map_err(failure)? {
+            wanted = Wanted::new(args, follower.reader())?;
+        }
         if is_asked {
             follower.stop();
         }
