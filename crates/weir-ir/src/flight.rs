@@ -18,6 +18,7 @@
 
 use weir_event::Type;
 
+use crate::around::{add_one, branch, get, inst, moved, moved_filter};
 use crate::{Block, BlockId, Function, Inst, MapId, Op, Terminator, Value};
 
 /// Maps of one plain integer, which programs and whoever takes snapshots share.
@@ -66,20 +67,12 @@ pub fn guard(clause: &mut Function, asks: Option<&Function>, first_map: u32, wor
         },
         Block {
             params: Vec::new(),
-            insts: vec![inst(COUNTED[0], add_one(words.held))],
+            insts: vec![inst(COUNTED[0], add_one(words.held, YES))],
             end: Terminator::Return,
         },
     ];
-    for block in filter {
-        let mut block = moved(block, VALUES, BLOCKS);
-        block.insts.iter_mut().filter_map(|inst| inst.op.map_mut()).for_each(|map| map.0 += first_map);
-        block.end = match block.end {
-            Terminator::Accept => Terminator::Jump { to: is_armed, args: Vec::new() },
-            Terminator::Return => goes_on(NO),
-            other => other,
-        };
-        blocks.push(block);
-    }
+    let accepts = Terminator::Jump { to: is_armed, args: Vec::new() };
+    blocks.extend(moved_filter(filter, (VALUES, BLOCKS, first_map), &accepts, &goes_on(NO)));
     blocks.push(Block {
         params: Vec::new(),
         insts: vec![inst(ARMED, get(words.armed))],
@@ -98,54 +91,13 @@ pub fn guard(clause: &mut Function, asks: Option<&Function>, first_map: u32, wor
         }
         blocks.push(block);
     }
-    let counts = vec![inst(COUNTED[1], add_one(words.asked))];
+    let counts = vec![inst(COUNTED[1], add_one(words.asked, YES))];
     blocks.push(Block { params: Vec::new(), insts: counts, end: Terminator::Return });
     blocks.push(Block { params: Vec::new(), insts: Vec::new(), end: Terminator::Return });
 
     let own = (0..VALUES).map(|_| Type::U64).chain(filter_types.iter().cloned());
     clause.types.splice(..0, own.collect::<Vec<_>>());
     clause.blocks = blocks;
-}
-
-/// The block with its values and the blocks that it names so much further on.
-fn moved(block: &Block, values: u32, blocks: u32) -> Block {
-    let mut block = block.clone();
-    let renamed = |value: &mut Value| value.0 += values;
-    block.params.iter_mut().for_each(renamed);
-    for inst in &mut block.insts {
-        inst.result.iter_mut().for_each(renamed);
-        inst.op.for_each_operand(renamed);
-    }
-    block.end.for_each_operand(renamed);
-    match &mut block.end {
-        Terminator::Jump { to, .. } => to.0 += blocks,
-        Terminator::Branch { then, otherwise, .. } => {
-            then.0 += blocks;
-            otherwise.0 += blocks;
-        }
-        Terminator::Return | Terminator::Accept => {}
-    }
-    block
-}
-
-fn inst(result: Value, op: Op) -> Inst {
-    Inst { result: Some(result), op }
-}
-
-fn add_one(map: MapId) -> Op {
-    Op::MapAdd { map, key: Vec::new(), delta: YES }
-}
-
-fn get(map: MapId) -> Op {
-    Op::MapGet { map, key: Vec::new() }
-}
-
-fn branch(
-    condition: Value,
-    (then, then_args): (BlockId, Vec<Value>),
-    (otherwise, otherwise_args): (BlockId, Vec<Value>),
-) -> Terminator {
-    Terminator::Branch { condition, then, then_args, otherwise, otherwise_args }
 }
 
 #[cfg(test)]

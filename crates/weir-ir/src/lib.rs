@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod argument;
+mod around;
 pub mod automaton;
 pub mod check;
 pub mod dominators;
@@ -24,6 +25,7 @@ mod ops;
 pub mod pass;
 pub mod record;
 pub mod text;
+pub mod trigger;
 pub mod world;
 
 use std::sync::Arc;
