@@ -5,6 +5,9 @@
 //! ([`Stream::packet`]), as a ring's part. Out: `metadata`, and a file a stream. [`layout`] makes classes, [`packet`] what stands before
 //! records.
 //!
+//! A stream may be several files ([`Stream::in_files`]), each of so many bytes, of which the newest are kept. Readers take files with one
+//! number for one stream; babeltrace2 2.0.4 by the time at which each packet begins, which must differ then.
+//!
 //! As long as a [`Folder`] is there, the folder is locked (flock(2)), by which those who follow the trace know that more may come.
 //!
 //! Guaranteed: a packet is written whole or not at all, as far as the file system does; its times enclose those of its records; counts of
@@ -13,6 +16,7 @@
 pub mod layout;
 pub mod packet;
 
+use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -112,8 +116,45 @@ impl Folder {
         })?;
         let begin = Begin { uuid: self.uuid, class, id, cpu, sequence: 0, time: 0 };
         let packet = Vec::new();
-        Ok(Stream { path, file, written: 0, begin, packet, packet_bytes, last: 0, discarded: 0, records: 0 })
+        let files =
+            Files { limits: Limits::default(), first: path.clone(), number: 0, older: VecDeque::new() };
+        Ok(Stream {
+            path,
+            file,
+            files,
+            written: 0,
+            begin,
+            packet,
+            packet_bytes,
+            last: 0,
+            discarded: 0,
+            records: 0,
+            records_before: 0,
+            records_written: 0,
+            removed: 0,
+        })
     }
+}
+
+/// What a file of a stream may have, and how many there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Bytes of a file, unless one packet has more.
+    pub file_bytes: Option<u64>,
+    /// Files of a stream; of more the oldest is removed.
+    pub files: Option<u64>,
+}
+
+/// The files of a stream.
+#[derive(Debug)]
+struct Files {
+    limits: Limits,
+    /// The path of the first, of which those of others are made.
+    first: PathBuf,
+    /// Of the one that is written.
+    number: u64,
+    /// Those before it, the oldest first, with how many records each has.
+    older: VecDeque<(PathBuf, u64)>,
 }
 
 /// A stream that is written, packet by packet.
@@ -121,6 +162,7 @@ impl Folder {
 pub struct Stream {
     path: PathBuf,
     file: File,
+    files: Files,
     /// Bytes of whole packets in it.
     written: u64,
     begin: Begin,
@@ -131,9 +173,25 @@ pub struct Stream {
     last: u64,
     discarded: u64,
     records: u64,
+    /// Of these, those in files before this one, and those in packets that are written.
+    records_before: u64,
+    records_written: u64,
+    /// Records that were in files that were removed.
+    removed: u64,
 }
 
 impl Stream {
+    /// The same in files: `NAME`, `NAME_000001`, and so on.
+    pub fn in_files(mut self, limits: Limits) -> Stream {
+        self.files.limits = limits;
+        self
+    }
+
+    /// Records of this stream that are gone again, with the files that they were in.
+    pub fn removed(&self) -> u64 {
+        self.removed
+    }
+
     /// Adds a record: the number of its event, its time, and its bytes in parts that follow one another (contexts, payload). Times do not
     /// go back; one that would is that of the record before.
     pub fn record(&mut self, event: u32, time: u64, parts: &[&[u8]]) -> Result<(), Error> {
@@ -184,6 +242,10 @@ impl Stream {
         }
         let end = End { time: self.last, discarded: self.discarded, packet_bytes: self.packet.len() as u64 };
         packet::end(&end, &mut self.packet);
+        let file_bytes = self.files.limits.file_bytes;
+        if self.written > 0 && file_bytes.is_some_and(|most| self.written + self.packet.len() as u64 > most) {
+            self.next_file()?;
+        }
         if let Err(source) = self.file.write_all(&self.packet) {
             // What there was room for is no packet.
             let _ = self.file.set_len(self.written);
@@ -192,11 +254,34 @@ impl Stream {
         self.written += self.packet.len() as u64;
         self.packet.clear();
         self.begin.sequence += 1;
+        self.records_written = self.records;
         Ok(())
     }
 
-    /// Writes the rest, and a packet without records where something was lost after the last one. How many records there are.
+    /// What is written from here on goes to the next file.
+    fn next_file(&mut self) -> Result<(), Error> {
+        let number = self.files.number + 1;
+        let mut path = self.files.first.clone().into_os_string();
+        path.push(format!("_{number:06}"));
+        let path = PathBuf::from(path);
+        let failed = |path: &Path, what, source| Error::File { path: path.to_owned(), what, source };
+        let file = File::create_new(&path).map_err(|source| failed(&path, "make", source))?;
+        let records = self.records_written - self.records_before;
+        self.files.older.push_back((std::mem::replace(&mut self.path, path), records));
+        (self.file, self.files.number, self.written) = (file, number, 0);
+        self.records_before = self.records_written;
+        while self.files.limits.files.is_some_and(|most| self.files.older.len() as u64 >= most)
+            && let Some((oldest, records)) = self.files.older.pop_front()
+        {
+            fs::remove_file(&oldest).map_err(|source| failed(&oldest, "remove", source))?;
+            self.removed += records;
+        }
+        Ok(())
+    }
+
+    /// Writes the rest, and a packet without records where something was lost after the last one; in no file more. How many records there are.
     pub fn finish(mut self, time: u64) -> Result<u64, Error> {
+        self.files.limits = Limits::default();
         self.last = self.last.max(time);
         if self.packet.is_empty() {
             self.begin.time = self.last;
