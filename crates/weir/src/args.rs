@@ -10,6 +10,7 @@ pub(crate) mod record;
 pub(crate) mod rule;
 pub(crate) mod sessions;
 pub(crate) mod trace_format;
+pub(crate) mod triggers;
 pub(crate) mod view;
 
 use std::ffi::OsString;

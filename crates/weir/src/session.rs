@@ -4,7 +4,6 @@
 //! [`stages`], what the files say is [`world`], the run over its processes is [`mod@run`], what is done to one of them is
 //! [`attach`], programs that run in weir itself are [`controller`], reading and printing while the target runs is [`mod@events`].
 
-mod asks;
 mod attach;
 mod controller;
 mod costs;
@@ -28,7 +27,8 @@ mod stages;
 mod summary;
 mod symbols;
 mod targets;
-mod tended;
+pub(crate) mod tended;
+mod triggers;
 mod world;
 
 use std::cell::RefCell;
@@ -62,6 +62,8 @@ use crate::session::plan::{Given, Plan};
 use crate::session::recorder::Recorder;
 use crate::session::recording::Recording;
 use crate::session::roll::Subjects;
+use crate::session::tended::Tended;
+use crate::session::triggers::Triggers;
 pub(crate) use crate::session::world::{Binaries, is_named};
 
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
@@ -83,6 +85,15 @@ pub(crate) fn record(args: &args::record::Record) -> Result<ExitCode, (Failure, 
 pub(crate) fn check_rule(rule: &args::rule::Rule) -> Result<(), Failure> {
     recording::source(&rule.events)?;
     recording::filter(rule).map(drop)
+}
+
+/// The same of what events are to do beside.
+pub(crate) fn check_triggers(
+    triggers: &args::triggers::Triggers,
+    flight: &args::flight::Flight,
+    dialect: args::filter::Dialect,
+) -> Result<(), Failure> {
+    Triggers::given(flight, triggers, dialect).map(drop)
 }
 
 /// Compiles a script for no process in particular, and verifies it: `program` is its text, or else the first of
@@ -193,10 +204,8 @@ fn run(
         plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);
     let guard = Guard::new(args.policy.as_deref(), args.budget, &run)?;
     let create = |recording: &Recording<'_>| {
-        let format = recording.args.trace_format.into();
-        let recorder =
-            Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields(), format)?;
-        recorder.held(recording.args.tended.as_deref())
+        let format = (recording.args.trace_format.into(), recording.args.file_limits());
+        Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields(), format)
     };
     let fly = |recording: &Recording<'_>| {
         Flight::create(recording.args, &plan.compiled, recording.context_fields())
@@ -207,7 +216,10 @@ fn run(
     };
     let recorder = RefCell::new(written.map(create).transpose()?);
     let flight = RefCell::new(flying.map(fly).transpose()?);
-    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard, groups, recorder, flight }
+    // Everything is ready.
+    let file = recording.and_then(|recording| recording.args.tended.as_deref());
+    let tended = RefCell::new(file.map(Tended::hold).transpose()?);
+    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard, groups, recorder, flight, tended }
         .run(pid, clock)
 }
 
@@ -274,6 +286,8 @@ struct Session<'a> {
     recorder: RefCell<Option<Recorder>>,
     /// The same where they stay in the rings.
     flight: RefCell<Option<Flight>>,
+    /// Who tends a recording, until the run begins.
+    tended: RefCell<Option<Tended>>,
 }
 
 /// What `weir ps` shows of a run: the names of its programs.

@@ -36,7 +36,7 @@ use crate::failure::Failure;
 use crate::manage;
 use crate::print::{print, tell, tell_text};
 use crate::select::ProcessSpec;
-use crate::session::check_rule;
+use crate::session::{check_rule, check_triggers};
 use crate::sessions::client::Start;
 use crate::sessions::description::{Description, check_name};
 use crate::sessions::place::Place;
@@ -45,6 +45,10 @@ use crate::sessions::status::{Status, Traced};
 
 /// The environment's word for how long a daemon without sessions stays, in seconds.
 const IDLE_VARIABLE: &str = "WEIR_IDLE";
+
+/// Why there are no others.
+const ONE_CHANNEL: &str = "a session has one channel, which weir record create makes: --size is that of the ring of each CPU, --overwrite \
+    its mode; for other events in other rings make another session";
 
 pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
     match command {
@@ -72,9 +76,13 @@ pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
             told(ask(&args.at, &Request::Destroy(one(&args.name, &args.session)?), false)?)
         }
         Session::Status(args) => status(args),
-        Session::Snapshot(_) => Err(Failure::Refused(anyhow!(
-            "sessions have no snapshots in this version: they do not overwrite what is old"
-        ))),
+        Session::Snapshot(args) => {
+            told(ask(&args.at, &Request::Snapshot(one(&args.name, &args.session)?), false)?)
+        }
+        Session::EnableChannel(args) => {
+            let words: Vec<_> = args.words.iter().map(|word| word.to_string_lossy()).collect();
+            Err(Failure::Refused(anyhow!("enable-channel {}: {ONE_CHANNEL}", words.join(" "))))
+        }
         Session::Daemon(args) => {
             let place = Place::find(args.at.socket.as_deref())?;
             daemon::daemon(&place, args.idle.map_or_else(idle, Ok)?, args.detached)
@@ -134,6 +142,8 @@ fn done(answer: Answer) -> Result<Answer, Failure> {
 
 fn description(args: &Create) -> Result<Description, Failure> {
     check_name(&args.name).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
+    // Told here, where their texts can be shown.
+    check_triggers(&args.triggers, &args.flight, args.dialect)?;
     let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
     let whole = |path: &Path, flag: &str| -> Result<String, Failure> {
         let path = std::path::absolute(path).with_context(|| flag.to_owned()).map_err(Failure::Refused)?;
@@ -153,6 +163,7 @@ fn description(args: &Create) -> Result<Description, Failure> {
         containers: args.containers.clone(),
         follow: args.follow,
         size: args.size.into(),
+        options: args.options().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         budget: args.budget.clone(),
         policy: args.policy.as_deref().map(|path| whole(path, "--policy")).transpose()?,
         directory: utf8(&directory, "the current directory")?,
@@ -169,6 +180,9 @@ fn utf8(path: &Path, what: &str) -> Result<String, Failure> {
 }
 
 fn enable(args: &Enable) -> Result<Request, Failure> {
+    if let Some(channel) = &args.channel {
+        return Err(Failure::Refused(anyhow!("--channel {channel}: {ONE_CHANNEL}")));
+    }
     let (session, events) = session_and_events(&args.session, &args.words)?;
     let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
     let rule = Rule {

@@ -309,9 +309,11 @@ fn sigusr1_takes_a_snapshot_and_the_newest_are_kept() {
     assert_eq!(all, taken[2..], "{said}");
     assert!(said.contains("older ones were removed (--snapshots)"), "{said}");
     let [first, second] = [&all[0], &all[1]].map(|snapshot| read(snapshot));
+    // Of a thread that had no CPU for a while the rings may have nothing any more.
     for (thread, numbers) in &first.numbers {
-        let later = &second.numbers[thread];
-        assert!(later.last() > numbers.last(), "thread {thread}: it went on");
+        if let Some(later) = second.numbers.get(thread) {
+            assert!(later.last() > numbers.last(), "thread {thread}: it went on");
+        }
     }
     assert!(first.events() + first.discarded < second.events() + second.discarded);
     fs::remove_dir_all(folder).unwrap();

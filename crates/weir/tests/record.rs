@@ -725,3 +725,32 @@ fn several_processes_are_recorded_in_one_trace() {
     assert_eq!(ints + blobs, events.len());
     fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn a_trace_in_files_has_all_and_the_newest_files_are_kept() {
+    for kept in [None, Some("2")] {
+        let folder = folder(&format!("files-{}", kept.unwrap_or("all")));
+        let options = ["-e", "rec:ints", "--size", "4M", "--file-size", "64K"];
+        let count: &[&str] = kept.map_or(&[], |_| &["--file-count", "2"]);
+        let said = record(&folder, &[&options[..], count].concat(), &["i", "1", "50000"]);
+        let names: Vec<String> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.starts_with("stream_"))
+            .collect();
+        let sizes = names.iter().map(|name| fs::metadata(folder.join(name)).unwrap().len());
+        assert!(sizes.max() <= Some((64 << 10) + 88), "{names:?}");
+        assert!(said.contains("weir: 50000 events recorded;"), "{said}");
+        let read = read_by_weir(&folder);
+        let numbers = &numbers('i', &read.events)[&0];
+        assert_eq!((numbers.last(), read.discarded), (Some(&49_999), 0), "{said}");
+        match kept {
+            None => assert!(names.len() > 5 && numbers.len() == 50_000, "{names:?}"),
+            Some(_) => {
+                let gone = format!("weir:   {} of these were in files that gave way", 50_000 - numbers.len());
+                assert!(names.len() < 7 && said.contains(&gone), "{names:?}: {said}");
+            }
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -9,12 +9,12 @@ const SNAPSHOTS_MAX: u64 = 999_999;
 #[command(next_help_heading = "Flight recorder")]
 pub(crate) struct Flight {
     /// Keep events in the rings, where the newest take the place of the oldest, and write a trace only where a snapshot is asked for: by
-    /// an event (--snapshot-on), by SIGUSR1, or at the end (--snapshot-at-end). Each is a folder in --output
-    #[arg(long)]
+    /// an event (--snapshot-on), by SIGUSR1 or, of a session, `weir record snapshot`, or at the end (--snapshot-at-end). Each is a folder
+    #[arg(long, alias = "snapshot")]
     pub(crate) overwrite: bool,
 
     /// Take a snapshot when an event is recorded of whose fields this holds: `latency > 500000`. Events that lack one of these fields do
-    /// not ask. What is in the rings then stays there until it is copied
+    /// not ask. `shop:sale if EXPR` is of one event, `shop:close` every one. What is in the rings then stays there until it is copied
     #[arg(long, value_name = "EXPR", requires = "overwrite", allow_hyphen_values = true)]
     pub(crate) snapshot_on: Option<String>,
 
@@ -37,7 +37,7 @@ pub(crate) struct Flight {
 }
 
 /// A whole number with its unit.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wanted = || "a whole number and us, ms, s or min is wanted, up to 60min".to_owned();
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit = match unit {

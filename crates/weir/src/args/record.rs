@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, ValueEnum};
 use weir_event::schema::Level;
+use weir_trace::write::Limits;
 
 use crate::args::rule::Rule;
 use crate::args::trace_format::TraceFormat;
-use crate::args::{CommandLine, Engine, Format, Trace, filter, flight};
+use crate::args::{CommandLine, Engine, Format, Trace, filter, flight, triggers};
 use crate::rails::budget::Budget;
 use crate::select::ProcessSpec;
 
@@ -20,6 +21,7 @@ Examples:
   weir record -e 'shop:*' -x shop:tick --loglevel info --add-context vtid,procname -o trace -p shop
   weir record -e uprobe:libc:malloc -o trace -- ls          functions, with the parameters that debug information names
   weir record -e 'shop:*' --overwrite --snapshot-on 'total > 5000' -o snapshots -p shop      a flight recorder
+  weir record -e 'shop:*' --start-on 'customer == 17' --stop-on 'total > 5000' -o trace -p shop
   weir view trace             what was recorded; babeltrace2 reads it too";
 
 #[derive(clap::Args, Debug)]
@@ -49,7 +51,7 @@ pub(crate) struct Record {
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) filter: Option<String>,
 
-    /// What the operators of --filter and --snapshot-on mean
+    /// What the operators of --filter, and of --snapshot-on and other triggers, mean
     #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "expression")]
     pub(crate) dialect: filter::Dialect,
 
@@ -69,6 +71,14 @@ pub(crate) struct Record {
     /// counted; with --overwrite it takes the place of the oldest
     #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
     pub(crate) size: u32,
+
+    /// Begin a new file of a ring's stream when it would become larger; K, M and G may follow
+    #[arg(long, value_name = "BYTES", value_parser = file_size, conflicts_with = "overwrite")]
+    pub(crate) file_size: Option<u64>,
+
+    /// Keep so many files of each ring, the newest: of more the oldest is removed
+    #[arg(long, value_name = "NUMBER", requires = "file_size", value_parser = clap::value_parser!(u64).range(1..=FILES_MAX))]
+    pub(crate) file_count: Option<u64>,
 
     /// Record of this process, or of those whose command or program has this name, now and later; as of `weir trace`
     #[arg(
@@ -117,6 +127,10 @@ pub(crate) struct Record {
     #[arg(skip)]
     pub(crate) flight: flight::Flight,
 
+    /// Beside this, as well.
+    #[arg(skip)]
+    pub(crate) triggers: triggers::Triggers,
+
     /// Events with what they are chosen by, in place of -e, --filter and the like: for sessions, whose events have filters of
     /// their own
     #[arg(long = "rule", value_name = "JSON", hide = true, conflicts_with_all = ["filter", "loglevel", "loglevel_only"])]
@@ -125,6 +139,10 @@ pub(crate) struct Record {
     /// The daemon of sessions tends this run: it reads this file, and standard input and output are its
     #[arg(long, value_name = "FILE", hide = true, conflicts_with = "command")]
     pub(crate) tended: Option<PathBuf>,
+
+    /// What the session is called that this run records for
+    #[arg(long, value_name = "NAME", hide = true, requires = "tended")]
+    pub(crate) tended_as: Option<String>,
 
     /// Start this command, and record until it ends. When the run ends first (Ctrl-C), the command is ended too
     #[arg(last = true, value_name = "COMMAND")]
@@ -159,7 +177,15 @@ pub(crate) enum Context {
     CallstackUser,
 }
 
+/// The most files of a ring: their names sort as their numbers do.
+pub(super) const FILES_MAX: u64 = 999_999;
+
 impl Record {
+    /// How streams are cut into files.
+    pub(crate) fn file_limits(&self) -> Limits {
+        Limits { file_bytes: self.file_size, files: self.file_count }
+    }
+
     /// What is to be recorded: one rule, or those of a session.
     pub(crate) fn rules(&self) -> Vec<Rule> {
         let exclude =
@@ -225,9 +251,26 @@ pub(super) fn size(text: &str) -> Result<u32, String> {
     bytes.filter(is_size).ok_or_else(|| "a power of two is wanted, from 4K to 1024M".to_owned())
 }
 
+pub(super) fn file_size(text: &str) -> Result<u64, String> {
+    let units = [('k', 10), ('K', 10), ('M', 20), ('m', 20), ('G', 30), ('g', 30)];
+    let unit = units.iter().find(|(letter, _)| text.ends_with(*letter));
+    let (digits, shift) = unit.map_or((text, 0), |(_, shift)| (&text[..text.len() - 1], *shift));
+    let bytes = digits.parse().ok().and_then(|count: u64| count.checked_mul(1 << shift));
+    let is_size = |bytes: &u64| (4096..=1 << 50).contains(bytes);
+    bytes.filter(is_size).ok_or_else(|| "a number of bytes is wanted, from 4K on".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_have_any_size() {
+        assert_eq!(["4096", "100k", "3M", "1G"].map(file_size), [4096, 100 << 10, 3 << 20, 1 << 30].map(Ok));
+        for text in ["", "0", "4095", "-1", "M", "1.5M", "99999999999G", "1T"] {
+            assert!(file_size(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes_are_powers_of_two() {

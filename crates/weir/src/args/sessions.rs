@@ -1,13 +1,16 @@
 //! The command line of sessions: `weir record create`, `enable`, `start` and so on, beside `weir record -e …` itself.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Subcommand};
+use clap::{ArgGroup, Subcommand, ValueEnum};
 use weir_event::schema::Level;
 
 use crate::args::flight::Flight;
-use crate::args::record::{Context, Record, level, size};
+use crate::args::record::{Context, FILES_MAX, Record, file_size, level, size};
+use crate::args::trace_format::TraceFormat;
+use crate::args::triggers::Triggers;
 use crate::args::{Format, filter};
 use crate::rails::budget::Budget;
 use crate::select::ProcessSpec;
@@ -15,12 +18,14 @@ use crate::select::ProcessSpec;
 /// One recording, or a command about sessions.
 #[derive(clap::Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(group(ArgGroup::new("expression").multiple(true).args(["filter", "snapshot_on"])))]
+#[command(group(ArgGroup::new("expression").multiple(true).args(["filter", "snapshot_on", "start_on", "stop_on", "rotate_on", "run_on"])))]
 pub(crate) struct RecordLine {
     #[command(flatten)]
     record: Option<Record>,
     #[command(flatten)]
     flight: Flight,
+    #[command(flatten)]
+    triggers: Triggers,
     #[command(subcommand)]
     session: Option<Session>,
 }
@@ -35,7 +40,10 @@ impl RecordLine {
     pub(crate) fn asked(self) -> Asked {
         match (self.session, self.record) {
             (Some(session), _) => Asked::Session(Box::new(session)),
-            (None, Some(record)) => Asked::Recording(Box::new(Record { flight: self.flight, ..record })),
+            (None, Some(record)) => {
+                let (flight, triggers) = (self.flight, self.triggers);
+                Asked::Recording(Box::new(Record { flight, triggers, ..record }))
+            }
             // SANITY: clap requires an event where there is no subcommand.
             (None, None) => unreachable!("clap requires an event where there is no subcommand"),
         }
@@ -62,8 +70,11 @@ pub(crate) enum Session {
     Status(Status),
     /// End a session: its recording too, if it is started. What was recorded stays
     Destroy(Destroy),
-    /// Write what a flight recorder holds: refused, since sessions do not overwrite yet
+    /// Write what the rings of a flight recorder (create --overwrite) hold into a new folder below the session's, and go on
     Snapshot(One),
+    /// Refused: size and mode of a session's rings are given when it is made
+    #[command(name = "enable-channel", hide = true)]
+    EnableChannel(EnableChannel),
     /// Run the daemon that holds sessions; the other commands start it where it is needed
     Daemon(Daemon),
 }
@@ -84,11 +95,15 @@ Examples:
   weir record enable web db:query       while it records; the processes run on
   weir record status
   weir record destroy web
-  weir view /var/tmp/web";
+  weir view /var/tmp/web
+
+  weir record create last -p nginx --overwrite --size 8M --snapshot-on 'total > 5000'      a flight recorder
+  weir record snapshot last";
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = CREATE_EXAMPLES)]
 #[command(group(ArgGroup::new("who").required(true).multiple(true).args(["processes", "cgroups", "units", "containers"])))]
+#[command(group(ArgGroup::new("expression").multiple(true).args(["snapshot_on", "start_on", "stop_on", "rotate_on", "run_on"])))]
 pub(crate) struct Create {
     /// What the session is called: letters, digits, `_`, `-` and `.`, 64 at most
     #[arg(value_name = "NAME")]
@@ -119,9 +134,26 @@ pub(crate) struct Create {
     #[arg(long)]
     pub(crate) follow: bool,
 
-    /// Bytes of the ring of each CPU, a power of two from 4K on; K and M may follow
+    /// Bytes of the ring of each CPU, a power of two from 4K on; K and M may follow. What comes while it is full is discarded, and
+    /// counted; with --overwrite it takes the place of the oldest
     #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
     pub(crate) size: u32,
+
+    /// Begin a new file of a ring's stream when it would become larger; K, M and G may follow
+    #[arg(long, value_name = "BYTES", value_parser = file_size, conflicts_with = "overwrite")]
+    pub(crate) file_size: Option<u64>,
+
+    /// Keep so many files of each ring, the newest, of each stretch of recording: of more the oldest is removed
+    #[arg(long, value_name = "NUMBER", requires = "file_size", value_parser = clap::value_parser!(u64).range(1..=FILES_MAX))]
+    pub(crate) file_count: Option<u64>,
+
+    /// What describes the traces, as of `weir record`
+    #[arg(long, value_enum, default_value_t = TraceFormat::Ctf1, value_name = "FORMAT")]
+    pub(crate) trace_format: TraceFormat,
+
+    /// What the operators of --snapshot-on and other triggers mean
+    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "expression")]
+    pub(crate) dialect: filter::Dialect,
 
     /// What recording may cost, as of `weir trace`
     #[arg(long, value_name = "BUDGET", value_parser = budget)]
@@ -133,6 +165,83 @@ pub(crate) struct Create {
 
     #[command(flatten)]
     pub(crate) at: At,
+
+    #[command(flatten)]
+    pub(crate) flight: Flight,
+
+    #[command(flatten)]
+    pub(crate) triggers: Triggers,
+}
+
+impl Create {
+    /// The options that a session's recordings get as they are, by name; those that take no value with an empty one.
+    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
+        let Flight { overwrite, snapshot_on, snapshot_after, snapshot_interval, snapshot_at_end, snapshots } =
+            &self.flight;
+        let Triggers { start_on, stop_on, rotate_on, rotate_interval, run_on, run, run_interval } =
+            &self.triggers;
+        let is = |given: bool| given.then(String::new);
+        let time = |time: &Duration| match time.as_micros() {
+            us if us.is_multiple_of(1_000_000) => format!("{}s", us / 1_000_000),
+            us if us.is_multiple_of(1000) => format!("{}ms", us / 1000),
+            us => format!("{us}us"),
+        };
+        let is_default = self.dialect == filter::Dialect::Weir;
+        let options = [
+            ("trace-format", (self.trace_format != TraceFormat::Ctf1).then(|| name_of(&self.trace_format))),
+            ("file-size", self.file_size.map(|bytes| bytes.to_string())),
+            ("file-count", self.file_count.map(|count| count.to_string())),
+            ("dialect", (!is_default).then(|| name_of(&self.dialect))),
+            ("overwrite", is(*overwrite)),
+            ("snapshot-on", snapshot_on.clone()),
+            ("snapshot-after", snapshot_after.as_ref().map(time)),
+            ("snapshot-interval", snapshot_on.as_ref().map(|_| time(snapshot_interval))),
+            ("snapshot-at-end", is(*snapshot_at_end)),
+            ("snapshots", overwrite.then(|| snapshots.to_string())),
+            ("start-on", start_on.clone()),
+            ("stop-on", stop_on.clone()),
+            ("rotate-on", rotate_on.clone()),
+            ("rotate-interval", rotate_on.as_ref().map(|_| time(rotate_interval))),
+            ("run-on", run_on.clone()),
+            ("run", run.clone()),
+            ("run-interval", run_on.as_ref().map(|_| time(run_interval))),
+        ];
+        assert!(options.iter().map(|(name, _)| *name).eq(OPTIONS), "the table has other rows");
+        options.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// The names that [`Create::options`] has.
+pub(crate) const OPTIONS: [&str; 17] = [
+    "trace-format",
+    "file-size",
+    "file-count",
+    "dialect",
+    "overwrite",
+    "snapshot-on",
+    "snapshot-after",
+    "snapshot-interval",
+    "snapshot-at-end",
+    "snapshots",
+    "start-on",
+    "stop-on",
+    "rotate-on",
+    "rotate-interval",
+    "run-on",
+    "run",
+    "run-interval",
+];
+
+fn name_of(value: &impl ValueEnum) -> String {
+    // SANITY: none of them is hidden.
+    value.to_possible_value().expect("a name").get_name().to_owned()
+}
+
+/// As LTTng users may write it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct EnableChannel {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    pub(crate) words: Vec<OsString>,
 }
 
 #[derive(clap::Args, Debug)]
@@ -165,6 +274,10 @@ pub(crate) struct Enable {
     /// What the filter's operators mean
     #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "filter")]
     pub(crate) dialect: filter::Dialect,
+
+    /// Refused: a session has one
+    #[arg(short = 'c', long = "channel", value_name = "CHANNEL", hide = true)]
+    pub(crate) channel: Option<String>,
 
     #[command(flatten)]
     pub(crate) at: At,

@@ -41,7 +41,10 @@ use crate::session::recorder::{Recorded, Recorder};
 use crate::session::roll::Roll;
 use crate::session::symbols::ProcessSymbols;
 use crate::session::targets::Targets;
+use crate::session::tended::Tended;
+use crate::session::triggers::{self, Watch};
 use crate::session::{now_ns, output_failed};
+use crate::sessions::counts::Counts;
 
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
 pub(super) const READ_INTERVAL: Duration = Duration::from_millis(5);
@@ -90,6 +93,10 @@ pub(crate) struct Events<'a, W: Write> {
     drain: Option<Drain>,
     /// The same where they stay in the rings.
     flight: Option<Flight>,
+    /// What events of a recording ask for.
+    asked: Option<Watch>,
+    /// Who tends a recording.
+    tended: Option<Tended>,
     /// Kept while processes run, if nobody else keeps it; the times of records are read off it.
     clock: Option<Clock>,
 }
@@ -127,6 +134,8 @@ impl<'a, W: Write> Events<'a, W> {
             is_outgrown: false,
             drain: None,
             flight: None,
+            asked: None,
+            tended: None,
             clock: None,
         })
     }
@@ -147,8 +156,21 @@ impl<'a, W: Write> Events<'a, W> {
         self.flight = Some(flight);
     }
 
+    /// From now on events may ask for something.
+    pub(crate) fn ask(&mut self, asked: Watch) {
+        self.asked = Some(asked);
+    }
+
+    /// From now on the daemon of sessions is told how far it is.
+    pub(crate) fn tend(&mut self, tended: Tended) {
+        self.tended = Some(tended);
+    }
+
     /// Runs the BEGIN probes, and does what they ask for.
     pub(crate) fn begin(&mut self, segment: &Segment) -> Result<(), Failure> {
+        if let Some(asked) = &mut self.asked {
+            asked.begin(segment, self.tended.as_ref().is_some_and(|tended| tended.is_open));
+        }
         self.controller.begin(segment)?;
         self.grow(segment, None);
         self.read_all(segment)
@@ -174,6 +196,9 @@ impl<'a, W: Write> Events<'a, W> {
         }
         if let Some(flight) = &mut self.flight {
             flight.begins();
+        }
+        if let Some(tended) = &self.tended {
+            tended.recording();
         }
         self.controller.start_intervals(Instant::now());
         let mut is_told = true;
@@ -203,6 +228,8 @@ impl<'a, W: Write> Events<'a, W> {
             is_told = self.wait(segment, targets.as_ref(), until_clock)?;
             self.controller.run_due_intervals(segment, Instant::now())?;
             self.read_all(segment)?;
+            self.look_at_asked(segment);
+            self.tell_daemon(segment);
             // A command runs on, without being recorded.
             if launched.is_none() && self.drain.as_ref().is_some_and(Drain::has_failed) {
                 return Ok(());
@@ -220,7 +247,7 @@ impl<'a, W: Write> Events<'a, W> {
         targets: &mut Option<(&mut Targets, &mut Roll)>,
         launched: Option<&mut Launched>,
     ) -> Result<bool, Failure> {
-        if self.is_asked_to_end() {
+        if self.is_asked_to_end()? {
             return Ok(true);
         }
         // Its end is what a descriptor tells of it as well.
@@ -231,6 +258,44 @@ impl<'a, W: Write> Events<'a, W> {
         self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
         self.symbols.look_at(seen.into_iter());
         Ok(self.is_left(segment, targets.all.len()) || roll.is_over(targets))
+    }
+
+    /// Does what events of a recording ask for.
+    fn look_at_asked(&mut self, segment: &Segment) {
+        let Some(asked) = &mut self.asked else { return };
+        let due = asked.look(segment);
+        if let Some(tended) = &self.tended {
+            if due.rotate {
+                tended.rotate();
+            }
+            if due.stop {
+                tended.stopped();
+            }
+        }
+        if due.stop {
+            self.exit.get_or_insert(0);
+        }
+    }
+
+    /// Tells the daemon of sessions what it is to know by now, if there is one.
+    fn tell_daemon(&mut self, segment: &Segment) {
+        let Some(tended) = &mut self.tended else { return };
+        let answers = self.flight.as_mut().map_or_else(Vec::new, Flight::answers);
+        answers.iter().for_each(|answer| tended.snapshot(answer));
+        if tended.is_due() {
+            let of_flight = self.flight.as_ref().map(Flight::counts);
+            let counts = of_flight.or_else(|| Some(self.drain.as_ref()?.paused(|recorder| recorder.counts(segment))));
+            let is_waiting = self.asked.as_ref().is_some_and(|asked| asked.is_waiting(segment));
+            tended.write(&Counts { is_waiting, ..counts.unwrap_or_default() });
+        }
+    }
+
+    /// The last that the daemon is told.
+    fn tell_daemon_the_end(&mut self, segment: &Segment, counts: Counts) {
+        if let Some(tended) = &mut self.tended {
+            let is_waiting = self.asked.as_ref().is_some_and(|asked| asked.is_waiting(segment));
+            tended.write(&Counts { is_waiting, is_over: true, ..counts });
+        }
     }
 
     /// How long until processes are to be looked at.
@@ -295,7 +360,8 @@ impl<'a, W: Write> Events<'a, W> {
         }
         recorder.drain(segment, clock.as_ref(), is_over);
         self.tell_losses(segment)?;
-        let recorded = recorder.finish(segment);
+        let (recorded, counts) = recorder.finish(segment);
+        self.tell_daemon_the_end(segment, counts);
         if recorded.has_failed() {
             self.exit = Some(FAILED);
         }
@@ -303,13 +369,24 @@ impl<'a, W: Write> Events<'a, W> {
     }
 
     fn end_flight(&mut self, segment: &Segment, flight: Flight) -> Result<(), Failure> {
-        let flown = flight.finish(segment, self.clock.as_ref());
+        let (flown, counts, answers) = flight.finish(segment, self.clock.as_ref());
+        if let Some(tended) = &self.tended {
+            answers.iter().for_each(|answer| tended.snapshot(answer));
+        }
+        self.tell_daemon_the_end(segment, counts);
         self.tell_losses(segment)?;
         flown.tell();
         if flown.has_failed() {
             self.exit = Some(FAILED);
         }
         Ok(())
+    }
+
+    /// What came of what events have asked for: behind what was recorded.
+    pub(crate) fn end_asked(&mut self, segment: &Segment) {
+        if let Some(asked) = self.asked.take() {
+            asked.finish(segment);
+        }
     }
 
     /// The last line of the report.
@@ -353,10 +430,13 @@ impl<'a, W: Write> Events<'a, W> {
         let until_read = if writes || segment.may_grow() { READ_INTERVAL } else { Duration::MAX };
         let until_read =
             self.flight.as_ref().map_or(until_read, |flight| until_read.min(flight.until_look()));
+        let until_read =
+            if self.asked.is_some() { until_read.min(triggers::LOOK_INTERVAL) } else { until_read };
         let until_look = self.until_look(targets);
         let wait = until_look.min(until_read).min(until_clock).min(self.costs.until_round());
         let wait = until_interval.unwrap_or(wait).min(wait);
         let targets = targets.map(|(targets, _)| &**targets);
+        let stdin = self.tended.as_ref().and_then(Tended::watched);
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         watched.extend(
             targets
@@ -364,6 +444,7 @@ impl<'a, W: Write> Events<'a, W> {
                 .flat_map(Targets::pidfds)
                 .map(|pidfd| PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)),
         );
+        watched.extend(stdin.iter().map(|stdin| PollFd::new(stdin.as_fd(), PollFlags::POLLIN)));
         let bells = targets.into_iter().flat_map(Targets::bells);
         watched.extend(bells.map(|bell| PollFd::new(bell, PollFlags::POLLIN)));
         // Rounded up, so that a wait of less than a millisecond does not become a busy loop.
@@ -376,8 +457,15 @@ impl<'a, W: Write> Events<'a, W> {
     }
 
     /// A signal other than a child's end has arrived, or one that asks for something else.
-    fn is_asked_to_end(&mut self) -> bool {
+    fn is_asked_to_end(&mut self) -> Result<bool, Failure> {
         let mut asked = false;
+        if let Some(tended) = &self.tended {
+            let heard = tended.hear()?;
+            asked = heard.has_ended;
+            if let Some(flight) = &mut self.flight {
+                flight.want(heard.snapshots);
+            }
+        }
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match (signal.ssi_signo as i32, &mut self.flight) {
                 (nix::libc::SIGCHLD, _) => {}
@@ -385,7 +473,7 @@ impl<'a, W: Write> Events<'a, W> {
                 _ => asked = true,
             }
         }
-        asked
+        Ok(asked)
     }
 
     /// Once a second, what threads that are gone have left half written is taken out of the way; it is counted.

@@ -1,8 +1,8 @@
 //! The flight recorder of `weir record --overwrite`: events stay in the rings, and what is in them is written when it is asked for.
 //!
-//! In: rings that overwrite, and who asks: an event ([`asked`]), SIGUSR1 ([`Flight::ask`]), the end of the run. Out: of each time a folder
-//! with a whole trace of its own ([`snapshot`]), below the one that was named. It is written under a hidden name, and renamed when it is
-//! whole.
+//! In: rings that overwrite, and who asks: an event ([`asked`]), SIGUSR1 ([`Flight::ask`]), the daemon of sessions ([`Flight::want`]), the end of
+//! the run. Out: of each time a folder with a whole trace of its own ([`snapshot`]), below the one that was named. It is written under a
+//! hidden name, and renamed when it is whole.
 //!
 //! Guaranteed: an event that asks is in the snapshot that it is the first to ask for, with what was in the rings before it. In each
 //! snapshot recorded + discarded are all that were emitted until then; discarded are the overwritten too. Nothing is taken out of the
@@ -33,6 +33,7 @@ use crate::failure::Failure;
 use crate::print::tell;
 use crate::session::now_ns;
 use crate::session::recorder::{class, full_name, is_free, word};
+use crate::sessions::counts::Counts;
 use crate::view::zone::Zone;
 
 use self::asked::Asked;
@@ -61,6 +62,11 @@ pub(crate) struct Flight {
     asked: Option<Asked>,
     /// By a signal, and not answered yet.
     is_asked: bool,
+    /// By the daemon of sessions, and not answered yet: so often.
+    wanted: usize,
+    /// What came of that.
+    answers: Vec<Result<String, String>>,
+    is_tended: bool,
     at_end: bool,
     kept_max: usize,
     /// The oldest first.
@@ -74,12 +80,14 @@ pub(crate) struct Flight {
 pub(crate) enum Why {
     Event,
     Signal,
+    Command,
     End,
 }
 
 /// What a run came to.
 pub(crate) struct Flown {
     is_quiet: bool,
+    is_tended: bool,
     path: PathBuf,
     taken: u64,
     removed: u64,
@@ -98,6 +106,7 @@ impl Why {
         match self {
             Why::Event => "event",
             Why::Signal => "signal",
+            Why::Command => "command",
             Why::End => "end",
         }
     }
@@ -134,6 +143,9 @@ impl Flight {
             zone: Zone::local(),
             asked: Asked::new(&args.flight, compiled),
             is_asked: false,
+            wanted: 0,
+            answers: Vec::new(),
+            is_tended: args.tended.is_some(),
             at_end: args.flight.snapshot_at_end,
             kept_max: usize::try_from(args.flight.snapshots).unwrap_or(usize::MAX),
             kept: VecDeque::new(),
@@ -148,9 +160,19 @@ impl Flight {
         self.is_asked = true;
     }
 
+    /// So many times the daemon asks for a snapshot; each is answered ([`Flight::answers`]).
+    pub(crate) fn want(&mut self, times: usize) {
+        self.wanted += times;
+    }
+
+    /// The names of snapshots that the daemon has asked for, or why there are none.
+    pub(crate) fn answers(&mut self) -> Vec<Result<String, String>> {
+        std::mem::take(&mut self.answers)
+    }
+
     /// How long until [`Flight::look`] has something to do.
     pub(crate) fn until_look(&self) -> Duration {
-        match self.is_asked {
+        match self.is_asked || self.wanted > 0 {
             true => Duration::ZERO,
             false => self.asked.as_ref().map_or(Duration::MAX, |asked| asked.until_look(Instant::now())),
         }
@@ -159,7 +181,8 @@ impl Flight {
     /// Probes are in.
     pub(crate) fn begins(&mut self) {
         self.has_begun = true;
-        if !self.is_quiet {
+        // Who has a session asks by its name.
+        if !self.is_quiet && !self.is_tended {
             let pid = std::process::id();
             tell!("weir: events stay in the rings; `kill -USR1 {pid}` takes a snapshot");
         }
@@ -170,21 +193,36 @@ impl Flight {
         self.times.note(clock);
         let is_due = self.asked.as_mut().is_some_and(|asked| asked.look(segment, Instant::now()));
         if is_due {
-            self.take(segment, clock, Why::Event);
+            let _ = self.take(segment, clock, Why::Event);
         }
         if std::mem::take(&mut self.is_asked) {
-            self.take(segment, clock, Why::Signal);
+            let _ = self.take(segment, clock, Why::Signal);
+        }
+        self.answer(segment, clock);
+    }
+
+    /// One snapshot for all that the daemon has asked for until now.
+    fn answer(&mut self, segment: &Segment, clock: Option<&Clock>) {
+        let wanted = std::mem::take(&mut self.wanted);
+        if wanted > 0 {
+            let taken = self.take(segment, clock, Why::Command);
+            self.answers.extend(vec![taken; wanted]);
         }
     }
 
-    /// Takes what is left to take.
-    pub(crate) fn finish(mut self, segment: &Segment, clock: Option<&Clock>) -> Flown {
+    /// Takes what is left to take. And what it came to, for the daemon of sessions, with what that is to be answered.
+    pub(crate) fn finish(
+        mut self,
+        segment: &Segment,
+        clock: Option<&Clock>,
+    ) -> (Flown, Counts, Vec<Result<String, String>>) {
         self.has_begun = true;
+        self.answer(segment, clock);
         let is_due = self.asked.as_mut().is_some_and(|asked| asked.is_left(segment));
         match (is_due, self.is_asked, self.at_end) {
-            (.., true) => self.take(segment, clock, Why::End),
-            (true, ..) => self.take(segment, clock, Why::Event),
-            (_, true, _) => self.take(segment, clock, Why::Signal),
+            (.., true) => _ = self.take(segment, clock, Why::End),
+            (true, ..) => _ = self.take(segment, clock, Why::Event),
+            (_, true, _) => _ = self.take(segment, clock, Why::Signal),
             (false, false, false) => {}
         }
         let count = |event: usize, what: i32| match self.counts {
@@ -193,8 +231,9 @@ impl Flight {
         };
         let names = self.events.iter().map(full_name).enumerate();
         let events = names.map(|(event, name)| (name, count(event, EVENT_LOST), count(event, EVENT_CUT)));
-        Flown {
+        let flown = Flown {
             events: events.collect(),
+            is_tended: self.is_tended,
             is_quiet: self.is_quiet,
             path: self.path.clone(),
             taken: self.taken,
@@ -203,7 +242,14 @@ impl Flight {
             asked: self.asked.as_ref().map_or(0, |asked| asked.all(segment)),
             shared: self.asked.as_ref().map_or(0, |asked| asked.shared(segment)),
             held: self.asked.as_ref().map_or(0, |asked| asked.held(segment)),
-        }
+        };
+        let (counts, answers) = (self.counts(), self.answers());
+        (flown, counts, answers)
+    }
+
+    /// What was written so far, for the daemon of sessions: how much is in the rings is known when they are copied.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { snapshots: self.taken, has_failed: self.failed > 0, ..Counts::default() }
     }
 
     /// Writes what is in the rings now to a folder that is not there yet, or empty. Events that have asked until now are answered by it.
@@ -234,8 +280,8 @@ impl Flight {
         Ok(snapshot::write(folder, &class, copies, &content)?)
     }
 
-    /// A snapshot in a folder of its own; what goes wrong is told.
-    fn take(&mut self, segment: &Segment, clock: Option<&Clock>, why: Why) {
+    /// A snapshot in a folder of its own, and its name; what goes wrong is told.
+    fn take(&mut self, segment: &Segment, clock: Option<&Clock>, why: Why) -> Result<String, String> {
         let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
         let time = self.zone.written(second as i64, true).replace(['-', ':'], "").replace(' ', "-");
         let name = format!("snapshot-{:06}-{time}", self.taken + 1);
@@ -252,11 +298,13 @@ impl Flight {
                     tell!("weir: {name}: {written} ({})", why.name());
                 }
                 self.remove_oldest();
+                Ok(name)
             }
             Err(error) => {
                 self.failed += 1;
                 let _ = fs::remove_dir_all(&hidden);
                 tell!("weir: no snapshot: {error:#}; the next one that is asked for is tried again");
+                Err(format!("{error:#}"))
             }
         }
     }
@@ -295,10 +343,13 @@ impl Flown {
         let path = self.path.display();
         match self.taken {
             0 if self.failed > 0 => {}
-            0 => tell!(
-                "weir: no snapshot was asked for, and what was in the rings is gone: SIGUSR1, --snapshot-on and \
-                 --snapshot-at-end ask for one"
-            ),
+            0 => {
+                let asks = if self.is_tended { "weir record snapshot" } else { "SIGUSR1" };
+                tell!(
+                    "weir: no snapshot was asked for, and what was in the rings is gone: {asks}, --snapshot-on and \
+                     --snapshot-at-end ask for one"
+                );
+            }
             1 => tell!("weir: 1 snapshot, in {path}"),
             many => tell!("weir: {many} snapshots, in {path}"),
         }

@@ -25,12 +25,11 @@ use weir_event::schema::Schema;
 use weir_rt::Clock;
 use weir_rt::segment::{RingReader, Segment};
 use weir_trace::class::{ClockClass, TraceClass, Value};
-use weir_trace::write::{Folder, Format, Stream, layout};
+use weir_trace::write::{Folder, Format, Limits, Stream, layout};
 
 use crate::failure::Failure;
 use crate::print::tell;
 use crate::session::now_ns;
-use crate::session::tended::Tended;
 use crate::sessions::counts::Counts;
 
 /// How large packets become.
@@ -48,6 +47,7 @@ const RECORDS_PER_TURN: usize = 1 << 16;
 pub(crate) struct Recorder {
     path: PathBuf,
     folder: Folder,
+    limits: Limits,
     /// It was made for this trace.
     is_made: bool,
     has_begun: bool,
@@ -70,7 +70,6 @@ pub(crate) struct Recorder {
     has_failed: bool,
     /// Records that were not written because of that.
     unwritten: u64,
-    tended: Option<Tended>,
 }
 
 #[derive(Default)]
@@ -91,6 +90,8 @@ pub(crate) struct Recorded {
     /// Of fields.
     bytes: u64,
     unwritten: u64,
+    /// What was in files that gave way to newer ones.
+    removed: u64,
     has_failed: bool,
 }
 
@@ -100,7 +101,7 @@ impl Recorder {
         path: &Path,
         compiled: &Compiled,
         context_fields: usize,
-        format: Format,
+        (format, limits): (Format, Limits),
     ) -> Result<Recorder, Failure> {
         let is_made = is_free(path)?;
         let class = class(&compiled.schema.events, context_fields, &[])?;
@@ -109,6 +110,7 @@ impl Recorder {
         Ok(Recorder {
             path: path.to_owned(),
             folder,
+            limits,
             is_made,
             has_begun: false,
             reader: recorded::Reader::new(&compiled.schema.events),
@@ -124,22 +126,12 @@ impl Recorder {
             flushed: Instant::now(),
             has_failed: false,
             unwritten: 0,
-            tended: None,
         })
-    }
-
-    /// With a file for counts: waits for the word of the daemon that gave it.
-    pub(crate) fn held(mut self, counts: Option<&Path>) -> Result<Recorder, Failure> {
-        self.tended = counts.map(Tended::hold).transpose()?;
-        Ok(self)
     }
 
     /// Probes are in.
     pub(crate) fn begins(&mut self) {
         self.has_begun = true;
-        if let Some(tended) = &self.tended {
-            tended.recording();
-        }
     }
 
     /// Writes what is in the rings now; with `is_over` also what is behind records that nobody will finish. Whether there may be more.
@@ -157,24 +149,15 @@ impl Recorder {
             let flushed = { streams }.try_for_each(Stream::flush);
             self.look(flushed);
         }
-        if self.tended.as_ref().is_some_and(Tended::is_due) {
-            self.tell_counts(segment, false);
-        }
         is_more
     }
 
-    /// To the daemon that tends this recording, if one does.
-    fn tell_counts(&mut self, segment: &Segment, is_over: bool) {
-        let Some(mut tended) = self.tended.take() else { return };
+    /// What was recorded so far, for the daemon of sessions.
+    pub(crate) fn counts(&self, segment: &Segment) -> Counts {
         let lost = |lane: usize| self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
         let discarded = (0..self.streams.len()).map(lost).sum();
-        let mut counts = Counts {
-            discarded,
-            bytes: self.bytes,
-            has_failed: self.has_failed,
-            is_over,
-            ..Counts::default()
-        };
+        let mut counts =
+            Counts { discarded, bytes: self.bytes, has_failed: self.has_failed, ..Counts::default() };
         for (name, recorded, discarded, cut) in self.of_events(segment) {
             if recorded > 0 || discarded > 0 {
                 // Events of one name that have other fields are one to people.
@@ -183,8 +166,7 @@ impl Recorder {
                     (of.recorded + recorded, of.discarded + discarded, of.cut + cut);
             }
         }
-        tended.write(&counts);
-        self.tended = Some(tended);
+        counts
     }
 
     /// By event: its name, records, records that the ring had no room for; texts and sequences that were cut.
@@ -266,34 +248,42 @@ impl Recorder {
     fn stream(&mut self, lane: usize, time: u64) -> Result<&mut Stream, weir_trace::Error> {
         let stream = &mut self.streams[lane].stream;
         if stream.is_none() {
-            let mut new =
-                self.folder.stream(&format!("stream_{lane}"), 0, lane as u64, lane as u32, PACKET_BYTES)?;
-            new.packet(&[], time, time)?;
+            let file_bytes = self.limits.file_bytes.map_or(usize::MAX, |bytes| bytes as usize);
+            let (name, packet_bytes) = (format!("stream_{lane}"), PACKET_BYTES.min(file_bytes));
+            let new = self.folder.stream(&name, 0, lane as u64, lane as u32, packet_bytes)?;
+            let mut new = new.in_files(self.limits);
+            // babeltrace2 takes packets of several files by when they begin, and confuses those that begin at one time.
+            let begin = if self.limits.file_bytes.is_some() { time.saturating_sub(1) } else { time };
+            new.packet(&[], begin, begin)?;
             *stream = Some(new);
         }
         // SANITY: it was just made.
         Ok(stream.as_mut().expect("a stream"))
     }
 
-    /// Ends all streams.
-    pub(crate) fn finish(mut self, segment: &Segment) -> Recorded {
+    /// Ends all streams. And what it came to, for the daemon of sessions.
+    pub(crate) fn finish(mut self, segment: &Segment) -> (Recorded, Counts) {
         self.has_begun = true;
-        let mut discarded = 0;
+        let (mut discarded, mut removed) = (0, 0);
         for lane in 0..self.streams.len() {
             let lost = self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
             discarded += lost;
-            if let Some(mut stream) = self.streams[lane].stream.take()
-                && !self.has_failed
-            {
+            let Some(mut stream) = self.streams[lane].stream.take() else { continue };
+            if !self.has_failed {
                 stream.lost(lost);
+                let flushed = stream.flush();
+                self.look(flushed);
+            }
+            removed += stream.removed();
+            if !self.has_failed {
                 let finished = stream.finish(now_ns()).map(|_| ());
                 self.look(finished);
             }
         }
-        self.tell_counts(segment, true);
+        let counts = self.counts(segment);
         let (events, path) = (self.of_events(segment), self.path.clone());
         let (bytes, unwritten, has_failed) = (self.bytes, self.unwritten, self.has_failed);
-        Recorded { path, events, discarded, bytes, unwritten, has_failed }
+        (Recorded { path, events, discarded, bytes, unwritten, removed, has_failed }, counts)
     }
 
     /// Tells what went wrong, the first time.
@@ -340,6 +330,12 @@ impl Recorded {
                 if *lost > 0 { format!(", {lost} discarded: the ring was full") } else { String::new() };
             let cut = if *cut > 0 { format!(", {cut} texts or sequences cut") } else { String::new() };
             tell!("weir:   {name}: {recorded}{lost}{cut}");
+        }
+        if self.removed > 0 {
+            tell!(
+                "weir:   {} of these were in files that gave way to newer ones (--file-count)",
+                self.removed
+            );
         }
     }
 

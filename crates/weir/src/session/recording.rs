@@ -21,8 +21,9 @@ use crate::event::fetch::Fetched;
 use crate::event::text::Text;
 use crate::event::{self, Event};
 use crate::failure::Failure;
-use crate::session::asks::{Asks, Faults};
 use crate::session::filtered::at_places;
+use crate::session::recorder::full_name;
+use crate::session::triggers::{Marks, Triggers};
 use crate::session::world::Binaries;
 
 /// What is to be recorded.
@@ -31,8 +32,8 @@ pub(crate) struct Recording<'a> {
     rules: Vec<Rule>,
     /// Each once, in the order of the command line.
     contexts: Vec<Context>,
-    /// Which events ask for a snapshot.
-    asks: Option<Asks>,
+    /// What events do beside.
+    triggers: Triggers,
     /// By rule and event of it the fields that the user names, where there are some.
     fetched: Vec<Vec<Vec<Fetched>>>,
 }
@@ -49,8 +50,8 @@ pub(super) struct Gate {
 struct Way {
     event: usize,
     arguments: Vec<FoundArgument>,
-    /// What asks for a snapshot.
-    asks: Option<Module>,
+    /// What they do beside.
+    marks: Marks,
     /// Which name it there.
     rules: Vec<usize>,
     places: Vec<usize>,
@@ -58,8 +59,8 @@ struct Way {
 
 impl Way {
     fn is_same(&self, other: &Way) -> bool {
-        (self.event, &self.arguments, &self.asks, &self.rules)
-            == (other.event, &other.arguments, &other.asks, &other.rules)
+        (self.event, &self.arguments, &self.marks, &self.rules)
+            == (other.event, &other.arguments, &other.marks, &other.rules)
     }
 }
 
@@ -124,13 +125,19 @@ impl Recording<'_> {
                 contexts.push(*context);
             }
         }
+        let triggers = Triggers::given(&args.flight, &args.triggers, args.dialect)?;
+        if args.triggers.rotate_on.is_some() && args.tended.is_none() {
+            return Err(Failure::Refused(anyhow!(
+                "--rotate-on is of sessions: a recording has one folder; see weir record create"
+            )));
+        }
         let of_event = |event: &String| match event.split_once(' ') {
             Some((event, fields)) => fetched(event, fields),
             None => Ok(Vec::new()),
         };
         let of_rule = |rule: &Rule| rule.events.iter().map(of_event).collect::<Result<Vec<_>, _>>();
         let fetched = rules.iter().map(of_rule).collect::<Result<_, _>>()?;
-        Ok(Recording { args, rules, contexts, asks: Asks::given(args)?, fetched })
+        Ok(Recording { args, rules, contexts, triggers, fetched })
     }
 
     /// Fields that each event begins with.
@@ -148,8 +155,8 @@ impl Recording<'_> {
         let mut events: Vec<Schema> = Vec::new();
         let (mut functions, mut gates) = (Vec::new(), Vec::new());
         let mut known = BTreeSet::new();
-        let words = self.asks.as_ref().map(|asks| asks.add_maps(module));
-        let mut faults = Faults::default();
+        let words = self.triggers.add_maps(module);
+        let mut faults = self.triggers.faults();
         let named = if self.rules.len() > 1 { self.named(module, world) } else { BTreeMap::new() };
         for clause in std::mem::take(&mut module.functions) {
             let (rule, asked) = self.asked_by(&clause);
@@ -177,33 +184,33 @@ impl Recording<'_> {
                         "--size: a record of {name} may have {most} bytes, more than half of a ring of {size}; give it {wanted}K"
                     )));
                 }
+                let name = full_name(&schema);
                 let number = events.iter().position(|known| *known == schema).unwrap_or_else(|| {
                     events.push(schema);
                     events.len() - 1
                 });
-                let asks = self.asks.as_ref().and_then(|asks| asks.at(&event, &mut faults));
-                let way = Way { event: number, arguments, asks, rules, places: Vec::new() };
+                let marks = self.triggers.at(&event, &name, &mut faults);
+                let way = Way { event: number, arguments, marks, rules, places: Vec::new() };
                 let known = ways.iter().position(|known| known.is_same(&way)).unwrap_or_else(|| {
                     ways.push(way);
                     ways.len() - 1
                 });
                 ways[known].places.push(place);
             }
-            for Way { event, arguments, asks: at, rules, places } in ways {
+            for Way { event, arguments, marks, rules, places } in ways {
                 let mut function =
                     Function { trigger: at_places(&clause.trigger, &places), ..clause.clone() };
                 let context: Vec<Builtin> =
                     self.contexts.iter().filter_map(|context| builtin(*context)).collect();
-                weir_ir::record::record(&mut function, EventId(event as u32), &context, &arguments);
-                if let Some((asks, words)) = self.asks.as_ref().zip(words) {
-                    asks.put(&mut function, at.as_ref(), words, module);
-                }
+                let event = EventId(event as u32);
+                weir_ir::record::record(&mut function, event, &context, &arguments);
+                self.triggers.put(&mut function, (event, &marks), &words, module);
                 functions.push(function);
                 gates.push(Gate { filter: self.filter_of(&rules)?, fetched: fetched.clone() });
             }
         }
-        if let Some(asks) = self.asks.as_ref().filter(|_| !functions.is_empty()) {
-            asks.checked(faults)?;
+        if !functions.is_empty() {
+            self.triggers.checked(faults)?;
         }
         if functions.is_empty() {
             return Err(Failure::Refused(anyhow!(

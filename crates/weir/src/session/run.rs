@@ -34,6 +34,7 @@ use crate::session::roll::{Roll, names_mapped};
 use crate::session::stages::Site;
 use crate::session::summary::Coverage;
 use crate::session::targets::{self, Targets};
+use crate::session::triggers::Watch;
 use crate::session::{Session, binaries, is_coloured, now_ns, output_failed};
 
 impl Session<'_> {
@@ -266,6 +267,14 @@ impl Session<'_> {
         if let Some(flight) = self.flight.take() {
             events.fly(flight);
         }
+        if let Some(asked) =
+            self.given.recording.and_then(|recording| Watch::new(recording.args, &self.plan.compiled))
+        {
+            events.ask(asked);
+        }
+        if let Some(tended) = self.tended.take() {
+            events.tend(tended);
+        }
         events.begin(segment)?;
         Ok(events)
     }
@@ -285,6 +294,7 @@ impl Session<'_> {
                 false => recorded.tell(),
             }
         }
+        events.end_asked(segment);
         if let (Some(groups), Some(_), false) = (&self.groups, self.given.recording, self.given.args.quiet) {
             groups.borrow().tell();
         }

@@ -1,32 +1,61 @@
 //! A recording that the daemon of sessions tends: it begins at its word, says how far it is, and ends with it.
 //!
-//! In: standard input, a pipe whose other end only the daemon has: a byte says that the recording may begin, its end that it is not
-//! wanted. Out: lines on standard output (`held`: everything is ready, no process was touched; `recording`: probes are in), and a file that
-//! says how much was recorded so far, replaced as a whole.
+//! In: standard input, a pipe whose other end only the daemon has. The first byte ([`GO`], [`GO_OPEN`]) says that the recording may begin,
+//! each further one ([`SNAPSHOT`]) asks for a snapshot; its end, that the recording is not wanted. Out: a file that says how much was
+//! recorded so far, replaced as a whole, and lines on standard output:
+//!
+//! | line | says |
+//! |---|---|
+//! | `held` | everything is ready, no process was touched |
+//! | `recording` | probes are in |
+//! | `snapshot NAME`, `no-snapshot WHY` | the snapshot that was asked for is there, or not |
+//! | `rotate` | an event asks for the next folder |
+//! | `stopped` | an event has ended the recording |
 //!
 //! Guaranteed: where the daemon ends, however it does, so does the recording, as at Ctrl-C. Until the daemon's word that is told by the end
-//! of its pipe, then by a signal, which is blocked by then, so that none is lost in between.
+//! of its pipe, then by a signal as well, which is blocked by then, so that none is lost in between.
 
-use std::io::{self, Read as _};
+use std::cell::Cell;
+use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::read;
 
 use crate::failure::Failure;
-use crate::print::{print_on, tell};
+use crate::print::{print_on, printable, tell};
 use crate::sessions::counts::Counts;
 use crate::sessions::{limits, place};
 
+/// The recording may begin.
+pub(crate) const GO: u8 = b'g';
+/// The same, where an event has started the one before it: it waits for none.
+pub(crate) const GO_OPEN: u8 = b'o';
+/// A snapshot is wanted.
+pub(crate) const SNAPSHOT: u8 = b's';
+
 pub(super) struct Tended {
     file: PathBuf,
+    pub(super) is_open: bool,
+    /// The daemon is gone.
+    has_ended: Cell<bool>,
     written: Option<Instant>,
     /// It could not be written, which was told.
     has_failed: bool,
+}
+
+/// What the daemon has said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Heard {
+    /// So many snapshots are asked for: each is answered.
+    pub(super) snapshots: usize,
+    pub(super) has_ended: bool,
 }
 
 impl Tended {
@@ -36,30 +65,82 @@ impl Tended {
             || Failure::Refused(anyhow!("the recording was not begun: its daemon did not want it any more"));
         print_on("held\n")?;
         let mut word = [0];
-        match io::stdin().lock().read(&mut word) {
-            Ok(1) => {}
-            _ => return Err(unwanted()),
-        }
-        let failed =
-            |errno: nix::errno::Errno, what: &str| Failure::Machine(anyhow!(errno).context(what.to_owned()));
+        let is_open = loop {
+            match read(io::stdin(), &mut word) {
+                Ok(1) if [GO, GO_OPEN].contains(&word[0]) => break word[0] == GO_OPEN,
+                Err(Errno::EINTR) => {}
+                _ => return Err(unwanted()),
+            }
+        };
+        let failed = |errno: Errno, what: &str| Failure::Machine(anyhow!(errno).context(what.to_owned()));
         let blocked = SigSet::from_iter([Signal::SIGTERM]).thread_block();
         blocked.map_err(|errno| failed(errno, "blocking signals"))?;
         let asked = prctl::set_pdeathsig(Signal::SIGTERM);
         asked.map_err(|errno| failed(errno, "asking for a signal at the end of the daemon"))?;
         // It may have ended before.
-        let stdin = io::stdin();
-        let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
-        let looked = poll(&mut ends, PollTimeout::ZERO).context("poll").map_err(Failure::Machine)?;
-        match looked {
-            0 => Ok(Tended { file: file.to_owned(), written: None, has_failed: false }),
-            _ => Err(unwanted()),
+        let tended = Tended {
+            file: file.to_owned(),
+            is_open,
+            has_ended: Cell::new(false),
+            written: None,
+            has_failed: false,
+        };
+        match tended.hear()?.has_ended {
+            false => Ok(tended),
+            true => Err(unwanted()),
         }
     }
 
     /// Says that events are recorded from now on.
     pub(super) fn recording(&self) {
-        // A daemon that is gone ends the recording in another way.
-        let _ = print_on("recording\n");
+        say("recording");
+    }
+
+    /// Answers one who asked for a snapshot: with its name, or why there is none.
+    pub(super) fn snapshot(&self, taken: &Result<String, String>) {
+        match taken {
+            Ok(name) => say(&format!("snapshot {name}")),
+            Err(why) => {
+                let why: String = printable(why).chars().take(limits::LINE_BYTES / 8).collect();
+                say(&format!("no-snapshot {why}"));
+            }
+        }
+    }
+
+    pub(super) fn rotate(&self) {
+        say("rotate");
+    }
+
+    pub(super) fn stopped(&self) {
+        say("stopped");
+    }
+
+    /// What the daemon says tells of itself here, as long as there is one.
+    pub(super) fn watched(&self) -> Option<io::Stdin> {
+        (!self.has_ended.get()).then(io::stdin)
+    }
+
+    /// What the daemon has said since this was asked last; nothing is waited for.
+    pub(super) fn hear(&self) -> Result<Heard, Failure> {
+        let mut heard = Heard::default();
+        while !self.has_ended.get() {
+            let stdin = io::stdin();
+            let mut watched = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+            let is_any = poll(&mut watched, PollTimeout::ZERO).context("poll").map_err(Failure::Machine)? > 0;
+            if !is_any {
+                break;
+            }
+            let mut words = [0; 64];
+            match read(&stdin, &mut words) {
+                Ok(0) => self.has_ended.set(true),
+                Ok(count) => {
+                    heard.snapshots += words[..count].iter().filter(|word| **word == SNAPSHOT).count();
+                }
+                Err(Errno::EINTR) => {}
+                Err(_) => self.has_ended.set(true),
+            }
+        }
+        Ok(Heard { has_ended: self.has_ended.get(), ..heard })
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -78,4 +159,9 @@ impl Tended {
             );
         }
     }
+}
+
+fn say(line: &str) {
+    // A daemon that is gone ends the recording in another way.
+    let _ = print_on(&format!("{line}\n"));
 }

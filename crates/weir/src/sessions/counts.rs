@@ -14,7 +14,11 @@ pub(crate) struct Counts {
     pub(crate) discarded: u64,
     /// Of fields.
     pub(crate) bytes: u64,
-    /// The trace could not be written to the end.
+    /// Of a flight recorder.
+    pub(crate) snapshots: u64,
+    /// Nothing is recorded until an event starts that.
+    pub(crate) is_waiting: bool,
+    /// The trace, or a snapshot, could not be written to the end.
     pub(crate) has_failed: bool,
     /// The recording has ended: there will not be more.
     pub(crate) is_over: bool,
@@ -43,6 +47,8 @@ impl Counts {
         }
         self.discarded = self.discarded.saturating_add(other.discarded);
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.snapshots = self.snapshots.saturating_add(other.snapshots);
+        self.is_waiting = other.is_waiting;
         self.has_failed |= other.has_failed;
     }
 
@@ -50,8 +56,16 @@ impl Counts {
         let of = |of: &OfEvent| json!([of.recorded, of.discarded, of.cut]);
         let events: serde_json::Map<String, Value> =
             self.events.iter().map(|(name, counts)| (name.clone(), of(counts))).collect();
-        let Counts { discarded, bytes, has_failed, is_over, .. } = self;
-        json!({"events": events, "discarded": discarded, "bytes": bytes, "failed": has_failed, "over": is_over})
+        let Counts { discarded, bytes, snapshots, is_waiting, has_failed, is_over, .. } = self;
+        json!({
+            "events": events,
+            "discarded": discarded,
+            "bytes": bytes,
+            "snapshots": snapshots,
+            "waiting": is_waiting,
+            "failed": has_failed,
+            "over": is_over,
+        })
     }
 
     pub(crate) fn of_object(value: Value) -> Result<Counts, String> {
@@ -70,6 +84,8 @@ impl Counts {
             events: events.ok_or("counts of an event are three numbers")?,
             discarded: object.number("discarded")?,
             bytes: object.number("bytes")?,
+            snapshots: object.number("snapshots")?,
+            is_waiting: object.is("waiting")?,
             has_failed: object.is("failed")?,
             is_over: object.is("over")?,
         };
@@ -85,11 +101,17 @@ mod tests {
     #[test]
     fn counts_add_up_and_are_what_they_were_as_an_object_again() {
         let one = OfEvent { recorded: 3, discarded: 1, cut: 0 };
-        let first =
-            Counts { events: [("a:b".to_owned(), one)].into(), discarded: 2, bytes: 30, ..Counts::default() };
+        let first = Counts {
+            events: [("a:b".to_owned(), one)].into(),
+            discarded: 2,
+            bytes: 30,
+            snapshots: 3,
+            ..Counts::default()
+        };
         let mut sum = Counts { is_over: true, ..first.clone() };
         sum.add(&first);
         assert_eq!((sum.recorded(), sum.events["a:b"].discarded, sum.discarded, sum.bytes), (6, 2, 4, 60));
+        assert_eq!(sum.snapshots, 6);
         for counts in [first, sum] {
             assert_eq!(Counts::of_object(counts.object()), Ok(counts));
         }

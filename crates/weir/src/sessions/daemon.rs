@@ -23,7 +23,7 @@ use nix::unistd::setsid;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::print::tell;
+use crate::print::{tell, tell_text};
 use crate::select::processes::ProcessId;
 use crate::sessions::clients::Clients;
 use crate::sessions::description::Description;
@@ -178,6 +178,7 @@ impl Daemon<'_> {
             Request::Start(named) => self.with(&named, |session| session.start(client).map(|()| None)),
             Request::Stop(named) => self.with(&named, |session| session.stop(client).map(|()| None)),
             Request::Rotate(named) => self.with(&named, |session| session.rotate(client).map(|()| None)),
+            Request::Snapshot(named) => self.with(&named, |session| session.snapshot(client).map(|()| None)),
             Request::Destroy(named) => self.with(&named, |session| {
                 session.destroy(client);
                 Ok(None)
@@ -290,9 +291,25 @@ impl Daemon<'_> {
                 self.sessions.remove(&name);
                 self.is_changed = true;
             }
-            self.answer(step.client, step.answer);
+            match step.client {
+                Some(client) => self.answer(client, step.answer),
+                None => self.tell(step.answer),
+            }
         }
         is_done
+    }
+
+    /// What came of what an event has asked for: to the log, and what went wrong to the next who asks, too.
+    fn tell(&mut self, answer: Answer) {
+        tell_text(&answer.said);
+        match answer.outcome {
+            Outcome::Done(text) => tell!("weir: {text} (an event asked for it)"),
+            Outcome::Refused(text) | Outcome::Failed(text) => {
+                let text = format!("{text}, since an event asked for a new folder");
+                tell!("weir: {text}");
+                self.notices.push(text);
+            }
+        }
     }
 
     /// What the next daemon is to know, if this one does not come to tell it.

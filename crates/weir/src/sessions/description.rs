@@ -3,6 +3,7 @@
 //! In: what the commands ask for. Out: a description that holds together, or why it would not; as an object, for the socket and the state
 //! file; as arguments of `weir record`. Pure: no file, no process.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use weir_symbols::pattern;
 
 use crate::args::record::Context;
 use crate::args::rule::Rule;
+use crate::args::sessions::OPTIONS;
 use crate::sessions::limits;
 use crate::sessions::object::Object;
 
@@ -27,6 +29,8 @@ pub(crate) struct Description {
     pub(crate) follow: bool,
     /// Bytes of the ring of each CPU.
     pub(crate) size: u64,
+    /// What else each recording gets ([`OPTIONS`]), by name; what takes no value has an empty one.
+    pub(crate) options: BTreeMap<String, String>,
     pub(crate) budget: Option<String>,
     pub(crate) policy: Option<String>,
     /// Where names of files are looked for: as it was where the session was made.
@@ -123,6 +127,31 @@ impl Description {
         }
     }
 
+    /// Events stay in the rings, where the newest take the place of the oldest.
+    pub(crate) fn overwrites(&self) -> bool {
+        self.options.contains_key("overwrite")
+    }
+
+    /// What is in the rings is written when a recording ends.
+    pub(crate) fn keeps_what_is_left(&self) -> bool {
+        !self.overwrites() || self.options.contains_key("snapshot-at-end")
+    }
+
+    /// What of itself changes the recording, as the command line has it.
+    pub(crate) fn shown_options(&self) -> String {
+        let is_told = |name: &str| name != "overwrite";
+        let of_table = OPTIONS.iter().filter(|name| is_told(name));
+        let given = of_table.filter_map(|name| Some((name, self.options.get(*name)?)));
+        let shown = given.map(|(name, value)| match &value[..] {
+            "" => format!("--{name}"),
+            plain if plain.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c)) => {
+                format!("--{name} {plain}")
+            }
+            other => format!("--{name} '{other}'"),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
     /// The folder of a recording.
     pub(crate) fn folder_of(&self, number: u64) -> PathBuf {
         self.folder.join(number.to_string())
@@ -135,7 +164,7 @@ impl Description {
             argument.push(value);
             argument
         };
-        let mut arguments = vec!["record".into(), with("--tended", &counts)];
+        let mut arguments = vec!["record".into(), with("--tended", &counts), with("--tended-as", &self.name)];
         arguments.push(with("--output", &self.folder_of(number)));
         arguments.push(with("--size", &self.size.to_string()));
         arguments.extend(self.enabled().map(|event| with("--event", event)));
@@ -150,6 +179,10 @@ impl Description {
         arguments.extend(of("--unit", &self.units));
         arguments.extend(of("--container", &self.containers));
         arguments.extend(self.follow.then(|| "--follow".into()));
+        arguments.extend(self.options.iter().map(|(name, value)| match value.is_empty() {
+            true => format!("--{name}").into(),
+            false => with(&format!("--{name}"), value),
+        }));
         arguments.extend(self.budget.iter().map(|budget| with("--budget", budget)));
         arguments.extend(self.policy.iter().map(|policy| with("--policy", policy)));
         arguments
@@ -165,6 +198,7 @@ impl Description {
             "containers": self.containers,
             "follow": self.follow,
             "size": self.size,
+            "options": self.options,
             "budget": self.budget,
             "policy": self.policy,
             "directory": self.directory,
@@ -191,6 +225,7 @@ impl Description {
             containers: object.texts("containers")?,
             follow: object.is("follow")?,
             size: object.number("size")?,
+            options: object.texts_by_name("options")?,
             budget: object.text_or_none("budget")?,
             policy: object.text_or_none("policy")?,
             directory: object.text("directory")?,
@@ -201,8 +236,12 @@ impl Description {
         };
         object.end()?;
         check_name(&description.name)?;
-        let Description { folder, directory, processes, cgroups, units, containers, .. } = &description;
+        let Description { folder, directory, processes, cgroups, units, containers, options, .. } =
+            &description;
         match () {
+            () if !options.keys().all(|name| OPTIONS.contains(&&name[..])) => {
+                Err("a session has no such option".to_owned())
+            }
             () if !folder.is_absolute() || !Path::new(directory).is_absolute() => {
                 Err("the folder of a session is given by its whole path".to_owned())
             }
@@ -257,6 +296,8 @@ mod tests {
         full.add_contexts(&[Context::Vtid, Context::CpuId, Context::CgroupId, Context::CallstackUser])
             .unwrap();
         full.budget = Some("1%".to_owned());
+        full.options =
+            [("overwrite".to_owned(), String::new()), ("stop-on".to_owned(), "n > 1".to_owned())].into();
         for description in [description(), full] {
             assert_eq!(Description::of_object(description.object()), Ok(description));
         }
@@ -292,6 +333,9 @@ mod tests {
         check("contexts", json!(["weather"]));
         check("size", json!(-1));
         check("follow", json!("yes"));
+        check("options", json!(["overwrite"]));
+        check("options", json!({"overwrite": 1}));
+        check("options", json!({"output": "/"}));
         check("colour", json!("red"));
     }
 
@@ -320,10 +364,24 @@ mod tests {
         let mut s = description();
         s.processes = vec!["--follow".to_owned()];
         s.units = vec!["-q".to_owned()];
+        s.options = [("overwrite".to_owned(), String::new()), ("run".to_owned(), "-q".to_owned())].into();
         let arguments = s.arguments(3, Path::new("/run/x"));
         let arguments: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
-        let wanted =
-            ["record", "--tended=/run/x", "--output=/tmp/s/3", "--size=4096", "--pid=--follow", "--unit=-q"];
+        let wanted = [
+            "record",
+            "--tended=/run/x",
+            "--tended-as=s",
+            "--output=/tmp/s/3",
+            "--size=4096",
+            "--pid=--follow",
+            "--unit=-q",
+            "--overwrite",
+            "--run=-q",
+        ];
         assert_eq!(arguments, wanted);
+        assert_eq!(
+            (s.overwrites(), s.keeps_what_is_left(), &s.shown_options()[..]),
+            (true, false, "--run -q")
+        );
     }
 }

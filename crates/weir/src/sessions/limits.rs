@@ -20,6 +20,8 @@ pub(crate) const ANSWER_BYTES: usize = 256 << 20;
 pub(crate) const FILE_BYTES: u64 = 64 << 20;
 /// Bytes of what a recording said that are passed on.
 pub(crate) const SAID_BYTES: u64 = 16 << 10;
+/// Bytes of a line that a recording says to its daemon.
+pub(crate) const LINE_BYTES: usize = 4096;
 /// The daemon's log begins anew when it is longer.
 pub(crate) const LOG_BYTES: u64 = 1 << 20;
 /// Clients at one time; others wait to be accepted.

@@ -1,5 +1,7 @@
 //! Objects of JSON from outside, field by field: of the type that is wanted, within bounds, and no field that nobody has asked for.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::sessions::limits;
@@ -47,6 +49,17 @@ impl Object {
                 limits::LIST
             )),
             Some(_) => Err(format!("`{name}` of {} is no list", self.what)),
+        }
+    }
+
+    /// An object whose fields are texts; an empty one where there is none.
+    pub(crate) fn texts_by_name(&mut self, name: &str) -> Result<BTreeMap<String, String>, String> {
+        match self.fields.remove(name) {
+            None => Ok(BTreeMap::new()),
+            Some(Value::Object(fields)) if fields.len() <= limits::LIST => {
+                fields.into_iter().map(|(field, value)| Ok((field, self.checked(name, value)?))).collect()
+            }
+            Some(_) => Err(format!("`{name}` of {} is no object of texts", self.what)),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::sessions::description::{Description, check_name, context, context_nam
 use crate::sessions::object::Object;
 
 /// Counts up where requests or answers change.
-pub(crate) const PROTOCOL: u64 = 1;
+pub(crate) const PROTOCOL: u64 = 2;
 
 /// Who the daemon is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Start(Named),
     Stop(Named),
     Rotate(Named),
+    /// Of a flight recorder.
+    Snapshot(Named),
     Destroy(Named),
     /// Of this session, or of all.
     Status(Named),
@@ -107,6 +109,7 @@ impl Request {
             Request::Start(session) => of("start", session),
             Request::Stop(session) => of("stop", session),
             Request::Rotate(session) => of("rotate", session),
+            Request::Snapshot(session) => of("snapshot", session),
             Request::Destroy(session) => of("destroy", session),
             Request::Status(session) => of("status", session),
         };
@@ -134,6 +137,7 @@ impl Request {
             "start" => Request::Start(named(&mut object)?),
             "stop" => Request::Stop(named(&mut object)?),
             "rotate" => Request::Rotate(named(&mut object)?),
+            "snapshot" => Request::Snapshot(named(&mut object)?),
             "destroy" => Request::Destroy(named(&mut object)?),
             "status" => Request::Status(named(&mut object)?),
             other => return Err(format!("the daemon cannot do `{}`", other.escape_debug())),
@@ -204,6 +208,7 @@ mod tests {
             Request::Start(session.clone()),
             Request::Stop(None),
             Request::Rotate(session.clone()),
+            Request::Snapshot(session.clone()),
             Request::Destroy(session.clone()),
             Request::Status(session),
         ]
@@ -250,7 +255,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_request_with_bytes_changed_is_one_or_is_refused(
-            which in 0..9usize,
+            which in 0..10usize,
             changes in proptest::collection::vec((0..400usize, any::<u8>()), 1..6),
         ) {
             let mut line = requests()[which].line().into_bytes();

@@ -6,6 +6,7 @@
 //! start    next: preparing ─▶ held ──────────────────────▶ go ─▶ recording
 //! change   next: preparing ─▶ held ─▶ recording: ends ───▶ go ─▶ recording        fails before held: the recording goes on as it was
 //! stop                                recording: ends
+//! snapshot                            recording: asked ─▶ has answered
 //! ```
 //!
 //! A process may be traced by one weir at a time. So a session that is changed ends one recording before it begins the next, which is
@@ -45,7 +46,8 @@ pub(crate) struct Session {
 /// What a client waits for.
 struct Doing {
     what: What,
-    client: u64,
+    /// None where an event has asked for it.
+    client: Option<u64>,
     /// What is said when it is done.
     done: String,
     /// What the session was, where a change of it fails.
@@ -54,21 +56,41 @@ struct Doing {
     gap: Option<Instant>,
     /// By recordings that have ended meanwhile.
     said: String,
+    /// An event had started the recording that ended, and none had stopped it.
+    is_open: bool,
+    /// An event has ended it, for good.
+    is_stopped: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     Begin,
+    Snapshot,
     Stop,
     Destroy,
 }
 
 /// What has come of a step.
 pub(crate) struct Step {
-    pub(crate) client: u64,
+    pub(crate) client: Option<u64>,
     pub(crate) answer: Answer,
     /// The session is no more.
     pub(crate) is_gone: bool,
+}
+
+impl Doing {
+    fn new(what: What, client: Option<u64>) -> Doing {
+        Doing {
+            what,
+            client,
+            done: String::new(),
+            before: None,
+            gap: None,
+            said: String::new(),
+            is_open: false,
+            is_stopped: false,
+        }
+    }
 }
 
 impl Session {
@@ -110,7 +132,7 @@ impl Session {
             )));
         }
         let done = format!("session {name} records");
-        self.begin(client, done, None);
+        self.begin(Some(client), done, None);
         Ok(())
     }
 
@@ -132,7 +154,7 @@ impl Session {
         if self.recording.is_none() {
             return Ok(Some(Outcome::Done(done)));
         }
-        self.begin(client, done, Some(before));
+        self.begin(Some(client), done, Some(before));
         Ok(None)
     }
 
@@ -143,20 +165,47 @@ impl Session {
                 "session {name} does not record: there is nothing to rotate"
             )));
         }
-        let done = format!("session {name} goes on");
+        if self.description.overwrites() {
+            return Err(Outcome::Refused(format!(
+                "session {name} overwrites, and no folder is written: weir record snapshot {name} writes one"
+            )));
+        }
+        self.go_on(Some(client));
+        Ok(())
+    }
+
+    /// Begins the next folder.
+    fn go_on(&mut self, client: Option<u64>) {
+        let done = format!("session {} goes on", self.description.name);
         let before = self.description.clone();
         self.begin(client, done, Some(before));
+    }
+
+    /// Has what is in the rings written, and goes on.
+    pub(crate) fn snapshot(&mut self, client: u64) -> Result<(), Outcome> {
+        let name = &self.description.name;
+        if !self.description.overwrites() {
+            return Err(Outcome::Refused(format!(
+                "session {name} writes all that it records; sessions that are made with --overwrite have snapshots"
+            )));
+        }
+        let Some(recording) = &mut self.recording else {
+            let why = self.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
+            return Err(Outcome::Refused(format!("session {name} does not record, and has no rings{why}")));
+        };
+        recording.ask_for_snapshot();
+        self.ending(What::Snapshot, client);
         Ok(())
     }
 
     /// Takes the number of the next stretch, which is kept before its process is started: no other will have it.
-    fn begin(&mut self, client: u64, done: String, before: Option<Description>) {
+    fn begin(&mut self, client: Option<u64>, done: String, before: Option<Description>) {
         self.last += 1;
         while self.description.folder_of(self.last).exists() {
             self.last += 1;
         }
         self.is_changed = true;
-        self.doing = Some(Doing { what: What::Begin, client, done, before, gap: None, said: String::new() });
+        self.doing = Some(Doing { before, done, ..Doing::new(What::Begin, client) });
     }
 
     pub(crate) fn stop(&mut self, client: u64) -> Result<(), Outcome> {
@@ -174,8 +223,7 @@ impl Session {
     }
 
     fn ending(&mut self, what: What, client: u64) {
-        let done = String::new();
-        self.doing = Some(Doing { what, client, done, before: None, gap: None, said: String::new() });
+        self.doing = Some(Doing::new(what, Some(client)));
     }
 
     /// Ends what records, and whatever was being done, because the daemon ends.
@@ -191,6 +239,7 @@ impl Session {
     /// Goes on as far as it goes without waiting.
     pub(crate) fn step(&mut self, place: &Place) -> Option<Step> {
         self.recording.iter_mut().chain(&mut self.next).for_each(Stretch::look);
+        let taken = self.recording.as_mut().and_then(Stretch::taken);
         if let Some(ended) = self.recording.take_if(|recording| recording.ended().is_some()) {
             self.close(ended);
         }
@@ -201,9 +250,13 @@ impl Session {
         {
             self.close(ended);
         }
+        if self.doing.is_none() && self.recording.as_mut().is_some_and(Stretch::wants_rotation) {
+            self.go_on(None);
+        }
         let doing = self.doing.as_mut()?;
         match doing.what {
             What::Begin => self.step_begin(place),
+            What::Snapshot => self.step_snapshot(taken),
             What::Stop | What::Destroy => match &mut self.recording {
                 Some(recording) => {
                     recording.end();
@@ -243,20 +296,28 @@ impl Session {
                             doing.gap.get_or_insert_with(Instant::now);
                         }
                     }
-                    None => next.go(),
+                    // It is not wanted any more.
+                    None if self.doing.as_ref().is_some_and(|doing| doing.is_stopped) => next.end(),
+                    None => next.go(self.doing.as_ref().is_some_and(|doing| doing.is_open)),
                 }
                 None
             }
             Phase::Recording => {
                 let (doing, mut next) = (self.doing.take()?, self.next.take()?);
                 let folder = self.description.folder_of(next.number);
+                let and_rings = match self.description.keeps_what_is_left() {
+                    true => "",
+                    false => ", and so is what was in the rings",
+                };
                 let gap = doing.gap.map_or_else(String::new, |since| {
                     format!(
-                        "; what came in {} ms between the folders is missing",
+                        "; what came in {} ms between the folders is missing{and_rings}",
                         since.elapsed().as_millis()
                     )
                 });
-                let outcome = Outcome::Done(format!("{}, into {}{gap}", doing.done, folder.display()));
+                let into =
+                    if self.description.overwrites() { "into its rings; snapshots go to" } else { "into" };
+                let outcome = Outcome::Done(format!("{}, {into} {}{gap}", doing.done, folder.display()));
                 let said = doing.said + &next.told();
                 (self.recording, self.note, self.is_changed) = (Some(next), None, true);
                 Some(Step {
@@ -266,6 +327,25 @@ impl Session {
                 })
             }
         }
+    }
+
+    fn step_snapshot(&mut self, taken: Option<Result<String, String>>) -> Option<Step> {
+        let taken = match (taken, &self.recording) {
+            (Some(taken), _) => taken,
+            (None, Some(_)) => return None,
+            (None, None) => Err("its recording ended before".to_owned()),
+        };
+        let doing = self.doing.take()?;
+        let (name, number) = (&self.description.name, self.last);
+        let outcome = match taken {
+            Ok(snapshot) => {
+                let folder = self.description.folder_of(number).join(snapshot);
+                Outcome::Done(format!("session {name} has a snapshot, in {}", folder.display()))
+            }
+            Err(why) => Outcome::Failed(format!("session {name} has no snapshot: {why}")),
+        };
+        let said = doing.said + &self.recording.as_mut().map_or_else(String::new, Stretch::told);
+        Some(Step { client: doing.client, answer: Answer { said, ..Answer::of(outcome) }, is_gone: false })
     }
 
     /// What was to record has ended before it did.
@@ -288,8 +368,8 @@ impl Session {
             }
             (Some(_), None) => format!("session {name} records on"),
             (None, Some(_)) => {
-                let why = "what was to record after a change could not begin".to_owned();
-                self.note = Some(why);
+                let why = "what was to record after a change could not begin";
+                self.note.get_or_insert_with(|| why.to_owned());
                 format!("session {name} does not record any more")
             }
             (None, None) => format!("session {name} does not record"),
@@ -304,7 +384,7 @@ impl Session {
         let Description { name, folder, .. } = &self.description;
         self.is_changed = true;
         let is_gone = doing.what == What::Destroy;
-        let (recorded, shown) = (self.counts.recorded(), folder.display());
+        let (kept, shown) = (self.kept(&self.counts), folder.display());
         let outcome = if is_gone {
             for number in 1..=self.last {
                 let _ = fs::remove_file(place.counts(name, number));
@@ -313,13 +393,21 @@ impl Session {
             // Where nothing was recorded.
             match fs::remove_dir(folder) {
                 Ok(()) => format!("session {name} is gone; nothing was recorded"),
-                Err(_) => format!("session {name} is gone; {recorded} events are in {shown}"),
+                Err(_) => format!("session {name} is gone; {kept} are in {shown}"),
             }
         } else {
-            format!("session {name} does not record any more; {recorded} events are in {shown}")
+            format!("session {name} does not record any more; {kept} are in {shown}")
         };
         let answer = Answer { said: doing.said, ..Answer::of(Outcome::Done(outcome)) };
         Some(Step { client: doing.client, answer, is_gone })
+    }
+
+    /// What a recording has come to.
+    fn kept(&self, counts: &Counts) -> String {
+        match self.description.overwrites() {
+            true => format!("{} snapshots", counts.snapshots),
+            false => format!("{} events", counts.recorded()),
+        }
     }
 
     /// Takes what a recording that has ended has come to.
@@ -337,17 +425,23 @@ impl Session {
             None => "by a signal".to_owned(),
         };
         self.note = match (ended.is_asked_to_end(), is_done) {
+            (_, true) if ended.is_stopped => Some("an event has ended its recording (--stop-on)".to_owned()),
             (true, true) => self.note.take(),
             (false, true) => Some("the processes that it was to record have ended".to_owned()),
             (_, false) => Some(format!("its recording ended {how}: {}", last_lines(&said))),
         };
-        if counts.is_none_or(|counts| !counts.is_over) {
+        if counts.as_ref().is_none_or(|counts| !counts.is_over) {
             let number = ended.number;
             let note = self.note.take().map_or_else(String::new, |note| format!("{note}; "));
             self.note = Some(format!("{note}how much was recorded into folder {number} is not known"));
         }
+        if self.description.overwrites() {
+            discard_empty(&self.description.folder_of(ended.number));
+        }
         if let Some(doing) = &mut self.doing {
             doing.said += &said;
+            doing.is_open = counts.is_some_and(|counts| !counts.is_waiting);
+            doing.is_stopped = ended.is_stopped;
         }
     }
 
@@ -360,6 +454,7 @@ impl Session {
         let state = match (&self.doing, &self.recording) {
             (Some(Doing { what: What::Begin, .. }), None) => "starting",
             (Some(Doing { what: What::Begin, .. }), Some(_)) => "changing",
+            (Some(Doing { what: What::Snapshot, .. }), Some(_)) => "recording",
             (Some(_), Some(_)) => "stopping",
             (_, Some(_)) => "recording",
             (_, None) => "stopped",
@@ -433,8 +528,8 @@ impl Session {
             }
             Some(counts) => {
                 self.counts.add(&counts);
-                let (recorded, whole) = (counts.recorded(), if counts.is_over { "" } else { " or more" });
-                format!("its recording ended with the daemon, {recorded} events{whole} are in {shown}")
+                let (kept, whole) = (self.kept(&counts), if counts.is_over { "" } else { " or more" });
+                format!("its recording ended with the daemon, {kept}{whole} are in {shown}")
             }
             // It was never let go on, and has removed what it made.
             None if !folder.exists() => return None,

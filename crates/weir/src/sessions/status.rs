@@ -56,6 +56,10 @@ impl Status {
             }
         };
         line("note", self.note.clone().unwrap_or_default());
+        line("rings", self.rings());
+        line("options", self.description.shown_options());
+        let waits = self.state == "recording" && self.counts.is_waiting;
+        line("waits", if waits { "for an event that starts it".to_owned() } else { String::new() });
         line("of", self.who());
         let processes = traced.iter().map(|process| format!("{} ({})", process.pid, process.name));
         line("processes", processes.collect::<Vec<_>>().join(", "));
@@ -65,6 +69,10 @@ impl Status {
             "contexts",
             contexts.iter().map(|context| context_name(*context)).collect::<Vec<_>>().join(", "),
         );
+        if self.description.overwrites() {
+            line("snapshots", self.counts.snapshots.to_string());
+            return text;
+        }
         let (recorded, discarded) = (self.counts.recorded(), lost(self.counts.discarded));
         line("recorded", format!("{recorded} events{discarded}; {} bytes of fields", self.counts.bytes));
         for (event, of) in &self.counts.events {
@@ -72,6 +80,19 @@ impl Status {
             text += &format!("    {}: {}{}{cut}\n", printable(event), of.recorded, lost(of.discarded));
         }
         text
+    }
+
+    /// The one channel: what each CPU has, and what becomes of what comes while it is full.
+    fn rings(&self) -> String {
+        let size = match self.description.size {
+            whole if whole.is_multiple_of(1 << 20) => format!("{}M", whole >> 20),
+            other => format!("{}K", other >> 10),
+        };
+        format!("{size} for each CPU, {}", self.mode())
+    }
+
+    fn mode(&self) -> &'static str {
+        if self.description.overwrites() { "overwrite" } else { "discard" }
     }
 
     /// The processes that were asked for, as the command line has them.
@@ -118,6 +139,10 @@ impl Status {
             "disabled": description["disabled"],
             "contexts": description["contexts"],
             "size": description["size"],
+            "mode": self.mode(),
+            "options": description["options"],
+            "waiting": self.state == "recording" && self.counts.is_waiting,
+            "snapshots": self.counts.snapshots,
             "recorded": self.counts.recorded(),
             "discarded": self.counts.discarded,
             "bytes": self.counts.bytes,

@@ -19,6 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::select::processes::ProcessId;
+use crate::session::tended;
 use crate::sessions::counts::Counts;
 use crate::sessions::description::Description;
 use crate::sessions::place::{self, Place};
@@ -31,6 +32,12 @@ pub(crate) struct Stretch {
     said: Option<ChildStdout>,
     line: Vec<u8>,
     phase: Phase,
+    /// What came of the snapshot that it was asked for: its name, or why there is none.
+    taken: Option<Result<String, String>>,
+    /// An event asks for the next folder.
+    wants_rotation: bool,
+    /// An event has ended it.
+    pub(crate) is_stopped: bool,
     ended: Option<ExitStatus>,
     /// When it was asked to end.
     asked: Option<Instant>,
@@ -61,6 +68,8 @@ impl Stretch {
         let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
         let mut command = Command::new(process::executable());
         command.args(description.arguments(number, &counts));
+        // For a command of its own (--run) that speaks to this daemon.
+        command.env(place::SOCKET_VARIABLE, &place.socket);
         command.current_dir(&description.directory);
         match &description.search_path {
             Some(path) => command.env("PATH", path),
@@ -84,6 +93,9 @@ impl Stretch {
             said,
             line: Vec::new(),
             phase: Phase::Preparing,
+            taken: None,
+            wants_rotation: false,
+            is_stopped: false,
             ended: None,
             asked: None,
             began: Instant::now(),
@@ -93,8 +105,18 @@ impl Stretch {
         })
     }
 
-    /// Takes what it says; and its end.
+    /// Takes what it says; and its end, behind which it says nothing.
     pub(crate) fn look(&mut self) {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().ok().flatten();
+        }
+        self.hear();
+        if self.ended.is_none() && self.asked.is_some_and(|at| at.elapsed() > limits::END_WAIT) {
+            let _ = self.child.kill();
+        }
+    }
+
+    fn hear(&mut self) {
         let mut bytes = [0; 256];
         while let Some(said) = &mut self.said {
             match said.read(&mut bytes) {
@@ -107,23 +129,22 @@ impl Stretch {
         }
         while let Some(end) = self.line.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.line.drain(..=end).collect();
-            match &line[..] {
-                b"held\n" if self.phase == Phase::Preparing => self.phase = Phase::Held,
-                b"recording\n" if self.phase == Phase::Beginning => {
+            let line = String::from_utf8_lossy(&line[..end]);
+            match line.split_once(' ').unwrap_or((&*line, "")) {
+                ("held", _) if self.phase == Phase::Preparing => self.phase = Phase::Held,
+                ("recording", _) if self.phase == Phase::Beginning => {
                     self.phase = Phase::Recording;
                     self.began = Instant::now();
                 }
+                ("snapshot", name) => self.taken = Some(Ok(name.to_owned())),
+                ("no-snapshot", why) => self.taken = Some(Err(why.to_owned())),
+                ("rotate", _) => self.wants_rotation = true,
+                ("stopped", _) => self.is_stopped = true,
                 _ => {}
             }
         }
         // What it may still say has no line.
-        self.line.truncate(limits::NAME_BYTES);
-        if self.ended.is_none() {
-            self.ended = self.child.try_wait().ok().flatten();
-        }
-        if self.ended.is_none() && self.asked.is_some_and(|at| at.elapsed() > limits::END_WAIT) {
-            let _ = self.child.kill();
-        }
+        self.line.truncate(limits::LINE_BYTES);
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -135,12 +156,31 @@ impl Stretch {
         self.ended
     }
 
-    /// It may touch processes now.
-    pub(crate) fn go(&mut self) {
+    /// It may touch processes now. `is_open`: without waiting for an event that starts it, as one before it had.
+    pub(crate) fn go(&mut self, is_open: bool) {
         self.phase = Phase::Beginning;
+        self.say(if is_open { tended::GO_OPEN } else { tended::GO });
+    }
+
+    /// Asks it for a snapshot; [`Stretch::taken`] will have the answer.
+    pub(crate) fn ask_for_snapshot(&mut self) {
+        self.taken = None;
+        self.say(tended::SNAPSHOT);
+    }
+
+    pub(crate) fn taken(&mut self) -> Option<Result<String, String>> {
+        self.taken.take()
+    }
+
+    /// Whether an event has asked for the next folder since this was asked last.
+    pub(crate) fn wants_rotation(&mut self) -> bool {
+        std::mem::take(&mut self.wants_rotation)
+    }
+
+    fn say(&mut self, word: u8) {
         if let Some(stdin) = &mut self.child.stdin {
             // One that has ended is seen by its end.
-            let _ = stdin.write_all(b"g");
+            let _ = stdin.write_all(&[word]);
         }
     }
 

@@ -1,9 +1,11 @@
-//! Sessions, from the command line: what a session records over its life, what its daemon does for its users and survives of them, and
-//! what is left of both where one is killed.
+//! Sessions, from the command line: what a session records over its life, what its daemon does for its users and survives of them, what is
+//! left of both where one is killed; sessions that overwrite, and those that events change.
 
 mod check;
 
 mod daemon;
+mod flight;
 mod killed;
 mod life;
 mod refused;
+mod triggers;

@@ -39,7 +39,26 @@ fn wrong_input_is_refused_with_what_is_wrong() {
     let said = place.refuses(1, &["enable", "s", "a:b", "--filter", "n >"], "<filter>");
     assert!(said.contains("n >"), "{said}");
     place.refuses(1, &["disable", "s", "a:b"], "a:b is not enabled; nothing is");
-    place.refuses(1, &["snapshot", "s"], "sessions have no snapshots in this version");
+    place.refuses(1, &["snapshot", "s"], "session s writes all that it records");
+    place.refuses(
+        1,
+        &["enable-channel", "-u", "c", "--num-subbuf=4"],
+        "enable-channel -u c --num-subbuf=4: a session has one channel",
+    );
+    place.refuses(1, &["enable", "s", "a:b", "-c", "c"], "--channel c: a session has one channel");
+    place.refuses(2, &["create", "f", "-p", "1", "--snapshot-on", "n == 1"], "--overwrite");
+    place.refuses(
+        2,
+        &["create", "f", "-p", "1", "--overwrite", "--rotate-on", "n == 1"],
+        "cannot be used with",
+    );
+    place.refuses(2, &["create", "f", "-p", "1", "--run-on", "n == 1"], "--run <COMMAND>");
+    place.refuses(2, &["create", "f", "-p", "1", "--run", "true"], "--run-on <EXPR>");
+    place.refuses(1, &["create", "f", "-p", "1", "--run-on", "n == 1", "--run", " "], "there is no command");
+    place.refuses(1, &["create", "f", "-p", "1", "--stop-on", "n =="], "<stop-on>");
+    place.does(&["create", "f", "-p", "1", "--snapshot"]);
+    place.refuses(1, &["snapshot", "f"], "session f does not record, and has no rings");
+    place.does(&["destroy", "f"]);
     let said = place.does(&["destroy", "s"]);
     assert!(
         said.contains("session s is gone; nothing was recorded") && !place.folder.join("t").exists(),

@@ -13,8 +13,8 @@ use weir_codegen::Compiled;
 use weir_rt::segment::Segment;
 
 use crate::args::flight::Flight;
-use crate::session::asks;
 use crate::session::recorder::word;
+use crate::session::triggers::{FlightMaps, set};
 
 /// How often it is looked at. LIMIT: what is emitted meanwhile is left out.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -24,7 +24,7 @@ const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// Events that ask.
 pub(super) struct Asked {
-    words: asks::Maps,
+    words: FlightMaps,
     after: Duration,
     interval: Duration,
     is_armed: bool,
@@ -43,7 +43,7 @@ impl Asked {
     /// None where no event may ask.
     pub(super) fn new(args: &Flight, compiled: &Compiled) -> Option<Asked> {
         Some(Asked {
-            words: asks::Maps::of(compiled)?,
+            words: FlightMaps::of(compiled)?,
             after: args.snapshot_after.unwrap_or_default(),
             interval: args.snapshot_interval,
             is_armed: false,
@@ -72,7 +72,7 @@ impl Asked {
         self.let_go_of_what_nobody_asked_for(segment, now);
         if self.due.is_none() && has_passed && !self.is_armed && self.after.is_zero() {
             (self.is_armed, self.left_out) = (true, self.held(segment));
-            asks::set(segment, self.words.armed, 1);
+            set(segment, self.words.armed, 1);
         }
         self.due.is_some_and(|due| due <= now)
     }
@@ -91,8 +91,8 @@ impl Asked {
         self.snapshots += 1;
         (self.seen, self.due, self.answered) = (covered, None, Some(now));
         (self.is_armed, self.held_since) = (false, None);
-        asks::set(segment, self.words.armed, 0);
-        asks::set(segment, self.words.hold, 0);
+        set(segment, self.words.armed, 0);
+        set(segment, self.words.hold, 0);
     }
 
     /// A thread holds the rings that has not recorded yet; or did so too late, when they were not armed any more.
@@ -105,7 +105,7 @@ impl Asked {
         let since = *self.held_since.get_or_insert(now);
         if !self.is_armed || now.duration_since(since) >= HELD_MAX {
             self.held_since = None;
-            asks::set(segment, self.words.hold, 0);
+            set(segment, self.words.hold, 0);
         }
     }
 

@@ -1,0 +1,44 @@
+//! The part of `weir record`'s command line, and of `weir record create`, that says what events do beside being recorded.
+//!
+//! Each is an expression on the fields of an event, in the language of `--filter`, with `PROVIDER:EVENT if` in front or without, or
+//! `PROVIDER:EVENT` alone; `--snapshot-on` of a flight recorder ([`super::flight`])
+//! is one of them.
+
+use std::time::Duration;
+
+use crate::args::flight::time;
+
+#[derive(clap::Args, Default, Debug)]
+#[command(next_help_heading = "Triggers")]
+pub(crate) struct Triggers {
+    /// Record nothing until an event comes of whose fields this holds, which is the first: `state == 2`, or with the name of
+    /// the event `shop:open if state == 2`, or `shop:open`. Events that lack one of these fields do not start it
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) start_on: Option<String>,
+
+    /// Record nothing behind an event of whose fields this holds, which is the last. With --start-on an event starts it again; without, the
+    /// recording ends
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    pub(crate) stop_on: Option<String>,
+
+    /// Of a session: go on in a new folder when an event is recorded of whose fields this holds
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true, conflicts_with = "overwrite")]
+    pub(crate) rotate_on: Option<String>,
+
+    /// A folder is recorded into for so long at least before events may ask for the next
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "rotate_on", value_parser = time)]
+    pub(crate) rotate_interval: Duration,
+
+    /// Run a command (--run) when an event is recorded of whose fields this holds
+    #[arg(long, value_name = "EXPR", requires = "run", allow_hyphen_values = true)]
+    pub(crate) run_on: Option<String>,
+
+    /// The command that --run-on runs, with `sh -c`, as a child of weir: WEIR_EVENT and WEIR_TIME in its environment are the name of the event
+    /// and its ns since 1970, WEIR_EVENTS how many events asked, WEIR_FOLDER where is recorded into, WEIR_SESSION the session
+    #[arg(long, value_name = "COMMAND", requires = "run_on", allow_hyphen_values = true)]
+    pub(crate) run: Option<String>,
+
+    /// The command is started once in this time, and never while it still runs; events that ask in between share the next start
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "run_on", value_parser = time)]
+    pub(crate) run_interval: Duration,
+}
