@@ -53,7 +53,7 @@ impl RecordLine {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Session {
     /// Make a session: a recording that goes on without this command line, is changed while it runs, and has a name
-    Create(Create),
+    Create(Box<Create>),
     /// Have a session record these events too; while it records, from now on
     Enable(Enable),
     /// Have a session record these events no more
