@@ -14,7 +14,6 @@ use weir_jit::Flags;
 use weir_rt::Executable;
 use weir_rt::executable::{Frame, SiteAbi, may_misalign};
 use weir_rt::local::LocalProgram;
-use weir_rt::segment::Segment;
 use weir_verifier::{Limits, VerifiedProgram, verify};
 
 const RANDOM_PROGRAMS: usize = 3_000;
