@@ -200,9 +200,10 @@ fn below_help(text: &str) -> Roff {
 mod tests {
     use super::*;
 
+    /// Those that are shown: a hidden one is a word that is refused with a reason.
     fn all(command: &Command, then: &mut dyn FnMut(&Command)) {
         then(command);
-        command.get_subcommands().for_each(|below| all(below, then));
+        command.get_subcommands().filter(|below| !below.is_hide_set()).for_each(|below| all(below, then));
     }
 
     #[test]
