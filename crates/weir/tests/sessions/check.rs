@@ -135,6 +135,8 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        // One that a command has started, and that comes to the lock when this one is gone, has no sessions to stay for.
+        let _ = fs::remove_file(self.folder.join("record.sock.state"));
         if let Some(daemon) = self.daemon() {
             let _ = kill(daemon, Signal::SIGKILL);
             testkit::wait::until(DEADLINE, || !is_alive(daemon.as_raw()));
