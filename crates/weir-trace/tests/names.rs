@@ -75,7 +75,10 @@ fn a_stack_is_a_sequence_whose_length_is_in_its_own_scope() {
         assert_eq!(names(&context), ["vtid", "_callstack_user_length", "callstack_user"]);
         let payload = of(stream.events[0].payload.as_ref());
         assert_eq!(names(&payload), ["_callstack_user_length", "callstack_user", "n"]);
-        for (class, scope) in [(context, Scope::CommonContext), (payload, Scope::Payload)] {
+        let (hexadecimal, decimal) = (Base::Hexadecimal, Base::Decimal);
+        for (class, scope, base) in
+            [(context, Scope::CommonContext, hexadecimal), (payload, Scope::Payload, decimal)]
+        {
             let FieldClass::Struct(of) = class else { panic!("a structure") };
             let found = of.fields.iter().find_map(|field| match &field.class {
                 FieldClass::Sequence(Sequence { element, length, .. }) => Some((element, length)),
@@ -87,7 +90,7 @@ fn a_stack_is_a_sequence_whose_length_is_in_its_own_scope() {
                 (scope, &["_callstack_user_length".to_owned()][..])
             );
             let FieldClass::Int(int) = &**element else { panic!("an integer") };
-            assert_eq!((int.bits, int.is_signed, int.base), (64, false, Base::Hexadecimal));
+            assert_eq!((int.bits, int.is_signed, int.base), (64, false, base));
         }
     }
 }

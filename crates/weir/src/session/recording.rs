@@ -341,8 +341,7 @@ impl Recording<'_> {
         let mut declared = of.fields.iter();
         let (mut arguments, mut left_out) = (Vec::new(), Vec::new());
         for (FoundField { name, ty, argument, count, .. }, form) in event.recorded() {
-            let known = declared.find(|field| field.name == name && field.ty == ty);
-            let form = form.unwrap_or(known.map_or(Form::Decimal, |field| field.form));
+            let form = form.unwrap_or_else(|| form_of(&mut declared, &name, &ty));
             let places = [Some(&argument), count.as_ref()].into_iter().flatten();
             if let Some(reason) = places.filter_map(|argument| argument.place.as_ref().err()).next() {
                 left_out.push(format!("`{name}` of {} is left out: {reason}", event.name));
@@ -356,6 +355,12 @@ impl Recording<'_> {
         }
         (Schema { fields, ..of }, arguments, left_out)
     }
+}
+
+/// The form of the next of these fields that has this name and type, and that is passed over; others of the name follow.
+fn form_of(declared: &mut std::slice::Iter<'_, Field>, name: &str, ty: &Type) -> Form {
+    let at = declared.clone().position(|field| field.name == name && field.ty == *ty);
+    at.and_then(|at| declared.nth(at)).map_or(Form::Decimal, |field| field.form)
 }
 
 /// What makes a place one: of functions without an address their name.
@@ -413,6 +418,31 @@ fn context_field(context: Context) -> (&'static str, Type, Form) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_of_one_name_have_forms_of_their_own() {
+        let int = |bytes| Type::Int { bytes, signed: true };
+        let field = |name: &str, bytes, form| Field { name: name.to_owned(), ty: int(bytes), slot: 0, form };
+        let declared = [
+            field("n", 4, Form::Decimal),
+            field("n", 4, Form::Hexadecimal),
+            field("other", 4, Form::Hexadecimal),
+            field("n", 8, Form::Hexadecimal),
+            field("n", 4, Form::Decimal),
+        ];
+        let check = |found: &[(&str, u8)], wanted: &[Form]| {
+            let mut rest = declared.iter();
+            let forms: Vec<Form> =
+                found.iter().map(|(name, bytes)| form_of(&mut rest, name, &int(*bytes))).collect();
+            assert_eq!(forms, wanted, "{found:?}");
+        };
+        use Form::{Decimal, Hexadecimal};
+        let all = [("n", 4), ("n", 4), ("other", 4), ("n", 8), ("n", 4)];
+        check(&all, &[Decimal, Hexadecimal, Hexadecimal, Hexadecimal, Decimal]);
+        // What is not found is left out, and what nobody declared is decimal.
+        check(&all[2..], &[Hexadecimal, Hexadecimal, Decimal]);
+        check(&[("none", 4), ("n", 4), ("n", 4)], &[Decimal, Decimal, Hexadecimal]);
+    }
 
     #[test]
     fn events_are_attach_points() {
