@@ -219,8 +219,17 @@ fn run(
     // Everything is ready.
     let file = recording.and_then(|recording| recording.args.tended.as_deref());
     let tended = RefCell::new(file.map(Tended::hold).transpose()?);
-    Session { given, plan: &Rc::new(plan), subjects: &subjects, guard: &guard, groups, recorder, flight, tended }
-        .run(pid, clock)
+    Session {
+        given,
+        plan: &Rc::new(plan),
+        subjects: &subjects,
+        guard: &guard,
+        groups,
+        recorder,
+        flight,
+        tended,
+    }
+    .run(pid, clock)
 }
 
 /// The process that the script is compiled for at first, and what it means there: of those that were given, the first

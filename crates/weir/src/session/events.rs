@@ -284,7 +284,8 @@ impl<'a, W: Write> Events<'a, W> {
         answers.iter().for_each(|answer| tended.snapshot(answer));
         if tended.is_due() {
             let of_flight = self.flight.as_ref().map(Flight::counts);
-            let counts = of_flight.or_else(|| Some(self.drain.as_ref()?.paused(|recorder| recorder.counts(segment))));
+            let counts =
+                of_flight.or_else(|| Some(self.drain.as_ref()?.paused(|recorder| recorder.counts(segment))));
             let is_waiting = self.asked.as_ref().is_some_and(|asked| asked.is_waiting(segment));
             tended.write(&Counts { is_waiting, ..counts.unwrap_or_default() });
         }
