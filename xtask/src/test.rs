@@ -5,8 +5,8 @@
 //! and keeps overflow checks and debug assertions. Every step runs even if one before it
 //! failed; the last lines name each failure and each skip, and before them what took the time.
 //!
-//! Test programs wait more than they compute: as many run at a time as there are CPUs, and what needs compilers alone (clippy,
-//! documentation, the fuzz targets) takes, at a low priority, what they leave of the CPUs. Programs that measure come after all that.
+//! Test programs wait much: what needs compilers alone (clippy, documentation, the fuzz targets) takes, at a low priority, what they leave
+//! of the CPUs. Programs that measure come after all that.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -26,6 +26,9 @@ const SLOWEST: usize = 12;
 
 /// LIMIT: how long all of CI may take, on 2 cores.
 pub(crate) const CI_LIMIT: Duration = Duration::from_secs(25 * 60);
+
+/// Test programs that run at a time. Two took 120 s for what one does in 93, and ran into their targets' alarms.
+const AT_A_TIME: usize = 1;
 
 /// How nice compilers are to test programs: a tenth of a CPU where both want it.
 const NICE: &str = "10";
@@ -146,12 +149,11 @@ impl Verdict {
         })
     }
 
-    /// As many programs at a time as there are CPUs, and `beside` in what they leave.
+    /// The programs, and `beside` in what they leave of the CPUs.
     fn tests(&mut self, programs: &[TestProgram], beside: Vec<Task>) {
-        let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
         let names: Vec<String> = beside.iter().map(|task| task.name.clone()).collect();
         let programs = programs.iter().map(TestProgram::task).collect();
-        tasks::run(&[Queue::new(at_a_time, programs), Queue::new(1, beside)], &mut |done| {
+        tasks::run(&[Queue::new(AT_A_TIME, programs), Queue::new(1, beside)], &mut |done| {
             if names.contains(&done.name) {
                 self.beside.push((done.name.clone(), done.took));
             }

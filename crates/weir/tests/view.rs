@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::{Daemon, paths, skip};
+use testkit::{Daemon, paths, skip, wait};
 
 fn weir(args: &[&str], place: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).arg("view").args(args).arg(place).output().unwrap()
@@ -186,6 +186,9 @@ fn followed(lttng: &Lttng) {
     enable("weir_fields:numbers");
     lttng.must(&["start", session]);
     emit();
+    // Its daemon writes the trace when it comes to it.
+    let is_there = || !weir(&["-f", "json"], &folder).stdout.is_empty();
+    assert!(wait::until(Duration::from_secs(60), is_there), "LTTng writes no trace");
     let mut view = Command::new(env!("CARGO_BIN_EXE_weir"));
     view.args(["view", "--follow", "-f", "json", "-e", "weir_fields:*"]).arg(&folder);
     let mut view = Daemon::spawn(view).unwrap();
