@@ -62,7 +62,7 @@ fn the_page_describes_a_bulletin() {
 
 #[test]
 fn the_page_describes_what_is_known_of_memory() {
-    check("Known memory", named!(reads: MISSED WHY KEYS CALL_RANGES TABLES));
+    check("Known memory", named!(reads: MISSED WHY HINTS KEYS CALL_RANGES TABLES));
 }
 
 #[test]

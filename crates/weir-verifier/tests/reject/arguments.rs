@@ -202,7 +202,6 @@ fn arguments_of_helpers() {
     for (number, reason) in [
         (35, "get_current_task (35): the task_struct"),
         (58, "override_return (58)"),
-        (80, "get_current_cgroup_id (80)"),
         (153, "per_cpu_ptr (153): per-CPU variables of the kernel"),
         (154, "this_cpu_ptr (154)"),
         (158, "get_current_task_btf (158)"),
