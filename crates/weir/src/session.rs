@@ -74,17 +74,14 @@ pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<Sou
 
 /// Records the events that `args` names. The error comes with the attach points that its spans are in.
 pub(crate) fn record(args: &args::record::Record) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
-    let rules = args.rules();
-    let events: Vec<String> = rules.iter().flat_map(|rule| &rule.events).cloned().collect();
-    let source = recording::source(&events).map_err(|failure| (failure, None))?;
-    let recording = Recording::new(args, rules).map_err(|failure| (failure, None))?;
+    let recording = Recording::new(args, args.rules()).map_err(|failure| (failure, None))?;
+    let source = recording.source();
     run(&args.trace(), &source, &[], Some(&recording)).map_err(|failure| (failure, Some(source)))
 }
 
 /// Whether a rule can be read: its events are some, its filter is one. What they name is not looked for.
 pub(crate) fn check_rule(rule: &args::rule::Rule) -> Result<(), Failure> {
-    recording::source(&rule.events)?;
-    recording::filter(rule).map(drop)
+    recording::check(rule)
 }
 
 /// The same of what events are to do beside.

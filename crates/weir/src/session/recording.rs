@@ -1,6 +1,6 @@
 //! `weir record`: clauses that record events with all their fields, instead of what a script does.
 //!
-//! In: what was asked for, as attach points of a script whose clauses are empty ([`source`]): so they are found, and refused, as
+//! In: what was asked for, as attach points of a script whose clauses are empty ([`Recording::source`]): so they are found, and refused, as
 //! those of `weir trace` are. Out of [`Recording::put`]: the same module, each clause with a body that records the event at its place. Places
 //! of one event where the fields are read in different ways become functions of their own; a place that several attach points name is
 //! recorded once: where rules of a session have filters, if one of them accepts the event.
@@ -34,8 +34,20 @@ pub(crate) struct Recording<'a> {
     contexts: Vec<Context>,
     /// What events do beside.
     triggers: Triggers,
-    /// By rule and event of it the fields that the user names, where there are some.
-    fetched: Vec<Vec<Vec<Fetched>>>,
+    /// In the order of the script.
+    asked: Vec<Asked>,
+}
+
+/// An event as `-e` names it.
+#[derive(Debug)]
+struct Asked {
+    /// Which rule's.
+    rule: usize,
+    attach_point: String,
+    /// Fields that the user has named.
+    fetched: Vec<Fetched>,
+    /// Where its clause ends in the script.
+    end: usize,
 }
 
 /// What stands in front of a clause.
@@ -70,20 +82,17 @@ const LEVEL: u8 = 13;
 /// Events of one run: their numbers have 16 bits in a trace, of which one is taken.
 const EVENTS_MAX: usize = 65_535;
 
-/// The script whose clauses are at the events.
-pub(super) fn source(events: &[String]) -> Result<SourceFile, Failure> {
-    let lines: Result<Vec<String>, Failure> = events.iter().map(|event| line(event)).collect();
-    Ok(SourceFile { name: "-e".to_owned(), text: lines?.concat() })
+/// Whether a rule can be read: its events are some, its filter is one. What they name is not looked for.
+pub(super) fn check(rule: &Rule) -> Result<(), Failure> {
+    rule.events.iter().try_for_each(|event| asked(event).map(drop))?;
+    filter(rule).map(drop)
 }
 
-/// The clause at an event.
-fn line(event: &str) -> Result<String, Failure> {
-    Ok(format!("{} {{ }}\n", attach_point(event)?))
-}
-
-fn attach_point(event: &str) -> Result<String, Failure> {
+/// The attach point that `-e` means, and the fields behind it.
+fn asked(event: &str) -> Result<(String, Vec<Fetched>), Failure> {
     let (event, fields) = event.split_once(' ').unwrap_or((event, ""));
-    fetched(event, fields)?;
+    let fields: Result<_, String> = fields.split_whitespace().map(str::parse).collect();
+    let fields = fields.map_err(|fault| Failure::Refused(anyhow!("-e {event}: {fault}")))?;
     let refused = |what: &str| {
         Err(Failure::Refused(anyhow!(
             "-e {event}: {what}; write PROVIDER:EVENT, usdt:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION or \
@@ -95,30 +104,36 @@ fn attach_point(event: &str) -> Result<String, Failure> {
         return refused(&format!("an event has no {other:?} in its name"));
     }
     let parts: Vec<&str> = event.split(':').collect();
-    match parts[..] {
-        ["usdt" | "uprobe" | "uretprobe", _, _, ..] => Ok(event.to_owned()),
-        [provider, name] if !provider.is_empty() && !name.is_empty() => {
-            Ok(format!("usdt:*:{provider}:{name}"))
-        }
-        _ => refused("it is not a provider and an event"),
-    }
+    let attach_point = match parts[..] {
+        ["usdt" | "uprobe" | "uretprobe", _, _, ..] => event.to_owned(),
+        [provider, name] if !provider.is_empty() && !name.is_empty() => format!("usdt:*:{provider}:{name}"),
+        _ => return refused("it is not a provider and an event"),
+    };
+    Ok((attach_point, fields))
 }
 
-/// The fields that stand behind an event.
-fn fetched(event: &str, fields: &str) -> Result<Vec<Fetched>, Failure> {
-    let fields: Result<Vec<Fetched>, String> = fields.split_whitespace().map(str::parse).collect();
-    fields.map_err(|fault| Failure::Refused(anyhow!("-e {event}: {fault}")))
+/// The clause at an attach point.
+fn clause_at(attach_point: &str) -> String {
+    format!("{attach_point} {{ }}\n")
 }
 
 /// The filter of a rule, if it has one.
-pub(super) fn filter(rule: &Rule) -> Result<Option<Text>, Failure> {
+fn filter(rule: &Rule) -> Result<Option<Text>, Failure> {
     rule.filter.as_deref().map(|text| Text::parse(text, rule.dialect.into())).transpose()
 }
 
 impl Recording<'_> {
     /// `rules` are those of `args`.
     pub(super) fn new(args: &Record, rules: Vec<Rule>) -> Result<Recording<'_>, Failure> {
-        rules.iter().try_for_each(|rule| filter(rule).map(drop))?;
+        let (mut asked_for, mut end) = (Vec::new(), 0);
+        for (rule, of) in rules.iter().enumerate() {
+            for event in &of.events {
+                let (attach_point, fetched) = asked(event)?;
+                end += clause_at(&attach_point).len();
+                asked_for.push(Asked { rule, attach_point, fetched, end });
+            }
+            filter(of)?;
+        }
         let mut contexts: Vec<Context> = Vec::new();
         for context in &args.contexts {
             if !contexts.contains(context) {
@@ -131,13 +146,13 @@ impl Recording<'_> {
                 "--rotate-on is of sessions: a recording has one folder; see weir record create"
             )));
         }
-        let of_event = |event: &String| match event.split_once(' ') {
-            Some((event, fields)) => fetched(event, fields),
-            None => Ok(Vec::new()),
-        };
-        let of_rule = |rule: &Rule| rule.events.iter().map(of_event).collect::<Result<Vec<_>, _>>();
-        let fetched = rules.iter().map(of_rule).collect::<Result<_, _>>()?;
-        Ok(Recording { args, rules, contexts, triggers, fetched })
+        Ok(Recording { args, rules, contexts, triggers, asked: asked_for })
+    }
+
+    /// The script whose clauses are at the events.
+    pub(super) fn source(&self) -> SourceFile {
+        let text = self.asked.iter().map(|asked| clause_at(&asked.attach_point)).collect();
+        SourceFile { name: "-e".to_owned(), text }
     }
 
     /// Fields that each event begins with.
@@ -159,8 +174,7 @@ impl Recording<'_> {
         let mut faults = self.triggers.faults();
         let named = if self.rules.len() > 1 { self.named(module, world) } else { BTreeMap::new() };
         for clause in std::mem::take(&mut module.functions) {
-            let (rule, asked) = self.asked_by(&clause);
-            let fetched = &self.fetched[rule][asked];
+            let &Asked { rule, ref fetched, .. } = self.asked_by(&clause);
             let mut ways: Vec<Way> = Vec::new();
             for (place, event) in event::events(&clause, world).into_iter().enumerate() {
                 let Some(schema) = self.schema(rule, &clause.trigger, place, &event, world) else { continue };
@@ -228,25 +242,17 @@ impl Recording<'_> {
         Ok(gates)
     }
 
-    /// The numbers of the rule that a clause is of, and of the event in it: its line says which it is.
-    fn asked_by(&self, clause: &Function) -> (usize, usize) {
-        let mut start = 0;
-        let events = |(rule, of): (usize, &Rule)| (0..of.events.len()).map(move |event| (rule, event));
-        for (rule, event) in self.rules.iter().enumerate().flat_map(events) {
-            // SANITY: the source was made of them.
-            start += line(&self.rules[rule].events[event]).map_or(0, |line| line.len());
-            if (clause.span.start as usize) < start {
-                return (rule, event);
-            }
-        }
-        unreachable!("a clause of no rule, at {}", clause.span.start)
+    /// What the clause of the script is at.
+    fn asked_by(&self, clause: &Function) -> &Asked {
+        let start = clause.span.start as usize;
+        &self.asked[self.asked.partition_point(|asked| asked.end <= start)]
     }
 
     /// For each place that is to be recorded the rules that name it.
     fn named(&self, module: &Module, world: &Binaries) -> BTreeMap<Place, Vec<usize>> {
         let mut named: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
         for clause in &module.functions {
-            let (rule, _) = self.asked_by(clause);
+            let rule = self.asked_by(clause).rule;
             for (place, event) in event::events(clause, world).iter().enumerate() {
                 if self.schema(rule, &clause.trigger, place, event, world).is_some() {
                     let rules = named.entry(place_of(&clause.trigger, place)).or_default();
@@ -446,8 +452,8 @@ mod tests {
 
     #[test]
     fn events_are_attach_points() {
-        let check = |event: &str, want: Result<&str, &str>| match (attach_point(event), want) {
-            (Ok(point), Ok(want)) => assert_eq!(point, want),
+        let check = |event: &str, want: Result<&str, &str>| match (asked(event), want) {
+            (Ok((point, _)), Ok(want)) => assert_eq!(point, want),
             (Err(failure), Err(want)) => assert!(failure.to_string().contains(want), "{failure}"),
             (point, want) => panic!("{event}: {point:?}, not {want:?}"),
         };
