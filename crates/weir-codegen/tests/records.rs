@@ -133,18 +133,14 @@ fn module(types: &[Type], place: Place) -> Module {
         fields.push(Field { name: format!("f{n}"), ty: ty.clone(), slot, form: Form::Decimal });
         slot += slots(ty);
     }
-    let argument = |number: &u8| FoundArgument {
-        text: String::new(),
-        bytes: 8,
-        signed: false,
-        is_float: false,
-        place: Ok(match place {
-            Place::Registers => ArgumentPlace::Register { number: *number, shift: 0, bits: 64 },
-            Place::Memory => {
-                ArgumentPlace::Memory { base: Some(*number), index: None, displacement: 0, relative: false }
-            }
-        }),
-        steps: Vec::new(),
+    let argument = |&number: &u8| {
+        let register = FoundArgument::register(number);
+        let memory =
+            ArgumentPlace::Memory { base: Some(number), index: None, displacement: 0, relative: false };
+        match place {
+            Place::Registers => register,
+            Place::Memory => FoundArgument { place: Ok(memory), ..register },
+        }
     };
     let arguments: Vec<FoundArgument> = REGISTERS[..usize::from(slot)].iter().map(argument).collect();
     let site = StaticSpec {
@@ -413,16 +409,9 @@ fn a_constant_number_of_elements_is_declared_as_bytes() {
     {
         let ty = Type::Sequence { element: Box::new(Type::Int { bytes: 4, signed: false }) };
         let mut module = module(&[ty], Place::Registers);
-        let arguments =
-            [ArgumentPlace::Register { number: 0, shift: 0, bits: 64 }, ArgumentPlace::Constant(count)];
-        let arguments = arguments.map(|place| FoundArgument {
-            text: String::new(),
-            bytes: 8,
-            signed: false,
-            is_float: false,
-            place: Ok(place),
-            steps: Vec::new(),
-        });
+        let address = FoundArgument::register(0);
+        let constant = FoundArgument { place: Ok(ArgumentPlace::Constant(count)), ..address.clone() };
+        let arguments = [address, constant];
         record::record(&mut module.functions[0], EventId(0), &[], &arguments);
         let (compiled, segment) =
             run_module(module, &[numbers.as_ptr() as u64], Place::Registers, 1 << 16, 1);

@@ -1,7 +1,9 @@
-//! Parts of what is put around a clause that records ([`crate::flight`], [`crate::trigger`]): its blocks moved behind others, and the few
-//! instructions that ask words and count.
+//! Parts of what is put around a clause that records ([`crate::flight`], [`crate::trigger`]): its blocks moved behind others, and the
+//! few blocks and instructions that ask words and count.
 
-use crate::{Block, BlockId, Inst, MapId, Op, Terminator, Value};
+use weir_event::Type;
+
+use crate::{Block, BlockId, Function, Inst, MapId, Op, Terminator, Value};
 
 /// The block with its values and the blocks that it names so much further on.
 pub(crate) fn moved(block: &Block, values: u32, blocks: u32) -> Block {
@@ -42,6 +44,20 @@ pub(crate) fn moved_filter(
         block
     };
     filter.iter().map(one).collect()
+}
+
+pub(crate) fn block(insts: Vec<Inst>, end: Terminator) -> Block {
+    Block { params: Vec::new(), insts, end }
+}
+
+pub(crate) fn jump(to: BlockId) -> Terminator {
+    Terminator::Jump { to, args: Vec::new() }
+}
+
+/// Types of so many own values and of the filter's, in front of the clause's.
+pub(crate) fn put_types(clause: &mut Function, own: u32, filter: &[Type]) {
+    let types: Vec<Type> = (0..own).map(|_| Type::U64).chain(filter.iter().cloned()).collect();
+    clause.types.splice(..0, types);
 }
 
 pub(crate) fn inst(result: Value, op: Op) -> Inst {

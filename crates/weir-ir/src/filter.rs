@@ -160,14 +160,7 @@ mod tests {
     }
 
     fn argument(bytes: u8, is_float: bool, place: ArgumentPlace) -> FoundArgument {
-        FoundArgument {
-            text: String::new(),
-            bytes,
-            signed: true,
-            is_float,
-            place: Ok(place),
-            steps: Vec::new(),
-        }
+        FoundArgument { bytes, signed: true, is_float, place: Ok(place), ..FoundArgument::register(0) }
     }
 
     /// The clause behind the filter, checked and optimised.

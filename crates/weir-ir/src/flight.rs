@@ -16,10 +16,8 @@
 //! those before it, does not give way until it was copied. Whoever was past the first question goes on, and
 //! adds one record at most. That an event has asked is counted behind its record, so that whoever sees the count finds the record.
 
-use weir_event::Type;
-
-use crate::around::{add_one, branch, get, inst, moved, moved_filter};
-use crate::{Block, BlockId, Function, Inst, MapId, Op, Terminator, Value};
+use crate::around::{add_one, block, branch, get, inst, jump, moved, moved_filter, put_types};
+use crate::{BlockId, Function, Inst, MapId, Op, Terminator, Value};
 
 /// Maps of one plain integer, which programs and whoever takes snapshots share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +46,8 @@ const BLOCKS: u32 = 2;
 /// Puts the questions around the clause. The maps of the filter are those of the clause's module from number `first_map` on. Where no
 /// event asks, blocks are left that nothing reaches.
 pub fn guard(clause: &mut Function, asks: Option<&Function>, first_map: u32, words: Words) {
-    let filter = asks.map_or(&[][..], |filter| &filter.blocks);
+    let (filter, filter_types) =
+        asks.map_or((&[][..], &[][..]), |filter| (&filter.blocks[..], &filter.types[..]));
     // Behind the filter: is it armed, hold, the clause, count, end.
     let behind = BLOCKS + filter.len() as u32;
     let [is_armed, hold] = [BlockId(behind), BlockId(behind + 1)];
@@ -59,30 +58,18 @@ pub fn guard(clause: &mut Function, asks: Option<&Function>, first_map: u32, wor
     let goes_on = |asked: Value| Terminator::Jump { to: body, args: vec![asked] };
     let to_filter = if filter.is_empty() { vec![NO] } else { Vec::new() };
 
+    let first = vec![inst(NO, Op::Int(0)), inst(YES, Op::Int(1)), inst(HOLD, get(words.hold))];
     let mut blocks = vec![
-        Block {
-            params: Vec::new(),
-            insts: vec![inst(NO, Op::Int(0)), inst(YES, Op::Int(1)), inst(HOLD, get(words.hold))],
-            end: branch(HOLD, (BlockId(1), Vec::new()), (first_question, to_filter)),
-        },
-        Block {
-            params: Vec::new(),
-            insts: vec![inst(COUNTED[0], add_one(words.held, YES))],
-            end: Terminator::Return,
-        },
+        block(first, branch(HOLD, (BlockId(1), Vec::new()), (first_question, to_filter))),
+        block(vec![inst(COUNTED[0], add_one(words.held, YES))], Terminator::Return),
     ];
-    let accepts = Terminator::Jump { to: is_armed, args: Vec::new() };
-    blocks.extend(moved_filter(filter, (VALUES, BLOCKS, first_map), &accepts, &goes_on(NO)));
-    blocks.push(Block {
-        params: Vec::new(),
-        insts: vec![inst(ARMED, get(words.armed))],
-        end: branch(ARMED, (hold, Vec::new()), (body, vec![YES])),
-    });
+    blocks.extend(moved_filter(filter, (VALUES, BLOCKS, first_map), &jump(is_armed), &goes_on(NO)));
+    let armed = vec![inst(ARMED, get(words.armed))];
+    blocks.push(block(armed, branch(ARMED, (hold, Vec::new()), (body, vec![YES]))));
     let set = Op::MapSet { map: words.hold, key: Vec::new(), value: YES };
-    blocks.push(Block { params: Vec::new(), insts: vec![Inst { result: None, op: set }], end: goes_on(YES) });
-    let filter_types = asks.map_or(&[][..], |filter| &filter.types);
-    for (index, block) in clause.blocks.iter().enumerate() {
-        let mut block = moved(block, VALUES + filter_types.len() as u32, body.0);
+    blocks.push(block(vec![Inst { result: None, op: set }], goes_on(YES)));
+    for (index, of_clause) in clause.blocks.iter().enumerate() {
+        let mut block = moved(of_clause, VALUES + filter_types.len() as u32, body.0);
         if index == 0 {
             block.params = vec![HAS_ASKED];
         }
@@ -91,12 +78,10 @@ pub fn guard(clause: &mut Function, asks: Option<&Function>, first_map: u32, wor
         }
         blocks.push(block);
     }
-    let counts = vec![inst(COUNTED[1], add_one(words.asked, YES))];
-    blocks.push(Block { params: Vec::new(), insts: counts, end: Terminator::Return });
-    blocks.push(Block { params: Vec::new(), insts: Vec::new(), end: Terminator::Return });
+    blocks.push(block(vec![inst(COUNTED[1], add_one(words.asked, YES))], Terminator::Return));
+    blocks.push(block(Vec::new(), Terminator::Return));
 
-    let own = (0..VALUES).map(|_| Type::U64).chain(filter_types.iter().cloned());
-    clause.types.splice(..0, own.collect::<Vec<_>>());
+    put_types(clause, VALUES, filter_types);
     clause.blocks = blocks;
 }
 

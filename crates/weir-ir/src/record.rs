@@ -48,7 +48,7 @@ mod tests {
 
     fn register(number: u8, bytes: u8, is_float: bool) -> FoundArgument {
         let place = Ok(ArgumentPlace::Register { number, shift: 0, bits: 8 * bytes });
-        FoundArgument { text: String::new(), bytes, signed: true, is_float, place, steps: Vec::new() }
+        FoundArgument { bytes, signed: true, is_float, place, ..FoundArgument::register(number) }
     }
 
     #[test]

@@ -27,8 +27,8 @@
 
 use weir_event::Type;
 
-use crate::around::{add_one, branch, get, inst, moved, moved_filter};
-use crate::{Block, BlockId, Builtin, EventId, Function, Inst, MapId, Op, Terminator, Value};
+use crate::around::{add_one, block, branch, get, inst, jump, moved, moved_filter, put_types};
+use crate::{BlockId, Builtin, EventId, Function, Inst, MapId, Op, Terminator, Value};
 
 /// What is done of an event that matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,12 +70,11 @@ pub fn mark(clause: &mut Function, filter: &Function, first_map: u32, before: &[
     let body = BlockId(before_block.0 + 1);
     let [behind_block, end] = [0, 1].map(|at| BlockId(body.0 + clause.blocks.len() as u32 + at));
     let goes_on = |matched: Value| Terminator::Jump { to: body, args: vec![matched] };
-    let to_before = Terminator::Jump { to: before_block, args: Vec::new() };
-    let first = Terminator::Jump { to: BlockId(BLOCKS), args: Vec::new() };
 
-    let mut blocks = vec![block(vec![inst(NO, Op::Int(0)), inst(YES, Op::Int(1))], first)];
+    let numbers = vec![inst(NO, Op::Int(0)), inst(YES, Op::Int(1))];
+    let mut blocks = vec![block(numbers, jump(BlockId(BLOCKS)))];
     let moves = (MARK_VALUES, BLOCKS, first_map);
-    blocks.extend(moved_filter(&filter.blocks, moves, &to_before, &goes_on(NO)));
+    blocks.extend(moved_filter(&filter.blocks, moves, &jump(before_block), &goes_on(NO)));
     blocks.push(block(steps.insts(before), goes_on(YES)));
     for (index, of_clause) in clause.blocks.iter().enumerate() {
         let mut block = moved(of_clause, MARK_VALUES + filter.types.len() as u32, body.0);
@@ -90,31 +89,28 @@ pub fn mark(clause: &mut Function, filter: &Function, first_map: u32, before: &[
     blocks.push(block(steps.insts(behind), Terminator::Return));
     blocks.push(block(Vec::new(), Terminator::Return));
 
-    put_types(clause, MARK_VALUES, filter);
+    put_types(clause, MARK_VALUES, &filter.types);
     clause.types.extend(steps.types);
     clause.blocks = blocks;
 }
 
 /// Puts the gate around a clause; without a filter nothing opens it.
 pub fn gate(clause: &mut Function, opens: Option<&Function>, first_map: u32, words: Gate) {
-    let filter = opens.map_or(&[][..], |filter| &filter.blocks);
+    let (filter, filter_types) =
+        opens.map_or((&[][..], &[][..]), |filter| (&filter.blocks[..], &filter.types[..]));
     let [opened, outside, body] = [0, 1, 2].map(|at| BlockId(BLOCKS + filter.len() as u32 + at));
     let question = if filter.is_empty() { outside } else { BlockId(BLOCKS) };
-    let to = |to: BlockId| Terminator::Jump { to, args: Vec::new() };
 
     let first = vec![inst(NO, Op::Int(0)), inst(YES, Op::Int(1)), inst(ASKED, get(words.closed))];
     let mut blocks = vec![block(first, branch(ASKED, (question, Vec::new()), (body, Vec::new())))];
-    blocks.extend(moved_filter(filter, (GATE_VALUES, BLOCKS, first_map), &to(opened), &to(outside)));
+    blocks.extend(moved_filter(filter, (GATE_VALUES, BLOCKS, first_map), &jump(opened), &jump(outside)));
     let opens_it = Inst { result: None, op: Op::MapSet { map: words.closed, key: Vec::new(), value: NO } };
-    blocks.push(block(vec![opens_it, inst(COUNTED[0], add_one(words.started, YES))], to(body)));
+    blocks.push(block(vec![opens_it, inst(COUNTED[0], add_one(words.started, YES))], jump(body)));
     blocks.push(block(vec![inst(COUNTED[1], add_one(words.outside, YES))], Terminator::Return));
-    let values = GATE_VALUES + opens.map_or(0, |filter| filter.types.len() as u32);
+    let values = GATE_VALUES + filter_types.len() as u32;
     blocks.extend(clause.blocks.iter().map(|of_clause| moved(of_clause, values, body.0)));
 
-    match opens {
-        Some(filter) => put_types(clause, GATE_VALUES, filter),
-        None => _ = clause.types.splice(..0, (0..GATE_VALUES).map(|_| Type::U64)),
-    }
+    put_types(clause, GATE_VALUES, filter_types);
     clause.blocks = blocks;
 }
 
@@ -149,16 +145,6 @@ impl Steps {
         self.types.push(Type::U64);
         Value(self.first + self.types.len() as u32 - 1)
     }
-}
-
-/// Types of the own values and of the filter's, in front of the clause's.
-fn put_types(clause: &mut Function, own: u32, filter: &Function) {
-    let types: Vec<Type> = (0..own).map(|_| Type::U64).chain(filter.types.iter().cloned()).collect();
-    clause.types.splice(..0, types);
-}
-
-fn block(insts: Vec<Inst>, end: Terminator) -> Block {
-    Block { params: Vec::new(), insts, end }
 }
 
 #[cfg(test)]

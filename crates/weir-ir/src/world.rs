@@ -107,6 +107,18 @@ pub enum Step {
 }
 
 impl FoundArgument {
+    /// What a whole register holds.
+    pub fn register(number: u8) -> FoundArgument {
+        FoundArgument {
+            text: String::new(),
+            bytes: 8,
+            signed: false,
+            is_float: false,
+            place: Ok(ArgumentPlace::Register { number, shift: 0, bits: 64 }),
+            steps: Vec::new(),
+        }
+    }
+
     /// The register all of which is the argument, if one is.
     pub fn whole_register(&self) -> Option<u8> {
         match self.place {

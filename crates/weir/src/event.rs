@@ -20,8 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_event::schema::{self, Form};
 use weir_ir::{
-    ArgumentPlace, FoundArgument, FoundField, FoundPrototype, FoundStatic, Function, SiteSpec, StaticSpec,
-    Trigger,
+    FoundArgument, FoundField, FoundPrototype, FoundStatic, Function, SiteSpec, StaticSpec, Trigger,
 };
 use weir_symbols::LinkAddr;
 
@@ -52,7 +51,7 @@ pub(crate) fn events(clause: &Function, world: &Binaries) -> Vec<Event> {
             let entry = |site: &SiteSpec, prototype: Option<FoundPrototype>| Event {
                 name: format!("uprobe:{}:{}", site.binary, site.function),
                 named: prototype.map_or_else(Vec::new, |prototype| prototype.parameters),
-                numbered: ARGUMENTS.iter().map(|&number| register(number)).collect(),
+                numbered: ARGUMENTS.iter().map(|&number| FoundArgument::register(number)).collect(),
                 fetched: Vec::new(),
             };
             at_functions(sites, world, &entry)
@@ -62,7 +61,7 @@ pub(crate) fn events(clause: &Function, world: &Binaries) -> Vec<Event> {
                 name: format!("uretprobe:{}:{}", site.binary, site.function),
                 named: match prototype {
                     Some(prototype) => prototype.result.into_iter().collect(),
-                    None => vec![untyped("retval".to_owned(), register(RESULT))],
+                    None => vec![untyped("retval".to_owned(), FoundArgument::register(RESULT))],
                 },
                 numbered: Vec::new(),
                 fetched: Vec::new(),
@@ -117,18 +116,6 @@ fn at_static(site: &StaticSpec, world: &Binaries) -> Event {
         None => (Vec::new(), Vec::new()),
     };
     Event { name: format!("usdt:{}:{full_name}", site.binary), named, numbered, fetched: Vec::new() }
-}
-
-fn register(number: u8) -> FoundArgument {
-    let place = ArgumentPlace::Register { number, shift: 0, bits: 64 };
-    FoundArgument {
-        text: String::new(),
-        bytes: 8,
-        signed: false,
-        is_float: false,
-        place: Ok(place),
-        steps: Vec::new(),
-    }
 }
 
 /// A field of which only the size and the sign are known. 8 bytes may be an address of anything.

@@ -87,14 +87,7 @@ impl World for TableWorld {
             name: name.into(),
             ty: weir_event::schema::Type::Int { bytes, signed },
             may_be_text: false,
-            argument: FoundArgument {
-                text: name.into(),
-                bytes,
-                signed,
-                is_float: false,
-                place,
-                steps: Vec::new(),
-            },
+            argument: FoundArgument { text: name.into(), bytes, signed, place, ..FoundArgument::register(0) },
             count: None,
         };
         let register = |number, bits| Ok(ArgumentPlace::Register { number, shift: 0, bits });
@@ -134,9 +127,8 @@ fn static_probes() -> Vec<FoundStatic> {
         text: "text".into(),
         bytes,
         signed,
-        is_float: false,
         place: Ok(place),
-        steps: Vec::new(),
+        ..FoundArgument::register(0)
     };
     let float = |bytes, place| FoundArgument { is_float: true, ..argument(bytes, true, place) };
     let unreadable = FoundArgument {

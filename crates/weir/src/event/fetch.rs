@@ -111,7 +111,7 @@ impl Fetched {
                 );
             }
             (Base::Register(number), false) => {
-                return Ok(super::untyped(String::new(), super::register(*number)));
+                return Ok(super::untyped(String::new(), FoundArgument::register(*number)));
             }
         };
         event.field(name).ok_or_else(|| format!("the event has no field `{name}`; registers are as %di"))
@@ -209,9 +209,9 @@ mod tests {
     use super::*;
 
     fn event(name: &str) -> Event {
-        let narrow = FoundArgument { bytes: 4, ..super::super::register(2) };
+        let narrow = FoundArgument { bytes: 4, ..FoundArgument::register(2) };
         let field = FoundField { name: "size".to_owned(), ..super::super::untyped(String::new(), narrow) };
-        let numbered = vec![super::super::register(7), super::super::register(6)];
+        let numbered = vec![FoundArgument::register(7), FoundArgument::register(6)];
         Event { name: name.to_owned(), named: vec![field], numbered, fetched: Vec::new() }
     }
 
