@@ -1,8 +1,7 @@
 //! programs: the test programs of the workspace, as cargo builds them.
 //!
 //! In: what cargo says of a build, one JSON object a line. Out: each program with the folder that cargo would run it in, sorted by
-//! crate and, in a crate, units before integration tests. Cargo would run them one after the other; most of what they do is to wait
-//! for the processes that they trace.
+//! crate and, in a crate, units before integration tests.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,12 @@
-//! tasks: commands that run beside one another.
+//! tasks: queues of commands that go on beside one another.
 //!
-//! In: queues, each with the number of its tasks that may run at a time. Out: each task as it ends, with all that it has printed in one
-//! piece, so that lines of one never stand among those of another.
+//! In: queues. Out: each task as it ends, with all that it has printed in one piece, so that lines of one never stand among those of
+//! another.
 //!
-//! Guaranteed: a queue's tasks begin in its order; one that stands still is ended (`stream`) and its queue goes on.
+//! Guaranteed: tasks of one queue run one after the other, in its order; one that stands still is ended (`stream`) and its queue goes on.
 
-use std::collections::VecDeque;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,38 +34,14 @@ pub(crate) struct Done {
     pub(crate) took: Duration,
 }
 
-/// Tasks of which so many run at a time.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    at_a_time: usize,
-    tasks: Mutex<VecDeque<Task>>,
-}
-
-impl Queue {
-    pub(crate) fn new(at_a_time: usize, tasks: Vec<Task>) -> Queue {
-        Queue { at_a_time, tasks: Mutex::new(tasks.into()) }
-    }
-
-    fn next(&self) -> Option<Task> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-    }
-}
-
-/// Runs all queues beside one another; `done` sees each task when it has ended.
-pub(crate) fn run(queues: &[Queue], done: &mut dyn FnMut(Done)) {
+/// Runs all queues; `done` sees each task when it has ended.
+pub(crate) fn run(queues: Vec<Vec<Task>>, done: &mut dyn FnMut(Done)) {
     let (send, ended) = mpsc::channel();
     thread::scope(|scope| {
         for queue in queues {
-            for _ in 0..queue.at_a_time {
-                let send = send.clone();
-                scope.spawn(move || {
-                    while let Some(task) = queue.next() {
-                        if send.send(task.run()).is_err() {
-                            break;
-                        }
-                    }
-                });
-            }
+            let send = send.clone();
+            // Nobody listens any more only where `done` has panicked.
+            scope.spawn(move || queue.into_iter().try_for_each(|task| send.send(task.run())));
         }
         drop(send);
         ended.iter().for_each(done);
@@ -93,7 +68,7 @@ mod tests {
     }
 
     /// Name, output and success of each task, in the order of their ends.
-    fn ended(queues: &[Queue]) -> Vec<(String, String, bool)> {
+    fn ended(queues: Vec<Vec<Task>>) -> Vec<(String, String, bool)> {
         let mut ended = Vec::new();
         run(queues, &mut |done| {
             let output = String::from_utf8(done.output).unwrap();
@@ -106,8 +81,7 @@ mod tests {
     fn output_comes_in_one_piece_and_a_failure_is_the_tasks_own() {
         let talk = "for i in 1 2 3; do echo $0$i; sleep 0.05; done";
         let tasks = vec![task("a", talk), task("b", "echo why >&2; exit 3")];
-        let mut ended = ended(&[Queue::new(2, tasks)]);
-        ended.sort();
+        let ended = ended(vec![tasks]);
         let [a, b] = &ended[..] else { panic!("{ended:?}") };
         assert_eq!(a, &("a".into(), "sh1\nsh2\nsh3\n".into(), true));
         assert_eq!(b, &("b".into(), "why\n".into(), false));
@@ -115,9 +89,9 @@ mod tests {
 
     #[test]
     fn queues_go_on_beside_one_another_and_keep_their_order() {
-        let slow = Queue::new(1, vec![task("slow", "sleep 1"), task("last", "true")]);
-        let quick = Queue::new(1, vec![task("first", "true"), task("second", "true")]);
-        let names: Vec<String> = ended(&[slow, quick]).into_iter().map(|(name, ..)| name).collect();
+        let slow = vec![task("slow", "sleep 1"), task("last", "true")];
+        let quick = vec![task("first", "true"), task("second", "true")];
+        let names: Vec<String> = ended(vec![slow, quick]).into_iter().map(|(name, ..)| name).collect();
         assert_eq!(names, ["first", "second", "slow", "last"]);
     }
 

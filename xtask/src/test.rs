@@ -5,7 +5,8 @@
 //! and keeps overflow checks and debug assertions. Every step runs even if one before it
 //! failed; the last lines name each failure and each skip, and before them what took the time.
 //!
-//! Test programs wait much: what needs compilers alone (clippy, documentation, the fuzz targets) takes, at a low priority, what they leave
+//! Test programs run one after the other: two at a time took 120 s for what one does in 93, and ran into their targets' alarms. They wait
+//! much: what needs compilers alone (clippy, documentation, the fuzz targets) takes, at a low priority, what they leave
 //! of the CPUs. Programs that measure come after all that.
 
 use std::io::Write as _;
@@ -18,7 +19,7 @@ use crate::fuzz::{self, Fuzzers};
 use crate::programs::{self, TestProgram};
 use crate::skips::{self, Run, Skip};
 use crate::stream::{self, Ends, Streamed};
-use crate::tasks::{self, Done, Queue, Task};
+use crate::tasks::{self, Done, Task};
 use crate::{packages, process, workspace};
 
 /// How many test programs are named as the slowest.
@@ -26,9 +27,6 @@ const SLOWEST: usize = 12;
 
 /// LIMIT: how long all of CI may take, on 2 cores.
 pub(crate) const CI_LIMIT: Duration = Duration::from_secs(25 * 60);
-
-/// Test programs that run at a time. Two took 120 s for what one does in 93, and ran into their targets' alarms.
-const AT_A_TIME: usize = 1;
 
 /// How nice compilers are to test programs: a tenth of a CPU where both want it.
 const NICE: &str = "10";
@@ -153,7 +151,7 @@ impl Verdict {
     fn tests(&mut self, programs: &[TestProgram], beside: Vec<Task>) {
         let names: Vec<String> = beside.iter().map(|task| task.name.clone()).collect();
         let programs = programs.iter().map(TestProgram::task).collect();
-        tasks::run(&[Queue::new(AT_A_TIME, programs), Queue::new(1, beside)], &mut |done| {
+        tasks::run(vec![programs, beside], &mut |done| {
             if names.contains(&done.name) {
                 self.beside.push((done.name.clone(), done.took));
             }
