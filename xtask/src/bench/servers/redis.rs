@@ -111,8 +111,13 @@ impl Load for Commands<'_> {
         [0, 1].map(|twin| self.redis.twins[twin].pid())
     }
 
+    /// Also what `lpush` has made of the data, which would grow from window to window, is gone.
     fn open(&mut self) -> Result<()> {
-        self.redis.twins.iter().try_for_each(|twin| ask(&socket(twin), &["CONFIG", "RESETSTAT"]).map(drop))
+        for twin in &self.redis.twins {
+            ask(&socket(twin), &["FLUSHALL"])?;
+            ask(&socket(twin), &["CONFIG", "RESETSTAT"])?;
+        }
+        Ok(())
     }
 
     /// Commands that each server has answered.
