@@ -11,10 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use iced_x86::{Decoder, DecoderOptions};
 use nix::libc;
 use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
 use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec, helper};
 
-use super::killed::child;
 use super::{key, key_of, segment, spec, value};
 use crate::abi::Descriptor;
 use crate::runtime::{image, linked};
@@ -66,6 +66,9 @@ const INNER: [Operation; 14] = [
 const ELEMENTS: [Operation; 4] = [Push, PushOver, Pop, Peek];
 /// In the place of an inner operation: die.
 const DIE: usize = usize::MAX;
+/// How it ends then.
+const DIED: i32 = 7;
+const DEAD_STACK_BYTES: usize = 1 << 16;
 /// How often an instruction is let pass before the interruption: loops are interrupted in their later rounds, too.
 const PASSES: [u64; 2] = [0, 1];
 
@@ -187,11 +190,29 @@ extern "C" fn on_trap(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     let inner = INNER_NUMBER.load(Ordering::Relaxed);
     if inner == DIE {
         // SAFETY: ends the process at once.
-        unsafe { libc::_exit(7) };
+        unsafe { libc::_exit(DIED) };
     }
     // SAFETY: whoever set it keeps the segment until the operation is over.
     let segment = unsafe { &*(SEGMENT.load(Ordering::Relaxed) as *const Segment) };
     INNER_RESULT.store(INNER[inner].run_linked(segment, 2) as u64, Ordering::Relaxed);
+}
+
+/// Runs `body` in a child with the memory of this process. The thread goes on when the child has ended, as behind vfork(2).
+///
+/// # Safety
+/// As of a function that a thread of this process calls on another stack.
+unsafe fn share<F: FnMut()>(stack: &mut [u8], body: &mut F) -> Option<Pid> {
+    extern "C" fn enter<F: FnMut()>(body: *mut libc::c_void) -> i32 {
+        // SAFETY: it is the parent's, which waits.
+        unsafe { (*body.cast::<F>())() };
+        0
+    }
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // Stacks grow down, and begin at a multiple of 16.
+    let top = (stack.as_mut_ptr_range().end as usize & !15) as *mut libc::c_void;
+    // SAFETY: whoever calls says so.
+    let pid = unsafe { libc::clone(enter::<F>, top, flags, std::ptr::from_mut(body).cast()) };
+    (pid > 0).then(|| Pid::from_raw(pid))
 }
 
 /// A writable and executable copy of the runtime image, and the only user of the trap handler.
@@ -205,9 +226,6 @@ struct Copy {
 impl Copy {
     fn new() -> Copy {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        // A fork copies the page tables of what other tests have left in the heap; here are thousands of forks.
-        // SAFETY: takes a number, and gives back what nobody has.
-        unsafe { libc::malloc_trim(0) };
         let image = image();
         let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -260,6 +278,18 @@ impl Copy {
         unsafe { at.write_volatile(original) };
         let was_hit = WAS_HIT.load(Ordering::Relaxed) == 1;
         (result, was_hit.then(|| INNER_RESULT.load(Ordering::Relaxed) as i64))
+    }
+
+    /// The same in a process of its own, which dies there; whether it does. It has all memory in common with this one, which waits:
+    /// for a fork as many page tables are copied as the other tests have made it need, up to 10 ms for each of thousands of deaths.
+    fn dies(&self, segment: &Segment, outer: Operation, offset: usize, passes: u64) -> bool {
+        let mut stack = vec![0; DEAD_STACK_BYTES];
+        let mut body = || {
+            self.run(segment, outer, offset, passes, DIE);
+        };
+        // SAFETY: as long as the child runs, this thread does not, nor does it give up the stack.
+        let pid = unsafe { share(&mut stack, &mut body) }.expect("a process");
+        waitpid(pid, None) == Ok(WaitStatus::Exited(pid, DIED))
     }
 
     /// Instructions that `outer` reaches after so many passes.
@@ -400,10 +430,8 @@ fn a_ring_that_overwrites_is_whole_whatever_happens_at_an_instruction() {
                     assert_eq!((result == i64::from(outer == Reserve), inner), (true, Some(0)), "{context}");
                     assert_eq!(reserved(&interrupted), before + 2, "{context}");
                     let left = prepared(start);
-                    let pid = child(|| {
-                        copy.run(&left, outer, offset, passes, DIE);
-                    });
-                    assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
+                    let is_dead = copy.dies(&left, outer, offset, passes);
+                    assert!(is_dead, "{context}");
                     assert!((before..=before + 1).contains(&reserved(&left)), "{context}");
                     for segment in [interrupted, left] {
                         let so_far = reserved(&segment);
@@ -523,11 +551,9 @@ fn a_death_before_any_instruction_leaves_queues_and_stacks_whole() {
             let after = state(&done);
             for offset in copy.reached(start, outer, 0) {
                 let segment = prepared(start);
-                let pid = child(|| {
-                    copy.run(&segment, outer, offset, 0, DIE);
-                });
+                let is_dead = copy.dies(&segment, outer, offset, 0);
                 let context = format!("{start:?}: {outer:?} dead at {offset:#x}");
-                assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
+                assert!(is_dead, "{context}");
                 let left = state(&segment);
                 assert!(left == before || left == after, "{context}: {left:?}");
                 // Spare nodes make up for the one that may be gone.
@@ -572,11 +598,9 @@ fn check_nested_full(kind: MapKind, value_bytes: u32) {
         }
         for offset in &places {
             let segment = full();
-            let pid = child(|| {
-                copy.run(&segment, Insert(2), *offset, passes, DIE);
-            });
+            let is_dead = copy.dies(&segment, Insert(2), *offset, passes);
             let context = format!("giving up a key, dead at {offset:#x}, pass {passes}");
-            assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
+            assert!(is_dead, "{context}");
             let view = segment.map(0);
             assert!((3..=4).contains(&view.entries().len()), "{context}");
             for n in 10..20 {
@@ -616,11 +640,9 @@ fn a_death_before_any_instruction_leaves_all_usable() {
             let after = state(&done);
             for offset in copy.reached(start, outer, 0) {
                 let segment = prepared(start);
-                let pid = child(|| {
-                    copy.run(&segment, outer, offset, 0, DIE);
-                });
+                let is_dead = copy.dies(&segment, outer, offset, 0);
                 let context = format!("{outer:?} dead at {offset:#x}");
-                assert_eq!(waitpid(pid, None), Ok(WaitStatus::Exited(pid, 7)), "{context}");
+                assert!(is_dead, "{context}");
                 let left = state(&segment);
                 assert!(left == before || left == after, "{context}: {left:?}");
                 // Whatever was left half-way, what is there is found, all goes on and at most one node is gone.
