@@ -9,6 +9,16 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }
 
+/// Where a test may make a file or folder that nothing has made yet, among those of the same `group` below [`target`].
+pub fn fresh(group: &str, name: &str) -> PathBuf {
+    let folder = target().join("testkit").join(group);
+    std::fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("create {}: {e}", folder.display()));
+    let path = folder.join(format!("{name}-{}", std::process::id()));
+    // What a test that was killed has left.
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
 /// Cargo's target folder; made if it is not there.
 pub fn target() -> PathBuf {
     let path = match std::env::var_os("CARGO_TARGET_DIR") {

@@ -11,7 +11,7 @@ use weir_symbols::{Binary, StaticProbe};
 
 /// Compiles these files on their own, and links them; the program.
 fn link(name: &str, compiler: &str, compile: &[&str], link: &[&str], files: &[(&str, &str)]) -> PathBuf {
-    let folder = paths::target().join("testkit/linking").join(format!("{name}-{}", std::process::id()));
+    let folder = paths::fresh("linking", name);
     std::fs::create_dir_all(&folder).unwrap();
     for (file, text) in files {
         std::fs::write(folder.join(file), text).unwrap();

@@ -10,14 +10,6 @@ use testkit::babeltrace2::{self, Answer};
 use testkit::{paths, skip, target};
 use weir_trace::write::{self, Format};
 
-fn folder(name: &str) -> PathBuf {
-    let folder = paths::target().join("testkit/ctf2");
-    fs::create_dir_all(&folder).unwrap();
-    let folder = folder.join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    folder
-}
-
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -49,7 +41,7 @@ fn assert_lines(found: &[String], expected: &[String]) {
 
 /// The same streams, described as CTF 1.8.
 fn described_anew(trace: &Path, name: &str) -> PathBuf {
-    let copy = folder(name);
+    let copy = paths::fresh("ctf2", name);
     fs::create_dir_all(&copy).unwrap();
     for entry in fs::read_dir(trace).unwrap() {
         let path = entry.unwrap().path();
@@ -73,7 +65,7 @@ fn a_recording_is_shown_alike_in_both_formats() {
     let events: [(&str, &str, &[&str]); 2] =
         [("rec:*", &program, &["m", "3", "500"]), ("*:*", types.to_str().unwrap(), &[])];
     for (index, (event, program, arguments)) in events.into_iter().enumerate() {
-        let trace = folder(&format!("two-{index}"));
+        let trace = paths::fresh("ctf2", &format!("two-{index}"));
         record(&trace, &["-e", event, "--trace-format", "ctf-2"], &[&[program], arguments].concat());
         let again = described_anew(&trace, &format!("one-{index}"));
         for options in
@@ -94,7 +86,7 @@ fn a_recording_is_shown_alike_in_both_formats() {
 fn both_formats_record_the_same() {
     let program = target::program("record").display().to_string();
     let [one, two] = ["ctf-1.8", "ctf-2"].map(|format| {
-        let trace = folder(format);
+        let trace = paths::fresh("ctf2", format);
         record(&trace, &["-e", "rec:*", "--trace-format", format], &[&program, "m", "1", "600"]);
         let objects: Vec<Value> = viewed(&trace, &["-f", "json"])
             .iter()
@@ -130,7 +122,7 @@ const CLASSES: [&str; 4] = [
 
 #[test]
 fn every_class_of_fields_has_a_form() {
-    let trace = folder("classes");
+    let trace = paths::fresh("ctf2", "classes");
     fs::create_dir_all(&trace).unwrap();
     let metadata: String = CLASSES.iter().map(|fragment| format!("\u{1e}{fragment}\n")).collect();
     fs::write(trace.join("metadata"), metadata).unwrap();
@@ -170,7 +162,7 @@ fn every_class_of_fields_has_a_form() {
 
 #[test]
 fn a_trace_with_an_extension_is_refused_with_its_place() {
-    let trace = folder("extension");
+    let trace = paths::fresh("ctf2", "extension");
     fs::create_dir_all(&trace).unwrap();
     let preamble = r#"{"type":"preamble","version":2,"extensions":{"my.tracer":{"piano":null}}}"#;
     fs::write(trace.join("metadata"), format!("\u{1e}{preamble}\n")).unwrap();
@@ -191,7 +183,7 @@ fn by_babeltrace2(trace: &Path) {
 
 #[test]
 fn other_formats_are_refused() {
-    let trace = folder("refused");
+    let trace = paths::fresh("ctf2", "refused");
     let output = weir(&[
         "record",
         "-e",

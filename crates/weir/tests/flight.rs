@@ -14,15 +14,6 @@ use testkit::{ctf, paths, skip, target, wait};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A folder for snapshots that is not there yet.
-fn folder(name: &str) -> PathBuf {
-    let folder = paths::target().join("testkit/flight");
-    fs::create_dir_all(&folder).unwrap();
-    let folder = folder.join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    folder
-}
-
 fn program() -> String {
     target::program("record").display().to_string()
 }
@@ -213,7 +204,7 @@ fn snapshots_by_name(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn an_event_that_asks_is_the_last_of_its_snapshot_and_what_was_before_it_is_whole() {
     on_one_cpu();
-    let folder = folder("asks");
+    let folder = paths::fresh("flight", "asks");
     let options = ["-e", "rec:ints", "--size", "16K", "--snapshot-on", "n == 70000", "--snapshot-at-end"];
     let said = record(&folder, &options, &["i", "1", "20000000"]);
     let all = snapshots(&folder);
@@ -237,7 +228,7 @@ fn an_event_that_asks_is_the_last_of_its_snapshot_and_what_was_before_it_is_whol
 fn recorded_and_discarded_are_all_under_overload_by_eight_threads() {
     let cases = [("4K", "i", "rec:ints", 12_500), ("32K", "s", "rec:*", 1_000), ("8M", "i", "rec:*", 12_500)];
     for (size, kind, event, count) in cases {
-        let folder = folder(&format!("overload-{size}-{kind}"));
+        let folder = paths::fresh("flight", &format!("overload-{size}-{kind}"));
         let options = ["-e", event, "--size", size, "--snapshot-at-end"];
         let said = record(&folder, &options, &[kind, "8", &count.to_string()]);
         let all = snapshots(&folder);
@@ -251,7 +242,7 @@ fn recorded_and_discarded_are_all_under_overload_by_eight_threads() {
 
 #[test]
 fn an_event_of_any_of_eight_threads_is_in_the_snapshot_that_it_asks_for() {
-    let folder = folder("asks-8");
+    let folder = paths::fresh("flight", "asks-8");
     let options =
         ["-e", "rec:ints", "--size", "16K", "--snapshot-on", "thread == 5 && n == 9000", "--snapshot-at-end"];
     let said = record(&folder, &options, &["i", "8", "2000000"]);
@@ -267,7 +258,7 @@ fn an_event_of_any_of_eight_threads_is_in_the_snapshot_that_it_asks_for() {
 #[test]
 fn an_event_that_asks_as_the_program_ends_is_answered() {
     for options in [&["--snapshot-after", "1min"][..], &[]] {
-        let folder = folder("asks-last");
+        let folder = paths::fresh("flight", "asks-last");
         let options = [&["-e", "rec:ints", "--snapshot-on", "n == 999"], options].concat();
         let said = record(&folder, &options, &["i", "1", "1000"]);
         let all = snapshots(&folder);
@@ -281,7 +272,7 @@ fn an_event_that_asks_as_the_program_ends_is_answered() {
 
 #[test]
 fn filters_and_contexts_are_those_of_other_recordings_and_events_without_the_field_do_not_ask() {
-    let folder = folder("filter");
+    let folder = paths::fresh("flight", "filter");
     let options = ["-e", "rec:*", "--filter", "n % 10 == 0", "-t", "vtid,procname"];
     // Strings alone have `e`.
     let ask = ["--snapshot-on", "e == \"even\" && n == 40"];
@@ -297,7 +288,7 @@ fn filters_and_contexts_are_those_of_other_recordings_and_events_without_the_fie
 
 #[test]
 fn sigusr1_takes_a_snapshot_and_the_newest_are_kept() {
-    let folder = folder("signal");
+    let folder = paths::fresh("flight", "signal");
     let process = Endless::start("i", "2");
     let recorder = Recorder::start(&folder, &["-e", "rec:ints", "--snapshots", "2"], &[&process]);
     let mut taken = Vec::new();
@@ -321,7 +312,7 @@ fn sigusr1_takes_a_snapshot_and_the_newest_are_kept() {
 
 #[test]
 fn events_that_ask_all_the_time_share_snapshots() {
-    let folder = folder("often");
+    let folder = paths::fresh("flight", "often");
     let process = Endless::start("i", "2");
     let options =
         ["-e", "rec:ints", "--snapshot-on", "n >= 0", "--snapshot-interval", "200ms", "--size", "64K"];
@@ -340,7 +331,7 @@ fn events_that_ask_all_the_time_share_snapshots() {
 #[test]
 fn what_was_committed_before_kill_9_is_in_the_last_snapshot() {
     for round in 0..10 {
-        let folder = folder(&format!("kill-{round}"));
+        let folder = paths::fresh("flight", &format!("kill-{round}"));
         let mut processes = [Endless::start("i", "3"), Endless::start("i", "1")];
         let options = ["-e", "rec:ints", "-t", "vpid", "--size", "256K", "--snapshot-at-end"];
         let [first, second] = &processes;
@@ -372,7 +363,7 @@ fn read_lines(snapshot: &Path) -> Vec<String> {
 
 #[test]
 fn a_full_disk_costs_one_snapshot() {
-    let place = folder("full");
+    let place = paths::fresh("flight", "full");
     fs::create_dir_all(&place).unwrap();
     let mount = ["-t", "tmpfs", "-o", "size=2M", "none", place.to_str().unwrap()];
     if !Command::new("mount").args(mount).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -409,7 +400,7 @@ fn a_full_disk_costs_one_snapshot() {
 
 #[test]
 fn children_that_have_ended_are_in_the_snapshot_at_the_end() {
-    let (folder, start) = (folder("children"), folder("children-start"));
+    let (folder, start) = (paths::fresh("flight", "children"), paths::fresh("flight", "children-start"));
     let event = format!("usdt:{}:rec:ints", program());
     let options = ["-v", "-e", &event, "--follow", "-t", "vpid", "--snapshot-at-end"];
     // They wait for a file.
@@ -437,7 +428,7 @@ fn children_that_have_ended_are_in_the_snapshot_at_the_end() {
 
 #[test]
 fn nothing_is_written_that_nobody_asked_for() {
-    let folder = folder("nothing");
+    let folder = paths::fresh("flight", "nothing");
     let said = record(&folder, &["-e", "rec:ints"], &["i", "2", "1000"]);
     assert!(said.contains("no snapshot was asked for"), "{said}");
     assert!(said.contains("`kill -USR1 "), "{said}");
@@ -447,7 +438,7 @@ fn nothing_is_written_that_nobody_asked_for() {
 
 #[test]
 fn wrong_input_is_refused_before_anything_is_done() {
-    let free = folder("refused");
+    let free = paths::fresh("flight", "refused");
     let check = |code: i32, options: &[&str], wanted: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(["record", "-e", "rec:*", "-o", free.to_str().unwrap()]).args(options);

@@ -2,21 +2,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use testkit::{paths, target};
-
-fn folder(name: &str) -> PathBuf {
-    let folder = paths::target().join("testkit/view-follow");
-    fs::create_dir_all(&folder).unwrap();
-    let folder = folder.join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    folder
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -138,7 +130,7 @@ fn assert_whole(lines: &[String], said: &str, options: &[&str], trace: &Path) {
 #[test]
 fn a_trace_is_shown_while_it_is_recorded() {
     for format in ["ctf-1.8", "ctf-2"] {
-        let trace = folder(format);
+        let trace = paths::fresh("view-follow", format);
         let (_program, mut recorder) = recorded(&trace, format);
         let mut followed = follow(&["--clock-gmt"], &trace);
         // The recorder goes on, and so do lines.
@@ -158,7 +150,7 @@ fn a_trace_is_shown_while_it_is_recorded() {
 
 #[test]
 fn it_ends_where_the_recorder_was_killed() {
-    let trace = folder("killed");
+    let trace = paths::fresh("view-follow", "killed");
     let (_program, mut recorder) = recorded(&trace, "ctf-1.8");
     let mut followed = follow(&[], &trace);
     let mut lines = followed.some(5);
@@ -172,7 +164,7 @@ fn it_ends_where_the_recorder_was_killed() {
 
 #[test]
 fn filters_forms_and_ctrl_c_are_those_of_view() {
-    let trace = folder("filtered");
+    let trace = paths::fresh("view-follow", "filtered");
     let (_program, recorder) = recorded(&trace, "ctf-2");
     let options = ["-f", "json", "-e", "rec:*", "--filter", "thread == 1 && n % 10000 == 0"];
     let mut followed = follow(&options, &trace);

@@ -63,9 +63,7 @@ fn values_and_keys_are_of_odd_sizes() {
 /// What is recorded of each event, by the name of a folder.
 #[track_caller]
 fn recorded(name: &str, options: &[&str]) -> u64 {
-    let folder = paths::target().join("testkit/odd").join(format!("{name}-{}", std::process::id()));
-    fs::create_dir_all(folder.parent().unwrap()).unwrap();
-    let _ = fs::remove_dir_all(&folder);
+    let folder = paths::fresh("odd", name);
     let folder_name = folder.display().to_string();
     weir(&[&["record", "-o", &folder_name, "--size", "16M"], options].concat());
     let view = Command::new(env!("CARGO_BIN_EXE_weir")).args(["view", &folder_name]).output().unwrap();

@@ -9,15 +9,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use testkit::{paths, target};
 
-/// A folder for a trace that is not there yet.
-fn folder(name: &str) -> PathBuf {
-    let folder = paths::target().join("testkit/triggers");
-    fs::create_dir_all(&folder).unwrap();
-    let folder = folder.join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    folder
-}
-
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -78,7 +69,7 @@ const OUTSIDE: &str = "events came while it was stopped, and are not in it";
 
 #[test]
 fn what_lies_between_events_that_start_and_stop_is_recorded() {
-    let folder = folder("between");
+    let folder = paths::fresh("triggers", "between");
     let options = ["--start-on", "n % 500 == 100", "--stop-on", "n % 500 == 299"];
     let said = record(&folder, &options, &["i", "1", "1000"]);
     let read = read(&folder);
@@ -91,7 +82,7 @@ fn what_lies_between_events_that_start_and_stop_is_recorded() {
 
 #[test]
 fn events_that_start_and_stop_are_recorded_alone() {
-    let folder = folder("alone");
+    let folder = paths::fresh("triggers", "alone");
     let said = record(&folder, &["--start-on", "n % 7 == 0", "--stop-on", "rec:ints"], &["i", "1", "1000"]);
     let read = read(&folder);
     assert!(read.events.iter().map(|(_, n)| *n).eq((0..1000).step_by(7)) && read.lost == 0, "{said}");
@@ -102,7 +93,7 @@ fn events_that_start_and_stop_are_recorded_alone() {
 #[test]
 fn recorded_and_discarded_and_left_out_are_all_under_overload_by_eight_threads() {
     for size in ["4K", "256K"] {
-        let folder = folder(&format!("overload-{size}"));
+        let folder = paths::fresh("triggers", &format!("overload-{size}"));
         let options = ["--size", size, "--start-on", "n % 1000 == 100", "--stop-on", "n % 1000 == 299"];
         let said = record(&folder, &options, &["i", "8", "12500"]);
         let read = read(&folder);
@@ -114,7 +105,7 @@ fn recorded_and_discarded_and_left_out_are_all_under_overload_by_eight_threads()
 
 #[test]
 fn an_event_that_stops_is_the_last_and_ends_the_recording() {
-    let folder = folder("last");
+    let folder = paths::fresh("triggers", "last");
     let said = record(&folder, &["--size", "4M", "--stop-on", "n == 70000"], &["i", "1", "1000000000000"]);
     let read = read(&folder);
     assert!(read.events.iter().map(|(_, n)| *n).eq(0..=70_000) && read.lost == 0, "{said}");
@@ -124,7 +115,7 @@ fn an_event_that_stops_is_the_last_and_ends_the_recording() {
 
 #[test]
 fn a_flight_recorder_that_an_event_stops_has_what_was_before_it() {
-    let folder = folder("flight");
+    let folder = paths::fresh("triggers", "flight");
     let options = ["--overwrite", "--size", "16K", "--stop-on", "n == 70000", "--snapshot-at-end"];
     let said = record(&folder, &options, &["i", "1", "1000000000000"]);
     let snapshots: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -138,7 +129,7 @@ fn a_flight_recorder_that_an_event_stops_has_what_was_before_it() {
 
 #[test]
 fn an_event_runs_a_command_with_its_name_and_time() {
-    let (folder, file) = (folder("run"), folder("run-said"));
+    let (folder, file) = (paths::fresh("triggers", "run"), paths::fresh("triggers", "run-said"));
     let command = format!(
         "echo $WEIR_EVENT $WEIR_EVENTS $WEIR_TIME $WEIR_FOLDER ${{WEIR_SESSION-none}} > {0}; grep SigBlk /proc/self/status >> {0}; exit 3",
         file.display()
@@ -170,7 +161,7 @@ fn an_event_runs_a_command_with_its_name_and_time() {
 
 #[test]
 fn events_that_ask_for_a_command_all_the_time_share_it() {
-    let (folder, file) = (folder("share"), folder("share-said"));
+    let (folder, file) = (paths::fresh("triggers", "share"), paths::fresh("triggers", "share-said"));
     let command = format!("echo $WEIR_EVENTS >> {}", file.display());
     let options = ["--run-on", "n % 2 == 0", "--run-interval", "30s", "--run", &command];
     let said = record(&folder, &options, &["i", "4", "100000"]);
@@ -184,7 +175,7 @@ fn events_that_ask_for_a_command_all_the_time_share_it() {
 
 #[test]
 fn a_command_that_runs_on_holds_nothing_up() {
-    let folder = folder("long");
+    let folder = paths::fresh("triggers", "long");
     let said = record(&folder, &["--run-on", "n == 5", "--run", "exec sleep 3"], &["i", "1", "1000"]);
     assert!(said.contains("`exec sleep 3` still runs, and is not waited for"), "{said}");
     assert_eq!(read(&folder).events.len(), 1000);
@@ -193,7 +184,7 @@ fn a_command_that_runs_on_holds_nothing_up() {
 
 #[test]
 fn wrong_input_is_refused_before_anything_is_done() {
-    let free = folder("refused");
+    let free = paths::fresh("triggers", "refused");
     let check = |code: i32, options: &[&str], wanted: &str| {
         let output = output(&free, options, &["i", "1", "1"]);
         let said = text(&output.stderr);

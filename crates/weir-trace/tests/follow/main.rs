@@ -3,7 +3,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use testkit::{paths, random};
@@ -14,12 +14,6 @@ use weir_trace::{Follower, Message, Reader};
 
 /// Longer than anything is held back.
 const LONG: Duration = Duration::from_secs(2);
-
-fn folder(name: &str) -> PathBuf {
-    let folder = paths::target().join("testkit/follow").join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    folder
-}
 
 /// An event of a number.
 fn numbered(event: &str) -> Schema {
@@ -82,7 +76,7 @@ fn check(follower: &mut Follower, now: Instant, expected: &[&str]) {
 
 #[test]
 fn an_event_is_shown_when_no_stream_can_bring_an_older_one() {
-    let (path, begin) = (folder("order"), Instant::now());
+    let (path, begin) = (paths::fresh("follow", "order"), Instant::now());
     let written = made(&path, "weir");
     let (mut one, mut other) = (stream(&written, 0), stream(&written, 1));
     for stream in [&mut one, &mut other] {
@@ -121,7 +115,7 @@ fn an_event_is_shown_when_no_stream_can_bring_an_older_one() {
 
 #[test]
 fn it_is_over_when_the_writer_is() {
-    let (path, begin) = (folder("over"), Instant::now());
+    let (path, begin) = (paths::fresh("follow", "over"), Instant::now());
     let written = made(&path, "weir");
     let mut follower = follow(&path, begin);
     check(&mut follower, begin, &[]);
@@ -148,7 +142,7 @@ fn it_is_over_when_the_writer_is() {
 
 #[test]
 fn of_other_tracers_nobody_knows_when_they_end() {
-    let (path, begin) = (folder("other"), Instant::now());
+    let (path, begin) = (paths::fresh("follow", "other"), Instant::now());
     let written = made(&path, "barectf");
     let mut one = stream(&written, 0);
     record(&mut one, 10);
@@ -164,7 +158,7 @@ fn of_other_tracers_nobody_knows_when_they_end() {
 
 #[test]
 fn packets_that_do_not_say_their_length_are_refused() {
-    let path = folder("sized");
+    let path = paths::fresh("follow", "sized");
     let mut class = class("weir");
     let context = class.streams[0].packet_context.as_mut().unwrap();
     let weir_trace::class::FieldClass::Struct(of) = &mut context.class else { panic!("no structure") };
@@ -183,7 +177,7 @@ fn packets_that_do_not_say_their_length_are_refused() {
 fn metadata_grow() {
     for (format, tracer) in [(Format::Ctf1, "lttng-ust"), (Format::Ctf2, "lttng-ust"), (Format::Ctf1, "weir")]
     {
-        let (path, begin) = (folder("grows"), Instant::now());
+        let (path, begin) = (paths::fresh("follow", "grows"), Instant::now());
         let mut class = class(tracer);
         let written = Folder::create(&path, &class, format).unwrap();
         let describe = |class: &TraceClass, bytes: usize| {
@@ -238,7 +232,10 @@ fn metadata_grow() {
 fn what_is_followed_is_what_is_read_of_the_whole() {
     let mut state = 31;
     for round in 0..40 {
-        let (path, copy) = (folder(&format!("whole-{round}")), folder(&format!("copy-{round}")));
+        let (path, copy) = (
+            paths::fresh("follow", &format!("whole-{round}")),
+            paths::fresh("follow", &format!("copy-{round}")),
+        );
         let written = made(&path, "weir");
         let mut time = 0;
         let mut streams: Vec<Stream> = (0..3).map(|id| stream(&written, id)).collect();

@@ -7,7 +7,7 @@ mod encode;
 mod odd;
 mod spec;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use testkit::babeltrace2::{self, Answer};
@@ -21,12 +21,6 @@ use weir_trace::write::{self, Format, layout, packet};
 use weir_trace::{Message, Reader, Values};
 
 const UUID: [u8; 16] = *b"0123456789abcdef";
-
-fn folder(name: &str) -> PathBuf {
-    let folder = paths::target().join("testkit/trace").join(format!("{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    folder
-}
 
 fn trace(order: ByteOrder) -> TraceClass {
     let clock = ClockClass { name: "monotonic".to_owned(), offset_s: 1_000_000_000, ..ClockClass::default() };
@@ -217,7 +211,7 @@ fn random_traces_of_ctf_2_are_read_as_they_were_written() {
             "minimum-alignment\":64",
         ];
         kinds.iter_mut().zip(names).for_each(|(count, name)| *count += usize::from(json.contains(name)));
-        let folder = folder("random-2");
+        let folder = paths::fresh("trace", "random-2");
         write::Folder::create(&folder, &class, Format::Ctf2).unwrap();
         let (bytes, expected) = packets(&class, &mut state);
         std::fs::write(folder.join("stream"), &bytes).unwrap();
@@ -260,7 +254,7 @@ fn random_traces_are_read_as_they_were_written() {
         let texts = [Format::Ctf1, Format::Ctf2].map(|format| described(&class, format));
         let [text, json] = texts;
         assert!(text.starts_with("/* CTF 1.8 */") && json.starts_with("\u{1e}{"));
-        let folder = folder("random");
+        let folder = paths::fresh("trace", "random");
         write::Folder::create(&folder, &class, Format::Ctf2).unwrap();
         let (bytes, expected) = packets(&class, &mut state);
         std::fs::write(folder.join("stream"), &bytes).unwrap();
@@ -397,7 +391,7 @@ fn everything() -> Schema {
 
 #[test]
 fn events_of_schemas_are_written_and_losses_told() {
-    let folder = folder("schema");
+    let folder = paths::fresh("trace", "schema");
     let mut class = trace(ByteOrder::Little);
     let mut stream = layout::stream(0, vec![layout::integer("vtid", 32, true), layout::string("procname")]);
     stream.events.push(layout::event(5, &everything()));
@@ -462,7 +456,7 @@ fn events_of_schemas_are_written_and_losses_told() {
 #[test]
 fn a_stream_in_files_is_one_and_the_newest_are_kept() {
     for kept in [None, Some(1), Some(3)] {
-        let folder = folder(&format!("files-{}", kept.unwrap_or(0)));
+        let folder = paths::fresh("trace", &format!("files-{}", kept.unwrap_or(0)));
         let mut class = trace(ByteOrder::Little);
         let n = schema::Field {
             name: "n".to_owned(),

@@ -51,8 +51,7 @@ pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
     pub(crate) fn new(name: &str) -> Place {
-        let folder = paths::target().join("testkit/recorded").join(format!("{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
+        let folder = paths::fresh("recorded", name);
         fs::create_dir_all(&folder).unwrap();
         Place(folder)
     }

@@ -70,18 +70,14 @@ fn several_streams_and_discarded_events() {
         Some(8 * 999),
         false,
     );
-    let (place, _) = check(
-        "strict-overload",
-        &["-e", "rec:*", "--size", "32K"],
-        &[&program, "m", "8", "30000"],
-        None,
-        true,
-    );
-    let streams = place.trace().read_dir().unwrap().count() - 1;
-    assert!(
-        streams > 1 || std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1),
-        "{streams}"
-    );
+    // Where other programs want the CPUs, one of them may have all of its threads.
+    let streams = || {
+        let overload = ["-e", "rec:*", "--size", "32K"];
+        let (place, _) = check("strict-overload", &overload, &[&program, "m", "8", "30000"], None, true);
+        place.trace().read_dir().unwrap().count() - 1
+    };
+    let is_one_cpu = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+    assert!((0..10).any(|_| streams() > 1 || is_one_cpu), "never more than one stream");
     check(
         "strict-nothing",
         &["-e", "rec:*", "--filter", "n < 0"],
