@@ -362,7 +362,7 @@ fn kernel_call(id: KfuncId) -> Option<Op> {
     let at = |offset: u32| At { base: Base::Context, offset: offset as i32 };
     match id {
         kfunc::SESSION_IS_RETURN => {
-            Some(Op::Load { dst: 0, size: Size::W, signed: false, at: at(FRAME_IS_RETURN), lanes: None })
+            Some(Op::Load { dst: 0, size: Size::H, signed: false, at: at(FRAME_IS_RETURN), lanes: None })
         }
         kfunc::SESSION_COOKIE => Some(Op::Address { dst: 0, at: at(FRAME_SESSION_COOKIE) }),
         _ => None,

@@ -28,7 +28,7 @@ fn check(text: &str, frame: Frame, r0: u64, cookie: u64) {
     }
 }
 
-fn frame(is_return: u32, session_cookie: u64) -> Frame {
+fn frame(is_return: u16, session_cookie: u64) -> Frame {
     let mut frame = Frame { is_return, session_cookie, cookie: 77, ..Frame::default() };
     frame.regs.fill(0x55);
     frame

@@ -3,7 +3,7 @@
  *
  * A stack is what the kernel makes of the same registers: the instruction pointer, then the return address of each
  * frame on the chain that begins at rbp, up to 127. At the first instruction of a function no frame is there yet, so
- * that the word at rsp comes second (ISLAND_AT_ENTRY), but at a return. All is read like any memory of the process, directly where that is
+ * that the word at rsp comes second (FRAME_IS_ENTRY). All is read like any memory of the process, directly where that is
  * known to be there: a chain that leads to a bad address ends there; under seccomp there is the instruction pointer alone. There is no stack of the kernel
  * here (-EOPNOTSUPP), and no build ids (the same).
  *
@@ -53,8 +53,7 @@ static __attribute__((noinline)) u32 unwind(const void *context, u64 *addresses,
     u32 count = 0;
     if (most)
         addresses[count++] = registers[CONTEXT_IP];
-    if (weir_island.flags & ISLAND_AT_ENTRY && !(u32)registers[FRAME_IS_RETURN] && count < most &&
-        read_frame(&window, registers[CONTEXT_SP] - 8, &frame))
+    if (((const u8 *)context)[FRAME_IS_ENTRY] && count < most && read_frame(&window, registers[CONTEXT_SP] - 8, &frame))
         addresses[count++] = frame.return_address;
     while (count < most && read_frame(&window, base, &frame)) {
         addresses[count++] = frame.return_address;

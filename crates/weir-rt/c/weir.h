@@ -134,8 +134,6 @@ _Static_assert(sizeof(struct weir_island) == 64, "island.c and src/runtime.rs");
 #define ISLAND_READ_BY_TID 1u
 /* The target ran under seccomp when weir came, whose filter may kill for a call it does not know: none is made. */
 #define ISLAND_NO_SYSTEM_CALLS 2u
-/* Programs run at the first instruction of a function, where the word at the stack pointer is the return address. */
-#define ISLAND_AT_ENTRY 4u
 /* The CPU is asked of the kernel: what runs the process (valgrind) does not know lsl. */
 #define ISLAND_ASK_CPU 8u
 /* The time stamp counter may be read, and the segment's clock is this process's. */
@@ -221,8 +219,8 @@ _Static_assert(sizeof(struct weir_known) == 64 + 2048 + 4096 + 2 * 4096, "src/ab
 /* Words of struct pt_regs. */
 enum { CONTEXT_BP = 4, CONTEXT_R10 = 7, CONTEXT_R8 = 9, CONTEXT_AX = 10, CONTEXT_CX = 11, CONTEXT_DX = 12, CONTEXT_SI = 13, CONTEXT_DI = 14, CONTEXT_IP = 16,
        CONTEXT_SP = 19 };
-/* The word behind them, and behind what follows of vector registers, in a frame whose lower half says that the run is at a return (src/executable.rs). */
-enum { FRAME_IS_RETURN = 31 };
+/* The byte behind them, and behind what follows of vector registers, in a frame that says that the run is at a function's first instruction (src/executable.rs). */
+enum { FRAME_IS_ENTRY = 250 };
 /* Of a packet's context. */
 enum { CONTEXT_DATA = 0, CONTEXT_DATA_END = 1, CONTEXT_LINK = 3, CONTEXT_NETWORK = 4 };
 /* The header that an offset counts from (enum bpf_hdr_start_off). */

@@ -29,7 +29,9 @@ pub struct Frame {
     /// entry left them. `bpf_session_cookie` answers their address.
     pub session_cookie: u64,
     /// What `bpf_session_is_return` answers: 0 or 1.
-    pub is_return: u32,
+    pub is_return: u16,
+    /// 1 at the first instruction of a function, where the word at the stack pointer is the return address.
+    pub is_entry: u16,
     /// Tail calls of the run; the code counts them by itself.
     pub tail_calls: u32,
 }
@@ -39,6 +41,7 @@ pub const FRAME_FLOATS: u32 = 168;
 pub const FRAME_COOKIE: u32 = 232;
 pub const FRAME_SESSION_COOKIE: u32 = 240;
 pub const FRAME_IS_RETURN: u32 = 248;
+pub const FRAME_IS_ENTRY: u32 = 250;
 pub const FRAME_TAIL_CALLS: u32 = 252;
 
 const _: () = assert!(
@@ -48,6 +51,7 @@ const _: () = assert!(
         && std::mem::offset_of!(Frame, cookie) == FRAME_COOKIE as usize
         && std::mem::offset_of!(Frame, session_cookie) == FRAME_SESSION_COOKIE as usize
         && std::mem::offset_of!(Frame, is_return) == FRAME_IS_RETURN as usize
+        && std::mem::offset_of!(Frame, is_entry) == FRAME_IS_ENTRY as usize
         && std::mem::offset_of!(Frame, tail_calls) == FRAME_TAIL_CALLS as usize
 );
 
@@ -186,8 +190,7 @@ impl Executable {
         Executable { context_reads, ..self }
     }
 
-    /// It asks for the chain of callers: then [`Frame::is_return`] must say at which end of a call it runs, since at the
-    /// entry the word at the stack pointer belongs to the chain.
+    /// It asks for the chain of callers: then [`Frame::is_entry`] must say whether the word at the stack pointer belongs to it.
     pub fn walks_stack(&self) -> bool {
         let walks = [Symbol::Helper(helper::GET_STACKID), Symbol::Helper(helper::GET_STACK)];
         self.relocations.iter().any(|relocation| walks.contains(&relocation.symbol))

@@ -57,9 +57,6 @@ impl Island {
     pub const READ_BY_TID: u32 = 1;
     /// No system call is made: for a target that is under seccomp already. Reads fail, `comm` is empty and `tid` 0, each counted.
     pub const NO_SYSTEM_CALLS: u32 = 2;
-
-    /// Programs run at first instructions of functions, where the word at the stack pointer is the return address.
-    pub const AT_ENTRY: u32 = 4;
     /// The CPU is asked of the kernel: what runs the process does not know `lsl`.
     pub const ASK_CPU: u32 = 8;
     /// The process may read the time stamp counter, and is in the controller's time namespace: where the segment has a

@@ -1,8 +1,9 @@
 //! Contexts of recordings that are more than a register or an id: the control group of the process, and the stack of the thread.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -68,15 +69,6 @@ const FLAGS: [&str; 7] = [
 
 /// Most addresses of a stack.
 const FRAMES_MAX: usize = 127;
-
-/// A folder for a trace that is not there yet.
-fn folder(name: &str) -> PathBuf {
-    let folder = paths::target().join("testkit/contexts");
-    fs::create_dir_all(&folder).unwrap();
-    let folder = folder.join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    folder
-}
 
 fn weir(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().unwrap()
@@ -151,7 +143,7 @@ fn stacks_are_the_callers_that_the_program_knows() {
     for (name, format) in
         [("stacks", &["--trace-format", "ctf-1.8"]), ("stacks-2", &["--trace-format", "ctf-2"])]
     {
-        let folder = folder(name);
+        let folder = paths::fresh("contexts", name);
         let said = record(
             &folder,
             &[&["-e", "stack:*", "-t", "ip,vtid,callstack-user"][..], format].concat(),
@@ -175,7 +167,7 @@ fn stacks_are_the_callers_that_the_program_knows() {
 /// From some hundred stacks on they are read without a system call: they stay what they are.
 #[test]
 fn stacks_that_are_read_directly_are_the_same() {
-    let folder = folder("direct");
+    let folder = paths::fresh("contexts", "direct");
     let mut command = Command::new(stacks());
     command.arg("e");
     let program = Daemon::spawn(command).unwrap();
@@ -214,7 +206,7 @@ fn stacks_that_are_read_directly_are_the_same() {
 
 #[test]
 fn a_stack_at_the_entry_of_a_function_has_its_caller() {
-    let (program, folder) = (stacks(), folder("entry"));
+    let (program, folder) = (stacks(), paths::fresh("contexts", "entry"));
     record(&folder, &["-e", &format!("uprobe:{program}:leaf"), "-t", "ustack,ip"], &program);
     let at_entry = lines(&folder, true);
     assert_eq!(at_entry.len(), 402);
@@ -228,12 +220,36 @@ fn a_stack_at_the_entry_of_a_function_has_its_caller() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// In one process both at entries, where no frame is yet, and inside functions, where there is one.
+#[test]
+fn entries_have_their_callers_beside_places_that_have_frames() {
+    let (program, folder) = (stacks(), paths::fresh("contexts", "entries"));
+    let entry = format!("uprobe:{program}:leaf");
+    record(&folder, &["-e", &entry, "-e", "stack:leaf", "-t", "ustack,ip,vtid"], &program);
+    let mut at_entry = BTreeMap::new();
+    let mut met = 0;
+    for line in lines(&folder, true) {
+        let (stack, thread) = (stack(&line), number(&line, "vtid"));
+        if line.contains(" stack:leaf: ") {
+            // The same call, further on in the function.
+            let entered: Vec<u64> = at_entry.remove(&thread).expect("it was entered");
+            assert_eq!(entered[1], number(&line, "first"), "{line}");
+            assert_eq!(entered[1..], stack[1..], "{line}");
+            met += 1;
+        } else {
+            at_entry.insert(thread, stack);
+        }
+    }
+    assert_eq!((met, at_entry.len()), (402, 0));
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn a_flight_recorder_has_contexts_too() {
     let Ok(group) = cgroup::number_of(std::process::id()) else {
         return skip::skip("contexts-cgroup-numbers", "no hierarchy of cgroups of version 2 is mounted");
     };
-    let (program, folder) = (stacks(), folder("flight"));
+    let (program, folder) = (stacks(), paths::fresh("contexts", "flight"));
     record(&folder, &["-e", "stack:*", "-t", "cgroup,ustack", "--overwrite", "--snapshot-at-end"], &program);
     let snapshot = fs::read_dir(&folder).unwrap().next().expect("a snapshot").unwrap().path();
     let lines = lines(&snapshot, true);
@@ -267,7 +283,7 @@ fn a_process_that_is_moved_is_recorded_in_its_new_group() {
             return skip::skip("contexts-cgroup", format!("no cgroup of version 2 can be made: {error}"));
         }
     };
-    let folder = folder("group");
+    let folder = paths::fresh("contexts", "group");
     let mut program = Daemon::spawn(Command::new(target::program("emits"))).unwrap();
     let pid = program.pid();
     let mut emit = |count: u32| {

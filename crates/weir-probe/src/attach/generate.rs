@@ -82,7 +82,7 @@ impl Attachment {
         let (new_stubs, without) = self.place_stubs(planned, &places, apart);
         refused.extend(without);
         let stubs = self.stubs.as_ref().or(new_stubs.as_ref());
-        let told = Told { words: self.words(planned), meters: self.meters(), stubs };
+        let told = Told { words: self.words(), meters: self.meters(), stubs };
         let all: Vec<Place> = places.iter().chain(&self.consumers.islands).cloned().collect();
         let images = places
             .iter()
@@ -123,24 +123,18 @@ impl Attachment {
         (None, replaced.map(|(_, site)| (site, refusal.clone())).collect())
     }
 
-    /// What the runtime of an island for `planned` is told.
-    fn words(&self, planned: &[PlannedSite]) -> weir_rt::runtime::Island {
+    /// What the runtime of an island is told.
+    fn words(&self) -> weir_rt::runtime::Island {
         use weir_rt::runtime::Island;
         let target = &self.target;
         let clock_gettime = if target.has_tsc { clock_function(target) } else { 0 };
-        // The word at the stack pointer is a return address only where every site is an entry.
-        let is_asked_inside =
-            |site: &PlannedSite| site.window.inside && !self.own.contains(&site.patch_address());
-        let is_at_entry = !planned.iter().any(is_asked_inside);
         let reads_ticks = clock_gettime != 0 && shares_clock(target);
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
         Island {
             segment: self.maps_address,
             clock_gettime,
             pid: target.pid as u32,
-            flags: flag(is_at_entry, Island::AT_ENTRY)
-                | flag(target.has_seccomp, Island::NO_SYSTEM_CALLS)
-                | flag(reads_ticks, Island::READS_TICKS),
+            flags: flag(target.has_seccomp, Island::NO_SYSTEM_CALLS) | flag(reads_ticks, Island::READS_TICKS),
             pid_namespace: weir_rt::runtime::pid_namespace(target.pid as u32),
             print: 0,
             tick_ns: weir_rt::runtime::tick_ns(),

@@ -62,7 +62,7 @@ use crate::code::emitter::{Emitter, RAX, RCX};
 use crate::code::program::When;
 use crate::code::replace::{self, Table};
 use crate::code::trampoline::{
-    Call, FRAME_BYTES, FunctionCall, IP, Needs, Placement, SP, START_SLOT, Trampoline, before_program,
+    At, Call, FRAME_BYTES, FunctionCall, IP, Needs, Placement, SP, START_SLOT, Trampoline, before_program,
     constants, go_on,
 };
 use crate::code::unwind::frames::{Caller, Frame, Row};
@@ -294,7 +294,7 @@ impl Generator<'_> {
         let calls = self.calls.iter().zip(&self.kept.slots).filter(|(call, _)| call.when != When::Return);
         for (call, &(wants, cookie)) in calls {
             let out = &mut self.out;
-            before_program(out, call, false);
+            before_program(out, call, At::Entry);
             if call.uses_session {
                 out.store_constant(FRAME_SESSION_COOKIE as i32, 0);
             }
@@ -418,7 +418,7 @@ impl Generator<'_> {
                 out.load_byte_rcx(FRAME_BYTES + wants);
                 out.jrcxz_ahead()
             });
-            before_program(out, call, true);
+            before_program(out, call, At::Return);
             match cookie {
                 Some(cookie) => {
                     out.load(RCX, FRAME_BYTES + cookie);

@@ -35,7 +35,9 @@
 //! flag and vector state are not touched: programs use neither. Where one reads a floating-point argument, its register is
 //! stored beside the others (`movq %xmm0,168(%rsp)`), and stays as it is.
 
-use weir_rt::executable::{FRAME_COOKIE, FRAME_FLOATS, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame};
+use weir_rt::executable::{
+    FRAME_COOKIE, FRAME_FLOATS, FRAME_IS_ENTRY, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame,
+};
 
 use crate::code::alignment;
 use crate::code::emitter::{Emitter, RAX, RCX, RSP, SLOTS};
@@ -126,6 +128,7 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     }
     let frame_bytes = FRAME_BYTES + if window.inside { RED_ZONE_BYTES } else { 0 };
     let mut out = Emitter::new(placement.at, frame_bytes);
+    let at = if window.inside { At::Inside } else { At::Entry };
     let mut places = Vec::new();
     let metering = placement.metering;
     let (gone, metered) = metering.off(&mut out);
@@ -139,11 +142,11 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     out.jrcxz(way_out);
     out.load_half_rcx();
     out.jrcxz(0);
-    run(&mut out, placement, calls);
+    run(&mut out, placement, calls, at);
     leave(&mut out, window, placement, &mut places)?;
     out.land_near(metered);
     let not = metering.begin(&mut out);
-    run(&mut out, placement, calls);
+    run(&mut out, placement, calls, at);
     metering.finish(&mut out);
     out.land_near(not);
     out.jump(placement.at + way_out as u64);
@@ -153,14 +156,14 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
 }
 
 /// Saves, calls the programs, restores all but rcx.
-fn run(out: &mut Emitter, placement: Placement, calls: &[Call]) {
+fn run(out: &mut Emitter, placement: Placement, calls: &[Call], at: At) {
     let needs = Needs::of(calls);
     needs.save(out);
     let sp = out.frame_bytes;
     constants(out, &needs, Some((placement.function, sp)));
     needs.save_flags(out);
     for call in calls {
-        before_program(out, call, false);
+        before_program(out, call, at);
         if call.uses_session {
             // Every hit is a session of its own, of an entry alone.
             out.store_constant(FRAME_SESSION_COOKIE as i32, 0);
@@ -252,8 +255,16 @@ impl Needs {
     }
 }
 
+/// Where in a function programs run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum At {
+    Entry,
+    Inside,
+    Return,
+}
+
 /// Weir's own words of the frame.
-pub(crate) fn before_program(out: &mut Emitter, call: &Call, is_return: bool) {
+pub(crate) fn before_program(out: &mut Emitter, call: &Call, at: At) {
     if call.reads_cookie {
         let cookie = i32::try_from(call.cookie);
         out.store_constant(
@@ -262,7 +273,9 @@ pub(crate) fn before_program(out: &mut Emitter, call: &Call, is_return: bool) {
         );
     }
     if call.uses_session || call.walks_stack {
-        out.store_constant(FRAME_IS_RETURN as i32, is_return.into());
+        // Both halves of the word, and no tail call so far.
+        let entry = i32::from(at == At::Entry) << (8 * (FRAME_IS_ENTRY - FRAME_IS_RETURN));
+        out.store_constant(FRAME_IS_RETURN as i32, entry | i32::from(at == At::Return));
     }
 }
 
