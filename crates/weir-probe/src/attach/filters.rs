@@ -89,7 +89,7 @@ struct Known {
     names: Vec<PathBuf>,
     identity: Option<FileIdentity>,
     is_begun: AtomicBool,
-    library: OnceLock<Option<Library>>,
+    planned: OnceLock<Option<Library>>,
 }
 
 struct Library {
@@ -103,7 +103,7 @@ static KNOWN: LazyLock<Mutex<HashMap<FileIdentity, Arc<Known>>>> = LazyLock::new
 impl Doors {
     pub(crate) fn hooks(&self) -> impl Iterator<Item = OwnHook<'_>> {
         self.0.iter().flat_map(|Hooks { library, bias, programs }| {
-            let library = library.library();
+            let library = library.found();
             let doors = library.into_iter().flat_map(|Library { binary, doors }| {
                 doors.iter().map(move |(_, function, window)| (binary, function, window))
             });
@@ -120,21 +120,21 @@ impl Doors {
 
 impl Known {
     /// Reads and plans it, if nobody has.
-    fn library(&self) -> Option<&Library> {
-        self.library.get_or_init(|| self.plan()).as_ref()
+    fn found(&self) -> Option<&Library> {
+        self.planned.get_or_init(|| self.plan()).as_ref()
     }
 
     /// Whether that is done. If not, it is begun.
     fn is_ready(self: &Arc<Known>) -> bool {
-        if self.library.get().is_none() && !self.is_begun.swap(true, Ordering::Relaxed) {
+        if self.planned.get().is_none() && !self.is_begun.swap(true, Ordering::Relaxed) {
             let known = self.clone();
             let thread = thread::Builder::new().name("weir-filters".into());
             // Without a thread it is done here and now.
-            if thread.spawn(move || _ = known.library()).is_err() {
-                self.library();
+            if thread.spawn(move || _ = known.found()).is_err() {
+                self.found();
             }
         }
-        self.library.get().is_some()
+        self.planned.get().is_some()
     }
 
     fn plan(&self) -> Option<Library> {
@@ -224,7 +224,7 @@ impl Attachment {
         let word = self.filter_word();
         let (mut doors, mut count) = (Vec::new(), 0);
         for library in self.libraries() {
-            let Some(Library { binary, doors: of }) = library.library() else { continue };
+            let Some(Library { binary, doors: of }) = library.found() else { continue };
             let Some(bias) = self.target.bias(binary) else { continue };
             let executables = of.iter().map(|(door, ..)| filter::executable(word, *door));
             let executables: Vec<Executable> = executables.take(FILTER_HOOKS_MAX - count).collect();
