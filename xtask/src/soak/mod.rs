@@ -15,7 +15,7 @@ mod test_program;
 use std::path::PathBuf;
 use std::thread::{self, ScopedJoinHandle};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -23,7 +23,7 @@ use nix::unistd::Pid;
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
 use crate::soak::test_program::{
-    ATTACH, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, STORMS, TestProgram,
+    ATTACH, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, SESSION_KILL, STORMS, TestProgram,
 };
 use crate::workspace;
 
@@ -40,6 +40,9 @@ pub(crate) struct Options {
     /// Run this one seed, and record nothing
     #[arg(long)]
     seed: Option<u64>,
+    /// Of `fuzz`: this reader, not all of them; as often as there are more
+    #[arg(long = "target", value_name = "READER", value_parser = fuzz::TARGETS)]
+    targets: Vec<String>,
     /// Use this weir instead of building one
     #[arg(long, value_name = "PROGRAM")]
     weir: Option<PathBuf>,
@@ -67,6 +70,8 @@ enum Name {
     Record,
     /// Kill weir, or what it records, at random moments; a cycle is 20 kills
     RecordKill,
+    /// Kill the daemon of recording sessions at random moments; a cycle is 20 kills
+    SessionKill,
     /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
     Differential,
     /// Hold runs against what the verifier claims; a cycle is 20,000 programs
@@ -102,6 +107,7 @@ const MAPS_CYCLES: u64 = 1000;
 const RECORD_CYCLES: u64 = 100;
 /// Of 20 kills: 1,000.
 const RECORD_KILL_CYCLES: u64 = 50;
+const SESSION_KILL_CYCLES: u64 = 50;
 /// Of 90,000 programs: 10⁷.
 const DIFFERENTIAL_CYCLES: u64 = 112;
 /// Of 20,000 programs: 10⁷.
@@ -110,6 +116,8 @@ const CLAIMS_CYCLES: u64 = 500;
 const FILTER_CYCLES: u64 = 50;
 
 pub(crate) fn soak(options: &Options) -> Result<()> {
+    let is_fuzz = matches!(options.name, Name::Fuzz);
+    ensure!(is_fuzz || options.targets.is_empty(), "--target is of the soak fuzz");
     let subject = match options.name {
         Name::Fuzz => Subject::Fuzzers(Fuzzers::build()?),
         Name::Attach => Subject::Test(TestProgram::build(ATTACH)?),
@@ -118,6 +126,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Maps => Subject::Test(TestProgram::build(MAPS)?),
         Name::Record => Subject::Test(TestProgram::build(RECORD)?),
         Name::RecordKill => Subject::Test(TestProgram::build(RECORD_KILL)?),
+        Name::SessionKill => Subject::Test(TestProgram::build(SESSION_KILL)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
@@ -136,6 +145,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Maps => ("maps", MAPS_CYCLES),
         Name::Record => ("record", RECORD_CYCLES),
         Name::RecordKill => ("record-kill", RECORD_KILL_CYCLES),
+        Name::SessionKill => ("session-kill", SESSION_KILL_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
         Name::Filter => ("filter", FILTER_CYCLES),
@@ -146,9 +156,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         }
         Subject::Weir(weir) if matches!(options.name, Name::Functions) => functions::cycle(weir),
         Subject::Weir(weir) => nothing_counted(kill::cycle(weir, seed)),
-        Subject::Fuzzers(fuzzers) => nothing_counted(
-            fuzz::TARGETS.iter().try_for_each(|target| fuzzers.run(target, seed, FUZZ_RUNS).map(drop)),
-        ),
+        Subject::Fuzzers(fuzzers) => fed(fuzzers, &options.targets, seed),
         Subject::Test(test) => test.cycle(seed),
     };
     if let Some(seed) = options.seed {
@@ -174,6 +182,15 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
     }
     println!("{name}: {} of {full} cycles done, {} failed", record.cycles(), record.failures());
     Ok(())
+}
+
+/// How many inputs each reader was fed.
+fn fed(fuzzers: &Fuzzers, targets: &[String], seed: u64) -> Result<Counts> {
+    let all = fuzz::TARGETS.map(str::to_owned);
+    let targets = if targets.is_empty() { &all[..] } else { targets };
+    let feed =
+        |target: &String| Ok((target.clone(), fuzzers.run(target, seed, FUZZ_RUNS).map(|_| FUZZ_RUNS)?));
+    targets.iter().map(feed).collect()
 }
 
 fn nothing_counted(outcome: Result<()>) -> Result<Counts> {

@@ -12,6 +12,7 @@
 //! - filter: random filters on random events decide as a slow evaluator does.
 //! - record: a million events of threads, signal handlers and forked children are recorded or counted, exactly.
 //! - record-kill: the recorded program, or weir, is killed at moments by the seed; all that was committed is read.
+//! - session-kill: the daemon of recording sessions is killed at moments by the seed; what it recorded is read, and the next one goes on.
 //! - claims: what the verifier claims of each instruction holds in runs.
 
 use std::path::PathBuf;
@@ -93,6 +94,16 @@ pub(super) const RECORD_KILL: Soaked = Soaked {
     target: (&["--test", "recorded"], "recorded"),
     test: "killed::whoever_is_killed_everything_committed_is_read",
     variable: "WEIR_KILLED",
+    suffix: ":20",
+    limit: Duration::from_secs(900),
+};
+
+/// A cycle is 20 kills.
+pub(super) const SESSION_KILL: Soaked = Soaked {
+    package: "weir",
+    target: (&["--test", "sessions"], "sessions"),
+    test: "killed::a_daemon_killed_at_any_moment_leaves_whole_traces_and_whole_programs",
+    variable: "WEIR_SESSION_KILLS",
     suffix: ":20",
     limit: Duration::from_secs(900),
 };

@@ -1,5 +1,7 @@
 //! A daemon that is killed, at any moment of what it does: what it recorded is read back whole, each event once; the programs run on as
 //! if nobody had looked; the next command says what became of it.
+//!
+//! `WEIR_SESSION_KILLS=SEED:KILLS` for other kills than those of every day (`cargo xtask soak session-kill`).
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,23 +11,21 @@ use testkit::{random, wait};
 
 use crate::check::{DEADLINE, Emitter, Place, is_alive, text};
 
-/// Rounds, and where their numbers start (WEIR_SESSION_KILLS, WEIR_SESSION_KILLS_SEED).
-const KILLS: u64 = 20;
-
-fn setting(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
-}
-
 #[test]
 fn a_daemon_killed_at_any_moment_leaves_whole_traces_and_whole_programs() {
-    let (kills, seed) = (setting("WEIR_SESSION_KILLS", KILLS), setting("WEIR_SESSION_KILLS_SEED", 1));
-    for round in seed..seed + kills {
+    let given = std::env::var("WEIR_SESSION_KILLS").unwrap_or_else(|_| "1:20".into());
+    let (seed, kills) = given.split_once(':').expect("SEED:KILLS");
+    let (seed, kills): (u64, u64) = (seed.parse().unwrap(), kills.parse().unwrap());
+    let mut events = 0;
+    for round in (seed - 1) * kills + 1..=seed * kills {
         let mut random = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        round_of(round, &mut random);
+        events += round_of(round, &mut random);
     }
+    println!("counts: kills={kills} events={events}");
 }
 
-fn round_of(round: u64, random: &mut u64) {
+/// How many events the daemon had recorded when it was killed.
+fn round_of(round: u64, random: &mut u64) -> u64 {
     let place = Place::new("killed");
     let mut program = Emitter::start();
     place.does(&["create", "s", "-p", &program.pid()]);
@@ -86,6 +86,7 @@ fn round_of(round: u64, random: &mut u64) {
     assert_eq!(place.read("s").one[&0], (0..100).collect::<Vec<i64>>(), "{context}");
     program.is_untouched();
     program.ends_well();
+    recorded
 }
 
 /// Each folder has of each thread all events from the first to the last; no event is in two. How many there are.
