@@ -688,6 +688,20 @@ fn stacks_are_unwound_by_frame_pointers() {
 }
 
 #[test]
+fn at_an_entry_the_caller_is_on_top_of_the_stack() {
+    let (chain, top) = (chain(3, 0), [0u64, 0x77]);
+    for (is_entry, want) in [(1, &[0x77, 0x1000, 0x1001, 0x1002][..]), (0, &[0x1000, 0x1001, 0x1002])] {
+        let mut frame = Frame { is_entry, ..frame_at(chain.as_ptr() as u64) };
+        frame.regs[19] = &raw const top[1] as u64;
+        for left in in_weir_at(&object(&get_stack(64, USER | 1)), &[], frame) {
+            let words: Vec<u64> =
+                left.1.chunks(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect();
+            assert_eq!((left.0, &words[..want.len()]), (8 * want.len() as u64, want), "{is_entry}");
+        }
+    }
+}
+
+#[test]
 fn what_get_stack_is_asked_for_wrongly() {
     for (size, flags) in [(64, USER | 1 << 9), (64, 1 << 12), (12, USER), (63, USER), (64, 1 << 11)] {
         let left = check_stack(&get_stack(size, flags), 0);

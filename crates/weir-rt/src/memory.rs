@@ -72,6 +72,7 @@ pub struct Space<'a> {
     cookie: u64,
     session_cookie: Box<AtomicU64>,
     is_return: bool,
+    is_entry: bool,
     records: Vec<LiveRecord>,
     /// Keys of elements that callbacks are looking at.
     keys: Vec<LiveKey>,
@@ -164,6 +165,7 @@ impl<'a> Space<'a> {
             cookie: frame.cookie,
             session_cookie: Box::new(AtomicU64::new(frame.session_cookie)),
             is_return: frame.is_return != 0,
+            is_entry: frame.is_entry != 0,
             records: Vec::new(),
             keys: Vec::new(),
             may_change_process: false,
@@ -184,6 +186,11 @@ impl<'a> Space<'a> {
     /// The slots of the context, as the program left them.
     pub fn slots(&self) -> [u64; pt_regs::SLOTS as usize] {
         std::array::from_fn(|slot| self.context[slot].load(Ordering::Relaxed))
+    }
+
+    /// What a walk of the stack looks at.
+    fn walked(&self) -> Frame {
+        Frame { regs: self.slots(), is_entry: self.is_entry.into(), ..Frame::default() }
     }
 
     fn slot(&self, at: u32) -> u64 {
@@ -503,10 +510,10 @@ impl<'a> Space<'a> {
                 linked::perf_event_output(map, *flags, data) as u64
             }
             (helper::GET_STACKID, [_, Map(map), Number(flags)]) => {
-                linked::get_stackid(&self.slots(), map, *flags) as u64
+                linked::get_stackid(&self.walked(), map, *flags) as u64
             }
             (helper::GET_STACK, [_, Buffer(_, buffer), _, Number(flags)]) => {
-                linked::get_stack(&self.slots(), buffer, *flags) as u64
+                linked::get_stack(&self.walked(), buffer, *flags) as u64
             }
             (helper::SKB_LOAD_BYTES, [_, Number(offset), Buffer(_, buffer), _]) => {
                 self.load_packet(*offset, buffer, None)

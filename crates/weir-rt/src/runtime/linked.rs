@@ -12,6 +12,7 @@ use weir_ebpf::{HelperId, MapKind, helper, pt_regs};
 
 use super::Island;
 use crate::abi::{Cursor, Descriptor, HEADER_BYTES, counter, header};
+use crate::executable::Frame;
 use crate::{cgroup, clock};
 
 unsafe extern "C" {
@@ -64,8 +65,8 @@ unsafe extern "C" {
         data: *const u8,
         size: u64,
     ) -> i64;
-    fn weir_get_stackid(context: *const u64, map: *const Descriptor, flags: u64) -> i64;
-    fn weir_get_stack(context: *const u64, buffer: *mut u8, size: u64, flags: u64) -> i64;
+    fn weir_get_stackid(context: *const Frame, map: *const Descriptor, flags: u64) -> i64;
+    fn weir_get_stack(context: *const Frame, buffer: *mut u8, size: u64, flags: u64) -> i64;
     fn weir_current_task_under_cgroup(map: *const Descriptor, index: u64) -> i64;
     fn weir_skb_load_bytes(context: *const u64, offset: u64, to: *mut u8, bytes: u64) -> i64;
     fn weir_skb_load_bytes_relative(
@@ -517,16 +518,15 @@ pub(crate) fn perf_event_output(map: &Descriptor, flags: u64, data: &[u8]) -> i6
     unsafe { weir_perf_event_output(std::ptr::null(), map, flags, data.as_ptr(), data.len() as u64) }
 }
 
-/// The number of the stack that begins at these registers, a `struct pt_regs`.
-pub(crate) fn get_stackid(registers: &[u64; pt_regs::SLOTS as usize], map: &Descriptor, flags: u64) -> i64 {
-    // SAFETY: the registers are a whole structure; what they point to is read by the kernel; the map's memory is
-    // mapped.
-    unsafe { weir_get_stackid(registers.as_ptr(), map, flags) }
+/// The number of the stack that begins at the frame's registers.
+pub(crate) fn get_stackid(frame: &Frame, map: &Descriptor, flags: u64) -> i64 {
+    // SAFETY: the frame is whole; what its registers point to is read by the kernel; the map's memory is mapped.
+    unsafe { weir_get_stackid(frame, map, flags) }
 }
 
-pub(crate) fn get_stack(registers: &[u64; pt_regs::SLOTS as usize], buffer: &mut [u8], flags: u64) -> i64 {
+pub(crate) fn get_stack(frame: &Frame, buffer: &mut [u8], flags: u64) -> i64 {
     // SAFETY: as for `get_stackid`; the buffer has the size given.
-    unsafe { weir_get_stack(registers.as_ptr(), buffer.as_mut_ptr(), buffer.len() as u64, flags) }
+    unsafe { weir_get_stack(frame, buffer.as_mut_ptr(), buffer.len() as u64, flags) }
 }
 
 /// Copies bytes of a packet; `header`: what the offset counts from, if not the packet's first byte.
