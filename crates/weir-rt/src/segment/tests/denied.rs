@@ -5,6 +5,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 
 use super::killed::child;
 use crate::abi::counter;
+use crate::executable::Frame;
 use crate::runtime::linked;
 
 /// From now on `calls` fail with EPERM in this process.
@@ -39,10 +40,10 @@ fn forbidden_calls_are_errors_and_counted() {
             && linked::probe_read_user_str(&mut to, text.as_ptr() as u64) == -14
             && linked::current_comm(&mut to) == -22;
         // A frame pointer into memory that is there: without reads there is the instruction pointer alone.
-        let frame = [0u64, 7];
-        let mut registers = [0; 21];
-        (registers[4], registers[16]) = (frame.as_ptr() as u64, 9);
-        let is_refused = is_refused && linked::get_stack(&registers, &mut [0; 32], 1 << 8) == 8;
+        let words = [0u64, 7];
+        let mut frame = Frame::default();
+        (frame.regs[4], frame.regs[16]) = (words.as_ptr() as u64, 9);
+        let is_refused = is_refused && linked::get_stack(&frame, &mut [0; 32], 1 << 8) == 8;
         let after = linked::counters();
         let rise = |n: usize| after[n] - before[n];
         let is_counted = rise(counter::SLOW_READS) == 3
