@@ -103,6 +103,9 @@ const HEADER: i32 = DATA + 8;
 const WORDS_MAX: u32 = 16;
 /// In the position of the oldest record: which of the two counts of overwritten ones holds.
 const COUNT_BIT: i32 = 1;
+/// So far behind a record the ring is fetched into the cache: the next one will be written there, and where the ring overwrites, the
+/// oldest read. It may be behind the ring, where a prefetch does nothing.
+const AHEAD: i32 = 128;
 /// What `ringbuf_output` answers where there is no room, as in the kernel.
 const EAGAIN: i32 = 11;
 
@@ -270,6 +273,8 @@ impl Emitter<'_> {
         self.asm.op(x64::Op::Store, Width::W64, Reg::Rsi, tail);
         self.asm.bind(end);
         self.asm.op_imm(x64::Op::MovImm, Width::W64, Mem::fs(rseq + RSEQ_CS), 0);
+        let ahead = Mem::indexed(Reg::R11, Reg::Rcx, 0, DATA + reservation.need().unwrap_or(0) + AHEAD);
+        self.asm.op_one(x64::Op::Prefetchw, Width::W32, ahead);
         match filling {
             Filling::ByProgram => {
                 let payload = Mem::indexed(Reg::R11, Reg::Rcx, 0, HEADER + 8);

@@ -136,6 +136,8 @@ pub(crate) enum Op {
     ShrCl,
     SarCl,
     SetO,
+    /// The line is wanted in the cache, to be written. A CPU that knows no such instruction does nothing.
+    Prefetchw,
 }
 
 /// How the reg field of ModRM is used.
@@ -231,6 +233,7 @@ impl Op {
             Op::ShrCl    => row(0xd3, Digit(5), Imm::None, Writes::Rm, true),
             Op::SarCl    => row(0xd3, Digit(7), Imm::None, Writes::Rm, true),
             Op::SetO     => row(0x0f90, Digit(0), Imm::None, Writes::Rm, false),
+            Op::Prefetchw => row(0x0f0d, Digit(1), Imm::None, Writes::Nothing, false),
         }
     }
 
@@ -267,6 +270,7 @@ impl Op {
                 | Op::Lsl
                 | Op::ImulImm
                 | Op::SetO
+                | Op::Prefetchw
         )
     }
 }

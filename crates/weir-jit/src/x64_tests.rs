@@ -80,6 +80,7 @@ const OPS: &[(Op, Mnemonic, &[Width])] = {
         (Op::ShrCl,    Mnemonic::Shr,     &WIDTHS),
         (Op::SarCl,    Mnemonic::Sar,     &WIDTHS),
         (Op::SetO,     Mnemonic::Seto,    &[W8]),
+        (Op::Prefetchw, Mnemonic::Prefetchw, &[W32]),
     ]
 };
 
@@ -297,7 +298,7 @@ fn check_rm(op: Op, width: Width, rm: Rm, instruction: &Instruction, what: &dyn 
 /// All registers, and memory with every base, with indices and displacements where encodings differ.
 fn operands(op: Op) -> Vec<Rm> {
     let mut operands: Vec<Rm> = Vec::new();
-    if op != Op::Lea {
+    if !matches!(op, Op::Lea | Op::Prefetchw) {
         operands.extend(REGS.map(Rm::Reg));
     }
     for base in REGS {
