@@ -31,6 +31,7 @@
 //!        add    $need, %rsi
 //!        mov    %rsi, (%r11)              # the commit
 //! end:   movq   $0, %fs:rseq_cs
+//!        prefetchw data+need+128(%r11,%rcx)
 //!        lea    data+16(%r11,%rcx), %rax
 //!        …                                # zeros
 //! ```
