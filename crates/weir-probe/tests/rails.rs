@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use iced_x86::code_asm::{dword_ptr, ecx, qword_ptr, rax, rcx, rsp};
+use iced_x86::code_asm::{ecx, qword_ptr, rax, rcx, rsp, word_ptr};
 use nix::sys::signal::SigSet;
 use testkit::target::{self, Source};
 use testkit::{Daemon, wait};
@@ -216,7 +216,7 @@ fn a_meter_counts_each_hit_and_times_the_first() {
 fn slow_at(the_return: bool) -> weir_rt::Executable {
     program(true, &[], |asm, frame| {
         let (mut again, mut fast) = (asm.create_label(), asm.create_label());
-        asm.cmp(dword_ptr(rsp + frame(FRAME_IS_RETURN)), i32::from(the_return))?;
+        asm.cmp(word_ptr(rsp + frame(FRAME_IS_RETURN)), i32::from(the_return))?;
         asm.jne(fast)?;
         asm.lock().inc(qword_ptr(rax))?;
         asm.mov(ecx, 20_000)?;

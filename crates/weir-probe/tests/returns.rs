@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use iced_x86::code_asm::{CodeLabel, dword_ptr, qword_ptr, rax, rcx, rsp};
+use iced_x86::code_asm::{CodeLabel, qword_ptr, rax, rcx, rsp, word_ptr};
 use nix::sys::signal::SigSet;
 use testkit::target::{self, Source};
 use testkit::{Daemon, wait};
@@ -43,7 +43,7 @@ fn summing(first: u32, slot: i32) -> Executable {
 fn suppressing() -> Executable {
     program(true, &[DI], |asm, frame| {
         let mut at_return: CodeLabel = asm.create_label();
-        asm.cmp(dword_ptr(rsp + frame(FRAME_IS_RETURN)), 0)?;
+        asm.cmp(word_ptr(rsp + frame(FRAME_IS_RETURN)), 0)?;
         asm.jne(at_return)?;
         asm.lock().inc(qword_ptr(rax))?;
         asm.mov(rax, qword_ptr(rsp + frame(DI as u32)))?;

@@ -163,9 +163,9 @@ pub(crate) fn count_of(attachment: &Attachment, end: u32) -> u64 {
 }
 
 fn counting_both() -> Executable {
-    // movabs $value,%rax; mov is_return+8(%rsp),%ecx; lock incq (%rax,%rcx,8); xor %eax,%eax; ret
+    // movabs $value,%rax; movzwl is_return+8(%rsp),%ecx; lock incq (%rax,%rcx,8); xor %eax,%eax; ret
     let is_return = (8 + FRAME_IS_RETURN).to_le_bytes();
-    let mut code = vec![0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x8b, 0x8c, 0x24];
+    let mut code = vec![0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x0f, 0xb7, 0x8c, 0x24];
     code.extend_from_slice(&is_return);
     code.extend_from_slice(&[0xf0, 0x48, 0xff, 0x04, 0xc8, 0x31, 0xc0, 0xc3]);
     Executable {

@@ -4,7 +4,7 @@
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    CodeAssembler, dword_ptr, qword_ptr, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi, rsp,
+    CodeAssembler, qword_ptr, r8, r9, r10, r11, rax, rcx, rdi, rdx, rsi, rsp, word_ptr,
 };
 use weir_ebpf::{MapKind, MapSpec};
 use weir_probe::{
@@ -63,7 +63,7 @@ pub(crate) fn session(first: u32) -> Executable {
     program(true, &[AX, SP], |asm, frame| {
         let value = |n: u32| qword_ptr(rax + (8 * (first + n)) as i32);
         let (mut at_return, mut differs) = (asm.create_label(), asm.create_label());
-        asm.cmp(dword_ptr(rsp + frame(FRAME_IS_RETURN)), 0)?;
+        asm.cmp(word_ptr(rsp + frame(FRAME_IS_RETURN)), 0)?;
         asm.jne(at_return)?;
         asm.lock().inc(value(ENTRIES))?;
         asm.mov(rcx, qword_ptr(rsp + frame(SP as u32)))?;
