@@ -43,7 +43,7 @@ pub struct Snapshot {
 /// The bytes of a ring as they were at some moment, not taken apart yet.
 #[derive(Debug)]
 pub struct RingCopy {
-    /// None: somebody plays with the position of the oldest.
+    /// None: the position of the oldest is no writer's.
     copy: Option<Copy>,
     dropped: u64,
     /// Records that this process has skipped.
@@ -179,11 +179,11 @@ struct Oldest {
 }
 
 impl Ring<'_> {
-    /// The records that are there, whole. `None`: somebody plays with the position of the oldest.
+    /// The records that are there, whole. `None`: the position of the oldest is no writer's.
     fn copy(&self) -> Option<Copy> {
         let mut last = Copy::default();
         for _ in 0..(limits::SNAPSHOT_BYTES / self.place.bytes).max(16) {
-            let tail = self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire) & !(HEAD_BYTES - 1);
+            let tail = self.tail();
             // Where the step over a record that is being written is half done, its place in the last lap is not looked at.
             let start = tail.saturating_sub(self.place.bytes);
             let mut words = self.words(start, tail);
@@ -193,6 +193,10 @@ impl Ring<'_> {
             if from <= tail {
                 words.drain(..((from - start) / 8) as usize);
                 return Some(Copy { from, words, overwritten });
+            }
+            // Oldest records stand before the tail: where it has not moved, no writer has done this.
+            if self.tail() == tail {
+                return None;
             }
             // All that was copied has given way meanwhile.
             last = Copy { from, words: Vec::new(), overwritten };
@@ -213,6 +217,10 @@ impl Ring<'_> {
             skipped += u64::from(done.is_ok());
         }
         skipped
+    }
+
+    fn tail(&self) -> u64 {
+        self.control(control::FREE_OR_PRODUCER).load(Ordering::Acquire) & !(HEAD_BYTES - 1)
     }
 
     fn oldest(&self) -> Option<Oldest> {

@@ -89,7 +89,8 @@ fn round_of(round: u64, random: &mut u64) -> u64 {
     recorded
 }
 
-/// Each folder has of each thread all events from the first to the last; no event is in two. How many there are.
+/// Each folder has of each thread all events from the first to the last, but for those that are counted as discarded; no event is in
+/// two. How many there are.
 #[track_caller]
 fn check_trace(place: &Place, emitted: &str, context: &str) -> u64 {
     let emitted: Vec<i64> = emitted.split(' ').skip(1).map(|count| count.parse().unwrap()).collect();
@@ -101,15 +102,12 @@ fn check_trace(place: &Place, emitted: &str, context: &str) -> u64 {
             break;
         }
         let read = place.read(&folder);
-        assert_eq!(read.lost, 0, "{context}");
+        let mut missing = 0;
         for (thread, numbers) in &read.one {
             let at = *thread as usize - 1;
-            let breaks: Vec<&[i64]> = numbers.windows(2).filter(|pair| pair[0] + 1 != pair[1]).collect();
-            let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
-            assert!(
-                breaks.is_empty(),
-                "{context}: thread {thread} of {folder}, {first} to {last}, has holes, or events twice: {breaks:?}"
-            );
+            let breaks: Vec<&[i64]> = numbers.windows(2).filter(|pair| pair[0] >= pair[1]).collect();
+            assert!(breaks.is_empty(), "{context}: thread {thread} of {folder} has events twice: {breaks:?}");
+            missing += (numbers[numbers.len() - 1] - numbers[0] + 1) as u64 - numbers.len() as u64;
             assert!(
                 numbers[0] >= next[at],
                 "{context}: thread {thread} of {folder} has events of the folder before"
@@ -120,6 +118,12 @@ fn check_trace(place: &Place, emitted: &str, context: &str) -> u64 {
                 "{context}: thread {thread} of {folder} has events that are none"
             );
         }
+        // On a machine that is busy rings may have been full.
+        assert!(
+            missing <= read.lost,
+            "{context}: {missing} are missing in {folder}, {} were discarded",
+            read.lost
+        );
         count += read.count() as u64;
     }
     count

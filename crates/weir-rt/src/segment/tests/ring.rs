@@ -1,12 +1,14 @@
 //! The ring against a queue: order, wrap, full, discard, dead producers; and under threads.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 
 use super::{Random, segment, spec};
+use crate::abi::control;
 use crate::runtime::linked;
 use crate::segment::{Record, Segment, SegmentLayout, Snapshot};
 
@@ -66,6 +68,11 @@ fn rings_that_overwrite_keep_the_newest() {
     let all = segment.flight(0).counters();
     assert_eq!((all.dropped, all.overwritten, all.corrupt), (2, 17, 0));
     assert_eq!(segment.ring_counters(0), all);
+    // The oldest record stands nowhere behind the tail, unless somebody spoils the segment.
+    let place = segment.layout().maps[0].rings()[spare];
+    let oldest = segment.mapping().word(place.control + control::SPARE_OR_CONSUMER);
+    oldest.store(1 << 30, Ordering::Release);
+    assert_eq!((look().records, look().corrupt), (vec![], 1));
 }
 
 #[test]
