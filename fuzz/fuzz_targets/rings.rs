@@ -21,7 +21,7 @@ use weir_event::schema::{Field, Form, Schema, Type};
 use weir_rt::abi::{control, record};
 use weir_rt::segment::{Identity, Record, Segment, SegmentLayout};
 use weir_trace::class::{ClockClass, TraceClass};
-use weir_trace::write::{self, Format, layout, packet};
+use weir_trace::write::{layout, packet};
 use weir_trace::{Message, Reader};
 
 const RING_BYTES: u64 = 4096;
@@ -208,10 +208,10 @@ impl Rings {
     }
 }
 
-/// Events of every shape, and their metadata.
+/// Events of every shape, and how a trace has them.
 struct Known {
     reader: recorded::Reader,
-    metadata: Vec<u8>,
+    class: TraceClass,
 }
 
 fn known() -> &'static Known {
@@ -235,8 +235,7 @@ fn known() -> &'static Known {
         stream.events = (0..).zip(&schemas).map(|(id, schema)| layout::event(id, schema)).collect();
         let mut class: TraceClass = layout::trace([1; 16], ClockClass::default(), Vec::new());
         class.streams.push(stream);
-        let metadata = write::metadata(&class, Format::Ctf1).expect("classes of schemas can be written");
-        Known { reader: recorded::Reader::new(&schemas), metadata }
+        Known { reader: recorded::Reader::new(&schemas), class }
     })
 }
 
@@ -265,7 +264,7 @@ impl Events {
         }
         let end = packet::End { time: self.count, discarded: 0, packet_bytes: self.packet.len() as u64 };
         packet::end(&end, &mut self.packet);
-        let mut reader = Reader::of_memory(&known().metadata, vec![self.packet]).expect("metadata of ours");
+        let mut reader = Reader::of_class(known().class.clone(), vec![self.packet]).expect("a class of ours");
         let mut found = 0;
         while let Some(message) = reader.next() {
             match message {

@@ -33,6 +33,8 @@ const RUN_MIB_MAX: u64 = 768;
 const ALLOCATION_MIB_MAX: u64 = 256;
 /// LIMIT: bytes of an input. Objects of one program have some 4 KiB.
 const INPUT_BYTES_MAX: u64 = 16 << 10;
+/// Of the rings' steps, which are laps of the smallest ring: longer ones do the same again, and take longer.
+const RINGS_BYTES_MAX: u64 = 2 << 10;
 
 /// What the compiler adds so that libFuzzer sees which code an input reaches (as cargo-fuzz with `-s none` does).
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -133,7 +135,7 @@ impl Fuzzers {
             ("timeout", INPUT_S_MAX),
             ("rss_limit_mb", RUN_MIB_MAX),
             ("malloc_limit_mb", ALLOCATION_MIB_MAX),
-            ("max_len", INPUT_BYTES_MAX),
+            ("max_len", if target == "rings" { RINGS_BYTES_MAX } else { INPUT_BYTES_MAX }),
             ("verbosity", 0),
             ("print_final_stats", 1),
         ] {

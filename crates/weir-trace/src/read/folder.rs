@@ -70,7 +70,10 @@ pub(crate) fn open(places: &[PathBuf], style: Style) -> Result<Vec<Trace>, Error
 
 /// A trace whose files are bytes.
 pub(crate) fn of_memory(metadata: &[u8], streams: Vec<Vec<u8>>, style: Style) -> Result<Trace, Error> {
-    let class = metadata::parse(Path::new("metadata"), metadata)?;
+    of_class(metadata::parse(Path::new("metadata"), metadata)?, streams, style)
+}
+
+pub(crate) fn of_class(class: TraceClass, streams: Vec<Vec<u8>>, style: Style) -> Result<Trace, Error> {
     let held = |(index, bytes): (usize, Vec<u8>)| Part {
         path: PathBuf::from(format!("stream_{index}")),
         bytes: bytes.len() as u64,

@@ -178,6 +178,11 @@ impl Reader {
         Ok(Reader::of(vec![folder::of_memory(metadata, streams, Style::Fast)?]))
     }
 
+    /// The same of what the metadata would say.
+    pub fn of_class(class: TraceClass, streams: Vec<Vec<u8>>) -> Result<Reader, Error> {
+        Ok(Reader::of(vec![folder::of_class(class, streams, Style::Fast)?]))
+    }
+
     pub(crate) fn open_with(places: &[PathBuf], style: Style) -> Result<Reader, Error> {
         Ok(Reader::of(folder::open(places, style)?))
     }
