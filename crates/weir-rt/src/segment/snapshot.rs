@@ -133,7 +133,8 @@ impl<'a> SnapshotReader<'a> {
             let overwritten = ring.oldest().map_or(0, |oldest| oldest.overwritten);
             sum.dropped = sum.dropped.wrapping_add(refused);
             sum.overwritten = sum.overwritten.wrapping_add(overwritten);
-            sum.corrupt += ring.control(control::CORRUPT).load(Ordering::Relaxed);
+            let corrupt = ring.control(control::CORRUPT).load(Ordering::Relaxed);
+            sum.corrupt = sum.corrupt.wrapping_add(corrupt);
         }
         sum
     }

@@ -73,6 +73,10 @@ fn rings_that_overwrite_keep_the_newest() {
     let oldest = segment.mapping().word(place.control + control::SPARE_OR_CONSUMER);
     oldest.store(1 << 30, Ordering::Release);
     assert_eq!((look().records, look().corrupt), (vec![], 1));
+    for place in &segment.layout().maps[0].rings()[..2] {
+        segment.mapping().word(place.control + control::CORRUPT).store(u64::MAX, Ordering::Release);
+    }
+    assert_eq!(segment.flight(0).counters().corrupt, u64::MAX - 1);
 }
 
 #[test]
