@@ -9,6 +9,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::workspace;
+
 /// What a cycle counted, by name.
 pub(super) type Counts = BTreeMap<String, u64>;
 
@@ -71,6 +73,7 @@ impl Record {
                 }
             }
             Err(error) => {
+                let error = portable(&error, &workspace::root().to_string_lossy());
                 let failures = run["failures"].as_array_mut();
                 failures.into_iter().for_each(|all| all.push(json!({ "seed": seed, "error": error })));
             }
@@ -90,9 +93,23 @@ impl Record {
     }
 }
 
+/// What of an error holds on any machine: paths from the root of the workspace on, and no backtrace.
+fn portable(error: &str, root: &str) -> String {
+    let (what, _) = error.split_once("\nstack backtrace:").unwrap_or((error, ""));
+    what.replace(&format!("{root}/"), "")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_are_kept_without_what_is_of_one_machine() {
+        let check = |error: &str, kept: &str| assert_eq!(portable(error, "/home/me/weir"), kept);
+        check("why", "why");
+        check("/home/me/weir/target/x ended: at /home/me/weir/a.rs", "target/x ended: at a.rs");
+        check("panicked: why\nstack backtrace:\n   0: at /rustc/1/a.rs\nmore", "panicked: why");
+    }
 
     #[test]
     fn a_run_resumes_after_its_last_seed() {
