@@ -34,7 +34,7 @@ use weir_rt::{Context, ContextMut};
 use weir_verifier::{Limits, VerifiedProgram, verify};
 
 /// Accepted programs of each generator in a run of the suite.
-const PROGRAMS: usize = 3_000;
+const PROGRAMS: u64 = 3_000;
 /// Contexts that each is run with.
 const RUNS: usize = 2;
 /// Steps of a run without `may_goto` and `bpf_loop`; the limit of exploring is far below.
@@ -45,14 +45,14 @@ const CALL: u8 = class::JMP | jmp::CALL;
 /// What was accepted, by generator, and how often each part of the compiler was used.
 #[derive(Debug, Default)]
 struct Coverage {
-    accepted: [usize; 3],
-    refused: usize,
-    with_lanes: usize,
+    accepted: [u64; 3],
+    refused: u64,
+    with_lanes: u64,
     /// Programs that were lent a packet or memory.
-    lent: usize,
-    threaded: usize,
+    lent: u64,
+    threaded: u64,
     /// Runs whose rounds, which may be millions, take longer than anybody waits.
-    too_long: usize,
+    too_long: u64,
 }
 
 impl Coverage {
@@ -69,9 +69,9 @@ impl Coverage {
 
 #[test]
 fn programs_of_three_generators_agree() {
-    let (seed, count) = asked().unwrap_or((2026, PROGRAMS));
+    let (seed, count) = testkit::random::seed_and_count("WEIR_GENERATORS", (2026, PROGRAMS));
     engines::stay_on_this_cpu();
-    let mut random = engines::Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = engines::Random(testkit::random::state(seed));
     let mut mutants = worlds::Random(seed.wrapping_mul(0xd6e8_feb8_6659_fd93) | 1);
     let (maps, corpus) = (random::maps(), corpus());
     let mut coverage = Coverage::default();
@@ -100,12 +100,6 @@ fn programs_of_three_generators_agree() {
     assert!(coverage.too_long < count / 2, "{coverage:?}");
 }
 
-fn asked() -> Option<(u64, usize)> {
-    let asked = std::env::var("WEIR_GENERATORS").ok()?;
-    let (seed, count) = asked.split_once(':').expect("WEIR_GENERATORS is SEED:COUNT");
-    Some((seed.parse().expect("a seed"), count.parse().expect("a count")))
-}
-
 fn random_object(random: &mut engines::Random, maps: &[MapSpec]) -> Object {
     let with_maps = random.pick(&[false, true]);
     let insns = match random.pick(&[0, 0, 0, 1]) {
@@ -125,8 +119,8 @@ fn check(
 ) -> bool {
     let limits = Limits { explored_insns_max: 2_000, ..Limits::default() };
     let Ok(program) = verify(&object.programs[0], &object.maps, &limits) else { return false };
-    coverage.with_lanes += usize::from(program.needs_lane());
-    coverage.lent += usize::from(program.kind() != ProgramKind::Probe);
+    coverage.with_lanes += u64::from(program.needs_lane());
+    coverage.lent += u64::from(program.kind() != ProgramKind::Probe);
     let abi = random.pick(&engines::abis_for(&program));
     let flags =
         random.pick(&[Flags::Change, Flags::KeepEach, Flags::KeepIfPossible, Flags::Only(Passes::NONE)]);

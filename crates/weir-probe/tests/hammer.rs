@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Duration;
 
-use testkit::{Daemon, target, wait};
+use testkit::{Daemon, random, target, wait};
 use weir_probe::{Attachment, Error, Target, restore};
 use weir_symbols::{Binary, maps};
 
@@ -122,12 +122,9 @@ fn check(how: &str, seed: u64, cycles: u64) -> u64 {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let mut hammer = Hammer::start(how);
     hammer.tell("run", "running");
-    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut state = random::state(seed);
     for _ in 0..cycles {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        hammer.cycle(Duration::from_micros(random % 4000));
+        hammer.cycle(Duration::from_micros(random::next(&mut state) % 4000));
     }
     hammer.tell("stop", "done");
     hammer.counts(300);
@@ -139,10 +136,7 @@ fn check(how: &str, seed: u64, cycles: u64) -> u64 {
 
 #[test]
 fn probes_come_and_go_under_sixty_four_threads() {
-    let given = std::env::var("WEIR_HAMMER").unwrap_or_default();
-    let given =
-        given.split_once(':').and_then(|(seed, cycles)| Some((seed.parse().ok()?, cycles.parse().ok()?)));
-    let (seed, cycles) = given.unwrap_or((1, CYCLES));
+    let (seed, cycles) = random::seed_and_count("WEIR_HAMMER", (1, CYCLES));
     let refused = check("plain", seed, cycles);
     println!("counts: attached={cycles} refused={refused}");
 }

@@ -19,7 +19,7 @@ use crate::evolve::{MAPS, MEMORY_BYTES, program};
 use crate::worlds::Random;
 
 /// Programs tried in a run of the suite.
-const PROGRAMS: usize = 6_000;
+const PROGRAMS: u64 = 6_000;
 /// Runs of each accepted program.
 const RUNS: usize = 12;
 /// Instructions of one run. Callbacks go round eight times at most, each time through what was followed at most.
@@ -34,12 +34,12 @@ const FOLLOWED_MAX: u32 = 20_000;
 /// What was tried.
 #[derive(Debug, Default)]
 struct Coverage {
-    programs: usize,
-    accepted: usize,
+    programs: u64,
+    accepted: u64,
     /// Accepted with a loop that is followed round by round.
-    with_loops: usize,
-    with_callbacks: usize,
-    runs: usize,
+    with_loops: u64,
+    with_callbacks: u64,
+    runs: u64,
     instructions: u64,
 }
 
@@ -56,8 +56,8 @@ impl Coverage {
 
 #[test]
 fn runs_hold_what_is_claimed() {
-    let (seed, count) = asked().unwrap_or((1, PROGRAMS));
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (seed, count) = testkit::random::seed_and_count("WEIR_CLAIMS", (1, PROGRAMS));
+    let mut random = Random(testkit::random::state(seed));
     let maps = asm::parse(MAPS).expect("is assembly text").maps;
     let segment = segment(&maps);
     let limits = Limits { explored_insns_max: FOLLOWED_MAX, ..Limits::default() };
@@ -70,8 +70,8 @@ fn runs_hold_what_is_claimed() {
             continue;
         };
         coverage.accepted += 1;
-        coverage.with_loops += usize::from(has_loop(&object));
-        coverage.with_callbacks += usize::from(calls_back(&object));
+        coverage.with_loops += u64::from(has_loop(&object));
+        coverage.with_callbacks += u64::from(calls_back(&object));
         for _ in 0..RUNS {
             coverage.runs += 1;
             coverage.instructions += check_run(&object, (&verified, &claims), &segment, &mut random);
@@ -81,12 +81,6 @@ fn runs_hold_what_is_claimed() {
     assert!(coverage.accepted * 5 > coverage.programs, "hardly anything is accepted: {coverage:?}");
     assert!(coverage.with_loops * 8 > coverage.accepted, "hardly a loop: {coverage:?}");
     assert!(coverage.with_callbacks * 40 > coverage.accepted, "hardly a callback: {coverage:?}");
-}
-
-fn asked() -> Option<(u64, usize)> {
-    let asked = std::env::var("WEIR_CLAIMS").ok()?;
-    let (seed, count) = asked.split_once(':').expect("WEIR_CLAIMS is SEED:COUNT");
-    Some((seed.parse().expect("a seed"), count.parse().expect("a count")))
 }
 
 fn segment(maps: &[MapSpec]) -> Segment {

@@ -97,7 +97,7 @@ struct Counts {
 }
 
 fn against_the_reference(dialect: Dialect, seed: u64) -> Counts {
-    let mut random = Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random(testkit::random::state(seed));
     let mut counts = Counts::default();
     while counts.expressions < EXPRESSIONS {
         let tree = expression(&mut random, dialect);

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use testkit::Daemon;
 use testkit::target::{self, Source};
+use testkit::{Daemon, random};
 use weir_symbols::maps::{self, Mapping};
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -488,9 +488,8 @@ fn at_random(seed: u64, loads: u64) -> (Vec<String>, [u64; 3]) {
 /// `WEIR_LOADS=SEED:LOADS` for another run than that of every day.
 #[test]
 fn what_comes_and_goes_at_random_is_counted_every_time() {
-    let given = std::env::var("WEIR_LOADS").unwrap_or_else(|_| "39:60".into());
-    let (seed, loads) = given.split_once(':').expect("SEED:LOADS");
-    let (commands, [calls, returns, guarded]) = at_random(seed.parse().unwrap(), loads.parse().unwrap());
+    let (seed, loads) = random::seed_and_count("WEIR_LOADS", (39, 60));
+    let (commands, [calls, returns, guarded]) = at_random(seed, loads);
     let script = "uprobe:LIB:probed { @ = count(); } uretprobe:LIB:nested { @returned = count(); }
         usdt:LIB:guarded { @guarded = count(); }";
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 
-use testkit::Daemon;
 use testkit::target::{self, Source};
+use testkit::{Daemon, random};
 
 use crate::check::{DEADLINE, Run, counting, obedient, trace, weir};
 use crate::rivals::{self, Death};
@@ -120,9 +120,7 @@ fn threads_that_map_stacks_where_code_was_to_go_are_attached_to_every_time() {
 /// `WEIR_STORMS=SEED:STORMS` for other storms than those of every day.
 #[test]
 fn storms_of_any_size_and_kind_come_to_no_harm() {
-    let given = std::env::var("WEIR_STORMS").unwrap_or_else(|_| "5:6".into());
-    let (seed, storms) = given.split_once(':').expect("SEED:STORMS");
-    let (mut seed, storms): (u64, usize) = (seed.parse().unwrap(), storms.parse().unwrap());
+    let (mut seed, storms) = random::seed_and_count("WEIR_STORMS", (5, 6));
     // splitmix64
     let mut below = |limit: usize| {
         seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -97,10 +97,8 @@ fn events_that_forked_children_emit_are_recorded_as_theirs() {
 /// The whole count: a part of the events in rings that have room for all, the others in rings that have not.
 #[test]
 fn a_million_events_are_recorded_or_counted() {
-    let given = std::env::var("WEIR_RECORDED").unwrap_or_else(|_| "1:1000000".into());
-    let (seed, events) = given.split_once(':').expect("SEED:EVENTS");
-    let (seed, events): (u64, u64) = (seed.parse().unwrap(), events.parse().unwrap());
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let (seed, events) = random::seed_and_count("WEIR_RECORDED", (1, 1_000_000));
+    let mut state = random::state(seed);
     let mut pick = |from: &[u64]| from[random::next(&mut state) as usize % from.len()];
     // With the first seed eight threads, and signals without a pause for breath.
     let threads = if seed == 1 { 8 } else { pick(&[1, 2, 3, 5, 8, 16]) };

@@ -155,10 +155,8 @@ fn read_what_is_there(place: &Place) -> Seen {
 /// Half of them of the program, half of weir.
 #[test]
 fn whoever_is_killed_everything_committed_is_read() {
-    let given = std::env::var("WEIR_KILLED").unwrap_or_else(|_| "1:20".into());
-    let (seed, kills) = given.split_once(':').expect("SEED:KILLS");
-    let (seed, kills): (u64, u64) = (seed.parse().unwrap(), kills.parse().unwrap());
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let (seed, kills) = random::seed_and_count("WEIR_KILLED", (1, 20));
+    let mut state = random::state(seed);
     let mut below = |limit: u64| random::next(&mut state) % limit;
     let start = Instant::now();
     let mut seen = Vec::new();

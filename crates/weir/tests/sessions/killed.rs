@@ -13,13 +13,10 @@ use crate::check::{DEADLINE, Emitter, Place, is_alive, text};
 
 #[test]
 fn a_daemon_killed_at_any_moment_leaves_whole_traces_and_whole_programs() {
-    let given = std::env::var("WEIR_SESSION_KILLS").unwrap_or_else(|_| "1:20".into());
-    let (seed, kills) = given.split_once(':').expect("SEED:KILLS");
-    let (seed, kills): (u64, u64) = (seed.parse().unwrap(), kills.parse().unwrap());
+    let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 20));
     let mut events = 0;
     for round in (seed - 1) * kills + 1..=seed * kills {
-        let mut random = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        events += round_of(round, &mut random);
+        events += round_of(round, &mut random::state(round));
     }
     println!("counts: kills={kills} events={events}");
 }

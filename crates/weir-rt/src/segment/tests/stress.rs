@@ -272,7 +272,7 @@ const CHILD_THREADS: u64 = 4;
 /// process reads the map. What the seed decides: kind, size of values, moment.
 fn kill_one(seed: u64) {
     let rows: Vec<_> = with_contents().collect();
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random(testkit::random::state(seed));
     let kind = rows[(seed % rows.len() as u64) as usize].kind;
     let value_bytes = [8, 4, 40, 64][random.below(4) as usize];
     let context = format!("seed {seed}: {kind:?} of {value_bytes} bytes");
