@@ -179,8 +179,9 @@ fn blocking_calls_return_what_they_would_have() {
 /// which the kernel has decided to start the call again, and has not yet, is handled before it, whoever had stopped the
 /// thread: a loop of PTRACE_SEIZE, PTRACE_INTERRUPT and PTRACE_DETACH alone loses 1 of 10,000 so. It is sent once more.
 const INTERRUPTED: &str = r#"
-    struct shared { volatile int entered, returned, stop, lost; };
-    static void handle(int unused) {}
+    struct shared { volatile int entered, returned, handled, stop, lost; };
+    static struct shared *s;
+    static void handle(int unused) { s->handled++; }
     static char state_of(int pid) {
         char path[64], text[512]; snprintf(path, sizeof path, "/proc/%d/stat", pid);
         int fd = open(path, O_RDONLY); CHECK(fd >= 0);
@@ -188,27 +189,30 @@ const INTERRUPTED: &str = r#"
         text[n] = 0;
         return strrchr(text, ')')[2];
     }
-    static void send(struct shared *s) {
-        int parent = getppid(); unsigned random = 1;
+    static void send(void) {
+        int parent = getppid(), sent = 0; unsigned random = 1;
         for (int k = 1; !s->stop; k++) {
             while (!s->stop && (s->entered != k || state_of(parent) != 'S')) usleep(50);
             if (s->stop) break;
             random = random * 1103515245 + 12345;
             usleep((random >> 8) % 3000);
-            kill(parent, SIGUSR1);
-            for (long until = now_us() + 2000000; s->returned != k;) {
-                if (now_us() > until) { s->lost++; kill(parent, SIGUSR1); until += 2000000; }
+            kill(parent, SIGUSR1); sent++;
+            while (s->returned != k) {
+                // Handled, and it sleeps in the same call.
+                if (s->handled == sent && state_of(parent) == 'S' && s->returned != k) {
+                    s->lost++; kill(parent, SIGUSR1); sent++;
+                }
                 usleep(50);
             }
         }
         _exit(0);
     }
     int main(void) {
-        struct shared *s = pages(4096); int channel[2]; char byte;
+        s = pages(4096); int channel[2]; char byte;
         struct sigaction action = { .sa_handler = handle };
         CHECK(pipe(channel) == 0 && sigaction(SIGUSR1, &action, 0) == 0);
         int sender = fork();
-        if (!sender) send(s);
+        if (!sender) send();
         begin();
         fcntl(0, F_SETFL, O_NONBLOCK);
         for (int k = 1; !s->stop; k++) {
