@@ -41,6 +41,7 @@ use weir_event::{Action, Schema};
 use weir_ir::{Function, Module, Trigger};
 
 pub use crate::error::CodegenError;
+pub use crate::limits::RING_BYTES_MAX;
 use crate::maps::Maps;
 pub use crate::maps::{EVENT_BYTES, EVENT_CUT, EVENT_LOST};
 pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED, GLOBAL_START};

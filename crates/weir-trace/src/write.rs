@@ -18,7 +18,7 @@ pub mod packet;
 
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
-use std::io::Write as _;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::class::TraceClass;
@@ -192,6 +192,19 @@ impl Stream {
         self.removed
     }
 
+    /// Records of the open packet, which is not written yet.
+    pub fn open(&self) -> u64 {
+        self.records - self.records_written
+    }
+
+    /// Drops the open packet: how many records it had.
+    pub fn give_up(&mut self) -> u64 {
+        let open = self.open();
+        self.packet.clear();
+        self.records = self.records_written;
+        open
+    }
+
     /// Adds a record: the number of its event, its time, and its bytes in parts that follow one another (contexts, payload). Times do not
     /// go back; one that would is that of the record before.
     pub fn record(&mut self, event: u32, time: u64, parts: &[&[u8]]) -> Result<(), Error> {
@@ -249,6 +262,7 @@ impl Stream {
         if let Err(source) = self.file.write_all(&self.packet) {
             // What there was room for is no packet.
             let _ = self.file.set_len(self.written);
+            let _ = self.file.seek(SeekFrom::Start(self.written));
             return Err(Error::File { path: self.path.clone(), what: "write", source });
         }
         self.written += self.packet.len() as u64;

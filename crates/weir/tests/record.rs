@@ -573,6 +573,15 @@ fn a_full_disk_ends_the_trace_at_a_whole_packet() {
     assert_eq!(text(&output.stdout), "emitted 100000\n", "the program ran on");
     assert!(read.events.len() > 1000, "{} events", read.events.len());
     numbers('i', &read.events);
+    // What is said to be recorded is there, and what is not is counted, also in the trace.
+    let recorded = read.events.len() as u64;
+    let before = |what: &str| {
+        let number = said.split_once(what).and_then(|(before, _)| before.rsplit(' ').next());
+        number.map_or(0, |number| number.parse::<u64>().unwrap())
+    };
+    assert_eq!(before(" events recorded"), recorded, "{said}");
+    let lost = before(" discarded: the ring was full") + before(" that could not be written");
+    assert_eq!((recorded + lost, read.discarded), (100_000, lost), "{said}");
     assert!(unmounted.success());
     fs::remove_dir(place).unwrap();
 }
@@ -608,6 +617,8 @@ fn wrong_input_is_refused_before_anything_is_done() {
     check(1, &free, &["-e", "rec:*", "--filter", "a == \"x\""], "the event has no field `a`");
     check(1, &free, &["-e", "rec:strings", "--size", "4K"], "give it 32K");
     check(2, &free, &["-e", "rec:ints", "--size", "5000"], "a power of two is wanted");
+    check(2, &free, &["-e", "rec:ints", "--size", "512M"], "a power of two is wanted, from 4K to 256M");
+    check(2, &free, &["-e", "rec:ints", "--overwrite", "--file-count", "3"], "cannot be used with");
     check(2, &free, &["-e", "rec:ints", "-t", "weather"], "vtid");
     check(2, &free, &["-e", "rec:ints", "--loglevel", "loud"], "no level `loud`");
     check(2, &free, &["-e", "rec:ints", "-p", "1"], "cannot be used with");

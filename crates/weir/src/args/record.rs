@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, ValueEnum};
+use weir_codegen::RING_BYTES_MAX;
 use weir_event::schema::Level;
 use weir_trace::write::Limits;
 
@@ -67,7 +68,7 @@ pub(crate) struct Record {
     #[arg(long, value_enum, default_value_t = TraceFormat::Ctf1, value_name = "FORMAT")]
     pub(crate) trace_format: TraceFormat,
 
-    /// Bytes of the ring of each CPU, a power of two from 4K on; K and M may follow. What comes while it is full is discarded, and
+    /// Bytes of the ring of each CPU, a power of two from 4K to 256M; K and M may follow. What comes while it is full is discarded, and
     /// counted; with --overwrite it takes the place of the oldest
     #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
     pub(crate) size: u32,
@@ -77,7 +78,7 @@ pub(crate) struct Record {
     pub(crate) file_size: Option<u64>,
 
     /// Keep so many files of each ring, the newest: of more the oldest is removed
-    #[arg(long, value_name = "NUMBER", requires = "file_size", value_parser = clap::value_parser!(u64).range(1..=FILES_MAX))]
+    #[arg(long, value_name = "NUMBER", requires = "file_size", conflicts_with = "overwrite", value_parser = clap::value_parser!(u64).range(1..=FILES_MAX))]
     pub(crate) file_count: Option<u64>,
 
     /// Record of this process, or of those whose command or program has this name, now and later; as of `weir trace`
@@ -247,8 +248,8 @@ pub(super) fn size(text: &str) -> Result<u32, String> {
         None => text.strip_suffix(['m', 'M']).map_or((text, 1), |digits| (digits, 1 << 20)),
     };
     let bytes = digits.parse().ok().and_then(|count: u32| count.checked_mul(unit));
-    let is_size = |bytes: &u32| bytes.is_power_of_two() && *bytes >= 4096;
-    bytes.filter(is_size).ok_or_else(|| "a power of two is wanted, from 4K to 1024M".to_owned())
+    let is_size = |bytes: &u32| bytes.is_power_of_two() && (4096..=RING_BYTES_MAX).contains(bytes);
+    bytes.filter(is_size).ok_or_else(|| "a power of two is wanted, from 4K to 256M".to_owned())
 }
 
 pub(super) fn file_size(text: &str) -> Result<u64, String> {
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn sizes_are_powers_of_two() {
         assert_eq!(["4096", "4K", "512k", "2M"].map(size), [Ok(4096), Ok(4096), Ok(1 << 19), Ok(1 << 21)]);
-        for text in ["", "0", "1", "3M", "5000", "4097", "4G", "4096M", "-1", "k"] {
+        for text in ["", "0", "1", "3M", "5000", "4097", "4G", "4096M", "512M", "-1", "k"] {
             assert!(size(text).is_err(), "{text}");
         }
     }

@@ -134,7 +134,7 @@ pub(crate) struct Create {
     #[arg(long)]
     pub(crate) follow: bool,
 
-    /// Bytes of the ring of each CPU, a power of two from 4K on; K and M may follow. What comes while it is full is discarded, and
+    /// Bytes of the ring of each CPU, a power of two from 4K to 256M; K and M may follow. What comes while it is full is discarded, and
     /// counted; with --overwrite it takes the place of the oldest
     #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
     pub(crate) size: u32,
@@ -144,7 +144,7 @@ pub(crate) struct Create {
     pub(crate) file_size: Option<u64>,
 
     /// Keep so many files of each ring, the newest, of each stretch of recording: of more the oldest is removed
-    #[arg(long, value_name = "NUMBER", requires = "file_size", value_parser = clap::value_parser!(u64).range(1..=FILES_MAX))]
+    #[arg(long, value_name = "NUMBER", requires = "file_size", conflicts_with = "overwrite", value_parser = clap::value_parser!(u64).range(1..=FILES_MAX))]
     pub(crate) file_count: Option<u64>,
 
     /// What describes the traces, as of `weir record`

@@ -7,8 +7,9 @@
 //! record of an event stands in the stream's packets as discarded; so does, in the stream of the shared ring, what found no scratch
 //! memory. Each stream begins with a packet that says that nothing was discarded before.
 //!
-//! Where the trace cannot be written to any more, what was written before stays whole; that is told at once, and what comes after it is
-//! counted.
+//! An event is recorded once its packet is written: what a killed weir has said to be recorded is in the trace. Where that cannot be
+//! written to any more, what was written before stays whole; that is told at once, and what comes after it is counted, and stands in
+//! the streams as discarded if there is room for that.
 //!
 //! A folder in which nothing was recorded because the run could not begin is removed again.
 
@@ -68,8 +69,6 @@ pub(crate) struct Recorder {
     flushed: Instant,
     /// Nothing can be written any more.
     has_failed: bool,
-    /// Records that were not written because of that.
-    unwritten: u64,
 }
 
 #[derive(Default)]
@@ -77,6 +76,11 @@ struct Lane {
     stream: Option<Stream>,
     /// Records that are none of an event.
     malformed: u64,
+    /// By event, those in the open packet; and their bytes of fields.
+    open: Vec<u64>,
+    open_bytes: u64,
+    /// Records that came when nothing could be written any more.
+    unwritten: u64,
 }
 
 /// What a recording came to.
@@ -89,6 +93,7 @@ pub(crate) struct Recorded {
     discarded: u64,
     /// Of fields.
     bytes: u64,
+    /// Events that the trace had no room for.
     unwritten: u64,
     /// What was in files that gave way to newer ones.
     removed: u64,
@@ -125,7 +130,6 @@ impl Recorder {
             bytes: 0,
             flushed: Instant::now(),
             has_failed: false,
-            unwritten: 0,
         })
     }
 
@@ -145,8 +149,7 @@ impl Recorder {
         }
         if self.flushed.elapsed() >= FLUSH_INTERVAL && !self.has_failed {
             self.flushed = Instant::now();
-            let streams = self.streams.iter_mut().filter_map(|lane| lane.stream.as_mut());
-            let flushed = { streams }.try_for_each(Stream::flush);
+            let flushed = (0..rings).try_for_each(|lane| self.flush(lane));
             self.look(flushed);
         }
         is_more
@@ -232,16 +235,47 @@ impl Recorder {
             return;
         };
         if self.has_failed {
-            self.unwritten += 1;
+            self.streams[lane].unwritten += 1;
             return;
         }
         // A process that may not read the counter has no times of its own.
         let known = clock.filter(|_| ticks != 0).and_then(|clock| clock.ns(ticks));
         let time = known.unwrap_or_else(now_ns);
-        let written = self.stream(lane, time).and_then(|stream| stream.record(event, time, &[fields]));
-        self.recorded[event as usize] += 1;
-        self.bytes += fields.len() as u64;
-        self.look(written);
+        let put = self.stream(lane, time).and_then(|stream| {
+            stream.record(event, time, &[fields])?;
+            Ok(stream.open() == 1)
+        });
+        if let Ok(true) = put {
+            // It is the first of a packet: that before is written.
+            self.settle(lane);
+        }
+        let lane = &mut self.streams[lane];
+        match put {
+            Ok(_) => {
+                lane.open.resize(self.recorded.len(), 0);
+                lane.open[event as usize] += 1;
+                lane.open_bytes += fields.len() as u64;
+            }
+            Err(_) => lane.unwritten += 1,
+        }
+        self.look(put.map(drop));
+    }
+
+    /// Writes the open packet of a ring's stream.
+    fn flush(&mut self, lane: usize) -> Result<(), weir_trace::Error> {
+        let Some(stream) = &mut self.streams[lane].stream else { return Ok(()) };
+        stream.flush()?;
+        self.settle(lane);
+        Ok(())
+    }
+
+    /// What was in the open packet is written.
+    fn settle(&mut self, lane: usize) {
+        let lane = &mut self.streams[lane];
+        for (recorded, open) in self.recorded.iter_mut().zip(&mut lane.open) {
+            *recorded += std::mem::take(open);
+        }
+        self.bytes += std::mem::take(&mut lane.open_bytes);
     }
 
     /// The stream of a ring, which begins at `time` if it is new.
@@ -264,25 +298,28 @@ impl Recorder {
     /// Ends all streams. And what it came to, for the daemon of sessions.
     pub(crate) fn finish(mut self, segment: &Segment) -> (Recorded, Counts) {
         self.has_begun = true;
-        let (mut discarded, mut removed) = (0, 0);
+        let (mut discarded, mut removed, mut unwritten) = (0, 0, 0);
         for lane in 0..self.streams.len() {
             let lost = self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
             discarded += lost;
-            let Some(mut stream) = self.streams[lane].stream.take() else { continue };
-            if !self.has_failed {
+            if let Some(stream) = self.streams[lane].stream.as_mut().filter(|_| !self.has_failed) {
                 stream.lost(lost);
-                let flushed = stream.flush();
+                let flushed = self.flush(lane);
                 self.look(flushed);
             }
+            let lane = &mut self.streams[lane];
+            let open = lane.stream.as_mut().map_or(0, Stream::give_up);
+            let not_written = lane.unwritten + open;
+            unwritten += not_written;
+            let Some(mut stream) = lane.stream.take() else { continue };
+            stream.lost(lost + not_written);
             removed += stream.removed();
-            if !self.has_failed {
-                let finished = stream.finish(now_ns()).map(|_| ());
-                self.look(finished);
-            }
+            let finished = stream.finish(now_ns()).map(drop);
+            self.look(finished);
         }
         let counts = self.counts(segment);
         let (events, path) = (self.of_events(segment), self.path.clone());
-        let (bytes, unwritten, has_failed) = (self.bytes, self.unwritten, self.has_failed);
+        let (bytes, has_failed) = (self.bytes, self.has_failed);
         (Recorded { path, events, discarded, bytes, unwritten, removed, has_failed }, counts)
     }
 
@@ -317,9 +354,9 @@ impl Recorded {
             some => format!(", {some} discarded"),
         };
         let path = self.path.display();
-        let unwritten = match (self.has_failed, self.unwritten) {
-            (false, _) => String::new(),
-            (true, some) => format!(", not all of which could be written; {some} more came after that"),
+        let unwritten = match self.unwritten {
+            0 => String::new(),
+            some => format!(", {some} that could not be written"),
         };
         tell!(
             "weir: {recorded} events recorded{discarded}{unwritten}; {} bytes of fields, in {path}",

@@ -428,6 +428,7 @@ impl Session {
             (_, true) if ended.is_stopped => Some("an event has ended its recording (--stop-on)".to_owned()),
             (true, true) => self.note.take(),
             (false, true) => Some("the processes that it was to record have ended".to_owned()),
+            (_, false) if said.is_empty() => Some(format!("its recording ended {how}")),
             (_, false) => Some(format!("its recording ended {how}: {}", last_lines(&said))),
         };
         if counts.as_ref().is_none_or(|counts| !counts.is_over) {

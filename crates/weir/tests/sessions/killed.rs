@@ -134,17 +134,22 @@ fn a_recording_that_is_killed_is_told_and_the_session_goes_on() {
     place.does(&["enable", "s", "ses:one"]);
     place.does(&["start"]);
     program.tell("a 10");
+    let recorded = || place.status()["s"]["recorded"].as_u64().unwrap();
+    assert!(wait::until(DEADLINE, || recorded() > 0), "{:?}", place.status());
+    program.tell("a 10");
     let recorder = place.status()["s"]["recorder"].as_i64().unwrap() as i32;
     kill(nix::unistd::Pid::from_raw(recorder), Signal::SIGKILL).unwrap();
     assert!(wait::until(DEADLINE, || place.status()["s"]["state"] == "stopped"), "{:?}", place.status());
     let note = place.status()["s"]["note"].to_string();
-    assert!(note.contains("its recording ended by a signal"), "{note}");
+    assert!(note.contains("its recording ended by a signal;"), "{note}");
+    let read = place.read("s/1");
+    assert!((10..=read.count() as u64).contains(&recorded()), "{} of {}", recorded(), read.count());
     program.tell("a 10");
     // The next one takes over what that left in the program.
     place.does(&["start"]);
     program.tell("a 10");
     place.does(&["destroy"]);
-    assert_eq!(place.read("s/2").one[&0], (20..30).collect::<Vec<i64>>());
+    assert_eq!(place.read("s/2").one[&0], (30..40).collect::<Vec<i64>>());
     program.is_untouched();
     program.ends_well();
 }
