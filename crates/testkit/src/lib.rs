@@ -6,6 +6,7 @@
 pub mod babeltrace2;
 pub mod bpf;
 pub mod cgroup;
+pub mod cpu;
 pub mod ctf;
 pub mod daemon;
 pub mod kernel;

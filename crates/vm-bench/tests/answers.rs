@@ -5,14 +5,6 @@ use testkit::{kernel, skip};
 use vm_bench::program::{self, Program};
 use vm_bench::sides::{self, CHECKED, Kind};
 
-/// A per-CPU value that was set on one CPU is not there on another.
-fn stay_on_this_cpu() {
-    let cpu = nix::sched::sched_getcpu().expect("sched_getcpu");
-    let mut set = nix::sched::CpuSet::new();
-    set.set(cpu).expect("a CPU's number");
-    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).expect("sched_setaffinity");
-}
-
 #[test]
 fn every_engine_gives_the_native_answer() {
     if let Err(error) = std::process::Command::new("clang").arg("--version").output() {
@@ -23,7 +15,8 @@ fn every_engine_gives_the_native_answer() {
         Ok(()) => engines.push("kernel"),
         Err(reason) => skip::skip("vm-bench::kernel", reason),
     }
-    stay_on_this_cpu();
+    // A per-CPU value that was set on one CPU is not there on another.
+    testkit::cpu::stay_on_this();
     let names = program::names().expect("tests/vm");
     assert!(names.len() >= 40, "only {names:?}");
     for name in names {

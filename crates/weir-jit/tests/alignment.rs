@@ -60,7 +60,7 @@ fn objects() -> impl Iterator<Item = Object> {
 
 #[test]
 fn programs_of_the_corpus_that_are_aligned_run_with_the_check() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let (mut aligned, mut not) = (0, 0);
     for object in objects() {
         for source in object.programs.iter().filter(|source| source.kind == ProgramKind::Probe) {
@@ -87,7 +87,7 @@ const VARIES: [i32; 3] = [helper::KTIME_GET_NS, helper::GET_PRANDOM_U32, helper:
 
 #[test]
 fn random_programs_that_are_aligned_run_with_the_check() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let mut random = Random(0xa119);
     let maps = maps();
     let mut aligned = 0;

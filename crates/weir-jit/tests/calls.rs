@@ -451,7 +451,7 @@ fn clocks_counters_and_ids_are_the_kernels() {
             testkit::skip::skip("contexts-cgroup-numbers", "no hierarchy of cgroups of version 2 is mounted");
             continue;
         }
-        engines::stay_on_this_cpu();
+        testkit::cpu::stay_on_this();
         let object = object(&format!("call {helper}"));
         let all = in_weir(&object, &[]);
         let Some((kernel, _)) = in_kernel(&object, &[]) else { return };
@@ -800,7 +800,7 @@ fn records_of_perf_events() {
     check(&output("4096", 8), -7);
     check(&output("0xfffffffe", 8), -7);
     check(&output("4095", 8), -2);
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let cpu = nix::sched::sched_getcpu().expect("a CPU");
     let object = object(&output("0xffffffff", 5));
     let program = engines::verified(&object.programs[0], &object.maps);

@@ -217,7 +217,7 @@ fn set_claim(segment: &Segment, lane: u32, word: u64) {
 
 #[test]
 fn a_run_takes_the_lane_of_its_cpu() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let cpu = nix::sched::sched_getcpu().expect("sched_getcpu");
     let others = [BY_SELECTOR, BY_RUNTIME].map(|lanes| SiteAbi { lanes, ..claimed_abi(false) });
     for abi in [claimed_abi(has_bmi2())].into_iter().chain(others) {
@@ -231,7 +231,7 @@ fn a_run_takes_the_lane_of_its_cpu() {
 
 #[test]
 fn a_nested_run_takes_another_lane() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let cpu = nix::sched::sched_getcpu().expect("sched_getcpu") as u32;
     let loaded = Loaded::new(INCREMENT, &claimed_abi(has_bmi2()));
     set_claim(&loaded.segment, cpu, 1 << 31);

@@ -17,7 +17,7 @@ const CPUS: [&str; 4] = ["v1", "v2", "v3", "v4"];
 
 #[test]
 fn objects_of_a_newer_clang_are_verified_and_run() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let folder = paths::target().join("newer-clang");
     std::fs::create_dir_all(&folder).expect("a folder");
     let (mut verified, mut compared) = (0, 0);

@@ -21,7 +21,7 @@ struct Case {
 
 #[test]
 fn programs_give_their_known_answer_in_both_engines() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let mut programs = 0;
     for entry in fs::read_dir(&directory).expect("corpus") {

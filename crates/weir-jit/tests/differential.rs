@@ -363,7 +363,7 @@ fn check_random_programs_with_maps(
     count: usize,
     make: impl FnMut(&mut Random) -> Vec<Insn>,
 ) {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let maps = maps();
     let (mut need_lanes, mut claim) = (0, 0);
     let refused = random_programs(random, count, make, |random, insns| {

@@ -70,7 +70,7 @@ impl Coverage {
 #[test]
 fn programs_of_three_generators_agree() {
     let (seed, count) = testkit::random::seed_and_count("WEIR_GENERATORS", (2026, PROGRAMS));
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let mut random = engines::Random(testkit::random::state(seed));
     let mut mutants = worlds::Random(seed.wrapping_mul(0xd6e8_feb8_6659_fd93) | 1);
     let (maps, corpus) = (random::maps(), corpus());

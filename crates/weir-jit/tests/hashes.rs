@@ -63,7 +63,7 @@ fn program(kind: &str, key_bytes: u32, value_bytes: u32) -> String {
 
 #[test]
 fn keys_of_every_size_agree() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     for kind in KINDS {
         for key_bytes in (1..=18).chain([24, 32, 33, 40, 64]) {
             for value_bytes in [1, 8, 24] {

@@ -185,7 +185,7 @@ fn every_case_in_the_threaded_interpreter() {
 
 #[test]
 fn every_case_in_the_jit() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     // Nothing here is per CPU, so that shifts alone tell the sites apart.
     let mut abis = abis();
     abis.dedup_by_key(|abi| abi.bmi2);

@@ -39,7 +39,7 @@ fn held(file: &elf::ObjectFile) -> Vec<Held> {
 
 #[test]
 fn programs_of_clang_answer_the_same_everywhere() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let kernel_is_there = kernel::available();
     if let Err(reason) = &kernel_is_there {
         skip::skip("isa::kernel", reason);

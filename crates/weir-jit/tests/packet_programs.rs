@@ -232,7 +232,7 @@ fn objects() -> Vec<(String, ObjectFile)> {
 
 #[test]
 fn programs_of_packets_do_the_same_everywhere() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let kernel = testkit::kernel::available();
     if let Err(reason) = &kernel {
         testkit::skip::skip("weir-kernel", reason);

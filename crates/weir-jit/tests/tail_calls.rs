@@ -236,7 +236,7 @@ fn random_program(random: &mut Random) -> Vec<Insn> {
 
 #[test]
 fn random_programs_that_take_over_agree() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     let mut random = Random(0x7a11);
     let mut maps = random::maps();
     maps.push(MapSpec::new("jumps", MapKind::ProgArray, 4, 4, RANDOM_SLOTS));

@@ -159,7 +159,7 @@ impl Side for Kernel {
 
 #[test]
 fn look_ups_find_what_the_kernels_do() {
-    engines::stay_on_this_cpu();
+    testkit::cpu::stay_on_this();
     if let Err(reason) = kernel::available() {
         return skip::skip("isa::kernel", reason);
     }

@@ -139,14 +139,6 @@ pub(crate) fn compiled(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -
     compile_with(program, abi, flags).unwrap_or_else(|error| panic!("{}: {error}", program.name()))
 }
 
-/// Keeps this thread on its CPU: operations other than addition, done on two lanes, do not add up.
-pub(crate) fn stay_on_this_cpu() {
-    let cpu = nix::sched::sched_getcpu().expect("sched_getcpu");
-    let mut set = nix::sched::CpuSet::new();
-    set.set(cpu).expect("CPU number");
-    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).expect("sched_setaffinity");
-}
-
 pub(crate) fn run_jit(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags, frame: Frame) -> Outcome {
     run_jit_holding(program, abi, flags, frame, &[])
 }

@@ -60,7 +60,7 @@ const LEFT: u64 = 0x1ef7;
 impl Worlds {
     /// Per-CPU values are in the lane of the run's CPU, so the worlds agree only if the thread stays on its own.
     pub(crate) fn new(maps: &[MapSpec]) -> Worlds {
-        stay_on_this_cpu();
+        testkit::cpu::stay_on_this();
         Worlds([(); 3].map(|()| {
             let layout = SegmentLayout::plan_claimable(maps, 2).expect("the maps have a layout");
             Segment::create_local(layout, &Identity::default()).expect("a memfd")
@@ -104,12 +104,6 @@ impl Worlds {
         assert_eq!(here, elsewhere, "an address is in the result\n{}", text());
         assert_eq!(here, with_facts, "a fact does not hold\n{}", text());
     }
-}
-
-fn stay_on_this_cpu() {
-    let mut set = nix::sched::CpuSet::new();
-    set.set(nix::sched::sched_getcpu().expect("sched_getcpu")).expect("CPU number");
-    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).expect("sched_setaffinity");
 }
 
 /// The program with branches that always go one way replaced, so that the other way is a fault, and with what is
