@@ -1,5 +1,7 @@
 //! Why a module cannot be compiled: what was given and what the limit is, with the clause as the user wrote it.
 
+use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
+
 use crate::limits;
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -7,7 +9,7 @@ pub enum CodegenError {
     /// A bug of whoever built the module.
     #[error("the module is not valid: {}", .0.join("; "))]
     Invalid(Vec<String>),
-    #[error("a ring of {bytes} bytes: a power of two from 4096 to {max} is wanted", max = limits::RING_BYTES_MAX)]
+    #[error("a ring of {bytes} bytes: a power of two from {RING_BYTES_MIN} to {RING_BYTES_MAX} is wanted")]
     Ring { bytes: u32 },
     #[error("{clause}: reading a per-CPU aggregation inside a probe is not supported yet ({map})")]
     ReadsPerCpu { clause: String, map: String },

@@ -36,12 +36,12 @@ mod place;
 use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::kfunc::Declared;
+use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
 use weir_event::{Action, Schema};
 use weir_ir::{Function, Module, Trigger};
 
 pub use crate::error::CodegenError;
-pub use crate::limits::RING_BYTES_MAX;
 use crate::maps::Maps;
 pub use crate::maps::{EVENT_BYTES, EVENT_CUT, EVENT_LOST};
 pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED, GLOBAL_START};
@@ -134,7 +134,7 @@ pub fn compile_calling(
 ) -> Result<Compiled, CodegenError> {
     weir_ir::check::check(module).map_err(CodegenError::Invalid)?;
     let ring_bytes = options.ring_bytes;
-    if !ring_bytes.is_power_of_two() || !(4096..=limits::RING_BYTES_MAX).contains(&ring_bytes) {
+    if !ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes) {
         return Err(CodegenError::Ring { bytes: ring_bytes });
     }
     let maps = Maps::of(module, options);

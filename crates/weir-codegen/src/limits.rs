@@ -25,8 +25,6 @@ pub(crate) const UNROLLED_WORDS: u32 = 8;
 pub(crate) const RAISE_ATTEMPTS: i32 = 128;
 /// Places of one table of stacks: with 127 frames it has 8 MiB.
 pub(crate) const STACKS_MAX: u32 = 8192;
-/// Bytes of the ring; the verifier has the same limit.
-pub const RING_BYTES_MAX: u32 = 1 << 28;
 
 const _: () = assert!(PIECE_BYTES.is_multiple_of(8));
 const _: () = assert!(SCRATCH_BYTES_MAX <= i16::MAX as u32);

@@ -1,5 +1,10 @@
 //! What a map is: kind, key, value and size, with the kernel's names and meanings.
 
+/// Bytes of a ring: a power of two between these. The least is a page of x86-64; up to the most a record's size and its offset are
+/// legal offsets of pointers.
+pub const RING_BYTES_MIN: u32 = 4096;
+pub const RING_BYTES_MAX: u32 = 1 << 28;
+
 /// The kinds of map, numbered as in the kernel's `enum bpf_map_type`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u32)]

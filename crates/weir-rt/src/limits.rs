@@ -80,6 +80,10 @@ pub const SMALL_HELPER_STACK_BYTES: u32 = 512;
 const _: () = assert!(ENTRIES_MAX as u64 + (SPARE_NODES as u64) < (1 << 25), "an index must fit a link word");
 const _: () = assert!(CLOCK_LEAD_NS < CLOCK_INTERVAL_NS_MIN, "a line begins before the next is laid");
 const _: () = assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MAX.is_power_of_two());
+const _: () = assert!(
+    RING_BYTES_MIN == weir_ebpf::map::RING_BYTES_MIN && RING_BYTES_MAX >= weir_ebpf::map::RING_BYTES_MAX,
+    "a segment has room for every ring that a program may have"
+);
 const _: () = assert!(CPU_RING_BYTES_MIN.is_power_of_two() && CPU_RINGS_WHOLE.is_power_of_two());
 
 /// Most bytes below its return address that this helper uses. `has_tries`: a map of the program is a trie.

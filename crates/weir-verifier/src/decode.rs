@@ -10,12 +10,10 @@
 use weir_ebpf::helper::{self, HelperProto};
 use weir_ebpf::insn::{alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::kfunc::{self, KfuncId};
-use weir_ebpf::map::{LPM_KEY_BYTES, flag};
+use weir_ebpf::map::{LPM_KEY_BYTES, RING_BYTES_MAX, RING_BYTES_MIN, flag};
 use weir_ebpf::{HelperId, Insn, MapKind, MapSpec, ProgramKind};
 
-use crate::limits::{
-    KEY_BYTES_MAX, MEMORY_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_UNIT, STACK_DEPTH_MAX, VALUE_BYTES_MAX,
-};
+use crate::limits::{KEY_BYTES_MAX, MEMORY_BYTES_MAX, STACK_DEPTH_MAX, VALUE_BYTES_MAX};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
 use crate::{Limits, scalar::Scalar};
 
@@ -239,10 +237,10 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
                     "a ring has no key and no value, not {key_bytes} and {value_bytes} bytes"
                 ));
             }
-            let fits = max_entries.is_power_of_two() && max_entries % RING_BYTES_UNIT == 0;
-            if !fits || *max_entries > RING_BYTES_MAX {
+            let fits = (RING_BYTES_MIN..=RING_BYTES_MAX).contains(max_entries);
+            if !fits || !max_entries.is_power_of_two() {
                 return bad(format!(
-                    "a ring of {max_entries} bytes; it must be a power of two from {RING_BYTES_UNIT} to {RING_BYTES_MAX}"
+                    "a ring of {max_entries} bytes; it must be a power of two from {RING_BYTES_MIN} to {RING_BYTES_MAX}"
                 ));
             }
             return Ok(());

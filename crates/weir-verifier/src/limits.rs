@@ -93,12 +93,6 @@ pub(crate) const MEMORY_BYTES_MAX: u32 = 1 << 28;
 /// Addresses in one stack of a map of stacks (Linux: PERF_MAX_STACK_DEPTH).
 pub(crate) const STACK_DEPTH_MAX: u32 = 127;
 
-/// Largest ring: a record's size and its offset stay legal pointer offsets.
-pub(crate) const RING_BYTES_MAX: u32 = 1 << 28;
-
-/// A ring's size is a power of two and a multiple of this (the page size of x86-64).
-pub(crate) const RING_BYTES_UNIT: u32 = 4096;
-
 /// Bytes of the header before each record in a ring (Linux: BPF_RINGBUF_HDR_SZ).
 pub(crate) const RING_HEADER_BYTES: u32 = 8;
 
@@ -107,5 +101,5 @@ pub(crate) const ERRNO_MAX: i64 = 4095;
 
 const _: () = assert!((VALUE_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
 const _: () = assert!((MEMORY_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
-const _: () = assert!((RING_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
+const _: () = assert!((weir_ebpf::map::RING_BYTES_MAX as i64) < POINTER_OFFSET_MAX);
 const _: () = assert!(STACK_BYTES % 8 == 0 && STACK_BYTES / 8 <= 64, "a slot is a bit of a 64-bit mask");
