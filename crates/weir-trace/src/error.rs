@@ -10,6 +10,10 @@ pub enum Error {
     #[error("cannot {what} {}", path.display())]
     File { path: PathBuf, what: &'static str, source: io::Error },
 
+    /// A file that is being written has no name any more.
+    #[error("{}: it was removed while it was written", path.display())]
+    Removed { path: PathBuf },
+
     /// There is no trace.
     #[error("{}: no trace is there or below: a trace is a folder with a file called metadata", path.display())]
     NoTrace { path: PathBuf },

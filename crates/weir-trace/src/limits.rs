@@ -41,6 +41,10 @@ pub const FILES_MAX: usize = 1 << 14;
 /// LIMIT: folders that are looked into for traces.
 pub const FOLDERS_MAX: usize = 1 << 14;
 
+/// How often a follower looks for the description of an event that it has come to, before it takes the stream for damaged. Ten seconds
+/// where it looks ten times a second.
+pub(crate) const UNDESCRIBED_LOOKS_MAX: u32 = 100;
+
 /// How long a follower holds an event back for older ones that other streams may still bring. Writers flush every second.
 pub(crate) const HOLD: Duration = Duration::from_millis(1500);
 

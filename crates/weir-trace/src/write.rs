@@ -19,6 +19,7 @@ pub mod packet;
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
 use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::class::TraceClass;
@@ -259,11 +260,15 @@ impl Stream {
         if self.written > 0 && file_bytes.is_some_and(|most| self.written + self.packet.len() as u64 > most) {
             self.next_file()?;
         }
+        let failed = |what, source| Error::File { path: self.path.clone(), what, source };
+        if self.file.metadata().map_err(|source| failed("look at", source))?.nlink() == 0 {
+            return Err(Error::Removed { path: self.path.clone() });
+        }
         if let Err(source) = self.file.write_all(&self.packet) {
             // What there was room for is no packet.
             let _ = self.file.set_len(self.written);
             let _ = self.file.seek(SeekFrom::Start(self.written));
-            return Err(Error::File { path: self.path.clone(), what: "write", source });
+            return Err(failed("write", source));
         }
         self.written += self.packet.len() as u64;
         self.packet.clear();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::class::{FieldClass, Role, Scope, StreamClass, TraceClass};
 use crate::error::Error;
-use crate::limits::{ALIGN_BITS_MAX, EVENT_BYTES_MAX, WINDOW_BYTES};
+use crate::limits::{ALIGN_BITS_MAX, EVENT_BYTES_MAX, UNDESCRIBED_LOOKS_MAX, WINDOW_BYTES};
 use crate::read::decode::{self, State, Stop};
 use crate::read::plan::{NONE, Plan, Plans};
 
@@ -125,6 +125,8 @@ pub(crate) struct Stream {
     damage: Option<Error>,
     /// Its last file is still written to: where it ends within a packet the rest is to come.
     pub(crate) is_growing: bool,
+    /// So often the next event was not described yet.
+    undescribed: u32,
     /// It has ended before its end.
     pub(crate) is_damaged: bool,
     /// What was read of the packet's header and context goes beyond the file.
@@ -176,6 +178,7 @@ impl Stream {
             previous: Counters::default(),
             damage: None,
             is_growing: false,
+            undescribed: 0,
             is_damaged: false,
             is_cut: false,
         }
@@ -204,6 +207,7 @@ impl Stream {
                 if self.was_read() {
                     self.end_packet()?;
                 } else {
+                    self.check_times(trace)?;
                     self.count(trace);
                 }
                 continue;
@@ -212,12 +216,12 @@ impl Stream {
                 self.end_packet()?;
                 continue;
             }
-            self.read_event(trace, plans)?;
-            return Ok(Step::Event);
+            return Ok(if self.read_event(trace, plans)? { Step::Event } else { Step::End });
         }
     }
 
-    fn read_event(&mut self, trace: &TraceClass, plans: &Plans) -> Result<(), Error> {
+    /// Whether it is described, or waited for to be: a tracer may write the description of an event later than the event.
+    fn read_event(&mut self, trace: &TraceClass, plans: &Plans) -> Result<bool, Error> {
         let stream = &plans.streams[self.class];
         let clock = self.state.clock;
         loop {
@@ -226,13 +230,12 @@ impl Stream {
             self.state.roles[Role::EventId as usize] = None;
             self.state.clock = clock;
             let read = self.decode(&stream.event_header, trace, bits, self.at);
+            let mut is_described = true;
             let read = read.and_then(|at| {
-                let class =
-                    match class_of(&trace.streams[self.class], &stream.by_id, self.state.role(Role::EventId))
-                    {
-                        Ok(class) => class,
-                        Err(message) => return Err(Stop::Wrong(message)),
-                    };
+                let id = self.state.role(Role::EventId);
+                let class = class_of(&trace.streams[self.class], &stream.by_id, id);
+                is_described = class.is_ok();
+                let class = class.map_err(Stop::Wrong)?;
                 self.event.class = class;
                 self.decode(&stream.events[class], trace, bits, at)
             });
@@ -244,7 +247,13 @@ impl Stream {
                     self.event.bits = at - self.at;
                     self.at = at;
                     self.event.cycles = self.state.clock;
-                    return Ok(());
+                    self.undescribed = 0;
+                    return Ok(true);
+                }
+                Err(_) if !is_described && self.is_growing && self.undescribed < UNDESCRIBED_LOOKS_MAX => {
+                    self.undescribed += 1;
+                    self.state.clock = clock;
+                    return Ok(false);
                 }
                 Err(stop) => self.more(stop)?,
             }
@@ -418,6 +427,26 @@ impl Stream {
         self.part > 0 && sequence.is_some() && sequence <= self.previous.sequence
     }
 
+    /// No packet ends before it begins, or begins before the one before it has ended. Of times that wrap nothing is said, nor of
+    /// an end that nobody has written (a tracer that crashed).
+    fn check_times(&self, trace: &TraceClass) -> Result<(), Error> {
+        let class = &trace.streams[self.class];
+        let whole = |role, time: Option<u64>| time.filter(|&time| time > 0 && bits(class, role) == 64);
+        let begin = whole(Role::BeginTime, self.state.role(Role::BeginTime));
+        let end = whole(Role::EndTime, self.state.role(Role::EndTime));
+        let before = whole(Role::EndTime, self.previous.end);
+        let text = match (before, begin, end) {
+            (_, Some(begin), Some(end)) if end < begin => {
+                format!("a packet that ends at {end}, before it begins at {begin}")
+            }
+            (Some(before), Some(begin), _) if begin < before => {
+                format!("a packet that begins at {begin}, before the one before it ends at {before}")
+            }
+            _ => return Ok(()),
+        };
+        Err(self.parts[self.part].wrong(self.packet.begin, text))
+    }
+
     /// What is missing between the packet before and this one.
     fn count(&mut self, trace: &TraceClass) {
         let class = &trace.streams[self.class];
@@ -541,9 +570,13 @@ fn class_of(stream: &StreamClass, by_id: &[u32], id: Option<u64>) -> Result<usiz
 
 /// How much a counter has grown, which may have wrapped.
 fn apart(class: &StreamClass, role: Role, before: u64, now: u64) -> u64 {
+    now.wrapping_sub(before) & (u64::MAX >> (64 - bits(class, role)))
+}
+
+/// Of the field with this role in the context of a packet.
+fn bits(class: &StreamClass, role: Role) -> u32 {
     let fields = class.packet_context.as_ref().map(|field| &field.class);
-    let Some(FieldClass::Struct(of)) = fields else { return now.wrapping_sub(before) };
-    let ints = of.fields.iter().filter_map(|field| field.class.int());
-    let bits = ints.filter(|int| int.role == Some(role)).map(|int| int.bits).next().unwrap_or(64);
-    now.wrapping_sub(before) & (u64::MAX >> (64 - u32::from(bits)))
+    let Some(FieldClass::Struct(of)) = fields else { return 64 };
+    let mut ints = of.fields.iter().filter_map(|field| field.class.int());
+    ints.find(|int| int.role == Some(role)).map_or(64, |int| int.bits.into())
 }

@@ -99,11 +99,10 @@ fn both(metadata: &str, stream: &[u8]) -> Vec<String> {
 
 /// A packet whose events are any bytes.
 fn packet(state: &mut u64, content: usize, padding: usize) -> Vec<u8> {
-    let mut bytes = vec![0xc1, 0x1f, 0xfc, 0xc1, 0];
+    let mut bytes = vec![0xc1, 0x1f, 0xfc, 0xc1, 0, 0, 0, 0];
     let begin = random::next(state) >> 8;
     bytes.extend(begin.to_le_bytes());
     bytes.extend((begin + (1 << 30)).to_le_bytes());
-    bytes.extend([0; 3]);
     bytes.extend((content as u32 * 8).to_le_bytes());
     bytes.extend(((content + padding) as u32 * 8).to_le_bytes());
     bytes.extend([3, 1]);
@@ -113,6 +112,32 @@ fn packet(state: &mut u64, content: usize, padding: usize) -> Vec<u8> {
     bytes.truncate(content);
     bytes.resize(content + padding, 0);
     bytes
+}
+
+/// Without events.
+fn empty_packet(begin: u64, end: u64) -> Vec<u8> {
+    let mut bytes = packet(&mut 1, 34, 0);
+    bytes[8..16].copy_from_slice(&begin.to_le_bytes());
+    bytes[16..24].copy_from_slice(&end.to_le_bytes());
+    // Nothing is discarded.
+    bytes[32] = 0;
+    bytes
+}
+
+#[test]
+fn packets_with_impossible_times_are_damage() {
+    let check = |packets: &[(u64, u64)], wanted: &[&str]| {
+        let stream: Vec<u8> = packets.iter().flat_map(|&(begin, end)| empty_packet(begin, end)).collect();
+        let told = both(&metadata(), &stream);
+        assert_eq!(told.len(), wanted.len(), "{told:?}");
+        assert!(told.iter().zip(wanted).all(|(told, wanted)| told.contains(wanted)), "{told:?}");
+    };
+    check(&[(5, 9), (9, 9), (12, 20)], &[]);
+    check(&[(5, 4)], &["at byte 0: a packet that ends at 4, before it begins at 5"]);
+    let overlap = "at byte 34: a packet that begins at 8, before the one before it ends at 9";
+    check(&[(5, 9), (8, 12)], &[overlap]);
+    // A tracer that crashed has not written when its last packet ended.
+    check(&[(5, 9), (12, 0)], &[]);
 }
 
 #[test]
