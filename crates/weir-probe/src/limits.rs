@@ -75,6 +75,9 @@ pub const ISLANDS_MAX: usize = 15;
 /// Bytes set aside for one trampoline: saved registers and calls of all programs, twice, and two relocated windows.
 pub const TRAMPOLINE_BYTES_MAX: usize = 2560;
 
+/// A line of the cache.
+pub const LINE_BYTES: usize = 64;
+
 /// Hits that are timed of a site when it is metered.
 pub const TIMED_HITS: u64 = 64;
 

@@ -41,6 +41,21 @@ impl Emitter {
         self.bytes(&bytes.to_le_bytes());
     }
 
+    pub(crate) fn push(&mut self, register: u8) {
+        self.stack(0x50, register);
+    }
+
+    pub(crate) fn pop(&mut self, register: u8) {
+        self.stack(0x58, register);
+    }
+
+    fn stack(&mut self, opcode: u8, register: u8) {
+        if register > 7 {
+            self.bytes(&[0x41]);
+        }
+        self.bytes(&[opcode | register & 7]);
+    }
+
     pub(crate) fn save(&mut self, register: u8) {
         self.store(register, SLOTS[register as usize]);
     }

@@ -4,6 +4,7 @@
 //! +0        runtime image (weir-rt's C half), with its `weir_island` words filled in
 //!           map descriptors (weir-rt), for the segment as mapped in the target
 //!           programs, linked
+//!           lines: the short way of hits, for sites that have one
 //!           trampolines, one for each site
 //!           how to unwind through them: .eh_frame_hdr and .eh_frame
 //! -G-16     G, bytes of the gates; address of the former
@@ -24,6 +25,7 @@ use weir_rt::segment::Segment;
 use weir_rt::{Executable, Symbol};
 use weir_symbols::maps::Mapping;
 
+use crate::code::line;
 use crate::code::meter::{self, Metering};
 use crate::code::program::{Attach, When};
 use crate::code::relocate::{self, relocate};
@@ -33,7 +35,7 @@ use crate::code::trampoline::{Call, Placement, Trampoline, generate};
 use crate::code::unwind::frames::{self, Frame};
 use crate::code::unwind::hook::{self, Known, Question};
 use crate::limits::{
-    FRAMES_PER_SITE_MAX, HEAP_ROOM, HOOK_BYTES_MAX, ISLAND_REACH, ISLAND_TAIL_BYTES, ISLANDS_MAX,
+    FRAMES_PER_SITE_MAX, HEAP_ROOM, HOOK_BYTES_MAX, ISLAND_REACH, ISLAND_TAIL_BYTES, ISLANDS_MAX, LINE_BYTES,
     LOWEST_ADDRESS, RECORDS, TRAMPOLINE_BYTES_MAX,
 };
 use crate::plan::returns::Returns;
@@ -163,6 +165,7 @@ pub(crate) fn place(
     let fixed = runtime::image().bytes.len()
         + replace::ENTER_BYTES_MAX
         + meter::ROUTINES_BYTES_MAX
+        + LINE_BYTES
         + ISLAND_TAIL_BYTES as usize
         + maps * weir_rt::segment::DESCRIPTOR_BYTES as usize
         + executables.iter().map(|executable| executable.code.len() + 64).sum::<usize>();
@@ -274,7 +277,8 @@ fn need(site: &PlannedSite, executables: &[Executable]) -> Need {
         // What it refers to is out of reach from there.
         None => (site.trampoline_bytes_max(), FRAMES_PER_SITE_MAX),
     };
-    Need { code_bytes: code + hook, frames }
+    let line = if has_line(site, &calls) { LINE_BYTES } else { 0 };
+    Need { code_bytes: code + hook + line, frames }
 }
 
 /// Addresses where nothing may be put: mappings, and room for the heap to grow.
@@ -403,7 +407,12 @@ pub(crate) fn generate_image(
             addresses[index] = Some(address);
         }
     }
-    align(&mut bytes, 16);
+    align(&mut bytes, LINE_BYTES);
+    let mut line = bytes.len();
+    let calls_of = |&site: &usize| calls(&sites[site], executables, &addresses);
+    let calls: Vec<Vec<Call>> = place.sites.iter().map(calls_of).collect();
+    let lines = place.sites.iter().zip(&calls).filter(|&(&site, calls)| has_line(&sites[site], calls));
+    bytes.resize(line + lines.count() * LINE_BYTES, 0xcc);
     let tail_depth = words.segment + counter_offset(counter::TAIL_DEPTH);
     let replaces = place.sites.iter().any(|&site| sites[site].returns == Some(Returns::Replace));
     let table = stubs.map(|stubs| stubs.table);
@@ -419,14 +428,13 @@ pub(crate) fn generate_image(
     let trampolines = place.address + bytes.len() as u64;
     let mut entries = Vec::new();
     let mut described: Vec<Frame> = Vec::new();
-    for (site, gate) in place.gates_of_sites() {
+    for ((site, gate), calls) in place.gates_of_sites().zip(&calls) {
         align(&mut bytes, 16);
         let at = place.address + bytes.len() as u64;
-        let calls = calls(&sites[site], executables, &addresses);
         let through =
             Through { trampolines: trampolines..place.gates(), tail_depth, recurs: false, table, enter };
         let metering = Metering { lease: meters.lease, meter: meters.of(sites[site].number), routines };
-        let trampoline = trampoline(&sites[site], at, gate, metering, through, &calls)
+        let trampoline = trampoline(&sites[site], at, gate, metering, through, calls)
             .map_err(|refusal| Error::Link { pid, detail: refusal.to_string() })?;
         bytes.extend_from_slice(&trampoline.code);
         let mut address = at + u64::from(trampoline.entry);
@@ -438,8 +446,22 @@ pub(crate) fn generate_image(
             bytes.extend_from_slice(&hook.code);
             address = at + u64::from(hook.entry);
         }
-        let places =
-            trampoline.places.iter().map(|&(offset, original)| (at + u64::from(offset), original)).collect();
+        let absolute = |at: u64, places: &[(u32, u64)]| {
+            places.iter().map(|&(offset, original)| (at + u64::from(offset), original)).collect::<Vec<_>>()
+        };
+        let mut places = absolute(at, &trampoline.places);
+        if has_line(&sites[site], calls) {
+            let at = place.address + line as u64;
+            let placement = placement(&sites[site], at, gate, metering);
+            let short = line::generate(&sites[site].window, placement, &calls[0], address)
+                .map_err(|refusal| Error::Link { pid, detail: refusal.to_string() })?;
+            if let Some(short) = short {
+                bytes[line..line + short.code.len()].copy_from_slice(&short.code);
+                places.extend(absolute(at, &short.places));
+                address = at;
+            }
+            line += LINE_BYTES;
+        }
         described.extend(trampoline.frames);
         let return_point = trampoline.calls_function.map(|call| {
             let program = |(number, wants): (usize, _)| (sites[site].programs[number], wants);
@@ -484,6 +506,15 @@ fn calls(site: &PlannedSite, executables: &[Executable], addresses: &[Option<u64
     site.programs.iter().map(call).collect()
 }
 
+/// Hits of the site may have a short way.
+fn has_line(site: &PlannedSite, calls: &[Call]) -> bool {
+    site.returns.is_none() && site.hook.is_none() && line::is_possible(&site.window, calls)
+}
+
+fn placement(site: &PlannedSite, at: u64, gate: u64, metering: Metering) -> Placement {
+    Placement { at, bias: site.bias, gate, metering, function: site.function.wrapping_add(site.bias) }
+}
+
 fn trampoline(
     site: &PlannedSite,
     at: u64,
@@ -492,8 +523,7 @@ fn trampoline(
     through: Through,
     calls: &[Call],
 ) -> Result<Trampoline, Refusal> {
-    let function = site.function.wrapping_add(site.bias);
-    let placement = Placement { at, bias: site.bias, gate, metering, function };
+    let placement = placement(site, at, gate, metering);
     let through = match site.returns {
         Some(Returns::CallThrough { recurs }) => Some(Through { recurs, enter: None, ..through }),
         Some(Returns::Replace) => Some(through),

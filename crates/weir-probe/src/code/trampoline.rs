@@ -346,14 +346,14 @@ pub(crate) fn go_on(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
 
     use super::*;
     use crate::plan::body;
     use crate::plan::window::{FunctionCode, plan};
 
-    const PLACEMENT: Placement = Placement {
+    pub(crate) const PLACEMENT: Placement = Placement {
         at: 0x7f00_0010_0000,
         bias: 0x7f00_0000_0000,
         gate: 0x7f00_0020_0000,
@@ -361,11 +361,14 @@ mod tests {
         function: 0x7f00_0000_1000,
     };
 
-    fn window(bytes: &[u8]) -> Window {
+    /// `push %rbp; mov %rsp,%rbp; sub $16,%rsp; ret`
+    pub(crate) const FUNCTION: [u8; 9] = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10, 0xc3];
+
+    pub(crate) fn window(bytes: &[u8]) -> Window {
         plan(FunctionCode::at_entry(0x1000, bytes, &[]), &body::read(0x1000, bytes)).unwrap()
     }
 
-    fn call(clobbers: u16, clobbers_flags: bool, context_reads: u32) -> Call {
+    pub(crate) fn call(clobbers: u16, clobbers_flags: bool, context_reads: u32) -> Call {
         Call {
             address: 0x7f00_0011_0000,
             cookie: 7,
@@ -380,20 +383,21 @@ mod tests {
         }
     }
 
-    fn check(calls: &[Call]) -> (Trampoline, Vec<String>) {
-        // push %rbp; mov %rsp,%rbp; sub $16,%rsp; ret
-        let bytes = [0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10, 0xc3];
-        let window = window(&bytes);
-        let trampoline = generate(&window, PLACEMENT, calls).unwrap();
+    pub(crate) fn disassembled(code: &[u8]) -> Vec<String> {
         let mut formatter = GasFormatter::new();
-        let lines = Decoder::with_ip(64, &trampoline.code, PLACEMENT.at, DecoderOptions::NONE)
+        Decoder::with_ip(64, code, PLACEMENT.at, DecoderOptions::NONE)
             .iter()
             .map(|instruction: Instruction| {
                 let mut line = String::new();
                 formatter.format(&instruction, &mut line);
                 line
             })
-            .collect();
+            .collect()
+    }
+
+    fn check(calls: &[Call]) -> (Trampoline, Vec<String>) {
+        let trampoline = generate(&window(&FUNCTION), PLACEMENT, calls).unwrap();
+        let lines = disassembled(&trampoline.code);
         (trampoline, lines)
     }
 
