@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use crate::rails::meters::{Meters, Mode, Reading};
-use crate::rails::rung::{AROUND_NS, Load, METERED_NS, Rung, SAMPLED_NS, SHUT_NS};
+use crate::rails::rung::{
+    AROUND_NS, Load, METERED_COLD_NS, METERED_NS, Rung, SAMPLED_NS, SHUT_NS, TIMED_COLD_NS,
+};
 use crate::rails::watch::Watch;
 
 /// Between two rounds of the loop.
@@ -32,6 +34,9 @@ pub(super) fn while_(is: impl Fn(f64) -> bool + 'static, hits_per_s: f64, ns_per
 
 struct Site {
     load: LoadAt,
+    /// What a hit takes more that is counted, and one that is timed besides.
+    metered_ns: f64,
+    timed_ns: f64,
     mode: Option<Mode>,
     reading: Reading,
     timed_left: u64,
@@ -70,6 +75,8 @@ impl Process {
     pub(super) fn new(loads: Vec<LoadAt>, seed: u64) -> Process {
         let site = |load| Site {
             load,
+            metered_ns: METERED_NS,
+            timed_ns: TIMED_NS,
             mode: Some(Mode::Armed),
             reading: Reading::default(),
             timed_left: 0,
@@ -94,6 +101,14 @@ impl Process {
             reads: 0.into(),
             changes: 0,
         }
+    }
+
+    /// One that finds in no near cache what counts and times its hits.
+    pub(super) fn cold(mut self) -> Process {
+        for site in &mut self.sites {
+            (site.metered_ns, site.timed_ns) = (METERED_COLD_NS, TIMED_COLD_NS - METERED_COLD_NS);
+        }
+        self
     }
 
     pub(super) fn with_own_work(mut self, own: impl Fn(f64) -> f64 + 'static) -> Process {
@@ -194,7 +209,7 @@ impl Site {
             Some(Mode::Sampled { shift }) => Rung::Sampled { shift },
             Some(Mode::Shut) => Rung::Shut,
         };
-        let metering = if self.mode == Some(Mode::Metered) { METERED_NS * load.hits_per_s } else { 0.0 };
+        let metering = if self.mode == Some(Mode::Metered) { self.metered_ns * load.hits_per_s } else { 0.0 };
         rung.cost(load) + metering
     }
 
@@ -211,14 +226,14 @@ impl Site {
                 let timed = self.timed_left.min(self.ran as u64 - self.reading.hits);
                 self.timed_left -= timed;
                 self.reading.timed += timed;
-                calls * (ns + METERED_NS) + timed as f64 * TIMED_NS
+                calls * (ns + self.metered_ns) + timed as f64 * self.timed_ns
             }
             Some(Mode::Sampled { shift }) => {
                 let ran = calls / f64::from(1u32 << shift);
                 self.ran += ran;
                 self.skipped += calls - ran;
                 self.reading.timed += self.ran as u64 - self.reading.hits;
-                calls * SAMPLED_NS + ran * (ns + TIMED_NS)
+                calls * SAMPLED_NS + ran * (ns + self.timed_ns)
             }
         };
         (self.reading.hits, self.reading.missed) = (self.ran as u64, self.skipped as u64);
@@ -276,12 +291,14 @@ pub(super) struct Run {
     pub(super) steps: Vec<(f64, usize, Rung)>,
     /// Of each tenth of a second: cost and CPU time, in ns.
     pub(super) tenths: Vec<(f64, f64)>,
+    /// How often there was something to look at.
+    pub(super) wakes: usize,
 }
 
 impl Run {
     pub(super) fn start(process: Process, budget: Option<f64>) -> Run {
         let watch = Watch::new(process.sites.len(), budget, process.now);
-        Run { process, watch, steps: Vec::new(), tenths: Vec::new() }
+        Run { process, watch, steps: Vec::new(), tenths: Vec::new(), wakes: 0 }
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -295,9 +312,10 @@ impl Run {
             let end = self.process.now + Duration::from_millis(100);
             while self.process.now < end {
                 let at = self.process.seconds();
+                self.wakes += usize::from(self.watch.next() <= self.process.now);
                 let steps = self.watch.round(&mut self.process);
                 self.steps.extend(steps.into_iter().map(|(site, rung)| (at, site, rung)));
-                let next = self.watch.next(self.process.now).max(self.process.now + Duration::from_millis(1));
+                let next = self.watch.next().max(self.process.now + Duration::from_millis(1));
                 let wait = (next - self.process.now).min(ROUND).min(end.saturating_sub(self.process.now));
                 self.process.advance(wait);
                 let late = self.process.late.mul_f64(self.process.uniform());

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use crate::rails::rung::{Rung, SHUT_NS};
 use crate::rails::simulation::{LoadAt, Process, Run, steady, while_};
+use crate::rails::watch::next_period;
 
 const ONE_PERCENT: f64 = 0.01;
 
@@ -139,6 +140,52 @@ fn within_the_budget_nothing_is_touched() {
     assert_eq!(run.steps, []);
     let overhead = run.share(2.0, 30.0) - 0.007 / 1.007;
     assert!(overhead < 0.05 * ONE_PERCENT, "metering costs {overhead}");
+}
+
+/// Fifty functions of a server: any of them might be counted all the time, all of them not.
+#[test]
+fn sites_that_are_reached_alike_are_not_all_counted() {
+    let loads: Vec<LoadAt> = (0..50).map(|_| steady(26e3, 10.0)).collect();
+    let mut run = Run::start(Process::new(loads, 1), None);
+    run.until(12.0);
+    let overhead = run.share(2.0, 12.0) - 0.013 / 1.013;
+    assert!(overhead < 0.001, "metering costs {overhead}");
+}
+
+/// The fifty functions of a PostgreSQL, by a second of its CPU time: few hits, and much code between them.
+#[test]
+fn looking_at_what_is_cold_costs_next_to_nothing() {
+    let loads: Vec<LoadAt> = (0..50).map(|n| steady(2e3 + 500.0 * f64::from(n), 10.0)).collect();
+    let mut process = Process::new(loads, 1).cold();
+    process.turns = Some(0.4);
+    let mut run = Run::start(process, None);
+    run.until(22.0);
+    let hits: f64 = (0..50).map(|n| 2e3 + 500.0 * f64::from(n)).sum();
+    let cost = hits * 10.0 / 1e9;
+    let overhead = run.share(2.0, 22.0) - cost / (1.0 + cost);
+    assert!(overhead < 0.0005, "metering costs {overhead}");
+}
+
+/// Of a server that shares its CPU with others: looking takes a CPU from somebody, too.
+#[test]
+fn a_process_is_looked_at_few_times_a_second() {
+    let loads: Vec<LoadAt> = (0..50).map(|n| steady(f64::from(n) * 1e3, 10.0)).collect();
+    let mut process = Process::new(loads, 1);
+    process.turns = Some(0.2);
+    let mut run = Run::start(process, None);
+    run.until(5.0);
+    let before = run.wakes;
+    run.until(15.0);
+    assert!((run.wakes - before) / 10 <= 50, "{} times", (run.wakes - before) / 10);
+}
+
+/// So that whoever watches all of them wakes up once: whenever one was begun to be watched, and however late a look was.
+#[test]
+fn processes_are_looked_at_in_the_same_moments() {
+    for (now, next) in [(0, 100), (50, 100), (51, 200), (100, 200), (149, 200), (151, 300), (2012, 2100)] {
+        let next_is = next_period(Duration::from_millis(now));
+        assert_eq!(next_is, Duration::from_millis(next), "after {now} ms");
+    }
 }
 
 #[test]

@@ -7,9 +7,16 @@
 //! now and then tells as much, and in between nothing is added to a hit. Sites that are sampled count by themselves; of a shut
 //! one a window counts what passes, and lets one of 4096 run.
 //!
+//! All processes are looked at in the same moments, the multiples of `PERIOD`, and windows open in these alone: whoever watches
+//! runs on a CPU that a watched thread may want, and takes the caches with it. With three processes that share a CPU it woke up 870
+//! times a second while each was looked at in its own time.
+//!
 //! Rates are of the CPU time that the process used between two looks, which is read with the meters: a window in which it hardly
 //! ran lasts until it has, `PERIOD` at most. What was missed is of all time: each change of how hits run lies between two
 //! readings of the meter, and what it says more than it ever said goes to the control, whoever reads it.
+//!
+//! What is counted all the time are the sites with the fewest hits, as many as may be: a limit that would let in more than may
+//! be is not tried, or all sites that are reached alike would come and go together, and cost ten times what they may.
 //!
 //! Guaranteed: in a period at most `READS_MAX` counted meters are read and `CHANGES_MAX` sites changed, however many there are. Metering
 //! is held to a fiftieth of the budget: those that would cost more are looked at less often, up to `PERIOD_MAX`.
@@ -20,7 +27,9 @@ use std::time::Duration;
 use crate::rails::control::Control;
 use crate::rails::gauge::Seen;
 use crate::rails::meters::{self, AT_ONCE, Meters, Mode, Reading, Snapshot};
-use crate::rails::rung::{AROUND_NS, METERED_NS, Rung, SAMPLED_NS, SHIFT_MAX, SHUT_NS};
+use crate::rails::rung::{
+    AROUND_NS, METERED_COLD_NS, METERED_NS, Rung, SAMPLED_NS, SHIFT_MAX, SHUT_NS, TIMED_COLD_NS,
+};
 
 /// Between two looks at a site that is counted, and between decisions.
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
@@ -31,6 +40,9 @@ const PERIOD_MAX: Duration = Duration::from_secs(5);
 /// What a window is meant to last; whoever calls may be later. And the CPU time that the process is to have used meanwhile.
 const WINDOW: Duration = Duration::from_millis(1);
 const WINDOW_CPU_NS: u64 = 1_000_000;
+
+/// Where it has not, it is asked again at the next multiple of this.
+const CPU_ASKED_EVERY: Duration = Duration::from_millis(5);
 
 /// A site that is counted is asked to time more hits when so many have been.
 const TIMED_USED: u64 = 16;
@@ -44,7 +56,10 @@ const CHANGES_MAX: usize = 8192;
 
 /// What metering may cost: a share of the budget, or without one, of the CPU time.
 const OF_BUDGET: f64 = 0.02;
-const OF_CPU: f64 = 0.0005;
+const OF_CPU: f64 = 0.0002;
+
+/// And without a budget so many ns a second, however little the process runs.
+const ANYWAY_NS: f64 = 50_000.0;
 
 /// Hits a second that are counted all the time, before more is known.
 const ALWAYS_FIRST: f64 = 2000.0;
@@ -123,6 +138,8 @@ pub(crate) struct Watch {
     in_window: Vec<usize>,
     /// When the windows that are open were opened, and the CPU time of the process then.
     opened: (Duration, u64),
+    /// When they are to be ended, if the process has used so much by then.
+    end_at: Duration,
     counted: BTreeSet<usize>,
     /// Where the next look at counted sites begins.
     next_counted: usize,
@@ -142,6 +159,7 @@ impl Watch {
             due: BTreeSet::new(),
             in_window: Vec::new(),
             opened: (now, 0),
+            end_at: now,
             counted: BTreeSet::new(),
             next_counted: 0,
             changes_left: CHANGES_MAX,
@@ -183,21 +201,21 @@ impl Watch {
     }
 
     /// When [`Watch::round`] has something to do.
-    pub(crate) fn next(&self, now: Duration) -> Duration {
-        if self.in_window.is_empty() { self.next } else { self.next.min(now + WINDOW) }
+    pub(crate) fn next(&self) -> Duration {
+        if self.in_window.is_empty() { self.next } else { self.next.min(self.end_at) }
     }
 
-    /// Ends windows and opens those that are due; once a period reads and decides. The sites that changed, with where they
+    /// Ends windows; once a period reads and decides, and opens the windows that are due. The sites that changed, with where they
     /// stand now.
     pub(crate) fn round(&mut self, process: &mut dyn Meters) -> Vec<(usize, Rung)> {
         self.end_windows(process);
         let now = process.now();
-        let mut steps = Vec::new();
-        if now >= self.next {
-            self.next = now + PERIOD;
-            self.changes_left = CHANGES_MAX;
-            steps = self.period(process);
+        if now < self.next {
+            return Vec::new();
         }
+        self.next = next_period(now);
+        self.changes_left = CHANGES_MAX;
+        let steps = self.period(process);
         self.open_windows(process);
         steps
     }
@@ -310,9 +328,14 @@ impl Watch {
     }
 
     fn end_windows(&mut self, process: &mut dyn Meters) {
-        let (at, cpu_ns) = self.opened;
+        let now = process.now();
+        if self.in_window.is_empty() || now < self.end_at {
+            return;
+        }
+        let (opened, cpu_ns) = self.opened;
         let has_run = process.cpu_ns().is_none_or(|now| now.saturating_sub(cpu_ns) >= WINDOW_CPU_NS);
-        if self.in_window.is_empty() || !has_run && process.now().saturating_sub(at) < PERIOD {
+        if !has_run && now.saturating_sub(opened) < PERIOD {
+            self.end_at = next_multiple(CPU_ASKED_EVERY, now + WINDOW);
             return;
         }
         let mut modes = Vec::new();
@@ -326,7 +349,7 @@ impl Watch {
                 self.settle(site, Metering::Counted);
                 continue;
             }
-            let due = process.now() + self.until_next(site, seen.calls as f64);
+            let due = opened + self.until_next(site, seen.calls as f64, seen.timed as f64);
             self.settle(site, Metering::Due(due));
             modes.push((site, if rung == Rung::Shut { Mode::Shut } else { Mode::Armed }));
         }
@@ -339,7 +362,8 @@ impl Watch {
             return;
         }
         let now = process.now();
-        let is_due = |&&(due, _): &&(Duration, usize)| due <= now;
+        // Also those that are due before half of the next period.
+        let is_due = |&&(due, _): &&(Duration, usize)| due <= now + PERIOD / 2;
         let sites: Vec<usize> =
             self.due.iter().take_while(is_due).take(self.changes_left).map(|&(_, site)| site).collect();
         // One change to open, and one to end it.
@@ -351,19 +375,20 @@ impl Watch {
         let modes: Vec<(usize, Mode)> = sites.iter().map(mode).collect();
         self.set(&modes, process);
         self.opened = (now, process.cpu_ns().unwrap_or(0));
+        self.end_at = now + WINDOW;
         self.begin(&sites, process);
         for site in sites {
             self.settle(site, Metering::InWindow);
         }
     }
 
-    /// Metering costs no more than it may if the windows of a site, with so many calls, are so far apart.
-    fn until_next(&self, site: usize, calls: f64) -> Duration {
+    /// Metering costs no more than it may if the windows of a site, with so many calls, of which so many are timed, are so far apart.
+    fn until_next(&self, site: usize, calls: f64, timed: f64) -> Duration {
         let of_site = &self.control.sites()[site];
         if self.control.is_awaited(site) || !of_site.is_credible() || self.allowed() == 0.0 {
             return PERIOD;
         }
-        let cost = calls * METERED_NS;
+        let cost = timed * TIMED_COLD_NS + (calls - timed).max(0.0) * METERED_NS;
         let others = (self.due.len() + self.in_window.len()).max(1);
         let allowed = self.allowed() / others as f64;
         let seconds = (cost / allowed.max(1.0)).min(PERIOD_MAX.as_secs_f64());
@@ -372,8 +397,12 @@ impl Watch {
 
     /// What metering may cost, in ns a second.
     fn allowed(&self) -> f64 {
-        let share = self.control.budget().map_or(OF_CPU, |budget| OF_BUDGET * budget);
-        share * self.control.cpu().unwrap_or(0.0)
+        let cpu = self.control.cpu().unwrap_or(0.0);
+        match self.control.budget() {
+            Some(budget) => OF_BUDGET * budget * cpu,
+            None if cpu > 0.0 => (OF_CPU * cpu).max(ANYWAY_NS),
+            None => 0.0,
+        }
     }
 
     /// Looks at those that are counted all the time; those that are reached too often for that are so no longer.
@@ -388,7 +417,8 @@ impl Watch {
             let is_armed = self.control.sites()[site].rung == Rung::Armed;
             let hits_per_s = self.control.sites()[site].load().hits_per_s;
             if is_armed && hits_per_s > self.always_max {
-                let due = process.now() + self.until_next(site, hits_per_s * WINDOW.as_secs_f64());
+                let calls = hits_per_s * WINDOW.as_secs_f64();
+                let due = process.now() + self.until_next(site, calls, calls);
                 self.settle(site, Metering::Due(due));
                 modes.push((site, Mode::Armed));
             } else if is_armed
@@ -404,18 +434,25 @@ impl Watch {
     /// How many hits a second are few, so that all sites that are counted may be; what they cost, in ns a second.
     fn share_out(&mut self) -> f64 {
         let sites = self.control.sites();
-        let armed = self.counted.iter().map(|&site| &sites[site]).filter(|site| site.rung == Rung::Armed);
-        let cost = METERED_NS * armed.map(|site| site.load().hits_per_s).sum::<f64>();
+        let is_armed = |site: &&usize| sites[**site].rung == Rung::Armed;
+        let hits = |site: &usize| sites[*site].load().hits_per_s;
+        let cost = METERED_COLD_NS * self.counted.iter().filter(is_armed).map(hits).sum::<f64>();
         let allowed = self.allowed();
         if allowed == 0.0 {
             return cost;
         }
-        if cost > allowed {
-            self.always_max /= 2.0;
-        } else if cost < allowed / 4.0 {
-            self.always_max = (2.0 * self.always_max).min(allowed / METERED_NS);
+        // Also of those that are not counted, but would be: sites that are reached equally often come and go together.
+        let now_and_then = self.due.iter().map(|(_, site)| site);
+        let all: Vec<f64> = self.counted.iter().chain(now_and_then).filter(is_armed).map(hits).collect();
+        let cost_up_to = |most: f64| METERED_COLD_NS * all.iter().filter(|&&hits| hits <= most).sum::<f64>();
+        let mut most = self.always_max;
+        while most > 1.0 && cost_up_to(most) > allowed {
+            most /= 2.0;
         }
-        self.always_max = self.always_max.max(1.0);
+        if most >= self.always_max && cost_up_to(2.0 * most) <= allowed / 2.0 {
+            most = (2.0 * most).min(allowed / METERED_COLD_NS);
+        }
+        self.always_max = most.max(1.0);
         cost
     }
 
@@ -506,4 +543,14 @@ impl Watch {
             Metering::Gone => {}
         }
     }
+}
+
+/// When the next period begins, which is not too short.
+pub(super) fn next_period(now: Duration) -> Duration {
+    next_multiple(PERIOD, now + PERIOD / 2)
+}
+
+/// The first multiple of `step` that is not before `from`: the same for all who have this clock.
+fn next_multiple(step: Duration, from: Duration) -> Duration {
+    Duration::from_nanos(from.as_nanos().next_multiple_of(step.as_nanos()) as u64)
 }

@@ -66,6 +66,8 @@ pub(crate) struct Costs {
 pub(crate) struct Watched {
     watch: Watch,
     pid: i32,
+    /// Of its CPU time; none where it has ended before.
+    clock: Option<ClockId>,
     share: Option<Share>,
     /// By site of the plan: its number in the attachment, if it was attached.
     numbers: Vec<Option<usize>>,
@@ -77,6 +79,8 @@ pub(crate) struct Watched {
     /// When it was attached to, and whether its hits may be timed by now.
     since: Duration,
     may_time: bool,
+    /// When it is to be looked at next.
+    next: Duration,
     /// When its next bulletin is due.
     publish_at: Duration,
 }
@@ -114,20 +118,30 @@ impl Costs {
         let now = self.began.elapsed();
         self.next = now + PERIOD;
         let mut has_changed = false;
-        for one in all.iter_mut().filter(|one| one.attachment.target().is_alive()) {
+        for one in all {
             let watched = self.watched(one, now);
             let mut watched = watched.borrow_mut();
-            watched.refresh(one, now, self.began);
-            if !watched.may_begin(one, now) {
-                self.next = self.next.min(now + ASKED_EVERY);
+            let is_due = now >= watched.next || watched.is_outdated(one);
+            if !is_due {
+                self.next = self.next.min(watched.next);
+            }
+            // Whether it lives is a system call.
+            if !is_due || !one.attachment.target().is_alive() {
                 continue;
             }
-            let Watched { watch, numbers, pid, .. } = &mut *watched;
+            watched.refresh(one, now, self.began);
+            if !watched.may_begin(one, now) {
+                watched.next = now + ASKED_EVERY;
+                self.next = self.next.min(watched.next);
+                continue;
+            }
+            let Watched { watch, numbers, clock, .. } = &mut *watched;
             let attachment = &mut one.attachment;
-            let mut process = Process { attachment, numbers, pid: *pid, began: self.began, ns_per_tick };
+            let mut process = Process { attachment, numbers, clock: *clock, began: self.began, ns_per_tick };
             has_changed |= !watch.round(&mut process).is_empty();
-            self.next = self.next.min(watch.next(now));
-            if watch.control().is_unkept(now) && !watched.is_told_unkept {
+            watched.next = watched.watch.next();
+            self.next = self.next.min(watched.next);
+            if watched.watch.control().is_unkept(now) && !watched.is_told_unkept {
                 watched.is_told_unkept = true;
                 self.tell_unkept(&watched);
             }
@@ -296,6 +310,7 @@ impl Watched {
         Watched {
             watch,
             pid: one.pid(),
+            clock: ClockId::pid_cpu_clock_id(Pid::from_raw(one.pid())).ok(),
             share,
             numbers,
             programs,
@@ -303,6 +318,7 @@ impl Watched {
             is_told_unkept: false,
             since: now,
             may_time: false,
+            next: now,
             publish_at: now,
         }
     }
@@ -313,10 +329,15 @@ impl Watched {
         self.may_time
     }
 
+    /// Libraries have come or gone since it was refreshed.
+    fn is_outdated(&self, one: &One) -> bool {
+        self.changes != one.followed.changes()
+    }
+
     /// Libraries come and go, and places with them. What was missed at a place that went since it was read last is read now, if
     /// its number is not another's already.
     fn refresh(&mut self, one: &mut One, now: Duration, began: Instant) {
-        if self.changes == one.followed.changes() {
+        if !self.is_outdated(one) {
             return;
         }
         self.changes = one.followed.changes();
@@ -326,7 +347,8 @@ impl Watched {
         let taken: BTreeSet<usize> = changed.iter().filter_map(|&site| numbers[site]).collect();
         // No time is asked for: nothing is learned of rates.
         let attachment = &mut one.attachment;
-        let process = Process { attachment, numbers: &self.numbers, pid: self.pid, began, ns_per_tick: 0.0 };
+        let process =
+            Process { attachment, numbers: &self.numbers, clock: self.clock, began, ns_per_tick: 0.0 };
         for &site in &changed {
             if self.numbers[site].is_some_and(|number| !taken.contains(&number)) {
                 self.watch.leave(site, &process);
@@ -352,10 +374,10 @@ impl Watched {
 /// Reads once more what is counted, when the probes are out or the process has ended.
 pub(crate) fn finish(one: &mut One) {
     let Some(watched) = one.watched.clone() else { return };
-    let Watched { watch, numbers, pid, .. } = &mut *watched.borrow_mut();
+    let Watched { watch, numbers, clock, .. } = &mut *watched.borrow_mut();
     // No time passes: nothing is learned of rates, and hits and misses are complete.
     let (attachment, began) = (&mut one.attachment, Instant::now());
-    watch.finish(&Process { attachment, numbers, pid: *pid, began, ns_per_tick: 0.0 });
+    watch.finish(&Process { attachment, numbers, clock: *clock, began, ns_per_tick: 0.0 });
 }
 
 /// Of each place of the plan its number in the attachment, if it is there.
@@ -368,7 +390,7 @@ fn numbers(one: &One) -> Vec<Option<usize>> {
 struct Process<'a> {
     attachment: &'a mut Attachment,
     numbers: &'a [Option<usize>],
-    pid: i32,
+    clock: Option<ClockId>,
     began: Instant,
     ns_per_tick: f64,
 }
@@ -379,8 +401,7 @@ impl Meters for Process<'_> {
     }
 
     fn cpu_ns(&self) -> Option<u64> {
-        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(self.pid)).ok()?;
-        let used = clock_gettime(clock).ok()?;
+        let used = clock_gettime(self.clock?).ok()?;
         Some(used.tv_sec() as u64 * 1_000_000_000 + used.tv_nsec() as u64)
     }
 
