@@ -9,9 +9,11 @@ use weir_source::{Diagnostic, SourceFile};
 
 use crate::print::{tell, tell_text};
 
-/// The four failures, never mixed.
+/// The failures, never mixed.
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// Options that do not go together, where the parser of the command line does not see it.
+    Usage(anyhow::Error),
     /// The script is wrong: all faults found.
     Script(Vec<Diagnostic>),
     /// The same of another text: a filter.
@@ -37,7 +39,7 @@ impl Failure {
     pub(crate) fn of_process(&self) -> Option<&weir_probe::Error> {
         match self {
             Failure::Refused(error) | Failure::Machine(error) => Some(&error.downcast_ref::<Whole>()?.0),
-            Failure::Script(_) | Failure::Text(..) | Failure::Bug(_) => None,
+            Failure::Usage(_) | Failure::Script(_) | Failure::Text(..) | Failure::Bug(_) => None,
         }
     }
 
@@ -56,6 +58,7 @@ impl Failure {
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Script(_) | Failure::Text(..) | Failure::Refused(_) => 1,
+            Failure::Usage(_) => 2,
             Failure::Machine(_) => 3,
             Failure::Bug(_) => 101,
         })
@@ -74,7 +77,9 @@ impl Failure {
                 let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
                 tell_text(&weir_source::render(source, diagnostics, color));
             }
-            Failure::Refused(error) | Failure::Machine(error) => tell!("weir: {error:#}"),
+            Failure::Usage(error) | Failure::Refused(error) | Failure::Machine(error) => {
+                tell!("weir: {error:#}")
+            }
             Failure::Bug(error) => {
                 tell!("weir: this is a bug of weir, please report it with the script: {error:#}");
             }
@@ -91,7 +96,12 @@ impl fmt::Display for Failure {
             Failure::Text(source, diagnostics) => {
                 write!(f, "{} faults in {}", diagnostics.len(), source.name)
             }
-            Failure::Refused(error) | Failure::Machine(error) | Failure::Bug(error) => write!(f, "{error:#}"),
+            Failure::Usage(error)
+            | Failure::Refused(error)
+            | Failure::Machine(error)
+            | Failure::Bug(error) => {
+                write!(f, "{error:#}")
+            }
         }
     }
 }

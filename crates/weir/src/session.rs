@@ -195,7 +195,7 @@ fn run(
     // Before anything is touched.
     required::feasible(&plan)?;
     required::placed(args, &plan, &subjects)?;
-    let probes = label(&plan.compiled);
+    let probes = label(&plan.compiled, given.session_name());
     let run = notes::Run { script: &source.text, probes: &probes, is_verbose: args.verbose };
     let groups =
         plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);
@@ -252,10 +252,17 @@ fn first(given: &Given, subjects: &Subjects) -> Result<(Option<i32>, Binaries, M
     }
     match failed {
         Some(failure) if !pids.is_empty() => Err(failure),
-        _ => {
+        failed => {
             let world =
                 Binaries::of_machine(given.args.run.as_ref().map(|run| run.words[0].clone()), places());
-            let module = given.module(&world, warn)?;
+            let module = given.module(&world, warn).or_else(|of_machine| {
+                // A command that is not there has no probes either.
+                if let Some(run) = &given.args.run {
+                    weir_probe::launch::find(&run.words, places().path_env.as_deref())?;
+                }
+                // What was said of a process says more than what it means for none.
+                Err(failed.unwrap_or(of_machine))
+            })?;
             Ok((None, world, module))
         }
     }
@@ -296,10 +303,11 @@ struct Session<'a> {
     tended: RefCell<Option<Tended>>,
 }
 
-/// What `weir ps` shows of a run: the names of its programs.
-fn label(compiled: &Compiled) -> String {
+/// What `weir ps` shows of a run, and another weir that comes to the same process: the names of its programs, behind that of
+/// the session that it is of.
+fn label(compiled: &Compiled, session: Option<&str>) -> String {
     let names: Vec<&str> = compiled.object.programs.iter().map(|program| program.name.as_str()).collect();
-    names.join(" ")
+    session.map_or_else(String::new, |name| format!("session {name}: ")) + &names.join(" ")
 }
 
 fn now_ns() -> u64 {

@@ -14,6 +14,7 @@ pub(crate) mod zone;
 
 use std::process::ExitCode;
 
+use anyhow::anyhow;
 use weir_trace::{Event, Loss, Message, Reader, StreamInfo};
 
 use crate::args::view::{Format, View};
@@ -28,6 +29,16 @@ use crate::view::zone::Zone;
 const CHUNK_BYTES: usize = 64 << 10;
 
 pub(crate) fn view(args: &View) -> Result<ExitCode, Failure> {
+    if args.format == Format::Chrome && args.follow {
+        return Err(Failure::Usage(anyhow!(
+            "-f chrome is one document, which has no end while it is followed: say -f json"
+        )));
+    }
+    if args.format == Format::Chrome && args.stats {
+        return Err(Failure::Usage(anyhow!(
+            "--stats has no form for Chrome's viewer: leave out -f, or say -f json"
+        )));
+    }
     if args.follow {
         return follow::follow(args);
     }
@@ -117,11 +128,6 @@ fn stats(
     format: Format,
     mut is_wanted: impl FnMut(&Event<'_>) -> bool,
 ) -> Result<ExitCode, Failure> {
-    if format == Format::Chrome {
-        return Err(Failure::Refused(anyhow::anyhow!(
-            "--stats has no form for Chrome's viewer: leave out -f, or say -f json"
-        )));
-    }
     let mut stats = Stats::new();
     let mut is_whole = true;
     while let Some(message) = reader.next() {

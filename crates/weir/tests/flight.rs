@@ -103,15 +103,6 @@ fn read(snapshot: &Path) -> Read {
     Read { numbers, lines, discarded: discarded(&ours) }
 }
 
-/// From now on this thread, and what it starts, has one CPU: one ring has all events.
-fn on_one_cpu() {
-    let own = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let cpu = (0..nix::sched::CpuSet::count()).find(|&cpu| own.is_set(cpu).unwrap()).unwrap();
-    let mut one = nix::sched::CpuSet::new();
-    one.set(cpu).unwrap();
-    nix::sched::sched_setaffinity(Pid::from_raw(0), &one).unwrap();
-}
-
 /// A program that emits until it is ended.
 struct Endless(Child);
 
@@ -203,7 +194,8 @@ fn snapshots_by_name(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn an_event_that_asks_is_the_last_of_its_snapshot_and_what_was_before_it_is_whole() {
-    on_one_cpu();
+    // One ring has all events.
+    testkit::cpu::stay_on_this();
     let folder = paths::fresh("flight", "asks");
     let options = ["-e", "rec:ints", "--size", "16K", "--snapshot-on", "n == 70000", "--snapshot-at-end"];
     let said = record(&folder, &options, &["i", "1", "20000000"]);

@@ -194,6 +194,6 @@ fn what_cannot_be_followed_is_refused() {
         assert!(output.status.code() == Some(code) && said.contains(expected), "{options:?}: {said}");
     };
     check(&["--stats"], "/nowhere", 2, "cannot be used with");
-    check(&["-f", "chrome"], "/nowhere", 1, "say -f json");
+    check(&["-f", "chrome"], "/nowhere", 2, "say -f json");
     check(&[], "/nowhere", 1, "/nowhere");
 }

@@ -501,6 +501,15 @@ fn record_of(process: &Endless, folder: &Path) -> Child {
     recorder
 }
 
+/// What a recorder says that the machine did not let go on.
+#[track_caller]
+fn said_of_failed(recorder: Child) -> String {
+    let output = recorder.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    said
+}
+
 #[test]
 fn a_running_process_is_recorded_until_ctrl_c() {
     let folder = paths::fresh("record", "running");
@@ -560,6 +569,8 @@ fn a_full_disk_ends_the_trace_at_a_whole_packet() {
     {
         return skip::skip("record-full-disk", "mounting is for root");
     }
+    // One stream: a second one might have no room to say what it lost.
+    testkit::cpu::stay_on_this();
     let folder = place.join("trace");
     let program = program();
     let args =
@@ -587,6 +598,56 @@ fn a_full_disk_ends_the_trace_at_a_whole_packet() {
 }
 
 #[test]
+fn a_file_that_may_not_grow_further_is_told_like_a_full_disk() {
+    let folder = paths::fresh("record", "limited");
+    let process = Endless::start("i", "1");
+    let recorder = record_of(&process, &folder);
+    let limit = ["--pid", &recorder.id().to_string(), "--fsize=4096"];
+    assert!(Command::new("prlimit").args(limit).status().unwrap().success());
+    let (said, read) = (said_of_failed(recorder), read(&folder));
+    assert!(said.contains("cannot write") && said.contains("File too large"), "{said}");
+    assert!(said.contains(&format!("weir: {} events recorded", read.events.len())), "{said}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_folder_that_is_removed_meanwhile_is_told_and_ends_the_recording() {
+    let folder = paths::fresh("record", "removed");
+    let process = Endless::start("i", "1");
+    let recorder = record_of(&process, &folder);
+    // A stream may be made while the others are removed.
+    assert!(testkit::wait::until(Duration::from_secs(5), || fs::remove_dir_all(&folder).is_ok()));
+    let said = said_of_failed(recorder);
+    assert!(said.contains("the trace is gone, and nothing is recorded any more"), "{said}");
+    assert!(!folder.exists());
+}
+
+/// Of processes that are meant by their name a mistake is told as of one that is given by its number.
+#[test]
+fn mistakes_are_told_of_the_processes_that_a_name_means() {
+    let place = paths::fresh("record", "names");
+    fs::create_dir_all(&place).unwrap();
+    let (own, free) = (place.join("weir-rec-names"), place.join("free"));
+    target::copy(Path::new(&program()), &own);
+    let mut command = Command::new(&own);
+    let child = command.args(["i", "1", "1000000000000"]).stdout(Stdio::null()).spawn().unwrap();
+    let process = Endless(child);
+    let check = |name: &str, options: &[&str], wanted: &str| {
+        let output = weir(&[&["record", "-o", free.to_str().unwrap(), "-p", name], options].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {said}");
+        assert!(said.contains(wanted), "{options:?}: {said} lacks {wanted}");
+        assert!(!free.exists());
+    };
+    check("weir-rec-names", &["-e", "rec:int"], "did you mean rec:ints?");
+    check("weir-rec-names", &["-e", "rec:ints a=weather"], "the event has no field `weather`");
+    check("weir-rec-names", &["-e", "rec:ints", "--filter", "m == 1"], "the event has no field `m`");
+    check("weir-rec-nobody", &["-e", "rec:ints"], "there is no process yet");
+    drop(process);
+    fs::remove_dir_all(place).unwrap();
+}
+
+#[test]
 fn wrong_input_is_refused_before_anything_is_done() {
     let place = paths::fresh("record", "refused");
     fs::create_dir_all(&place).unwrap();
@@ -602,6 +663,11 @@ fn wrong_input_is_refused_before_anything_is_done() {
         assert_eq!(text(&output.stdout), "", "the command has run");
         assert!(!free.exists() && output.status.signal().is_none());
     };
+    let nobody = ["record", "-o", free.to_str().unwrap(), "-e", "rec:ints", "--", "weir-nobody"];
+    let output = weir(&nobody);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("weir-nobody") && said.contains("no such command"), "{said}");
     check(1, &place, &["-e", "rec:ints"], "it is not empty");
     check(1, &place.join("file"), &["-e", "rec:ints"], "it is there and no folder");
     check(1, &place.join("file/below"), &["-e", "rec:ints"], "it is there and no folder");

@@ -193,7 +193,7 @@ fn wrong_input_is_refused_before_anything_is_done() {
         assert_eq!(text(&output.stdout), "", "the command has run");
         assert!(!free.exists());
     };
-    check(1, &["--rotate-on", "n == 1"], "--rotate-on is of sessions");
+    check(2, &["--rotate-on", "n == 1"], "--rotate-on is of sessions");
     check(2, &["--run-on", "n == 1"], "--run <COMMAND>");
     check(2, &["--run", "true"], "--run-on <EXPR>");
     check(2, &["--run-interval", "1s"], "--run-on <EXPR>");

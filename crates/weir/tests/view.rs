@@ -369,6 +369,16 @@ fn filters_that_are_wrong(place: &Path) {
 }
 
 #[test]
+fn a_document_for_charts_has_an_end_and_holds_events_alone() {
+    for (option, told) in [("--follow", "-f json"), ("--stats", "leave out -f")] {
+        let output = weir(&["-f", "chrome", option], Path::new("/nosuch"));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{option}: {stderr}");
+        assert!(stderr.contains(told), "{option}: {stderr}");
+    }
+}
+
+#[test]
 fn a_folder_without_a_trace_is_refused() {
     let place = paths::root().join("docs");
     let output = weir(&[], &place);

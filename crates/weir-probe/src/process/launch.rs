@@ -55,7 +55,7 @@ impl Launched {
     ) -> Result<(Launched, Exec), Error> {
         let program = command.first().map(String::as_str).unwrap_or_default();
         let failed = |source: io::Error| Error::Spawn { command: program.to_owned(), source };
-        let path = find_program(program, search_path).map_err(failed)?;
+        let path = find(command, search_path)?;
         let text = |text: &str| CString::new(text).map_err(|error| failed(error.into()));
         let path_text = text(&path.to_string_lossy())?;
         let arguments = command.iter().map(|argument| text(argument)).collect::<Result<Vec<_>, _>>()?;
@@ -261,6 +261,13 @@ fn run_child(
     let _ = nix::unistd::write(error, &errno.to_le_bytes());
     // SAFETY: _exit never returns and runs no handler of the parent's.
     unsafe { libc::_exit(127) }
+}
+
+/// The file that `command` would run, if it is there.
+pub fn find(command: &[String], search_path: Option<&std::ffi::OsStr>) -> Result<PathBuf, Error> {
+    let program = command.first().map(String::as_str).unwrap_or_default();
+    let found = find_program(program, search_path).and_then(|path| fs::metadata(&path).map(|_| path));
+    found.map_err(|source| Error::Spawn { command: program.to_owned(), source })
 }
 
 /// The file that execvp(3) would take.

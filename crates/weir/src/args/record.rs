@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, ValueEnum};
-use weir_codegen::RING_BYTES_MAX;
+use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_event::schema::Level;
 use weir_trace::write::Limits;
 
@@ -248,8 +248,10 @@ pub(super) fn size(text: &str) -> Result<u32, String> {
         None => text.strip_suffix(['m', 'M']).map_or((text, 1), |digits| (digits, 1 << 20)),
     };
     let bytes = digits.parse().ok().and_then(|count: u32| count.checked_mul(unit));
-    let is_size = |bytes: &u32| bytes.is_power_of_two() && (4096..=RING_BYTES_MAX).contains(bytes);
-    bytes.filter(is_size).ok_or_else(|| "a power of two is wanted, from 4K to 256M".to_owned())
+    let is_size = |bytes: &u32| bytes.is_power_of_two() && (RING_BYTES_MIN..=RING_BYTES_MAX).contains(bytes);
+    bytes.filter(is_size).ok_or_else(|| {
+        format!("a power of two is wanted, from {}K to {}M", RING_BYTES_MIN >> 10, RING_BYTES_MAX >> 20)
+    })
 }
 
 pub(super) fn file_size(text: &str) -> Result<u64, String> {

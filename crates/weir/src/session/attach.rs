@@ -96,7 +96,7 @@ impl Session<'_> {
             uid: nix::unistd::getuid().as_raw(),
             started_ns,
             target_pid,
-            label: label(&self.plan.compiled),
+            label: label(&self.plan.compiled, self.given.session_name()),
         }
     }
 

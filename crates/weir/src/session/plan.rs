@@ -41,6 +41,11 @@ pub(crate) struct Given<'a> {
 }
 
 impl Given<'_> {
+    /// The session that this is a recording of, if a daemon tends it.
+    pub(super) fn session_name(&self) -> Option<&str> {
+        self.recording.and_then(|recording| recording.args.tended_as.as_deref())
+    }
+
     pub(crate) fn module(
         &self,
         world: &Binaries,

@@ -243,22 +243,23 @@ impl Recorder {
         let time = known.unwrap_or_else(now_ns);
         let put = self.stream(lane, time).and_then(|stream| {
             stream.record(event, time, &[fields])?;
-            Ok(stream.open() == 1)
+            Ok(stream.open())
         });
-        if let Ok(true) = put {
-            // It is the first of a packet: that before is written.
-            self.settle(lane);
-        }
-        let lane = &mut self.streams[lane];
         match put {
-            Ok(_) => {
-                lane.open.resize(self.recorded.len(), 0);
+            Ok(open) => {
+                if open == 1 {
+                    // It is the first of its packet: those before it are written.
+                    self.settle(lane);
+                }
+                let lane = &mut self.streams[lane];
                 lane.open[event as usize] += 1;
                 lane.open_bytes += fields.len() as u64;
             }
-            Err(_) => lane.unwritten += 1,
+            Err(error) => {
+                self.streams[lane].unwritten += 1;
+                self.look(Err(error));
+            }
         }
-        self.look(put.map(drop));
     }
 
     /// Writes the open packet of a ring's stream.
@@ -280,8 +281,8 @@ impl Recorder {
 
     /// The stream of a ring, which begins at `time` if it is new.
     fn stream(&mut self, lane: usize, time: u64) -> Result<&mut Stream, weir_trace::Error> {
-        let stream = &mut self.streams[lane].stream;
-        if stream.is_none() {
+        let of = &mut self.streams[lane];
+        if of.stream.is_none() {
             let file_bytes = self.limits.file_bytes.map_or(usize::MAX, |bytes| bytes as usize);
             let (name, packet_bytes) = (format!("stream_{lane}"), PACKET_BYTES.min(file_bytes));
             let new = self.folder.stream(&name, 0, lane as u64, lane as u32, packet_bytes)?;
@@ -289,10 +290,11 @@ impl Recorder {
             // babeltrace2 takes packets of several files by when they begin, and confuses those that begin at one time.
             let begin = if self.limits.file_bytes.is_some() { time.saturating_sub(1) } else { time };
             new.packet(&[], begin, begin)?;
-            *stream = Some(new);
+            of.stream = Some(new);
+            of.open = vec![0; self.recorded.len()];
         }
         // SANITY: it was just made.
-        Ok(stream.as_mut().expect("a stream"))
+        Ok(of.stream.as_mut().expect("a stream"))
     }
 
     /// Ends all streams. And what it came to, for the daemon of sessions.
@@ -329,7 +331,11 @@ impl Recorder {
             && !self.has_failed
         {
             self.has_failed = true;
-            tell!("weir: {:#}; what was written before is whole, the trace ends there", anyhow!(error));
+            let then = match self.path.join("metadata").exists() {
+                true => "what was written before is whole, the trace ends there",
+                false => "the trace is gone, and nothing is recorded any more",
+            };
+            tell!("weir: {:#}; {then}", anyhow!(error));
         }
     }
 }

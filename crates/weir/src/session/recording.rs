@@ -142,7 +142,7 @@ impl Recording<'_> {
         }
         let triggers = Triggers::given(&args.flight, &args.triggers, args.dialect)?;
         if args.triggers.rotate_on.is_some() && args.tended.is_none() {
-            return Err(Failure::Refused(anyhow!(
+            return Err(Failure::Usage(anyhow!(
                 "--rotate-on is of sessions: a recording has one folder; see weir record create"
             )));
         }

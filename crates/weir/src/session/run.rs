@@ -46,7 +46,9 @@ impl Session<'_> {
         if self.flight.borrow().is_some() {
             signals.add(Signal::SIGUSR1);
         }
-        let old_mask = signals.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
+        // A file that may not grow further (RLIMIT_FSIZE) is an error of the write, like a full disk.
+        let blocked = SigSet::from_iter(signals.iter().chain([Signal::SIGXFSZ]));
+        let old_mask = blocked.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
         let old_mask = old_mask.context("blocking signals").map_err(Failure::Machine)?;
         match &self.given.args.run {
             None if self.subjects.selection.is_empty() => self.trace_nothing(signals, report),

@@ -168,8 +168,11 @@ impl Binaries {
     ) -> Result<Vec<FoundStatic>, WorldError> {
         let paths = if self.pid.is_some() { self.mapped_paths() } else { self.needed_paths() };
         if paths.is_empty() {
-            let message = "a wildcard in the name of the binary stands for what a process maps".to_owned();
-            return Err(WorldError { message, hint: Some("add -p PID or -c COMMAND".into()) });
+            let message =
+                "the binary is to be one that a process maps, and there is no process yet".to_owned();
+            let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
+            let hint = format!("name it (usdt:BINARY:{provider}{wanted}), or add -p PID or -c COMMAND");
+            return Err(WorldError { message, hint: Some(hint) });
         }
         let (mut found, mut names) = (Vec::new(), BTreeSet::new());
         for path in paths.iter().filter(|path| is_named(files, path)) {

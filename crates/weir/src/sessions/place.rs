@@ -123,6 +123,13 @@ impl Place {
         self.beside(&format!(".{session}.{number}.log"))
     }
 
+    /// Removes what stands beside the socket of one recording.
+    pub(crate) fn forget(&self, session: &str, number: u64) {
+        for path in [self.counts(session, number), self.log_of(session, number)] {
+            let _ = fs::remove_file(path);
+        }
+    }
+
     /// The daemon's, which it has while it lives; none where another has it.
     pub(crate) fn lock(&self) -> Result<Option<Lock>, Failure> {
         let path = self.beside(".lock");

@@ -284,7 +284,7 @@ impl Session {
         }
         let next = self.next.as_mut()?;
         if next.ended().is_some() {
-            return self.failed();
+            return self.failed(place);
         }
         match next.phase() {
             Phase::Preparing | Phase::Beginning => None,
@@ -349,7 +349,7 @@ impl Session {
     }
 
     /// What was to record has ended before it did.
-    fn failed(&mut self) -> Option<Step> {
+    fn failed(&mut self, place: &Place) -> Option<Step> {
         let (doing, mut next) = (self.doing.take()?, self.next.take()?);
         self.is_changed = true;
         let name = self.description.name.clone();
@@ -358,6 +358,7 @@ impl Session {
         let folder = self.description.folder_of(next.number);
         discard_empty(&folder);
         if !folder.exists() {
+            place.forget(&name, next.number);
             self.last = next.number - 1;
         }
         let is_refused = next.ended().is_some_and(|status| status.code() == Some(1));
@@ -387,8 +388,7 @@ impl Session {
         let (kept, shown) = (self.kept(&self.counts), folder.display());
         let outcome = if is_gone {
             for number in 1..=self.last {
-                let _ = fs::remove_file(place.counts(name, number));
-                let _ = fs::remove_file(place.log_of(name, number));
+                place.forget(name, number);
             }
             // Where nothing was recorded.
             match fs::remove_dir(folder) {

@@ -17,7 +17,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_trace::{Follower, Message};
 
-use crate::args::view::{Format, View};
+use crate::args::view::View;
 use crate::failure::Failure;
 use crate::print::tell;
 use crate::view::filter::Wanted;
@@ -26,11 +26,6 @@ use crate::view::{CHUNK_BYTES, Form, code, failure, flush};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) fn follow(args: &View) -> Result<ExitCode, Failure> {
-    if args.format == Format::Chrome {
-        return Err(Failure::Refused(anyhow!(
-            "-f chrome is one document, which has no end while it is followed: say -f json"
-        )));
-    }
     let stops = Stops::new()?;
     let mut follower = Follower::open(&args.places, Instant::now()).map_err(failure)?;
     let mut wanted = Wanted::new(args, follower.reader())?;

@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use testkit::{target, wait};
 
 use crate::check::{DEADLINE, Emitter, Place, text};
@@ -30,21 +28,12 @@ fn has_last(place: &Place, snapshot: &str, emitted: i64) -> i64 {
     numbers.len() as i64
 }
 
-/// On one CPU: one ring has all its events.
-fn on_one_cpu(program: &Emitter) {
-    let pid = Pid::from_raw(program.0.pid() as i32);
-    let own = sched_getaffinity(pid).unwrap();
-    let cpu = (0..CpuSet::count()).find(|&cpu| own.is_set(cpu).unwrap()).unwrap();
-    let mut one = CpuSet::new();
-    one.set(cpu).unwrap();
-    sched_setaffinity(pid, &one).unwrap();
-}
-
 #[test]
 fn a_snapshot_has_what_the_rings_hold_and_the_session_goes_on() {
     let place = Place::new("snapshot");
     let mut program = Emitter::start();
-    on_one_cpu(&program);
+    // One ring has all its events.
+    testkit::cpu::keep_on_one(program.0.pid());
     place.does(&["create", "s", "-p", &program.pid(), "--overwrite", "--size", "16K", "--snapshots", "2"]);
     place.does(&["enable", "s", "ses:one"]);
     let said = place.does(&["start", "s"]);

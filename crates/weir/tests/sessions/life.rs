@@ -1,5 +1,7 @@
 //! What a session records over its life: exactly what its program emits while it is started, as it is changed meanwhile.
 
+use std::fs;
+
 use testkit::wait;
 
 use crate::check::{DEADLINE, Emitter, Place, text};
@@ -131,6 +133,10 @@ fn a_change_that_is_refused_leaves_the_recording_as_it_is() {
         assert_eq!(*numbers, whole, "thread {thread}: {} were lost", read.lost);
     }
     program.ends_well();
+    place.does(&["destroy", "s"]);
+    let names = fs::read_dir(&place.folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("record.sock.s.")).collect();
+    assert!(left.is_empty(), "of session s, and of the recording that was refused: {left:?}");
 }
 
 #[test]

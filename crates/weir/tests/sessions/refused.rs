@@ -87,6 +87,7 @@ fn what_cannot_be_recorded_is_told_when_it_is_to_begin() {
     place.does(&["disable", "s", "ses:*"]);
     let said = place.refuses(3, &["start", "s"], "session s does not record");
     assert!(said.contains("is already traced by weir"), "{said}");
+    assert!(said.contains("with session other: "), "{said}");
     program.tell("a 10");
     place.does(&["stop", "other"]);
     assert_eq!(place.read("other").count(), 10);
