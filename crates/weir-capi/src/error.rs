@@ -11,6 +11,7 @@ pub(crate) const E2BIG: c_int = 7;
 pub(crate) const ENOMEM: c_int = 12;
 pub(crate) const EACCES: c_int = 13;
 pub(crate) const EINVAL: c_int = 22;
+pub(crate) const EFBIG: c_int = 27;
 pub(crate) const EOPNOTSUPP: c_int = 95;
 
 #[derive(Debug)]

@@ -23,7 +23,7 @@ use weir_rt::segment::{Identity, MapError, Segment, SegmentLayout};
 use weir_verifier::{Limits, Rejection, RejectionKind, VerifiedProgram};
 
 use crate::MapInfo;
-use crate::error::{E2BIG, EACCES, EINVAL, EIO, ENOENT, ENOMEM, EOPNOTSUPP, Error, Result};
+use crate::error::{E2BIG, EACCES, EFBIG, EINVAL, EIO, ENOENT, ENOMEM, EOPNOTSUPP, Error, Result};
 
 /// `struct weir_bpf_object`.
 #[derive(Debug)]
@@ -390,6 +390,7 @@ fn segment(file: &ObjectFile) -> Result<Segment> {
     let segment = segment.map_err(|error| {
         let errno = match error.kind() {
             io::ErrorKind::OutOfMemory => ENOMEM,
+            io::ErrorKind::FileTooLarge => EFBIG,
             _ => error.raw_os_error().unwrap_or(EIO),
         };
         Error::new(errno, format!("making the maps: {error}"))

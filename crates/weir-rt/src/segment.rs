@@ -57,7 +57,7 @@ pub use self::growth::Growth;
 pub use self::journal::{Journal, JournalEntry, JournalFull, JournalState};
 pub use self::layout::{LayoutError, MapLayout, SegmentLayout};
 pub use self::map_view::{MapError, MapView};
-pub use self::memory::OutOfMemory;
+pub use self::memory::{FileTooLarge, OutOfMemory};
 pub use self::meter::{How, Meter, MeterWords};
 pub use self::reads::{Known, Reads, ReadsState};
 pub use self::ring::{PerfReader, Record, RingCounters, RingMark, RingReader};
@@ -124,8 +124,8 @@ impl Segment {
     /// Makes the segment in `fd`, an empty memfd that allows sealing.
     ///
     /// # Errors
-    /// [`OutOfMemory`] (of kind `OutOfMemory`) where the maps take too much of what memory there is. Else of the
-    /// failing system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
+    /// [`OutOfMemory`] (of kind `OutOfMemory`) where the maps take too much of what memory there is, [`FileTooLarge`] (of that
+    /// kind) where files of this process may not be so large. Else of the failing system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
     pub fn create(fd: OwnedFd, layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
         memory::check(&layout)?;
         let bytes = i64::try_from(layout.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;

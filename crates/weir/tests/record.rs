@@ -611,6 +611,18 @@ fn a_file_that_may_not_grow_further_is_told_like_a_full_disk() {
 }
 
 #[test]
+fn files_that_may_not_have_what_the_rings_need_are_told_before_anything_is_done() {
+    let folder = paths::fresh("record", "limited-early");
+    let mut command = Command::new("prlimit");
+    command.args(["--fsize=262144", env!("CARGO_BIN_EXE_weir"), "record", "-e", "rec:ints", "-o"]);
+    let output = command.arg(&folder).args(["--", &program(), "i", "1", "1"]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("may have 262144 (RLIMIT_FSIZE, `ulimit -f`)"), "{said}");
+    assert!(!folder.exists());
+}
+
+#[test]
 fn a_folder_that_is_removed_meanwhile_is_told_and_ends_the_recording() {
     let folder = paths::fresh("record", "removed");
     let process = Endless::start("i", "1");

@@ -1,14 +1,17 @@
 //! Whether the machine has the memory that a segment takes, asked before any of it is taken: every page of a segment is
-//! allocated at once, and whoever gets the last of the machine's memory has others killed.
+//! allocated at once, and whoever gets the last of the machine's memory has others killed. And whether this process may make a file so
+//! large (RLIMIT_FSIZE), which a segment is: who tries is killed for it.
 //!
 //! In: a layout; /proc/meminfo, and of the control group (version 2) and those above it `memory.max`, `memory.current`
-//! and `memory.stat`. Out: nothing, or an [`OutOfMemory`]. What cannot be read is no bound.
+//! and `memory.stat`. Out: nothing, or an [`OutOfMemory`], or a [`FileTooLarge`]. What cannot be read is no bound.
 //!
 //! Deliberately not here: control groups of version 1, swap, and what several segments take together: each is asked for
 //! when the others have theirs.
 
 use std::path::Path;
 use std::{fmt, fs, io};
+
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::cgroup;
 use crate::limits::{MEMORY_SHARE, MEMORY_UNASKED_BYTES};
@@ -41,8 +44,32 @@ impl fmt::Display for OutOfMemory {
     }
 }
 
-/// Refuses a segment that takes more than its share of what is there now.
+/// A segment is larger than a file of this process may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileTooLarge {
+    pub needed: u64,
+    pub allowed: u64,
+}
+
+impl std::error::Error for FileTooLarge {}
+
+impl fmt::Display for FileTooLarge {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FileTooLarge { needed, allowed } = self;
+        write!(
+            out,
+            "the maps need a file in memory of {needed} bytes, and files of this process may have {allowed} (RLIMIT_FSIZE, \
+             `ulimit -f`)"
+        )
+    }
+}
+
+/// Refuses a segment that takes more than its share of what is there now, or is larger than a file may be.
 pub(super) fn check(layout: &SegmentLayout) -> io::Result<()> {
+    let (needed, (allowed, _)) = (layout.bytes, getrlimit(Resource::RLIMIT_FSIZE)?);
+    if needed > allowed {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, FileTooLarge { needed, allowed }));
+    }
     let largest = layout.maps.iter().max_by_key(|map| map.bytes);
     check_bytes(layout.bytes_at_first(), largest.map(|map| (map, map.bytes)))
 }
