@@ -1,6 +1,6 @@
 //! Whether the machine has the memory that a segment takes, asked before any of it is taken: every page of a segment is
-//! allocated at once, and whoever gets the last of the machine's memory has others killed. And whether this process may make a file so
-//! large (RLIMIT_FSIZE), which a segment is: who tries is killed for it.
+//! allocated at once, and whoever gets the last of the machine's memory has others killed. And whether this process may
+//! make a file so large (RLIMIT_FSIZE), which a segment is: who tries is killed for it (SIGXFSZ, setrlimit(2)).
 //!
 //! In: a layout; /proc/meminfo, and of the control group (version 2) and those above it `memory.max`, `memory.current`
 //! and `memory.stat`. Out: nothing, or an [`OutOfMemory`], or a [`FileTooLarge`]. What cannot be read is no bound.
@@ -59,7 +59,7 @@ impl fmt::Display for FileTooLarge {
         write!(
             out,
             "the maps need a file in memory of {needed} bytes, and files of this process may have {allowed} (RLIMIT_FSIZE, \
-             `ulimit -f`)"
+             `ulimit -f`): allow more"
         )
     }
 }

@@ -111,9 +111,7 @@ impl Site {
             Rung::Sampled { .. } | Rung::Withdrawn => 0.0,
         }
     }
-}
 
-impl Site {
     /// What is new in a reading at this CPU time.
     fn seen(&self, reading: Reading, cpu_ns: u64) -> Seen {
         let before = self.reading;
