@@ -84,7 +84,7 @@ __attribute__((unused)) static void wait_for_line(void) {
 }
 
 __attribute__((unused)) static void begin(int argc, char **argv) {
-    alarm(120);
+    alarm(600);
     told_to_wait = argc > 1 && !strcmp(argv[argc - 1], "wait");
     if (!told_to_wait) return;
     say("ready\n");

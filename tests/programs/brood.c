@@ -34,12 +34,14 @@ int main(int argc, char **argv)
 			if (child == 0) {
 				prctl(PR_SET_PDEATHSIG, SIGKILL);
 				for (;;)
+					/* No verdict depends on how long: it is ended. */
 					pause.tv_sec = 10, nanosleep(&pause, NULL);
 			}
 			if (child < 0)
 				return 3;
 			all[born++] = child;
 		}
+		/* The rate alone: the verdict is of counts. */
 		nanosleep(&pause, NULL);
 	}
 	for (long i = 0; i < born; i++) {

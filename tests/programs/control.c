@@ -328,6 +328,7 @@ static void cancelled_threads(void) {
         pthread_t thread;
         void *result;
         CHECK(pthread_create(&thread, 0, is_cancelled, (void *)(long)channel[0]) == 0);
+        // A moment like any other: the verdict does not depend on it.
         if (i % 3) usleep(i % 50 * 10);
         pthread_cancel(thread);
         CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
@@ -361,6 +362,7 @@ static void cancelled_anywhere(void) {
         spins = 0;
         CHECK(pthread_create(&thread, 0, is_cancelled_anywhere, 0) == 0);
         while (!spins) sched_yield();
+        // A moment like any other: the verdict does not depend on it.
         if (i % 2) usleep(i % 40);
         pthread_cancel(thread);
         CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 	}
 	uint64_t calls = strtoull(argv[1], NULL, 10);
 	int code = argc > 3 ? atoi(argv[3]) : 0;
-	alarm(120);
+	alarm(600);
 	for (uint64_t i = 0; i < calls; i++)
 		foo(i);
 	printf("calls=%llu\n", (unsigned long long)calls);

@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "segment.h"
 #include "weir/tracepoint.h"
 
 #define EMITTERS_MAX 1000
@@ -140,6 +141,7 @@ static void *run(void *unused)
 	for (long n = 0; !is_ended && (count == 0 || n < count); n++) {
 		emit(own);
 		if (pause_us && n % 256 == 255)
+			/* The rate alone: the verdict is of counts. */
 			usleep((useconds_t)pause_us);
 		if (count && n % (count / 2 + 1) == count / 4) {
 			pid_t pid = fork_quietly();
@@ -153,26 +155,13 @@ static void *run(void *unused)
 	return NULL;
 }
 
-/* Whether a segment of weir's is mapped that is not `other`'s; which one. */
-static unsigned long segment(unsigned long other)
-{
-	char line[512];
-	unsigned long found = 0, inode;
-	FILE *maps = fopen("/proc/self/maps", "r");
-	while (maps && fgets(line, sizeof line, maps))
-		if (strstr(line, "/memfd:weir-segment") && sscanf(line, "%*s %*s %*s %*s %lu", &inode) == 1 && inode != other)
-			found = inode;
-	if (maps)
-		fclose(maps);
-	return found;
-}
-
 static void be_a_child(long events, unsigned long parents)
 {
 	sigset_t none;
 	sigemptyset(&none);
 	alarm(600);
 	while (!segment(parents) || !is_traced)
+		/* Between two looks: the verdict does not depend on it. */
 		usleep(1000);
 	become(3);
 	pthread_sigmask(SIG_SETMASK, &none, NULL);
@@ -219,6 +208,7 @@ int main(int argc, char **argv)
 			be_a_child(atol(argv[5]), parents);
 	/* Until no thread works any more; a thread that has ended is joined later, so that its number is not another's. */
 	for (unsigned turn = 0; signals_us && working && !is_ended; turn++) {
+		/* The rate alone: the verdict is of counts. */
 		usleep((useconds_t)signals_us);
 		pthread_kill(threads[turn % (unsigned)number], turn / (unsigned)number % 2 ? SIGUSR1 : SIGUSR2);
 	}

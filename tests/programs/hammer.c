@@ -84,7 +84,7 @@ static void on_signal(int number) {
 static void on_trap(int number) { say("signal %d\n", number); }
 
 int main(int argc, char **argv) {
-    alarm(argc > 2 ? atoi(argv[2]) : 120);
+    alarm(argc > 2 ? atoi(argv[2]) : 600);
     sigset_t set;
     struct sigaction action = {.sa_handler = on_trap};
     CHECK(sigaction(SIGTRAP, &action, 0) == 0);

@@ -79,7 +79,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	run_ms = strtoull(argv[2], NULL, 10);
-	alarm(120);
+	alarm(600);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("ready pid=%d\n", (int)getpid());
 	for (int c = getchar(); c != EOF && c != '\n'; c = getchar())

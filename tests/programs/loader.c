@@ -248,7 +248,7 @@ static void obey(const char *line) {
 }
 
 int main(int count, char **arguments) {
-    alarm(120);
+    alarm(600);
     setvbuf(stdout, 0, _IOLBF, 0);
     path = arguments[1];
     for (int i = 2; i < count; i++) {

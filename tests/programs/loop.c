@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 	double seconds = argc > 1 ? atof(argv[1]) : 100;
 	if (seconds > 100)
 		seconds = 100;
-	alarm(120);
+	alarm(600);
 	signal(SIGTERM, on_term);
 	printf("pid=%d\n", getpid());
 	fflush(stdout);

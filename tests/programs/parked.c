@@ -50,7 +50,7 @@ int main(void) {
     CHECK(pipe(channel) == 0 && sigaction(SIGUSR1, &action, 0) == 0);
     action.sa_handler = lets_go;
     CHECK(sigaction(SIGUSR2, &action, 0) == 0);
-    alarm(120);
+    alarm(600);
     say("ready\n");
     struct pollfd in = {.fd = 0, .events = POLLIN};
     for (long n = 1; poll(&in, 1, 0) <= 0; n++) {

@@ -43,6 +43,7 @@ static void *run(void *argument)
 {
 	int thread = (int)(long)argument;
 	while (start && access(start, F_OK))
+		/* Between two looks: the verdict does not depend on it. */
 		usleep(1000);
 	for (long n = 0; n < count; n++) {
 		if (kind == 'i' || (kind == 'm' && n % 3 == 0))

@@ -51,7 +51,7 @@ static double now(void)
 int main(int argc, char **argv)
 {
 	double end = now() + (argc > 1 ? atof(argv[1]) : 20);
-	alarm(120);
+	alarm(600);
 	printf("ready pid=%d\n", getpid());
 	fflush(stdout);
 	if (forbid())

@@ -157,7 +157,7 @@ static void on_signal(int number) {
 }
 
 int main(int argc, char **argv) {
-    alarm(120);
+    alarm(600);
     run(1);
     if (argc == 1 || strcmp(argv[1], "serve")) {
         uint64_t hash = 0xcbf29ce484222325;

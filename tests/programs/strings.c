@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 	}
 	const char *mode = argv[1];
 	count = strtoul(argv[2], NULL, 10);
-	alarm(120);
+	alarm(600);
 	prepare();
 	if (argc > 3 && strcmp(argv[3], "wait") == 0) {
 		printf("ready pid=%d\n", getpid());

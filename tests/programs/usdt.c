@@ -125,7 +125,7 @@ static void *compute(void *unused) {
 static int threads(void) {
     pthread_t running[3];
     expected = batch();
-    alarm(120);
+    alarm(600);
     for (int i = 0; i < 3; i++) {
         pthread_create(&running[i], 0, compute, 0);
     }
@@ -144,7 +144,7 @@ static int threads(void) {
 static int prepare(void) {
     struct pollfd input = {.fd = 0, .events = POLLIN};
     long prepared = 0;
-    alarm(120);
+    alarm(600);
     puts("ready");
     fflush(stdout);
     while (poll(&input, 1, 1) == 0) {

@@ -63,12 +63,14 @@ static void take(long number, unsigned *random) {
     if (way == 'u') {
         unmap(at, BYTES);
         // Long enough for a table to be made without it, at times.
+        // A length like any other: the verdict does not depend on it.
         if (next(random) % 64 == 0) usleep(150000);
         map(at, MAP_FIXED_NOREPLACE);
     } else if (way == 'f') {
         map(at, MAP_FIXED);
     } else if (way == 'p') {
         CHECK(mprotect(at, BYTES, PROT_NONE) == 0);
+        // A length like any other: the verdict does not depend on it.
         if (next(random) % 64 == 0) usleep(150000);
         CHECK(mprotect(at, BYTES, PROT_READ | PROT_WRITE) == 0);
     } else if (way == 'r') {
@@ -82,6 +84,7 @@ static void take(long number, unsigned *random) {
         CHECK(now != (char *)-1);
         fill(now, 'z');
         brk_text = now;
+        // A length like any other: the verdict does not depend on it.
         if (next(random) % 16 == 0) usleep(120000);
         CHECK(sbrk(-(long)BYTES) != (char *)-1);
     }
@@ -92,6 +95,7 @@ static void *taker(void *number) {
     unsigned random = (unsigned)(long)number + 1;
     while (!stop) {
         take((long)number, &random);
+        // A moment like any other: the verdict does not depend on it.
         if (next(&random) % 8 == 0) usleep(next(&random) % 2000);
     }
     return number;
@@ -166,6 +170,7 @@ static void run(long ms) {
     end.tv_sec += ms / 1000;
     end.tv_nsec += ms % 1000 * 1000000;
     do {
+        // The rate alone: the verdict does not depend on it.
         usleep(is_way('s') ? 50 : 5000);
         children();
         for (int n = 0; is_way('s') && n < READERS; n++) CHECK(pthread_kill(readers[n], SIGUSR1) == 0);

@@ -44,7 +44,7 @@ static int strict(void)
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, 0, _IOLBF, 0);
-	alarm(120);
+	alarm(600);
 	int hidden = argc > 1 && !strcmp(argv[1], "hidden");
 	if (hidden && prctl(PR_SET_DUMPABLE, 0))
 		return 5;

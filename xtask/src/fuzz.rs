@@ -1,4 +1,4 @@
-//! fuzz: every reader of hostile bytes under libFuzzer, with seeds made by weir itself.
+//! fuzz: every reader of hostile bytes under libFuzzer, with the seeds of the crate `fuzz-targets`.
 //!
 //! In: a target, a seed, a count of inputs. Out: nothing, or the error with the input that caused it (kept in
 //! target/fuzz/artifacts). Targets are built with the coverage counters of the stable compiler, and debug assertions.
@@ -17,13 +17,10 @@ use clap::Args;
 
 use crate::{process, workspace};
 
-/// One for each reader: object files and programs with their notes, BTF, programs of eBPF, assembly text, the shared segment, its rings,
-/// traces, and metadata of CTF 2.
+/// The targets of the crate `fuzz-targets`, one for each reader: object files and programs with their notes, BTF, programs of eBPF,
+/// assembly text, the shared segment, its rings, traces, and metadata of CTF 2.
 pub(crate) const TARGETS: [&str; 8] =
     ["elf", "btf", "bytecode", "assembly", "segment", "rings", "trace", "ctf2"];
-
-/// Inputs of each target in a run of the test suite.
-pub(crate) const TEST_RUNS: u64 = 3000;
 
 /// LIMIT: seconds that one input may take. The slowest reader's bound is about one.
 const INPUT_S_MAX: u64 = 10;
@@ -40,6 +37,9 @@ const RINGS_BYTES_MAX: u64 = 2 << 10;
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
+
+/// The example of `fuzz-targets` that writes seeds.
+const SEEDS: &str = "fuzz_seeds";
 
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
 
@@ -60,16 +60,7 @@ pub(crate) fn fuzz(options: &Options) -> Result<()> {
     let fuzzers = Fuzzers::build()?;
     let all = TARGETS.map(str::to_owned);
     let targets = if options.targets.is_empty() { &all[..] } else { &options.targets[..] };
-    fuzzers.run_each(targets, options.seed, options.runs, "")
-}
-
-/// The command that builds the targets.
-pub(crate) fn building() -> Result<Command> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--target", MACHINE, "--target-dir"]);
-    build.arg(workspace::target_folder("fuzz")?);
-    build.current_dir(workspace::root().join("fuzz")).env("RUSTFLAGS", COVERAGE);
-    Ok(build)
+    fuzzers.run_each(targets, options.seed, options.runs)
 }
 
 /// The built targets.
@@ -81,10 +72,13 @@ pub(crate) struct Fuzzers {
 }
 
 impl Fuzzers {
-    /// Builds the targets, and writes seeds where there are none.
+    /// Builds the targets, and writes the seeds.
     pub(crate) fn build() -> Result<Fuzzers> {
         let folder = workspace::target_folder("fuzz")?;
-        process::run(&mut building()?).context("building the fuzz targets")?;
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--release", "--target", MACHINE, "--target-dir"]).arg(&folder);
+        build.current_dir(workspace::root().join("fuzz")).env("RUSTFLAGS", COVERAGE);
+        process::run(&mut build).context("building the fuzz targets")?;
         let fuzzers = Fuzzers {
             programs: folder.join(MACHINE).join("release"),
             corpus: folder.join("corpus"),
@@ -94,20 +88,14 @@ impl Fuzzers {
         Ok(fuzzers)
     }
 
-    /// Runs targets, as many at a time as there are CPUs, and says of each, after `prefix`, what came of it.
-    pub(crate) fn run_each(
-        &self,
-        targets: &[impl AsRef<str> + Sync],
-        seed: u64,
-        runs: u64,
-        prefix: &str,
-    ) -> Result<()> {
+    /// Runs targets, as many at a time as there are CPUs, and says of each what came of it.
+    fn run_each(&self, targets: &[String], seed: u64, runs: u64) -> Result<()> {
         let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let run_next = || {
             while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match self.run(target.as_ref(), seed, runs) {
-                    Ok(figures) => println!("{prefix}{}: {figures}", target.as_ref()),
+                match self.run(target, seed, runs) {
+                    Ok(figures) => println!("{target}: {figures}"),
                     // The others go on: what one finds does not hide what they find.
                     Err(error) => {
                         failed.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{error:#}"))
@@ -160,20 +148,13 @@ impl Fuzzers {
 
     /// Seeds of weir's own making, and of the objects that tests had clang make before.
     fn write_seeds(&self) -> Result<()> {
-        let objects = objects(&workspace::target_folder("bpf-corpus/objects")?);
-        let writers: [(&str, &[PathBuf]); 4] =
-            [("fuzz_seeds", &objects), ("tracepoint_seeds", &[]), ("ring_seeds", &[]), ("trace_seeds", &[])];
-        // With the whole workspace in view, the crates that they use are those that its tests use: there is nothing to compile again.
+        // With the whole workspace in view, the crates that it uses are those that its tests use: there is nothing to compile again.
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--workspace"]).current_dir(workspace::root());
-        build.args(writers.iter().flat_map(|(name, _)| ["--example", name]));
-        process::run(&mut build).context("writing seeds")?;
-        let programs = workspace::target_folder("debug/examples")?;
-        for (name, given) in writers {
-            let mut command = Command::new(programs.join(name));
-            process::run(command.arg(&self.corpus).args(given)).context("writing seeds")?;
-        }
-        Ok(())
+        build.args(["build", "--quiet", "--workspace", "--example", SEEDS]).current_dir(workspace::root());
+        process::run(&mut build).context("building what writes seeds")?;
+        let mut command = Command::new(workspace::target_folder("debug/examples")?.join(SEEDS));
+        command.arg(&self.corpus).args(objects(&workspace::target_folder("bpf-corpus/objects")?));
+        process::run(&mut command).context("writing seeds")
     }
 }
 

@@ -1,6 +1,6 @@
 //! xtask: the development commands, run as `cargo xtask NAME`.
 //!
-//! `demo` traces a real program, `test` runs everything, `ci` is `test` with its time limit, `bench` measures weir
+//! `demo` traces a real program, `test` runs everything, `bench` measures weir
 //! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times. What a bench or a soak starts
 //! ends with it, however that ends (`supervise`). Uses no crate of the workspace, so that it builds and reports even while one of
 //! them does not.
@@ -13,12 +13,8 @@ mod fuzz;
 mod library;
 mod packages;
 mod process;
-mod programs;
-mod skips;
 mod soak;
-mod stream;
 mod supervise;
-mod tasks;
 mod test;
 mod workspace;
 
@@ -38,13 +34,7 @@ enum Command {
     /// Build weir, trace a real program with it, and show what it found
     Demo,
     /// Install what the tests need (as root, with apt), then run everything
-    Test {
-        /// Neither network nor root: installs nothing, and says what it left out
-        #[arg(long)]
-        offline: bool,
-    },
-    /// What .ci/run runs: `test`, and a failure if it takes over 25 minutes
-    Ci,
+    Test(test::Options),
     /// Measure weir beside its peers; writes target/bench/NAME.json and NAME.svg
     Bench(bench::Options),
     /// Install the C library libweir_bpf, its header and its pkg-config file
@@ -59,8 +49,7 @@ fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let result = match Args::parse().command {
         Command::Demo => demo::demo().map(done),
-        Command::Test { offline } => test::test(offline, None).map(done),
-        Command::Ci => test::test(false, Some(test::CI_LIMIT)).map(done),
+        Command::Test(options) => test::test(&options).map(done),
         Command::Bench(options) => supervise::supervised(|| bench::bench(&options), "bench"),
         Command::InstallLibrary(options) => library::install(&options).map(done),
         Command::Fuzz(options) => fuzz::fuzz(&options).map(done),

@@ -48,7 +48,7 @@ const ALL: &[&str] = &[
     "weir-kernel",
     "weir-trace",
 ];
-const DEVELOPMENT: [&str; 3] = ["testkit", "vm-bench", "xtask"];
+const DEVELOPMENT: [&str; 4] = ["testkit", "vm-bench", "fuzz-targets", "xtask"];
 
 /// Forbidden whatever the table above comes to say: the verifier does not trust our compiler, each engine is the
 /// other's oracle, and the compiler is pure.
@@ -227,6 +227,60 @@ fn no_module_is_a_drawer() {
             assert!(!["utils", "util", "helpers", "common", "misc"].contains(&part), "{}", file.display());
         }
     }
+}
+
+/// A test waits for what it needs to have happened. Where one sleeps all the same (between two looks, to pace a load, for a random
+/// moment), a comment on that line or right above says why its verdict does not depend on it.
+#[test]
+fn a_test_that_sleeps_says_why_its_verdict_does_not_depend_on_it() {
+    let mut wrong = Vec::new();
+    for (file, text) in texts_of_tests() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate().filter(|(_, line)| sleeps(line)) {
+            let above = lines[..index].iter().rev().take_while(|line| is_comment(line));
+            let mut said = above.chain([line]);
+            if !said.any(|line| line.contains("verdict")) {
+                wrong.push(format!("{}: {}", file.display(), line.trim()));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("//") || line.starts_with("/*") || line.starts_with("* ")
+}
+
+/// A call of `sleep`, `usleep`, `nanosleep` and the like, in Rust or in C.
+fn sleeps(line: &str) -> bool {
+    let code = if is_comment(line) { "" } else { line };
+    code.contains("sleep(") && !code.contains("fn ")
+}
+
+/// What tests consist of: their files, the test modules of sources, the programs that they trace. This file is not among them.
+fn texts_of_tests() -> Vec<(PathBuf, String)> {
+    let mut texts = Vec::new();
+    for (_, folder) in packages() {
+        for file in rust_files(&folder) {
+            let text = fs::read_to_string(&file).unwrap();
+            let is_test = file.components().any(|part| part.as_os_str() == "tests")
+                || file.ends_with("tests.rs")
+                || file.starts_with(root().join("crates/testkit"));
+            match text.find("#[cfg(test)]\nmod tests {") {
+                _ if file.ends_with("layout.rs") => {}
+                _ if is_test => texts.push((file, text)),
+                Some(begin) => texts.push((file, text[begin..].to_owned())),
+                None => {}
+            }
+        }
+    }
+    for entry in fs::read_dir(root().join("tests/programs")).unwrap() {
+        let file = entry.unwrap().path();
+        let text = fs::read_to_string(&file).unwrap();
+        texts.push((file, text));
+    }
+    texts
 }
 
 /// The keyword in code, not in a comment, a string or another word.

@@ -6,8 +6,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::wait;
 
 /// Where the hierarchies are mounted, and the names of their files: limit, usage, kills for want of memory.
 const KINDS: [(&str, [&str; 3]); 2] = [
@@ -127,8 +128,5 @@ fn hierarchy() -> io::Result<PathBuf> {
 
 fn remove(folder: &Path) {
     // A process that has ended is in it for a moment longer.
-    let end = Instant::now() + Duration::from_secs(5);
-    while fs::remove_dir(folder).is_err() && Instant::now() < end {
-        sleep(Duration::from_millis(10));
-    }
+    wait::until(Duration::from_secs(60), || fs::remove_dir(folder).is_ok());
 }

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use crate::wait;
 
 /// How long the end of a killed child is waited for.
-const REAPED_MAX: Duration = Duration::from_secs(20);
+const REAPED_MAX: Duration = Duration::from_secs(60);
 
 /// A running child.
 #[derive(Debug)]
@@ -197,7 +197,7 @@ mod tests {
 
     use crate::target::{self, Source};
 
-    const SOON: Duration = Duration::from_secs(10);
+    const SOON: Duration = Duration::from_secs(60);
 
     fn shell(script: &str) -> Daemon {
         let mut command = Command::new("sh");
@@ -236,15 +236,15 @@ mod tests {
             ptrace::seize(Pid::from_raw(thread), ptrace::Options::empty()).unwrap();
             ptrace::interrupt(Pid::from_raw(thread)).unwrap();
         }
-        let start = Instant::now();
+        // One that gave up waiting would leave them, as zombies.
         drop(daemon);
-        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
         assert!(ids.iter().all(|id| !std::path::Path::new(&format!("/proc/{id}")).exists()));
     }
 
     #[test]
     fn a_missing_line_is_an_error_at_the_deadline() {
-        let mut daemon = shell("exec sleep 100");
+        // It never writes a line, and never ends by itself: the verdict does not depend on when the deadlines pass.
+        let mut daemon = shell("exec sleep 1000000");
         assert!(daemon.line(Duration::from_millis(20)).unwrap_err().to_string().contains("no line 1"));
         assert!(daemon.finish(Duration::from_millis(20)).unwrap_err().to_string().contains("did not end"));
     }
@@ -256,7 +256,8 @@ mod tests {
 
     #[test]
     fn a_dropped_daemon_is_killed_and_reaped() {
-        let daemon = shell("exec sleep 100");
+        // It never ends by itself: the verdict does not depend on how long it is.
+        let daemon = shell("exec sleep 1000000");
         let pid = Pid::from_raw(daemon.pid() as i32);
         assert!(kill(pid, None).is_ok());
         drop(daemon);
@@ -265,6 +266,7 @@ mod tests {
 
     #[test]
     fn signals_reach_the_child() {
+        // Polling: a signal is seen behind the command that runs, and the verdict does not depend on when.
         let mut daemon = shell("trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.01; done");
         daemon.line_with("ready", SOON).unwrap();
         daemon.signal(Signal::SIGTERM).unwrap();

@@ -11,6 +11,8 @@ pub mod ctf;
 pub mod daemon;
 pub mod kernel;
 pub mod kernel_map;
+pub mod mapped;
+pub mod measure;
 pub mod page;
 pub mod paths;
 pub mod random;

@@ -19,6 +19,11 @@ pub fn fresh(group: &str, name: &str) -> PathBuf {
     path
 }
 
+/// The path as scripts, command lines and shells take it, with whatever blanks are in it.
+pub fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.display())
+}
+
 /// Cargo's target folder; made if it is not there.
 pub fn target() -> PathBuf {
     let path = match std::env::var_os("CARGO_TARGET_DIR") {

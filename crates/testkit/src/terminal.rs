@@ -138,7 +138,7 @@ fn settings(terminal: &OwnedFd) -> io::Result<Settings> {
 mod tests {
     use super::*;
 
-    const DEADLINE: Duration = Duration::from_secs(20);
+    const DEADLINE: Duration = Duration::from_secs(60);
 
     #[test]
     fn the_program_sees_a_terminal_of_that_size_and_its_keys() {

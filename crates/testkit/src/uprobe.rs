@@ -129,7 +129,7 @@ impl Drop for Defined {
     fn drop(&mut self) {
         // The last count of the event is closed a moment before; the kernel may still hold the definition for it.
         let command = format!("-:{}", self.name);
-        wait::until(Duration::from_secs(2), || write_definition(&command).is_ok());
+        wait::until(Duration::from_secs(60), || write_definition(&command).is_ok());
     }
 }
 

@@ -3,6 +3,8 @@
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
+use crate::cpu;
+
 /// How often a condition is asked.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -21,8 +23,16 @@ pub fn until_some<T>(deadline: Duration, mut condition: impl FnMut() -> Option<T
         if Instant::now() >= end {
             return None;
         }
+        // Between two looks: the verdict does not depend on how long it takes.
         std::thread::sleep(POLL);
     }
+}
+
+/// Waits until a process has used so much more CPU time: what lets it run on where it is busy, and by something that other load
+/// does not take away. False at the deadline.
+pub fn until_used(process: u32, cpu_time: Duration, deadline: Duration) -> bool {
+    let end = cpu::used_by(process) + cpu_time;
+    until(deadline, || cpu::used_by(process) >= end)
 }
 
 /// The exit status of a child that ends before the deadline. The child is left running otherwise.
@@ -37,11 +47,26 @@ mod tests {
     #[test]
     fn a_condition_ends_the_wait_and_so_does_the_deadline() {
         let mut asked = 0;
-        assert!(until(Duration::from_secs(5), || {
+        assert!(until(Duration::from_secs(60), || {
             asked += 1;
             asked == 3
         }));
         assert_eq!(asked, 3);
         assert!(!until(Duration::from_millis(5), || false));
+    }
+
+    #[test]
+    fn a_process_that_is_busy_uses_cpu_time() {
+        let end = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !end.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
+            let is_used = until_used(std::process::id(), Duration::from_millis(20), Duration::from_secs(60));
+            end.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(is_used);
+        });
     }
 }

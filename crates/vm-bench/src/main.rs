@@ -65,59 +65,85 @@ fn run(args: &Args) -> Result<()> {
         false => args.subject.iter().map(|name| sides::kind(name)).collect::<Result<_>>()?,
     };
     let names = if args.only.is_empty() { program::names()? } else { args.only.clone() };
-    let of = |group: Group| names.iter().filter(move |name| Group::of(name) == group);
-    runs(args, "program", EMPTY, of(Group::Program), &kinds, 1)?;
+    let of = |group: Group| names.iter().map(String::as_str).filter(move |name| Group::of(name) == group);
+    let programs = compiled(EMPTY, of(Group::Program))?;
+    let operations = compiled(LOOP, of(Group::Operation))?;
     let with_maps: Vec<&Kind> = kinds.iter().copied().filter(|kind| kind.has_maps).collect();
-    runs(args, "operation", LOOP, of(Group::Operation), &with_maps, OPERATIONS)?;
-    let translated = of(Group::Program).chain(of(Group::Large));
-    if kinds[0].name == KINDS[0].name { translations(args, translated) } else { Ok(()) }
-}
-
-/// Times programs on each engine; `empty` is subtracted, and a run does `count` of what is reported.
-fn runs<'n>(
-    args: &Args,
-    group: &str,
-    empty: &str,
-    names: impl Iterator<Item = &'n String>,
-    kinds: &[&Kind],
-    count: u32,
-) -> Result<()> {
-    let names: Vec<&str> = names.map(String::as_str).filter(|name| *name != empty).collect();
-    if names.is_empty() {
-        return Ok(());
+    let mut sets = Vec::new();
+    sets.extend(set(args, "program", &programs, &kinds, 1)?);
+    sets.extend(set(args, "operation", &operations, &with_maps, OPERATIONS)?);
+    let translated = of(Group::Program).chain(of(Group::Large)).filter(|name| *name != EMPTY);
+    let mut translated: Vec<Program> = match kinds[0].name == KINDS[0].name {
+        true => translated.map(program::compile).collect::<Result<_>>()?,
+        false => Vec::new(),
+    };
+    for round in 0..args.rounds {
+        for set in &mut sets {
+            eprintln!("{}s: round {} of {}", set.group, round + 1, args.rounds);
+            report::print(set.group, &measure(&mut set.empty, &mut set.cases, round)?, set.count);
+        }
+        translations(round, &mut translated)?;
+        report::round(round);
     }
-    let programs: Vec<Program> =
-        std::iter::once(empty).chain(names).map(program::compile).collect::<Result<_>>()?;
-    let batch = if args.quick { BATCH_QUICK } else { BATCH };
-    let mut cases = programs
-        .iter()
-        .map(|program| case(program, empty, kinds, batch))
-        .collect::<Result<Vec<Case<'_>>>>()?;
-    let mut empty = cases.remove(0);
-    let progress = &mut |round: usize| eprintln!("{group}s: round {} of {}", round + 1, args.rounds);
-    report::print(group, &measure(&mut empty, &mut cases, args.rounds, progress)?, count);
     Ok(())
 }
 
-/// Times what it takes to verify and to compile programs.
-fn translations<'n>(args: &Args, names: impl Iterator<Item = &'n String>) -> Result<()> {
-    for name in names.filter(|name| *name != EMPTY) {
-        let program = program::compile(name)?;
-        let insns = program.object.object.programs[0].insns.len();
-        let mut samples = (0..args.rounds).map(|_| translate::sample(&program));
-        let samples: Vec<(f64, f64)> = match samples.next() {
-            Some(Err(error)) => {
+/// The empty program and those that have a case, or nothing if none has.
+fn compiled<'n>(empty: &str, names: impl Iterator<Item = &'n str>) -> Result<Vec<Program>> {
+    let names: Vec<&str> = names.filter(|name| *name != empty).collect();
+    let all = if names.is_empty() { names } else { [vec![empty], names].concat() };
+    all.into_iter().map(program::compile).collect()
+}
+
+/// Programs that are timed on each engine.
+struct Set<'p> {
+    group: &'static str,
+    /// Is subtracted.
+    empty: Case<'p>,
+    cases: Vec<Case<'p>>,
+    /// A run does so many of what is reported.
+    count: u32,
+}
+
+/// Of programs, the first of which is the empty one; none of none.
+fn set<'p>(
+    args: &Args,
+    group: &'static str,
+    programs: &'p [Program],
+    kinds: &[&Kind],
+    count: u32,
+) -> Result<Option<Set<'p>>> {
+    let Some((empty, programs)) = programs.split_first() else { return Ok(None) };
+    let batch = if args.quick { BATCH_QUICK } else { BATCH };
+    let case = |program| case(program, &empty.name, kinds, batch);
+    Ok(Some(Set {
+        group,
+        empty: case(empty)?,
+        cases: programs.iter().map(case).collect::<Result<_>>()?,
+        count,
+    }))
+}
+
+/// Times what it takes to verify and to compile programs. The first round finds out which cannot be, and takes them away.
+fn translations(round: usize, programs: &mut Vec<Program>) -> Result<()> {
+    let mut failed = Vec::new();
+    for program in &*programs {
+        let name = &program.name;
+        let (verify, compile) = match translate::sample(program) {
+            Ok(sample) => sample,
+            Err(error) if round == 0 => {
                 report::missing("weir", &format!("translate {name}"), &format!("{error:#}"));
+                failed.push(name.clone());
                 continue;
             }
-            first => first.into_iter().chain(samples).collect::<Result<_>>()?,
+            Err(error) => return Err(error),
         };
-        let both: Vec<f64> = samples.iter().map(|(verify, compile)| verify + compile).collect();
-        let to_compile: Vec<f64> = samples.iter().map(|(_, compile)| *compile).collect();
+        let insns = program.object.object.programs[0].insns.len();
         let case = |what: &str| format!("{what} {name}, {insns} instructions");
-        report::figure("translation", "weir", &case("translate"), "ms/1,000", &both);
-        report::figure("translation", "weir", &case("compile"), "ms/1,000", &to_compile);
+        report::figure("translation", "weir", &case("translate"), "ms/1,000", &[verify + compile]);
+        report::figure("translation", "weir", &case("compile"), "ms/1,000", &[compile]);
     }
+    programs.retain(|program| !failed.contains(&program.name));
     Ok(())
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::limits::RUNS_MAX;
@@ -58,30 +58,21 @@ pub struct Case<'a> {
     pub lanes: Vec<Lane<'a>>,
 }
 
-/// Samples by case and subject; the empty case is subtracted, and not among them.
-pub type Samples = BTreeMap<(String, String), Vec<f64>>;
+/// Samples of a round by case and subject; the empty case is subtracted, and not among them.
+pub type Samples = BTreeMap<(String, String), f64>;
 
 /// The name under which the first engine is measured once more in each round.
 pub const AGAIN: &str = "A/A";
 
-/// Measures `cases` in `rounds` rounds; `empty` has a lane for each subject.
-pub fn measure(
-    empty: &mut Case<'_>,
-    cases: &mut [Case<'_>],
-    rounds: usize,
-    progress: &mut dyn FnMut(usize),
-) -> Result<Samples> {
-    ensure!(rounds > 0, "no rounds");
+/// Measures `cases` once; `empty` has a lane for each subject. `round` counts from 0.
+pub fn measure(empty: &mut Case<'_>, cases: &mut [Case<'_>], round: usize) -> Result<Samples> {
     let mut samples = Samples::new();
-    for round in 0..rounds {
-        progress(round);
-        let idle: BTreeMap<String, f64> = round_of(empty, round)?.into_iter().collect();
-        for case in &mut *cases {
-            for (subject, ns) in round_of(case, round)? {
-                let idle = idle.get(subject.as_str()).copied();
-                let net = ns - idle.with_context(|| format!("{subject}: no empty run"))?;
-                samples.entry((case.name.clone(), subject)).or_default().push(net);
-            }
+    let idle: BTreeMap<String, f64> = round_of(empty, round)?.into_iter().collect();
+    for case in cases {
+        for (subject, ns) in round_of(case, round)? {
+            let idle = idle.get(subject.as_str()).copied();
+            let net = ns - idle.with_context(|| format!("{subject}: no empty run"))?;
+            samples.insert((case.name.clone(), subject), net);
         }
     }
     Ok(samples)
@@ -153,10 +144,11 @@ mod tests {
     fn every_subject_and_the_second_turn_of_the_first_have_a_sample_a_round() {
         let mut empty = Case { name: "empty".into(), lanes: vec![lane("weir"), lane("b")] };
         let mut cases = [Case { name: "p".into(), lanes: vec![lane("weir"), lane("b")] }];
-        let samples = measure(&mut empty, &mut cases, 3, &mut |_| {}).unwrap();
-        let found: Vec<(&str, usize)> =
-            samples.iter().map(|((_, subject), samples)| (subject.as_str(), samples.len())).collect();
-        assert_eq!(found, [(AGAIN, 3), ("b", 3), ("weir", 3)]);
+        for round in 0..3 {
+            let samples = measure(&mut empty, &mut cases, round).unwrap();
+            let found: Vec<&str> = samples.keys().map(|(_, subject)| subject.as_str()).collect();
+            assert_eq!(found, [AGAIN, "b", "weir"]);
+        }
     }
 
     #[test]

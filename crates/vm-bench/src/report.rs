@@ -1,7 +1,7 @@
-//! What `cargo xtask bench vm` reads: a line of JSON for each figure's samples, for what cannot run, and for facts.
+//! What `cargo xtask bench vm` reads: a line of JSON for each figure's samples, for what cannot run, and for the end of each round.
 //!
-//! `{"group", "subject", "case", "unit", "samples": [number]}`, `{"missing": "SUBJECT: CASE: reason"}`. Groups are
-//! `program` (ns of a run), `operation` (ns of one), `translation` (ms to verify and to compile 1,000 instructions).
+//! `{"group", "subject", "case", "unit", "samples": [number]}`, `{"missing": "SUBJECT: CASE: reason"}`, `{"round": number}`. Groups are
+//! `program` (ns of a run), `operation` (ns of one), `translation` (ms to verify and to compile 1,000 instructions). Rounds count from 0.
 
 use serde_json::json;
 
@@ -9,10 +9,14 @@ use crate::measure::Samples;
 
 /// The lines of samples in nanoseconds, of which each is for `count` of what the figure is of.
 pub fn print(group: &str, samples: &Samples, count: u32) {
-    for ((case, subject), values) in samples {
-        let each: Vec<f64> = values.iter().map(|ns| ns / f64::from(count)).collect();
-        figure(group, subject, case, "ns", &each);
+    for ((case, subject), ns) in samples {
+        figure(group, subject, case, "ns", &[ns / f64::from(count)]);
     }
+}
+
+/// Everything of a round has been said.
+pub fn round(round: usize) {
+    println!("{}", json!({ "round": round }));
 }
 
 /// One figure.

@@ -614,6 +614,10 @@ pub(crate) fn in_rounds(value: Scalar, change: Change, heads: u64) -> Scalar {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use testkit::random::{Cases, Daily};
+
     use super::*;
     use crate::compare::compare;
     use crate::scalar::tests::{number, random};
@@ -622,12 +626,14 @@ mod tests {
     /// counted, or with other values than said.
     #[test]
     fn counts_and_ranges_hold_for_every_run() {
-        let mut seed = 16;
+        let daily = Daily { seed: 16, at_least: 30_000, at_most: 300_000, budget: Duration::from_secs(1) };
+        let mut cases = Cases::of("WEIR_LOOPS_COUNTED", daily);
+        let mut seed = cases.seed();
         let mut counted = 0;
-        for _ in 0..300_000 {
-            counted += usize::from(check(&mut seed));
+        for _ in cases.by_ref() {
+            counted += u64::from(check(&mut seed));
         }
-        assert!(counted > 20_000, "only {counted} loops were counted");
+        assert!(counted * 15 > cases.given(), "only {counted} loops were counted");
     }
 
     const STAY: [u8; 9] =

@@ -20,105 +20,162 @@ use anyhow::{Context, Result, ensure};
 
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
+use crate::bench::plan::{Form, Plan, Weir};
+use crate::bench::rounds::alternate;
 use crate::{process, workspace};
 
 const FUNCTIONS: usize = 40_000;
+const FUNCTIONS_SMOKE: usize = 400;
 const COMPILE_LIMIT: Duration = Duration::from_secs(1200);
 const NORMAL: Duration = Duration::from_secs(1);
+const NORMAL_SMOKE: Duration = Duration::from_millis(50);
 const PERIOD: Duration = Duration::from_micros(200);
 /// What the project promises.
 const SUM_MS_MAX: f64 = 2000.0;
 const STOP_MS_MAX: f64 = 5.0;
 const STOPPED_MS_MAX: f64 = 100.0;
 
-pub(super) fn measure(weir: PathBuf, rounds: usize) -> Result<Outcome> {
-    let program = program()?;
-    let mut samples: Vec<(&str, &str, &str, f64)> = Vec::new();
-    for round in 0..rounds {
-        eprintln!("round {} of {rounds}", round + 1);
-        let found = run(&weir, &program).with_context(|| format!("round {}", round + 1))?;
-        samples.extend(found);
+pub(super) fn measure(plan: &Plan) -> Result<()> {
+    let bench = Bench::set_up(plan.form)?;
+    alternate(plan, &plan.weirs, &mut |_, weir| bench.run(&weir.program), &|rounds| {
+        let mut figures = Figures::default();
+        for (weir, found) in rounds.with(&plan.weirs) {
+            add_figures(&mut figures, plan.form, weir, found);
+        }
+        let bars = bars(&figures);
+        let title = format!("Attaching to {} functions of a server, {} rounds", bench.functions, plan.rounds);
+        Outcome { title, figures, bars, remarks: Vec::new() }
+    })
+}
+
+/// A time, a number of stops, or a latency, by its case.
+type Figure = (&'static str, &'static str, f64);
+
+/// One round of a weir.
+struct Found {
+    costs: Vec<Figure>,
+    stops: [Figure; 2],
+    /// p99.9 latencies in milliseconds.
+    unprobed: f64,
+    attaching: f64,
+    detaching: f64,
+}
+
+fn add_figures(figures: &mut Figures, form: Form, weir: &Weir, found: &[Found]) {
+    let samples = |of: &dyn Fn(&Found) -> f64| found.iter().map(of).collect::<Vec<f64>>();
+    let Some(first) = found.first() else { return };
+    for (index, (case, unit, _)) in first.costs.iter().enumerate() {
+        figures.add(weir.subject, case, unit, &samples(&|found| found.costs[index].2));
     }
-    let mut figures = Figures::default();
-    let mut cases: Vec<(&str, &str, &str)> = samples.iter().map(|s| (s.0, s.1, s.2)).collect();
-    cases.sort_unstable();
-    cases.dedup();
-    for (subject, case, unit) in cases {
-        let of_case = samples.iter().filter(|s| (s.0, s.1) == (subject, case)).map(|s| s.3);
-        figures.add(subject, case, unit, &of_case.collect::<Vec<f64>>());
+    for (index, (case, unit, _)) in first.stops.iter().enumerate() {
+        figures.describe(weir.subject, case, unit, &samples(&|found| found.stops[index].2));
     }
+    let (attaching, detaching) = (samples(&|found| found.attaching), samples(&|found| found.detaching));
+    // Beside each other in one case, or else each weir's beside the other weir's.
+    if form == Form::Against {
+        figures.add(weir.subject, "p99.9 latency, attaching", "ms", &attaching);
+        figures.add(weir.subject, "p99.9 latency, detaching", "ms", &detaching);
+    } else {
+        figures.add("unprobed", "p99.9 latency", "ms", &samples(&|found| found.unprobed));
+        figures.add("attaching", "p99.9 latency", "ms", &attaching);
+        figures.add("detaching", "p99.9 latency", "ms", &detaching);
+    }
+}
+
+fn bars(figures: &Figures) -> Vec<String> {
     let median = |case: &str| figures.get(WEIR, case).map_or(f64::NAN, |figure| figure.summary.median);
     let bar = |what: &str, value: f64, max: f64| {
         let verdict = if value <= max { "met" } else { "NOT met" };
         format!("bar: {what}: at most {max} ms: {verdict}: {value:.1}")
     };
     let (attach, detach) = (median("attach: longest stop"), median("detach: longest stop"));
-    let remarks = vec![
+    vec![
         bar("found, planned and patched", median("sum until attached"), SUM_MS_MAX),
         bar("longest stop", attach.max(detach), STOP_MS_MAX),
         bar("stopped to attach", median("attach: stopped in sum"), STOPPED_MS_MAX),
         bar("stopped to detach", median("detach: stopped in sum"), STOPPED_MS_MAX),
-    ];
-    let title = format!("Attaching to {FUNCTIONS} functions of a server, {rounds} rounds");
-    Ok(Outcome { title, figures, remarks })
+    ]
 }
 
-/// One round: subject, case, unit and value of each figure.
-fn run(weir: &Path, program: &Path) -> Result<Vec<(&'static str, &'static str, &'static str, f64)>> {
-    let server = Server::start(program)?;
-    sleep(NORMAL);
-    let normal = server.begin..Instant::now();
-    let script = format!(
-        "config = {{ max_probes = 65536; }} uprobe:{}:f* {{ @ = count(); }} interval:ms:500 {{ exit(); }}",
-        program.display()
-    );
-    let mut command = Command::new(weir);
-    command.args(["trace", "-v", "-e", &script, "-p", &server.child.id().to_string()]);
-    let mut tracer = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-    let said = BufReader::new(tracer.stderr.take().context("weir has no stderr")?);
-    let mut lines: Vec<(Instant, String)> = Vec::new();
-    for line in said.lines() {
-        lines.push((Instant::now(), line?));
+struct Bench {
+    program: PathBuf,
+    functions: usize,
+    /// How long the server runs unprobed.
+    normal: Duration,
+}
+
+impl Bench {
+    fn set_up(form: Form) -> Result<Bench> {
+        let functions = form.pick(FUNCTIONS, FUNCTIONS, FUNCTIONS_SMOKE);
+        let name = form.pick("attach", "attach", "attach_smoke");
+        Ok(Bench {
+            program: program(name, functions)?,
+            functions,
+            normal: form.pick(NORMAL, NORMAL, NORMAL_SMOKE),
+        })
     }
-    ensure!(tracer.wait()?.success(), "weir failed: {lines:?}");
-    let line = |with: &str| {
-        let found = lines.iter().find(|(_, line)| line.contains(with));
-        found.with_context(|| format!("weir said nothing of {with:?}: {lines:?}"))
-    };
-    let (planned, attached, detached) = (line("planned in")?, line("attached in")?, line("detached in")?);
-    let latencies = server.end()?;
-    let number = |line: &(Instant, String), before: &str| number_behind(&line.1, before);
-    let probes = number_behind(&attached.1, "weir: ")?;
-    ensure!(probes > 0.99 * FUNCTIONS as f64, "only {probes} functions were probed");
-    let (compile, plan) = (number(planned, "compiled in ")?, number(planned, "planned in ")?);
-    let (attach, detach) = (number(attached, "attached in ")?, number(detached, "detached in ")?);
-    let window = |line: &(Instant, String), ms: f64| {
-        let took = Duration::from_secs_f64(ms / 1e3);
-        line.0.checked_sub(took).unwrap_or(line.0)..line.0
-    };
-    let of = |window: std::ops::Range<Instant>| {
-        let due = latencies.iter().filter(|(due, _)| window.contains(due));
-        let mut of_window: Vec<f64> = due.map(|(_, latency)| latency.as_secs_f64() * 1e3).collect();
-        of_window.sort_unstable_by(f64::total_cmp);
-        let rank = (of_window.len() as f64 * 0.999).ceil() as usize;
-        of_window.get(rank.saturating_sub(1)).copied().context("no message was due")
-    };
-    Ok(vec![
-        (WEIR, "1 script compiled, functions found", "ms", compile),
-        (WEIR, "2 planned", "ms", plan),
-        (WEIR, "3 generated and patched", "ms", attach),
-        (WEIR, "sum until attached", "ms", compile + plan + attach),
-        (WEIR, "detached", "ms", detach),
-        (WEIR, "attach: stops", "", number(attached, "held ")?),
-        (WEIR, "attach: longest stop", "ms", number(attached, "for ")?),
-        (WEIR, "attach: stopped in sum", "ms", number(attached, "at most, ")?),
-        (WEIR, "detach: stops", "", number(detached, "held ")?),
-        (WEIR, "detach: longest stop", "ms", number(detached, "for ")?),
-        (WEIR, "detach: stopped in sum", "ms", number(detached, "at most, ")?),
-        ("unprobed", "p99.9 latency", "ms", of(normal)?),
-        ("attaching", "p99.9 latency", "ms", of(window(attached, attach))?),
-        ("detaching", "p99.9 latency", "ms", of(window(detached, detach))?),
-    ])
+
+    /// A new server, unprobed and then under this weir.
+    fn run(&self, weir: &Path) -> Result<Found> {
+        let server = Server::start(&self.program)?;
+        sleep(self.normal);
+        let normal = server.begin..Instant::now();
+        let script = format!(
+            "config = {{ max_probes = 65536; }} uprobe:{}:f* {{ @ = count(); }} interval:ms:500 {{ exit(); }}",
+            self.program.display()
+        );
+        let mut command = Command::new(weir);
+        command.args(["trace", "-v", "-e", &script, "-p", &server.child.id().to_string()]);
+        let mut tracer = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let said = BufReader::new(tracer.stderr.take().context("weir has no stderr")?);
+        let mut lines: Vec<(Instant, String)> = Vec::new();
+        for line in said.lines() {
+            lines.push((Instant::now(), line?));
+        }
+        ensure!(tracer.wait()?.success(), "weir failed: {lines:?}");
+        let line = |with: &str| {
+            let found = lines.iter().find(|(_, line)| line.contains(with));
+            found.with_context(|| format!("weir said nothing of {with:?}: {lines:?}"))
+        };
+        let (planned, attached, detached) = (line("planned in")?, line("attached in")?, line("detached in")?);
+        let latencies = server.end()?;
+        let number = |line: &(Instant, String), before: &str| number_behind(&line.1, before);
+        let probes = number_behind(&attached.1, "weir: ")?;
+        ensure!(probes > 0.99 * self.functions as f64, "only {probes} functions were probed");
+        let (compile, plan) = (number(planned, "compiled in ")?, number(planned, "planned in ")?);
+        let (attach, detach) = (number(attached, "attached in ")?, number(detached, "detached in ")?);
+        let window = |line: &(Instant, String), ms: f64| {
+            let took = Duration::from_secs_f64(ms / 1e3);
+            line.0.checked_sub(took).unwrap_or(line.0)..line.0
+        };
+        let of = |window: std::ops::Range<Instant>| {
+            let due = latencies.iter().filter(|(due, _)| window.contains(due));
+            let mut of_window: Vec<f64> = due.map(|(_, latency)| latency.as_secs_f64() * 1e3).collect();
+            of_window.sort_unstable_by(f64::total_cmp);
+            let rank = (of_window.len() as f64 * 0.999).ceil() as usize;
+            of_window.get(rank.saturating_sub(1)).copied().context("no message was due")
+        };
+        Ok(Found {
+            costs: vec![
+                ("1 script compiled, functions found", "ms", compile),
+                ("2 planned", "ms", plan),
+                ("3 generated and patched", "ms", attach),
+                ("sum until attached", "ms", compile + plan + attach),
+                ("detached", "ms", detach),
+                ("attach: longest stop", "ms", number(attached, "for ")?),
+                ("attach: stopped in sum", "ms", number(attached, "at most, ")?),
+                ("detach: longest stop", "ms", number(detached, "for ")?),
+                ("detach: stopped in sum", "ms", number(detached, "at most, ")?),
+            ],
+            stops: [
+                ("attach: stops", "", number(attached, "held ")?),
+                ("detach: stops", "", number(detached, "held ")?),
+            ],
+            unprobed: of(normal)?,
+            attaching: of(window(attached, attach))?,
+            detaching: of(window(detached, detach))?,
+        })
+    }
 }
 
 /// The number that follows `before` in `line`.
@@ -176,16 +233,16 @@ fn ask(mut to: ChildStdin, mut from: ChildStdout, is_over: &AtomicBool) -> Resul
 }
 
 /// Compiles the program, if it is not there.
-fn program() -> Result<PathBuf> {
+fn program(name: &str, functions: usize) -> Result<PathBuf> {
     let folder = workspace::target_folder("programs")?;
-    let (source, program) = (folder.join("attach.c"), folder.join("attach"));
-    let text = source_text();
+    let (source, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    let text = source_text(functions);
     if program.exists() && fs::read_to_string(&source).is_ok_and(|there| there == text) {
         return Ok(program);
     }
-    eprintln!("compiling {FUNCTIONS} functions, which takes a minute");
+    eprintln!("compiling {functions} functions; 40,000 take a minute");
     // Not under its name before it is whole.
-    let built = folder.join("attach.new");
+    let built = folder.join(format!("{name}.new"));
     fs::write(&source, &text)?;
     let mut compile = Command::new("cc");
     compile.args(["-O1", "-o"]).arg(&built).arg(&source);
@@ -195,7 +252,7 @@ fn program() -> Result<PathBuf> {
 }
 
 /// The same for each run.
-fn source_text() -> String {
+fn source_text(functions: usize) -> String {
     let mut text = String::from(
         "#include <string.h>\n#include <unistd.h>\nvolatile long sink; long table[64];\n#define F __attribute__((noinline)) long\n",
     );
@@ -204,7 +261,7 @@ fn source_text() -> String {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) as usize % bound
     };
-    for n in 0..FUNCTIONS {
+    for n in 0..functions {
         let callee = n.saturating_sub(1 + random(50));
         let body = match if n == 0 { 0 } else { random(8) } {
             0 => format!("return x * {n} + 1;"),
@@ -221,11 +278,11 @@ fn source_text() -> String {
         // SANITY: a String takes everything.
         writeln!(text, "F f{n}(long x, long y) {{ {body} }}").expect("writing to a string");
     }
-    let all: Vec<String> = (0..FUNCTIONS).map(|n| format!("f{n}")).collect();
+    let all: Vec<String> = (0..functions).map(|n| format!("f{n}")).collect();
     text += &format!("long (*const all[])(long, long) = {{ {} }};\n", all.join(", "));
     text += &format!(
         "int main(void) {{ char message[8]; unsigned k = 0; while (read(0, message, 8) == 8) {{ for (int i = 0; i < 64; \
-         i++, k = (k + 617) % {FUNCTIONS}) sink += all[k](k, i); if (write(1, message, 8) != 8) return 1; }} return 0; }}\n"
+         i++, k = (k + 617) % {functions}) sink += all[k](k, i); if (write(1, message, 8) != 8) return 1; }} return 0; }}\n"
     );
     text
 }
@@ -244,8 +301,8 @@ mod tests {
 
     #[test]
     fn the_program_is_the_same_each_time() {
-        let text = source_text();
-        assert_eq!(text, source_text());
+        let text = source_text(FUNCTIONS);
+        assert_eq!(text, source_text(FUNCTIONS));
         assert_eq!(text.matches("\nF f").count(), FUNCTIONS);
     }
 }

@@ -1,7 +1,8 @@
 //! Figures: what a bench measured, as JSON and as a table.
 //!
 //! `{"figures": {SUBJECT: {CASE: {"median", "low", "high", "unit"}}}, "ratios": {CASE: {PEER: r}}, "missing": []}`.
-//! A ratio is the peer's median over weir's. A peer that was not there is in `missing`, never left out.
+//! A ratio is the peer's median over weir's. A peer that was not there is in `missing`, never left out. The samples stay with their
+//! figure: [`super::against`] compares those of the same rounds.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,10 @@ pub(super) const WEIR: &str = "weir";
 pub(super) struct Figure {
     pub(super) summary: Summary,
     pub(super) unit: &'static str,
+    /// In the order of the rounds.
+    pub(super) samples: Vec<f64>,
+    /// Less is better; otherwise it only describes the run.
+    pub(super) is_cost: bool,
 }
 
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -26,12 +31,21 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Adds one case of one subject. No samples, no figure.
+    /// Adds one case of one subject, of which less is better. No samples, no figure.
     pub(super) fn add(&mut self, subject: &str, case: &str, unit: &'static str, samples: &[f64]) {
+        self.insert(subject, case, unit, samples, true);
+    }
+
+    /// Adds what is no cost of its own: a count, or what follows from another figure. It is not compared between two weirs.
+    pub(super) fn describe(&mut self, subject: &str, case: &str, unit: &'static str, samples: &[f64]) {
+        self.insert(subject, case, unit, samples, false);
+    }
+
+    fn insert(&mut self, subject: &str, case: &str, unit: &'static str, samples: &[f64], is_cost: bool) {
         if samples.is_empty() {
             return;
         }
-        let figure = Figure { summary: summary(samples), unit };
+        let figure = Figure { summary: summary(samples), unit, samples: samples.to_vec(), is_cost };
         self.figures.entry(subject.to_string()).or_default().insert(case.to_string(), figure);
     }
 
@@ -63,7 +77,7 @@ impl Figures {
         cases
     }
 
-    pub(super) fn to_json(&self) -> String {
+    pub(super) fn json(&self) -> Value {
         let figures: BTreeMap<&str, BTreeMap<&str, Value>> = self
             .figures
             .iter()
@@ -83,9 +97,7 @@ impl Figures {
             })
             .filter(|(_, ratios): &(&str, BTreeMap<&str, f64>)| !ratios.is_empty())
             .collect();
-        let all = json!({ "figures": figures, "ratios": ratios, "missing": self.missing });
-        // SANITY: maps with string keys and finite numbers always serialise.
-        serde_json::to_string_pretty(&all).expect("figures are plain data") + "\n"
+        json!({ "figures": figures, "ratios": ratios, "missing": self.missing })
     }
 
     /// One line a case and subject.
@@ -93,7 +105,7 @@ impl Figures {
         let mut table = format!("{:<46}{:<14}{:>12}   {}\n", "case", "subject", "median", "95 % interval");
         for case in self.cases() {
             for (subject, cases) in &self.figures {
-                let Some(Figure { summary, unit }) = cases.get(case) else { continue };
+                let Some(Figure { summary, unit, .. }) = cases.get(case) else { continue };
                 table += &format!(
                     "{case:<46}{subject:<14}{:>12} {unit}   [{}, {}]\n",
                     rounded(summary.median),
@@ -142,7 +154,7 @@ mod tests {
 
     #[test]
     fn json_has_figures_ratios_and_missing() {
-        let json: Value = serde_json::from_str(&example().to_json()).unwrap();
+        let json = example().json();
         let weir = &json["figures"]["weir"]["ns a hit"];
         assert_eq!(weir, &json!({ "median": 5.0, "low": 4.0, "high": 6.0, "unit": "ns" }));
         assert_eq!(json["ratios"], json!({ "ns a hit": { "bpftrace": 2000.0 } }));

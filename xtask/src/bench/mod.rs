@@ -1,16 +1,29 @@
-//! bench: weir beside its peers, alternately in one run.
+//! bench: weir beside its peers, or beside another weir, alternately in one run.
 //!
 //! A bench takes at least 15 rounds; in each it runs every side once, in an order that turns round, so that drift of
 //! the machine falls on all sides alike. One side, `bare`, runs twice (`bare` and `A/A`): a difference inside what
 //! those two show of each other is no difference. Figures are medians with the 95 % interval of the order statistics.
+//!
+//! ```text
+//! plan      which weirs, beside whom, for how long
+//! a bench   its sides, one run of a side, and figures of any number of rounds
+//! rounds    every side once a round; after each, the figures so far are kept
+//! report    figures as text and files, which the supervisor prints and writes however the bench ended
+//! ```
+//!
+//! With `--against PROGRAM` a bench runs its own sides for both weirs and no peers, and [`against`] compares them.
 
+mod against;
 mod attach;
 mod chart;
 mod figures;
 mod filter;
 mod lttng;
+mod plan;
 mod probe;
 mod record;
+mod report;
+mod rounds;
 mod servers;
 mod startup;
 mod statistics;
@@ -19,38 +32,48 @@ mod uprobe;
 mod view;
 mod vm;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::bench::figures::Figures;
+use crate::bench::plan::{Form, Plan, Weir};
 use crate::bench::servers::{
     Nginx, Page, Postgres, Redis, Server, Settings, commands_in_flight, commands_recorded,
 };
+use crate::supervise::Results;
 use crate::workspace;
 
 /// LIMIT: fewer rounds give no 95 % interval worth the name.
 const ROUNDS_MIN: usize = 15;
+const ROUNDS: usize = 21;
+/// Below target/: what is written.
+const FOLDER: &str = "bench";
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     #[arg(value_enum)]
     name: Name,
-    /// Rounds to run; 15 is the least
-    #[arg(long, default_value_t = 21)]
-    rounds: usize,
+    /// Rounds to run; 15 is the least [default: 21, and 15 with --against]
+    #[arg(long)]
+    rounds: Option<usize>,
     /// Use this weir instead of building one
     #[arg(long, value_name = "PROGRAM")]
     weir: Option<PathBuf>,
+    /// Compare weir with this other weir, without peers, in at most ten minutes; writes NAME-against.json
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<PathBuf>,
+    /// One round of as little as can be measured, without peers, to see that the bench runs; writes NAME-smoke.json
+    #[arg(long, hide = true, conflicts_with_all = ["against", "rounds"])]
+    smoke: bool,
     #[command(flatten)]
     vm: vm::VmOptions,
     #[command(flatten)]
     filter: filter::FilterOptions,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Name {
     /// What a probe costs, in a program that calls a function 10² to 10⁷ times a second
     Uprobe,
@@ -86,81 +109,101 @@ enum Name {
     View,
 }
 
+impl Name {
+    /// What is measured by a bench that runs no `weir`.
+    fn without_weir(self) -> Option<&'static str> {
+        match self {
+            Name::Vm => Some("the engines, built into the program vm-bench"),
+            Name::Filter => Some("filters, built into the program filter-bench"),
+            Name::Tracepoint => Some(
+                "include/weir/tracepoint.h and the crate weir-tracepoint, built into programs of its own",
+            ),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) fn bench(options: &Options) -> Result<()> {
-    let rounds = options.rounds;
-    anyhow::ensure!(rounds >= ROUNDS_MIN, "--rounds {rounds}: {ROUNDS_MIN} is the least");
-    let is_vm = matches!(options.name, Name::Vm);
-    anyhow::ensure!(
-        is_vm || options.vm.is_default(),
-        "--quick, --only, --subject, --asm and --ebpf are vm's"
-    );
-    let is_filter = matches!(options.name, Name::Filter);
-    anyhow::ensure!(is_filter || options.filter.is_default(), "--events is filter's");
     if options.vm.prints_code() {
         return vm::print_code(&options.vm);
     }
-    let weir = || workspace::weir(options.weir.as_deref());
-    let (name, outcome) = match options.name {
-        Name::Uprobe => ("uprobe", uprobe::measure(weir()?, rounds)?),
-        Name::Probe => ("probe", probe::measure(weir()?, rounds)?),
-        Name::Attach => ("attach", attach::measure(weir()?, rounds)?),
-        Name::Postgres => {
-            ("postgres", count_functions(&weir()?, rounds, &Postgres::start(Settings::Unsynced)?)?)
-        }
-        Name::PostgresDefaults => {
-            ("postgres-defaults", count_functions(&weir()?, rounds, &Postgres::start(Settings::Defaults)?)?)
-        }
-        Name::Nginx => ("nginx", count_functions(&weir()?, rounds, &Nginx::start(Page::Small)?)?),
-        Name::NginxPages => {
-            ("nginx-pages", count_functions(&weir()?, rounds, &Nginx::start(Page::Compressed)?)?)
-        }
+    let plan = &plan(options)?;
+    match options.name {
+        Name::Uprobe => uprobe::measure(plan),
+        Name::Probe => probe::measure(plan),
+        Name::Attach => attach::measure(plan),
+        Name::Postgres => count_functions(plan, &Postgres::start(Settings::Unsynced)?),
+        Name::PostgresDefaults => count_functions(plan, &Postgres::start(Settings::Defaults)?),
+        Name::Nginx => count_functions(plan, &Nginx::start(Page::Small)?),
+        Name::NginxPages => count_functions(plan, &Nginx::start(Page::Compressed)?),
         Name::RecordRedis => {
             let redis = Redis::start()?;
-            ("record-redis", servers::measure(&weir()?, rounds, &redis, &commands_recorded(&redis))?)
+            servers::measure(plan, &redis, commands_recorded(&redis))
         }
         Name::FlightRedis => {
             let redis = Redis::start()?;
-            ("flight-redis", servers::measure(&weir()?, rounds, &redis, &commands_in_flight(&redis))?)
+            servers::measure(plan, &redis, commands_in_flight(&redis))
         }
-        Name::Startup => ("startup", startup::measure(weir()?, rounds)?),
-        Name::Vm => ("vm", vm::measure(&options.vm, rounds)?),
-        Name::Tracepoint => ("tracepoint", tracepoint::measure(rounds)?),
-        Name::Usdt => {
-            ("usdt", servers::measure_usdt(&weir()?, rounds, &Postgres::start(Settings::Unsynced)?)?)
-        }
-        Name::Record => ("record", record::measure(weir()?, rounds)?),
-        Name::Filter => ("filter", filter::measure(&options.filter, rounds)?),
-        Name::View => ("view", view::measure(weir()?, rounds)?),
-    };
-    let folder = workspace::target_folder("bench")?;
-    let json = folder.join(format!("{name}.json"));
-    fs::write(&json, outcome.figures.to_json())
-        .with_context(|| format!("cannot write {}", json.display()))?;
-    let svg = folder.join(format!("{name}.svg"));
-    fs::write(&svg, chart::svg(&outcome.title, &outcome.figures))
-        .with_context(|| format!("cannot write {}", svg.display()))?;
-    let plots: Option<Plots> = match options.name {
-        Name::Filter => Some(filter::plots),
-        Name::Record => Some(filter::recorded_plots),
-        _ => None,
-    };
-    let value: serde_json::Value = serde_json::from_str(&outcome.figures.to_json())?;
-    for (name, picture) in plots.map(|plots| plots(&value)).unwrap_or_default() {
-        let path = folder.join(format!("{name}.svg"));
-        fs::write(&path, picture).with_context(|| format!("cannot write {}", path.display()))?;
-        println!("{}", path.display());
+        Name::Startup => startup::measure(plan),
+        Name::Vm => vm::measure(&options.vm, plan),
+        Name::Tracepoint => tracepoint::measure(plan),
+        Name::Usdt => servers::measure_usdt(plan, &Postgres::start(Settings::Unsynced)?),
+        Name::Record => record::measure(plan),
+        Name::Filter => filter::measure(&options.filter, plan),
+        Name::View => view::measure(plan),
     }
-    print!("{}", outcome.figures.table());
-    for line in &outcome.remarks {
-        println!("{line}");
-    }
-    println!("{}, commit {}", workspace::machine(), workspace::commit());
-    println!("{}\n{}", json.display(), svg.display());
-    Ok(())
 }
 
-fn count_functions(weir: &Path, rounds: usize, server: &dyn Server) -> Result<Outcome> {
-    servers::measure(weir, rounds, server, &servers::functions_counted(server))
+/// What is asked for, if it can be done.
+fn plan(options: &Options) -> Result<Plan> {
+    let name = options.name.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    ensure!(
+        options.name == Name::Vm || options.vm.is_default(),
+        "--quick, --only, --subject, --asm and --ebpf are vm's"
+    );
+    ensure!(options.name == Name::Filter || options.filter.is_default(), "--events is filter's");
+    let form = match (&options.against, options.smoke) {
+        (Some(_), _) => Form::Against,
+        (None, true) => Form::Smoke,
+        (None, false) => Form::Full,
+    };
+    if let Some(what) = options.name.without_weir().filter(|_| form != Form::Full) {
+        let option = form.pick("", "--against", "--smoke");
+        bail!(
+            "{name} has no {option}: it runs no weir, it measures {what}. To compare two commits, run `cargo xtask bench {name}` \
+             in a working tree of each, and look at both target/bench/{name}.json"
+        );
+    }
+    let rounds = options.rounds.unwrap_or(form.pick(ROUNDS, ROUNDS_MIN, 1));
+    ensure!(form == Form::Smoke || rounds >= ROUNDS_MIN, "--rounds {rounds}: {ROUNDS_MIN} is the least");
+    let rounds = if options.vm.is_quick() { vm::ROUNDS_QUICK } else { rounds };
+    let weirs = match options.name.without_weir() {
+        Some(_) => Vec::new(),
+        None => {
+            let other =
+                options.against.as_deref().map(|program| workspace::weir(Some(program))).transpose()?;
+            Weir::all(workspace::weir(options.weir.as_deref())?, other)
+        }
+    };
+    let plots: Option<Plots> = match options.name {
+        Name::Filter => Some(filter::plots),
+        Name::Record if form == Form::Full => Some(filter::recorded_plots),
+        _ => None,
+    };
+    Ok(Plan {
+        name: name + form.pick("", "-against", "-smoke"),
+        folder: workspace::target_folder(FOLDER)?,
+        rounds,
+        form,
+        weirs,
+        origin: format!("{}, commit {}", workspace::machine(), workspace::commit()),
+        plots,
+        keep: Box::new(|results: &Results| results.keep(FOLDER)),
+    })
+}
+
+fn count_functions(plan: &Plan, server: &dyn Server) -> Result<()> {
+    servers::measure(plan, server, servers::functions_counted(server))
 }
 
 /// Names and texts of pictures of a bench's JSON.
@@ -171,44 +214,46 @@ type Plots = fn(&serde_json::Value) -> Vec<(&'static str, String)>;
 struct Outcome {
     title: String,
     figures: Figures,
-    /// Bars met or not, losses of counts, and the like.
+    /// What the project promises, met or not: said of a full bench alone.
+    bars: Vec<String>,
+    /// Losses of counts, and the like.
     remarks: Vec<String>,
-}
-
-/// Runs every side once a round; the order turns round from one to the next. Progress goes to standard error.
-fn alternate(rounds: usize, sides: &[&str], run: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
-    for round in 0..rounds {
-        eprintln!("round {} of {rounds}", round + 1);
-        for side in order(round, sides) {
-            run(side).with_context(|| format!("{side}, round {}", round + 1))?;
-        }
-    }
-    Ok(())
-}
-
-/// Rotated by one each round, and every other round backwards.
-fn order<'s>(round: usize, sides: &[&'s str]) -> Vec<&'s str> {
-    let mut order: Vec<&str> = sides.to_vec();
-    let turn = round / 2 % sides.len().max(1);
-    order.rotate_left(turn);
-    if round % 2 == 1 {
-        order.reverse();
-    }
-    order
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn options(name: Name) -> Options {
+        let (vm, filter) = (vm::VmOptions::default(), filter::FilterOptions::default());
+        // Neither is run.
+        let [weir, against] = ["/bin/true", "/bin/false"].map(|program| Some(PathBuf::from(program)));
+        Options { name, rounds: None, weir, against, smoke: false, vm, filter }
+    }
+
     #[test]
-    fn every_side_stands_at_every_place_equally_often() {
-        let sides = ["a", "b", "c"];
-        for place in 0..3 {
-            for side in sides {
-                let times = (0..6).filter(|round| order(*round, &sides)[place] == side).count();
-                assert_eq!(times, 2, "{side} at {place}");
+    fn every_bench_that_runs_weir_can_run_two() {
+        for name in Name::value_variants() {
+            match (plan(&options(*name)), name.without_weir()) {
+                (Ok(plan), None) => assert_eq!((plan.weirs.len(), plan.rounds), (3, ROUNDS_MIN), "{name:?}"),
+                (Err(error), Some(_)) => {
+                    let said = error.to_string();
+                    assert!(said.contains("it runs no weir") && said.contains("working tree"), "{said}");
+                }
+                (other, _) => panic!("{name:?}: {:?}", other.map(|plan| plan.weirs)),
             }
         }
+    }
+
+    #[test]
+    fn files_of_another_form_have_a_name_of_their_own() {
+        assert_eq!(plan(&options(Name::RecordRedis)).unwrap().name, "record-redis-against");
+        let smoke = Options { against: None, smoke: true, ..options(Name::Startup) };
+        let found = plan(&smoke).unwrap();
+        assert_eq!((found.name.as_str(), found.rounds), ("startup-smoke", 1));
+        let full = Options { against: None, ..options(Name::Startup) };
+        let found = plan(&full).unwrap();
+        assert_eq!((found.name.as_str(), found.rounds), ("startup", ROUNDS));
+        assert!(plan(&Options { rounds: Some(14), ..full }).is_err());
     }
 }

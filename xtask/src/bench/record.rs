@@ -10,7 +10,7 @@
 //! A figure is CPU time of the emitting threads a recorded event, less that of the same program when nobody records it, in the
 //! same round. A/A is weir's once more, of one thread without a filter.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -18,13 +18,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::lttng::{self, Lttng};
-use crate::bench::{Outcome, alternate};
+use crate::bench::plan::{AGAIN, Form, Plan};
+use crate::bench::rounds::{Rounds, alternate};
 use crate::{process, workspace};
 
 const LTTNG: &str = "lttng";
-const AGAIN: &str = "A/A";
 /// What is emitted, and a filter that accepts it (both tools have it).
 const KINDS: [(&str, &str, &str); 3] = [
     ("ints", "int and long", "a >= 0"),
@@ -32,11 +33,16 @@ const KINDS: [(&str, &str, &str); 3] = [
     ("blob", "64 bytes", "n >= 0"),
 ];
 const THREADS: [u32; 4] = [1, 2, 4, 8];
+/// Against another weir, where a round has less time.
+const THREADS_AGAINST: [u32; 2] = [1, 8];
 const STRINGS: usize = 1;
 /// Comparisons that a filter joins by &&: the thesis's numbers.
 const PREDICATES: [usize; 5] = [2, 4, 6, 8, 9];
+const PREDICATES_AGAINST: [usize; 1] = [9];
 /// Events of a run, in all threads.
 const EVENTS: u32 = 96_000;
+const EVENTS_AGAINST: u32 = 32_000;
+const EVENTS_SMOKE: u32 = 2_000;
 /// Of recorded.c.
 const BATCH: u32 = 1000;
 const SESSION: &str = "weir-bench-record";
@@ -63,15 +69,19 @@ enum Filter {
 }
 
 impl Case {
-    fn all() -> Vec<Case> {
+    fn all(form: Form) -> Vec<Case> {
+        let case = |kind, threads, filter| Case { kind, threads, filter };
+        let both = [Filter::None, Filter::One];
+        let (threads, predicates): (&[u32], &[usize]) = match form {
+            Form::Full => (&THREADS, &PREDICATES),
+            Form::Against => (&THREADS_AGAINST, &PREDICATES_AGAINST),
+            Form::Smoke => return both.map(|filter| case(STRINGS, 1, filter)).to_vec(),
+        };
         let mut all = Vec::new();
         for kind in 0..KINDS.len() {
-            for threads in THREADS {
-                all.extend([Filter::None, Filter::One].map(|filter| Case { kind, threads, filter }));
-            }
+            all.extend(threads.iter().flat_map(|&threads| both.map(|filter| case(kind, threads, filter))));
         }
-        let predicates = PREDICATES.map(Filter::Predicates);
-        all.extend(predicates.map(|filter| Case { kind: STRINGS, threads: 1, filter }));
+        all.extend(predicates.iter().map(|&number| case(STRINGS, 1, Filter::Predicates(number))));
         all
     }
 
@@ -105,44 +115,114 @@ impl Case {
     }
 
     /// Of recorded.c.
-    fn arguments(self) -> [String; 3] {
-        let batches = EVENTS / BATCH / self.threads;
+    fn arguments(self, events: u32) -> [String; 3] {
+        let batches = events / BATCH / self.threads;
         [KINDS[self.kind].0.to_owned(), self.threads.to_string(), batches.to_string()]
     }
 }
 
-/// Who records.
-struct Sides {
-    weir: PathBuf,
+/// A run of the program with these events.
+struct Side {
+    case: Case,
+    run: Run,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Run {
+    /// Nobody records what weir's tracepoints emit.
+    Idle,
+    /// By this weir, as the subject's.
+    Weir(&'static str, PathBuf),
+    IdleLttng,
+    Lttng,
+}
+
+impl Run {
+    fn subject(&self) -> &'static str {
+        match self {
+            Run::Idle => "idle",
+            Run::Weir(subject, _) => subject,
+            Run::IdleLttng => "idle, lttng",
+            Run::Lttng => LTTNG,
+        }
+    }
+
+    /// What is subtracted from it.
+    fn idle(&self) -> Option<Run> {
+        match self {
+            Run::Idle | Run::IdleLttng => None,
+            Run::Weir(..) => Some(Run::Idle),
+            Run::Lttng => Some(Run::IdleLttng),
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.run.subject(), self.case.name())
+    }
+}
+
+fn sides(plan: &Plan, with_lttng: bool) -> Vec<Side> {
+    let mut sides = Vec::new();
+    for case in Case::all(plan.form) {
+        let mut runs = vec![Run::Idle];
+        runs.extend(plan.weirs.iter().map(|weir| Run::Weir(weir.subject, weir.program.clone())));
+        if plan.form == Form::Full && (case.filter, case.threads) == (Filter::None, 1) {
+            runs.extend(plan.weirs.iter().map(|weir| Run::Weir(AGAIN, weir.program.clone())));
+        }
+        if with_lttng {
+            runs.extend([Run::IdleLttng, Run::Lttng]);
+        }
+        sides.extend(runs.into_iter().map(|run| Side { case, run }));
+    }
+    sides
+}
+
+pub(super) fn measure(plan: &Plan) -> Result<()> {
+    let mut missing = Vec::new();
+    let lttng =
+        || Lttng::start().and_then(|lttng| Ok((lttng, lttng::compile("recorded.c", "recorded_lttng")?)));
+    let lttng = plan.has_peers().then(lttng).transpose();
+    let lttng = lttng.unwrap_or_else(|error| {
+        missing.push(format!("{LTTNG}: {error:#}"));
+        None
+    });
+    let viewer = plan.weirs.first().context("no weir")?.program.clone();
+    let folder = workspace::target_folder("bench")?.join(format!("record-{}", std::process::id()));
+    let events = plan.form.pick(EVENTS, EVENTS_AGAINST, EVENTS_SMOKE);
+    let bench = Bench { viewer, program: compile()?, lttng, folder, events };
+    let sides = sides(plan, bench.lttng.is_some());
+    alternate(plan, &sides, &mut |_, side| bench.run(side), &|rounds| {
+        let mut figures = Figures { missing: missing.clone(), ..Figures::default() };
+        add_figures(&mut figures, &sides, rounds);
+        let title = format!("An event that is recorded, {} rounds of {events} events", plan.rounds);
+        Outcome { title, bars: bars(&figures), figures, remarks: Vec::new() }
+    })
+}
+
+/// Net nanoseconds of an event.
+fn add_figures(figures: &mut Figures, sides: &[Side], rounds: &Rounds<f64>) {
+    let of_idle = |case: Case, run: &Run| {
+        rounds.with(sides).find(|(side, _)| (side.case, &side.run) == (case, run)).map(|(_, ns)| ns)
+    };
+    for (side, ns) in rounds.with(sides) {
+        let Some(idle) = side.run.idle().and_then(|idle| of_idle(side.case, &idle)) else { continue };
+        let net: Vec<f64> = ns.iter().zip(idle).map(|(ns, idle)| ns - idle).collect();
+        figures.add(side.run.subject(), &side.case.name(), "ns", &net);
+    }
+}
+
+struct Bench {
+    /// The weir that counts the events of a trace.
+    viewer: PathBuf,
     program: PathBuf,
     /// With the program that has its tracepoints.
     lttng: Option<(Lttng, PathBuf)>,
     /// Where traces go.
     folder: PathBuf,
-}
-
-pub(super) fn measure(weir: PathBuf, rounds: usize) -> Result<Outcome> {
-    let mut figures = Figures::default();
-    let lttng = Lttng::start().and_then(|lttng| Ok((lttng, lttng::compile("recorded.c", "recorded_lttng")?)));
-    let lttng = lttng.map_err(|error| figures.missing.push(format!("{LTTNG}: {error:#}"))).ok();
-    let folder = workspace::target_folder("bench")?.join(format!("record-{}", std::process::id()));
-    let sides = Sides { weir, program: compile()?, lttng, folder };
-    let mut samples: BTreeMap<(&str, String), Vec<f64>> = BTreeMap::new();
-    let cases = Case::all();
-    let names: Vec<String> = cases.iter().map(|case| case.name()).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    alternate(rounds, &names, &mut |name| {
-        let case = cases.iter().find(|case| case.name() == name).context("no such case")?;
-        for (subject, ns) in sides.run(*case)? {
-            samples.entry((subject, case.name())).or_default().push(ns);
-        }
-        Ok(())
-    })?;
-    for ((subject, case), of_event) in &samples {
-        figures.add(subject, case, "ns", of_event);
-    }
-    let title = format!("An event that is recorded, {rounds} rounds of {EVENTS} events");
-    Ok(Outcome { title, remarks: bars(&figures), figures })
+    /// Of a run.
+    events: u32,
 }
 
 fn compile() -> Result<PathBuf> {
@@ -155,27 +235,25 @@ fn compile() -> Result<PathBuf> {
     Ok(program)
 }
 
-impl Sides {
-    /// Net nanoseconds of an event on each side.
-    fn run(&self, case: Case) -> Result<Vec<(&'static str, f64)>> {
-        let idle = ns(Command::new(&self.program).args(case.arguments()))?;
-        let mut found = vec![(WEIR, self.weir(case)? - idle)];
-        if case.filter == Filter::None && case.threads == 1 {
-            found.push((AGAIN, self.weir(case)? - idle));
+impl Bench {
+    /// Nanoseconds of an event.
+    fn run(&self, side: &Side) -> Result<f64> {
+        let idle = |program: &Path| ns(Command::new(program).args(side.case.arguments(self.events)));
+        let lttng = || self.lttng.as_ref().context("no LTTng");
+        match &side.run {
+            Run::Idle => idle(&self.program),
+            Run::Weir(_, weir) => self.weir(weir, side.case),
+            Run::IdleLttng => idle(&lttng()?.1),
+            Run::Lttng => lttng().and_then(|(lttng, program)| self.lttng(lttng, program, side.case)),
         }
-        if let Some((lttng, program)) = &self.lttng {
-            let idle = ns(Command::new(program).args(case.arguments()))?;
-            found.push((LTTNG, self.lttng(lttng, program, case)? - idle));
-        }
-        Ok(found)
     }
 
-    fn weir(&self, case: Case) -> Result<f64> {
-        let mut record = Command::new(&self.weir);
+    fn weir(&self, weir: &Path, case: Case) -> Result<f64> {
+        let mut record = Command::new(weir);
         record.args(["record", "-q", "--size", "4M", "-e", &case.event(), "-o"]).arg(&self.folder);
         record.args(case.filter().iter().flat_map(|filter| ["--filter", filter.as_str()]));
-        record.arg("--").arg(&self.program).args(case.arguments());
-        let took = ns(&mut record).with_context(|| format!("weir: {}", case.name()))?;
+        record.arg("--").arg(&self.program).args(case.arguments(self.events));
+        let took = ns(&mut record)?;
         self.check(case)?;
         Ok(took)
     }
@@ -193,30 +271,31 @@ impl Sides {
         rule.extend(filter.iter().flat_map(|filter| ["--filter", filter.as_str()]));
         lttng.command(&rule)?;
         lttng.command(&["start", SESSION])?;
-        let took = ns(Command::new(program).args(case.arguments()));
+        let took = ns(Command::new(program).args(case.arguments(self.events)));
         lttng.command(&["destroy", SESSION])?;
-        let took = took.with_context(|| format!("lttng: {}", case.name()))?;
+        let took = took?;
         self.check(case)?;
         Ok(took)
     }
 
     /// The trace has every event; it is gone then.
     fn check(&self, case: Case) -> Result<()> {
-        let mut view = Command::new(&self.weir);
+        let mut view = Command::new(&self.viewer);
         view.args(["view", "-f", "json", "--stats"]).arg(&self.folder);
         let output = process::output_within(&mut view, RUN_LIMIT)?;
         std::fs::remove_dir_all(&self.folder)?;
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(
-            recorded(&text) == u64::from(EVENTS),
-            "{}: of {EVENTS} events the trace has {text}",
-            case.name()
+            recorded(&text) == u64::from(self.events),
+            "{}: of {} events the trace has {text}",
+            case.name(),
+            self.events
         );
         Ok(())
     }
 }
 
-impl Drop for Sides {
+impl Drop for Bench {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -239,7 +318,7 @@ fn ns(command: &mut Command) -> Result<f64> {
 
 fn bars(figures: &Figures) -> Vec<String> {
     let mut remarks = Vec::new();
-    for case in Case::all() {
+    for case in Case::all(Form::Full) {
         let name = case.name();
         let (Some(weir), Some(lttng)) = (figures.get(WEIR, &name), figures.get(LTTNG, &name)) else {
             continue;
@@ -262,10 +341,13 @@ mod tests {
 
     #[test]
     fn every_run_emits_the_same_number_of_events() {
-        for case in Case::all() {
-            let [_, threads, batches] = case.arguments();
-            let events = threads.parse::<u32>().unwrap() * batches.parse::<u32>().unwrap() * BATCH;
-            assert_eq!(events, EVENTS, "{case:?}");
+        let forms = [(Form::Full, EVENTS), (Form::Against, EVENTS_AGAINST), (Form::Smoke, EVENTS_SMOKE)];
+        for (form, wanted) in forms {
+            for case in Case::all(form) {
+                let [_, threads, batches] = case.arguments(wanted);
+                let events = threads.parse::<u32>().unwrap() * batches.parse::<u32>().unwrap() * BATCH;
+                assert_eq!(events, wanted, "{case:?}");
+            }
         }
     }
 

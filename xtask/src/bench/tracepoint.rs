@@ -10,6 +10,7 @@
 //! on what stands around: a turn of a loop that only counts takes a cycle, in which there is room for more instructions.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,14 +18,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::bench::Outcome;
 use crate::bench::figures::{Figure, Figures, WEIR, rounded};
+use crate::bench::plan::{AGAIN, Plan};
+use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::servers::usage;
-use crate::bench::{Outcome, alternate};
 use crate::{process, workspace};
 
 const EMPTY: &str = "empty loop";
 const EMPTY_RUST: &str = "empty loop, Rust";
-const AGAIN: &str = "A/A";
 const RUST: &str = "weir, Rust";
 const LTTNG: &str = "lttng";
 const SDT_GUARDED: &str = "sdt, guarded";
@@ -53,6 +55,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const INSTRUCTIONS_MAX: f64 = 2.0;
 
 /// A program that can be run for so many turns.
+#[derive(Clone)]
 struct Side {
     name: &'static str,
     sites: u32,
@@ -60,8 +63,8 @@ struct Side {
     arguments: Vec<String>,
 }
 
-pub(super) fn measure(rounds: usize) -> Result<Outcome> {
-    let mut figures = Figures::default();
+pub(super) fn measure(plan: &Plan) -> Result<()> {
+    let mut exact = Figures::default();
     let mut sides = in_rust()?;
     for (name, side, libraries, package) in IN_C {
         match in_c(side, libraries) {
@@ -74,22 +77,27 @@ pub(super) fn measure(rounds: usize) -> Result<Outcome> {
             Err(error) if matches!(name, EMPTY | WEIR) => return Err(error),
             Err(error) => {
                 eprintln!("{name} is not there: {error:#}");
-                figures.missing.push(format!("{name}: apt-get install {package}"));
+                exact.missing.push(format!("{name}: apt-get install {package}"));
             }
         }
     }
     match process::find_program("valgrind") {
-        Some(_) => count_instructions(&sides, &mut figures)?,
-        None => figures.missing.push("callgrind: apt-get install valgrind".to_owned()),
+        Some(_) => count_instructions(&sides, &mut exact)?,
+        None => exact.missing.push("callgrind: apt-get install valgrind".to_owned()),
     }
     let [cpu, _] = usage::cpus()?;
     usage::pin(std::process::id() as i32, cpu)?;
-    for sites in SITES {
-        time(&sides, sites, rounds, &mut figures)?;
-    }
-    let remarks = bars(&figures);
-    let title = format!("A tracepoint that nobody traces, {rounds} rounds of {TRACEPOINTS} tracepoints");
-    Ok(Outcome { title, figures, remarks })
+    let again = sides.iter().filter(|side| side.name == EMPTY);
+    let again: Vec<Side> = again.map(|side| Side { name: AGAIN, ..side.clone() }).collect();
+    sides.extend(again);
+    alternate(plan, &sides, &mut |_, side| side.time(), &|rounds| {
+        let mut figures = exact.clone();
+        add_times(&mut figures, &sides, rounds);
+        let bars = bars(&figures);
+        let rounds = plan.rounds;
+        let title = format!("A tracepoint that nobody traces, {rounds} rounds of {TRACEPOINTS} tracepoints");
+        Outcome { title, figures, bars, remarks: Vec::new() }
+    })
 }
 
 /// Compiles a side of off.c: the programs by their number of sites.
@@ -122,6 +130,12 @@ fn in_rust() -> Result<Vec<Side>> {
         })
     };
     Ok(SITES.into_iter().flat_map(side).collect())
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&case(self.name, self.sites))
+    }
 }
 
 impl Side {
@@ -192,31 +206,17 @@ fn count_instructions(sides: &[Side], figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Rounds of all sides with so many sites.
-fn time(sides: &[Side], sites: u32, rounds: usize, figures: &mut Figures) -> Result<()> {
-    eprintln!("{}", case("timing", sites));
-    let mut names: Vec<&str> =
-        sides.iter().filter(|side| side.sites == sites).map(|side| side.name).collect();
-    names.push(AGAIN);
-    let mut turns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    alternate(rounds, &names, &mut |name| {
-        let meant = if name == AGAIN { EMPTY } else { name };
-        let side = sides.iter().find(|side| side.name == meant && side.sites == sites);
-        let side = side.context("a side that is not there")?;
-        // SANITY: it is one of the names.
-        let name = names.iter().find(|known| **known == name).expect("a known name");
-        turns.entry(name).or_default().push(side.time()?);
-        Ok(())
-    })?;
-    for (&name, of_turn) in &turns {
+fn add_times(figures: &mut Figures, sides: &[Side], rounds: &Rounds<f64>) {
+    let turns: BTreeMap<(&str, u32), &[f64]> =
+        rounds.with(sides).map(|(side, turns)| ((side.name, side.sites), turns)).collect();
+    for (&(name, sites), of_turn) in &turns {
         figures.add(name, &case("time of a turn", sites), "ns", of_turn);
         if name != empty_of(name) {
-            let of_one = of_turn.iter().zip(&turns[empty_of(name)]);
+            let of_one = of_turn.iter().zip(turns[&(empty_of(name), sites)]);
             let of_one: Vec<f64> = of_one.map(|(turn, empty)| (turn - empty) / f64::from(sites)).collect();
             figures.add(name, &case(NS, sites), "ns", &of_one);
         }
     }
-    Ok(())
 }
 
 fn bars(figures: &Figures) -> Vec<String> {

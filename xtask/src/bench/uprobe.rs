@@ -7,7 +7,6 @@
 //! hit ÷ the unprobed period; beside it stands the loss that the clock on the wall showed. Each count is compared
 //! with the calls made.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,20 +14,21 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
+use crate::bench::plan::{AGAIN, BARE, Plan, Side, Tracer};
+use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::{median, slope};
-use crate::bench::{Outcome, alternate};
 use crate::{process, workspace};
 
 /// Calls a second; 0 is flat out.
 const RATES: [u64; 7] = [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 0];
 /// Of each run. Seven rates, four sides and 21 rounds of it take about four minutes.
 const SECONDS: &str = "0.3";
+const SECONDS_SMOKE: &str = "0.01";
 /// LIMIT: a run with its start and end.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-const BARE: &str = "bare";
-const AGAIN: &str = "A/A";
 const BPFTRACE: &str = "bpftrace";
 
 const NS_A_HIT: &str = "ns a hit";
@@ -37,26 +37,28 @@ const NS_MAX: f64 = 10.0;
 const LOSS_MAX: [(u64, f64); 2] = [(1_000_000, 1.0), (10_000_000, 10.0)];
 const TIMES_CHEAPER_MIN: f64 = 100.0;
 
-pub(super) fn measure(weir: PathBuf, rounds: usize) -> Result<Outcome> {
-    let bench = Bench::set_up(weir)?;
-    let mut figures = Figures::default();
-    let mut sides = vec![BARE, AGAIN, WEIR];
-    match bench.try_bpftrace() {
-        Ok(()) => sides.push(BPFTRACE),
-        Err(error) => figures.missing.push(format!("{BPFTRACE}: {error:#}")),
-    }
-    let mut runs: Vec<(String, u64, Run)> = Vec::new();
-    alternate(rounds, &sides, &mut |side| {
-        for rate in RATES {
-            runs.push((side.to_string(), rate, bench.run(side, rate)?));
+pub(super) fn measure(plan: &Plan) -> Result<()> {
+    let bench = Bench::set_up(plan.form.pick(SECONDS, SECONDS, SECONDS_SMOKE))?;
+    let (mut peers, mut missing) = (Vec::new(), Vec::new());
+    if plan.has_peers() {
+        match bench.try_bpftrace() {
+            Ok(()) => peers.push(BPFTRACE),
+            Err(error) => missing.push(format!("{BPFTRACE}: {error:#}")),
         }
-        Ok(())
-    })?;
-    add_figures(&mut figures, &sides, &runs);
-    let mut remarks = bars(&figures);
-    remarks.extend(wrong_counts(&runs));
-    Ok(Outcome { title: format!("A counting uprobe, {rounds} rounds"), figures, remarks })
+    }
+    let sides = plan.sides(&peers);
+    let mut run = |_, side: &Side| RATES.iter().map(|rate| bench.run(&side.tracer, *rate)).collect();
+    alternate(plan, &sides, &mut run, &|rounds| {
+        let mut figures = Figures { missing: missing.clone(), ..Figures::default() };
+        add_figures(&mut figures, &sides, rounds);
+        let bars = bars(&figures);
+        let remarks = wrong_counts(&sides, rounds);
+        Outcome { title: format!("A counting uprobe, {} rounds", plan.rounds), figures, bars, remarks }
+    })
 }
+
+/// A side's runs in one round, by rate.
+type OfRates = Vec<Run>;
 
 /// One run of the program.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -70,23 +72,20 @@ struct Run {
 }
 
 struct Bench {
-    weir: PathBuf,
     program: PathBuf,
     out: PathBuf,
+    seconds: &'static str,
 }
 
 impl Bench {
-    fn set_up(weir: PathBuf) -> Result<Bench> {
-        Ok(Bench {
-            weir,
-            program: workspace::test_program("overhead")?,
-            out: workspace::target_folder("bench")?.join("uprobe.out"),
-        })
+    fn set_up(seconds: &'static str) -> Result<Bench> {
+        let out = workspace::target_folder("bench")?.join(format!("uprobe-{}.out", std::process::id()));
+        Ok(Bench { program: workspace::test_program("overhead")?, out, seconds })
     }
 
     fn try_bpftrace(&self) -> Result<()> {
         process::find_program(BPFTRACE).context("not installed")?;
-        let run = self.run(BPFTRACE, 100)?;
+        let run = self.run(&Tracer::Peer(BPFTRACE), 100)?;
         anyhow::ensure!(
             run.counted == Some(run.calls),
             "it counted {:?} of {} calls",
@@ -96,22 +95,20 @@ impl Bench {
         Ok(())
     }
 
-    fn run(&self, side: &str, rate: u64) -> Result<Run> {
+    fn run(&self, tracer: &Tracer, rate: u64) -> Result<Run> {
         let rate = rate.to_string();
-        let traced = format!("{} {rate} {SECONDS}", self.program.display());
+        let traced = format!("{} {rate} {}", self.program.display(), self.seconds);
         let script = format!("uprobe:{}:foo {{ @ = count(); }}", self.program.display());
-        let mut command = match side {
-            BARE | AGAIN => Command::new(&self.program),
-            WEIR => Command::new(&self.weir),
-            _ => Command::new(side),
-        };
-        match side {
-            BARE | AGAIN => command.args([&rate, SECONDS]),
-            WEIR => command.args(["trace", "-o"]).arg(&self.out).args(["-e", &script, "-c", &traced]),
+        let mut command = Command::new(tracer.program().unwrap_or(&self.program));
+        if let Tracer::Weir(_) = tracer {
+            command.arg("trace");
+        }
+        match tracer {
+            Tracer::None => command.args([&rate, self.seconds]),
             _ => command.arg("-o").arg(&self.out).args(["-e", &script, "-c", &traced]),
         };
         let output = process::output_within(&mut command, RUN_LIMIT)?;
-        let counted = if matches!(side, BARE | AGAIN) { None } else { Some(count_in(&self.out)?) };
+        let counted = if *tracer == Tracer::None { None } else { Some(count_in(&self.out)?) };
         parse_run(&String::from_utf8_lossy(&output.stdout), counted)
     }
 }
@@ -136,42 +133,40 @@ fn count_in(file: &Path) -> Result<u64> {
     }
 }
 
-fn add_figures(figures: &mut Figures, sides: &[&str], runs: &[(String, u64, Run)]) {
-    let slopes: BTreeMap<&str, Vec<f64>> = sides.iter().map(|side| (*side, slopes_of(side, runs))).collect();
-    let nothing = Vec::new();
-    let bare = slopes.get(BARE).unwrap_or(&nothing);
-    for side in sides.iter().filter(|side| **side != BARE) {
-        let hits: Vec<f64> = slopes[side].iter().zip(bare).map(|(side, bare)| side - bare).collect();
-        figures.add(side, NS_A_HIT, "ns", &hits);
+fn add_figures(figures: &mut Figures, sides: &[Side], rounds: &Rounds<OfRates>) {
+    let nothing: &[OfRates] = &[];
+    let bare = rounds.with(sides).find(|(side, _)| side.subject == BARE).map_or(nothing, |(_, runs)| runs);
+    let bare_slopes = slopes(bare);
+    for (side, runs) in rounds.with(sides).filter(|(side, _)| side.subject != BARE) {
+        let hits: Vec<f64> = slopes(runs).iter().zip(&bare_slopes).map(|(side, bare)| side - bare).collect();
+        figures.add(side.subject, NS_A_HIT, "ns", &hits);
         for rate in RATES.into_iter().filter(|rate| *rate > 0) {
             let loss: Vec<f64> = hits.iter().map(|ns| 100.0 * ns * rate as f64 / 1e9).collect();
-            figures.add(side, &format!("loss at {rate}/s"), "%", &loss);
+            figures.describe(side.subject, &format!("loss at {rate}/s"), "%", &loss);
         }
-        for rate in RATES {
+        for (index, rate) in RATES.into_iter().enumerate() {
             let case =
                 if rate == 0 { "wall loss flat out".to_string() } else { format!("wall loss at {rate}/s") };
-            let pairs = speeds_of(side, rate, runs).into_iter().zip(speeds_of(BARE, rate, runs));
+            let pairs = speeds(runs, index).zip(speeds(bare, index));
             let losses: Vec<f64> = pairs.map(|(side, bare)| 100.0 * (1.0 - side / bare)).collect();
-            figures.add(side, &case, "%", &losses);
+            figures.describe(side.subject, &case, "%", &losses);
         }
     }
-    figures.add(BARE, "ns a call", "ns", bare);
+    figures.add(BARE, "ns a call", "ns", &bare_slopes);
 }
 
 /// ns a call, one for each round: the slope of the time in calls over their number, at all rates.
-fn slopes_of(side: &str, runs: &[(String, u64, Run)]) -> Vec<f64> {
-    let of_side: Vec<(f64, f64)> = runs
-        .iter()
-        .filter(|(name, _, _)| name == side)
-        .map(|(_, _, run)| (run.calls as f64, run.busy_ns as f64))
-        .collect();
-    of_side.chunks(RATES.len()).filter_map(slope).collect()
+fn slopes(rounds: &[OfRates]) -> Vec<f64> {
+    let of_round = |runs: &OfRates| {
+        let points: Vec<(f64, f64)> = runs.iter().map(|run| (run.calls as f64, run.busy_ns as f64)).collect();
+        slope(&points)
+    };
+    rounds.iter().filter_map(of_round).collect()
 }
 
 /// Calls a ns on the wall, one for each round.
-fn speeds_of(side: &str, rate: u64, runs: &[(String, u64, Run)]) -> Vec<f64> {
-    let of_side = runs.iter().filter(|(name, at, _)| name == side && *at == rate);
-    of_side.map(|(_, _, run)| run.calls as f64 / run.wall_ns.max(1) as f64).collect()
+fn speeds(rounds: &[OfRates], rate: usize) -> impl Iterator<Item = f64> {
+    rounds.iter().map(move |runs| runs[rate].calls as f64 / runs[rate].wall_ns.max(1) as f64)
 }
 
 /// Each bar, met or not.
@@ -204,59 +199,51 @@ fn bars(figures: &Figures) -> Vec<String> {
 }
 
 /// Runs whose tracer counted other than the calls made, by side.
-fn wrong_counts(runs: &[(String, u64, Run)]) -> Vec<String> {
-    let mut by_side: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for (side, _, run) in runs {
-        if let Some(counted) = run.counted {
-            by_side.entry(side).or_default().push(counted as f64 - run.calls as f64);
+fn wrong_counts(sides: &[Side], rounds: &Rounds<OfRates>) -> Vec<String> {
+    let told = |(side, rounds): (&Side, &[OfRates])| {
+        let side = side.subject;
+        let differences =
+            rounds.iter().flatten().filter_map(|run| Some(run.counted? as f64 - run.calls as f64));
+        let differences: Vec<f64> = differences.collect();
+        let wrong: Vec<f64> = differences.iter().copied().filter(|difference| *difference != 0.0).collect();
+        match (differences.len(), wrong.as_slice()) {
+            (0, _) => None,
+            (all, []) => Some(format!("{side}: every one of {all} counts equals the calls")),
+            (all, wrong) => Some(format!(
+                "{side}: {} of {all} counts differ from the calls, by {} (median)",
+                wrong.len(),
+                median(wrong)
+            )),
         }
-    }
-    by_side
-        .into_iter()
-        .map(|(side, differences)| {
-            let wrong: Vec<f64> =
-                differences.iter().copied().filter(|difference| *difference != 0.0).collect();
-            match wrong.as_slice() {
-                [] => format!("{side}: every one of {} counts equals the calls", differences.len()),
-                wrong => format!(
-                    "{side}: {} of {} counts differ from the calls, by {} (median)",
-                    wrong.len(),
-                    differences.len(),
-                    median(wrong)
-                ),
-            }
-        })
-        .collect()
+    };
+    rounds.with(sides).filter_map(told).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs of a machine on which a call takes 2 ns and a probe adds `ns`.
-    fn runs(sides: &[(&str, f64)], rounds: usize) -> Vec<(String, u64, Run)> {
-        let mut runs = Vec::new();
-        for _ in 0..rounds {
-            for (side, ns) in sides {
-                for rate in RATES {
-                    let calls = if rate == 0 { (3e8 / (2.0 + ns)) as u64 } else { rate * 3 / 10 };
-                    let busy_ns = (calls as f64 * (2.0 + ns)) as u64 + 500;
-                    let counted = (*side != BARE).then_some(calls);
-                    runs.push((
-                        side.to_string(),
-                        rate,
-                        Run { calls, wall_ns: 300_000_000, busy_ns, counted },
-                    ));
-                }
-            }
-        }
-        runs
+    const SIDES: [(&str, f64); 4] = [(BARE, 0.0), (AGAIN, 0.0), (WEIR, 4.0), (BPFTRACE, 1000.0)];
+
+    fn sides() -> Vec<Side> {
+        SIDES.map(|(subject, _)| Side { subject, tracer: Tracer::None }).to_vec()
+    }
+
+    /// Rounds on a machine on which a call takes 2 ns and a probe adds `ns`.
+    fn of_side(subject: &str, ns: f64, rounds: usize) -> Vec<OfRates> {
+        let run = |rate: u64| {
+            let calls = if rate == 0 { (3e8 / (2.0 + ns)) as u64 } else { rate * 3 / 10 };
+            let busy_ns = (calls as f64 * (2.0 + ns)) as u64 + 500;
+            let counted = (subject != BARE).then_some(calls);
+            Run { calls, wall_ns: 300_000_000, busy_ns, counted }
+        };
+        vec![RATES.map(run).to_vec(); rounds]
     }
 
     fn figures() -> Figures {
         let mut figures = Figures::default();
-        let runs = runs(&[(BARE, 0.0), (AGAIN, 0.0), (WEIR, 4.0), (BPFTRACE, 1000.0)], 3);
-        add_figures(&mut figures, &[BARE, AGAIN, WEIR, BPFTRACE], &runs);
+        let rounds = SIDES.map(|(subject, ns)| of_side(subject, ns, 3));
+        add_figures(&mut figures, &sides(), &Rounds::of(rounds.to_vec()));
         figures
     }
 
@@ -294,10 +281,12 @@ mod tests {
 
     #[test]
     fn counts_that_differ_are_told() {
-        let mut all = runs(&[(WEIR, 4.0)], 1);
-        assert_eq!(wrong_counts(&all), ["weir: every one of 7 counts equals the calls"]);
-        all[0].2.counted = Some(all[0].2.calls - 2);
-        assert_eq!(wrong_counts(&all), ["weir: 1 of 7 counts differ from the calls, by -2 (median)"]);
+        let sides = [Side { subject: WEIR, tracer: Tracer::None }];
+        let mut runs = of_side(WEIR, 4.0, 1);
+        let told = |runs: &[OfRates]| wrong_counts(&sides, &Rounds::of(vec![runs.to_vec()]));
+        assert_eq!(told(&runs), ["weir: every one of 7 counts equals the calls"]);
+        runs[0][2].counted = Some(runs[0][2].calls - 2);
+        assert_eq!(told(&runs), ["weir: 1 of 7 counts differ from the calls, by -2 (median)"]);
     }
 
     #[test]

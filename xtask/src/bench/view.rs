@@ -5,7 +5,7 @@
 //! reader, both numbers of each event, and by babeltrace2 into its sink that drops all. Printed: by `weir view` and by babeltrace2, to
 //! /dev/null. Nanoseconds are CPU time of the process, its start included.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,83 +14,109 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 
+use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
-use crate::bench::{Outcome, alternate};
+use crate::bench::plan::{AGAIN, Plan};
+use crate::bench::rounds::alternate;
 use crate::{process, workspace};
 
 const EVENTS: u64 = 10_000_000;
+const EVENTS_SMOKE: u64 = 10_000;
 /// LIMIT: a run of the slowest side, which takes some 20 seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-const AGAIN: &str = "A/A";
 const BABELTRACE: &str = "babeltrace2";
 const READ: &str = "an event, read";
 const PRINTED: &str = "an event, printed";
-/// Sides of rounds, and whose figure of which case each is.
-const SIDES: [(&str, &str, &str); 5] = [
-    ("read", WEIR, READ),
-    ("read again", AGAIN, READ),
-    ("read by babeltrace2", BABELTRACE, READ),
-    ("print", WEIR, PRINTED),
-    ("print by babeltrace2", BABELTRACE, PRINTED),
-];
 
 /// What the project promises of a reader on one core.
 const EVENTS_PER_SECOND_MIN: f64 = 10e6;
 
-pub(super) fn measure(weir: PathBuf, rounds: usize) -> Result<Outcome> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "weir-trace", "--example", "trace_rate"]);
-    process::run(build.current_dir(workspace::root()))?;
-    let folder = workspace::target_folder("bench")?.join("view-trace");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    let bench =
-        Bench { weir, rate: workspace::target_folder("release")?.join("examples/trace_rate"), folder };
+pub(super) fn measure(plan: &Plan) -> Result<()> {
+    let rate = trace_rate(plan)?;
+    let folder = workspace::target_folder("bench")?.join(format!("view-{}", std::process::id()));
+    let bench = Bench { folder, events: plan.form.pick(EVENTS, EVENTS, EVENTS_SMOKE) };
     let written =
-        bench.run(Command::new(&bench.rate).arg("write").arg(&bench.folder).arg(EVENTS.to_string()))?;
-    let mut figures = Figures::default();
-    figures.add(WEIR, "an event, written", "ns", &[written]);
-    let mut sides: Vec<&str> = SIDES.iter().map(|(side, ..)| *side).collect();
-    if process::find_program(BABELTRACE).is_none() {
-        figures.missing.push(format!("{BABELTRACE}: apt-get install {BABELTRACE}"));
-        sides.retain(|side| !side.ends_with(BABELTRACE));
+        bench.run(Command::new(&rate).arg("write").arg(&bench.folder).arg(bench.events.to_string()))?;
+    let mut sides = sides(plan, &rate);
+    let mut missing = Vec::new();
+    if plan.has_peers() && process::find_program(BABELTRACE).is_none() {
+        missing.push(format!("{BABELTRACE}: apt-get install {BABELTRACE}"));
+        sides.retain(|side| side.subject != BABELTRACE);
     }
-    let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    alternate(rounds, &sides, &mut |side| {
-        let ns = bench.run(&mut bench.command(side))?;
-        samples.entry(side.to_owned()).or_default().push(ns);
-        Ok(())
-    })?;
-    for (side, subject, case) in SIDES {
-        figures.add(subject, case, "ns", samples.get(side).map_or(&[], Vec::as_slice));
+    alternate(plan, &sides, &mut |_, side| bench.run(&mut side.command(&bench)), &|rounds| {
+        let mut figures = Figures { missing: missing.clone(), ..Figures::default() };
+        figures.add(WEIR, "an event, written", "ns", &[written]);
+        for (side, ns) in rounds.with(&sides) {
+            figures.add(side.subject, side.case, "ns", ns);
+        }
+        let title = format!("A trace of {} events, {} rounds", bench.events, plan.rounds);
+        Outcome { title, bars: bars(&figures), figures, remarks: Vec::new() }
+    })
+}
+
+/// Builds the example that writes and reads; the path of its program.
+fn trace_rate(plan: &Plan) -> Result<PathBuf> {
+    let profile = plan.form.pick("release", "release", "debug");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--package", "weir-trace", "--example", "trace_rate"]);
+    build.args((profile == "release").then_some("--release"));
+    process::run(build.current_dir(workspace::root()))?;
+    Ok(workspace::target_folder(profile)?.join("examples/trace_rate"))
+}
+
+/// A program that is given the trace.
+struct Side {
+    subject: &'static str,
+    case: &'static str,
+    program: PathBuf,
+    arguments: &'static [&'static str],
+}
+
+/// The crate's reader is no part of the program weir: it stands beside peers alone.
+fn sides(plan: &Plan, rate: &std::path::Path) -> Vec<Side> {
+    let side = |subject, case, program: PathBuf, arguments| Side { subject, case, program, arguments };
+    let weirs = plan.weirs.iter();
+    let mut sides: Vec<Side> =
+        weirs.map(|weir| side(weir.subject, PRINTED, weir.program.clone(), &["view"][..])).collect();
+    if plan.has_peers() {
+        sides.extend([
+            side(WEIR, READ, rate.to_owned(), &["read"]),
+            side(AGAIN, READ, rate.to_owned(), &["read"]),
+            side(BABELTRACE, READ, BABELTRACE.into(), &["--output-format=dummy"]),
+            side(BABELTRACE, PRINTED, BABELTRACE.into(), &[]),
+        ]);
     }
-    let remarks = bars(&figures);
-    fs::remove_dir_all(&bench.folder).with_context(|| format!("cannot remove {}", bench.folder.display()))?;
-    Ok(Outcome { title: format!("A trace of {EVENTS} events, {rounds} rounds"), figures, remarks })
+    sides
+}
+
+impl Side {
+    fn command(&self, bench: &Bench) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.arguments).arg(&bench.folder);
+        command
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.subject, self.case)
+    }
 }
 
 struct Bench {
-    weir: PathBuf,
-    /// The example that writes and reads.
-    rate: PathBuf,
     folder: PathBuf,
+    /// Of the trace.
+    events: u64,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
 }
 
 impl Bench {
-    fn command(&self, side: &str) -> Command {
-        let (program, arguments): (_, &[&str]) = match side {
-            "print" => (Command::new(&self.weir), &["view"]),
-            "print by babeltrace2" => (Command::new(BABELTRACE), &[]),
-            "read by babeltrace2" => (Command::new(BABELTRACE), &["--output-format=dummy"]),
-            _ => (Command::new(&self.rate), &["read"]),
-        };
-        let mut command = program;
-        command.args(arguments).arg(&self.folder);
-        command
-    }
-
     /// Nanoseconds of CPU time that an event takes.
     fn run(&self, command: &mut Command) -> Result<f64> {
         let before = children()?;
@@ -99,7 +125,7 @@ impl Bench {
         let output = process::finish_within(child, LIMIT)?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success() && said.is_empty(), "{command:?}: {}: {said}", output.status);
-        Ok((children()? - before).as_nanos() as f64 / EVENTS as f64)
+        Ok((children()? - before).as_nanos() as f64 / self.events as f64)
     }
 }
 
@@ -126,6 +152,8 @@ fn bars(figures: &Figures) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::plan::{Form, Weir};
+    use crate::bench::rounds::tests::plan;
 
     #[test]
     fn the_bar_is_a_rate() {
@@ -140,13 +168,20 @@ mod tests {
     }
 
     #[test]
-    fn sides_are_different_and_each_case_has_weir() {
-        let mut sides: Vec<&str> = SIDES.iter().map(|(side, ..)| *side).collect();
-        sides.sort_unstable();
-        sides.dedup();
-        assert_eq!(sides.len(), SIDES.len());
+    fn each_case_has_weir_once_and_each_weir_prints() {
+        let mut plan = plan(1, Box::new(|_| Ok(())));
+        plan.weirs = Weir::all("weir".into(), None);
+        let full = sides(&plan, "rate".as_ref());
         for case in [READ, PRINTED] {
-            assert!(SIDES.iter().any(|(_, subject, of)| (*subject, *of) == (WEIR, case)), "{case}");
+            let weirs = full.iter().filter(|side| (side.subject, side.case) == (WEIR, case));
+            assert_eq!(weirs.count(), 1, "{case}");
         }
+        plan.form = Form::Against;
+        plan.weirs = Weir::all("weir".into(), Some("other".into()));
+        let names: Vec<String> = sides(&plan, "rate".as_ref()).iter().map(Side::to_string).collect();
+        assert_eq!(
+            names,
+            ["weir, an event, printed", "against, an event, printed", "A/A, an event, printed"]
+        );
     }
 }

@@ -6,17 +6,21 @@
 //! mean of the ratios over the programs that both ran, one sample a round. `A/A` is weir's JIT once more.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde_json::Value;
 
+use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
+use crate::bench::plan::Plan;
+use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
-use crate::bench::{Outcome, ROUNDS_MIN};
-use crate::{process, workspace};
+use crate::process::{self, Guard};
+use crate::workspace;
 
 #[derive(Args, Debug, Default)]
 pub(super) struct VmOptions {
@@ -42,6 +46,10 @@ impl VmOptions {
         !self.quick && self.only.is_empty() && self.subject.is_empty() && !self.prints_code()
     }
 
+    pub(super) fn is_quick(&self) -> bool {
+        self.quick
+    }
+
     /// Nothing is measured.
     pub(super) fn prints_code(&self) -> bool {
         self.asm.is_some() || self.ebpf.is_some()
@@ -49,7 +57,7 @@ impl VmOptions {
 }
 
 const INTERPRETER: &str = "weir-interp";
-const ROUNDS_QUICK: usize = 5;
+pub(super) const ROUNDS_QUICK: usize = 5;
 /// LIMIT: of a program in the kernel, net of the empty one; shorter ones are named.
 const NS_MIN: f64 = 300.0;
 
@@ -77,9 +85,8 @@ pub(super) fn print_code(options: &VmOptions) -> Result<()> {
     process::run(&mut command)
 }
 
-pub(super) fn measure(options: &VmOptions, rounds: usize) -> Result<Outcome> {
-    let rounds = if options.quick { ROUNDS_QUICK } else { rounds };
-    ensure!(options.quick || rounds >= ROUNDS_MIN, "{ROUNDS_MIN} rounds are the least");
+pub(super) fn measure(options: &VmOptions, plan: &Plan) -> Result<()> {
+    let rounds = plan.rounds;
     let mut command = Command::new(program()?);
     command.args(["--rounds", &rounds.to_string()]);
     if options.quick {
@@ -92,12 +99,58 @@ pub(super) fn measure(options: &VmOptions, rounds: usize) -> Result<Outcome> {
         let others = options.subject.iter().map(String::as_str).filter(|name| !is_weir(name));
         command.args(["--subject", &std::iter::once(WEIR).chain(others).collect::<Vec<_>>().join(",")]);
     }
-    let output = command.stderr(Stdio::inherit()).output().context("vm-bench")?;
-    ensure!(output.status.success(), "vm-bench ended with {}", output.status);
-    let found = Found::of(&String::from_utf8_lossy(&output.stdout))?;
+    let mut bench = VmBench::start(&mut command)?;
     let quick = if options.quick { ", quick" } else { "" };
-    let title = format!("Programs on virtual machines, {rounds} rounds{quick}");
-    Ok(Outcome { title, remarks: found.remarks(), figures: found.figures() })
+    alternate(plan, &["vm-bench"], &mut |round, _| bench.round(round), &|rounds| {
+        let found = Found::of(rounds);
+        let title = format!("Programs on virtual machines, {} rounds{quick}", plan.rounds);
+        Outcome { title, bars: found.remarks(), figures: found.figures(), remarks: Vec::new() }
+    })
+}
+
+/// The program, which takes one round after the other: it makes all engines ready once.
+struct VmBench {
+    process: Guard,
+    said: BufReader<ChildStdout>,
+}
+
+impl VmBench {
+    fn start(command: &mut Command) -> Result<VmBench> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut process = Guard::spawn(command)?;
+        let said = BufReader::new(process.0.stdout.take().context("vm-bench has no standard output")?);
+        Ok(VmBench { process, said })
+    }
+
+    /// What it says until the round is over.
+    fn round(&mut self, round: usize) -> Result<Vec<Value>> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            if self.said.read_line(&mut line)? == 0 {
+                bail!("vm-bench ended in round {} with {}", round + 1, self.process.0.wait()?);
+            }
+            let line: Value =
+                serde_json::from_str(&line).with_context(|| format!("vm-bench said {line:?}"))?;
+            if let Some(number) = line["round"].as_u64() {
+                ensure!(number == round as u64, "vm-bench is in round {}, not {}", number + 1, round + 1);
+                return Ok(lines);
+            }
+            check(&line).with_context(|| format!("vm-bench said {line}"))?;
+            lines.push(line);
+        }
+    }
+}
+
+/// It has all that [`Found`] takes from it.
+fn check(line: &Value) -> Result<()> {
+    let has = |key: &str| line[key].is_string();
+    ensure!(
+        has("missing")
+            || ["subject", "case", "group", "unit"].into_iter().all(has) && line["samples"].is_array(),
+        "neither a figure nor something that is missing"
+    );
+    Ok(())
 }
 
 fn is_weir(subject: &str) -> bool {
@@ -126,27 +179,27 @@ struct Found {
 }
 
 impl Found {
-    fn of(lines: &str) -> Result<Found> {
+    fn of(rounds: &Rounds<Vec<Value>>) -> Found {
         let mut found = Found::default();
-        for line in lines.lines() {
-            let line: Value =
-                serde_json::from_str(line).with_context(|| format!("vm-bench said {line:?}"))?;
-            if let Some(missing) = line["missing"].as_str() {
-                found.missing.push(missing.to_owned());
-                continue;
-            }
-            let text = |key: &str| Some(line[key].as_str()?.to_owned());
-            let (subject, case) = text("subject").zip(text("case")).context("a line without a name")?;
-            let (group, unit) = text("group").zip(text("unit")).context("a line without a group")?;
-            let samples = line["samples"].as_array().context("a line without samples")?;
-            let samples = samples.iter().filter_map(Value::as_f64).collect();
-            let subjects = match group.as_str() {
-                "program" => found.programs.entry(case).or_default(),
-                _ => &mut found.others.entry(case).or_insert_with(|| (unit, Case::new())).1,
-            };
-            subjects.insert(subject, samples);
+        for line in rounds.with(&["vm-bench"]).flat_map(|(_, rounds)| rounds).flatten() {
+            found.add(line);
         }
-        Ok(found)
+        found
+    }
+
+    /// A line that [`check`] accepts.
+    fn add(&mut self, line: &Value) {
+        if let Some(missing) = line["missing"].as_str() {
+            self.missing.push(missing.to_owned());
+            return;
+        }
+        let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+        let samples = line["samples"].as_array().into_iter().flatten().filter_map(Value::as_f64);
+        let subjects = match line["group"].as_str() {
+            Some("program") => self.programs.entry(text("case")).or_default(),
+            _ => &mut self.others.entry(text("case")).or_insert_with(|| (text("unit"), Case::new())).1,
+        };
+        subjects.entry(text("subject")).or_default().extend(samples);
     }
 
     fn figures(self) -> Figures {
@@ -271,7 +324,8 @@ mod tests {
 
     fn found() -> Found {
         let lines = [
-            r#"{"group": "program", "subject": "weir", "case": "a", "unit": "ns", "samples": [400, 500]}"#,
+            r#"{"group": "program", "subject": "weir", "case": "a", "unit": "ns", "samples": [400]}"#,
+            r#"{"group": "program", "subject": "weir", "case": "a", "unit": "ns", "samples": [500]}"#,
             r#"{"group": "program", "subject": "kernel", "case": "a", "unit": "ns", "samples": [400, 1000]}"#,
             r#"{"group": "program", "subject": "weir", "case": "b", "unit": "ns", "samples": [100, 200]}"#,
             r#"{"group": "program", "subject": "kernel", "case": "b", "unit": "ns", "samples": [400, 100]}"#,
@@ -280,7 +334,13 @@ mod tests {
             r#"{"group": "translation", "subject": "weir", "case": "translate large_x, 1000 instructions", "unit": "ms/1,000", "samples": [0.5]}"#,
             r#"{"missing": "rbpf: b: needs maps"}"#,
         ];
-        Found::of(&lines.join("\n")).unwrap()
+        let mut found = Found::default();
+        for line in lines {
+            let line: Value = serde_json::from_str(line).unwrap();
+            check(&line).unwrap();
+            found.add(&line);
+        }
+        found
     }
 
     #[test]

@@ -51,8 +51,8 @@ pub(super) const MAPS: Soaked = Soaked {
 /// A cycle is a process that is attached to 1,000 times.
 pub(super) const ATTACH: Soaked = Soaked {
     package: "weir-probe",
-    target: (&["--test", "hammer"], "hammer"),
-    test: "probes_come_and_go_under_sixty_four_threads",
+    target: (&["--test", "integration"], "integration"),
+    test: "hammer::probes_come_and_go_under_sixty_four_threads",
     variable: "WEIR_HAMMER",
     suffix: ":1000",
     limit: Duration::from_secs(900),
@@ -61,8 +61,8 @@ pub(super) const ATTACH: Soaked = Soaked {
 /// A cycle is a process that loads and unloads a probed library 1,000 times, alone and in threads.
 pub(super) const LOADS: Soaked = Soaked {
     package: "weir",
-    target: (&["--test", "life"], "life"),
-    test: "loads::what_comes_and_goes_at_random_is_counted_every_time",
+    target: (&["--test", "integration"], "integration"),
+    test: "life::loads::what_comes_and_goes_at_random_is_counted_every_time",
     variable: "WEIR_LOADS",
     suffix: ":1000",
     limit: Duration::from_secs(900),
@@ -71,8 +71,8 @@ pub(super) const LOADS: Soaked = Soaked {
 /// A cycle is 100 storms.
 pub(super) const STORMS: Soaked = Soaked {
     package: "weir",
-    target: (&["--test", "life"], "life"),
-    test: "storms::storms_of_any_size_and_kind_come_to_no_harm",
+    target: (&["--test", "integration"], "integration"),
+    test: "life::storms::storms_of_any_size_and_kind_come_to_no_harm",
     variable: "WEIR_STORMS",
     suffix: ":100",
     limit: Duration::from_secs(1800),
@@ -81,8 +81,8 @@ pub(super) const STORMS: Soaked = Soaked {
 /// A cycle is 1,000,000 events.
 pub(super) const RECORD: Soaked = Soaked {
     package: "weir",
-    target: (&["--test", "recorded"], "recorded"),
-    test: "exact::a_million_events_are_recorded_or_counted",
+    target: (&["--test", "integration"], "integration"),
+    test: "recorded::exact::a_million_events_are_recorded_or_counted",
     variable: "WEIR_RECORDED",
     suffix: ":1000000",
     limit: Duration::from_secs(900),
@@ -91,8 +91,8 @@ pub(super) const RECORD: Soaked = Soaked {
 /// A cycle is 20 kills.
 pub(super) const RECORD_KILL: Soaked = Soaked {
     package: "weir",
-    target: (&["--test", "recorded"], "recorded"),
-    test: "killed::whoever_is_killed_everything_committed_is_read",
+    target: (&["--test", "integration"], "integration"),
+    test: "recorded::killed::whoever_is_killed_everything_committed_is_read",
     variable: "WEIR_KILLED",
     suffix: ":20",
     limit: Duration::from_secs(900),
@@ -101,8 +101,8 @@ pub(super) const RECORD_KILL: Soaked = Soaked {
 /// A cycle is 20 kills.
 pub(super) const SESSION_KILL: Soaked = Soaked {
     package: "weir",
-    target: (&["--test", "sessions"], "sessions"),
-    test: "killed::a_daemon_killed_at_any_moment_leaves_whole_traces_and_whole_programs",
+    target: (&["--test", "integration"], "integration"),
+    test: "sessions::killed::a_daemon_killed_at_any_moment_leaves_whole_traces_and_whole_programs",
     variable: "WEIR_SESSION_KILLS",
     suffix: ":20",
     limit: Duration::from_secs(900),
@@ -111,8 +111,8 @@ pub(super) const SESSION_KILL: Soaked = Soaked {
 /// A cycle is 30,000 accepted programs of each generator.
 pub(super) const DIFFERENTIAL: Soaked = Soaked {
     package: "weir-jit",
-    target: (&["--release", "--test", "generators"], "generators"),
-    test: "programs_of_three_generators_agree",
+    target: (&["--release", "--test", "integration"], "integration"),
+    test: "generators::programs_of_three_generators_agree",
     variable: "WEIR_GENERATORS",
     suffix: ":30000",
     limit: Duration::from_secs(900),
@@ -121,20 +121,20 @@ pub(super) const DIFFERENTIAL: Soaked = Soaked {
 /// A cycle is 20,000 programs.
 pub(super) const CLAIMS: Soaked = Soaked {
     package: "weir-verifier",
-    target: (&["--release", "--test", "claims"], "claims"),
-    test: "runs_hold_what_is_claimed",
+    target: (&["--release", "--test", "integration"], "integration"),
+    test: "claims::runs_hold_what_is_claimed",
     variable: "WEIR_CLAIMS",
     suffix: ":20000",
     limit: Duration::from_secs(600),
 };
 
-/// A cycle is 100,000 cases of each dialect.
+/// A cycle is 2,000 expressions of each dialect on 50 events: 100,000 cases.
 pub(super) const FILTER: Soaked = Soaked {
     package: "weir-filter",
-    target: (&["--release", "--test", "reference"], "reference"),
-    test: "both_dialects_decide_as_the_reference_does",
+    target: (&["--release", "--test", "integration"], "integration"),
+    test: "reference::both_dialects_decide_as_the_reference_does",
     variable: "WEIR_FILTER",
-    suffix: "",
+    suffix: ":2000",
     limit: Duration::from_secs(600),
 };
 

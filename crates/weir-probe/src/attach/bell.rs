@@ -44,9 +44,9 @@ impl Bell {
         let rings = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let (has_rung, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
         let shared = Arc::new(Shared { segment: segment.clone(), rings, has_rung, is_over });
-        let listening = shared.clone();
+        let (listening, seen) = (shared.clone(), segment.announcements().announced());
         let thread = thread::Builder::new().name("weir-bell".into()).stack_size(STACK_BYTES);
-        let thread = Some(thread.spawn(move || listening.listen())?);
+        let thread = Some(thread.spawn(move || listening.listen(seen))?);
         Ok(Bell { shared, thread })
     }
 
@@ -65,11 +65,11 @@ impl Bell {
 }
 
 impl Shared {
-    fn listen(&self) {
+    /// Rings for what is announced after `seen`, also before this thread has come to run.
+    fn listen(&self, mut seen: u32) {
         // Signals are for the threads that expect them.
         let _ = SigSet::all().thread_block();
         let announcements = self.segment.announcements();
-        let mut seen = announcements.announced();
         while !self.is_over.load(Ordering::Acquire) {
             if announcements.wait(seen, SLEEP_MAX).is_err() {
                 return;
@@ -127,7 +127,7 @@ mod tests {
         assert!(!is_readable(&bell, 20));
         for _ in 0..3 {
             segment.announcements().announce();
-            assert!(is_readable(&bell, 5000));
+            assert!(is_readable(&bell, 60_000));
             // Between its write and its note.
             while is_readable(&bell, 0) {
                 bell.hush();
@@ -138,10 +138,15 @@ mod tests {
 
     #[test]
     fn it_ends_at_once() {
-        let bell = Bell::of(&segment()).unwrap();
-        std::thread::sleep(Duration::from_millis(5));
-        let start = Instant::now();
-        drop(bell);
-        assert!(start.elapsed() < SLEEP_MAX / 2, "{:?}", start.elapsed());
+        // Once is enough: on a busy machine any single time may take longer than the sleep that it would else wait for.
+        let is_at_once = || {
+            let bell = Bell::of(&segment()).unwrap();
+            // It sleeps by then, or not: the verdict does not depend on it.
+            thread::sleep(Duration::from_millis(5));
+            let start = Instant::now();
+            drop(bell);
+            start.elapsed() < SLEEP_MAX / 2
+        };
+        assert!(testkit::wait::until(Duration::from_secs(60), is_at_once));
     }
 }

@@ -122,15 +122,15 @@ fn debug(target: &Target, auxv: &Auxv) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::process::{Child, Command, Stdio};
-    use std::thread::sleep;
-    use std::time::Duration;
 
     use testkit::target::{Linkage, Source, build};
 
     use super::*;
 
-    const WAITS: &str = "#include <unistd.h>\nint main(void) { char c; return (int)read(0, &c, 1); }";
+    const WAITS: &str =
+        "#include <unistd.h>\nint main(void) { char c; write(1, \"x\", 1); return (int)read(0, &c, 1); }";
 
     struct Running(Child);
 
@@ -144,8 +144,9 @@ mod tests {
     /// A program that waits in its main function.
     fn running(linkage: Linkage) -> (Running, Target) {
         let program = build("linker-waits", Source::Text(WAITS), linkage.flags());
-        let child = Running(Command::new(program).stdin(Stdio::piped()).spawn().unwrap());
-        sleep(Duration::from_millis(100));
+        let mut child = Command::new(program);
+        let mut child = Running(child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        child.0.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
         let target = Target::open(child.0.id() as i32).unwrap();
         (child, target)
     }

@@ -26,9 +26,11 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::Value;
 
+use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
+use crate::bench::plan::Plan;
+use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
-use crate::bench::{Outcome, ROUNDS_MIN};
 use crate::{process, workspace};
 
 pub(super) use self::plot::{plots, recorded_plots};
@@ -69,37 +71,47 @@ const MOST: [(&str, f64); 2] = [("tK 50", 200.0), ("machine code and bytecode 50
 /// Samples by subject and case, with the unit.
 type Samples = BTreeMap<(String, String), (&'static str, Vec<f64>)>;
 
-pub(super) fn measure(options: &FilterOptions, rounds: usize) -> Result<Outcome> {
-    ensure!(rounds >= ROUNDS_MIN, "{ROUNDS_MIN} rounds are the least");
+pub(super) fn measure(options: &FilterOptions, plan: &Plan) -> Result<()> {
     let ours = filter_bench()?;
-    let mut theirs = lttng::Sessions::set_up();
+    let (mut theirs, mut missing) = (None, Vec::new());
+    match lttng::Sessions::set_up() {
+        Ok(sessions) => theirs = Some(sessions),
+        Err(error) => missing.push(format!("{LTTNG}: {error:#}")),
+    }
     let events = if options.events.is_empty() { EVENTS.to_vec() } else { options.events.clone() };
-    let mut samples = Samples::new();
-    for round in 0..rounds {
-        eprintln!("round {} of {rounds}", round + 1);
-        let mut run_theirs = |samples: &mut Samples| match &mut theirs {
-            Ok(theirs) => theirs.round(round, EVENTS_OF_A_SAMPLE, &mut |case, ns| {
-                add(samples, LTTNG, case, "ns", &[ns]);
-            }),
-            Err(_) => Ok(()),
-        };
-        if round % 2 == 1 {
-            run_theirs(&mut samples)?;
+    let sides: &[&str] = if theirs.is_some() { &[WEIR, LTTNG] } else { &[WEIR] };
+    let mut run = |round: usize, side: &&str| {
+        let mut samples = Samples::new();
+        match &mut theirs {
+            Some(theirs) if *side == LTTNG => theirs.round(round, EVENTS_OF_A_SAMPLE, &mut |case, ns| {
+                add(&mut samples, LTTNG, case, "ns", &[ns]);
+            })?,
+            _ => run_ours(&ours, &events, round, &mut samples)?,
         }
-        run_ours(&ours, &events, round, &mut samples)?;
-        if round % 2 == 0 {
-            run_theirs(&mut samples)?;
+        Ok(samples)
+    };
+    alternate(plan, sides, &mut run, &|rounds| {
+        let samples = together(sides, rounds);
+        let mut figures = Figures { missing: missing.clone(), ..Figures::default() };
+        for ((subject, case), (unit, samples)) in &samples {
+            figures.add(subject, case, unit, samples);
+        }
+        let rounds = plan.rounds;
+        let title =
+            format!("Event filters: te, tK and memory, {rounds} rounds of {EVENTS_OF_A_SAMPLE} events");
+        Outcome { title, bars: bars(&samples), figures, remarks: Vec::new() }
+    })
+}
+
+/// Of all rounds and sides.
+fn together(sides: &[&str], rounds: &Rounds<Samples>) -> Samples {
+    let mut all = Samples::new();
+    for samples in rounds.with(sides).flat_map(|(_, rounds)| rounds) {
+        for ((subject, case), (unit, found)) in samples {
+            add(&mut all, subject, case, unit, found);
         }
     }
-    let mut figures = Figures::default();
-    for ((subject, case), (unit, samples)) in &samples {
-        figures.add(subject, case, unit, samples);
-    }
-    if let Err(error) = theirs {
-        figures.missing.push(format!("{LTTNG}: {error:#}"));
-    }
-    let title = format!("Event filters: te, tK and memory, {rounds} rounds of {EVENTS_OF_A_SAMPLE} events");
-    Ok(Outcome { title, remarks: remarks(&samples), figures })
+    all
 }
 
 fn add(samples: &mut Samples, subject: &str, case: &str, unit: &'static str, found: &[f64]) {
@@ -144,7 +156,7 @@ fn read(lines: &str, samples: &mut Samples) -> Result<()> {
     Ok(())
 }
 
-fn remarks(samples: &Samples) -> Vec<String> {
+fn bars(samples: &Samples) -> Vec<String> {
     let found = |subject: &str, case: &str| {
         samples.get(&(subject.to_owned(), case.to_owned())).map(|(_, samples)| median(samples))
     };
@@ -191,9 +203,9 @@ mod tests {
 
     #[test]
     fn bars_are_said_for_who_was_measured() {
-        let remarks = remarks(&samples()).join("\n");
-        assert!(remarks.contains("weir at most 0.600 of hard-coded: met: 0.500 (1 ÷ 2.000)"), "{remarks}");
-        assert!(remarks.contains("tK 50: at most 200.0: NOT met: 250.0"), "{remarks}");
-        assert!(!remarks.contains("lttng"), "{remarks}");
+        let bars = bars(&samples()).join("\n");
+        assert!(bars.contains("weir at most 0.600 of hard-coded: met: 0.500 (1 ÷ 2.000)"), "{bars}");
+        assert!(bars.contains("tK 50: at most 200.0: NOT met: 250.0"), "{bars}");
+        assert!(!bars.contains("lttng"), "{bars}");
     }
 }

@@ -8,13 +8,16 @@
 mod peers;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
+use crate::bench::plan::{AGAIN, BARE, Plan};
+use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::{median, slope};
-use crate::bench::{Outcome, alternate};
 
 use self::peers::{Bench, Peer, Run};
 
@@ -61,74 +64,86 @@ const THREADS: [usize; 2] = [1, 2];
 /// Times what a hit costs one thread, that it may cost each of two.
 const TWO_THREADS_MAX: f64 = 1.2;
 
-const BARE: &str = "bare";
-const AGAIN: &str = "A/A";
-
 /// What is run once a round.
 struct Subject {
     name: String,
-    /// None: without a probe.
-    row: Option<&'static Row>,
-    peer: Option<Peer>,
+    runner: Runner,
     threads: usize,
+}
+
+enum Runner {
+    /// Without a probe.
+    Bare,
+    Weir(&'static Row, PathBuf),
+    Peer(&'static Row, Peer),
 }
 
 impl Subject {
     /// The row, as it is named in the figures.
     fn case(&self) -> String {
-        case(self.row.map_or("bare", |row| row.name), self.threads)
+        case(self.row().map_or("bare", |row| row.name), self.threads)
+    }
+
+    fn row(&self) -> Option<&'static Row> {
+        match self.runner {
+            Runner::Bare => None,
+            Runner::Weir(row, _) | Runner::Peer(row, _) => Some(row),
+        }
     }
 
     fn run(&self, bench: &Bench) -> Result<Run> {
-        match (self.row, self.peer) {
-            (None, _) => bench.bare(self.threads),
-            (Some(row), None) => bench.weir(row.script, self.threads),
-            (Some(_), Some(peer)) => bench.peer(peer, self.threads),
+        match &self.runner {
+            Runner::Bare => bench.bare(self.threads),
+            Runner::Weir(row, weir) => bench.weir(weir, row.script, self.threads),
+            Runner::Peer(_, peer) => bench.peer(*peer, self.threads),
         }
     }
 }
 
-pub(super) fn measure(weir: PathBuf, rounds: usize) -> Result<Outcome> {
-    let bench = Bench::set_up(weir)?;
-    let mut figures = Figures::default();
-    let mut subjects = subjects();
-    subjects.retain(|subject| match subject.run(&bench) {
-        Ok(_) => true,
-        Err(error) => {
-            let error = format!("{error:#}");
-            let line = error.lines().next().unwrap_or_default();
-            figures.missing.push(format!("{}, {}: {line}", subject.name, subject.case()));
-            false
-        }
-    });
-    let labels: Vec<String> = (0..subjects.len()).map(|index| index.to_string()).collect();
-    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-    let mut runs: Vec<Vec<Run>> = subjects.iter().map(|_| Vec::new()).collect();
-    alternate(rounds, &labels, &mut |label| {
-        let index: usize = label.parse()?;
-        runs[index].push(subjects[index].run(&bench)?);
-        Ok(())
-    })?;
-    add_figures(&mut figures, &subjects, &runs);
-    let mut remarks = bars(&figures);
-    remarks.extend(wrong_counts(&subjects, &runs));
-    Ok(Outcome { title: format!("A probe's hit, {rounds} rounds"), figures, remarks })
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.name, self.case())
+    }
 }
 
-/// Every row and number of threads with weir; the peers with one thread.
-fn subjects() -> Vec<Subject> {
+pub(super) fn measure(plan: &Plan) -> Result<()> {
+    let bench = Bench::set_up(plan)?;
+    let mut missing = Vec::new();
+    let mut subjects = subjects(plan);
+    subjects.retain(|subject| {
+        let Runner::Peer(..) = subject.runner else { return true };
+        let Err(error) = subject.run(&bench) else { return true };
+        let error = format!("{error:#}");
+        missing.push(format!("{subject}: {}", error.lines().next().unwrap_or_default()));
+        false
+    });
+    alternate(plan, &subjects, &mut |_, subject| subject.run(&bench), &|rounds| {
+        let mut figures = Figures { missing: missing.clone(), ..Figures::default() };
+        add_figures(&mut figures, &subjects, rounds);
+        let bars = bars(&figures);
+        let remarks = wrong_counts(&subjects, rounds);
+        Outcome { title: format!("A probe's hit, {} rounds", plan.rounds), figures, bars, remarks }
+    })
+}
+
+/// Every row and number of threads with each weir; the peers with one thread.
+fn subjects(plan: &Plan) -> Vec<Subject> {
     let mut all = Vec::new();
     for threads in THREADS {
-        for name in [BARE, AGAIN] {
-            all.push(Subject { name: name.to_string(), row: None, peer: None, threads });
+        for name in plan.bare() {
+            all.push(Subject { name: name.to_string(), runner: Runner::Bare, threads });
         }
         for row in &ROWS {
-            all.push(Subject { name: WEIR.to_string(), row: Some(row), peer: None, threads });
+            all.extend(plan.weirs.iter().map(|weir| Subject {
+                name: weir.subject.to_string(),
+                runner: Runner::Weir(row, weir.program.clone()),
+                threads,
+            }));
         }
     }
-    for row in &ROWS {
+    for row in ROWS.iter().filter(|_| plan.has_peers()) {
         for peer in row.peers {
-            all.push(Subject { name: peer.name(), row: Some(row), peer: Some(*peer), threads: 1 });
+            all.push(Subject { name: peer.name(), runner: Runner::Peer(row, *peer), threads: 1 });
         }
     }
     all
@@ -138,26 +153,21 @@ fn case(row: &str, threads: usize) -> String {
     if threads == 1 { row.to_string() } else { format!("{row}, {threads} threads") }
 }
 
-fn add_figures(figures: &mut Figures, subjects: &[Subject], runs: &[Vec<Run>]) {
-    let slopes: Vec<Vec<f64>> = runs.iter().map(|runs| runs.iter().filter_map(ns_a_call).collect()).collect();
-    let bare: BTreeMap<usize, &Vec<f64>> = subjects
-        .iter()
-        .zip(&slopes)
-        .filter(|(subject, _)| subject.name == BARE)
-        .map(|(subject, slopes)| (subject.threads, slopes))
-        .collect();
-    for (subject, slopes) in subjects.iter().zip(&slopes) {
+fn add_figures(figures: &mut Figures, subjects: &[Subject], rounds: &Rounds<Run>) {
+    let slopes = |runs: &[Run]| runs.iter().filter_map(ns_a_call).collect::<Vec<f64>>();
+    let is_bare = |subject: &Subject| subject.name == BARE;
+    let bare = rounds.with(subjects).filter(|(subject, _)| is_bare(subject));
+    let bare: BTreeMap<usize, Vec<f64>> =
+        bare.map(|(subject, runs)| (subject.threads, slopes(runs))).collect();
+    for (subject, runs) in rounds.with(subjects) {
         let Some(bare) = bare.get(&subject.threads) else { continue };
-        if subject.name == BARE {
-            figures.add(BARE, &case("a call", subject.threads), "ns", slopes);
+        if is_bare(subject) {
+            figures.add(BARE, &case("a call", subject.threads), "ns", bare);
             continue;
         }
-        let hits: Vec<f64> = slopes.iter().zip(*bare).map(|(side, bare)| side - bare).collect();
-        if subject.row.is_some() {
-            figures.add(&subject.name, &subject.case(), "ns", &hits);
-        } else {
-            figures.add(&subject.name, &case("nothing", subject.threads), "ns", &hits);
-        }
+        let hits: Vec<f64> = slopes(runs).iter().zip(bare).map(|(side, bare)| side - bare).collect();
+        let case = subject.row().map_or_else(|| case("nothing", subject.threads), |_| subject.case());
+        figures.add(&subject.name, &case, "ns", &hits);
     }
 }
 
@@ -201,53 +211,51 @@ fn bars(figures: &Figures) -> Vec<String> {
 }
 
 /// Runs whose tracer counted other than the calls made, by subject.
-fn wrong_counts(subjects: &[Subject], runs: &[Vec<Run>]) -> Vec<String> {
-    let told = |(subject, runs): (&Subject, &Vec<Run>)| {
+fn wrong_counts(subjects: &[Subject], rounds: &Rounds<Run>) -> Vec<String> {
+    let told = |(subject, runs): (&Subject, &[Run])| {
         let differences: Vec<f64> =
             runs.iter().filter_map(|run| Some(run.counted? as f64 - run.calls() as f64)).collect();
         let wrong: Vec<f64> = differences.iter().copied().filter(|by| *by != 0.0).collect();
         match (differences.len(), wrong.as_slice()) {
             (0, _) => None,
-            (all, []) => Some(format!(
-                "{}, {}: every one of {all} counts equals the calls",
-                subject.name,
-                subject.case()
-            )),
+            (all, []) => Some(format!("{subject}: every one of {all} counts equals the calls")),
             (all, wrong) => Some(format!(
-                "{}, {}: {} of {all} counts differ from the calls, by {} (median)",
-                subject.name,
-                subject.case(),
+                "{subject}: {} of {all} counts differ from the calls, by {} (median)",
                 wrong.len(),
                 median(wrong)
             )),
         }
     };
-    subjects.iter().zip(runs).filter_map(told).collect()
+    rounds.with(subjects).filter_map(told).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::plan::Weir;
+    use crate::bench::rounds::tests::plan;
 
     /// Rounds on a machine on which a call takes 2 ns, and reading the clock 500 ns a rate; weir adds `ns`, and loses
     /// `lost` counts.
     fn found(ns: f64, lost: u64) -> (Figures, Vec<String>) {
-        let subjects = subjects();
+        let mut plan = plan(3, Box::new(|_| Ok(())));
+        plan.weirs = Weir::all("weir".into(), None);
+        let subjects = subjects(&plan);
         let run = |subject: &Subject| {
             let added = if subject.name == WEIR {
                 ns
-            } else if subject.row.is_some() {
+            } else if subject.row().is_some() {
                 200.0
             } else {
                 0.0
             };
             let rates = [1000, 5000, 9000].map(|calls| (calls, (calls as f64 * (2.0 + added)) as u64 + 500));
-            Run { rates: rates.to_vec(), counted: subject.row.map(|_| 15_000 - lost) }
+            Run { rates: rates.to_vec(), counted: subject.row().map(|_| 15_000 - lost) }
         };
-        let runs: Vec<Vec<Run>> = subjects.iter().map(|subject| vec![run(subject); 3]).collect();
+        let rounds = Rounds::of(subjects.iter().map(|subject| vec![run(subject); 3]).collect());
         let mut figures = Figures::default();
-        add_figures(&mut figures, &subjects, &runs);
-        (figures, wrong_counts(&subjects, &runs))
+        add_figures(&mut figures, &subjects, &rounds);
+        (figures, wrong_counts(&subjects, &rounds))
     }
 
     fn check(subject: &str, case: &str, want: f64) {

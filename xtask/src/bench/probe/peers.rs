@@ -9,10 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use testkit::Daemon;
 
+use crate::bench::plan::Plan;
 use crate::{process, workspace};
 
 /// Milliseconds at each of the three rates.
 const RATE_MS: &str = "60";
+const RATE_MS_SMOKE: &str = "2";
 /// LIMIT: a run with its start and end. A trap takes up to 10 µs a call.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
@@ -56,8 +58,8 @@ impl Run {
 
 /// The programs that are run.
 pub(super) struct Bench {
-    weir: PathBuf,
     hits: PathBuf,
+    rate_ms: &'static str,
     kernel_probe: PathBuf,
     /// Of `foo` in the file of `hits`.
     offset: String,
@@ -67,27 +69,28 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    pub(super) fn set_up(weir: PathBuf) -> Result<Bench> {
+    pub(super) fn set_up(plan: &Plan) -> Result<Bench> {
         let hits = workspace::test_program("hits")?;
         let offset = offset_of("foo", &hits)?;
+        let frida = || frida().map_err(|error| format!("{error:#}"));
         Ok(Bench {
-            weir,
             hits,
+            rate_ms: plan.form.pick(RATE_MS, RATE_MS, RATE_MS_SMOKE),
             kernel_probe: workspace::test_program("kernel_probe")?,
             offset,
-            frida: frida().map_err(|error| format!("{error:#}")),
-            out: workspace::target_folder("bench")?.join("probe.out"),
+            frida: if plan.has_peers() { frida() } else { Err("no peers".to_owned()) },
+            out: workspace::target_folder("bench")?.join(format!("probe-{}.out", std::process::id())),
         })
     }
 
     pub(super) fn bare(&self, threads: usize) -> Result<Run> {
         let mut command = Command::new(&self.hits);
-        command.args([&threads.to_string(), RATE_MS]);
+        command.args([&threads.to_string(), self.rate_ms]);
         self.traced(&mut command, |_| Ok(None))
     }
 
-    pub(super) fn weir(&self, script: &str, threads: usize) -> Result<Run> {
-        let mut command = Command::new(&self.weir);
+    pub(super) fn weir(&self, weir: &Path, script: &str, threads: usize) -> Result<Run> {
+        let mut command = Command::new(weir);
         command.arg("trace");
         self.scripted(command, script, threads)
     }
@@ -122,7 +125,7 @@ impl Bench {
     /// A tracer that starts the program itself, and whose main map is `@`.
     fn scripted(&self, mut command: Command, script: &str, threads: usize) -> Result<Run> {
         let function = format!("{}:foo", self.hits.display());
-        let traced = format!("{} {threads} {RATE_MS}", self.hits.display());
+        let traced = format!("{} {threads} {}", self.hits.display(), self.rate_ms);
         command.arg("-o").arg(&self.out);
         command.args(["-e", &script.replace("FOO", &function), "-c", &traced]);
         self.traced(&mut command, |bench| {
@@ -133,10 +136,10 @@ impl Bench {
 
     fn uftrace(&self, threads: usize) -> Result<Run> {
         process::find_program("uftrace").context("not installed")?;
-        let data = workspace::target_folder("bench")?.join("probe.uftrace");
+        let data = workspace::target_folder("bench")?.join(format!("probe-{}.uftrace", std::process::id()));
         let mut command = Command::new("uftrace");
         command.args(["record", "-P", "foo", "--no-libcall", "-d"]).arg(&data);
-        command.arg(&self.hits).args([&threads.to_string(), RATE_MS]);
+        command.arg(&self.hits).args([&threads.to_string(), self.rate_ms]);
         let run = self.traced(&mut command, |_| Ok(None));
         let _ = fs::remove_dir_all(&data);
         run
@@ -151,7 +154,7 @@ impl Bench {
     /// A tracer that says `attached` when it is, and `count=N` when it is asked to end; `attach` is given the pid.
     fn attached(&self, threads: usize, attach: impl FnOnce(u32) -> Command) -> Result<Run> {
         let mut command = Command::new(&self.hits);
-        command.args([&threads.to_string(), RATE_MS]);
+        command.args([&threads.to_string(), self.rate_ms]);
         let mut hits = Daemon::spawn(command)?;
         hits.line_with("ready", RUN_LIMIT)?;
         let mut tracer = Daemon::spawn(attach(hits.pid()))?;

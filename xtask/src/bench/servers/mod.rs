@@ -9,6 +9,9 @@
 //! measured: from one stretch of seconds to the next the same transaction took from 240 to 370 µs, and on two CPUs at once the
 //! twins differed by 17 % (standard deviation), on one they did by 0.6 %.
 //!
+//! Against another weir a round has six windows, with each weir at either twin, and none without: what is compared is the ratio to the
+//! unprobed twin. They are shorter, so that 15 rounds take ten minutes.
+//!
 //! Latencies are those that the load measured; stops are those that `weir trace -v` prints.
 //!
 //! ```text
@@ -24,6 +27,7 @@ mod running;
 pub(super) mod usage;
 mod usdt;
 
+use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{ChildStderr, Command, Stdio};
@@ -34,9 +38,11 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
+use crate::bench::plan::{AGAIN, Form, Plan, Weir};
+use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
-use crate::bench::{Outcome, order};
 use crate::process::Guard;
 
 use self::running::Folder;
@@ -47,15 +53,10 @@ pub(super) use self::redis::{Redis, commands_in_flight, commands_recorded};
 pub(super) use self::usdt::measure as measure_usdt;
 
 const UNPROBED: &str = "unprobed";
-const AGAIN: &str = "A/A";
-/// Of a round, by who is probed.
-const WINDOWS: [&str; 4] = ["first", "neither", "second", "neither again"];
-/// Until connections stand and caches are warm.
-const WARM: Duration = Duration::from_secs(1);
-/// Attached for so long, at least.
-const MEASURED: Duration = Duration::from_secs(12);
 /// What a load lasts if nobody ends it: longer than a round.
-const LOAD_SECONDS: u64 = 120;
+const LOAD_SECONDS: u64 = 300;
+/// Requests that a second has at least, or the server does not do what it is measured at.
+const REQUESTS_PER_SECOND_MIN: f64 = 80.0;
 const ATTACH_LIMIT: Duration = Duration::from_secs(10);
 const PROBES: usize = 50;
 /// What the project promises: CPU time of a request beside that of an unprobed server.
@@ -83,6 +84,34 @@ impl Tracing {
     /// By `weir record`.
     fn recorded(name: &str, options: Vec<String>, ratio_max: f64) -> Tracing {
         Tracing { name: name.to_owned(), options, is_recorded: true, ratio_max }
+    }
+}
+
+/// How long a window is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Until connections stand and caches are warm.
+    warm: Duration,
+    /// Attached for so long, at least.
+    measured: Duration,
+    /// Counted of a request, or what is probed is not what it passes. Less than 1: none is counted while weir attaches and detaches.
+    counted_min: f64,
+}
+
+impl Window {
+    fn of(form: Form, windows_of_a_round: usize) -> Window {
+        let (warm_ms, measured_ms, counted_min) = match form {
+            Form::Full => (1000, 12_000, 0.9),
+            // Of the 40 seconds that a round may take, the rest is for beginning and ending all of it.
+            Form::Against => (500, 22_000 / windows_of_a_round.max(1) as u64, 0.1),
+            Form::Smoke => (100, 200, 0.0),
+        };
+        let [warm, measured] = [warm_ms, measured_ms].map(Duration::from_millis);
+        Window { warm, measured, counted_min }
+    }
+
+    fn length(self) -> Duration {
+        self.warm + self.measured
     }
 }
 
@@ -115,8 +144,8 @@ pub(super) trait Server {
 pub(super) trait Load {
     /// Of each twin, the process that answers.
     fn twins(&self) -> [i32; 2];
-    /// A window begins, which lasts at least as long as is measured.
-    fn open(&mut self) -> Result<()>;
+    /// A window begins, which lasts at least so long.
+    fn open(&mut self, window: Window) -> Result<()>;
     /// Where each twin stands, to be given to [`Load::close`].
     fn mark(&mut self) -> Result<[f64; 2]>;
     /// Requests that each twin answered between two marks, and the 99.9th percentile of their latencies in milliseconds.
@@ -132,7 +161,7 @@ struct Sample {
 
 /// What weir itself took.
 #[derive(Clone, Copy, Debug)]
-struct Weir {
+struct Took {
     kb: f64,
     /// CPU time until it was attached.
     start_ms: f64,
@@ -144,64 +173,196 @@ struct Weir {
 #[derive(Clone, Copy, Debug)]
 struct Said {
     longest_stop_ms: f64,
-    weir: Weir,
+    weir: Took,
     /// Of a request.
     counted: f64,
 }
 
-/// All windows so far.
-#[derive(Debug, Default)]
-struct Samples {
-    probed: Vec<Sample>,
-    unprobed: Vec<Sample>,
-    neither: Vec<Sample>,
-    said: Vec<Said>,
-    server_kb: Vec<f64>,
-    /// By round.
-    ratios: Vec<f64>,
-    again: Vec<f64>,
+/// What was found in one window.
+#[derive(Debug)]
+struct Found {
+    twins: [Sample; 2],
+    said: Option<Said>,
+    server_kb: f64,
 }
 
-pub(super) fn measure(weir: &Path, rounds: usize, server: &dyn Server, tracing: &Tracing) -> Result<Outcome> {
-    let mut samples = Samples::default();
-    for round in 0..rounds {
-        eprintln!("round {} of {rounds}", round + 1);
-        run(weir, server, tracing, round, &mut samples).with_context(|| format!("round {}", round + 1))?;
-        let (ratio, again) = (samples.ratios[round], samples.again[round]);
-        eprintln!("  CPU time of a request over unprobed: {ratio:.4}, A/A {again:.4}");
+/// What is run once a round: a window, with a weir attached to one of the twins, or to none.
+#[derive(Clone, PartialEq, Debug)]
+struct Side {
+    /// What the weir does, of those that are measured together.
+    tracing: usize,
+    attached: Option<Attached>,
+    /// The first of two windows that are alike but for the twin.
+    is_first: bool,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Attached {
+    weir: Weir,
+    twin: usize,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.is_first { "first" } else { "second" };
+        match &self.attached {
+            Some(attached) => write!(f, "{} at the {place} twin", attached.weir),
+            None => write!(f, "neither twin probed, {place} time"),
+        }
     }
+}
+
+/// Both windows of each weir, and, where that is the A/A, two with none.
+fn sides(plan: &Plan, tracings: usize) -> Vec<Side> {
+    let mut sides = Vec::new();
+    for tracing in 0..tracings {
+        for is_first in [true, false] {
+            sides.extend(plan.weirs.iter().map(|weir| Side {
+                tracing,
+                attached: Some(Attached { weir: weir.clone(), twin: usize::from(!is_first) }),
+                is_first,
+            }));
+            if plan.form == Form::Full {
+                sides.push(Side { tracing, attached: None, is_first });
+            }
+        }
+    }
+    sides
+}
+
+pub(super) fn measure(plan: &Plan, server: &dyn Server, tracing: Tracing) -> Result<()> {
+    measure_all(plan, server, &[(String::new(), tracing)], &|outcome| outcome)
+}
+
+/// Several ways of tracing, in the same rounds; the cases of each begin with its name, if it has one. `complete` adds what was
+/// found beside.
+fn measure_all(
+    plan: &Plan,
+    server: &dyn Server,
+    tracings: &[(String, Tracing)],
+    complete: &dyn Fn(Outcome) -> Outcome,
+) -> Result<()> {
+    let sides = sides(plan, tracings.len());
+    let window = Window::of(plan.form, sides.len());
+    let mut load: Option<(usize, Box<dyn Load + '_>)> = None;
+    let mut run = |round: usize, side: &Side| {
+        if load.as_ref().is_none_or(|(of_round, _)| *of_round != round) {
+            // The old one ends before the new one begins.
+            load = None;
+            load = Some((round, server.load()?));
+        }
+        let (_, load) = load.as_mut().context("no load")?;
+        let (tracing, attached) = (&tracings[side.tracing].1, side.attached.as_ref());
+        let (twins, said) = watch(load.as_mut(), window, tracing, attached)?;
+        let [first, second] = twins.map(|twin| twin.cpu_us);
+        eprintln!("  {side}: {first:.2} and {second:.2} µs of CPU time a request");
+        Ok(Found { twins, said, server_kb: usage::private_kb(&server.processes()?)? })
+    };
+    alternate(plan, &sides, &mut run, &|rounds| {
+        let title = format!("{}, {} rounds", server.name(), plan.rounds);
+        let mut outcome =
+            Outcome { title, figures: Figures::default(), bars: Vec::new(), remarks: Vec::new() };
+        for (index, (name, tracing)) in tracings.iter().enumerate() {
+            let (figures, bars) = found(tracing, index, &sides, rounds);
+            match name.as_str() {
+                "" => {
+                    outcome.title =
+                        format!("{} with {}, {} rounds", server.name(), tracing.name, plan.rounds);
+                    outcome.figures = figures;
+                    outcome.bars.extend(bars);
+                }
+                name => {
+                    outcome.figures.add_all(name, figures);
+                    outcome.bars.extend(bars.iter().map(|bar| format!("{name}: {bar}")));
+                }
+            }
+        }
+        complete(outcome)
+    })
+}
+
+const REQUEST: &str = "CPU time of a request";
+const OVER_UNPROBED: &str = "CPU time of a request, over unprobed";
+const LATENCY: &str = "p99.9 latency";
+
+/// Figures and bars of one way of tracing.
+fn found(tracing: &Tracing, index: usize, sides: &[Side], rounds: &Rounds<Found>) -> (Figures, Vec<String>) {
     let mut figures = Figures::default();
-    let sides = [(UNPROBED, &samples.unprobed), (AGAIN, &samples.neither), (WEIR, &samples.probed)];
-    for (side, windows) in sides {
-        let of = |value: fn(&Sample) -> f64| windows.iter().map(value).collect::<Vec<f64>>();
-        figures.add(side, "CPU time of a request", "µs", &of(|sample| sample.cpu_us));
-        figures.add(side, "p99.9 latency", "ms", &of(|sample| sample.latency_ms));
+    let mut bars = Vec::new();
+    let of_tracing = || rounds.with(sides).filter(|(side, _)| side.tracing == index);
+    let mut subjects: Vec<&str> =
+        of_tracing().filter_map(|(side, _)| Some(side.attached.as_ref()?.weir.subject)).collect();
+    subjects.sort_unstable();
+    subjects.dedup();
+    for subject in subjects {
+        let is_meant = |side: &Side| side.attached.as_ref().is_some_and(|at| at.weir.subject == subject);
+        let windows = || of_tracing().filter(|(side, _)| is_meant(side));
+        let samples = |of: &dyn Fn(usize, &Found) -> f64| -> Vec<f64> {
+            let twin = |side: &Side| side.attached.as_ref().map_or(0, |at| at.twin);
+            in_turn(windows().map(|(side, found)| found.iter().map(|found| of(twin(side), found)).collect()))
+        };
+        let said = |of: fn(&Said) -> f64| samples(&|_, found| found.said.as_ref().map_or(0.0, of));
+        let ratios = ratios(windows());
+        // From one window to the next the machine differs more than two weirs do.
+        figures.describe(subject, REQUEST, "µs", &samples(&|twin, found| found.twins[twin].cpu_us));
+        figures.add(subject, LATENCY, "ms", &samples(&|twin, found| found.twins[twin].latency_ms));
+        figures.add(subject, "longest stop", "ms", &said(|said| said.longest_stop_ms));
+        figures.add(subject, "memory of weir", "kB", &said(|said| said.weir.kb));
+        figures.add(subject, "CPU time of weir until attached", "ms", &said(|said| said.weir.start_ms));
+        figures.add(subject, "CPU time of weir while attached", "%", &said(|said| said.weir.share));
+        figures.describe(subject, "memory of the server", "kB", &samples(&|_, found| found.server_kb));
+        figures.describe(subject, "counted of a request", "", &said(|said| said.counted));
+        figures.add(subject, OVER_UNPROBED, "", &ratios);
+        if subject == WEIR {
+            figures.describe(UNPROBED, REQUEST, "µs", &samples(&|twin, found| found.twins[1 - twin].cpu_us));
+            let latencies = samples(&|twin, found| found.twins[1 - twin].latency_ms);
+            figures.describe(UNPROBED, LATENCY, "ms", &latencies);
+            let weir_kb = said(|said| said.weir.kb);
+            bars = bars_of(tracing, &ratios, &samples(&|_, found| found.server_kb), &weir_kb);
+        }
     }
-    let said = |value: fn(&Said) -> f64| samples.said.iter().map(value).collect::<Vec<f64>>();
-    figures.add(WEIR, "longest stop", "ms", &said(|said| said.longest_stop_ms));
-    figures.add(WEIR, "memory of weir", "kB", &said(|said| said.weir.kb));
-    figures.add(WEIR, "CPU time of weir until attached", "ms", &said(|said| said.weir.start_ms));
-    figures.add(WEIR, "CPU time of weir while attached", "%", &said(|said| said.weir.share));
-    figures.add(WEIR, "memory of the server", "kB", &samples.server_kb);
-    figures.add(WEIR, "counted of a request", "", &said(|said| said.counted));
-    figures.add(WEIR, "CPU time of a request, over unprobed", "", &samples.ratios);
-    figures.add(AGAIN, "CPU time of a request, over unprobed", "", &samples.again);
+    let neither = || of_tracing().filter(|(side, _)| side.attached.is_none());
+    for (case, unit, of) in [
+        (REQUEST, "µs", (|twin: &Sample| twin.cpu_us) as fn(&Sample) -> f64),
+        (LATENCY, "ms", |twin: &Sample| twin.latency_ms),
+    ] {
+        let both = |found: &Found| found.twins.each_ref().map(of);
+        let windows = neither().map(|(_, found)| found.iter().flat_map(both).collect());
+        figures.describe(AGAIN, case, unit, &in_turn(windows));
+    }
+    figures.add(AGAIN, OVER_UNPROBED, "", &ratios(neither()));
+    (figures, bars)
+}
+
+/// Samples of the windows of each round, round by round.
+fn in_turn(windows: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
+    let windows: Vec<Vec<f64>> = windows.collect();
+    let rounds = windows.iter().map(Vec::len).min().unwrap_or(0);
+    (0..rounds).flat_map(|round| windows.iter().map(move |window| window[round])).collect()
+}
+
+/// By round: what a probe costs, from two windows that are alike but for the twin: that the twins differ goes out.
+fn ratios<'r>(mut windows: impl Iterator<Item = (&'r Side, &'r [Found])>) -> Vec<f64> {
+    let (Some((_, first)), Some((_, second))) = (windows.next(), windows.next()) else { return Vec::new() };
+    let ratio = |found: &Found| found.twins[0].cpu_us / found.twins[1].cpu_us;
+    first.iter().zip(second).map(|(first, second)| (ratio(first) / ratio(second)).sqrt()).collect()
+}
+
+fn bars_of(tracing: &Tracing, ratios: &[f64], server_kb: &[f64], weir_kb: &[f64]) -> Vec<String> {
     let growth = |what: &str, values: &[f64]| {
         let grown = growth(values);
         format!("bar: memory of {what} flat: {}: {grown:+.0} kB", verdict(grown <= GROWTH_KB_MAX))
     };
-    let ratio = median(&samples.ratios);
-    let remarks = vec![
+    let ratio = median(ratios);
+    vec![
         format!(
             "bar: CPU time within {:.0} % of unprobed: {}: {ratio:.4}",
             (tracing.ratio_max - 1.0) * 100.0,
             verdict(ratio <= tracing.ratio_max)
         ),
-        growth("the server", &samples.server_kb),
-        growth("weir", &said(|said| said.weir.kb)),
-    ];
-    let title = format!("{} with {}, {rounds} rounds of a minute", server.name(), tracing.name);
-    Ok(Outcome { title, figures, remarks })
+        growth("the server", server_kb),
+        growth("weir", weir_kb),
+    ]
 }
 
 fn verdict(is_met: bool) -> &'static str {
@@ -217,68 +378,36 @@ fn growth(values: &[f64]) -> f64 {
     }
 }
 
-/// A round: a load, and its four windows.
-fn run(
-    weir: &Path,
-    server: &dyn Server,
-    tracing: &Tracing,
-    round: usize,
-    samples: &mut Samples,
-) -> Result<()> {
-    let mut load = server.load()?;
-    // Of each window, the first twin's over the second's.
-    let (mut probed, mut neither) = ([1.0; 2], Vec::new());
-    for window in order(round, &WINDOWS) {
-        let number = match window {
-            "first" => Some(0),
-            "second" => Some(1),
-            _ => None,
-        };
-        let (twins, said) = watch(load.as_mut(), number.map(|number| (weir, tracing, number)))?;
-        let ratio = twins[0].cpu_us / twins[1].cpu_us;
-        match number {
-            Some(number) => {
-                probed[number] = ratio;
-                samples.probed.push(twins[number]);
-                samples.unprobed.push(twins[1 - number]);
-            }
-            None => {
-                neither.push(ratio);
-                samples.neither.extend(twins);
-            }
-        }
-        samples.said.extend(said);
-    }
-    samples.server_kb.push(usage::private_kb(&server.processes()?)?);
-    samples.ratios.push((probed[0] / probed[1]).sqrt());
-    samples.again.push((neither[0] / neither[1]).sqrt());
-    Ok(())
-}
-
 /// A window: what each twin took, with weir attached to one or to none.
-fn watch(load: &mut dyn Load, weir: Option<(&Path, &Tracing, usize)>) -> Result<([Sample; 2], Option<Said>)> {
-    load.open()?;
-    sleep(WARM);
+fn watch(
+    load: &mut dyn Load,
+    window: Window,
+    tracing: &Tracing,
+    attached: Option<&Attached>,
+) -> Result<([Sample; 2], Option<Said>)> {
+    load.open(window)?;
+    sleep(window.warm);
     let twins = load.twins();
     let cpu = || -> Result<_> { Ok([usage::cpu_ns(&twins[..1])?, usage::cpu_ns(&twins[1..])?]) };
     let (before, from) = (cpu()?, load.mark()?);
     let mut traced = None;
-    match weir {
-        Some((weir, tracing, number)) => {
-            let tracer = Tracer::attach(weir, tracing, twins[number])?;
+    match attached {
+        Some(Attached { weir, twin }) => {
+            let tracer = Tracer::attach(&weir.program, tracing, twins[*twin])?;
             let weir = tracer.process.pid();
             let start_ms = usage::process_cpu_ms(weir)?;
-            sleep(MEASURED);
-            let share = (usage::process_cpu_ms(weir)? - start_ms) / MEASURED.as_secs_f64() / 10.0;
-            traced = Some((number, Weir { kb: usage::peak_kb(weir)?, start_ms, share }, tracer.detach()?));
+            sleep(window.measured);
+            let share = (usage::process_cpu_ms(weir)? - start_ms) / window.measured.as_secs_f64() / 10.0;
+            traced = Some((*twin, Took { kb: usage::peak_kb(weir)?, start_ms, share }, tracer.detach()?));
         }
-        None => sleep(MEASURED),
+        None => sleep(window.measured),
     }
     let (after, to) = (cpu()?, load.mark()?);
     let answered = load.close(from, to)?;
+    let requests_min = REQUESTS_PER_SECOND_MIN * window.measured.as_secs_f64();
     let mut samples = [Sample::default(); 2];
     for (twin, (requests, latency_ms)) in answered.into_iter().enumerate() {
-        ensure!(requests > 1000.0, "only {requests} requests were answered");
+        ensure!(requests > requests_min, "only {requests} requests were answered");
         let cpu_us = usage::spent(&before[twin], &after[twin]) / 1e3 / requests;
         samples[twin] = Sample { cpu_us, latency_ms };
     }
@@ -288,7 +417,10 @@ fn watch(load: &mut dyn Load, weir: Option<(&Path, &Tracing, usize)>) -> Result<
         counted: told.counted / answered[number].0,
     });
     if let Some(Said { counted, .. }) = said {
-        ensure!(counted > 0.9, "{counted} counted of a request: what is probed is not what it passes");
+        ensure!(
+            counted > window.counted_min,
+            "{counted} counted of a request: what is probed is not what it passes"
+        );
     }
     Ok((samples, said))
 }
@@ -423,6 +555,34 @@ mod tests {
             Some(20005.0)
         );
         assert_eq!(number("{}", |line| line["data"]["@"].as_f64()), None);
+    }
+
+    /// A second twin that takes 1.2 times as much, and weir 1.1 times, on a machine that is slower in each window.
+    #[test]
+    fn that_twins_and_windows_differ_goes_out() {
+        let mut plan = crate::bench::rounds::tests::plan(1, Box::new(|_| Ok(())));
+        plan.form = Form::Against;
+        plan.weirs = Weir::all("now".into(), Some("then".into()));
+        let sides = sides(&plan, 1);
+        assert_eq!(sides.len(), 6);
+        let weir = Took { kb: 1.0, start_ms: 1.0, share: 1.0 };
+        let of_window = |(index, side): (usize, &Side)| {
+            let attached = side.attached.as_ref().unwrap();
+            let costs = if attached.weir.subject == WEIR { 1.1 } else { 1.05 };
+            let mut twins = [1.0, 1.2].map(|us| Sample { cpu_us: us * (index + 1) as f64, latency_ms: 1.0 });
+            twins[attached.twin].cpu_us *= costs;
+            let said = Some(Said { longest_stop_ms: 1.0, weir, counted: 1.0 });
+            vec![Found { twins, said, server_kb: 5.0 }]
+        };
+        let rounds = Rounds::of(sides.iter().enumerate().map(of_window).collect());
+        let tracing = Tracing::counted("functions".to_owned(), Vec::new());
+        let (figures, bars) = found(&tracing, 0, &sides, &rounds);
+        for (subject, ratio) in [(WEIR, 1.1), (AGAIN, 1.05), ("against", 1.05)] {
+            let found = figures.get(subject, OVER_UNPROBED).unwrap().summary.median;
+            assert!((found - ratio).abs() < 1e-9, "{subject}: {found}");
+        }
+        assert_eq!(figures.get(WEIR, "longest stop").unwrap().samples.len(), 2);
+        assert!(bars[0].ends_with("NOT met: 1.1000"), "{bars:?}");
     }
 
     #[test]

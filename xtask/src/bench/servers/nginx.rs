@@ -8,12 +8,13 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 
 use super::running::{LIMIT, Running, fresh_folder};
-use super::{Load, Server, usage};
+use super::{Load, Server, Window, usage};
 use crate::process::{self, Guard};
 
 const CONFIGURATION: &str = "daemon off; worker_processes 1; error_log stderr crit; pid nginx.pid;\n\
@@ -173,9 +174,10 @@ impl Twin {
     }
 
     /// wrk, for one window.
-    fn load(&self) -> Result<Guard> {
+    fn load(&self, window: Window) -> Result<Guard> {
         let mut command = usage::on_cpu(usage::cpus()?[1], Path::new("wrk"));
-        let seconds = (super::WARM + super::MEASURED).as_secs() + 2;
+        // Attaching and detaching takes a part of a second; wrk takes whole ones.
+        let seconds = (window.length() + Duration::from_millis(500)).as_secs_f64().ceil();
         command
             .args(["-t1", "-c16", &format!("-d{seconds}s"), "-s"])
             .arg(self.running.folder().join("report.lua"))
@@ -227,8 +229,8 @@ impl Load for Requests<'_> {
         self.workers
     }
 
-    fn open(&mut self) -> Result<()> {
-        self.loads = self.twins.iter().map(Twin::load).collect::<Result<_>>()?;
+    fn open(&mut self, window: Window) -> Result<()> {
+        self.loads = self.twins.iter().map(|twin| twin.load(window)).collect::<Result<_>>()?;
         Ok(())
     }
 

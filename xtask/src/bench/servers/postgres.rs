@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::User;
 
 use super::running::{LIMIT, POLL, Running, fresh_folder};
-use super::{Load, Server, usage};
+use super::{Load, Server, Window, usage};
 use crate::process::{self, Guard};
 
 const INIT_LIMIT: Duration = Duration::from_secs(300);
@@ -280,7 +280,7 @@ impl Load for Transactions {
         [0, 1].map(|twin| self.clients[twin].backend)
     }
 
-    fn open(&mut self) -> Result<()> {
+    fn open(&mut self, _window: Window) -> Result<()> {
         Ok(())
     }
 

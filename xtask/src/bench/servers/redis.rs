@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 
 use super::running::{LIMIT, Running, fresh_folder};
-use super::{Load, Server, Tracing, usage};
+use super::{Load, Server, Tracing, Window, usage};
 use crate::process::{self, Guard};
 
 /// What the project promises of a server whose commands are all recorded: CPU time of a command beside that of an unprobed server.
@@ -112,7 +112,7 @@ impl Load for Commands<'_> {
     }
 
     /// Also what `lpush` has made of the data, which would grow from window to window, is gone.
-    fn open(&mut self) -> Result<()> {
+    fn open(&mut self, _window: Window) -> Result<()> {
         for twin in &self.redis.twins {
             ask(&socket(twin), &["FLUSHALL"])?;
             ask(&socket(twin), &["CONFIG", "RESETSTAT"])?;

@@ -16,8 +16,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::running::{LIMIT, POLL};
 use super::{Postgres, Server as _, Told, Tracer, Tracing, verdict};
-use crate::bench::Outcome;
-use crate::bench::figures::{Figures, WEIR};
+use crate::bench::figures::WEIR;
+use crate::bench::plan::{Form, Plan};
 
 const TRANSACTIONS: u64 = 20_000;
 const SERVER: &str = "server";
@@ -94,32 +94,22 @@ const CASES: [Case; 7] = [
 const COSTS: [(&str, &str); 2] =
     [("query__start", r#"arg0 == "UPDATE pgbench_accounts*""#), ("lwlock__acquire", "arg1 == 0")];
 
-pub(in crate::bench) fn measure(weir: &Path, rounds: usize, server: &Postgres) -> Result<Outcome> {
+pub(in crate::bench) fn measure(plan: &Plan, server: &Postgres) -> Result<()> {
+    let weir = &plan.weirs.first().context("no weir")?.program;
     let bench = Bench { weir, server };
-    let mut counts = Vec::new();
-    server.set_autovacuum(false)?;
-    for (at, case) in CASES.iter().enumerate() {
-        eprintln!("counting {} of {}: {}", at + 1, CASES.len(), case.statistic);
-        let count = bench.count(case).with_context(|| case.statistic)?;
-        eprintln!("  {count:?}");
-        counts.push((case.statistic, count));
-    }
-    server.set_autovacuum(true)?;
-    let title = format!("{}, its own probes filtered, {rounds} rounds of a minute", server.name());
-    let mut outcome = Outcome { title, figures: Figures::default(), remarks: Vec::new() };
-    for (probe, filter) in COSTS {
-        eprintln!("{probe} with {filter}");
-        let tracing = Tracing::counted(format!("{probe} filtered"), bench.options(probe, filter));
-        let of_probe = super::measure(weir, rounds, server, &tracing)?;
-        outcome.figures.add_all(probe, of_probe.figures);
-        outcome.remarks.extend(of_probe.remarks.iter().map(|remark| format!("{probe}: {remark}")));
-    }
-    for (statistic, count) in counts {
-        outcome.figures.add(WEIR, statistic, "", &[count.accepted as f64]);
-        outcome.figures.add(SERVER, statistic, "", &[count.expected as f64]);
-        outcome.remarks.push(count.bar(statistic));
-    }
-    Ok(outcome)
+    let counts = if plan.form == Form::Full { bench.counts()? } else { Vec::new() };
+    let tracings = COSTS.map(|(probe, filter)| {
+        (probe.to_owned(), Tracing::counted(format!("{probe} filtered"), bench.options(probe, filter)))
+    });
+    super::measure_all(plan, server, &tracings, &|mut outcome| {
+        outcome.title = format!("{}, its own probes filtered, {} rounds", server.name(), plan.rounds);
+        for (statistic, count) in &counts {
+            outcome.figures.describe(WEIR, statistic, "", &[count.accepted as f64]);
+            outcome.figures.describe(SERVER, statistic, "", &[count.expected as f64]);
+            outcome.bars.push(count.bar(statistic));
+        }
+        outcome
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,6 +138,19 @@ struct Bench<'b> {
 }
 
 impl Bench<'_> {
+    fn counts(&self) -> Result<Vec<(&'static str, Count)>> {
+        let mut counts = Vec::new();
+        self.server.set_autovacuum(false)?;
+        for (at, case) in CASES.iter().enumerate() {
+            eprintln!("counting {} of {}: {}", at + 1, CASES.len(), case.statistic);
+            let count = self.count(case).with_context(|| case.statistic)?;
+            eprintln!("  {count:?}");
+            counts.push((case.statistic, count));
+        }
+        self.server.set_autovacuum(true)?;
+        Ok(counts)
+    }
+
     fn count(&self, case: &Case) -> Result<Count> {
         let count = match case.of_database {
             None => self.run(case, TRANSACTIONS)?,

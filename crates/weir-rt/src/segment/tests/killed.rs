@@ -78,6 +78,7 @@ fn nothing_committed_is_lost_when_a_target_is_killed() {
             });
         });
         let mut last = vec![0; THREADS as usize];
+        // A random moment: the verdict does not depend on which one it is.
         let until = Instant::now() + Duration::from_micros(5_000 + random.below(20_000));
         while Instant::now() < until {
             while let Some(record) = segment.ring(0).next() {
@@ -138,6 +139,7 @@ fn queues_and_stacks_are_whole_when_a_target_is_killed() {
                 push_and_pop(&segment, 0);
             });
         });
+        // A random moment: the verdict does not depend on which one it is.
         std::thread::sleep(Duration::from_micros(5_000 + random.below(20_000)));
         kill(pid, Signal::SIGKILL).expect("our child");
         waitpid(pid, None).expect("our child");

@@ -42,6 +42,7 @@ pub(super) fn interrupted<T: Send>(
                     // SAFETY: a signal to a thread of this process, or an error if it has ended.
                     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), *id, signal) };
                 }
+                // Pacing alone: the verdict does not depend on how often they are interrupted.
                 thread::sleep(Duration::from_micros(50));
             }
         });

@@ -192,6 +192,7 @@ fn run_threads(segment: &Segment, threads: u64, seed: u64, is_over: &(dyn Fn(u64
                 left.fetch_sub(1, Ordering::Release);
                 // A thread's number must stay its own until nobody sends it signals.
                 while !no_more_signals.load(Ordering::Acquire) {
+                    // Between two looks: the verdict does not depend on how long it takes.
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });
@@ -203,6 +204,7 @@ fn run_threads(segment: &Segment, threads: u64, seed: u64, is_over: &(dyn Fn(u64
                 // SAFETY: sends a signal that has a handler to a thread of ours.
                 id => _ = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, libc::SIGUSR2) },
             }
+            // Pacing alone: the verdict does not depend on it, since the signals that are wanted are counted.
             std::thread::sleep(SIGNAL_INTERVAL);
         }
         no_more_signals.store(true, Ordering::Release);
@@ -278,6 +280,7 @@ fn kill_one(seed: u64) {
     let context = format!("seed {seed}: {kind:?} of {value_bytes} bytes");
     let segment = segment(&[spec(kind, key_bytes(kind), value_bytes, ENTRIES)]);
     let pid = child(|| run_threads(&segment, CHILD_THREADS, seed, &|_| false));
+    // A random moment: the verdict does not depend on which one it is.
     let until = Instant::now() + Duration::from_micros(2_000 + random.below(20_000));
     while Instant::now() < until {
         check_contents(&segment, &context);

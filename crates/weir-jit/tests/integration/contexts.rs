@@ -1,0 +1,251 @@
+//! Programs of packets and memory: the answer, the bytes and the context afterwards are the same in the interpreter and
+//! in the JIT for every kind of site, and are those that each case states.
+
+use crate::engines;
+
+use engines::abis;
+use weir_interp::Environment;
+use weir_jit::Flags;
+use weir_rt::Context;
+use weir_rt::local::LocalProgram;
+
+/// r7 = the packet, r8 = its end.
+const ENDS: &str = "r7 = *(u32 *)(r1 + 0)\nr8 = *(u32 *)(r1 + 4)\n";
+
+/// Runs `text` (`;` ends a line) on what `context` makes, in both engines; r0 and the context afterwards.
+fn run(kind: &str, text: &str, context: &dyn Fn() -> Context) -> (u64, Context) {
+    let text = format!("program \"p\" {kind}\n{}\n", text.replace(';', "\n"));
+    let (object, program) = engines::only(&text);
+    let segment = engines::segment(&[], engines::cpus());
+    let mut expected = context();
+    let r0 = weir_interp::run(&program, &Environment { segment: &segment }, &mut expected).expect("verified");
+    for abi in abis() {
+        for flags in [Flags::KeepIfPossible, Flags::Change, Flags::KeepEach] {
+            let executable = engines::compiled(&program, &abi, flags);
+            let local = LocalProgram::load(&executable, &segment).expect("code fits");
+            let mut own = context();
+            let got = local.run(&mut own);
+            let listing = || weir_jit::disassemble(&executable, &object);
+            assert_eq!(got, r0, "{abi:?}\n{}", listing());
+            assert_eq!(own.bytes(), expected.bytes(), "{abi:?}\n{}", listing());
+            assert_eq!(own.bytes_before(8), expected.bytes_before(8), "{abi:?}\n{}", listing());
+            for offset in (0..192).step_by(4) {
+                assert_eq!(own.field(offset), expected.field(offset), "{offset} {abi:?}\n{}", listing());
+            }
+        }
+    }
+    (r0, expected)
+}
+
+fn xdp(text: &str, bytes: &[u8], r0: u64, after: &[u8]) {
+    let context = || {
+        let mut context = Context::xdp(&[1, 2, 3, 4, 5, 6, 7, 8], bytes);
+        context.set_field("ingress_ifindex", 0x8000_0003);
+        context.set_field("rx_queue_index", 7);
+        context
+    };
+    let (got, context) = run("xdp", text, &context);
+    assert_eq!((got, context.bytes()), (r0, after.to_vec()), "{text}");
+}
+
+fn memory(text: &str, bytes: &[u8], r0: u64, after: &[u8]) {
+    let (got, context) = run(&format!("memory {}", bytes.len()), text, &|| Context::memory(bytes));
+    assert_eq!((got, context.bytes()), (r0, after.to_vec()), "{text}");
+}
+
+#[test]
+fn packets_are_read_and_written_as_far_as_they_reach() {
+    let text = &format!(
+        "{ENDS}r0 = 0; r2 = r7; r2 += 3; if r2 > r8 goto +4; r0 = *(u16 *)(r7 + 1); r3 = *(u8 *)(r7 + 0)
+         *(u8 *)(r7 + 2) = r3; *(u8 *)(r7 + 0) = 9; exit"
+    );
+    xdp(text, &[], 0, &[]);
+    xdp(text, &[1, 2], 0, &[1, 2]);
+    xdp(text, &[1, 2, 3], 0x302, &[9, 2, 1]);
+    xdp(text, &[1, 2, 3, 4], 0x302, &[9, 2, 1, 4]);
+    let last = &format!("{ENDS}r0 = 0; r2 = r7; r2 += 2; if r8 <= r2 goto +1; r0 = *(u8 *)(r7 + 2); exit");
+    xdp(last, &[5, 6], 0, &[5, 6]);
+    xdp(last, &[5, 6, 7], 7, &[5, 6, 7]);
+}
+
+#[test]
+fn fields_of_the_context_have_their_places() {
+    xdp("r0 = *(u32 *)(r1 + 12); r2 = *(u32 *)(r1 + 16); r0 += r2; exit", &[], 0x8000_000a, &[]);
+    xdp(&format!("{ENDS}r8 -= r7; r0 = r8; exit"), &[0; 60], 60, &[0; 60]);
+    // Through the stack and into a function, the context's address is in a register.
+    xdp("*(u64 *)(r10 - 8) = r1; r2 = *(u64 *)(r10 - 8); r0 = *(u32 *)(r2 + 16); exit", &[], 7, &[]);
+    xdp(
+        "r6 = r1; call f; exit; f: r2 = *(u32 *)(r1 + 0); r0 = *(u32 *)(r1 + 4); r0 -= r2; exit",
+        &[1; 9],
+        9,
+        &[1; 9],
+    );
+}
+
+/// What a socket filter sees: 14 bytes of link header 0xf0, …, then `bytes`.
+fn socket(text: &str, bytes: &[u8], r0: u64) -> Context {
+    let link: Vec<u8> = (0xf0..0xfe).collect();
+    let context = || {
+        let mut context = Context::socket(&link, bytes);
+        context.set_field("protocol", 0x0008);
+        context.set_field("hash", 0x1234_5678);
+        context
+    };
+    let (got, context) = run("socket", text, &context);
+    assert_eq!((got, context.bytes()), (r0, bytes.to_vec()), "{text}");
+    context
+}
+
+#[test]
+fn packet_loads_read_big_endian_or_end_the_program() {
+    let bytes = [1, 2, 3, 4, 5];
+    for (load, r0) in [
+        ("*(u8 *)skb[0]", 0x01),
+        ("*(u8 *)skb[4]", 0x05),
+        ("*(u8 *)skb[5]", 0),
+        ("*(u16 *)skb[3]", 0x0405),
+        ("*(u16 *)skb[4]", 0),
+        ("*(u32 *)skb[1]", 0x0203_0405),
+        ("*(u32 *)skb[2]", 0),
+        ("*(u32 *)skb[0x7fffffff]", 0),
+        // From the network header and from the link header.
+        ("*(u32 *)skb[-0x100000]", 0x0102_0304),
+        ("*(u16 *)skb[-0xffffd]", 0x0405),
+        ("*(u16 *)skb[-0xffffc]", 0),
+        ("*(u16 *)skb[-0x200000]", 0xf0f1),
+        ("*(u32 *)skb[-0x1ffff4]", 0xfcfd_0102),
+        ("*(u8 *)skb[-0x1fffed]", 0),
+        ("*(u8 *)skb[-1]", 0),
+        ("*(u8 *)skb[-0x200001]", 0),
+        ("*(u8 *)skb[-0x80000000]", 0),
+    ] {
+        socket(&format!("r6 = r1; r0 = {load}; exit"), &bytes, r0);
+        // The same with the offset in registers that the optimiser knows, and does not know.
+        let offset = load.split(['[', ']']).nth(1).expect("an offset");
+        let indexed = |index: &str| load.replace(&format!("[{offset}]"), &format!("[{index}]"));
+        socket(&format!("r6 = r1; r7 = {offset}; r0 = {}; exit", indexed("r7")), &bytes, r0);
+        for (register, add) in [("r7", "5"), ("r1", "-1"), ("r0", "0x7fffffff")] {
+            let unknown = format!("r6 = r1; {register} = *(u32 *)(r6 + 48); w{} += {offset}", &register[1..]);
+            socket(&format!("{unknown}; r0 = {}; exit", indexed(register)), &bytes, r0);
+            // What is added wraps at 32 bits, and the upper half of a register says nothing.
+            let back = format!(
+                "{unknown}; r2 = {add}; w{} -= w2; r3 = 7; r3 <<= 32; {register} |= r3",
+                &register[1..]
+            );
+            socket(&format!("{back}; r0 = {}; exit", indexed(&format!("{register} + {add}"))), &bytes, r0);
+        }
+    }
+    // On the way on, r6 to r9 and the stack are as they were; what fails ends the program at once.
+    let text = "r6 = r1; r7 = 3; *(u64 *)(r10 - 8) = 4; r0 = *(u8 *)skb[2]; r1 = *(u64 *)(r10 - 8); r0 += r7; r0 += r1; exit";
+    socket(text, &bytes, 10);
+    socket(text, &[9, 9], 0);
+    socket(
+        "r6 = r1; *(u8 *)(r6 + 48) = 1; r0 = *(u8 *)skb[9]; *(u8 *)(r6 + 48) = 2; r0 = 3; exit",
+        &bytes,
+        0,
+    );
+    socket(
+        "r6 = r1; call f; r7 = r0; r0 = *(u8 *)skb[1]; r0 += r7; exit; f: r0 = *(u32 *)(r1 + 0); exit",
+        &bytes,
+        7,
+    );
+}
+
+#[test]
+fn socket_filters_read_their_fields_and_write_theirs() {
+    socket("r0 = *(u32 *)(r1 + 0); exit", &[0; 9], 9);
+    socket("r0 = *(u16 *)(r1 + 16); exit", &[], 8);
+    socket("r0 = *(u8 *)(r1 + 70); r2 = *(u16 *)(r1 + 68); r0 += r2; exit", &[], 0x34 + 0x5678);
+    let text =
+        "r2 = 0x1122334455667788 ll; *(u64 *)(r1 + 48) = r2; *(u16 *)(r1 + 58) = r2; *(u8 *)(r1 + 67) = 9
+        *(u32 *)(r1 + 60) = -2; r0 = *(u64 *)(r1 + 56); exit";
+    let context = socket(text, &[], 0xffff_fffe_7788_0000);
+    let cb = [48, 52, 56, 60, 64, 68].map(|offset| context.field(offset));
+    let words = [0x5566_7788, 0x1122_3344, 0x7788_0000, 0xffff_fffe, 0x0900_0000, 0x1234_5678];
+    assert_eq!(cb, words.map(Some));
+}
+
+#[test]
+fn metadata_ends_where_the_packet_begins() {
+    let read = "r9 = *(u32 *)(r1 + 8); r2 = r9; r2 += 4; r0 = 0; if r2 > r7 goto +2; r0 = *(u32 *)(r9 + 0)
+        *(u32 *)(r9 + 0) = 0x55; exit";
+    let context = |meta: &'static [u8]| move || Context::xdp(meta, &[9; 3]);
+    let text = &format!("{ENDS}{read}");
+    assert_eq!(run("xdp", text, &context(&[])).0, 0);
+    let (r0, after) = run("xdp", text, &context(&[4, 3, 2, 1]));
+    assert_eq!((r0, after.bytes(), after.bytes_before(4)), (0x0102_0304, vec![9; 3], vec![0x55, 0, 0, 0]));
+}
+
+#[test]
+fn unknown_distances_are_followed() {
+    // The sum of the bytes, up to 16.
+    let sum = &format!(
+        "{ENDS}r0 = 0; r6 = 0; here: r2 = r7; r2 += 1; if r2 > r8 goto +5; r3 = *(u8 *)(r7 + 0); r0 += r3; r7 += 1; r6 += 1
+         if r6 != 16 goto here; exit"
+    );
+    for count in [0u8, 1, 15, 16, 17, 40] {
+        let bytes: Vec<u8> = (1..=count).collect();
+        xdp(sum, &bytes, (1..=u64::from(count).min(16)).sum(), &bytes);
+    }
+    // As the length of an IPv4 header says.
+    let beyond = &format!(
+        "{ENDS}r0 = 1; r2 = r7; r2 += 1; if r2 > r8 goto +9; r6 = *(u8 *)(r7 + 0); r6 &= 15; r6 <<= 2; r7 += r6; r2 = r7
+         r2 += 2; r0 = 2; if r2 > r8 goto +1; r0 = *(u16 *)(r7 + 0); exit"
+    );
+    xdp(beyond, &[], 1, &[]);
+    xdp(beyond, &[0x45, 0], 2, &[0x45, 0]);
+    xdp(beyond, &[0x41, 0, 0, 0, 0xcd, 0xab], 0xabcd, &[0x41, 0, 0, 0, 0xcd, 0xab]);
+    xdp(beyond, &[0x41, 0, 0, 0, 0xcd], 2, &[0x41, 0, 0, 0, 0xcd]);
+}
+
+#[test]
+fn memory_is_in_r1_and_its_size_in_r2() {
+    memory("r0 = r1; exit", &[], 0, &[]);
+    memory("r0 = r2; exit", &[0; 5], 5, &[0; 5]);
+    memory(
+        "r0 = *(u64 *)(r1 + 1); *(u16 *)(r1 + 0) = 0x102; exit",
+        &[9; 9],
+        0x0909_0909_0909_0909,
+        &[2, 1, 9, 9, 9, 9, 9, 9, 9],
+    );
+    memory(
+        "r0 = 3; r0 = atomic_fetch_add((u64 *)(r1 + 0), r0); exit",
+        &[7, 0, 0, 0, 0, 0, 0, 0],
+        7,
+        &[10, 0, 0, 0, 0, 0, 0, 0],
+    );
+    memory(
+        "r6 = r1; call f; r1 = *(u8 *)(r6 + 1); r0 += r1; exit; f: r0 = 0; *(u8 *)(r1 + 1) = r2; exit",
+        &[0; 2],
+        2,
+        &[0, 2],
+    );
+    let sum = "r0 = 0; r3 = 0; here: r4 = r1; r4 += r3; r5 = *(u8 *)(r4 + 0); r0 += r5; r3 += 1; if r3 < r2 goto here; exit";
+    memory(sum, &[1, 2, 3, 200], 206, &[1, 2, 3, 200]);
+}
+
+#[test]
+fn code_says_which_slots_it_reads() {
+    let reads = |kind: &str, text: &str| {
+        let (_, program) = engines::only(&format!("program \"p\" {kind}\n{}\n", text.replace(';', "\n")));
+        engines::compiled(&program, &engines::shared_abi(true), Flags::default()).context_reads
+    };
+    assert_eq!(reads("memory 8", "r0 = 0; exit"), 0);
+    assert_eq!(reads("memory 8", "r0 = r2; exit"), 0b10);
+    assert_eq!(reads("memory 8", "r0 = *(u8 *)(r1 + 0); exit"), 0b01);
+    assert_eq!(reads("xdp", "r0 = *(u32 *)(r1 + 16); exit"), 1 << 5);
+    assert_eq!(reads("xdp", &format!("{ENDS}r8 -= r7; r0 = r8; exit")), 0b11);
+}
+
+#[test]
+#[should_panic(expected = "a program of kind xdp given None")]
+fn a_program_is_not_run_on_another_context() {
+    let (_, program) = engines::only("program \"p\" xdp\nr0 = 0\nexit\n");
+    let segment = engines::segment(&[], engines::cpus());
+    let executable = engines::compiled(&program, &engines::shared_abi(true), Flags::default());
+    let local = LocalProgram::load(&executable, &segment).expect("code fits");
+    assert!(
+        weir_interp::run(&program, &Environment { segment: &segment }, &mut Context::memory(&[])).is_err()
+    );
+    local.run(&mut weir_rt::executable::Frame::default());
+}

@@ -1,0 +1,9 @@
+//! weir-rt from outside, by its public interface: one program, a module for each subject.
+//!
+//! Each test can run in a process of its own, and does in `cargo xtask test`.
+
+mod image;
+mod layout;
+mod lease;
+mod page;
+mod programs;

@@ -1,0 +1,233 @@
+//! Loops: what is accepted without following every round keeps inside in every round, and ends; what a later round
+//! would do wrong is refused; and what verifying takes depends on the length of a loop, not on its rounds.
+
+use std::time::Duration;
+
+use testkit::random::{Cases, Daily};
+use weir_ebpf::{Object, asm};
+use weir_verifier::{Limits, RejectionKind, verify};
+
+use crate::worlds::{Random, Worlds};
+
+const MAPS: &str = "
+map @bytes array key 4 value 64 entries 1
+program \"p\" probe
+";
+
+/// r7: 64 bytes of a map. r6: any number.
+const START: &str = "r6 = *(u64 *)(r1 + 0x70); r7 = map[@bytes][0] ll; r0 = 0";
+
+fn object(text: &str) -> Object {
+    let lines = format!("{MAPS}{START}; {text}").replace(';', "\n");
+    asm::parse(&lines).unwrap_or_else(|error| panic!("{error}\n{lines}"))
+}
+
+#[test]
+fn the_rounds_of_a_loop_cost_nothing() {
+    for (text, insns) in [
+        ("r1 = 0; here: r1 += 1; if r1 != 100000 goto here; exit", 8),
+        ("r1 = 100000; here: r1 += -1; if r1 != 0 goto here; exit", 8),
+        ("r1 = 0; here: if r1 s>= 90000 goto +2; w1 += 3; goto here; exit", 9),
+        ("r1 = -5; here: r1 += 1; if r1 s< 90000 goto here; exit", 8),
+        ("r1 = 1; r1 <<= 62; here: r1 >>= 2; if r1 > 3 goto here; exit", 9),
+        // An index, and a pointer that another place counts for.
+        ("r1 = 0; here: r2 = r7; r2 += r1; *(u8 *)(r2 + 0) = 1; r1 += 1; if r1 < 64 goto here; exit", 11),
+        ("r1 = 16; here: *(u32 *)(r7 + 0) = 1; r7 += 4; r1 += -1; if r1 != 0 goto here; exit", 10),
+        // The count in the stack, and a bound in a register.
+        (
+            "r1 = 0; *(u64 *)(r10 - 8) = r1; r2 = 50000
+          here: r1 = *(u64 *)(r10 - 8); r1 += 1; *(u64 *)(r10 - 8) = r1; if r1 < r2 goto here; exit",
+            12,
+        ),
+        // Loops in loops.
+        (
+            "r1 = 0; out: r2 = 0; here: r2 += 1; if r2 != 300 goto here; r1 += 1; if r1 != 300 goto out; exit",
+            40,
+        ),
+    ] {
+        let object = object(text);
+        let verdict = verify(&object.programs[0], &object.maps, &Limits::default());
+        let followed = verdict.unwrap_or_else(|rejection| panic!("{rejection}\n{text}")).followed();
+        assert!(followed <= insns, "{followed} instructions were followed\n{text}");
+    }
+}
+
+#[test]
+fn what_a_later_round_does_wrong_is_refused() {
+    for (text, part) in [
+        (
+            "r1 = 0; here: r2 = r7; r2 += r1; *(u8 *)(r2 + 0) = 1; r1 += 1; if r1 != 65 goto here; exit",
+            "inside",
+        ),
+        ("r1 = 17; here: *(u32 *)(r7 + 0) = 1; r7 += 4; r1 += -1; if r1 != 0 goto here; exit", "inside"),
+        ("r1 = 16; here: *(u32 *)(r7 + 0) = 1; r7 += 4; r1 += -1; if r1 s> -1 goto here; exit", "inside"),
+        ("r1 = 0; here: *(u32 *)(r7 + 0) = 1; r7 += 4; r1 += 1; if w1 <= 16 goto here; exit", "inside"),
+        // The pointer goes further on one way than on the other.
+        (
+            "r1 = 8; here: *(u32 *)(r7 + 0) = 1; if r6 == r1 goto +1; r7 += 4; r7 += 4; r1 += -1; if r1 != 0 goto here; *(u32 *)(r7 + 0) = 1; exit",
+            "inside",
+        ),
+        // The count is not what is compared; it is set anew on a way.
+        (
+            "r1 = 0; here: *(u8 *)(r7 + 0) = 1; r7 += 1; r1 += 1; if r6 != r1 goto +1; r1 = 0; if r1 != 64 goto here; exit",
+            "inside",
+        ),
+        // An inner loop moves what the outer one moves.
+        (
+            "r1 = 0; out: r2 = 0; here: *(u8 *)(r7 + 0) = 1; r7 += 1; r2 += 1; if r2 != 9 goto here; r1 += 1; if r1 != 8 goto out; exit",
+            "inside",
+        ),
+        // The second time that a loop is entered, further on.
+        (
+            "r1 = 0; out: r2 = 0; r3 = r7; here: *(u8 *)(r3 + 0) = 1; r3 += 8; r2 += 1; if r2 != 8 goto here; r7 += 1; r1 += 1; if r1 != 9 goto out; exit",
+            "inside",
+        ),
+        // Held in the first round alone.
+        (
+            "r1 = 0; r8 = r7; here: *(u8 *)(r8 + 0) = 1; r8 = r6; r1 += 1; if r1 != 9 goto here; exit",
+            "number",
+        ),
+        (
+            "r1 = 0; *(u64 *)(r10 - 8) = r7; here: r2 = *(u64 *)(r10 - 8); *(u8 *)(r2 + 0) = 1; *(u64 *)(r10 - 8) = r6; r1 += 1; if r1 != 9 goto here; exit",
+            "number",
+        ),
+        // A store to the stack through a pointer changes the count.
+        (
+            "r1 = 64; *(u64 *)(r10 - 8) = r1; r3 = r10; r3 += -8
+          here: *(u8 *)(r7 + 0) = 1; r7 += 1; r1 = *(u64 *)(r10 - 8); r1 += -1; *(u64 *)(r10 - 8) = r1
+          if r1 != 7 goto +1; *(u64 *)(r3 + 0) = 9; r1 = *(u64 *)(r10 - 8); if r1 != 0 goto here; exit",
+            "inside",
+        ),
+    ] {
+        let object = object(text);
+        let rejection = verify(&object.programs[0], &object.maps, &Limits::default()).expect_err(text);
+        assert!(rejection.to_string().contains(part), "{rejection}\n{text}");
+    }
+}
+
+#[test]
+fn rounds_that_take_too_long_or_do_not_end_are_refused() {
+    for text in [
+        "r1 = 0; here: r1 += 1; if r1 != 600000 goto here; exit",
+        "r1 = 0; here: r1 += 2; if r1 != 600001 goto here; exit",
+        "r1 = 0; here: w1 += 2; if r1 != 0x100000001 ll goto here; exit",
+        "r1 = 0; out: r2 = 0; here: r2 += 1; if r2 != 900 goto here; r1 += 1; if r1 != 900 goto out; exit",
+        "r1 = 9; here: r1 += -1; if r1 s>= -5 goto +1; goto there; if r6 == 7 goto here; r1 = 9; goto here; there: exit",
+        "r1 = 0; here: r1 += 1; if r1 > 100 goto +1; goto here; r1 = 0; if r6 != 0 goto here; exit",
+    ] {
+        let text = text.replace("if r1 != 0x100000001 ll", "r3 = 0x100000001 ll; if r1 != r3");
+        let object = object(&text);
+        let rejection = verify(&object.programs[0], &object.maps, &Limits::default()).expect_err(&text);
+        let ends_not = rejection.kind == RejectionKind::TooBig || rejection.message.contains("may not end");
+        assert!(ends_not, "{rejection}\n{text}");
+    }
+}
+
+/// Programs tried.
+const DAILY: Daily = Daily { seed: 31, at_least: 1_000, at_most: 10_000, budget: Duration::from_secs(2) };
+/// Contexts that each accepted one is run with.
+const RUNS: usize = 3;
+/// Fewer accepted ones than one of so many, and fewer of them that were not followed round by round, would say that the test
+/// lost its aim.
+const ACCEPTED_ONE_IN: u64 = 8;
+const SHORT_ONE_IN: u64 = 16;
+
+#[test]
+fn accepted_loops_stay_inside_and_end() {
+    let worlds = Worlds::new(&asm::parse(MAPS).expect("is assembly text").maps);
+    let limits = Limits { explored_insns_max: 6_000, ..Limits::default() };
+    let mut cases = Cases::of("WEIR_LOOPS_ACCEPTED", DAILY);
+    let mut random = Random(cases.seed());
+    let (mut accepted, mut short) = (0, 0);
+    for _ in cases.by_ref() {
+        let object = object(&loops(&mut random));
+        let Ok(verified) = verify(&object.programs[0], &object.maps, &limits) else { continue };
+        accepted += 1;
+        short += u64::from(verified.followed() <= 4 * verified.insns().len() as u64);
+        for _ in 0..RUNS {
+            let frame = random.frame();
+            let text = || asm::print(&object);
+            worlds.run_alike(&verified, &frame, &text);
+        }
+    }
+    let tried = cases.given();
+    eprintln!("{accepted} of {tried} accepted, {short} of them in few steps");
+    assert!(accepted * ACCEPTED_ONE_IN >= tried && short * SHORT_ONE_IN >= tried, "{accepted}, {short}");
+}
+
+/// A program of one to three loops, one behind or inside the other, most of them nearly right.
+fn loops(random: &mut Random) -> String {
+    let mut labels = 0;
+    let mut text = String::from(
+        "r1 = 0; r2 = 0; r3 = 0; r4 = 0; r8 = r7; *(u64 *)(r10 - 8) = 0; *(u64 *)(r10 - 16) = 0; r5 = r10; r5 += -8",
+    );
+    for _ in 0..1 + random.below(2) {
+        text += &one_loop(random, &mut labels, 0);
+    }
+    text + "; r0 = r2; exit"
+}
+
+fn one_loop(random: &mut Random, labels: &mut u32, depth: u32) -> String {
+    *labels += 1;
+    let label = *labels;
+    let counter = 1 + random.below(4);
+    let size = random.pick(&["r", "w"]);
+    let (start, end) = (random.below(12) as i64 - 2, random.below(70) as i64 - 3);
+    let step = random.pick(&[1, 1, 1, 2, 3, 4, -1, -1, -2]);
+    let (start, end) = if (step < 0) == (start < end) { (end, start) } else { (start, end) };
+    let stay = random.pick(&["!=", "!=", "<", "<=", ">", ">=", "s<", "s>", "s<=", "s>="]);
+    let start = if random.one_in(6) { "r6".to_owned() } else { start.to_string() };
+    let bound = match random.below(8) {
+        0 => format!("{size}{}", 1 + random.below(4)),
+        _ => end.to_string(),
+    };
+    let update = match random.below(8) {
+        0 => format!("{size}{counter} >>= {}", 1 + random.below(3)),
+        _ => format!("{size}{counter} += {step}"),
+    };
+    let mut body: Vec<String> = (0..random.below(5)).map(|_| statement(random, labels, depth)).collect();
+    let place = random.below(body.len() + 1);
+    body.insert(place, update);
+    let body = body.join("; ");
+    let before = if random.one_in(5) { String::new() } else { format!("; r{counter} = {start}") };
+    match random.below(3) {
+        // Compared at the end; at the beginning; in the middle of nowhere.
+        0 | 1 => format!("{before}; l{label}: {body}; if {size}{counter} {stay} {bound} goto l{label}"),
+        _ => format!(
+            "{before}; l{label}: if {size}{counter} {stay} {bound} goto +1; goto e{label}; {body}; goto l{label}; e{label}: r0 = 0"
+        ),
+    }
+}
+
+fn statement(random: &mut Random, labels: &mut u32, depth: u32) -> String {
+    let (one, other) = (1 + random.below(4), 1 + random.below(4));
+    let few = random.below(9);
+    let access = |base: &str, random: &mut Random| match random.below(3) {
+        0 => format!("*(u8 *)({base} + {}) = 1", random.below(20)),
+        1 => format!("r0 = *(u8 *)({base} + {})", random.below(20)),
+        _ => format!("*(u32 *)({base} + 0) = r{other}"),
+    };
+    *labels += 1;
+    let label = *labels;
+    match random.below(14) {
+        0..=2 => format!("r0 = r7; r0 += r{one}; {}", access("r0", random).replace("r0 = ", "r4 = ")),
+        3 => format!("r0 = r{one}; r0 &= {}; r0 += r7; {}", random.pick(&[7, 31, 63]), access("r0", random)),
+        4 => access("r8", random),
+        5 => format!("r8 += {}", few as i64 - 2),
+        6 => format!(
+            "if r6 {} {few} goto s{label}; r{one} += {few}; s{label}: r0 = 0",
+            random.pick(&["==", ">", "s<"])
+        ),
+        7 => format!(
+            "if r{one} {} r{other} goto s{label}; r{one} = {few}; s{label}: r0 = 0",
+            random.pick(&["==", ">", "!="])
+        ),
+        8 => format!("r{one} = r{other}"),
+        9 => format!("*(u64 *)(r10 - {}) = r{one}", random.pick(&[8, 16])),
+        10 => format!("r{one} = *(u64 *)(r10 - {})", random.pick(&[8, 16])),
+        11 => format!("*(u64 *)(r5 + 0) = {few}"),
+        12 => format!("w{one} += {few}"),
+        _ if depth < 2 => format!("r0 = 0{}", one_loop(random, labels, depth + 1)),
+        _ => format!("r{one} <<= 32; r{one} >>= 32"),
+    }
+}

@@ -1,0 +1,175 @@
+//! Programs of packets and memory: what must be accepted and what refused. The kernel is asked about the same programs
+//! of packets; memory is weir's own.
+
+use crate::lent;
+use crate::worlds;
+
+use std::time::Duration;
+
+use lent::{
+    MEMORY, NOT_MEMORY, NOT_SOCKET, NOT_SOCKET_HERE, NOT_XDP, NOT_XDP_HERE, SOCKET, XDP, XDP_HERE, object,
+};
+use testkit::random::{Cases, Daily};
+use weir_ebpf::{Insn, Object, ProgramKind, asm};
+use weir_interp::{Environment, Fault, run_unverified};
+use weir_rt::Context;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_verifier::{Limits, Rejection, RejectionKind, verify};
+use worlds::Random;
+
+fn judge(object: &Object) -> Result<(), Rejection> {
+    verify(&object.programs[0], &object.maps, &Limits::default()).map(drop)
+}
+
+fn accepts(kind: &str, programs: &[(&str, &str)]) {
+    for (before, text) in programs {
+        let object = object(kind, before, text);
+        judge(&object).unwrap_or_else(|rejection| panic!("{rejection}\n{}", asm::print(&object)));
+    }
+}
+
+fn refuses(kind: &str, programs: &[(&str, &str, &str)]) {
+    for (before, text, part) in programs {
+        let object = object(kind, before, text);
+        let Err(rejection) = judge(&object) else { panic!("accepted:\n{}", asm::print(&object)) };
+        let shown = rejection.to_string();
+        assert!(shown.contains(part), "`{part}` is not in: {shown}\n{}", asm::print(&object));
+        assert_ne!(rejection.kind, RejectionKind::TooBig, "{shown}");
+    }
+}
+
+#[test]
+fn programs_that_keep_inside_what_they_were_lent() {
+    accepts("xdp", XDP);
+    accepts("xdp", XDP_HERE);
+    accepts("socket", SOCKET);
+    accepts("memory 16", MEMORY);
+}
+
+#[test]
+fn programs_that_may_leave_what_they_were_lent() {
+    refuses("xdp", NOT_XDP);
+    refuses("xdp", NOT_XDP_HERE);
+    refuses("socket", NOT_SOCKET);
+    refuses("socket", NOT_SOCKET_HERE);
+    refuses("memory 16", NOT_MEMORY);
+}
+
+#[test]
+fn no_memory_is_a_null_pointer() {
+    accepts(
+        "memory 0",
+        &[("", "r0 = r1; r0 += r2; exit"), ("", "r0 = 7; if r1 == 0 goto +1; r0 = *(u8 *)(r1 + 0); exit")],
+    );
+    refuses("memory 0", &[("", "r0 = *(u8 *)(r1 + 0); exit", "a number (0x0), not a pointer to memory")]);
+    refuses("memory 0", &[("", "*(u8 *)(r1 + 0) = 0; r0 = 0; exit", "not a pointer to memory")]);
+}
+
+#[test]
+fn more_memory_than_can_be_lent_is_too_big() {
+    let object = object("memory 268435457", "", "r0 = 0; exit");
+    assert_eq!(judge(&object).expect_err("too big").kind, RejectionKind::TooBig);
+}
+
+#[test]
+fn one_access_to_a_field_and_to_the_stack_is_unsupported() {
+    let text = "r2 = r10; r2 += -16; *(u64 *)(r2 + 0) = 0; *(u64 *)(r2 + 8) = 0; r3 = *(u32 *)(r1 + 12); if r3 == 0 goto +1
+        r2 = r1; r0 = *(u32 *)(r2 + 12); exit";
+    assert_eq!(judge(&object("xdp", "", text)).expect_err("two places").kind, RejectionKind::Unsupported);
+}
+
+#[test]
+fn the_kernel_judges_programs_of_packets_alike() {
+    if let Err(reason) = testkit::kernel::available() {
+        return testkit::skip::skip("verifier::kernel", reason);
+    }
+    let mut differ = Vec::new();
+    for (kind, programs) in [("xdp", XDP), ("socket", SOCKET)] {
+        for (before, text) in programs {
+            if let Err(error) = testkit::kernel::load(&object(kind, before, text)) {
+                differ.push(format!("refused: {before}; {text}\n{error}"));
+            }
+        }
+    }
+    for (kind, programs) in [("xdp", NOT_XDP), ("socket", NOT_SOCKET)] {
+        for (before, text, _) in programs {
+            if testkit::kernel::load(&object(kind, before, text)).is_ok() {
+                differ.push(format!("accepted: {before}; {text}"));
+            }
+        }
+    }
+    assert!(differ.is_empty(), "{} differ\n{}", differ.len(), differ.join("\n"));
+}
+
+/// The accepted programs with a few fields changed: what is accepted again never leaves its packet, whatever that is.
+#[test]
+fn accepted_mutants_keep_inside_what_they_were_lent() {
+    let cases = Cases::of("WEIR_PACKET_MUTANTS", DAILY);
+    let mut random = Random(cases.seed());
+    let programs = lent::accepted();
+    let layout = SegmentLayout::plan(&programs[0].maps, 2).expect("the maps have a layout");
+    let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
+    // A mutant may loop for long; what it does in a shorter proof is the same.
+    let limits = Limits { explored_insns_max: 20_000, ..Limits::default() };
+    let (mut accepted, mut ran) = (0, 0);
+    for _ in cases {
+        let mutant = loop {
+            let mut mutant = programs[random.below(programs.len())].clone();
+            for _ in 0..1 + random.below(3) {
+                let insns = &mut mutant.programs[0].insns;
+                let at = random.below(insns.len());
+                insns[at] = changed(insns[at], &mut random);
+            }
+            if verify(&mutant.programs[0], &mutant.maps, &limits).is_ok() {
+                break mutant;
+            }
+        };
+        accepted += 1;
+        for _ in 0..RUNS_OF_A_MUTANT {
+            check_run(&mutant, &segment, &mut random);
+            ran += 1;
+        }
+    }
+    println!("{accepted} mutants, {ran} runs");
+}
+
+/// Accepted mutants.
+const DAILY: Daily = Daily { seed: 17, at_least: 300, at_most: 3_000, budget: Duration::from_secs(2) };
+/// Runs of each.
+const RUNS_OF_A_MUTANT: usize = 12;
+/// Steps of a run: more than the verifier follows.
+const STEPS_MAX: u64 = 4_000_000;
+
+/// The instruction with one field that is another, often one near it.
+fn changed(insn: Insn, random: &mut Random) -> Insn {
+    let register = random.below(11) as u8;
+    match random.below(6) {
+        0 => Insn { dst: register, ..insn },
+        1 => Insn { src: register, ..insn },
+        2 => Insn { off: insn.off.wrapping_add(random.below(9) as i16 - 4), ..insn },
+        3 => Insn { imm: insn.imm.wrapping_add(random.number() as i32), ..insn },
+        // Other comparisons, operations and widths of the same class.
+        4 => Insn { opcode: insn.opcode & 0x0f | (random.below(16) as u8) << 4, ..insn },
+        _ => Insn { opcode: insn.opcode ^ [0x08, 0x10, 0x18, 0x01, 0x03][random.below(5)], ..insn },
+    }
+}
+
+fn check_run(object: &Object, segment: &Segment, random: &mut Random) {
+    let program = &object.programs[0];
+    let bytes: Vec<u8> = (0..random.below(72)).map(|_| random.number() as u8).collect();
+    let mut context = match program.kind {
+        ProgramKind::Xdp => Context::xdp(&bytes[..bytes.len().min(4 * random.below(4))], &bytes),
+        ProgramKind::SocketFilter => Context::socket(&bytes[..bytes.len().min(14)], &bytes),
+        _ => Context::memory(&[7; 16]),
+    };
+    let result = run_unverified(program, &object.maps, &Environment { segment }, &mut context, STEPS_MAX);
+    if let Err(fault) = result {
+        // Rounds of `may_goto` may go on for longer.
+        let has_rounds = program.insns.iter().any(|insn| insn.opcode == weir_ebpf::insn::MAY_GOTO);
+        assert!(
+            has_rounds && matches!(fault, Fault::Steps { .. }),
+            "accepted, but {fault}\n{}",
+            asm::print(object)
+        );
+    }
+}

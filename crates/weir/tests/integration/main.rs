@@ -1,0 +1,33 @@
+//! weir from outside, by its public interface: one program, a module for each subject.
+//!
+//! Each test can run in a process of its own, and does in `cargo xtask test`.
+
+mod adversarial;
+mod bpf;
+mod budget;
+mod contexts;
+mod ctf2;
+mod errors;
+mod filter;
+mod filtered;
+mod flight;
+mod floats;
+mod follow;
+mod lease;
+mod life;
+mod live;
+mod manual;
+mod many;
+mod odd;
+mod process;
+mod record;
+mod recorded;
+mod returns;
+mod screen;
+mod sessions;
+mod symbols;
+mod trace;
+mod tracepoint;
+mod triggers;
+mod usdt;
+mod view;

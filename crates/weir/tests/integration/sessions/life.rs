@@ -1,0 +1,297 @@
+//! What a session records over its life: exactly what its program emits while it is started, as it is changed meanwhile.
+
+use std::fs;
+
+use testkit::wait;
+
+use crate::sessions::check::{DEADLINE, Emitter, Place, text};
+
+#[test]
+fn what_is_emitted_between_start_and_stop_is_recorded() {
+    let place = Place::new("life");
+    let mut program = Emitter::start();
+    place.does(&["create", "s", "-p", &program.pid(), "-o", "trace"]);
+    place.does(&["enable", "s", "ses:one"]);
+    program.tell("a 10");
+    let said = place.does(&["start", "s"]);
+    assert!(said.contains("session s records, into ") && said.contains("/trace/1"), "{said}");
+    assert_eq!(program.tell("a 1000"), "a 1010");
+    let said = place.does(&["stop", "s"]);
+    assert!(said.contains("weir:   ses:one: 1000\n") && said.contains("1000 events are in"), "{said}");
+    program.is_untouched();
+    program.tell("a 10");
+    place.does(&["start", "s"]);
+    program.tell("a 500");
+    let said = place.does(&["destroy", "s"]);
+    assert!(said.contains("1500 events are in"), "{said}");
+    program.is_untouched();
+    program.tell("a 10");
+    program.ends_well();
+    let read = place.read("trace");
+    let wanted: Vec<i64> = (10..1010).chain(1020..1520).collect();
+    assert_eq!((&read.one[&0], read.count(), read.lost), (&wanted, wanted.len(), 0));
+    assert_eq!(place.read("trace/2").count(), 500);
+    assert!(place.status().is_empty());
+}
+
+#[test]
+fn a_session_is_changed_while_its_program_runs_on() {
+    let place = Place::new("changed");
+    let mut program = Emitter::start();
+    place.does(&["create", "s", "-p", &program.pid()]);
+    place.does(&["enable", "-s", "s", "ses:one"]);
+    place.does(&["start"]);
+    program.tell("a 10");
+    program.tell("b 10");
+    let said = place.does(&["enable", "ses:two", "--filter", "n >= 15"]);
+    assert!(
+        said.contains("into ") && said.contains("/s/2; what came in ") && said.contains(" is missing"),
+        "{said}"
+    );
+    program.tell("a 10");
+    program.tell("b 10");
+    place.does(&["add-context", "-t", "vtid,procname,ustack"]);
+    program.tell("a 10");
+    program.tell("b 10");
+    place.does(&["disable", "s", "ses:one"]);
+    program.tell("a 10");
+    program.tell("b 10");
+    place.does(&["rotate"]);
+    program.tell("b 10");
+    place.does(&["stop"]);
+    program.tell("b 10");
+    place.does(&["destroy"]);
+    program.is_untouched();
+    program.ends_well();
+    let read = place.read("s");
+    assert_eq!(read.one[&0], (0..30).collect::<Vec<i64>>());
+    assert_eq!(read.two, (15..50).collect::<Vec<i64>>());
+    let count = |folder: &str| place.read(folder).count();
+    assert_eq!(["s/1", "s/2", "s/3", "s/4", "s/5"].map(count), [10, 15, 20, 10, 10]);
+    let has_context = |line: &&serde_json::Value| {
+        let context = &line["context"];
+        context["vtid"].is_i64() && context["callstack_user"].is_array()
+    };
+    assert_eq!(read.lines.iter().filter(has_context).count(), 40, "{:?}", read.lines.last());
+}
+
+#[test]
+fn events_have_filters_of_their_own() {
+    let check = |rules: &[&[&str]], one: &[i64], two: &[i64]| {
+        let place = Place::new("filters");
+        let mut program = Emitter::start();
+        place.does(&["create", "s", "-p", &program.pid()]);
+        for rule in rules {
+            place.does(&[&["enable", "s"], *rule].concat());
+        }
+        place.does(&["start"]);
+        program.tell("a 20");
+        program.tell("b 20");
+        place.does(&["stop"]);
+        let read = place.read("s");
+        assert_eq!(read.one.get(&0).map_or(&[][..], |numbers| &numbers[..]), one, "{rules:?}");
+        assert_eq!(read.two, two, "{rules:?}");
+    };
+    check(&[&["ses:one", "--filter", "n < 3"], &["ses:two", "--filter", "n == 7"]], &[0, 1, 2], &[7]);
+    // One that accepts is enough, and an event is recorded once.
+    check(
+        &[&["ses:one", "--filter", "n < 3"], &["ses:*", "--filter", "n == 1 || n == 9"]],
+        &[0, 1, 2, 9],
+        &[1, 9],
+    );
+    let all: Vec<i64> = (0..20).collect();
+    check(&[&["ses:one", "--filter", "n < 3"], &["ses:one"]], &all, &[]);
+    check(&[&["ses:*", "--loglevel", "info"], &["ses:one", "--filter", "n == 4"]], &[4], &all);
+    check(&[&["ses:*", "-x", "ses:two"], &["ses:two", "--filter", "text == \"number 5\""]], &all, &[5]);
+    check(&[&["ses:one", "--filter", "n == 2", "--dialect", "lttng"], &["ses:two"]], &[2], &all);
+}
+
+#[test]
+fn a_change_that_is_refused_leaves_the_recording_as_it_is() {
+    let place = Place::new("refused-change");
+    let mut program = Emitter::start();
+    place.does(&["create", "s", "-p", &program.pid()]);
+    place.does(&["enable", "s", "ses:one"]);
+    place.does(&["start"]);
+    program.tell("g 3");
+    let said = place.refuses(1, &["enable", "s", "ses:ones"], "session s records on as before");
+    assert!(said.contains("did you mean"), "{said}");
+    place.refuses(1, &["enable", "s", "ses:two", "--filter", "m == 1"], "the event has no field `m`");
+    place.refuses(1, &["enable", "s", "ses:one"], "enabled already");
+    place.refuses(1, &["disable", "s", "ses:two"], "ses:two is not enabled; ses:one is");
+    place.refuses(1, &["disable", "s", "ses:one"], "stop it instead");
+    place.refuses(1, &["start", "s"], "records already");
+    let status = &place.status()["s"];
+    assert_eq!((&status["state"], &status["number"]), (&"recording".into(), &1.into()), "{status}");
+    assert_eq!(status["rules"].as_array().unwrap().len(), 1, "{status}");
+    place.does(&["stop"]);
+    program.tell("h");
+    let read = place.read("s");
+    assert_eq!(read.one.len(), 3);
+    for (thread, numbers) in &read.one {
+        let whole: Vec<i64> = (numbers[0]..numbers[0] + numbers.len() as i64).collect();
+        assert_eq!(*numbers, whole, "thread {thread}: {} were lost", read.lost);
+    }
+    program.ends_well();
+    place.does(&["destroy", "s"]);
+    let names = fs::read_dir(&place.folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("record.sock.s.")).collect();
+    assert!(left.is_empty(), "of session s, and of the recording that was refused: {left:?}");
+}
+
+#[test]
+fn status_says_what_a_session_is_and_has() {
+    let place = Place::new("status");
+    let mut program = Emitter::start();
+    assert_eq!(text(&place.record(&["status"]).stdout), "there is no session\n");
+    place.does(&["create", "a", "-p", &program.pid(), "-o", "traces/a", "--size", "64K"]);
+    place.does(&["create", "b", "-p", "nobody-has-this-name", "--follow"]);
+    place.does(&["enable", "a", "ses:*", "-x", "ses:two", "--loglevel", "debug"]);
+    let shown = text(&place.record(&["status", "a"]).stdout);
+    assert!(
+        shown.starts_with("a: stopped; ") && shown.contains("  event: ses:* -x ses:two --loglevel debug\n"),
+        "{shown}"
+    );
+    place.does(&["start", "a"]);
+    program.tell("a 300");
+    let recorded = || place.status()["a"]["recorded"].as_u64();
+    assert!(wait::until(DEADLINE, || recorded() == Some(300)), "{:?}", place.status());
+    let sessions = place.status();
+    let a = &sessions["a"];
+    assert_eq!(
+        (&a["state"], &a["number"], &a["size"]),
+        (&"recording".into(), &1.into(), &65536.into()),
+        "{a}"
+    );
+    assert_eq!(
+        (&a["events"][0]["name"], &a["events"][0]["recorded"]),
+        (&"ses:one".into(), &300.into()),
+        "{a}"
+    );
+    assert_eq!(a["processes"][0]["pid"].as_u64(), Some(program.0.pid().into()), "{a}");
+    assert_eq!(a["folder"], place.folder.join("traces/a").to_str().unwrap(), "{a}");
+    let b = &sessions["b"];
+    assert_eq!(
+        (&b["state"], &b["of"]["follow"], &b["recorded"]),
+        (&"stopped".into(), &true.into(), &0.into()),
+        "{b}"
+    );
+    let shown = text(&place.record(&["status"]).stdout);
+    for wanted in [
+        "a: recording for ",
+        "traces/a/1\n",
+        "(emits",
+        "    ses:one: 300\n",
+        "b: stopped; ",
+        "of: -p nobody-has-this-name --follow",
+    ] {
+        assert!(shown.contains(wanted), "{shown} lacks {wanted}");
+    }
+    place.refuses(1, &["stop"], "which session? There are a, b");
+    place.does(&["destroy", "--all"]);
+    assert!(place.status().is_empty());
+    program.is_untouched();
+}
+
+#[test]
+fn processes_that_come_later_are_recorded() {
+    let place = Place::new("later");
+    let program = testkit::target::program("emits");
+    // A name of its own: others of this program may run.
+    let copy = place.folder.join("emits-later");
+    testkit::target::copy(&program, &copy);
+    let event = format!("usdt:{}:ses:one", copy.display());
+    place.does(&["create", "s", "-p", "emits-later"]);
+    place.does(&["enable", "s", &event]);
+    place.does(&["start"]);
+    let start = || Emitter(testkit::Daemon::spawn(std::process::Command::new(&copy)).unwrap());
+    let recorded = || place.status()["s"]["recorded"].as_u64().unwrap();
+    let mut emitted: Vec<i64> = Vec::new();
+    for _ in 0..2 {
+        // Counts are reported five times a second: what is still missing of the program before is at most all that it emitted.
+        let before_it = recorded() + emitted.iter().sum::<i64>() as u64;
+        let mut program = start();
+        // Until it is enrolled nothing of it is recorded.
+        let is_enrolled = || {
+            program.tell("a 50");
+            recorded() > before_it
+        };
+        assert!(wait::until(DEADLINE, is_enrolled), "{:?}", place.status());
+        let answer = program.tell("a 100");
+        emitted.push(answer.split_once(' ').unwrap().1.parse().unwrap());
+        program.ends_well();
+        let is_gone = || place.status()["s"]["processes"].as_array().is_some_and(|all| all.is_empty());
+        assert!(wait::until(DEADLINE, is_gone), "{:?}", place.status());
+    }
+    place.does(&["destroy", "s"]);
+    let numbers = place.read("s").one.remove(&0).unwrap();
+    let runs: Vec<&[i64]> = numbers.chunk_by(|a, b| a + 1 == *b).collect();
+    let ends: Vec<i64> = runs.iter().map(|run| run[run.len() - 1] + 1).collect();
+    assert_eq!(ends, emitted, "all from when it was enrolled to its end: {numbers:?}");
+    assert!(runs.iter().all(|run| run.len() >= 100), "{numbers:?}");
+}
+
+#[test]
+fn children_are_recorded_where_they_are_followed() {
+    for is_followed in [true, false] {
+        let place = Place::new("children");
+        let mut program = Emitter::start();
+        let follow: &[&str] = if is_followed { &["--follow"] } else { &[] };
+        place.does(&[&["create", "s", "-p", &program.pid()], follow].concat());
+        place.does(&["enable", "s", "ses:one"]);
+        place.does(&["start"]);
+        program.tell("a 5");
+        program.tell(if is_followed { "f 50" } else { "c 50" });
+        place.does(&["stop"]);
+        let read = place.read("s");
+        assert_eq!(read.one[&0], [0, 1, 2, 3, 4]);
+        let wanted: Vec<i64> = if is_followed { (0..50).collect() } else { Vec::new() };
+        assert_eq!(read.one.get(&99).cloned().unwrap_or_default(), wanted);
+        program.ends_well();
+    }
+}
+
+#[test]
+fn a_session_whose_processes_have_ended_says_so() {
+    let place = Place::new("ended");
+    let mut program = Emitter::start();
+    place.does(&["create", "s", "-p", &program.pid()]);
+    place.does(&["enable", "s", "ses:one"]);
+    place.does(&["start"]);
+    program.tell("a 70");
+    program.ends_well();
+    let is_stopped = || place.status()["s"]["state"] == "stopped";
+    assert!(wait::until(DEADLINE, is_stopped), "{:?}", place.status());
+    let status = &place.status()["s"];
+    assert_eq!(
+        (&status["recorded"], status["note"].as_str()),
+        (&70.into(), Some("the processes that it was to record have ended"))
+    );
+    place.refuses(1, &["stop"], "the processes that it was to record have ended");
+    assert!(
+        place.refuses(3, &["start"], "session s does not record").contains("no process"),
+        "{}",
+        place.logs()
+    );
+    assert_eq!(place.read("s").one[&0].len(), 70);
+}
+
+#[test]
+fn the_form_with_a_command_is_as_it_was() {
+    let place = Place::new("command");
+    let program = testkit::target::program("record");
+    let output =
+        place.record(&["-e", "rec:ints", "-o", "trace", "--", program.to_str().unwrap(), "i", "1", "100"]);
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("weir: 100 events recorded;"), "{said}");
+    assert_eq!(text(&output.stdout), "emitted 100\n");
+    assert!(place.daemon().is_none() && !place.socket().exists());
+    let check = |args: &[&str], wanted: &str| {
+        place.refuses(2, args, wanted);
+    };
+    check(&["-e", "rec:ints", "-o", "trace", "start"], "start");
+    check(&["-e", "rec:ints", "-p", "1"], "--output");
+    check(&["-o", "trace", "-p", "1"], "--event");
+    check(&["begin"], "begin");
+    check(&[], "--event");
+}

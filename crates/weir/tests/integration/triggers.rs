@@ -1,0 +1,236 @@
+//! `weir record` with `--start-on`, `--stop-on` and `--run-on`, end to end: exactly what lies between the events is recorded, and commands
+//! are run with what asked for them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use testkit::{paths, target, wait};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Records what tests/programs/record.c emits with these arguments.
+fn output(folder: &Path, options: &[&str], arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["record", "-e", "rec:ints", "-o", folder.to_str().unwrap()]).args(options);
+    command.arg("--").arg(target::program("record")).args(arguments).output().unwrap()
+}
+
+/// The same, which must go well; what weir says.
+#[track_caller]
+fn record(folder: &Path, options: &[&str], arguments: &[&str]) -> String {
+    let output = output(folder, options, arguments);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{options:?}: {said}");
+    said
+}
+
+/// What a trace has: thread and number of each event in the order of the trace, the time of each, and how many it says were lost.
+#[derive(Default)]
+struct Read {
+    events: Vec<(u64, u64)>,
+    times: Vec<i128>,
+    lost: u64,
+}
+
+#[track_caller]
+fn read(folder: &Path) -> Read {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(["view", "-f", "json"]).arg(folder).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut read = Read::default();
+    for line in text(&output.stdout).lines() {
+        let event: Value = serde_json::from_str(line).expect(line);
+        let number = |name: &str| event["fields"][name].as_u64().expect(line);
+        match event["lost"].as_str() {
+            None => {
+                read.events.push((number("thread"), number("n")));
+                read.times.push(event["ns"].as_i64().expect(line).into());
+            }
+            Some(_) => read.lost += event["count"].as_u64().expect(line),
+        }
+    }
+    read
+}
+
+/// The number in front of these words in what weir says.
+#[track_caller]
+fn told(said: &str, words: &str) -> u64 {
+    let line =
+        said.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{said} lacks {words}"));
+    line.trim_start_matches("weir:").trim_start().split(' ').next().unwrap().parse().expect(line)
+}
+
+const OUTSIDE: &str = "events came while it was stopped, and are not in it";
+
+#[test]
+fn what_lies_between_events_that_start_and_stop_is_recorded() {
+    let folder = paths::fresh("triggers", "between");
+    let options = ["--start-on", "n % 500 == 100", "--stop-on", "n % 500 == 299"];
+    let said = record(&folder, &options, &["i", "1", "1000"]);
+    let read = read(&folder);
+    let numbers = read.events.iter().map(|(_, n)| *n);
+    assert!(numbers.eq((100..300).chain(600..800)) && read.lost == 0, "{said}");
+    assert_eq!(told(&said, OUTSIDE), 600);
+    assert_eq!((told(&said, "events started the recording"), told(&said, "events stopped it")), (2, 2));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn events_that_start_and_stop_are_recorded_alone() {
+    let folder = paths::fresh("triggers", "alone");
+    let said = record(&folder, &["--start-on", "n % 7 == 0", "--stop-on", "rec:ints"], &["i", "1", "1000"]);
+    let read = read(&folder);
+    assert!(read.events.iter().map(|(_, n)| *n).eq((0..1000).step_by(7)) && read.lost == 0, "{said}");
+    assert_eq!(told(&said, OUTSIDE) + read.events.len() as u64, 1000);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn recorded_and_discarded_and_left_out_are_all_under_overload_by_eight_threads() {
+    for size in ["4K", "256K"] {
+        let folder = paths::fresh("triggers", &format!("overload-{size}"));
+        let options = ["--size", size, "--start-on", "n % 1000 == 100", "--stop-on", "n % 1000 == 299"];
+        let said = record(&folder, &options, &["i", "8", "12500"]);
+        let read = read(&folder);
+        assert_eq!(read.events.len() as u64 + read.lost + told(&said, OUTSIDE), 100_000, "{said}");
+        assert!(!read.events.is_empty());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+#[test]
+fn an_event_that_stops_is_the_last_and_ends_the_recording() {
+    let folder = paths::fresh("triggers", "last");
+    let said = record(&folder, &["--size", "4M", "--stop-on", "n == 70000"], &["i", "1", "1000000000000"]);
+    let read = read(&folder);
+    assert!(read.events.iter().map(|(_, n)| *n).eq(0..=70_000) && read.lost == 0, "{said}");
+    assert!(said.contains("weir: 70001 events recorded;"), "{said}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_flight_recorder_that_an_event_stops_has_what_was_before_it() {
+    let folder = paths::fresh("triggers", "flight");
+    let options = ["--overwrite", "--size", "16K", "--stop-on", "n == 70000", "--snapshot-at-end"];
+    let said = record(&folder, &options, &["i", "1", "1000000000000"]);
+    let snapshots: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(snapshots.len(), 1, "{said}");
+    let read = read(&snapshots[0]);
+    assert_eq!(read.events.last(), Some(&(0, 70_000)), "{said}");
+    assert_eq!(read.events.len() as u64 + read.lost, 70_001, "{said}");
+    assert!(read.events.len() > 100, "{said}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn an_event_runs_a_command_with_its_name_and_time() {
+    // weir reads two clocks one after the other, and may lose the CPU between them.
+    let is_near = || run_with_name_and_time() < Duration::from_millis(5).as_nanos();
+    assert!((0..10).any(|_| is_near()), "the command's time is not the event's");
+}
+
+/// How many ns lie between the time that the command gets and the time that the trace says.
+#[track_caller]
+fn run_with_name_and_time() -> u128 {
+    let (folder, file) = (paths::fresh("triggers", "run"), paths::fresh("triggers", "run-said"));
+    let command = format!(
+        "printf '%s\\n' $WEIR_EVENT $WEIR_EVENTS $WEIR_TIME \"$WEIR_FOLDER\" ${{WEIR_SESSION-none}} > '{0}'; \
+         grep SigBlk /proc/self/status >> '{0}'; exit 3",
+        file.display()
+    );
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i128;
+    let began = now();
+    let said = record(&folder, &["--run-on", "n == 500", "--run", &command], &["i", "1", "1000"]);
+    let ended = now();
+    assert!(said.contains("ended with exit code 3 (rec:ints, --run-on)"), "{said}");
+    assert!(
+        said.contains("1 events asked for `printf") && said.contains("which was run once, 1 of them failed"),
+        "{said}"
+    );
+    let written = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = written.lines().collect();
+    let [event, events, time, output, session, blocked] = lines[..] else { panic!("{written}") };
+    let blocked = blocked.split_whitespace().last().unwrap();
+    assert_eq!(
+        (event, events, session, output),
+        ("rec:ints", "1", "none", folder.to_str().unwrap()),
+        "{written}"
+    );
+    assert_eq!(u64::from_str_radix(blocked, 16), Ok(0), "the command can be interrupted");
+    let read = read(&folder);
+    assert_eq!((read.events.len(), read.events[500].1), (1000, 500));
+    let time: i128 = time.parse().unwrap();
+    assert!((began..ended).contains(&time), "{began} {time} {ended}");
+    fs::remove_file(file).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    (time - read.times[500]).unsigned_abs()
+}
+
+#[test]
+fn events_that_ask_for_a_command_all_the_time_share_it() {
+    let (folder, file) = (paths::fresh("triggers", "share"), paths::fresh("triggers", "share-said"));
+    let command = format!("echo $WEIR_EVENTS >> '{}'", file.display());
+    let options = ["--run-on", "n % 2 == 0", "--run-interval", "10min", "--run", &command];
+    let said = record(&folder, &options, &["i", "4", "100000"]);
+    let written = fs::read_to_string(&file).unwrap();
+    let each: Vec<u64> = written.lines().map(|line| line.parse().unwrap()).collect();
+    // One at once, one at the end for all that came in between.
+    assert!(each.len() <= 2 && each.iter().sum::<u64>() == 200_000, "{written}{said}");
+    fs::remove_file(file).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_command_that_runs_on_holds_nothing_up() {
+    let folder = paths::fresh("triggers", "long");
+    let process = paths::fresh("triggers", "long-process");
+    // The verdict depends on that it runs when the recording ends: longer than a test may take. Its output is its own, so that ours ends.
+    let command = format!("echo $$ > '{}'; exec sleep 600 > /dev/null 2>&1", process.display());
+    let said = record(&folder, &["--run-on", "n == 5", "--run", &command], &["i", "1", "1000"]);
+    let written = || fs::read_to_string(&process).ok()?.trim().parse::<i32>().ok();
+    let pid = wait::until_some(Duration::from_secs(120), written).expect("the command runs");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    assert!(said.contains("2>&1` still runs, and is not waited for"), "{said}");
+    assert_eq!(read(&folder).events.len(), 1000);
+    fs::remove_file(process).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn wrong_input_is_refused_before_anything_is_done() {
+    let free = paths::fresh("triggers", "refused");
+    let check = |code: i32, options: &[&str], wanted: &str| {
+        let output = output(&free, options, &["i", "1", "1"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
+        assert!(said.contains(wanted), "{options:?}: {said} lacks {wanted}");
+        assert_eq!(text(&output.stdout), "", "the command has run");
+        assert!(!free.exists());
+    };
+    check(2, &["--rotate-on", "n == 1"], "--rotate-on is of sessions");
+    check(2, &["--run-on", "n == 1"], "--run <COMMAND>");
+    check(2, &["--run", "true"], "--run-on <EXPR>");
+    check(2, &["--run-interval", "1s"], "--run-on <EXPR>");
+    check(1, &["--run-on", "n == 1", "--run", ""], "there is no command");
+    check(1, &["--stop-on", "n =="], "<stop-on>");
+    check(1, &["--start-on", "m == 1"], "the event has no field `m`");
+    check(1, &["--stop-on", "n == \"a\""], "<stop-on>");
+    check(
+        1,
+        &["--stop-on", "rec:strings if n == 1"],
+        "no event that is recorded is called rec:strings; there is rec:ints",
+    );
+    check(
+        1,
+        &["--stop-on", "rec:ints n == 1"],
+        "`if` and an expression, or nothing, is wanted behind rec:ints",
+    );
+    check(1, &["--stop-on", "rec:ints if m == 1"], "the event has no field `m`");
+}

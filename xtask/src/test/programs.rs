@@ -1,0 +1,170 @@
+//! programs: the test programs of the workspace as cargo builds them, and the tests in each.
+//!
+//! In: what cargo says of a build, one JSON object a line. Out: each program with the folder that cargo would run it in, and the
+//! names of its tests.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::process::{output_within, shown};
+
+/// Listing the tests of a program takes milliseconds; more on a loaded machine.
+const LIST_LIMIT: Duration = Duration::from_secs(120);
+
+/// A test program that is built.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct TestProgram {
+    /// `weir-rt` for the unit tests of a library, `weir::bin/weir` for those of a program, `weir-rt::integration`.
+    pub(super) name: String,
+    /// Its crate's, where it runs.
+    folder: PathBuf,
+    file: PathBuf,
+}
+
+/// One test of a program.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Test {
+    /// The program's name and its own: `weir-rt::integration lease::controller`.
+    pub(super) name: String,
+    program: TestProgram,
+    own_name: String,
+}
+
+/// Builds the programs of all crates or of one. An error is what cargo has shown already.
+pub(super) fn build(mut cargo: Command, only: Option<&str>) -> Result<Vec<TestProgram>> {
+    cargo.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
+    match only {
+        Some(package) => cargo.args(["--package", package]),
+        None => cargo.arg("--workspace"),
+    };
+    eprintln!("+ {}", shown(&cargo));
+    let mut child =
+        cargo.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let mut said = String::new();
+    child.stdout.take().context("the output of cargo")?.read_to_string(&mut said)?;
+    ensure!(child.wait()?.success(), "the test programs are not built");
+    let programs = built(&said)?;
+    ensure!(!programs.is_empty(), "cargo has named no test program");
+    Ok(programs)
+}
+
+fn built(said: &str) -> Result<Vec<TestProgram>> {
+    let mut programs = Vec::new();
+    for line in said.lines().filter(|line| line.starts_with('{')) {
+        let message: Value = serde_json::from_str(line).with_context(|| format!("cargo said {line}"))?;
+        let Some(file) = message["executable"].as_str() else { continue };
+        if message["profile"]["test"] == true {
+            programs.push(program(&message, file).with_context(|| format!("cargo said {line}"))?);
+        }
+    }
+    programs.sort();
+    Ok(programs)
+}
+
+fn program(message: &Value, file: &str) -> Result<TestProgram> {
+    let target = &message["target"];
+    let (Some(manifest), Some(name), Some(kind)) =
+        (message["manifest_path"].as_str(), target["name"].as_str(), target["kind"][0].as_str())
+    else {
+        bail!("no manifest, name or kind");
+    };
+    let folder = Path::new(manifest).parent().context("no folder")?;
+    let package = folder.file_name().context("a crate in no folder")?.to_string_lossy();
+    let name = match kind {
+        "test" => format!("{package}::{name}"),
+        "bin" | "example" => format!("{package}::{kind}/{name}"),
+        _ => package.into_owned(),
+    };
+    Ok(TestProgram { name, folder: folder.to_owned(), file: file.into() })
+}
+
+impl TestProgram {
+    pub(super) fn tests(&self) -> Result<Vec<Test>> {
+        let output = output_within(self.command().args(["--list", "--format", "terse"]), LIST_LIMIT)?;
+        let listed = String::from_utf8_lossy(&output.stdout);
+        let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+        Ok(names.map(|name| self.test(name)).collect())
+    }
+
+    fn test(&self, own_name: &str) -> Test {
+        let name = format!("{} {own_name}", self.name);
+        Test { name, program: self.clone(), own_name: own_name.to_owned() }
+    }
+
+    /// As cargo runs it.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.file);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command
+    }
+}
+
+impl Test {
+    /// Runs this test alone.
+    pub(super) fn command(&self) -> Command {
+        let mut command = self.program.command();
+        command.args(["--exact", &self.own_name, "--nocapture"]);
+        command
+    }
+
+    pub(super) fn program(&self) -> &str {
+        &self.program.name
+    }
+}
+
+#[cfg(test)]
+pub(super) fn example(program: &str, name: &str, file: &str) -> Test {
+    TestProgram { name: program.into(), folder: "/".into(), file: file.into() }.test(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(folder: &str, kind: &str, name: &str, is_test: bool) -> String {
+        let executable =
+            if is_test { format!("\"/w/target/debug/deps/{name}-0f1e\"") } else { "null".into() };
+        format!(
+            r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/{folder}/Cargo.toml","target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{is_test}}},"executable":{executable}}}"#
+        )
+    }
+
+    #[test]
+    fn test_programs_are_told_from_all_else_and_named_after_their_crate() {
+        let said = [
+            message("weir", "test", "integration", true),
+            message("weir", "bin", "weir", true),
+            message("testkit", "lib", "testkit", false),
+            message("testkit", "lib", "testkit", true),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        let programs = built(&said.join("\n")).unwrap();
+        let names: Vec<_> = programs.iter().map(|program| program.name.as_str()).collect();
+        assert_eq!(names, ["testkit", "weir::bin/weir", "weir::integration"]);
+        let test = programs[2].test("life::go");
+        assert_eq!(test.name, "weir::integration life::go");
+        let command = test.command();
+        assert_eq!(command.get_current_dir(), Some(Path::new("/w/crates/weir")));
+        assert_eq!(shown(&command), "/w/target/debug/deps/integration-0f1e --exact life::go --nocapture");
+    }
+
+    #[test]
+    fn what_is_no_message_of_cargo_is_an_error() {
+        assert!(built("{torn").is_err());
+        assert!(built(r#"{"profile":{"test":true},"executable":"/w/x"}"#).is_err());
+    }
+
+    #[test]
+    fn this_program_lists_this_test() {
+        let file = std::env::current_exe().unwrap();
+        let program = TestProgram { name: "xtask::bin/xtask".into(), folder: "/".into(), file };
+        let tests = program.tests().unwrap();
+        let own = "xtask::bin/xtask test::programs::tests::this_program_lists_this_test";
+        assert!(tests.iter().any(|test| test.name == own), "{tests:?}");
+    }
+}
