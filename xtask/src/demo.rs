@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use testkit::paths::quoted;
 
 use crate::{process, workspace};
 
@@ -25,8 +26,8 @@ pub(crate) fn demo() -> Result<()> {
     } else {
         let program = workspace::test_program("overhead")?;
         let script =
-            format!("uprobe:{}:foo {{ @calls = count(); @argument = hist(arg0); }}", program.display());
-        (script, format!("{} 1000000 1", program.display()), "a function called a million times a second")
+            format!("uprobe:{}:foo {{ @calls = count(); @argument = hist(arg0); }}", quoted(&program));
+        (script, format!("{} 1000000 1", quoted(&program)), "a function called a million times a second")
     };
     let out = workspace::target_folder("demo")?.join("out.txt");
     println!("\nTracing {what}:\n");

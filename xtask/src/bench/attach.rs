@@ -17,6 +17,7 @@ use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use testkit::paths::quoted;
 
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
@@ -122,7 +123,7 @@ impl Bench {
         let normal = server.begin..Instant::now();
         let script = format!(
             "config = {{ max_probes = 65536; }} uprobe:{}:f* {{ @ = count(); }} interval:ms:500 {{ exit(); }}",
-            self.program.display()
+            quoted(&self.program)
         );
         let mut command = Command::new(weir);
         command.args(["trace", "-v", "-e", &script, "-p", &server.child.id().to_string()]);

@@ -7,8 +7,10 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Result;
+use testkit::paths::quoted;
 
 use crate::bench::against::AGAINST;
 use crate::bench::figures::WEIR;
@@ -127,6 +129,23 @@ impl Tracer {
             Tracer::None => None,
             Tracer::Weir(program) => Some(program),
             Tracer::Peer(name) => Some(Path::new(name)),
+        }
+    }
+
+    /// Its command, to which scripts are added; without a tracer `program` itself.
+    pub(super) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(self.program().unwrap_or(program));
+        if let Tracer::Weir(_) = self {
+            command.arg("trace");
+        }
+        command
+    }
+
+    /// The path of a program as a word of its `-c`. Those of others know no quotes there, and split it at blanks.
+    pub(super) fn word(&self, program: &Path) -> String {
+        match self {
+            Tracer::Weir(_) => quoted(program),
+            Tracer::None | Tracer::Peer(_) => program.display().to_string(),
         }
     }
 }

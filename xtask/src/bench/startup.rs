@@ -6,11 +6,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::time::{ClockId, clock_gettime};
+use testkit::paths::quoted;
 
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
@@ -60,14 +60,10 @@ struct Bench {
 impl Bench {
     /// Milliseconds from before the spawn to main.
     fn run(&self, tracer: &Tracer) -> Result<f64> {
-        let program = self.program.display().to_string();
-        let script = format!("uprobe:{program}:main {{ @ = count(); }}");
-        let mut command = Command::new(tracer.program().unwrap_or(&self.program));
-        if let Tracer::Weir(_) = tracer {
-            command.arg("trace");
-        }
+        let script = format!("uprobe:{}:main {{ @ = count(); }}", quoted(&self.program));
+        let mut command = tracer.command(&self.program);
         if *tracer != Tracer::None {
-            command.arg("-o").arg(&self.out).args(["-e", &script, "-c", &program]);
+            command.arg("-o").arg(&self.out).args(["-e", &script, "-c", &tracer.word(&self.program)]);
         }
         let before = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
         let output = process::output_within(&mut command, RUN_LIMIT)?;

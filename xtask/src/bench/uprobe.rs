@@ -9,10 +9,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use testkit::paths::quoted;
 
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
@@ -97,12 +97,9 @@ impl Bench {
 
     fn run(&self, tracer: &Tracer, rate: u64) -> Result<Run> {
         let rate = rate.to_string();
-        let traced = format!("{} {rate} {}", self.program.display(), self.seconds);
-        let script = format!("uprobe:{}:foo {{ @ = count(); }}", self.program.display());
-        let mut command = Command::new(tracer.program().unwrap_or(&self.program));
-        if let Tracer::Weir(_) = tracer {
-            command.arg("trace");
-        }
+        let traced = format!("{} {rate} {}", tracer.word(&self.program), self.seconds);
+        let script = format!("uprobe:{}:foo {{ @ = count(); }}", quoted(&self.program));
+        let mut command = tracer.command(&self.program);
         match tracer {
             Tracer::None => command.args([&rate, self.seconds]),
             _ => command.arg("-o").arg(&self.out).args(["-e", &script, "-c", &traced]),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
+use testkit::paths::quoted;
 
 use crate::process::{self, Guard};
 use crate::soak::Random;
@@ -78,7 +79,7 @@ fn detach(weir: &Path, target: &Target) -> Result<()> {
 
 fn trace(weir: &Path, target: &Target, out: &Path) -> Result<Guard> {
     let _ = fs::remove_file(out);
-    let script = format!("uprobe:{}:work {{ @ = count(); }}", target.program.display());
+    let script = format!("uprobe:{}:work {{ @ = count(); }}", quoted(&target.program));
     let mut command = Command::new(weir);
     command.args(["trace", "-o"]).arg(out).args(["-e", &script, "-p", &target.process.pid().to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
+use testkit::paths::quoted;
 
 use crate::process::{self, Guard};
 use crate::soak::Random;
@@ -60,7 +61,7 @@ pub(super) fn cycle(weir: &Path, seed: u64) -> Result<()> {
 }
 
 fn trace(weir: &Path, server: &Server, out: &Path) -> Result<Guard> {
-    let binary = server.program.display();
+    let binary = quoted(&server.program);
     let script = format!(
         "uprobe:{binary}:processCommand {{ @commands = count(); }} \
          uprobe:{}:malloc {{ @mallocs = count(); }} \

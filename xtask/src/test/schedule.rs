@@ -81,7 +81,9 @@ fn run_beside_one_another(tests: Vec<Test>, at_a_time: usize, done: &mut dyn FnM
             let send = send.clone();
             scope.spawn(|| {
                 let send = send;
-                while let Some(test) = locked(&queue).next() {
+                loop {
+                    // A statement of its own: the lock is not held while the test runs.
+                    let Some(test) = locked(&queue).next() else { break };
                     locked(&running).insert(test.name.clone(), Instant::now());
                     let outcome = attempt(&test);
                     locked(&running).remove(&test.name);

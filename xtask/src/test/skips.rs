@@ -47,8 +47,10 @@ impl Run {
     }
 }
 
+type Condition = fn(Run) -> bool;
+
 /// A word of tests/expected-skips, and whether it is so. Each asks the machine for what is missing, not the test.
-const CONDITIONS: [(&str, fn(Run) -> bool); 10] = [
+const CONDITIONS: [(&str, Condition); 10] = [
     ("offline", |run| run.offline),
     ("unprivileged", |run| !run.root),
     // A C library that comes without an archive.

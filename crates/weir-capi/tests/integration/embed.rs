@@ -85,10 +85,12 @@ impl Prefix {
         };
         assert!(flags.status.success(), "{}", String::from_utf8_lossy(&flags.stderr));
         let program = self.0.join(linking.name);
-        let mut cc = Command::new("cc");
+        // As makefiles do: the shell takes what pkg-config quotes apart.
+        let flags = String::from_utf8(flags.stdout).unwrap();
+        let mut cc = Command::new("sh");
+        cc.args(["-c", &format!("exec cc \"$@\" {}", flags.trim()), "cc"]);
         cc.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-std=c11", "-O2", "-o"]).arg(&program);
         cc.args(linking.cc).arg(source);
-        cc.args(String::from_utf8(flags.stdout).unwrap().split_whitespace());
         let output = cc.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Some(program)

@@ -181,13 +181,13 @@ fn check_everything(name: &str, command: &str, files: &[&str]) {
 
 #[test]
 fn a_shell_script_gives_the_same_output() {
-    let script = "bash\x1f-c\x1fexec > $OUT; for i in $(seq 300); do x=$((i*i)); a[i]=$x; case $x in *1*) s=${s/1/2}$x;; \
+    let script = "bash\x1f-c\x1fexec > \"$OUT\"; for i in $(seq 300); do x=$((i*i)); a[i]=$x; case $x in *1*) s=${s/1/2}$x;; \
                   *) s=${x%%4*}$s;; esac; done; echo ${#a[@]} $s ${s:3:7}; trap 'echo left' EXIT; f() { local y=$1; \
                   ((y)) && f $((y-1)); echo $y; }; f 40; printf '%s|%5d|%x\\n' a 3 255; [[ abc =~ a(.)c ]] && echo \
                   ${BASH_REMATCH[1]}; (exit 3); echo $?; echo x | (read y; echo $y$y); nothing 2> /dev/null; echo $?";
     check_everything(
         "bash",
-        &script.replace("echo x | (", "echo x > $OUT.in; (").replace("$y$y)", "$y$y < $OUT.in)"),
+        &script.replace("echo x | (", "echo x > \"$OUT.in\"; (").replace("$y$y)", "$y$y < \"$OUT.in\")"),
         &["/bin/bash", LIBC],
     );
 }

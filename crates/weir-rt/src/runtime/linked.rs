@@ -520,11 +520,13 @@ pub(crate) fn perf_event_output(map: &Descriptor, flags: u64, data: &[u8]) -> i6
 
 /// The number of the stack that begins at the frame's registers.
 pub(crate) fn get_stackid(frame: &Frame, map: &Descriptor, flags: u64) -> i64 {
+    prepare();
     // SAFETY: the frame is whole; what its registers point to is read by the kernel; the map's memory is mapped.
     unsafe { weir_get_stackid(frame, map, flags) }
 }
 
 pub(crate) fn get_stack(frame: &Frame, buffer: &mut [u8], flags: u64) -> i64 {
+    prepare();
     // SAFETY: as for `get_stackid`; the buffer has the size given.
     unsafe { weir_get_stack(frame, buffer.as_mut_ptr(), buffer.len() as u64, flags) }
 }

@@ -247,6 +247,8 @@ fn helpers_stay_within_their_stack() {
         ("trace_printk", helper::TRACE_PRINTK, false, print_a_string),
         ("get_stackid", helper::GET_STACKID, false, number_a_stack),
     ] {
+        // What the first use of a helper in a process prepares, it prepares on this stack.
+        assert!(runtime::helper_address(id).is_some(), "{name}");
         // Each body's own frame is counted, too.
         let used = stack_used(body);
         assert!(used > 16 && used <= helper_stack_bytes(id, has_tries) as usize, "{name}: {used} bytes");

@@ -237,7 +237,7 @@ fn bpftrace_lists_them() {
     if !is_usable {
         return skip::skip("tracepoint-bpftrace", "bpftrace is not installed");
     }
-    let output = bpftrace(&["-l", &format!("usdt:{}:*", program.display())]).unwrap();
+    let output = bpftrace(&["-l", &format!("usdt:{}:*", testkit::paths::quoted(&program))]).unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("root") {
         return skip::skip("tracepoint-bpftrace", "only root may use bpftrace");

@@ -211,7 +211,7 @@ fn a_second_weir_is_refused() {
     let first = Daemon::spawn(first).unwrap();
     // Of a process that is being attached to nothing is told yet.
     let table = || String::from_utf8_lossy(&weir().arg("ps").output().unwrap().stdout).into_owned();
-    let is_listed = || table().lines().any(|line| line.contains(&pid) && line.contains("work"));
+    let is_listed = || table().lines().any(|line| line.contains(&pid) && line.contains("uprobe:"));
     assert!(testkit::wait::until(DEADLINE, is_listed), "{}", table());
     let uid = nix::unistd::getuid();
     let user = nix::unistd::User::from_uid(uid).unwrap().map_or(uid.to_string(), |user| user.name);

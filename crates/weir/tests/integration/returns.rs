@@ -162,7 +162,10 @@ fn each_return_of_a_session_sees_its_own_entry() {
 fn of_bpftrace(program: &Path, script: &str) -> Option<String> {
     let script = script.replace("APP", &quoted(program));
     let mut bpftrace = Command::new("bpftrace");
-    let output = match bpftrace.args(["-q", "-e", &script, "-c"]).arg(program).output() {
+    // Its -c is split at blanks, however they are quoted: the path has none.
+    let (folder, name) = (program.parent().unwrap(), program.file_name().unwrap());
+    bpftrace.current_dir(folder).args(["-q", "-e", &script, "-c"]).arg(Path::new(".").join(name));
+    let output = match bpftrace.output() {
         Ok(output) if output.status.success() => output,
         Ok(output) => {
             let why = String::from_utf8_lossy(&output.stderr).trim().to_string();

@@ -44,7 +44,8 @@ fn check(end: impl FnOnce(&mut OnTerminal, Daemon) -> Option<Daemon>) {
     let script = format!("uprobe:\"{}\":probed {{ @ = count(); }}", program.display());
     command.args(["trace", "--live", "-e", &script, "-p", &caller.pid().to_string()]);
     command.env("TERM", "xterm-256color").env("NO_COLOR", "1").stdout(Stdio::null());
-    let mut weir = OnTerminal::spawn(command, 24, 200).unwrap();
+    // So wide that the whole path is shown.
+    let mut weir = OnTerminal::spawn(command, 24, 800).unwrap();
     for words in [ENTER, "PROBE", "HITS/S", "NS/HIT", "SHARE", "STATE", ":probed", "armed", "largest"] {
         assert!(weir.shows(words, DEADLINE), "no {words:?} in {:?}", weir.shown());
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use testkit::Daemon;
+use testkit::paths::quoted;
 
-use crate::bench::plan::Plan;
+use crate::bench::plan::{Plan, Tracer};
 use crate::{process, workspace};
 
 /// Milliseconds at each of the three rates.
@@ -90,16 +91,14 @@ impl Bench {
     }
 
     pub(super) fn weir(&self, weir: &Path, script: &str, threads: usize) -> Result<Run> {
-        let mut command = Command::new(weir);
-        command.arg("trace");
-        self.scripted(command, script, threads)
+        self.scripted(&Tracer::Weir(weir.to_owned()), script, threads)
     }
 
     pub(super) fn peer(&self, peer: Peer, threads: usize) -> Result<Run> {
         match peer {
             Peer::Bpftrace(script) => {
                 process::find_program("bpftrace").context("not installed")?;
-                self.scripted(Command::new("bpftrace"), script, threads)
+                self.scripted(&Tracer::Peer("bpftrace"), script, threads)
             }
             Peer::Kernel(kind) => {
                 let mut command = Command::new(&self.kernel_probe);
@@ -123,9 +122,10 @@ impl Bench {
     }
 
     /// A tracer that starts the program itself, and whose main map is `@`.
-    fn scripted(&self, mut command: Command, script: &str, threads: usize) -> Result<Run> {
-        let function = format!("{}:foo", self.hits.display());
-        let traced = format!("{} {threads} {}", self.hits.display(), self.rate_ms);
+    fn scripted(&self, tracer: &Tracer, script: &str, threads: usize) -> Result<Run> {
+        let function = format!("{}:foo", quoted(&self.hits));
+        let traced = format!("{} {threads} {}", tracer.word(&self.hits), self.rate_ms);
+        let mut command = tracer.command(&self.hits);
         command.arg("-o").arg(&self.out);
         command.args(["-e", &script.replace("FOO", &function), "-c", &traced]);
         self.traced(&mut command, |bench| {

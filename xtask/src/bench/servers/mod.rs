@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use testkit::paths::quoted;
 
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
@@ -117,7 +118,7 @@ impl Window {
 
 /// Counts at [`PROBES`] functions of the server.
 pub(super) fn functions_counted(server: &dyn Server) -> Tracing {
-    let (program, functions) = (server.program().display(), server.functions());
+    let (program, functions) = (quoted(server.program()), server.functions());
     assert_eq!(functions.len(), PROBES, "as the bench promises");
     let probes: Vec<String> = functions.iter().map(|name| format!("uprobe:{program}:{name}")).collect();
     let script = format!("{} {{ @ = count(); }}", probes.join(","));

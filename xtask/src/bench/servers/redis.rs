@@ -8,11 +8,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
+use testkit::paths::quoted;
 
 use super::running::{LIMIT, Running, fresh_folder};
 use super::{Load, Server, Tracing, Window, usage};
 use crate::process::{self, Guard};
 
+/// Of a server, in its folder. Relative: a socket's path has 107 bytes at most.
+const SOCKET: &str = "socket";
 /// What the project promises of a server whose commands are all recorded: CPU time of a command beside that of an unprobed server.
 const RATIO_MAX: f64 = 1.03;
 /// Microseconds of a command that asks for a snapshot.
@@ -38,11 +41,11 @@ impl Redis {
 fn start(program: &Path, name: &str) -> Result<Running> {
     let folder = fresh_folder(name)?;
     let [own, _] = usage::cpus()?;
-    let socket = folder.path().join("socket");
+    let at = folder.path().to_owned();
     let mut command = usage::on_cpu(own, program);
-    command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
-    command.arg("--dir").arg(folder.path()).stderr(Stdio::null());
-    let answers = || Ok(ask(&socket, &["PING"]).is_ok_and(|answer| answer.trim() == "PONG"));
+    command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", SOCKET]);
+    command.current_dir(&at).stderr(Stdio::null());
+    let answers = || Ok(ask(&at, &["PING"]).is_ok_and(|answer| answer.trim() == "PONG"));
     Running::start(&mut command, folder, Signal::SIGTERM, answers)
 }
 
@@ -70,7 +73,7 @@ pub(in crate::bench) fn commands_in_flight(redis: &Redis) -> Tracing {
 
 /// `slowlogPushEntryIfNeeded(client *, robj **argv, int argc, long long duration)`.
 fn end(redis: &Redis) -> String {
-    let (program, fields) = (redis.program.display(), "name=+0(+8(+0(%si))):string took=%cx:s64");
+    let (program, fields) = (quoted(&redis.program), "name=+0(+8(+0(%si))):string took=%cx:s64");
     format!("uprobe:{program}:slowlogPushEntryIfNeeded {fields}")
 }
 
@@ -93,7 +96,7 @@ impl Server for Redis {
         let mut clients = Vec::new();
         for twin in &self.twins {
             let mut command = usage::on_cpu(load, &benchmark);
-            command.arg("-s").arg(socket(twin)).args(["-c", "8", "-l", "-q", "-t", COMMANDS]);
+            command.current_dir(twin.folder()).args(["-s", SOCKET, "-c", "8", "-l", "-q", "-t", COMMANDS]);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             clients.push(Guard::spawn(&mut command)?);
         }
@@ -114,8 +117,8 @@ impl Load for Commands<'_> {
     /// Also what `lpush` has made of the data, which would grow from window to window, is gone.
     fn open(&mut self, _window: Window) -> Result<()> {
         for twin in &self.redis.twins {
-            ask(&socket(twin), &["FLUSHALL"])?;
-            ask(&socket(twin), &["CONFIG", "RESETSTAT"])?;
+            ask(twin.folder(), &["FLUSHALL"])?;
+            ask(twin.folder(), &["CONFIG", "RESETSTAT"])?;
         }
         Ok(())
     }
@@ -124,7 +127,7 @@ impl Load for Commands<'_> {
     fn mark(&mut self) -> Result<[f64; 2]> {
         let mut marks = [0.0; 2];
         for (mark, twin) in marks.iter_mut().zip(&self.redis.twins) {
-            let said = ask(&socket(twin), &["INFO", "stats"])?;
+            let said = ask(twin.folder(), &["INFO", "stats"])?;
             *mark = field(&said, "total_commands_processed:").context("no count of commands")?;
         }
         Ok(marks)
@@ -134,7 +137,7 @@ impl Load for Commands<'_> {
     fn close(&mut self, from: [f64; 2], to: [f64; 2]) -> Result<[(f64, f64); 2]> {
         let mut out = [(0.0, 0.0); 2];
         for (twin, running) in self.redis.twins.iter().enumerate() {
-            let said = ask(&socket(running), &["INFO", "latencystats"])?;
+            let said = ask(running.folder(), &["INFO", "latencystats"])?;
             let slowest = said.lines().filter_map(|line| field(line.split_once(",p99.9=")?.1, ""));
             out[twin] = (to[twin] - from[twin], slowest.fold(0.0, f64::max) / 1e3);
         }
@@ -142,13 +145,10 @@ impl Load for Commands<'_> {
     }
 }
 
-fn socket(twin: &Running) -> PathBuf {
-    twin.folder().join("socket")
-}
-
-fn ask(socket: &Path, words: &[&str]) -> Result<String> {
+/// Asks the server that was started in `folder`.
+fn ask(folder: &Path, words: &[&str]) -> Result<String> {
     let mut command = Command::new("redis-cli");
-    command.arg("-s").arg(socket).args(words).stdin(Stdio::null());
+    command.current_dir(folder).args(["-s", SOCKET]).args(words).stdin(Stdio::null());
     let output = process::output_within(&mut command, LIMIT)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

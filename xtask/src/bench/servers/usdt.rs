@@ -13,6 +13,7 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use testkit::paths::quoted;
 
 use super::running::{LIMIT, POLL};
 use super::{Postgres, Server as _, Told, Tracer, Tracing, verdict};
@@ -202,7 +203,7 @@ impl Bench<'_> {
     }
 
     fn options(&self, probe: &str, filter: &str) -> Vec<String> {
-        let program = self.server.program().display();
+        let program = quoted(self.server.program());
         let script = format!("usdt:{program}:postgresql:{probe} {{ @ = count(); }}");
         ["--filter", filter, "-e", &script].map(str::to_owned).to_vec()
     }

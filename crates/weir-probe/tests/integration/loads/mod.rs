@@ -4,7 +4,7 @@ pub(crate) const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
 pub(crate) const SQLITE: &str = "/usr/lib/x86_64-linux-gnu/libsqlite3.so.0";
 
 /// A command, its words apart by 0x1f, which writes to the file that `$OUT` is replaced by.
-pub(crate) const DATABASE: &str = "sqlite3\x1f-batch\x1f:memory:\x1f.output $OUT\x1fcreate table t(a integer primary key, b text, c real); \
+pub(crate) const DATABASE: &str = "sqlite3\x1f-batch\x1f:memory:\x1f.output \"$OUT\"\x1fcreate table t(a integer primary key, b text, c real); \
     with recursive n(i) as (select 1 union all select i+1 from n where i < 3000) insert into t select i, \
     hex(i*7919), i/3.0 from n; create index u on t(b); select a, b, round(c, 3) from t where b like '%3A%' \
     order by c desc; select count(*), sum(a), group_concat(b) from t where a % 97 = 0; delete from t where \

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use testkit::Daemon;
+use testkit::daemon::Ended;
 use testkit::paths::quoted;
 use testkit::target::{self, Source};
 
@@ -91,13 +92,18 @@ pub(crate) fn number(text: &str, map: &str) -> Option<u64> {
 
 /// A weir that traces process `pid`, and has begun.
 pub(crate) fn traced(script: &str, pid: u32) -> Daemon {
+    begin(script, pid).unwrap_or_else(|ended| panic!("weir did not begin: {ended:?}"))
+}
+
+/// The same, or how it ended.
+pub(crate) fn begin(script: &str, pid: u32) -> Result<Daemon, Ended> {
     let mut command = weir();
     command.args(["trace", "-e", script, "-p", &pid.to_string()]);
     let mut weir = Daemon::spawn(command).unwrap();
-    if weir.line_with("begun", DEADLINE).is_err() {
-        panic!("weir did not begin: {:?}", weir.finish(DEADLINE));
+    match weir.line_with("begun", DEADLINE) {
+        Ok(_) => Ok(weir),
+        Err(_) => Err(weir.finish(DEADLINE).unwrap()),
     }
-    weir
 }
 
 /// Ends it as Ctrl-C does: what it printed.
