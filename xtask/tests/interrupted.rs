@@ -154,7 +154,7 @@ impl Bench {
 fn fake_weir(folder: &Path, runs: u32, begin: &str) -> PathBuf {
     let text = format!(
         "#!/bin/sh\ncd '{}'\necho >>runs\n\
-         if [ $(wc -l <runs) -le {runs} ]; then echo '@: 1' >\"$3\"; exec \"$7\"; fi\n\
+         if [ $(wc -l <runs) -le {runs} ]; then echo '@: 1' >\"$3\"; eval \"exec $7\"; fi\n\
          sh -c \"{begin}; while :; do sleep 600; done\" &\necho $! >id.new\nmv id.new id\nwait\nexit 3\n",
         folder.display()
     );

@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
-use testkit::paths::quoted;
 
 use super::running::{LIMIT, Running, fresh_folder};
 use super::{Load, Server, Tracing, Window, usage};
@@ -73,7 +72,7 @@ pub(in crate::bench) fn commands_in_flight(redis: &Redis) -> Tracing {
 
 /// `slowlogPushEntryIfNeeded(client *, robj **argv, int argc, long long duration)`.
 fn end(redis: &Redis) -> String {
-    let (program, fields) = (quoted(&redis.program), "name=+0(+8(+0(%si))):string took=%cx:s64");
+    let (program, fields) = (redis.program.display(), "name=+0(+8(+0(%si))):string took=%cx:s64");
     format!("uprobe:{program}:slowlogPushEntryIfNeeded {fields}")
 }
 

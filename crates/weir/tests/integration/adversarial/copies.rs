@@ -2,6 +2,7 @@
 //! mask register is live across the call (tests/programs/copies.c). Of what a copy leaves in the registers, nothing
 //! changes.
 
+use std::path::Path;
 use std::process::Command;
 
 use testkit::paths::quoted;
@@ -21,9 +22,9 @@ fn check_without(features: &str) {
     let tunables = format!("glibc.cpu.hwcaps={}", off.collect::<Vec<String>>().join(","));
     for program in programs("copies.c", &[]) {
         let program = program.in_environment("GLIBC_TUNABLES", &tunables);
-        let sites = if program.is_static { quoted(&program.path) } else { "libc".into() };
-        let sites = format!("{sites}:__memmove_*");
-        if !is_found(&sites) {
+        let file = if program.is_static { program.path.as_path() } else { Path::new("libc") };
+        let sites = format!("{}:__memmove_*", quoted(file));
+        if !is_found(file) {
             skip::skip("copies-names", "the C library's debug file, which names them, is not installed");
             continue;
         }
@@ -56,8 +57,9 @@ fn check_kind(program: &Program, sites: &str, kind: Kind, unprobed: &crate::adve
     }
 }
 
-fn is_found(sites: &str) -> bool {
-    let listed = Command::new(env!("CARGO_BIN_EXE_weir")).args(["list", &format!("uprobe:{sites}")]).output();
+fn is_found(file: &Path) -> bool {
+    let sites = format!("uprobe:{}:__memmove_*", file.display());
+    let listed = Command::new(env!("CARGO_BIN_EXE_weir")).args(["list", &sites]).output();
     let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
     // One of them has its name from the symbols that every libc has.
     listed.lines().filter(|line| line.contains("_unaligned")).count() > 1
