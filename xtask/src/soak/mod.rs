@@ -23,7 +23,8 @@ use nix::unistd::Pid;
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
 use crate::soak::test_program::{
-    ATTACH, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, SESSION_KILL, STORMS, TestProgram,
+    ATTACH, BUDGET, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, SESSION_KILL, STORMS,
+    TestProgram,
 };
 use crate::workspace;
 
@@ -72,6 +73,8 @@ enum Name {
     RecordKill,
     /// Kill the daemon of recording sessions at random moments; a cycle is 20 kills
     SessionKill,
+    /// Keep a costly probe to a budget of 1 %, on an idle machine
+    Budget,
     /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
     Differential,
     /// Hold runs against what the verifier claims; a cycle is 20,000 programs
@@ -108,6 +111,7 @@ const RECORD_CYCLES: u64 = 100;
 /// Of 20 kills: 1,000.
 const RECORD_KILL_CYCLES: u64 = 50;
 const SESSION_KILL_CYCLES: u64 = 50;
+const BUDGET_CYCLES: u64 = 20;
 /// Of 90,000 programs: 10⁷.
 const DIFFERENTIAL_CYCLES: u64 = 112;
 /// Of 20,000 programs: 10⁷.
@@ -127,6 +131,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Record => Subject::Test(TestProgram::build(RECORD)?),
         Name::RecordKill => Subject::Test(TestProgram::build(RECORD_KILL)?),
         Name::SessionKill => Subject::Test(TestProgram::build(SESSION_KILL)?),
+        Name::Budget => Subject::Test(TestProgram::build(BUDGET)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
@@ -146,6 +151,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Record => ("record", RECORD_CYCLES),
         Name::RecordKill => ("record-kill", RECORD_KILL_CYCLES),
         Name::SessionKill => ("session-kill", SESSION_KILL_CYCLES),
+        Name::Budget => ("budget", BUDGET_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
         Name::Filter => ("filter", FILTER_CYCLES),

@@ -13,6 +13,7 @@
 //! - record: a million events of threads, signal handlers and forked children are recorded or counted, exactly.
 //! - record-kill: the recorded program, or weir, is killed at moments by the seed; all that was committed is read.
 //! - session-kill: the daemon of recording sessions is killed at moments by the seed; what it recorded is read, and the next one goes on.
+//! - budget: a probe that costs half a CPU keeps to a budget of 1 %, measured beside a twin of the program; the test allows five times that.
 //! - claims: what the verifier claims of each instruction holds in runs.
 
 use std::path::PathBuf;
@@ -106,6 +107,16 @@ pub(super) const SESSION_KILL: Soaked = Soaked {
     variable: "WEIR_SESSION_KILLS",
     suffix: ":20",
     limit: Duration::from_secs(900),
+};
+
+/// A cycle is three stretches or more under a budget. What it allows is for an idle machine: one cycle at a time.
+pub(super) const BUDGET: Soaked = Soaked {
+    package: "weir",
+    target: (&["--test", "integration"], "integration"),
+    test: "budget::a_probe_that_costs_too_much_is_slowed_within_a_second",
+    variable: "WEIR_BUDGET",
+    suffix: "",
+    limit: Duration::from_secs(300),
 };
 
 /// A cycle is 30,000 accepted programs of each generator.
