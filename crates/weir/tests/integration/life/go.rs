@@ -91,13 +91,15 @@ fn a_busy_go_program_is_traced_while_it_runs() {
     busy.tell(1000, 1000);
     let script = busy.script("uprobe:GO:Told { @calls = count(); @keyed[pid, str(arg0)] = count(); } uprobe:GO:Spin { @spun = count(); }");
     // A goroutine that waits inside what the jump displaces is a refusal, however long it waits on a busy machine.
-    let mut weir = begin(&script, busy.daemon.pid());
-    for _ in 1..TRIES {
-        let Err(refused) = weir else { break };
+    let began = (0..TRIES).find_map(|_| {
+        let refused = match begin(&script, busy.daemon.pid()) {
+            Ok(weir) => return Some(weir),
+            Err(refused) => refused,
+        };
         assert!(refused.stderr.contains("parked:"), "{refused:?}");
-        weir = begin(&script, busy.daemon.pid());
-    }
-    let weir = weir.unwrap();
+        None
+    });
+    let weir = began.expect("no goroutine is parked there for ever");
     busy.tell(5000, 6000);
     let text = stop(weir);
     assert_eq!(number(&text, "@calls"), Some(5000), "{text}");
