@@ -9,6 +9,9 @@ use anyhow::{Context, Result};
 
 use crate::process;
 
+/// `cargo metadata` of what is on the disk takes a tenth of a second; more on a loaded machine.
+const METADATA_LIMIT: Duration = Duration::from_secs(120);
+
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
@@ -20,6 +23,20 @@ pub(crate) fn target_folder(name: &str) -> Result<PathBuf> {
     let folder = target.join(name);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
+}
+
+/// The names of the workspace's crates, in order.
+pub(crate) fn packages() -> Result<Vec<String>> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(root());
+    let said: serde_json::Value =
+        serde_json::from_slice(&process::output_within(&mut cargo, METADATA_LIMIT)?.stdout)
+            .context("cargo metadata")?;
+    let packages = said["packages"].as_array().into_iter().flatten();
+    let mut names: Vec<String> =
+        packages.filter_map(|package| package["name"].as_str()).map(str::to_owned).collect();
+    names.sort();
+    Ok(names)
 }
 
 /// Removes what a process that is gone has left in a folder below target/: what has its id behind a `-`, as in `nginx-17` and

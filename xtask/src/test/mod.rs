@@ -52,6 +52,9 @@ pub(crate) struct Options {
 
 pub(crate) fn test(options: &Options) -> Result<()> {
     let start = Instant::now();
+    if let Some(package) = &options.only {
+        ensure_is_ours(package, &workspace::packages()?)?;
+    }
     if !options.offline {
         packages::install_missing()?;
     }
@@ -83,6 +86,12 @@ impl Options {
     fn is_part(&self) -> bool {
         self.quick || self.name.is_some() || self.only.is_some()
     }
+}
+
+fn ensure_is_ours(package: &str, ours: &[String]) -> Result<()> {
+    let is_ours = ours.iter().any(|name| name == package);
+    ensure!(is_ours, "no crate {package:?} in this workspace; its crates are {}", ours.join(", "));
+    Ok(())
 }
 
 /// Runs the tests, and beside them what needs compilers alone.
@@ -207,6 +216,15 @@ fn cargo(options: &Options, arguments: &[&str]) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crate_that_is_not_ours_is_refused_with_the_names_of_those_that_are() {
+        let ours = workspace::packages().unwrap();
+        ensure_is_ours("weir-verifier", &ours).unwrap();
+        ensure_is_ours("xtask", &ours).unwrap();
+        let refusal = ensure_is_ours("serde", &ours).unwrap_err().to_string();
+        assert!(refusal.contains("no crate \"serde\"") && refusal.contains("weir-verifier"), "{refusal}");
+    }
 
     #[test]
     fn examples_are_code_of_rust_in_documentation() {

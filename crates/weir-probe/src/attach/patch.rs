@@ -454,3 +454,42 @@ impl Text {
         memory.write(first, &bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A short jump over `push %rbx; mov %edi,%ebx` at 0x1000, which leads through a hole at 0x1040.
+    fn through_a_hole() -> Jump {
+        let write =
+            |address: u64, bytes: usize| Write { address, old: vec![0x90; bytes], new: vec![0xcc; bytes] };
+        Jump {
+            site: 0,
+            address: 0x1000,
+            writes: vec![write(0x1040, JUMP_BYTES), write(0x1000, 2)],
+            displaced_bytes: 3,
+            covered: vec![0x53, 0x89, 0xfb],
+            interior: vec![(0x1001, 0x7001)],
+            is_hook: false,
+            is_probe: true,
+            returns: false,
+            in_go: false,
+            file: None,
+        }
+    }
+
+    #[test]
+    fn a_thread_is_seen_inside_what_is_displaced_and_inside_each_hole() {
+        let insides = Insides::of(&[through_a_hole()]);
+        let seen: Vec<u64> = (0xff0..0x1060).filter(|&at| insides.get(at).is_some()).collect();
+        // At the first byte of either it has not begun.
+        assert_eq!(seen, [0x1001, 0x1002, 0x1041, 0x1042, 0x1043, 0x1044]);
+    }
+
+    #[test]
+    fn a_thread_goes_on_in_the_trampoline_at_an_instruction_and_nowhere_else() {
+        let jump = through_a_hole();
+        let moved: Vec<_> = (0xff0..0x1060).filter_map(|at| Some((at, jump.moved(at)?))).collect();
+        assert_eq!(moved, [(0x1001, 0x7001)]);
+    }
+}

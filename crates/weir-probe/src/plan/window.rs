@@ -622,6 +622,21 @@ mod tests {
     }
 
     #[test]
+    fn a_pun_refuses_to_write_across_a_page() {
+        // sub $8,%rsp; call: four bytes are written, and one of the call's is borrowed.
+        let bytes = [0x48, 0x83, 0xec, 8, 0xe8, 0, 1, 0, 0, 0xc3];
+        let check = |address: u64| {
+            let code = FunctionCode::at_entry(address, &bytes, &[]);
+            plan_punned(code, &crate::plan::body::read(address, &bytes)).map(|window| window.patch_bytes())
+        };
+        for address in [0x1ffd, 0x1ffe, 0x1fff] {
+            assert_eq!(check(address).unwrap_err(), Refusal::PageStraddle, "{address:#x}");
+        }
+        assert_eq!(check(0x1ffc).unwrap(), 4, "what is borrowed may lie in the next one");
+        assert_eq!(check(0x2000).unwrap(), 4);
+    }
+
+    #[test]
     fn holes_lie_within_reach() {
         let reach = hole_range(0x1000);
         assert_eq!((reach.start, reach.end), (0x1002 - 128, 0x1002 + 128));

@@ -89,3 +89,37 @@ pub fn record_header(event: u32, time: u64, last: u64, packet: &mut Vec<u8>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(event: u32, time: u64, last: u64) -> Vec<u8> {
+        let mut packet = Vec::new();
+        record_header(event, time, last, &mut packet);
+        packet
+    }
+
+    fn long(event: u32, time: u64) -> Vec<u8> {
+        [&[0xff, 0xff][..], &event.to_le_bytes(), &time.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn a_header_is_short_up_to_the_last_event_that_is_not_the_mark_of_a_long_one() {
+        assert_eq!(header(0xfffe, 7, 0), [0xfe, 0xff, 7, 0, 0, 0]);
+        for event in [0xffff, 0x1_0000, u32::MAX] {
+            assert_eq!(header(event, 7, 0), long(event, 7), "{event}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_short_while_its_lowest_32_bits_say_which_it_is() {
+        let last = 0x12_8000_0000;
+        assert_eq!(header(3, last, last), [3, 0, 0, 0, 0, 0x80]);
+        let furthest = last + u64::from(u32::MAX);
+        assert_eq!(header(3, furthest, last), [3, 0, 0xff, 0xff, 0xff, 0x7f]);
+        for time in [furthest + 1, furthest + 2, u64::MAX, last - 1] {
+            assert_eq!(header(3, time, last), long(3, time), "{time}");
+        }
+    }
+}

@@ -439,7 +439,7 @@ fn a_weir_is_not_restored_for_what_its_target_writes_into_the_segment() {
 fn text_is_restored_where_the_segment_is_gone() {
     let mut target = Target::start();
     let weir = target.traced();
-    kill(Pid::from_raw(weir.pid() as i32), Signal::SIGSTOP).unwrap();
+    hold(&weir, target.pid());
     close_gates(target.pid());
     target.tell("hu");
     target.daemon.line_with("done", DEADLINE).unwrap();
@@ -449,6 +449,31 @@ fn text_is_restored_where_the_segment_is_gone() {
     assert!(output.status.success(), "{output:?}");
     assert!(!is_patched(target.pid(), &target.path) && !has_traces(target.pid()));
     target.is_well();
+}
+
+/// Stops weir at a moment at which none of the target's threads is held: text is written while all of them are, and whoever waits for
+/// that may be ahead of weir, which has yet to let them go.
+fn hold(weir: &Daemon, target: u32) {
+    let weir = Pid::from_raw(weir.pid() as i32);
+    let status = |task: &Path, field: &str| {
+        let status = std::fs::read_to_string(task.join("status")).unwrap();
+        status.lines().find_map(|line| Some(line.strip_prefix(field)?.trim().to_owned())).unwrap()
+    };
+    let tasks = |pid: &dyn std::fmt::Display| -> Vec<PathBuf> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        tasks.map(|task| task.unwrap().path()).collect()
+    };
+    let is_between_stops = || {
+        kill(weir, Signal::SIGSTOP).unwrap();
+        let stopped = || tasks(&weir).iter().all(|task| status(task, "State:").starts_with('T'));
+        assert!(wait::until(DEADLINE, stopped), "weir does not stop");
+        let is_free = tasks(&target).iter().all(|task| status(task, "TracerPid:") == "0");
+        if !is_free {
+            kill(weir, Signal::SIGCONT).unwrap();
+        }
+        is_free
+    };
+    assert!(wait::until(DEADLINE, is_between_stops), "weir never lets the target's threads go");
 }
 
 /// How often each thread but the main one has given up its CPU by itself.
