@@ -9,6 +9,7 @@
 //! linker            where the dynamic linker says that its list of libraries has changed
 //! mapped, scan      what of weir's is in it, by its maps and by the header of the segment
 //! memory            its memory, by a file of its own or by calls
+//! restart           which system calls begin again where they were stopped in
 //! kin               whether two of them share their memory
 //! permission        why the kernel does not let it be traced
 //! sys               the kernel's calls under all of these
@@ -26,6 +27,7 @@ pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod permission;
 pub(crate) mod remote;
+pub(crate) mod restart;
 pub mod scan;
 pub(crate) mod stack;
 pub(crate) mod stop;

@@ -33,6 +33,7 @@ use crate::limits;
 use crate::process::goroutines;
 use crate::process::mapped::is_weirs;
 use crate::process::memory::Memory;
+use crate::process::restart::restarted;
 use crate::process::stop::Stopped;
 use crate::process::sys::{self, SyscallStop};
 use crate::process::target::Target;
@@ -361,31 +362,6 @@ fn frame_state(tid: i32) -> Result<Vec<u8>, Error> {
     Ok(signal_frame_state(state))
 }
 
-/// The registers with which an interrupted system call is started again, for the frame: what the kernel itself does
-/// when a thread goes on at the place where it was interrupted (arch/x86/kernel/signal.c).
-fn restarted(mut registers: user_regs_struct) -> user_regs_struct {
-    const ERESTARTSYS: i64 = -512;
-    const ERESTARTNOINTR: i64 = -513;
-    const ERESTARTNOHAND: i64 = -514;
-    const ERESTART_RESTARTBLOCK: i64 = -516;
-    const RESTART_SYSCALL: u64 = 219;
-    if registers.orig_rax as i64 >= 0 {
-        match registers.rax as i64 {
-            ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND => {
-                registers.rax = registers.orig_rax;
-                registers.rip -= 2;
-            }
-            ERESTART_RESTARTBLOCK => {
-                registers.rax = RESTART_SYSCALL;
-                registers.rip -= 2;
-            }
-            _ => {}
-        }
-    }
-    registers.orig_rax = u64::MAX;
-    registers
-}
-
 /// Writes the frame described in the header.
 fn write_frame(
     tid: i32,
@@ -451,31 +427,4 @@ fn signal_frame_state(mut state: Vec<u8>) -> Vec<u8> {
     put(FPX_SW_BYTES + 16, &bytes.to_le_bytes());
     state.extend_from_slice(&FP_XSTATE_MAGIC2.to_le_bytes());
     state
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn registers(orig_rax: i64, rax: i64) -> (u64, u64) {
-        // SAFETY: all-zero registers are a valid value of this plain structure.
-        let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
-        (registers.orig_rax, registers.rax, registers.rip) = (orig_rax as u64, rax as u64, 0x1000);
-        let after = restarted(registers);
-        (after.rax, after.rip)
-    }
-
-    #[test]
-    fn interrupted_calls_start_again() {
-        assert_eq!(registers(7, -512), (7, 0xffe));
-        assert_eq!(registers(7, -513), (7, 0xffe));
-        assert_eq!(registers(7, -514), (7, 0xffe));
-        assert_eq!(registers(35, -516), (219, 0xffe));
-    }
-
-    #[test]
-    fn finished_calls_and_plain_code_are_left() {
-        assert_eq!(registers(7, -4), ((-4i64) as u64, 0x1000));
-        assert_eq!(registers(-1, -512), ((-512i64) as u64, 0x1000));
-    }
 }

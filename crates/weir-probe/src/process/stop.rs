@@ -8,6 +8,8 @@
 //! interrupted system call. Those that arrive later wait in the kernel's queue. A stopped process (SIGSTOP) is held
 //! in that state, and is in it again when it is let go.
 //!
+//! A call that a thread is stopped in begins again when it goes on, also where the kernel would let it fail ([`restart`]).
+//!
 //! System call filters (seccomp) are suspended meanwhile, so that threads can be made to call the kernel; that needs CAP_SYS_ADMIN.
 //! Without it a process can still be stopped to put its text back ([`Filters::MayStay`]): then no thread that has a filter
 //! is made to call.
@@ -28,6 +30,7 @@ use nix::sys::ptrace;
 use nix::unistd::{Pid, gettid};
 
 use crate::limits;
+use crate::process::restart;
 use crate::process::sys::{self, Event, Urgent};
 use crate::refusal::Error;
 
@@ -194,7 +197,7 @@ impl Stopped {
     /// started again. It executes nothing on the way.
     pub(crate) fn run_to_interrupt(&mut self, tid: i32) -> Result<(), Error> {
         ptrace::interrupt(Pid::from_raw(tid)).map_err(|errno| self.failed("PTRACE_INTERRUPT", errno))?;
-        self.run_to(tid, libc::PTRACE_CONT, |event| event == Event::Other(sys::PTRACE_EVENT_STOP))
+        self.run_to(tid, libc::PTRACE_CONT, |event| matches!(event, Event::Interrupted | Event::GroupStop))
     }
 
     /// Lets these threads run for a while and stops them again; the others wait. One whose process was stopped by a
@@ -243,7 +246,7 @@ impl Stopped {
                     return Err(Error::TargetGone { pid: self.pid });
                 }
                 Event::Signal(number) => signal = number,
-                Event::Syscall | Event::Other(_) => signal = 0,
+                Event::Syscall | Event::Interrupted | Event::GroupStop | Event::Other => signal = 0,
             }
         }
     }
@@ -273,6 +276,10 @@ impl Stopped {
         loop {
             let refused = match self.try_seize(tid) {
                 Ok(()) => {
+                    // Until then somebody else had it, or nobody.
+                    if self.threads.is_empty() {
+                        self.since = Instant::now();
+                    }
                     self.threads.insert(tid);
                     // Fails only for one that has ended, which the wait reports.
                     let _ = ptrace::interrupt(Pid::from_raw(tid));
@@ -313,10 +320,18 @@ impl Stopped {
     fn settle(&mut self, tid: i32) -> Result<(), Error> {
         loop {
             let signal = match self.wait(tid)? {
-                Event::Other(sys::PTRACE_EVENT_STOP) => return Ok(()),
+                Event::Interrupted => {
+                    hide_interrupt(tid, self.has_seccomp);
+                    return Ok(());
+                }
+                Event::GroupStop => return Ok(()),
                 Event::Ended => break,
-                Event::Signal(signal) => signal,
-                Event::Syscall | Event::Other(_) => 0,
+                Event::Signal(signal) => {
+                    // One that is ignored is reported too, and would have interrupted nothing.
+                    hide_interrupt(tid, self.has_seccomp);
+                    signal
+                }
+                Event::Syscall | Event::Other => 0,
             };
             if sys::go_on(libc::PTRACE_CONT, tid, signal).is_err() {
                 break;
@@ -441,13 +456,28 @@ pub fn awaits_threads() -> bool {
     LATE.with_borrow(|late| !late.is_empty())
 }
 
+/// Lets a system call that thread `tid` was interrupted in begin again, where it would fail ([`restart`]). As soon as it has stopped: if
+/// this process dies after that, the thread goes on as it is.
+fn hide_interrupt(tid: i32, is_filtered: bool) {
+    let thread = Pid::from_raw(tid);
+    // Either fails only for one that has been killed, which is seen when it is waited for.
+    if let Ok(registers) = ptrace::getregs(thread)
+        && let Some(hidden) = restart::hidden(tid, &registers, is_filtered)
+    {
+        let _ = ptrace::setregs(thread, hidden);
+    }
+}
+
 /// True if thread `tid`, which was not stopped, has now been let go or has ended.
 fn let_go(tid: i32) -> bool {
     match sys::wait(tid, false) {
         Ok(None) => false,
         Ok(Some(Event::Ended)) | Err(_) => true,
-        Ok(Some(Event::Signal(signal))) => sys::go_on(libc::PTRACE_DETACH, tid, signal).is_ok(),
-        Ok(Some(Event::Syscall | Event::Other(_))) => sys::go_on(libc::PTRACE_DETACH, tid, 0).is_ok(),
+        Ok(Some(event)) => {
+            hide_interrupt(tid, sys::has_seccomp(tid));
+            let signal = if let Event::Signal(signal) = event { signal } else { 0 };
+            sys::go_on(libc::PTRACE_DETACH, tid, signal).is_ok()
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct RseqConfiguration {
 }
 
 /// The stop of a seized thread that was interrupted, or whose process is stopped (linux/ptrace.h).
-pub(crate) const PTRACE_EVENT_STOP: i32 = 128;
+const PTRACE_EVENT_STOP: i32 = 128;
 const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
@@ -37,8 +37,12 @@ pub(crate) enum Event {
     Signal(i32),
     /// It is at the entry or exit of a system call.
     Syscall,
-    /// A `PTRACE_EVENT_*`.
-    Other(i32),
+    /// It was interrupted, by nothing but PTRACE_INTERRUPT.
+    Interrupted,
+    /// Its process is stopped by a signal (SIGSTOP).
+    GroupStop,
+    /// Another `PTRACE_EVENT_*`.
+    Other,
 }
 
 /// The next report of thread `tid`. With `is_patient` it is waited for; else `None` if there is none yet. How a child of
@@ -64,7 +68,9 @@ pub(crate) fn wait(tid: i32, is_patient: bool) -> io::Result<Option<Event>> {
         _ => match report(tid, libc::WSTOPPED | libc::WNOHANG) {
             Ok((0, _)) => Ok(None),
             Ok((_, stop)) => Ok(Some(match (stop & 0xff, stop >> 8) {
-                (_, event) if event != 0 => Event::Other(event),
+                (libc::SIGTRAP, PTRACE_EVENT_STOP) => Event::Interrupted,
+                (_, PTRACE_EVENT_STOP) => Event::GroupStop,
+                (_, event) if event != 0 => Event::Other,
                 (signal, _) if signal == libc::SIGTRAP | 0x80 => Event::Syscall,
                 (signal, _) => Event::Signal(signal),
             })),

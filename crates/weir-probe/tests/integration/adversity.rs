@@ -1,162 +1,24 @@
 //! Processes that make attaching hard: blocked in system calls, stopped, forking, under signals, with threads that
 //! come and go. Each says at its end what it saw; attaching and detaching must not be among it.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use testkit::target::{self, Source};
-use testkit::{Daemon, wait};
-use weir_probe::{Attach, Attachment, Error, Report, SiteRequest, Target, When, limits, plan_functions};
+use testkit::wait;
+use weir_probe::{Attach, Error, SiteRequest, Target, When, limits, plan_functions};
 use weir_symbols::Binary;
 
 use crate::counting::{arm, count, counting};
-
-const DEADLINE: Duration = Duration::from_secs(120);
+use crate::running::{DEADLINE, Running, ms};
 
 /// CPU time that a program runs on for, to show what it does after it was left.
 const A_WHILE: Duration = Duration::from_millis(5);
 
-/// What every program here begins with. `work` is what gets probed; `shared` outlives fork.
-const PRELUDE: &str = r#"
-    #define _GNU_SOURCE
-    #include <errno.h>
-    #include <fcntl.h>
-    #include <linux/futex.h>
-    #include <poll.h>
-    #include <pthread.h>
-    #include <semaphore.h>
-    #include <signal.h>
-    #include <spawn.h>
-    #include <stdio.h>
-    #include <stdlib.h>
-    #include <string.h>
-    #include <sys/epoll.h>
-    #include <sys/mman.h>
-    #include <sys/select.h>
-    #include <sys/syscall.h>
-    #include <sys/time.h>
-    #include <sys/wait.h>
-    #include <time.h>
-    #include <unistd.h>
-    #define CHECK(c) do { if (!(c)) { dprintf(1, "line %d: %s, errno %d\n", __LINE__, #c, errno); _exit(9); } } while (0)
-    __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x * 3 + 1; }
-    static volatile int stop;
-    static long now_us(void) {
-        struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
-        return t.tv_sec * 1000000 + t.tv_nsec / 1000;
-    }
-    static void *pages(long bytes) {
-        void *at = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        CHECK(at != MAP_FAILED);
-        return at;
-    }
-    // What a program's verdict is about has happened often enough: the test goes on until it has.
-    static void enough(long done, long least) { if (done == least) dprintf(1, "enough\n"); }
-    static void begin(void) { alarm(600); setvbuf(stdout, 0, _IOLBF, 0); puts("ready"); }
-"#;
-
-/// A running program: `source` behind the prelude.
-struct Running {
-    daemon: Daemon,
-    path: PathBuf,
-}
-
-impl Running {
-    fn start(name: &str, source: &str, arguments: &[&str]) -> Running {
-        let text = format!("{PRELUDE}{source}");
-        let path = target::build(name, Source::Text(&text), &["-O2", "-pthread", "-w"]);
-        let mut command = Command::new(&path);
-        command.args(arguments);
-        let mut daemon = Daemon::spawn(command).unwrap();
-        daemon.line_with("ready", DEADLINE).unwrap();
-        Running { daemon, path }
-    }
-
-    fn pid(&self) -> i32 {
-        self.daemon.pid() as i32
-    }
-
-    /// Attaches. Where others want the processors too, not all threads may come to their stop in time, or to another stack
-    /// while that is waited for: then nothing is attached, and it is asked again.
-    fn attach(&self) -> Attachment {
-        let attach = || {
-            let start = Instant::now();
-            match arm(Target::open(self.pid()).unwrap(), &self.path, &["work"]) {
-                Err(Error::StopTimeout { .. }) => None,
-                Err(Error::NoStack { .. }) => {
-                    let least = limits::REMOTE_PAUSE * (limits::REMOTE_TRIES_MAX - 1);
-                    assert!(start.elapsed() >= least, "it was waited for {:?}", start.elapsed());
-                    None
-                }
-                attached => Some(attached.unwrap()),
-            }
-        };
-        let attachment = wait::until_some(DEADLINE, attach).expect("it cannot be attached to");
-        assert_eq!(attachment.probes(), 1, "{:?}", attachment.outcomes());
-        attachment
-    }
-
-    /// Attaches, lets it run, detaches.
-    fn cycle(&self, run: Duration) -> (u64, Report) {
-        let mut attachment = self.attach();
-        // Any moment will do to detach: the verdict does not depend on it.
-        sleep(run);
-        let report = attachment.detach().unwrap();
-        assert_eq!((report.restored, report.foreign.len(), report.replaced), (1, 0, false));
-        (count(&attachment), report)
-    }
-
-    /// `times` cycles; the sum of what was counted.
-    fn cycles(&self, times: usize, run: Duration) -> u64 {
-        (0..times)
-            .map(|_| {
-                let (count, _) = self.cycle(run);
-                // Any moment will do to attach: the verdict does not depend on it.
-                sleep(run);
-                count
-            })
-            .sum()
-    }
-
-    /// `times` cycles, and more until something was counted in one.
-    fn cycles_that_count(&self, times: usize, run: Duration) {
-        let mut counted = self.cycles(times, run);
-        let is_counted = || {
-            counted += if counted == 0 { self.cycle(run).0 } else { 0 };
-            counted > 0
-        };
-        assert!(wait::until(DEADLINE, is_counted), "nothing is counted");
-    }
-
-    /// More cycles until the program says that it has done enough.
-    fn cycles_until_enough(&mut self, run: Duration) {
-        let end = Instant::now() + DEADLINE;
-        while let Err(error) = self.daemon.line_with("enough", Duration::ZERO) {
-            assert!(Instant::now() < end && self.daemon.is_running(), "{error:#}");
-            self.cycles(1, run);
-        }
-    }
-
-    /// Closes its input, and takes its last line.
-    fn end(mut self) -> String {
-        self.daemon.close_stdin();
-        let ended = self.daemon.finish(DEADLINE).unwrap();
-        assert!(ended.status.success(), "{}: {}{}", ended.status, ended.stdout, ended.stderr);
-        ended.stdout.lines().last().unwrap_or_default().to_owned()
-    }
-}
-
-fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
-
 /// Eight threads, each in another blocking call, and the main thread (whose stack the remote calls use) in any of
 /// them. Every call must come back with its own result, and not before its time.
 const BLOCKED: &str = r#"
-    static int channel[2], word, interrupted;
+    static int channel[2], word;
     /// Never early; how late it is has no bound on a busy machine.
     #define NOT_EARLY(from, us) CHECK(now_us() - (from) >= (us))
     static void call(int kind) {
@@ -172,9 +34,7 @@ const BLOCKED: &str = r#"
         case 2: CHECK(read(channel[0], &byte, 1) == 1 && byte == 'x'); break;
         case 3: {
             struct epoll_event event; int fd = epoll_create1(0);
-            int got = epoll_wait(fd, &event, 1, 120);
-            if (got == 0) NOT_EARLY(from, 120000); else { CHECK(got == -1 && errno == EINTR); __atomic_add_fetch(&interrupted, 1, 0); }
-            close(fd); break;
+            CHECK(epoll_wait(fd, &event, 1, 120) == 0); NOT_EARLY(from, 120000); close(fd); break;
         }
         case 4: CHECK(poll(0, 0, 120) == 0); NOT_EARLY(from, 120000); break;
         case 5: { struct timeval v = { 0, 120000 }; CHECK(select(0, 0, 0, 0, &v) == 0); NOT_EARLY(from, 120000); break; }
@@ -220,7 +80,7 @@ fn blocking_calls_return_what_they_would_have() {
     }
 }
 
-/// A read without SA_RESTART that a signal must interrupt. The sender (a child) sends one only when the reader is
+/// A read, or an epoll_wait, that a signal without SA_RESTART must interrupt. The sender (a child) sends one only when the reader is
 /// known to be inside read(2), at any time from then on: also while it is held by weir. One that comes in the moment in
 /// which the kernel has decided to start the call again, and has not yet, is handled before it, whoever had stopped the
 /// thread: a loop of PTRACE_SEIZE, PTRACE_INTERRUPT and PTRACE_DETACH alone loses 1 of 10,000 so. It is sent once more.
@@ -256,8 +116,13 @@ const INTERRUPTED: &str = r#"
         }
         _exit(0);
     }
-    int main(void) {
-        s = pages(4096); int channel[2]; char byte;
+    static int channel[2], epoll;
+    static int wait_in(const char *call) {
+        char byte; struct epoll_event event;
+        return *call == 'r' ? read(channel[0], &byte, 1) : epoll_wait(epoll, &event, 1, -1);
+    }
+    int main(int argc, char **argv) {
+        s = pages(4096); epoll = epoll_create1(0);
         struct sigaction action = { .sa_handler = handle };
         CHECK(pipe(channel) == 0 && sigaction(SIGUSR1, &action, 0) == 0);
         int sender = fork();
@@ -267,7 +132,7 @@ const INTERRUPTED: &str = r#"
         for (int k = 1; !s->stop; k++) {
             work(k);
             s->entered = k;
-            CHECK(read(channel[0], &byte, 1) == -1 && errno == EINTR);
+            CHECK(wait_in(argv[1]) == -1 && errno == EINTR);
             s->returned = k;
             enough(k, 25);
             if (getchar() == EOF && feof(stdin)) s->stop = 1;
@@ -281,14 +146,16 @@ const INTERRUPTED: &str = r#"
 
 #[test]
 fn a_signal_that_arrives_while_held_interrupts_the_call() {
-    let mut running = Running::start("interrupted", INTERRUPTED, &[]);
-    running.cycles(40, ms(2));
-    running.cycles_until_enough(ms(2));
-    let line = running.end();
-    let mut numbers = line.split(' ').filter_map(|word| word.parse::<u32>().ok());
-    let (sent, lost) = (numbers.next().unwrap(), numbers.next().unwrap());
-    // A good part of them came while it was held.
-    assert!(sent > 20 && lost <= 2, "{line}");
+    for call in ["read", "epoll_wait"] {
+        let mut running = Running::start("interrupted", INTERRUPTED, &[call]);
+        running.cycles(40, ms(2));
+        running.cycles_until_enough(ms(2));
+        let line = running.end();
+        let mut numbers = line.split(' ').filter_map(|word| word.parse::<u32>().ok());
+        let (sent, lost) = (numbers.next().unwrap(), numbers.next().unwrap());
+        // A good part of them came while it was held.
+        assert!(sent > 20 && lost <= 2, "{call}: {line}");
+    }
 }
 
 /// Signals that the sender knows to have been handled before it sends the next (SIGALRM), and queued ones

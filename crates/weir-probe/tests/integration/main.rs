@@ -4,6 +4,7 @@
 
 mod counting;
 mod loads;
+mod running;
 mod sessions;
 
 mod adversity;
@@ -13,6 +14,7 @@ mod direct;
 mod exceptions;
 mod hammer;
 mod inside;
+mod interrupts;
 mod modes;
 mod parked;
 mod plan;
