@@ -37,7 +37,7 @@ pub(super) fn hidden(tid: i32, registers: &user_regs_struct, is_filtered: bool) 
         ERESTART_RESTARTBLOCK => is_filtered,
         _ => false,
     };
-    is_seen.then(|| user_regs_struct { rax: ERESTARTNOHAND as u64, ..*registers })
+    is_seen.then_some(user_regs_struct { rax: ERESTARTNOHAND as u64, ..*registers })
 }
 
 /// io_pgetevents(2), which libc does not name.
