@@ -33,7 +33,7 @@ impl Scene {
         let folder = Folder::new();
         let weir = folder.copy(Path::new(env!("CARGO_BIN_EXE_weir")));
         let program = folder.copy(&worker::program());
-        Some(Scene { folder: folder, weir, program })
+        Some(Scene { folder, weir, program })
     }
 
     fn worker(&self, uid: u32) -> Worker {
