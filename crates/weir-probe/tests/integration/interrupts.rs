@@ -54,7 +54,10 @@ const CALLS: &str = r#"
         case 19: return syscall(SYS_io_pgetevents, aio, 1L, 1L, &done, &limit, 0);
         case 20: {
             struct io_uring_getevents_arg argument = { .ts = (unsigned long)&limit };
-            if (ring < 0) { usleep(US); errno = ETIME; return -1; } // Not to be had here.
+            if (ring < 0) {
+                // It is not to be had here: the verdict does not depend on this call.
+                usleep(US); errno = ETIME; return -1;
+            }
             return syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &argument, sizeof argument);
         }
         }
@@ -126,6 +129,7 @@ const FILTERED: &str = r#"
             switch ((long)kind) {
             // What is slept is the call that is held; the verdict depends on how long it takes at least.
             case 0: CHECK(nanosleep(&limit, 0) == 0); break;
+            // As above: the verdict depends on how long it takes at least.
             case 1: CHECK(nanosleep(&left, &left) == 0); break;
             case 2: CHECK(poll(0, 0, US / 1000) == 0); break;
             case 3: CHECK(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &limit, 0, 0) == -1 && errno == ETIMEDOUT); break;
