@@ -39,7 +39,8 @@ Examples:
   weir detach -p 1234         put a process's code back after a killed weir
   weir doctor                 what this machine allows, and the remedy for each no
 
-Exit codes: 0 done, 1 the input was refused, 2 wrong usage, 3 the machine refused.";
+Exit codes: 0 done, 1 the input was refused, 2 wrong usage, 3 the machine refused. Where -c COMMAND ended by
+itself: what it ended with, or 128 and the number of the signal that killed it.";
 
 /// Traces live programs: a script becomes verified native code inside the traced process.
 #[derive(Parser, Debug)]

@@ -10,9 +10,11 @@
 //! No breakpoint is set. If this process dies, the kernel lets the command run on.
 
 use std::ffi::CString;
+use std::fmt;
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -161,6 +163,26 @@ impl Launched {
     }
 }
 
+/// What a set-user-ID or set-group-ID program does not get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LeftOut {
+    User { wanted: u32, is: u32 },
+    Group { wanted: u32, is: u32 },
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, id, wanted, is) = match *self {
+            LeftOut::User { wanted, is } => ("set-user-ID", "uid", wanted, is),
+            LeftOut::Group { wanted, is } => ("set-group-ID", "gid", wanted, is),
+        };
+        write!(
+            f,
+            "the command is {kind}, which the kernel ignores where the tracer has no CAP_SYS_PTRACE: it runs as {id} {is}, not {wanted}"
+        )
+    }
+}
+
 /// A command stopped in its exec: its program is mapped, its libraries are not.
 #[derive(Debug)]
 pub struct Exec {
@@ -171,6 +193,25 @@ pub struct Exec {
 impl Exec {
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// The user or group that its file would have it run as, and that the kernel has left out because it is traced (ptrace(2): by
+    /// somebody without CAP_SYS_PTRACE).
+    pub fn left_out(&self) -> Option<LeftOut> {
+        let file = fs::metadata(format!("/proc/{}/exe", self.pid)).ok()?;
+        let effective = |name: &str| -> Option<u32> {
+            let ids = sys::status_field(self.pid, name).ok()??;
+            ids.split_whitespace().nth(1)?.parse().ok()
+        };
+        let is_set = |bit: u32| file.mode() & bit != 0;
+        if is_set(libc::S_ISUID) && effective("Uid")? != file.uid() {
+            return Some(LeftOut::User { wanted: file.uid(), is: effective("Uid")? });
+        }
+        // Without execution for the group the bit has another meaning.
+        if is_set(libc::S_ISGID) && is_set(libc::S_IXGRP) && effective("Gid")? != file.gid() {
+            return Some(LeftOut::Group { wanted: file.gid(), is: effective("Gid")? });
+        }
+        None
     }
 
     /// Runs it to where it can be probed: see the module's header. `wanted`: files that are to be probed.

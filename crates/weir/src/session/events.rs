@@ -85,6 +85,8 @@ pub(crate) struct Events<'a, W: Write> {
     live: Option<Live>,
     /// What `exit()` was called with.
     exit: Option<i64>,
+    /// Its user has ended the run.
+    is_stopped: bool,
     lost: u64,
     told_lost: Option<Instant>,
     /// A map that cannot grow was told.
@@ -129,6 +131,7 @@ impl<'a, W: Write> Events<'a, W> {
             costs,
             live: None,
             exit: None,
+            is_stopped: false,
             lost: 0,
             told_lost: None,
             is_outgrown: false,
@@ -247,17 +250,20 @@ impl<'a, W: Write> Events<'a, W> {
         targets: &mut Option<(&mut Targets, &mut Roll)>,
         launched: Option<&mut Launched>,
     ) -> Result<bool, Failure> {
-        if self.is_asked_to_end()? {
+        self.is_stopped = self.is_asked_to_end()?;
+        if self.is_stopped {
             return Ok(true);
         }
-        // Its end is what a descriptor tells of it as well.
-        let _ = launched.and_then(|launched| launched.try_wait());
+        // Its end is what a descriptor tells of it as well. Until then it runs, untraced if need be: what it does is not lost.
+        let does_command_run = launched.is_some_and(|launched| launched.try_wait().is_none());
         let Some((targets, roll)) = targets else { return Ok(self.is_left(segment, 0)) };
         roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
         let seen: Vec<_> = targets.seen().collect();
         self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
         self.symbols.look_at(seen.into_iter());
-        Ok(self.is_left(segment, targets.all.len()) || roll.is_over(targets))
+        let is_over = roll.is_over(targets, does_command_run);
+        self.is_stopped = self.is_left(segment, targets.all.len());
+        Ok(self.is_stopped || is_over)
     }
 
     /// Does what events of a recording ask for.
@@ -412,8 +418,10 @@ impl<'a, W: Write> Events<'a, W> {
         &mut self.costs
     }
 
-    pub(crate) fn exit_code(&self) -> u8 {
-        self.exit.unwrap_or(0) as u8
+    /// What the script or a failed recording ends with; else 0, or what the command did if nobody has ended the run before it.
+    pub(crate) fn exit_code(&self, of_command: Option<u8>) -> u8 {
+        let by_itself = of_command.filter(|_| !self.is_stopped).unwrap_or(0);
+        self.exit.map_or(by_itself, |code| code as u8)
     }
 
     /// Waits for a signal, the end of a target or news of its libraries, the next interval or the next look at something;

@@ -107,6 +107,7 @@ pub(crate) struct Roll<'a> {
     looked: Option<Instant>,
     /// When nobody was left.
     alone: Option<Instant>,
+    is_untraced_told: bool,
     /// When the run began, since boot.
     began: Duration,
     refusals_told: Cell<u32>,
@@ -157,6 +158,7 @@ impl<'a> Roll<'a> {
             plans,
             looked,
             alone,
+            is_untraced_told: false,
             began,
             refusals_told,
             away,
@@ -274,10 +276,17 @@ impl<'a> Roll<'a> {
         !self.ready.is_empty()
     }
 
-    /// Nobody is traced, and nobody will be.
-    pub(crate) fn is_over(&mut self, targets: &Targets) -> bool {
+    /// Nobody is traced, and nobody will be, and the command, if there is one, has ended.
+    pub(crate) fn is_over(&mut self, targets: &Targets, does_command_run: bool) -> bool {
         let is_alone = targets.have_ended() && self.ready.is_empty() && !self.enrolment.has_waiting();
         if !is_alone || self.subjects.selection.is_standing() {
+            self.alone = None;
+            return false;
+        }
+        if does_command_run {
+            if !std::mem::replace(&mut self.is_untraced_told, true) && !self.session.given.args.quiet {
+                tell!("weir: the command runs on, and nothing of it is traced any more");
+            }
             self.alone = None;
             return false;
         }

@@ -3,7 +3,8 @@
 //! In: a [`Session`], whose script is compiled. Out: what the script prints, the summary, and an exit code. Processes that
 //! were given, or the command that is started, are opened and prepared; BEGIN runs; programs are put in
 //! ([`crate::session::attach`]); [`Events`] reads until it is time to end; everything is taken out; END runs. Whatever fails on
-//! the way, nothing stays in a process, and a command that could not be traced does not run on.
+//! the way, nothing stays in a process, and a command that could not be traced from its beginning does not run. One that weir cannot
+//! trace any more, since it has executed another program, runs to its end all the same.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -81,10 +82,13 @@ impl Session<'_> {
         &self,
         command: &args::CommandLine,
         old_mask: SigSet,
-    ) -> Result<(KillOnFailure, Target), Failure> {
+    ) -> Result<(EndOnFailure, Target), Failure> {
         let search_path = std::env::var_os("PATH");
         let (launched, exec) = Launched::start(&command.words, search_path.as_deref(), old_mask)?;
-        let mut guard = KillOnFailure(Some(launched));
+        let mut guard = EndOnFailure { launched: Some(launched), has_begun: false };
+        if let Some(left_out) = exec.left_out().filter(|_| !self.given.args.quiet) {
+            tell!("weir: {left_out}");
+        }
         let wanted: Vec<_> = self.plan.sites.iter().filter_map(|site| site.binary.identity()).collect();
         let mut target = exec.into_target(&wanted)?;
         // Ended while it is held: let go first, it would run.
@@ -150,7 +154,7 @@ impl Session<'_> {
         &self,
         opened: Vec<(Target, Rc<Plan>)>,
         mut replaced: Vec<i32>,
-        mut command: Option<&mut KillOnFailure>,
+        mut command: Option<&mut EndOnFailure>,
         mut clock: Option<Clock>,
         signals: SigSet,
         report: Report<W>,
@@ -175,7 +179,7 @@ impl Session<'_> {
         roll.await_files(awaited);
         roll.first(&mut targets)?.iter().try_for_each(|line| events.process(line))?;
         replaced.into_iter().for_each(|pid| roll.replaced(pid));
-        let launched = command.as_mut().and_then(|command| command.0.as_mut());
+        let launched = command.as_mut().and_then(|command| command.begun());
         events.watch(&maps, Some((&mut targets, &mut roll)), launched, clock)?;
         self.leave(&maps, events, targets, &mut roll, command)
     }
@@ -187,7 +191,7 @@ impl Session<'_> {
         events: Events<'_, W>,
         mut targets: Targets,
         roll: &mut Roll<'_>,
-        command: Option<&mut KillOnFailure>,
+        command: Option<&mut EndOnFailure>,
     ) -> Result<ExitCode, Failure> {
         let never = required::executed(self.plan, self.subjects, roll.unseen());
         let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty();
@@ -197,7 +201,7 @@ impl Session<'_> {
         let (pending, is_detached) =
             targets.detach(&|one, undone, start| self.tell_undone(one, undone, start.elapsed()));
         targets.all.iter_mut().for_each(costs::finish);
-        let mut launched = command.and_then(|command| command.0.take());
+        let mut launched = command.and_then(|command| command.launched.take());
         let has_ended = launched.as_mut().is_some_and(|launched| launched.try_wait().is_some());
         let tally = Tally { coverage: targets.coverage(), pending, processes: roll.counts() };
         let ended = self.end(maps, events, launched, is_detached, tally)?;
@@ -318,13 +322,15 @@ impl Session<'_> {
             }
             events.summary(&summary)?;
         }
-        if let Some(mut launched) = launched {
-            match launched.try_wait() {
+        let ended = launched.and_then(|mut launched| {
+            let ended = launched.try_wait();
+            match ended {
                 None => launched.terminate(),
                 Some(ended) => self.tell_ended(ended),
             }
-        }
-        Ok(ExitCode::from(events.exit_code()))
+            ended
+        });
+        Ok(ExitCode::from(events.exit_code(ended.map(code_of))))
     }
 
     /// Says how the command has ended by itself, if that is worth saying. Ctrl-C goes to both.
@@ -334,11 +340,19 @@ impl Session<'_> {
             Ended::Signal(signal) if !self.given.args.quiet => {
                 tell!("weir: the command was killed by {signal}")
             }
-            Ended::Code(code) if self.given.args.verbose => {
+            Ended::Code(code) if code != 0 && !self.given.args.quiet || self.given.args.verbose => {
                 tell!("weir: the command ended with exit code {code}")
             }
             _ => {}
         }
+    }
+}
+
+/// The exit code that passes on how the command has ended, as a shell has it.
+fn code_of(ended: Ended) -> u8 {
+    match ended {
+        Ended::Code(code) => code as u8,
+        Ended::Signal(signal) => 128 + signal as u8,
     }
 }
 
@@ -351,18 +365,30 @@ struct Tally {
     processes: ProcessCounts,
 }
 
-/// A command that could not be traced does not run on.
-struct KillOnFailure(Option<Launched>);
+/// A command, which does not run on where its run fails: nothing of it runs if it cannot be traced from the beginning, and later it
+/// is asked to end, as at the end of any run.
+struct EndOnFailure {
+    launched: Option<Launched>,
+    has_begun: bool,
+}
 
-impl KillOnFailure {
+impl EndOnFailure {
+    /// From now on it runs.
+    fn begun(&mut self) -> Option<&mut Launched> {
+        self.has_begun = true;
+        self.launched.as_mut()
+    }
+
     fn end(&mut self) {
-        if let Some(launched) = &mut self.0 {
-            launched.kill();
+        match &mut self.launched {
+            Some(launched) if self.has_begun => launched.terminate(),
+            Some(launched) => launched.kill(),
+            None => {}
         }
     }
 }
 
-impl Drop for KillOnFailure {
+impl Drop for EndOnFailure {
     fn drop(&mut self) {
         self.end();
     }

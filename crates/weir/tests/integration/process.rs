@@ -643,19 +643,36 @@ fn a_second_weir_cannot_take_the_probes_of_the_first() {
 }
 
 #[test]
-fn how_the_command_ended_is_told() {
-    let ends = |flags: &[&str], how: &str| {
+fn how_the_command_ended_is_told_and_passed_on() {
+    let ends = |flags: &[&str], script: &str, how: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command.args(["trace", "-e", "uprobe:libc:getenv { @ = count(); }"]).args(flags);
+        let script = format!("uprobe:libc:getenv {{ @ = count(); }} {script}");
+        command.args(["trace", "-e", &script]).args(flags);
         let output = command.args(["-c", &format!("sh -c '{how}'")]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let killed = "weir: the command was killed by SIGSEGV\n";
-    assert!(ends(&[], "kill -SEGV $$").contains(killed));
-    assert!(ends(&["-v"], "exit 5").contains("weir: the command ended with exit code 5\n"));
-    for (flags, how) in [(&["-q"][..], "kill -SEGV $$"), (&[], "exit 5"), (&[], "kill -INT $$")] {
-        assert!(!ends(flags, how).contains("the command"), "{flags:?} {how}");
+    let failed = "weir: the command ended with exit code 5\n";
+    let done = "weir: the command ended with exit code 0\n";
+    let cases = [
+        (&[][..], "", "kill -SEGV $$", 128 + 11, Some(killed)),
+        (&[], "", "exit 5", 5, Some(failed)),
+        (&[], "", "exit 0", 0, None),
+        (&["-v"], "", "exit 0", 0, Some(done)),
+        (&["-q"], "", "kill -SEGV $$", 128 + 11, None),
+        (&["-q"], "", "exit 5", 5, None),
+        // Ctrl-C goes to both.
+        (&[], "", "kill -INT $$", 128 + 2, None),
+        // What the script says comes first.
+        (&[], "END { exit(3); }", "exit 5", 3, Some(failed)),
+    ];
+    for (flags, script, how, code, line) in cases {
+        let (is, said) = ends(flags, script, how);
+        assert_eq!(is, code, "{flags:?} {script} {how}: {said}");
+        match line {
+            Some(line) => assert!(said.contains(line), "{flags:?} {how}: {said}"),
+            None => assert!(!said.contains("the command"), "{flags:?} {how}: {said}"),
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Processes that execute another program: before, while and after they are attached to.
 
+use std::path::Path;
 use std::process::Command;
 
 use testkit::Daemon;
 use testkit::paths::quoted;
+use testkit::stranger::{self, ALICE, Folder};
 
 use crate::life::check::{DEADLINE, Run, counting, obedient, trace, weir};
 
@@ -52,6 +54,36 @@ fn a_program_that_the_command_becomes_is_waited_for() {
         run.check_exact();
         assert_eq!(run.counted().into_values().collect::<Vec<_>>(), [3], "{run:?}");
         assert!(run.stderr.contains(" yet; waiting for an exec\n"), "{run:?}");
+    }
+}
+
+/// Here a policy forbids it; a runtime whose returns are refused is the same.
+#[test]
+fn a_program_that_is_not_to_be_traced_runs_to_its_end_where_the_command_becomes_it() {
+    if !stranger::is_possible() {
+        return testkit::skip::skip("policy", "needs root and setpriv, to become somebody else");
+    }
+    let folder = Folder::new();
+    let weir = folder.copy(Path::new(env!("CARGO_BIN_EXE_weir")));
+    let forbidden = folder.path().join("forbidden");
+    testkit::target::copy(Path::new("/bin/sh"), &forbidden);
+    let shell = std::fs::canonicalize("/bin/sh").unwrap();
+    let rule = format!("[[allow]]\nusers = [{ALICE}]\nprograms = [{shell:?}]\n");
+    let policy = folder.write("policy.toml", &rule);
+    for follow in [&[][..], &["--follow"]] {
+        let mut command = stranger::command(ALICE, &[], &[], Path::new("/bin/sh"));
+        command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(&weir);
+        command.args(["trace", "-e", "uprobe:libc:getenv { @ = count(); }", "--policy"]).arg(&policy);
+        command.args(follow).arg("-c");
+        command.arg(format!("sh -c 'exec {} -c \"read line; echo finished; exit 7\"'", quoted(&forbidden)));
+        let mut trace = Daemon::spawn(command).unwrap();
+        trace.line_with("the command runs on, and nothing of it is traced any more", DEADLINE).unwrap();
+        trace.write("\n").unwrap();
+        let ended = trace.finish(DEADLINE).unwrap();
+        assert!(
+            ended.stdout.contains("finished\n") && ended.status.code() == Some(7),
+            "{follow:?}: {ended:?}"
+        );
     }
 }
 

@@ -1,7 +1,8 @@
 //! What weir needs to be allowed: CAP_SYS_PTRACE and nothing else, or to be the target's own user where Yama lets it. Without,
 //! it says what is missing and how to get it; with, everything works that root can do, and a killed run is undone.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -18,7 +19,7 @@ const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
 
 /// Copies of weir and of a worker that everybody may execute.
 struct Scene {
-    _folder: Folder,
+    folder: Folder,
     weir: PathBuf,
     program: PathBuf,
 }
@@ -32,7 +33,7 @@ impl Scene {
         let folder = Folder::new();
         let weir = folder.copy(Path::new(env!("CARGO_BIN_EXE_weir")));
         let program = folder.copy(&worker::program());
-        Some(Scene { _folder: folder, weir, program })
+        Some(Scene { folder, weir, program })
     }
 
     fn worker(&self, uid: u32) -> Worker {
@@ -233,4 +234,25 @@ fn what_a_killed_run_left_is_seen_and_undone_with_cap_sys_ptrace_alone() {
     assert!(is_untouched(worker.pid));
     worker.work(5, 5);
     worker.end();
+}
+
+#[test]
+fn a_set_user_id_command_is_said_to_run_without_that() {
+    let Some(scene) = Scene::new() else { return };
+    let id = scene.folder.copy(Path::new("/usr/bin/id"));
+    fs::set_permissions(&id, Permissions::from_mode(0o4755)).unwrap();
+    let mut command = scene.weir(ALICE, &[]);
+    command.args([
+        "trace",
+        "-e",
+        "uprobe:libc:getenv { @ = count(); }",
+        "-c",
+        &format!("{} -u", quoted(&id)),
+    ]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&format!("{ALICE}\n")), "{output:?}");
+    assert!(said.contains("weir: the command is set-user-ID"), "{said}");
+    assert!(said.contains(&format!("it runs as uid {ALICE}, not 0")), "{said}");
 }
