@@ -193,6 +193,11 @@ pub enum Error {
     NoGadget { pid: i32 },
     #[error("no thread of process {pid} has {bytes} bytes of stack to spare for a remote call")]
     NoStack { pid: i32, bytes: u64 },
+    #[error(
+        "process {pid} has {count} mappings, and may have {max} (sysctl vm.max_map_count): there is no room for weir's; raise \
+         vm.max_map_count, or have the process map less"
+    )]
+    TooManyMappings { pid: i32, count: usize, max: usize },
     #[error("cannot start {command}: {source}")]
     Spawn { command: String, source: io::Error },
     #[error("{command} ended before it could be probed ({how})")]
@@ -242,6 +247,7 @@ impl Error {
             Error::NoProgram { .. } => "no-program",
             Error::NoGadget { .. } => "no-gadget",
             Error::NoStack { .. } => "no-stack",
+            Error::TooManyMappings { .. } => "too-many-mappings",
             Error::AlreadyProbed { .. } | Error::OtherVersion { .. } => "already-probed",
             Error::SharesMemory { .. } => "shares-memory",
             Error::NotProbed { .. } => "not-probed",

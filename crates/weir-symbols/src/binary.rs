@@ -20,7 +20,7 @@ use crate::debug_file::{self, DebugSymbols, Named};
 use crate::frames::{self, Frame};
 use crate::functions::{self, Function};
 use crate::landing;
-use crate::layout::{self, Layout, Refusal, Segment};
+use crate::layout::{self, Glance, Layout, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
 use crate::lines;
 use crate::pattern;
@@ -553,6 +553,11 @@ pub(crate) fn identity_of_file(file: &File) -> Option<FileIdentity> {
 /// The build id of an open file, of which only headers and notes are read.
 pub fn build_id_of(file: &File) -> Option<Vec<u8>> {
     layout::build_id_of(&ReadCache::new(file))
+}
+
+/// A look at an open file, of which only headers and the names of sections are read.
+pub fn glance_at(file: &File) -> Option<Glance> {
+    layout::glance(&ReadCache::new(file))
 }
 
 fn regular(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {

@@ -425,7 +425,7 @@ impl Sections {
                         out.frames = range(section).map(|r| (LinkAddr(section.sh_addr(Le)), r));
                     }
                     Some(b".text") => out.text = Some(LinkAddr(section.sh_addr(Le))),
-                    Some(b".gopclntab" | b".data.rel.ro.gopclntab") => out.is_go = true,
+                    Some(name) if is_go_tables(name) => out.is_go = true,
                     Some(b".stapsdt.base") => out.probes.base = Some(LinkAddr(section.sh_addr(Le))),
                     Some(b".note.stapsdt") if out.probes.notes.len() < PROBE_SECTIONS_MAX => {
                         out.probes.notes.extend(range(section));
@@ -492,6 +492,31 @@ pub(crate) fn build_id_of<'a>(file: impl ReadRef<'a>) -> Option<Vec<u8>> {
         }
     }
     None
+}
+
+/// A section of this name has the tables of Go's runtime.
+fn is_go_tables(name: &[u8]) -> bool {
+    matches!(name, b".gopclntab" | b".data.rel.ro.gopclntab")
+}
+
+/// What is known of a program without reading all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Glance {
+    /// The kernel starts a dynamic loader for it.
+    pub has_interpreter: bool,
+    /// It has the tables of Go's runtime.
+    pub is_go: bool,
+}
+
+/// `None` for a file that is no such program.
+pub(crate) fn glance<'a>(file: impl ReadRef<'a>) -> Option<Glance> {
+    let header = elf::FileHeader64::<Le>::parse(file).ok()?;
+    let headers = header.program_headers(Le, file).ok()?;
+    let has_interpreter = headers.iter().any(|header| header.p_type(Le) == elf::PT_INTERP);
+    let is_go = header.sections(Le, file).is_ok_and(|sections| {
+        sections.iter().any(|section| sections.section_name(Le, section).is_ok_and(is_go_tables))
+    });
+    Some(Glance { has_interpreter, is_go })
 }
 
 /// Where `part`, a slice of `data`, begins and ends in it.

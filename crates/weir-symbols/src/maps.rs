@@ -55,6 +55,12 @@ pub fn read(pid: u32) -> io::Result<Vec<Mapping>> {
     parse(&String::from_utf8_lossy(&text)).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
+/// What of `maps`, which are sorted by address as [`read`] has them, is mapped at `address`.
+pub fn at(maps: &[Mapping], address: VirtAddr) -> Option<&Mapping> {
+    let after = maps.partition_point(|mapping| mapping.start <= address);
+    maps[..after].last().filter(|mapping| mapping.contains(address))
+}
+
 /// The mappings that `text` lists. `Error::Maps` for a line that is not one.
 pub fn parse(text: &str) -> Result<Vec<Mapping>, Error> {
     let mut out = Vec::new();

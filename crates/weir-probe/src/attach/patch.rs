@@ -277,6 +277,7 @@ fn busy(
     let mut busy = HashMap::new();
     // A word on a stack is a place to go on at only if it is an instruction's.
     let interior = |word: u64| insides.get(word).filter(|&jump| jumps[jump].moved(word).is_some());
+    let stacks = target.stacks();
     for (tid, registers) in threads {
         // Between two instruction heads there is no place to go on; it cannot happen to a thread that runs the
         // function's own instructions.
@@ -285,7 +286,7 @@ fn busy(
         {
             busy.insert(jump, Refusal::Busy { tid: *tid });
         }
-        let found = target.scan_stack(registers, &|word| interior(word).is_some());
+        let found = target.scan_stack(&stacks, registers, &|word| interior(word).is_some());
         let jumps = found.words.iter().filter_map(|&word| interior(word));
         busy.extend(jumps.map(|jump| (jump, Refusal::Busy { tid: *tid })));
     }

@@ -44,10 +44,11 @@ pub(crate) fn is_between(
 ) -> Result<bool, Error> {
     let inside = |address: u64| islands.iter().any(|island| island.contains(&address));
     let waits = |word: u64| points.contains_key(&word) || table.is_some_and(|t| t.record_of(word).is_some());
+    let stacks = target.stacks();
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
         let is_on_its_way = |word: u64| inside(word) && !waits(word);
-        let found = target.scan_stack(&registers, &is_on_its_way);
+        let found = target.scan_stack(&stacks, &registers, &is_on_its_way);
         if inside(registers.rip) || !found.words.is_empty() {
             return Ok(false);
         }
@@ -65,9 +66,10 @@ pub(crate) fn count(
     let waits = |word: u64| points.contains_key(&word) || table.is_some_and(|t| t.record_of(word).is_some());
     // Stacks of several threads may lie in one mapping: each word once.
     let mut words: BTreeMap<u64, u64> = BTreeMap::new();
+    let stacks = target.stacks();
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
-        let found = target.scan_stack(&registers, &waits);
+        let found = target.scan_stack(&stacks, &registers, &waits);
         words.extend(found.places);
     }
     let mut pending = Pending::new();

@@ -633,9 +633,10 @@ fn shares_memory(pid: i32) -> bool {
 
 /// Whether a stopped thread is in a passage, or comes back to one from a signal handler.
 fn is_anyone(target: &Target, stopped: &Stopped, is_passage: &dyn Fn(u64) -> bool) -> Result<bool, Error> {
+    let stacks = target.stacks();
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
-        if is_passage(registers.rip) || !target.scan_stack(&registers, is_passage).words.is_empty() {
+        if is_passage(registers.rip) || !target.scan_stack(&stacks, &registers, is_passage).words.is_empty() {
             return Ok(true);
         }
     }

@@ -12,10 +12,11 @@ use crate::refusal::Error;
 /// Frees records whose return address is not their stub any more; none while a thread may be about to free one.
 pub(crate) fn sweep(target: &Target, stopped: &Stopped, table: &Table) -> Result<usize, Error> {
     let leave = table.leave();
+    let stacks = target.stacks();
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
         let is_leaving = |word: u64| leave.contains(&word);
-        let found = target.scan_stack(&registers, &is_leaving);
+        let found = target.scan_stack(&stacks, &registers, &is_leaving);
         if is_leaving(registers.rip) || !found.words.is_empty() {
             return Ok(0);
         }

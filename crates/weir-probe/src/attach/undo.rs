@@ -348,9 +348,10 @@ impl Undo {
         if holes.is_empty() && places.is_empty() {
             return Ok(awaited);
         }
+        let stacks = target.stacks();
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
-            let found = target.scan_stack(&registers, &is_awaited);
+            let found = target.scan_stack(&stacks, &registers, &is_awaited);
             awaited.extend(found.words);
             awaited.extend(Some(registers.rip).filter(|&at| is_awaited(at)));
         }
@@ -435,6 +436,7 @@ impl Undo {
     /// Stale rseq pointers are cleared on the way.
     fn is_quiet(&self, target: &Target, stopped: &Stopped) -> Result<bool, Error> {
         let inside = |address: u64| self.islands.iter().any(|island| island.contains(&address));
+        let stacks = target.stacks();
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
             let stays = inside(registers.rip) && self.places.get(registers.rip).is_none();
@@ -442,7 +444,7 @@ impl Undo {
             if stays || general(&registers).into_iter().any(inside) {
                 return Ok(false);
             }
-            let found = target.scan_stack(&registers, &inside);
+            let found = target.scan_stack(&stacks, &registers, &inside);
             if !found.words.is_empty() {
                 return Ok(false);
             }

@@ -12,8 +12,9 @@
 //! `runtime.allgptr`, before they run first; which of a growing list's two words was written first does not matter here,
 //! since the length is written last.
 
+use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 
 use nix::libc::user_regs_struct;
 use weir_symbols::Binary;
@@ -53,10 +54,12 @@ pub(crate) struct Running {
 impl Goroutines {
     /// Of process `pid`; `None` if its program is not Go's.
     pub(crate) fn find(pid: i32, mappings: &[Mapping]) -> Option<Goroutines> {
-        let binary = Binary::open(Path::new(&format!("/proc/{}/exe", sys::living_thread(pid)))).ok()?;
-        if !binary.is_go() {
+        let path = PathBuf::from(format!("/proc/{}/exe", sys::living_thread(pid)));
+        // Most are not, and some are large.
+        if !weir_symbols::glance_at(&File::open(&path).ok()?)?.is_go {
             return None;
         }
+        let binary = Binary::open(&path).ok()?;
         let file = maps::identity_of(mappings, &binary, binary.path());
         let bias = file.and_then(|file| maps::load_bias(mappings, file, &binary));
         let at = |name: &str| Some(binary.symbol_value(name)?.0.0.wrapping_add(bias?));

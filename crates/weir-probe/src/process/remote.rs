@@ -26,7 +26,8 @@
 use std::io;
 use std::thread;
 
-use nix::libc::user_regs_struct;
+use nix::libc::{self, user_regs_struct};
+use weir_symbols::VirtAddr;
 use weir_symbols::maps::Mapping;
 
 use crate::limits;
@@ -36,7 +37,7 @@ use crate::process::memory::Memory;
 use crate::process::restart::restarted;
 use crate::process::stop::Stopped;
 use crate::process::sys::{self, SyscallStop};
-use crate::process::target::Target;
+use crate::process::target::{Target, read_mappings};
 use crate::refusal::Error;
 
 /// Bytes below the stack pointer that belong to the running function.
@@ -68,18 +69,21 @@ impl Gadgets {
     /// Searches the executable mappings of files (and the vDSO), ld.so and libc among them, but not weir's own code,
     /// which these very calls will unmap.
     pub(crate) fn find(pid: i32, memory: &Memory, mappings: &[Mapping]) -> Result<Gadgets, Error> {
-        let (mut syscall, mut restorer, mut pop) = (None, None, None);
-        for mapping in mappings.iter().filter(|mapping| is_searched(mapping)) {
+        let mut searched: Vec<&Mapping> = mappings.iter().filter(|mapping| is_searched(mapping)).collect();
+        // A libc has both, and is smaller than a program that it takes long to search.
+        searched.sort_by_key(|mapping| mapping.end.0 - mapping.start.0);
+        let (mut syscall, mut restorer) = (None, None);
+        for mapping in &searched {
             syscall = syscall.or_else(|| find_in(memory, mapping, &[SYSCALL_RET]));
             restorer = restorer.or_else(|| find_in(memory, mapping, &SIGRETURN));
-            pop = pop.or_else(|| find_in(memory, mapping, &[POP_RET]));
             if let (Some(syscall), Some(restorer)) = (syscall, restorer) {
                 return Ok(Gadgets { syscall, sigreturn: Sigreturn::Restorer(restorer) });
             }
         }
-        match (syscall, pop) {
-            (Some(syscall), Some(pop)) => Ok(Gadgets { syscall, sigreturn: Sigreturn::Pop(pop) }),
-            _ => Err(Error::NoGadget { pid }),
+        let pop = || searched.iter().find_map(|mapping| find_in(memory, mapping, &[POP_RET]));
+        match syscall.and_then(|syscall| Some((syscall, pop()?))) {
+            Some((syscall, pop)) => Ok(Gadgets { syscall, sigreturn: Sigreturn::Pop(pop) }),
+            None => Err(Error::NoGadget { pid }),
         }
     }
 
@@ -275,7 +279,8 @@ impl<'a> Borrowed<'a> {
         };
         if (-4095..0).contains(&result) {
             let source = io::Error::from_raw_os_error(-result as i32);
-            return Err(Error::Remote { pid: self.stopped.pid(), call: name, source });
+            let pid = self.stopped.pid();
+            return Err(crowded(pid, &source).unwrap_or(Error::Remote { pid, call: name, source }));
         }
         Ok(result as u64)
     }
@@ -328,8 +333,8 @@ fn candidates(stopped: &Stopped, target: &Target) -> Result<Vec<(i32, user_regs_
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
         let top = registers.rsp.saturating_sub(RED_ZONE);
-        let stack = |mapping: &&Mapping| mapping.start.0 <= top && top < mapping.end.0 && mapping.write;
-        let Some(mapping) = target.mappings.iter().find(stack) else { continue };
+        let stack = target.mapping_at(VirtAddr(top)).filter(|mapping| mapping.write);
+        let Some(mapping) = stack else { continue };
         // The main thread's stack grows when its frame is written.
         let is_main = mapping.path == "[stack]";
         if !is_main && target.goroutines.is_some() {
@@ -349,6 +354,18 @@ fn candidates(stopped: &Stopped, target: &Target) -> Result<Vec<(i32, user_regs_
     }
     first.extend(others);
     Ok(first)
+}
+
+/// The process has as many mappings as it may (vm.max_map_count), if that is why it got `source`.
+fn crowded(pid: i32, source: &io::Error) -> Option<Error> {
+    // Some are split for what they are asked for.
+    const ROOM: usize = 16;
+    if source.raw_os_error() != Some(libc::ENOMEM) {
+        return None;
+    }
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?;
+    let (max, count) = (text.trim().parse::<usize>().ok()?, read_mappings(pid).ok()?.len());
+    (count + ROOM > max).then_some(Error::TooManyMappings { pid, count, max })
 }
 
 /// Bytes of stack that the frame of thread `tid` takes: a thread of Go's has 8 KiB.

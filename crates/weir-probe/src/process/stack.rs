@@ -8,9 +8,12 @@
 //! Conservative: any 8-byte word that equals a wanted address counts, whatever it is. Not seen: contexts that a
 //! program keeps elsewhere by itself (ucontext, fibres), which save a place after a call, never one inside a window.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
-use weir_symbols::maps::Mapping;
+use weir_symbols::VirtAddr;
+use weir_symbols::maps::{self, Mapping};
 
 use crate::limits::STACK_SCAN_BYTES_MAX;
 use crate::process::memory::Memory;
@@ -28,72 +31,84 @@ pub(crate) struct Found {
     pub(crate) places: Vec<(u64, u64)>,
 }
 
-/// Scans the stacks of a thread whose stack pointer is `stack_pointer` for words that `is_wanted`.
-pub(crate) fn scan(
-    memory: &Memory,
-    mappings: &[Mapping],
-    stack_pointer: u64,
-    is_wanted: &dyn Fn(u64) -> bool,
-) -> Found {
-    let mut found = Found::default();
-    let mut done: BTreeSet<u64> = BTreeSet::new();
-    let mut todo = vec![stack_pointer];
-    let mut restorers = Restorers { memory, mappings, known: HashMap::new() };
-    while let Some(from) = todo.pop() {
-        let Some(mapping) = mappings.iter().find(|mapping| mapping.start.0 <= from && from < mapping.end.0)
-        else {
-            continue;
-        };
-        if !mapping.write || !done.insert(from) {
-            continue;
+/// The memory of a stopped process, prepared to scan the stacks of many threads: at 2,000 threads among 4,000 mappings a search of all
+/// of them for every word took 70 % of a stop.
+pub(crate) struct Stacks<'a> {
+    memory: &'a Memory,
+    /// By address.
+    mappings: &'a [Mapping],
+    /// What may hold code, by address; neighbours are one.
+    executable: Vec<Range<u64>>,
+    /// Which addresses hold an rt_sigreturn sequence, as far as they were looked at.
+    restorers: RefCell<HashMap<u64, bool>>,
+}
+
+impl<'a> Stacks<'a> {
+    /// `mappings`: by address, as `/proc/PID/maps` has them.
+    pub(crate) fn new(memory: &'a Memory, mappings: &'a [Mapping]) -> Stacks<'a> {
+        let mut executable: Vec<Range<u64>> = Vec::new();
+        for mapping in mappings.iter().filter(|mapping| mapping.execute) {
+            match executable.last_mut().filter(|before| before.end == mapping.start.0) {
+                Some(before) => before.end = mapping.end.0,
+                None => executable.push(mapping.start.0..mapping.end.0),
+            }
         }
-        let from = from & !7;
-        let length = ((mapping.end.0 - from) as usize).min(STACK_SCAN_BYTES_MAX);
-        let mut bytes = vec![0; length];
-        let Ok(length) = memory.read_some(from, &mut bytes) else { continue };
-        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        for at in (0..length.saturating_sub(7)).step_by(8) {
-            let Some(value) = word(at) else { break };
-            if value == 0 {
+        Stacks { memory, mappings, executable, restorers: RefCell::default() }
+    }
+
+    /// Scans the stacks of a thread whose stack pointer is `stack_pointer` for words that `is_wanted`. Each ends with its mapping, the
+    /// one that it runs on at `end` where that is known.
+    pub(crate) fn scan(
+        &self,
+        stack_pointer: u64,
+        end: Option<u64>,
+        is_wanted: &dyn Fn(u64) -> bool,
+    ) -> Found {
+        let mut found = Found::default();
+        let mut done: BTreeSet<u64> = BTreeSet::new();
+        let mut todo = vec![stack_pointer];
+        while let Some(from) = todo.pop() {
+            let Some(mapping) = maps::at(self.mappings, VirtAddr(from)) else { continue };
+            if !mapping.write || !done.insert(from) {
                 continue;
             }
-            if is_wanted(value) {
-                found.words.insert(value);
-                found.places.push((from + at as u64, value));
-            }
-            if restorers.contains(value)
-                && let (Some(saved_stack), Some(_)) = (word(at + FRAME_SP), word(at + FRAME_IP))
-            {
-                // On the same stack the scan gets there by itself.
-                if !(from..mapping.end.0).contains(&saved_stack) {
-                    todo.push(saved_stack);
+            let end = end.filter(|end| (from..mapping.end.0).contains(end)).unwrap_or(mapping.end.0);
+            let from = from & !7;
+            let length = ((end - from) as usize).min(STACK_SCAN_BYTES_MAX);
+            let mut bytes = vec![0; length];
+            let Ok(length) = self.memory.read_some(from, &mut bytes) else { continue };
+            let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+            for at in (0..length.saturating_sub(7)).step_by(8) {
+                let Some(value) = word(at) else { break };
+                if value == 0 {
+                    continue;
+                }
+                if is_wanted(value) {
+                    found.words.insert(value);
+                    found.places.push((from + at as u64, value));
+                }
+                if self.is_restorer(value)
+                    && let (Some(saved_stack), Some(_)) = (word(at + FRAME_SP), word(at + FRAME_IP))
+                {
+                    // On the same stack the scan gets there by itself.
+                    if !(from..end).contains(&saved_stack) {
+                        todo.push(saved_stack);
+                    }
                 }
             }
         }
+        found
     }
-    found
-}
 
-/// Remembers which addresses hold an rt_sigreturn sequence.
-struct Restorers<'a> {
-    memory: &'a Memory,
-    mappings: &'a [Mapping],
-    known: HashMap<u64, bool>,
-}
-
-impl Restorers<'_> {
-    fn contains(&mut self, address: u64) -> bool {
-        let is_text = self
-            .mappings
-            .iter()
-            .any(|mapping| mapping.execute && (mapping.start.0..mapping.end.0).contains(&address));
-        if !is_text {
+    /// Whether `address` holds an rt_sigreturn sequence.
+    fn is_restorer(&self, address: u64) -> bool {
+        let after = self.executable.partition_point(|range| range.start <= address);
+        if !self.executable[..after].last().is_some_and(|range| range.contains(&address)) {
             return false;
         }
-        let memory = self.memory;
-        *self.known.entry(address).or_insert_with(|| {
+        *self.restorers.borrow_mut().entry(address).or_insert_with(|| {
             let mut code = [0; 9];
-            memory.read(address, &mut code).is_ok()
+            self.memory.read(address, &mut code).is_ok()
                 && (code == [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05]
                     || code[..7] == [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05])
         })

@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::io;
-use std::iter;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +21,7 @@ use crate::limits;
 use crate::process::goroutines::{self, Goroutines};
 use crate::process::memory::{self, Memory};
 use crate::process::remote::{Gadgets, hold_callable};
-use crate::process::stack::{self, Found};
+use crate::process::stack::{Found, Stacks};
 use crate::process::stop::{Filters, Stopped, Stops};
 use crate::process::sys::{self, Seccomp};
 use crate::refusal::Error;
@@ -289,35 +288,31 @@ impl Target {
 
     /// What is mapped at `address`.
     pub(crate) fn mapping_at(&self, address: VirtAddr) -> Option<&Mapping> {
-        let after = self.mappings.partition_point(|mapping| mapping.start <= address);
-        self.mappings[..after].last().filter(|mapping| mapping.contains(address))
+        maps::at(&self.mappings, address)
+    }
+
+    /// What scans the stacks of its threads, for as long as it maps what it does now.
+    pub(crate) fn stacks(&self) -> Stacks<'_> {
+        Stacks::new(&self.memory, &self.mappings)
     }
 
     /// Scans the stacks of a stopped thread with these registers for words that `is_wanted`.
-    pub(crate) fn scan_stack(&self, registers: &user_regs_struct, is_wanted: &dyn Fn(u64) -> bool) -> Found {
+    pub(crate) fn scan_stack(
+        &self,
+        stacks: &Stacks<'_>,
+        registers: &user_regs_struct,
+        is_wanted: &dyn Fn(u64) -> bool,
+    ) -> Found {
         let running = self.goroutines.and_then(|_| goroutines::running(&self.memory, registers));
         // Behind it lies the rest of Go's heap.
-        let own = running.and_then(|running| self.part_of_mapping(registers.rsp..running.stack.end));
-        match own {
-            Some(own) => {
-                let mappings: Vec<Mapping> = iter::once(own).chain(self.mappings.iter().cloned()).collect();
-                stack::scan(&self.memory, &mappings, registers.rsp, is_wanted)
-            }
-            None => stack::scan(&self.memory, &self.mappings, registers.rsp, is_wanted),
-        }
+        stacks.scan(registers.rsp, running.map(|running| running.stack.end), is_wanted)
     }
 
     /// Scans a part of a stack that has no signal's frame in it.
     pub(crate) fn scan_part(&self, part: Range<u64>, is_wanted: &dyn Fn(u64) -> bool) -> Found {
-        let mapping = self.part_of_mapping(part.clone());
-        mapping.map_or_else(Found::default, |mapping| {
-            stack::scan(&self.memory, &[mapping], part.start, is_wanted)
-        })
-    }
-
-    fn part_of_mapping(&self, part: Range<u64>) -> Option<Mapping> {
-        let mapping = self.mapping_at(VirtAddr(part.start))?;
-        Some(Mapping { end: VirtAddr(part.end.min(mapping.end.0)), path: String::new(), ..*mapping })
+        let Some(mapping) = self.mapping_at(VirtAddr(part.start)) else { return Found::default() };
+        let alone = Mapping { end: VirtAddr(part.end.min(mapping.end.0)), path: String::new(), ..*mapping };
+        Stacks::new(&self.memory, &[alone]).scan(part.start, None, is_wanted)
     }
 
     /// Reads anew what is mapped. `Error::TargetGone` and not an empty list for a process that has died.

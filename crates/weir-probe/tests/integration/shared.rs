@@ -24,19 +24,28 @@ use crate::counting::{count, counting};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Calls `work` as often as each line says. With an argument: it leaves itself room for so many more descriptors.
+/// Calls `work` as often as each line says. With an argument: it leaves itself room for so many more descriptors; with `maps`, for no more
+/// mappings.
 const SERVER: &str = r#"
     #include <fcntl.h>
     #include <stdio.h>
     #include <stdlib.h>
+    #include <string.h>
+    #include <sys/mman.h>
     #include <sys/resource.h>
     #include <unistd.h>
     __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x * 3 + 1; }
+    static void split(size_t pages) {
+        char *all = mmap(0, pages * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        for (size_t at = 0; at < pages && !mprotect(all + at * 4096, 4096, PROT_READ); at += 2);
+        while (mmap(0, 4096, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+    }
     int main(int argc, char **argv) {
         char line[32];
         alarm(600);
         setvbuf(stdout, 0, _IOLBF, 0);
-        if (argc > 1) {
+        if (argc > 1 && !strcmp(argv[1], "maps")) split(4000000);
+        else if (argc > 1) {
             int next = dup(0);
             close(next);
             struct rlimit most = { next + atoi(argv[1]), next + atoi(argv[1]) };
@@ -256,4 +265,14 @@ fn a_process_without_room_for_descriptors_is_refused_and_left_as_it_was() {
     server.call(3);
     assert_eq!(counted(&maps), 3);
     attachment.detach().unwrap();
+}
+
+#[test]
+fn a_process_without_room_for_mappings_is_refused_by_that() {
+    let server = Server::start(&["maps"]);
+    let error = server.arm(&session(), &counting::identity(server.pid())).unwrap_err();
+    let Error::TooManyMappings { count, max: told, .. } = error else { panic!("{error}") };
+    assert!(count + 16 > told, "{count} of {told}");
+    let mut server = server;
+    server.call(2);
 }
