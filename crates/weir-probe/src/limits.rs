@@ -5,6 +5,18 @@ use std::time::Duration;
 /// The longest that a target may be held stopped; past it everything is rolled back.
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
+/// How long a process that executes what is probed is held by the kernel at most until it is dealt with; then it is let by.
+pub const ARRIVAL_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long it is tried to seize it meanwhile: its execve(2) may hold the lock for that, and goes on only if it is let by.
+pub const SEIZE_WAIT_MAX: Duration = Duration::from_millis(5);
+
+/// How long it takes at most from there to where it stops.
+pub const ARRIVAL_STOP_MAX: Duration = Duration::from_millis(100);
+
+/// How long it is held at most, while it is made ready, by a weir that is stopped itself.
+pub const ARRIVAL_HOLD_MAX: Duration = Duration::from_secs(2);
+
 /// How long text is written within one stop while more is to come: with the stopping of threads and letting them go, a
 /// slice stays below 5 ms also on a machine that has other things to do.
 pub const SLICE_WRITING_MAX: Duration = Duration::from_millis(1);

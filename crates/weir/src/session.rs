@@ -11,6 +11,7 @@ mod decider;
 mod drain;
 mod emit;
 mod enrol;
+mod entrance;
 mod events;
 mod filtered;
 mod flight;

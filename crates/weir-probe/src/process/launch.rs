@@ -21,16 +21,17 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
 use nix::sys::signal::{self, SigSet, Signal};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use weir_symbols::{Binary, FileIdentity, maps};
 
-use crate::limits::LAUNCH_SYSTEM_CALLS_MAX;
+use crate::limits::{self, LAUNCH_SYSTEM_CALLS_MAX};
 use crate::process::goroutines::Goroutines;
 use crate::process::mapped::owner;
-use crate::process::stop::Stopped;
+use crate::process::stop::{self, Stopped};
 use crate::process::sys::{self, SyscallStop};
 use crate::process::target::{Target, read_mappings};
+use crate::process::watcher::Hold;
 use crate::refusal::Error;
 
 /// A command that weir started. Dropped before it ended on its own, it is left running.
@@ -89,7 +90,8 @@ impl Launched {
         let _ = nix::unistd::write(&go_write, &[1]);
         drop(go_write);
         launched.wait_for_exec(program, error_read)?;
-        Ok((launched, Exec { pid: pid.as_raw(), command: program.to_owned() }))
+        let (pid, command) = (pid.as_raw(), program.to_owned());
+        Ok((launched, Exec { pid, command, point: Point::Exec, hold: None, is_taken: false }))
     }
 
     pub fn pid(&self) -> i32 {
@@ -99,9 +101,18 @@ impl Launched {
     /// How it ended, once it has. Does not wait.
     pub fn try_wait(&mut self) -> Option<Ended> {
         if self.ended.is_none() {
-            self.ended = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(_, code)) => Some(Ended::Code(code)),
-                Ok(WaitStatus::Signaled(_, signal, _)) => Some(Ended::Signal(signal)),
+            // Nothing is taken but its end: stops, which are reported here whatever the flags, are for whoever traces it.
+            let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+            let take = || _ = waitpid(self.pid, Some(WaitPidFlag::WNOHANG));
+            self.ended = match waitid(Id::Pid(self.pid), look) {
+                Ok(WaitStatus::Exited(_, code)) => {
+                    take();
+                    Some(Ended::Code(code))
+                }
+                Ok(WaitStatus::Signaled(_, signal, _)) => {
+                    take();
+                    Some(Ended::Signal(signal))
+                }
                 // Somebody else reaped it, or it never was ours: it is gone, and its code is not known.
                 Err(Errno::ECHILD) => Some(Ended::Code(0)),
                 _ => None,
@@ -183,14 +194,42 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// A command stopped in its exec: its program is mapped, its libraries are not.
+/// Where a process is stopped that has not begun to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Point {
+    /// In its execve(2): its program is mapped, its libraries are not.
+    Exec,
+    /// At the end of a system call of its dynamic loader.
+    Loading,
+}
+
+/// A process stopped before it has begun to run. Dropped, it goes on.
 #[derive(Debug)]
 pub struct Exec {
     pid: i32,
     command: String,
+    point: Point,
+    /// None for this process's own.
+    hold: Option<Hold>,
+    is_taken: bool,
+}
+
+impl Drop for Exec {
+    fn drop(&mut self) {
+        // A command is its owner's to end ([`Launched`]): it is let go, or killed.
+        if !self.is_taken {
+            stop::let_go_soon(self.pid);
+        }
+    }
 }
 
 impl Exec {
+    /// Of another's process, which this thread has seized and which has stopped.
+    pub(crate) fn of(pid: i32, point: Point) -> Exec {
+        let hold = Some(Hold::begin_patient(limits::ARRIVAL_HOLD_MAX));
+        Exec { pid, command: format!("process {pid}"), point, hold, is_taken: false }
+    }
+
     pub fn pid(&self) -> i32 {
         self.pid
     }
@@ -215,13 +254,19 @@ impl Exec {
     }
 
     /// Runs it to where it can be probed: see the module's header. `wanted`: files that are to be probed.
-    pub fn into_target(self, wanted: &[FileIdentity]) -> Result<Target, Error> {
-        let mut stopped = Stopped::adopt(self.pid);
-        let program = Binary::open(Path::new(&format!("/proc/{}/exe", self.pid)))?;
-        // The exec's own system call ends first.
-        stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;
-        if program.interpreter().is_some() {
-            self.run_loader(&mut stopped, &program, wanted)?;
+    pub fn into_target(mut self, wanted: &[FileIdentity]) -> Result<Target, Error> {
+        let mut stopped = Stopped::adopt(self.pid, self.hold.take());
+        self.is_taken = true;
+        let exe = PathBuf::from(format!("/proc/{}/exe", self.pid));
+        let file = fs::File::open(&exe).map_err(|source| Error::no_access(self.pid, source))?;
+        // The kernel executes it: what cannot be looked at is treated as what has no loader.
+        let has_loader = weir_symbols::glance_at(&file).is_some_and(|program| program.has_interpreter);
+        if self.point == Point::Exec {
+            // The exec's own system call ends first.
+            stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;
+        }
+        if has_loader {
+            self.run_loader(&mut stopped, &exe, wanted)?;
         }
         let goroutines = Goroutines::find(self.pid, &read_mappings(self.pid)?);
         let mut target = Target::inspect(stopped, None, goroutines)?;
@@ -229,12 +274,7 @@ impl Exec {
         Ok(target)
     }
 
-    fn run_loader(
-        &self,
-        stopped: &mut Stopped,
-        program: &Binary,
-        wanted: &[FileIdentity],
-    ) -> Result<(), Error> {
+    fn run_loader(&self, stopped: &mut Stopped, exe: &Path, wanted: &[FileIdentity]) -> Result<(), Error> {
         let (mut call, mut has_fs) = (None, false);
         for _ in 0..LAUNCH_SYSTEM_CALLS_MAX {
             stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;
@@ -245,7 +285,7 @@ impl Exec {
                 SyscallStop::Exit { .. } => match call.take() {
                     Some((libc::SYS_rseq, _)) => return Ok(()),
                     Some((libc::SYS_arch_prctl, _)) => has_fs = true,
-                    Some((libc::SYS_mprotect, at)) if has_fs && self.is_ready(at, program, wanted)? => {
+                    Some((libc::SYS_mprotect, at)) if has_fs && self.is_ready(at, exe, wanted)? => {
                         return Ok(());
                     }
                     _ => {}
@@ -258,11 +298,10 @@ impl Exec {
     }
 
     /// The pages at `protected` have just been protected.
-    fn is_ready(&self, protected: u64, program: &Binary, wanted: &[FileIdentity]) -> Result<bool, Error> {
+    fn is_ready(&self, protected: u64, exe: &Path, wanted: &[FileIdentity]) -> Result<bool, Error> {
         let mappings = read_mappings(self.pid)?;
-        let exe = PathBuf::from(format!("/proc/{}/exe", self.pid));
-        let exe = fs::read_link(exe).unwrap_or_default();
-        let own = maps::identity_of(&mappings, program, &exe);
+        let (program, path) = (Binary::open(exe)?, fs::read_link(exe).unwrap_or_default());
+        let own = maps::identity_of(&mappings, &program, &path);
         if own.is_some() && owner(&mappings, protected) == own {
             return Ok(true);
         }

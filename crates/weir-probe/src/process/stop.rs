@@ -30,8 +30,9 @@ use nix::sys::ptrace;
 use nix::unistd::{Pid, gettid};
 
 use crate::limits;
-use crate::process::restart;
 use crate::process::sys::{self, Event, Urgent};
+use crate::process::watcher::Hold;
+use crate::process::{gate, restart};
 use crate::refusal::Error;
 
 /// How long a thread is polled without sleeping: most stop, and most system calls end, within microseconds.
@@ -103,18 +104,29 @@ pub(crate) struct Stopped {
     limit: Duration,
     /// Its only thread is a child of ours that runs its loader: it may take its time.
     is_launched: bool,
+    /// This process has started it, and is who is to learn how it ends.
+    is_child: bool,
     filters: Filters,
     has_seccomp: bool,
     /// Its filters are suspended while it is stopped, if it has any.
     is_suspended: bool,
     /// On a busy machine others would else run while all its threads wait.
     _urgent: Option<Urgent>,
+    /// Since it has a thread of a process that runs: it goes on in time also if this process is stopped meanwhile.
+    hold: Option<Hold>,
 }
 
 impl Stopped {
     /// Stops process `pid`; gives up where that takes longer than `limit`.
     pub(crate) fn stop(pid: i32, limit: Duration, filters: Filters) -> Result<Stopped, Error> {
         let mut stopped = Stopped::new(pid, BTreeSet::new(), limit, filters, false);
+        // It will be another program.
+        if gate::is_held(pid) {
+            return Err(Error::Replaced { pid });
+        }
+        if gate::is_child_held(pid) {
+            return Err(stopped.too_slow(pid));
+        }
         // A thread that ended during a pass may have started another that was not listed yet.
         while stopped.stop_unknown()? {
             if stopped.elapsed() > stopped.limit {
@@ -124,9 +136,13 @@ impl Stopped {
         if stopped.threads.is_empty() { Err(Error::TargetGone { pid }) } else { Ok(stopped) }
     }
 
-    /// Takes over a launched process whose only thread is already seized and in a ptrace stop.
-    pub(crate) fn adopt(pid: i32) -> Stopped {
-        Stopped::new(pid, BTreeSet::from([pid]), limits::STOP_MAX, Filters::Suspended, true)
+    /// Takes over a process whose only thread is already seized and in a ptrace stop, and that has not begun to run. `hold`: in which
+    /// it is held, if it is not this process's own.
+    pub(crate) fn adopt(pid: i32, hold: Option<Hold>) -> Stopped {
+        let threads = BTreeSet::from([pid]);
+        let mut stopped = Stopped::new(pid, threads, limits::STOP_MAX, Filters::Suspended, true);
+        stopped.hold = hold;
+        stopped
     }
 
     fn new(
@@ -147,10 +163,12 @@ impl Stopped {
             since,
             limit,
             is_launched,
+            is_child: sys::is_own_child(pid),
             filters,
             has_seccomp,
             is_suspended,
             _urgent,
+            hold: None,
         }
     }
 
@@ -254,6 +272,10 @@ impl Stopped {
     /// Stops the threads that are listed and not known yet; whether there were any. All are interrupted before the
     /// first is waited for: where many want to run, each comes to its stop only when it is scheduled.
     fn stop_unknown(&mut self) -> Result<bool, Error> {
+        // Threads that are all stopped start no others; to list 2,000 takes 2 ms.
+        if !self.threads.is_empty() && self.count() == Some(self.threads.len()) {
+            return Ok(false);
+        }
         let listed = sys::threads(self.pid).map_err(|_| Error::TargetGone { pid: self.pid })?;
         let unknown: Vec<i32> = listed
             .into_iter()
@@ -270,15 +292,21 @@ impl Stopped {
         Ok(!unknown.is_empty())
     }
 
+    /// How many threads the process has, with those that have ended and not been reaped.
+    fn count(&self) -> Option<usize> {
+        sys::status_field(sys::living_thread(self.pid), "Threads").ok()??.parse().ok()
+    }
+
     /// Seizes thread `tid` and asks it to stop.
     fn seize(&mut self, tid: i32) -> Result<(), Error> {
         let mut tries = 1;
         loop {
+            // Until the first is seized somebody else has it, or nobody.
+            let first = self.hold.is_none().then(|| (Instant::now(), Hold::begin(self.limit)));
             let refused = match self.try_seize(tid) {
                 Ok(()) => {
-                    // Until then somebody else had it, or nobody.
-                    if self.threads.is_empty() {
-                        self.since = Instant::now();
+                    if let Some((since, hold)) = first {
+                        (self.since, self.hold) = (since, Some(hold));
                     }
                     self.threads.insert(tid);
                     // Fails only for one that has ended, which the wait reports.
@@ -349,8 +377,8 @@ impl Stopped {
     fn wait(&self, tid: i32) -> Result<Event, Error> {
         let start = Instant::now();
         loop {
-            if let Some(event) =
-                sys::wait(tid, self.is_launched).map_err(|source| self.call_failed("waitpid", source))?
+            if let Some(event) = sys::wait(tid, self.is_launched, self.is_child && tid == self.pid)
+                .map_err(|source| self.call_failed("waitpid", source))?
             {
                 return Ok(event);
             }
@@ -360,10 +388,15 @@ impl Stopped {
             }
             if self.is_dead(tid) {
                 // It may have died after it was waited for; then its report is there now, and must be taken.
-                let _ = sys::wait(tid, false);
+                let _ = sys::wait(tid, false, self.is_child && tid == self.pid);
                 return Ok(Event::Ended);
             }
-            if self.elapsed() > self.limit && !self.is_launched {
+            // Where somebody is held at a gate it may be this thread that is to let it by.
+            if !self.is_launched && gate::is_held(self.pid) {
+                return Err(Error::Replaced { pid: self.pid });
+            }
+            let is_held = !self.is_launched && gate::is_child_held(self.pid);
+            if is_held || (self.elapsed() > self.limit && !self.is_launched) {
                 return Err(self.too_slow(tid));
             }
             std::thread::sleep(POLL.max(start.elapsed() / PATIENCE));
@@ -432,7 +465,8 @@ impl Drop for Stopped {
         // Those have been killed, and hold back the end of their process until their reports are taken; or were
         // seized and did not stop in time: if they still do not, they go on when this process ends.
         let deadline = Instant::now() + limits::LET_GO_MAX;
-        while !left.is_empty() && Instant::now() < deadline {
+        let is_held = |tid: &i32| gate::is_held(*tid) || gate::is_child_held(self.pid);
+        while left.iter().any(|tid| !is_held(tid)) && Instant::now() < deadline {
             left.retain(|&tid| !let_go(tid));
             std::thread::sleep(POLL);
         }
@@ -449,6 +483,21 @@ thread_local! {
 /// stopped them: else each stands still from its stop on, until the next stop or the end of this process.
 pub(crate) fn let_go_late() {
     LATE.with_borrow_mut(|late| late.retain(|&tid| !let_go(tid)));
+}
+
+/// Whether thread `tid` was stopped too late: it is the caller's now, and stops some time.
+pub(crate) fn take_over(tid: i32) -> bool {
+    LATE.with_borrow_mut(|late| late.remove(&tid))
+}
+
+/// Lets seized thread `tid` go, now if it has stopped, else when it does ([`let_go_late`]).
+pub(crate) fn let_go_soon(tid: i32) {
+    if sys::go_on(libc::PTRACE_DETACH, tid, 0).is_err() {
+        // Fails only for one that has ended.
+        let _ = ptrace::interrupt(Pid::from_raw(tid));
+        LATE.with_borrow_mut(|late| _ = late.insert(tid));
+        let_go_late();
+    }
 }
 
 /// Whether a thread that this thread stopped too late may be standing still: it goes on by [`crate::Attachment::sweep`].
@@ -470,7 +519,7 @@ fn hide_interrupt(tid: i32, is_filtered: bool) {
 
 /// True if thread `tid`, which was not stopped, has now been let go or has ended.
 fn let_go(tid: i32) -> bool {
-    match sys::wait(tid, false) {
+    match sys::wait(tid, false, sys::is_own_child(tid)) {
         Ok(None) => false,
         Ok(Some(Event::Ended)) | Err(_) => true,
         Ok(Some(event)) => {

@@ -45,38 +45,30 @@ pub(crate) enum Event {
     Other,
 }
 
-/// The next report of thread `tid`. With `is_patient` it is waited for; else `None` if there is none yet. How a child of
-/// this process has ended is left for who started it.
-pub(crate) fn wait(tid: i32, is_patient: bool) -> io::Result<Option<Event>> {
+/// The next report of thread `tid`. With `is_patient` it is waited for; else `None` if there is none yet. With `is_child` ([`is_own_child`])
+/// how it has ended is left for who started it.
+pub(crate) fn wait(tid: i32, is_patient: bool, is_child: bool) -> io::Result<Option<Event>> {
     let patience = if is_patient { 0 } else { libc::WNOHANG };
-    let (code, _) = match report(tid, libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | patience) {
-        Ok(report) => report,
-        Err(error) if error.raw_os_error() == Some(libc::EINTR) => return Ok(None),
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Some(Event::Ended)),
-        Err(error) => return Err(error),
-    };
-    match code {
-        0 => Ok(None),
-        libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED => {
-            if !is_own_child(tid) {
-                // Fails only if somebody else has taken it meanwhile.
-                let _ = report(tid, libc::WEXITED | libc::WNOHANG);
-            }
-            Ok(Some(Event::Ended))
-        }
-        // Not an end, which may have come since.
-        _ => match report(tid, libc::WSTOPPED | libc::WNOHANG) {
-            Ok((0, _)) => Ok(None),
-            Ok((_, stop)) => Ok(Some(match (stop & 0xff, stop >> 8) {
-                (libc::SIGTRAP, PTRACE_EVENT_STOP) => Event::Interrupted,
-                (_, PTRACE_EVENT_STOP) => Event::GroupStop,
-                (_, event) if event != 0 => Event::Other,
-                (signal, _) if signal == libc::SIGTRAP | 0x80 => Event::Syscall,
-                (signal, _) => Event::Signal(signal),
-            })),
-            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Some(Event::Ended)),
-            Err(error) => Err(error),
-        },
+    let keeping = if is_child { libc::WNOWAIT } else { 0 };
+    let mut reported = report(tid, libc::WEXITED | libc::WSTOPPED | keeping | patience);
+    let is_end = |code: i32| matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
+    if is_child && reported.as_ref().is_ok_and(|&(code, _)| code != 0 && !is_end(code)) {
+        // Not its end, which may have come since.
+        reported = report(tid, libc::WSTOPPED | libc::WNOHANG);
+    }
+    match reported {
+        Ok((0, _)) => Ok(None),
+        Ok((code, _)) if is_end(code) => Ok(Some(Event::Ended)),
+        Ok((_, stop)) => Ok(Some(match (stop & 0xff, stop >> 8) {
+            (libc::SIGTRAP, PTRACE_EVENT_STOP) => Event::Interrupted,
+            (_, PTRACE_EVENT_STOP) => Event::GroupStop,
+            (_, event) if event != 0 => Event::Other,
+            (signal, _) if signal == libc::SIGTRAP | 0x80 => Event::Syscall,
+            (signal, _) => Event::Signal(signal),
+        })),
+        Err(error) if error.raw_os_error() == Some(libc::EINTR) => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(Some(Event::Ended)),
+        Err(error) => Err(error),
     }
 }
 
@@ -95,7 +87,7 @@ fn report(tid: i32, flags: i32) -> io::Result<(i32, i32)> {
 }
 
 /// It is the main thread of a process that this one has started, and that has not been reaped.
-fn is_own_child(tid: i32) -> bool {
+pub(crate) fn is_own_child(tid: i32) -> bool {
     let is = |name: &str, id: u32| {
         status_field(tid, name).is_ok_and(|value| value.and_then(|value| value.parse().ok()) == Some(id))
     };

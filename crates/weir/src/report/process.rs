@@ -50,6 +50,10 @@ pub(crate) struct ProcessCounts {
     /// Attached to later than the run began, and longest after they had begun themselves.
     pub(crate) late: u64,
     pub(crate) late_most: Duration,
+    /// How many of the `execs` were held until they were probed.
+    pub(crate) execs_held: u64,
+    /// How often a process was to be held, and was let by since weir was busy.
+    pub(crate) missed: u64,
 }
 
 impl ProcessLine {
@@ -58,8 +62,9 @@ impl ProcessLine {
         let outcome = match outcome {
             ProcessOutcome::Traced { probes, unprobed } => {
                 let plural = if *probes == 1 { "probe" } else { "probes" };
+                let after = unprobed.filter(|time| !time.is_zero());
                 let after =
-                    unprobed.map_or_else(String::new, |time| format!(", after {:.0} ms unprobed", ms(time)));
+                    after.map_or_else(String::new, |time| format!(", after {:.0} ms unprobed", ms(time)));
                 format!("{probes} {plural}{after}")
             }
             ProcessOutcome::Refused { code, message } => format!("not traced: {code}: {message}"),
@@ -122,12 +127,20 @@ impl ProcessCounts {
             0 => String::new(),
             _ => self.text().unwrap_or_default(),
         };
-        not + &self.execs_text()
+        not + &self.execs_text() + &self.late_text()
     }
 
     /// More of them may have come and gone between two looks: nothing tells of those.
     pub(crate) fn execs_text(&self) -> String {
-        match self.execs {
+        let missed = match self.missed {
+            0 => String::new(),
+            missed => format!(
+                "weir: {} when a process executed or loaded what is probed weir was too busy to hold it: what it called until it was \
+                 probed is not counted\n",
+                if missed == 1 { "once".to_owned() } else { format!("{missed} times") }
+            ),
+        };
+        let unheld = match self.execs.saturating_sub(self.execs_held) {
             0 => String::new(),
             execs => format!(
                 "weir: traced processes were seen to execute another program {} (perhaps more often), and ran \
@@ -135,7 +148,8 @@ impl ProcessCounts {
                 if execs == 1 { "once".to_owned() } else { format!("{execs} times") },
                 ms(self.away)
             ),
-        }
+        };
+        unheld + &missed
     }
 
     /// What those may have done unseen that came later; what executed another program is told by [`ProcessCounts::execs_text`].
@@ -163,9 +177,9 @@ impl ProcessCounts {
             .iter()
             .map(|(code, count)| format!("{}: {count}", quoted(code.as_bytes())))
             .collect();
-        let ProcessCounts { traced, gone, idle, execs, .. } = self;
+        let ProcessCounts { traced, gone, idle, execs, execs_held, missed, .. } = self;
         format!(
-            r#"{{"traced": {traced}, "refused": {{{}}}, "gone": {gone}, "idle": {idle}, "execs": {execs}, "execs_unprobed_ms": {:.3}}}"#,
+            r#"{{"traced": {traced}, "refused": {{{}}}, "gone": {gone}, "idle": {idle}, "execs": {execs}, "execs_held": {execs_held}, "execs_unprobed_ms": {:.3}, "not_held": {missed}}}"#,
             refused.join(", "),
             ms(self.away)
         )
@@ -228,7 +242,7 @@ mod tests {
              5 with nothing to probe\n"
         );
         let read: Value = serde_json::from_str(&all.json()).unwrap();
-        let want = json!({"traced": 0, "refused": {"permission": 2, "seccomp": 1}, "gone": 4, "idle": 5, "execs": 6, "execs_unprobed_ms": 2.5});
+        let want = json!({"traced": 0, "refused": {"permission": 2, "seccomp": 1}, "gone": 4, "idle": 5, "execs": 6, "execs_held": 0, "execs_unprobed_ms": 2.5, "not_held": 0});
         assert_eq!(read, want);
         let told = all.told();
         assert!(
@@ -236,6 +250,13 @@ mod tests {
             "{told}"
         );
         assert_eq!(ProcessCounts { traced: 2, ..ProcessCounts::default() }.told(), "");
+        assert_eq!(ProcessCounts { execs: 7, execs_held: 7, ..ProcessCounts::default() }.told(), "");
+        let busy =
+            ProcessCounts { execs: 7, execs_held: 6, missed: 1, away, ..ProcessCounts::default() }.told();
+        assert!(
+            busy.contains("another program once") && busy.contains("weir: once when a process"),
+            "{busy}"
+        );
     }
 
     #[test]

@@ -174,6 +174,7 @@ impl Summary {
         }
         out += &self.processes.text().unwrap_or_default();
         out += &self.processes.execs_text();
+        out += &self.processes.late_text();
         out + &self.slowed()
     }
 

@@ -73,6 +73,12 @@ impl Watcher {
         self.known.insert(id.pid, known);
     }
 
+    /// Processes that are selected.
+    pub(crate) fn selected(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        let selected = self.known.iter().filter(|(_, known)| known.is_selected);
+        selected.map(|(&pid, known)| ProcessId { pid, start: known.start })
+    }
+
     /// Processes that are selected and were not at the last look; none where that was a moment ago. `inherits`: whether a
     /// process has a part of its memory from a traced one, asked where its parents do not say so.
     pub(crate) fn look(&mut self, now: Instant, inherits: &dyn Fn(i32) -> bool) -> io::Result<Vec<Came>> {

@@ -128,9 +128,10 @@ impl Session<'_> {
     /// Attaches to one of several that the script may mean less for: what it has is probed.
     pub(super) fn enrol(&self, prepared: Prepared, plan: Rc<Plan>) -> Result<One, Failure> {
         let named = Some(prepared.target().pid());
+        // Before it runs on: it may be another program soon.
+        let share = self.guard.admit(prepared.target().pid(), &Needs::of(&plan.verified))?.share;
         let (attachment, programs, followed) = self.put(prepared, &plan, named)?;
         let coverage = Coverage::of(&plan.sites, attachment.outcomes(), Loads::default());
-        let share = self.guard.admit(attachment.target().pid(), &Needs::of(&plan.verified))?.share;
         Ok(One::new(attachment, plan, programs, coverage, followed, share))
     }
 
@@ -143,6 +144,8 @@ impl Session<'_> {
         named: Option<i32>,
         elsewhere: &Elsewhere,
     ) -> Result<One, Failure> {
+        // Before it runs on: it may be another program soon.
+        let share = self.guard.admit(prepared.target().pid(), &Needs::of(&plan.verified))?.share;
         let (attachment, programs, followed) = self.put(prepared, &plan, named)?;
         let (sites, outcomes) = (&plan.sites[..], attachment.outcomes());
         // What was patched is put back where one of these fails.
@@ -159,7 +162,6 @@ impl Session<'_> {
         if coverage.is_empty() && !sites.is_empty() {
             return Err(Failure::Refused(anyhow!("it maps nothing that the script probes")));
         }
-        let share = self.guard.admit(attachment.target().pid(), &Needs::of(&plan.verified))?.share;
         Ok(One::new(attachment, plan, programs, coverage, followed, share))
     }
 

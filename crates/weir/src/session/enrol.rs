@@ -88,6 +88,17 @@ impl Enrolment {
         self.watcher.adopt(id);
     }
 
+    /// A process that is attached to before it has begun to run, whether it waited for that or not.
+    pub(crate) fn arrived(&mut self, id: ProcessId) {
+        self.waiting.retain(|waiting| waiting.candidate.process.id != id);
+        self.watcher.adopt(id);
+    }
+
+    /// Processes that belong to the run, attached to or not.
+    pub(crate) fn selected(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        self.watcher.selected()
+    }
+
     /// Forgets those that wait and have ended: where nobody is traced, the run ends with them.
     pub(crate) fn forget(&mut self, has_ended: &dyn Fn(ProcessId) -> bool) {
         for waiting in std::mem::take(&mut self.waiting) {
@@ -100,6 +111,7 @@ impl Enrolment {
 
     /// A traced process executes another program since `now`.
     pub(crate) fn replaced(&mut self, process: Process, now: Instant) {
+        self.watcher.adopt(process.id);
         self.wait(Candidate { process, origin: Origin::Exec, replaced: Some(now), tries: 0 }, now);
     }
 

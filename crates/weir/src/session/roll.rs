@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
+use weir_probe::launch::Exec;
 use weir_probe::{Error, Target, kin, scan, target};
 use weir_rt::segment::Segment;
 use weir_symbols::maps;
@@ -28,6 +30,7 @@ use crate::select::processes::{Process, ProcessId, Processes};
 use crate::select::watch::{LOOK_INTERVAL, Watcher};
 use crate::select::{Given, Machine, Origin, Selection};
 use crate::session::enrol::{Candidate, Declined, Enrolment, Sight};
+use crate::session::entrance::Entrance;
 use crate::session::plan::Plan;
 use crate::session::stages::Site;
 use crate::session::targets::{One, Targets};
@@ -99,6 +102,10 @@ pub(crate) struct Roll<'a> {
     maps: Arc<Segment>,
     subjects: &'a Subjects,
     enrolment: Enrolment,
+    /// Where who comes is held, if it can be.
+    entrance: Option<Entrance>,
+    /// As the entrance had it when it was closed.
+    missed: u64,
     /// The command, or those that were given by number.
     named: Vec<i32>,
     ready: VecDeque<Candidate>,
@@ -124,6 +131,8 @@ struct Away {
     /// Those that are now, since when.
     since: HashMap<i32, Instant>,
     execs: u64,
+    /// Those that were held meanwhile.
+    held: u64,
     sum: Duration,
 }
 
@@ -133,6 +142,13 @@ impl Away {
         self.since.entry(pid).or_insert(now);
     }
 
+    /// It is held until it is probed.
+    fn is_held(&mut self, pid: i32) {
+        if self.since.remove(&pid).is_some() {
+            self.held += 1;
+        }
+    }
+
     fn ends(&mut self, pid: i32, now: Instant) {
         let since = self.since.remove(&pid);
         self.sum += since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
@@ -140,7 +156,12 @@ impl Away {
 }
 
 impl<'a> Roll<'a> {
-    pub(crate) fn new(session: &'a Session<'a>, maps: Arc<Segment>, subjects: &'a Subjects) -> Roll<'a> {
+    pub(crate) fn new(
+        session: &'a Session<'a>,
+        maps: Arc<Segment>,
+        subjects: &'a Subjects,
+        entrance: Option<Entrance>,
+    ) -> Roll<'a> {
         let Subjects { selection, processes } = subjects;
         let watcher = Watcher::new(processes.clone(), selection.clone(), std::process::id() as i32);
         let enrolment = Enrolment::new(watcher, session.plan.binaries().len());
@@ -153,6 +174,8 @@ impl<'a> Roll<'a> {
             maps,
             subjects,
             enrolment,
+            entrance,
+            missed: 0,
             named,
             ready,
             plans,
@@ -184,8 +207,9 @@ impl<'a> Roll<'a> {
         self.find(Instant::now())?;
         let mut refused = None;
         while let Some(candidate) = self.ready.pop_front() {
-            lines.extend(self.enrol(candidate, targets, &mut refused)?);
+            lines.extend(self.enrol(candidate, None, targets, &mut refused)?);
         }
+        self.introduce();
         if let (Some(failure), true) = (refused, targets.all.is_empty()) {
             return Err(failure);
         }
@@ -201,18 +225,12 @@ impl<'a> Roll<'a> {
     /// Attaches to who has come, and to who executes another program; what became of each.
     pub(crate) fn look(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
         let now = Instant::now();
-        let replaced = targets.look();
+        self.let_go_replaced(targets, now, None);
         if let Some(groups) = &self.session.groups {
             groups.borrow_mut().look(&targets.all);
         }
         targets.ended().iter().for_each(|pid| self.session.guard.detached(*pid));
-        for pid in replaced {
-            if self.named.contains(&pid) {
-                self.tell_replaced(pid);
-            }
-            self.session.guard.detached(pid);
-            self.follow(pid, now);
-        }
+        let mut lines = self.receive(targets)?;
         if self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL) {
             self.looked = Some(now);
             self.find(now)?;
@@ -226,14 +244,85 @@ impl<'a> Roll<'a> {
                 self.enrolment.forget(&|id| !lives(processes, id));
             }
         }
-        let mut lines = Vec::new();
         while let Some(candidate) = self.ready.pop_front() {
-            lines.extend(self.enrol(candidate, targets, &mut None)?);
+            lines.extend(self.enrol(candidate, None, targets, &mut None)?);
+            // Who is held waits for it.
+            lines.extend(self.receive(targets)?);
             if now.elapsed() >= ROUND_MAX {
                 break;
             }
         }
+        self.introduce();
         Ok(self.tell(lines))
+    }
+
+    /// Takes those out that execute another program now. `held`: who is traced again before that begins.
+    fn let_go_replaced(&mut self, targets: &mut Targets, now: Instant, held: Option<i32>) {
+        for pid in targets.look() {
+            if self.named.contains(&pid) && held != Some(pid) {
+                self.tell_replaced(pid);
+            }
+            self.session.guard.detached(pid);
+            self.follow(pid, now);
+        }
+    }
+
+    /// Attaches to those that are held before they have begun to run; what became of each.
+    fn receive(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
+        let mut lines = Vec::new();
+        let arrivals = self.entrance.as_ref().map(Entrance::arrivals).unwrap_or_default();
+        for arrival in arrivals {
+            let pid = arrival.pid();
+            // One that got away is noticed like any other.
+            let Some(exec) = arrival.hold() else { continue };
+            // What was in it is gone with its memory.
+            if targets.all.iter().any(|one| one.pid() == pid) {
+                self.let_go_replaced(targets, Instant::now(), Some(pid));
+            }
+            let Some(origin) = self.origin_held(pid) else { continue };
+            let Some(process) = self.subjects.processes.process(pid) else { continue };
+            self.enrolment.arrived(process.id);
+            self.away.is_held(pid);
+            let candidate = Candidate { process, origin, replaced: None, tries: 0 };
+            lines.extend(self.enrol(candidate, Some(exec), targets, &mut None)?);
+        }
+        Ok(lines)
+    }
+
+    /// How a process that is held came to be meant, if it is.
+    fn origin_held(&self, pid: i32) -> Option<Origin> {
+        let entrance = self.entrance.as_ref()?;
+        if entrance.is_known(pid) {
+            return Some(Origin::Exec);
+        }
+        let process = self.subjects.processes.process(pid)?;
+        let rules = &self.subjects.selection.rules;
+        let rule = rules.iter().find(|rule| rule.selects(&process, &self.subjects.processes));
+        rule.map(|rule| rule.origin())
+            .or_else(|| entrance.is_descendant(pid).then_some(Origin::ChildOf(process.parent)))
+    }
+
+    /// Tells the entrance whose processes are awaited there.
+    fn introduce(&self) {
+        if let Some(entrance) = &self.entrance {
+            entrance.know(self.enrolment.selected().collect());
+        }
+    }
+
+    /// Lets everybody by from now on: nobody is attached to any more.
+    pub(crate) fn close_entrance(&mut self) {
+        self.missed = self.missed();
+        self.entrance = None;
+    }
+
+    /// How often somebody was to be held, and was not.
+    fn missed(&self) -> u64 {
+        self.entrance.as_ref().map_or(self.missed, Entrance::late)
+    }
+
+    /// A descriptor that is readable when somebody is held.
+    pub(crate) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.entrance.as_ref().map(Entrance::bell)
     }
 
     /// A process that was given executes another program before it was attached to.
@@ -319,16 +408,20 @@ impl<'a> Roll<'a> {
             self.away.ends(pid, now);
         }
         let (late, late_most) = self.late;
-        let (execs, away) = (self.away.execs, self.away.sum);
-        ProcessCounts { execs, away, late, late_most, ..self.enrolment.counts() }
+        let (execs, execs_held, away) = (self.away.execs, self.away.held, self.away.sum);
+        let missed = self.missed();
+        ProcessCounts { execs, execs_held, away, late, late_most, missed, ..self.enrolment.counts() }
     }
 
     /// Finds processes that are to be attached to now.
     fn find(&mut self, now: Instant) -> Result<(), Failure> {
         let own = std::process::id();
+        // What watches over weir's own holds has weir's memory.
+        let is_own = |pid: i32| kin::share_memory(pid, own as i32) == Some(true);
         let inherits = |pid: i32| {
             let probed = scan::probed(pid).ok().flatten();
             probed.is_some_and(|probed| probed.is_inherited() && probed.identity.controller_pid == own)
+                && !is_own(pid)
         };
         let (plan, plans) = (self.session.plan, std::cell::RefCell::new(&mut self.plans));
         let (session, processes) = (self.session, &self.subjects.processes);
@@ -342,23 +435,28 @@ impl<'a> Roll<'a> {
         Ok(())
     }
 
-    /// Attaches to a process, if it can be. `refused`: the first failure of those that can not.
+    /// Attaches to a process, if it can be. `held`: it has not begun to run. `refused`: the first failure of those that can not.
     fn enrol(
         &mut self,
         candidate: Candidate,
+        held: Option<Exec>,
         targets: &mut Targets,
         refused: &mut Option<Failure>,
     ) -> Result<Option<ProcessLine>, Failure> {
         let now = Instant::now();
-        let failure = match self.attach(&candidate) {
+        let is_held = held.is_some();
+        let failure = match self.attach(&candidate, held) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
-                let line = self.line(&candidate, Ok(one.attachment.probes()));
+                let mut line = self.line(&candidate, Ok(one.attachment.probes()));
+                if let (true, ProcessOutcome::Traced { unprobed, .. }) = (is_held, &mut line.outcome) {
+                    *unprobed = Some(Duration::ZERO);
+                }
                 self.away.ends(one.pid(), Instant::now());
                 // One that executed another program is counted by that.
-                if let Some(unprobed) = self.unprobed(&candidate).filter(|_| candidate.replaced.is_none()) {
+                let is_late = !is_held && candidate.replaced.is_none();
+                if let Some(unprobed) = self.unprobed(&candidate).filter(|_| is_late) {
                     self.late = (self.late.0 + 1, self.late.1.max(unprobed));
                 }
-                self.seen(&one.plan, one.pid());
                 self.enrolment.attached();
                 targets.all.push(one);
                 return Ok(Some(line));
@@ -387,18 +485,33 @@ impl<'a> Roll<'a> {
         Ok(line)
     }
 
-    fn attach(&mut self, candidate: &Candidate) -> Result<One, Failure> {
+    fn attach(&mut self, candidate: &Candidate, held: Option<Exec>) -> Result<One, Failure> {
         let (id, own) = (candidate.process.id, self.session.plan);
+        let held = held.map(|exec| {
+            self.session.admit(id.pid, own)?;
+            let wanted: Vec<_> = own.sites.iter().filter_map(|site| site.binary.identity()).collect();
+            Ok::<_, Failure>(exec.into_target(&wanted)?)
+        });
+        let held = held.transpose()?;
         let plan = match maps_of(own, id.pid) {
             Some(0) => plan_elsewhere(self.session, &mut self.plans, id.pid).unwrap_or_else(|| own.clone()),
             _ => own.clone(),
         };
-        let target = Target::open_within(id.pid, self.session.admit(id.pid, &plan)?)?;
+        let allowance = self.session.admit(id.pid, &plan)?;
+        let target = match held {
+            Some(mut target) => {
+                target.allow(allowance);
+                target
+            }
+            None => Target::open_within(id.pid, allowance)?,
+        };
         // Its number may be another's by now; from here on it is the one that was opened.
         if !lives(&self.subjects.processes, id) {
             return Err(Error::TargetGone { pid: id.pid }.into());
         }
         self.session.admit(id.pid, &plan)?;
+        // Before it runs on, where it is held: it may have ended soon after.
+        self.seen(&plan, id.pid);
         let prepared = self.session.prepare(target, &self.maps, &plan)?;
         self.session.enrol(prepared, plan).inspect_err(|_| self.session.guard.detached(id.pid))
     }

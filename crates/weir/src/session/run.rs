@@ -28,6 +28,7 @@ use crate::print::{tell, tell_text};
 use crate::report::{ProcessCounts, Report, Summary};
 use crate::session::controller::Controller;
 use crate::session::costs::{self, Costs};
+use crate::session::entrance::Entrance;
 use crate::session::events::Events;
 use crate::session::plan::Plan;
 use crate::session::required::{self, feasible};
@@ -174,8 +175,13 @@ impl Session<'_> {
         // Before they run on: they may have ended soon after.
         prepared.iter().for_each(|(pid, _)| events.look(*pid));
         let is_command = command.is_some();
+        // Before a command runs: it may execute another program at once. Nobody deals with the others while these are attached to.
+        let first = prepared.iter().map(|(pid, _)| *pid).chain(replaced.iter().copied());
+        let first: Vec<i32> = first.collect();
+        let open = || Entrance::open(self, self.subjects, first.iter().copied(), is_command);
+        let before = if is_command { open() } else { None };
         let (mut targets, awaited) = self.arm_all(prepared, &mut replaced, is_alone, is_command)?;
-        let mut roll = Roll::new(self, maps.clone(), self.subjects);
+        let mut roll = Roll::new(self, maps.clone(), self.subjects, before.or_else(open));
         roll.await_files(awaited);
         roll.first(&mut targets)?.iter().try_for_each(|line| events.process(line))?;
         replaced.into_iter().for_each(|pid| roll.replaced(pid));
@@ -193,6 +199,7 @@ impl Session<'_> {
         roll: &mut Roll<'_>,
         command: Option<&mut EndOnFailure>,
     ) -> Result<ExitCode, Failure> {
+        roll.close_entrance();
         let never = required::executed(self.plan, self.subjects, roll.unseen());
         let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty();
         if is_nothing && never.is_none() && !self.given.args.quiet {
@@ -312,12 +319,7 @@ impl Session<'_> {
                 true => tell_text(&summary.text()),
                 false => {
                     let processes = summary.processes.told();
-                    // A recording says what it is without.
-                    let is_recording = self.given.recording.is_some();
-                    let late = if is_recording { summary.processes.late_text() } else { String::new() };
-                    tell_text(
-                        &[processes, late, summary.unloaded(), summary.lost(), summary.slowed()].concat(),
-                    );
+                    tell_text(&[processes, summary.unloaded(), summary.lost(), summary.slowed()].concat());
                 }
             }
             events.summary(&summary)?;

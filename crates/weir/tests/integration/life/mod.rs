@@ -12,6 +12,7 @@ mod deleted;
 mod exec;
 mod family;
 mod go;
+mod held;
 mod idle;
 mod linkage;
 mod loads;

@@ -135,7 +135,8 @@ pub(crate) fn check_started(path: &Path, function: &str, returns: bool) {
     let script = counting(&function, returns);
     let output = weir().args(["trace", "-v", "-e", &script, "-c", &command]).output().unwrap();
     let (text, said) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success(), "{said}");
+    // As the program does.
+    assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(text.contains(&format!("calls={CALLS}\n")), "{text}{said}");
     assert!(said.contains("ended with exit code 7"), "{said}");
     check_counts(&text, CALLS, returns);

@@ -1,0 +1,159 @@
+//! Short-lived processes, which run nothing unprobed: whoever executes or loads what is probed is held until it is.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use testkit::Daemon;
+use testkit::paths::quoted;
+use testkit::stranger::Folder;
+
+use crate::life::check::{DEADLINE, Run, counting, obedient, trace, weir};
+
+/// fanotify(7)'s permission events are for CAP_SYS_ADMIN.
+fn is_possible() -> bool {
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root {
+        testkit::skip::skip("held", "to hold processes at execve(2) needs root");
+    }
+    is_root
+}
+
+/// All that these processes have called is counted, and as often as they were started.
+#[track_caller]
+fn check(run: &Run, processes: usize) {
+    run.check_exact();
+    assert_eq!(run.counted().len(), processes, "{run:?}");
+    assert!(!run.stderr.contains("not counted"), "{run:?}");
+    assert_eq!(run.counts()["not_held"], 0, "{run:?}");
+}
+
+#[test]
+fn what_the_command_becomes_or_starts_is_counted_from_its_first_call() {
+    if !is_possible() {
+        return;
+    }
+    let path = obedient("life-held-wrapped");
+    let program = quoted(&path);
+    for wrapper in [
+        format!("env {program} c 3"),
+        format!("timeout 600 {program} c 3"),
+        format!("sh -c 'exec {program} c 3'"),
+        format!("sh -c '{program} c 3; true'"),
+    ] {
+        check(&trace(&counting(&path), &["--follow", "-c", &wrapper]), 1);
+    }
+    // One that executes itself again and again: all of it is one process.
+    let run = trace(&counting(&path), &["-c", &format!("{program} c 5 x c 7 x c 9")]);
+    check(&run, 1);
+    assert_eq!(run.counts()["execs_held"], 2, "{run:?}");
+}
+
+#[test]
+fn a_hundred_short_processes_are_counted_one_after_the_other_and_at_once() {
+    if !is_possible() {
+        return;
+    }
+    let path = obedient("life-held-many");
+    let program = quoted(&path);
+    let loops = format!("sh -c 'i=0; while [ $i -lt 50 ]; do {program} c 11; i=$((i+1)); done'");
+    check(&trace(&counting(&path), &["--follow", "-c", &loops]), 50);
+    let at_once = format!("sh -c 'i=0; while [ $i -lt 50 ]; do {program} c 11 & i=$((i+1)); done; wait'");
+    check(&trace(&counting(&path), &["--follow", "-c", &at_once]), 50);
+}
+
+#[test]
+fn a_library_is_probed_before_the_program_that_loads_it_begins() {
+    if !is_possible() {
+        return;
+    }
+    let path = obedient("life-held-library");
+    let program = quoted(&path);
+    let run = trace(
+        "uprobe:libc:getpid /comm != \"sh\"/ { @calls[pid] = count(); }",
+        &["--follow", "-c", &format!("sh -c 'for i in 1 2 3 4 5; do {program} p p p; done; true'")],
+    );
+    assert_eq!(run.counted().into_values().collect::<Vec<_>>(), [3; 5], "{run:?}");
+}
+
+#[test]
+fn a_script_that_has_the_program_as_its_interpreter_is_no_deadlock() {
+    if !is_possible() {
+        return;
+    }
+    let folder = Folder::new();
+    // The kernel takes no blank in the path of an interpreter.
+    let interpreter = folder.path().join("interpreter");
+    testkit::target::copy(&obedient("life-held-script"), &interpreter);
+    let script = folder.path().join("script");
+    // The name of the script is the argument of `z`: it sleeps for no time.
+    fs::write(&script, format!("#!{} z\n", interpreter.display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = trace(
+        &counting(&interpreter),
+        &["--follow", "-c", &format!("sh -c '{} c 3; true'", script.display())],
+    );
+    // It may get away, and that is said.
+    match run.counted().is_empty() {
+        true => assert!(run.stderr.contains("weir was too busy to hold it"), "{run:?}"),
+        false => check(&run, 1),
+    }
+}
+
+#[test]
+fn those_of_a_name_are_counted_whoever_starts_them() {
+    if !is_possible() {
+        return;
+    }
+    let path = obedient("life-held-name");
+    let trace = tracing(&path, "life-held-name*");
+    let said: Vec<String> = (0..10).map(|_| output(&path, &["c", "6"])).collect();
+    trace.signal(Signal::SIGINT).unwrap();
+    let mut run = Run::of(&trace.finish(DEADLINE).unwrap());
+    assert!(!run.said.iter().any(|line| line.contains("not counted")), "{run:?}");
+    run.said = said.concat().lines().map(str::to_owned).collect();
+    check(&run, 10);
+}
+
+#[test]
+fn a_stopped_weir_holds_nobody_up() {
+    if !is_possible() {
+        return;
+    }
+    let path = obedient("life-held-stopped");
+    let trace = tracing(&path, "life-held-stop*");
+    let own = Pid::from_raw(trace.pid() as i32);
+    kill(own, Signal::SIGSTOP).unwrap();
+    assert!(testkit::wait::until(DEADLINE, || is_stopped(own)));
+    // Each would wait for as long as weir does: the test would not end.
+    for _ in 0..20 {
+        assert!(output(&path, &["c", "6"]).contains("calls "));
+        assert!(is_stopped(own));
+    }
+    kill(own, Signal::SIGCONT).unwrap();
+    trace.signal(Signal::SIGINT).unwrap();
+    assert!(trace.finish(DEADLINE).unwrap().status.success());
+}
+
+/// weir, which waits for processes of this name.
+fn tracing(path: &Path, name: &str) -> Daemon {
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(weir().get_program());
+    command.args(["trace", "-f", "json", "-e", &counting(path), "-p", name]);
+    let mut trace = Daemon::spawn(command).unwrap();
+    trace.line_with("no process is traced yet", DEADLINE).unwrap();
+    trace
+}
+
+fn is_stopped(pid: Pid) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ")
+}
+
+fn output(path: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(path).args(arguments).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
