@@ -5,8 +5,12 @@ use std::time::Duration;
 /// The longest that a target may be held stopped; past it everything is rolled back.
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// How long a process that executes what is probed is held by the kernel at most until it is dealt with; then it is let by.
-pub const ARRIVAL_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a process that executes what is probed is held by the kernel at most until it is dealt with; then it is let by. Others
+/// may come before it: of 50 at once on a busy machine the last waits for seconds.
+pub const ARRIVAL_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The same where weir is stopped itself.
+pub const ARRIVAL_WAIT_STOPPED_MAX: Duration = Duration::from_secs(1);
 
 /// How long it is tried to seize it meanwhile: its execve(2) may hold the lock for that, and goes on only if it is let by.
 pub const SEIZE_WAIT_MAX: Duration = Duration::from_millis(5);

@@ -275,7 +275,7 @@ fn keep(shared: &Arc<Shared>, fanotify: &Arc<OwnedFd>, is_meant: &IsMeant) {
                 continue;
             }
             lock(&HELD).insert(tid, number(tid, "PPid").unwrap_or(0));
-            *lock(&answer.hold) = Some(Hold::begin_patient(2 * limits::ARRIVAL_WAIT_MAX));
+            *lock(&answer.hold) = Some(Hold::begin_patient(limits::ARRIVAL_WAIT_STOPPED_MAX));
             held.push(answer.clone());
             lock(&shared.arrivals).push(Arrival { pid: tid, way, answer, shared: shared.clone() });
             let _ = shared.bell.write(1);
@@ -378,6 +378,8 @@ impl Arrival {
         while start.elapsed() < limits::ARRIVAL_STOP_MAX {
             match sys::wait(pid, false, sys::is_own_child(pid)) {
                 Ok(None) => thread::sleep(POLL),
+                // It has run to its end, or was killed before it ran.
+                Ok(Some(Event::Ended)) | Err(_) if is_let_by => return Held::GotAway,
                 Ok(Some(Event::Ended)) | Err(_) => return Held::Nothing,
                 Ok(Some(Event::Other)) if self.way == Way::Executes => return Held::At(Point::Exec),
                 Ok(Some(Event::Interrupted)) if is_interrupted => {
@@ -399,7 +401,7 @@ impl Arrival {
         }
         stop::let_go_soon(pid);
         let has_got_away = match self.way {
-            Way::Executes => self.is_executed(),
+            Way::Executes => is_let_by || self.is_executed(),
             Way::Opens => is_let_by,
         };
         if has_got_away { Held::GotAway } else { Held::Nothing }

@@ -200,6 +200,7 @@ impl Session<'_> {
         command: Option<&mut EndOnFailure>,
     ) -> Result<ExitCode, Failure> {
         roll.close_entrance();
+        let missed = roll.counts().missed;
         let never = required::executed(self.plan, self.subjects, roll.unseen());
         let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty();
         if is_nothing && never.is_none() && !self.given.args.quiet {
@@ -217,7 +218,8 @@ impl Session<'_> {
             return Ok(ExitCode::from(3));
         }
         match never {
-            Some(failure) if has_ended => Err(failure),
+            // Unless it was executed, and ran unprobed: that is said.
+            Some(failure) if has_ended && missed == 0 => Err(failure),
             _ => Ok(ended),
         }
     }

@@ -648,7 +648,9 @@ fn how_the_command_ended_is_told_and_passed_on() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         let script = format!("uprobe:libc:getenv {{ @ = count(); }} {script}");
         command.args(["trace", "-e", &script]).args(flags);
-        let output = command.args(["-c", &format!("sh -c '{how}'")]).output().unwrap();
+        // A test that runs in the background of a shell ignores SIGINT, and so would its children.
+        let shell = format!("env --default-signal=INT sh -c '{how}'");
+        let output = command.args(["-c", &shell]).output().unwrap();
         (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let killed = "weir: the command was killed by SIGSEGV\n";
