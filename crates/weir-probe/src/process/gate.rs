@@ -212,7 +212,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// It is executed, and not loaded by others.
-fn is_program(file: &Binary) -> bool {
+pub fn is_program(file: &Binary) -> bool {
     file.soname().is_none() && (file.interpreter().is_some() || !file.is_position_independent())
 }
 

@@ -88,10 +88,11 @@ impl Enrolment {
         self.watcher.adopt(id);
     }
 
-    /// A process that is attached to before it has begun to run, whether it waited for that or not.
-    pub(crate) fn arrived(&mut self, id: ProcessId) {
-        self.waiting.retain(|waiting| waiting.candidate.process.id != id);
+    /// A process that is attached to before it has begun to run; how it came to be meant, if it waited for something to probe.
+    pub(crate) fn arrived(&mut self, id: ProcessId) -> Option<Origin> {
         self.watcher.adopt(id);
+        let at = self.waiting.iter().position(|waiting| waiting.candidate.process.id == id)?;
+        Some(self.waiting.remove(at).candidate.origin)
     }
 
     /// Processes that belong to the run, attached to or not.

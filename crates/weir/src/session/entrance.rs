@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use weir_probe::gate::{Arrival, Gate, Way};
+use weir_probe::gate::{self, Arrival, Gate, Way};
 use weir_probe::scan;
 
 use crate::print::tell;
@@ -90,7 +90,7 @@ impl Entrance {
         // Without these, somebody who is given by number may execute another program. No more than that is to wait for weir.
         let are_many = is_command || selection.follow || selection.is_standing();
         let files = session.plan.binaries();
-        let files: Vec<_> = files.into_iter().filter(|file| are_many || file.soname().is_none()).collect();
+        let files: Vec<_> = files.into_iter().filter(|file| are_many || gate::is_program(file)).collect();
         if files.is_empty() {
             return None;
         }

@@ -281,7 +281,7 @@ impl<'a> Roll<'a> {
             }
             let Some(origin) = self.origin_held(pid) else { continue };
             let Some(process) = self.subjects.processes.process(pid) else { continue };
-            self.enrolment.arrived(process.id);
+            let origin = self.enrolment.arrived(process.id).unwrap_or(origin);
             self.away.is_held(pid);
             let candidate = Candidate { process, origin, replaced: None, tries: 0 };
             lines.extend(self.enrol(candidate, Some(exec), targets, &mut None)?);
