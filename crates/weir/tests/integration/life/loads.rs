@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use testkit::paths::quoted;
+use testkit::stranger::Folder;
 use testkit::target::{self, Source};
 use testkit::{Daemon, random};
 use weir_symbols::maps::{self, Mapping};
@@ -26,11 +27,15 @@ fn built() -> (PathBuf, PathBuf) {
 struct Loader {
     daemon: Daemon,
     loaded: String,
+    _folder: Option<Folder>,
 }
 
 impl Loader {
+    /// With a library of its own: to open one that another weir holds processes for is to wait.
     fn start() -> Loader {
-        Loader::start_with(&built().1)
+        let folder = Folder::new();
+        let library = folder.copy(&built().1);
+        Loader { _folder: Some(folder), ..Loader::start_with(&library) }
     }
 
     fn start_with(library: &Path) -> Loader {
@@ -38,7 +43,7 @@ impl Loader {
         command.arg(library);
         let mut daemon = Daemon::spawn(command).unwrap();
         daemon.line_with("ready", DEADLINE).unwrap();
-        Loader { daemon, loaded: quoted(library) }
+        Loader { daemon, loaded: quoted(library), _folder: None }
     }
 
     /// Has it do something, and gives the line that begins with `answer`.
