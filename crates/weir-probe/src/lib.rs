@@ -51,7 +51,7 @@ pub use crate::process::launch::Launched;
 pub use crate::process::permission::Forbidden;
 pub use crate::process::stop::{Stops, awaits_threads};
 pub use crate::process::target::{Allowance, Target};
-pub use crate::process::{gate, kin, launch, scan, target};
+pub use crate::process::{fanotify, kin, launch, scan, target};
 pub use crate::refusal::{Error, Refusal};
 /// How a target has come under seccomp.
 pub use weir_rt::segment::Filter;

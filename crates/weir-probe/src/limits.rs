@@ -5,21 +5,21 @@ use std::time::Duration;
 /// The longest that a target may be held stopped; past it everything is rolled back.
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// How long a process that executes what is probed is held by the kernel at most until it is dealt with; then it is let by. Others
-/// may come before it: of 50 at once on a busy machine the last waits for seconds.
-pub const ARRIVAL_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long a permission event of fanotify(7) is pending at most. Events are handled one after the other: of 50 programs that are
+/// executed at once on a busy machine, the last waits for seconds.
+pub const PERMISSION_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// The same where weir is stopped itself.
-pub const ARRIVAL_WAIT_STOPPED_MAX: Duration = Duration::from_secs(1);
+/// The same where weir itself is stopped.
+pub const PERMISSION_WAIT_STOPPED_MAX: Duration = Duration::from_secs(1);
 
-/// How long it is tried to seize it meanwhile: its execve(2) may hold the lock for that, and goes on only if it is let by.
+/// How long PTRACE_SEIZE of a process in execve(2) may take before the call is allowed: execve(2) may hold the lock that it waits for.
 pub const SEIZE_WAIT_MAX: Duration = Duration::from_millis(5);
 
-/// How long it takes at most from there to where it stops.
-pub const ARRIVAL_STOP_MAX: Duration = Duration::from_millis(100);
+/// How long a seized process may take from the answer to its stop.
+pub const EXEC_STOP_MAX: Duration = Duration::from_millis(100);
 
-/// How long it is held at most, while it is made ready, by a weir that is stopped itself.
-pub const ARRIVAL_HOLD_MAX: Duration = Duration::from_secs(2);
+/// How long a weir that is itself stopped may hold a process that has not begun to run.
+pub const EXEC_HOLD_MAX: Duration = Duration::from_secs(2);
 
 /// How long text is written within one stop while more is to come: with the stopping of threads and letting them go, a
 /// slice stays below 5 ms also on a machine that has other things to do.

@@ -5,13 +5,13 @@
 //!
 //! ```text
 //! target, launch ─▶ stop ─▶ stack (what its threads hold) · remote (system calls that they make)
-//! gate              processes that execute what is probed, held until they are
+//! fanotify          processes that execute or load a probed file, stopped before they run
 //! goroutines        on which stacks those of Go run, and wait
 //! linker            where the dynamic linker says that its list of libraries has changed
 //! mapped, scan      what of weir's is in it, by its maps and by the header of the segment
 //! memory            its memory, by a file of its own or by calls
 //! restart           which system calls begin again where they were stopped in
-//! watcher           lets go in time what a stopped weir holds
+//! watchdog          ends stops of targets in time where weir itself is stopped
 //! kin               whether two of them share their memory
 //! permission        why the kernel does not let it be traced
 //! sys               the kernel's calls under all of these
@@ -21,7 +21,7 @@
 //! all run on if this process dies. Knows nothing of plans, of generated code, of what is attached: it uses no other
 //! part of this crate but its bounds and errors.
 
-pub mod gate;
+pub mod fanotify;
 pub(crate) mod goroutines;
 pub mod kin;
 pub mod launch;
@@ -36,4 +36,4 @@ pub(crate) mod stack;
 pub(crate) mod stop;
 pub(crate) mod sys;
 pub mod target;
-pub(crate) mod watcher;
+pub(crate) mod watchdog;

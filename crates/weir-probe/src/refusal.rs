@@ -217,6 +217,10 @@ pub enum Error {
          done to them is done to that one"
     )]
     SharesMemory { pid: i32, other: i32 },
+    #[error(
+        "process {pid} cannot be stopped now: weir holds a child of it in execve(2), and it may wait for that child (vfork)"
+    )]
+    ChildPending { pid: i32 },
     #[error("process {pid} has no weir probes")]
     NotProbed { pid: i32 },
     #[error(
@@ -250,6 +254,7 @@ impl Error {
             Error::TooManyMappings { .. } => "too-many-mappings",
             Error::AlreadyProbed { .. } | Error::OtherVersion { .. } => "already-probed",
             Error::SharesMemory { .. } => "shares-memory",
+            Error::ChildPending { .. } => "child-pending",
             Error::NotProbed { .. } => "not-probed",
             Error::Corrupt { .. } => "corrupt",
             Error::Spawn { .. } | Error::Remote { .. } | Error::System { .. } | Error::Link { .. } => {

@@ -20,7 +20,7 @@ use crate::debug_file::{self, DebugSymbols, Named};
 use crate::frames::{self, Frame};
 use crate::functions::{self, Function};
 use crate::landing;
-use crate::layout::{self, Glance, Layout, Refusal, Segment};
+use crate::layout::{self, Layout, ProgramKind, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
 use crate::lines;
 use crate::pattern;
@@ -555,9 +555,9 @@ pub fn build_id_of(file: &File) -> Option<Vec<u8>> {
     layout::build_id_of(&ReadCache::new(file))
 }
 
-/// A look at an open file, of which only headers and the names of sections are read.
-pub fn glance_at(file: &File) -> Option<Glance> {
-    layout::glance(&ReadCache::new(file))
+/// Facts of an open file. Reads only its headers and section names; `None` for a file that is not ELF of 64 bits.
+pub fn program_kind(file: &File) -> Option<ProgramKind> {
+    layout::program_kind(&ReadCache::new(file))
 }
 
 fn regular(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {

@@ -499,24 +499,23 @@ fn is_go_tables(name: &[u8]) -> bool {
     matches!(name, b".gopclntab" | b".data.rel.ro.gopclntab")
 }
 
-/// What is known of a program without reading all of it.
+/// Facts of a program that its headers give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Glance {
+pub struct ProgramKind {
     /// The kernel starts a dynamic loader for it.
     pub has_interpreter: bool,
     /// It has the tables of Go's runtime.
     pub is_go: bool,
 }
 
-/// `None` for a file that is no such program.
-pub(crate) fn glance<'a>(file: impl ReadRef<'a>) -> Option<Glance> {
+pub(crate) fn program_kind<'a>(file: impl ReadRef<'a>) -> Option<ProgramKind> {
     let header = elf::FileHeader64::<Le>::parse(file).ok()?;
     let headers = header.program_headers(Le, file).ok()?;
     let has_interpreter = headers.iter().any(|header| header.p_type(Le) == elf::PT_INTERP);
     let is_go = header.sections(Le, file).is_ok_and(|sections| {
         sections.iter().any(|section| sections.section_name(Le, section).is_ok_and(is_go_tables))
     });
-    Some(Glance { has_interpreter, is_go })
+    Some(ProgramKind { has_interpreter, is_go })
 }
 
 /// Where `part`, a slice of `data`, begins and ends in it.

@@ -33,10 +33,10 @@ mod restartable;
 pub mod usdt;
 
 pub use crate::address::{FileOffset, LinkAddr, VirtAddr};
-pub use crate::binary::{Binary, FileIdentity, build_id_of, glance_at};
+pub use crate::binary::{Binary, FileIdentity, build_id_of, program_kind};
 pub use crate::error::Error;
 pub use crate::functions::{Function, FunctionKind};
-pub use crate::layout::Glance;
+pub use crate::layout::ProgramKind;
 pub use crate::layout::Segment;
 pub use crate::relocations::SymbolSlot;
 pub use crate::usdt::StaticProbe;

@@ -124,6 +124,11 @@ pub(crate) enum Origin {
 }
 
 impl Selection {
+    /// The first rule that selects `process`.
+    pub(crate) fn rule_for(&self, process: &Process, processes: &Processes) -> Option<&Rule> {
+        self.rules.iter().find(|rule| rule.selects(process, processes))
+    }
+
     /// Every mistake at once.
     pub(crate) fn find(given: &Given, machine: &Machine) -> Result<Selection, Vec<String>> {
         let (mut pids, mut rules, mut errors) = (Vec::new(), Vec::new(), Vec::new());

@@ -53,8 +53,10 @@ const REST: u32 = 50;
 const GLANCE: Duration = Duration::from_millis(10);
 /// After so many reads that asked the kernel it is worth while.
 const WORTH: u64 = 256;
-/// How often it is tried to find the process where no thread is in a hooked call.
-const TRIES_MAX: u32 = 50;
+/// So many attempts, at [`INTERVAL`], to find the process where no thread is in a hooked call.
+const TRIES: u32 = 50;
+/// How often it is attempted after those.
+const RARELY: Duration = Duration::from_secs(10);
 
 /// Calls that may take memory away, have it fault, or share it; and by which name they are told.
 const CALLS: [(u32, &str); 15] = [
@@ -166,7 +168,8 @@ impl Attachment {
         });
         let rest = match self.watch.stage {
             Stage::Unplanned => GLANCE,
-            Stage::Hooked { tries: 1.., .. } => INTERVAL,
+            Stage::Hooked { tries: 1..=TRIES, .. } => INTERVAL,
+            Stage::Hooked { tries: 1.., .. } => RARELY,
             _ if is_table => INTERVAL.max(start.elapsed() * REST),
             _ => Duration::ZERO,
         };
@@ -248,16 +251,18 @@ impl Attachment {
         if handles_faults(self.target.pid) {
             return Err("it handles page faults itself (userfaultfd)".into());
         }
-        let settled = match self.settle_stopped(&passages) {
-            Err(Error::StopTimeout { .. }) => Settled::Busy,
-            settled => settled.map_err(|error| error.to_string())?,
+        let why = match self.settle_stopped(&passages) {
+            Ok(Settled::Yes) => {
+                self.watch.passing = None;
+                return Ok(Stage::Watching);
+            }
+            Ok(Settled::Busy) => "a thread stays in a call that takes memory away".into(),
+            Ok(Settled::Keys) => return Err("it uses protection keys".into()),
+            Err(error @ (Error::StopTimeout { .. } | Error::ChildPending { .. })) => error.to_string(),
+            Err(error) => return Err(error.to_string()),
         };
-        match settled {
-            Settled::Yes => Ok(Stage::Watching),
-            Settled::Busy if tries < TRIES_MAX => Ok(Stage::Hooked { passages, tries: tries + 1 }),
-            Settled::Busy => Err("a thread stays in a call that takes memory away".into()),
-            Settled::Keys => Err("it uses protection keys".into()),
-        }
+        self.watch.passing = (tries >= TRIES).then_some(why);
+        Ok(Stage::Hooked { passages, tries: tries.saturating_add(1) })
     }
 
     fn settle_stopped(&mut self, passages: &[Range<u64>]) -> Result<Settled, Error> {

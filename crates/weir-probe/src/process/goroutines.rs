@@ -55,8 +55,8 @@ impl Goroutines {
     /// Of process `pid`; `None` if its program is not Go's.
     pub(crate) fn find(pid: i32, mappings: &[Mapping]) -> Option<Goroutines> {
         let path = PathBuf::from(format!("/proc/{}/exe", sys::living_thread(pid)));
-        // Most are not, and some are large.
-        if !weir_symbols::glance_at(&File::open(&path).ok()?)?.is_go {
+        // Most programs are not, and to read all of a large one takes long.
+        if !weir_symbols::program_kind(&File::open(&path).ok()?)?.is_go {
             return None;
         }
         let binary = Binary::open(&path).ok()?;

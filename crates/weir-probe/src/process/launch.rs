@@ -31,7 +31,7 @@ use crate::process::mapped::owner;
 use crate::process::stop::{self, Stopped};
 use crate::process::sys::{self, SyscallStop};
 use crate::process::target::{Target, read_mappings};
-use crate::process::watcher::Hold;
+use crate::process::watchdog::Hold;
 use crate::refusal::Error;
 
 /// A command that weir started. Dropped before it ended on its own, it is left running.
@@ -101,7 +101,7 @@ impl Launched {
     /// How it ended, once it has. Does not wait.
     pub fn try_wait(&mut self) -> Option<Ended> {
         if self.ended.is_none() {
-            // Nothing is taken but its end: stops, which are reported here whatever the flags, are for whoever traces it.
+            // waitid(2) reports ptrace stops whatever the flags are. The tracer waits for those, so only an end is consumed.
             let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
             let take = || _ = waitpid(self.pid, Some(WaitPidFlag::WNOHANG));
             self.ended = match waitid(Id::Pid(self.pid), look) {
@@ -216,7 +216,7 @@ pub struct Exec {
 
 impl Drop for Exec {
     fn drop(&mut self) {
-        // A command is its owner's to end ([`Launched`]): it is let go, or killed.
+        // The owner of a command kills it where it must not run ([`Launched`]).
         if !self.is_taken {
             stop::let_go_soon(self.pid);
         }
@@ -224,9 +224,9 @@ impl Drop for Exec {
 }
 
 impl Exec {
-    /// Of another's process, which this thread has seized and which has stopped.
+    /// Of a process that this one has not started, and that this thread has seized. It has stopped.
     pub(crate) fn of(pid: i32, point: Point) -> Exec {
-        let hold = Some(Hold::begin_patient(limits::ARRIVAL_HOLD_MAX));
+        let hold = Some(Hold::begin_patient(limits::EXEC_HOLD_MAX));
         Exec { pid, command: format!("process {pid}"), point, hold, is_taken: false }
     }
 
@@ -259,8 +259,8 @@ impl Exec {
         self.is_taken = true;
         let exe = PathBuf::from(format!("/proc/{}/exe", self.pid));
         let file = fs::File::open(&exe).map_err(|source| Error::no_access(self.pid, source))?;
-        // The kernel executes it: what cannot be looked at is treated as what has no loader.
-        let has_loader = weir_symbols::glance_at(&file).is_some_and(|program| program.has_interpreter);
+        // The kernel executes a file that is not ELF by its interpreter, so that this is one.
+        let has_loader = weir_symbols::program_kind(&file).is_some_and(|kind| kind.has_interpreter);
         if self.point == Point::Exec {
             // The exec's own system call ends first.
             stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;

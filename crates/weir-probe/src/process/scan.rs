@@ -19,7 +19,7 @@ use crate::process::mapped::{is_maps, is_segment, islands};
 use crate::process::memory::Memory;
 use crate::process::permission;
 use crate::process::sys;
-use crate::process::watcher;
+use crate::process::watchdog;
 use crate::refusal::Error;
 
 /// The kernel gives out no greater number (PID_MAX_LIMIT of linux/threads.h).
@@ -129,10 +129,11 @@ pub fn look() -> io::Result<Look> {
     look.found.retain(|probed| !is_weir(probed.pid));
     look.spoiled.retain(|spoiled| had.get(&spoiled.pid).is_some_and(|has| has.code));
     for spoiled in &mut look.spoiled {
-        // Its watcher has its memory, and ends a moment after it.
-        let is_weirs = |pid: i32| comm(pid).as_bytes() != watcher::NAME.to_bytes();
-        let mut holders = others.iter().filter(|(_, other)| other.holds(&had[&spoiled.pid]));
-        let weir = holders.find(|(pid, _)| is_weirs(**pid));
+        let holds = |pid: i32, other: &Has| {
+            // The watchdog of a weir shares its memory, and ends a moment after it.
+            other.holds(&had[&spoiled.pid]) && comm(pid).as_bytes() != watchdog::NAME.to_bytes()
+        };
+        let weir = others.iter().find(|(pid, other)| holds(**pid, other));
         spoiled.controller = weir.map(|(pid, _)| **pid);
     }
     look.found.sort_by_key(|probed| probed.pid);

@@ -31,8 +31,8 @@ use nix::unistd::{Pid, gettid};
 
 use crate::limits;
 use crate::process::sys::{self, Event, Urgent};
-use crate::process::watcher::Hold;
-use crate::process::{gate, restart};
+use crate::process::watchdog::Hold;
+use crate::process::{fanotify, restart};
 use crate::refusal::Error;
 
 /// How long a thread is polled without sleeping: most stop, and most system calls end, within microseconds.
@@ -104,7 +104,7 @@ pub(crate) struct Stopped {
     limit: Duration,
     /// Its only thread is a child of ours that runs its loader: it may take its time.
     is_launched: bool,
-    /// This process has started it, and is who is to learn how it ends.
+    /// This process has started it, and has to wait(2) for its end.
     is_child: bool,
     filters: Filters,
     has_seccomp: bool,
@@ -112,7 +112,7 @@ pub(crate) struct Stopped {
     is_suspended: bool,
     /// On a busy machine others would else run while all its threads wait.
     _urgent: Option<Urgent>,
-    /// Since it has a thread of a process that runs: it goes on in time also if this process is stopped meanwhile.
+    /// From the first seized thread on. It lets a process that runs go on in time also where this process is stopped meanwhile.
     hold: Option<Hold>,
 }
 
@@ -120,13 +120,7 @@ impl Stopped {
     /// Stops process `pid`; gives up where that takes longer than `limit`.
     pub(crate) fn stop(pid: i32, limit: Duration, filters: Filters) -> Result<Stopped, Error> {
         let mut stopped = Stopped::new(pid, BTreeSet::new(), limit, filters, false);
-        // It will be another program.
-        if gate::is_held(pid) {
-            return Err(Error::Replaced { pid });
-        }
-        if gate::is_child_held(pid) {
-            return Err(stopped.too_slow(pid));
-        }
+        stopped.check_pending()?;
         // A thread that ended during a pass may have started another that was not listed yet.
         while stopped.stop_unknown()? {
             if stopped.elapsed() > stopped.limit {
@@ -136,8 +130,8 @@ impl Stopped {
         if stopped.threads.is_empty() { Err(Error::TargetGone { pid }) } else { Ok(stopped) }
     }
 
-    /// Takes over a process whose only thread is already seized and in a ptrace stop, and that has not begun to run. `hold`: in which
-    /// it is held, if it is not this process's own.
+    /// Takes over a process that has not begun to run, and whose only thread is already seized and in a ptrace stop. `hold`: none for a
+    /// process that this one has started.
     pub(crate) fn adopt(pid: i32, hold: Option<Hold>) -> Stopped {
         let threads = BTreeSet::from([pid]);
         let mut stopped = Stopped::new(pid, threads, limits::STOP_MAX, Filters::Suspended, true);
@@ -294,14 +288,14 @@ impl Stopped {
 
     /// How many threads the process has, with those that have ended and not been reaped.
     fn count(&self) -> Option<usize> {
-        sys::status_field(sys::living_thread(self.pid), "Threads").ok()??.parse().ok()
+        sys::status_number(sys::living_thread(self.pid), "Threads").map(|count| count as usize)
     }
 
     /// Seizes thread `tid` and asks it to stop.
     fn seize(&mut self, tid: i32) -> Result<(), Error> {
         let mut tries = 1;
         loop {
-            // Until the first is seized somebody else has it, or nobody.
+            // Before the first thread is seized, another tracer may have the process.
             let first = self.hold.is_none().then(|| (Instant::now(), Hold::begin(self.limit)));
             let refused = match self.try_seize(tid) {
                 Ok(()) => {
@@ -391,15 +385,23 @@ impl Stopped {
                 let _ = sys::wait(tid, false, self.is_child && tid == self.pid);
                 return Ok(Event::Ended);
             }
-            // Where somebody is held at a gate it may be this thread that is to let it by.
-            if !self.is_launched && gate::is_held(self.pid) {
-                return Err(Error::Replaced { pid: self.pid });
-            }
-            let is_held = !self.is_launched && gate::is_child_held(self.pid);
-            if is_held || (self.elapsed() > self.limit && !self.is_launched) {
+            self.check_pending()?;
+            if self.elapsed() > self.limit && !self.is_launched {
                 return Err(self.too_slow(tid));
             }
             std::thread::sleep(POLL.max(start.elapsed() / PATIENCE));
+        }
+    }
+
+    /// Refuses a process that does not stop before this thread answers a permission event.
+    fn check_pending(&self) -> Result<(), Error> {
+        let pid = self.pid;
+        match () {
+            () if self.is_launched => Ok(()),
+            // It is about to be another program.
+            () if fanotify::is_pending(pid) => Err(Error::Replaced { pid }),
+            () if fanotify::is_child_pending(pid) => Err(Error::ChildPending { pid }),
+            () => Ok(()),
         }
     }
 
@@ -453,9 +455,8 @@ impl Stopped {
 
 /// Who traces thread `tid`. While it is being attached to, the kernel names its parent for a moment, which may be this thread.
 fn tracer_of(tid: i32) -> Option<i32> {
-    let field = |name| sys::status_field(tid, name).ok().flatten().and_then(|text| text.parse().ok());
-    let tracer = || field("TracerPid").filter(|&tracer: &i32| tracer != 0);
-    tracer().filter(|&first| field("PPid") != Some(first) || tracer() == Some(first))
+    let tracer = || sys::status_number(tid, "TracerPid").filter(|&tracer| tracer != 0);
+    tracer().filter(|&first| sys::status_number(tid, "PPid") != Some(first) || tracer() == Some(first))
 }
 
 impl Drop for Stopped {
@@ -465,8 +466,7 @@ impl Drop for Stopped {
         // Those have been killed, and hold back the end of their process until their reports are taken; or were
         // seized and did not stop in time: if they still do not, they go on when this process ends.
         let deadline = Instant::now() + limits::LET_GO_MAX;
-        let is_held = |tid: &i32| gate::is_held(*tid) || gate::is_child_held(self.pid);
-        while left.iter().any(|tid| !is_held(tid)) && Instant::now() < deadline {
+        while !left.is_empty() && self.check_pending().is_ok() && Instant::now() < deadline {
             left.retain(|&tid| !let_go(tid));
             std::thread::sleep(POLL);
         }
@@ -485,7 +485,7 @@ pub(crate) fn let_go_late() {
     LATE.with_borrow_mut(|late| late.retain(|&tid| !let_go(tid)));
 }
 
-/// Whether thread `tid` was stopped too late: it is the caller's now, and stops some time.
+/// True if this thread has seized and interrupted thread `tid`, and has given up on it. From now on the caller is responsible for it.
 pub(crate) fn take_over(tid: i32) -> bool {
     LATE.with_borrow_mut(|late| late.remove(&tid))
 }

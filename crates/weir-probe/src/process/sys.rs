@@ -88,10 +88,7 @@ fn report(tid: i32, flags: i32) -> io::Result<(i32, i32)> {
 
 /// It is the main thread of a process that this one has started, and that has not been reaped.
 pub(crate) fn is_own_child(tid: i32) -> bool {
-    let is = |name: &str, id: u32| {
-        status_field(tid, name).is_ok_and(|value| value.and_then(|value| value.parse().ok()) == Some(id))
-    };
-    is("PPid", std::process::id()) && is("Tgid", tid as u32)
+    status_number(tid, "PPid") == Some(std::process::id() as i32) && status_number(tid, "Tgid") == Some(tid)
 }
 
 /// PTRACE_CONT, PTRACE_SYSCALL or PTRACE_DETACH: lets stopped thread `tid` go on, with `signal` (0: none). A signal
@@ -289,6 +286,11 @@ pub(crate) fn status_field(pid: i32, name: &str) -> io::Result<Option<String>> {
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
         .map(|value| value.trim().to_owned()))
+}
+
+/// The same where it is a number.
+pub(crate) fn status_number(pid: i32, name: &str) -> Option<i32> {
+    status_field(pid, name).ok()??.parse().ok()
 }
 
 /// The thread of process `pid` by which `/proc/TID` shows what its threads share: the main one, or any other once

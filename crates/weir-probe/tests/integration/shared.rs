@@ -271,8 +271,8 @@ fn a_process_without_room_for_descriptors_is_refused_and_left_as_it_was() {
 fn a_process_without_room_for_mappings_is_refused_by_that() {
     let server = Server::start(&["maps"]);
     let error = server.arm(&session(), &counting::identity(server.pid())).unwrap_err();
-    let Error::TooManyMappings { count, max: told, .. } = error else { panic!("{error}") };
-    assert!(count + 16 > told, "{count} of {told}");
+    let Error::TooManyMappings { count, max, .. } = error else { panic!("{error}") };
+    assert!(count + 16 > max, "{count} of {max}");
     let mut server = server;
     server.call(2);
 }

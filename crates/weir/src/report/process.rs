@@ -50,10 +50,10 @@ pub(crate) struct ProcessCounts {
     /// Attached to later than the run began, and longest after they had begun themselves.
     pub(crate) late: u64,
     pub(crate) late_most: Duration,
-    /// How many of the `execs` were held until they were probed.
+    /// How many of the `execs` were stopped before they ran, and so miss nothing.
     pub(crate) execs_held: u64,
-    /// How often a process was to be held, and was let by since weir was busy.
-    pub(crate) missed: u64,
+    /// How many processes executed or loaded a probed file, and ran unprobed because weir did not stop them in time.
+    pub(crate) not_held: u64,
 }
 
 impl ProcessLine {
@@ -132,12 +132,11 @@ impl ProcessCounts {
 
     /// More of them may have come and gone between two looks: nothing tells of those.
     pub(crate) fn execs_text(&self) -> String {
-        let missed = match self.missed {
+        let not_held = match self.not_held {
             0 => String::new(),
-            missed => format!(
-                "weir: {} when a process executed or loaded what is probed weir was too busy to hold it: what it called until it was \
-                 probed is not counted\n",
-                if missed == 1 { "once".to_owned() } else { format!("{missed} times") }
+            not_held => format!(
+                "weir: {} executed or loaded a probed file before weir could stop it; its calls before it was probed are not counted\n",
+                if not_held == 1 { "a process".to_owned() } else { format!("{not_held} times a process") }
             ),
         };
         let unheld = match self.execs.saturating_sub(self.execs_held) {
@@ -149,7 +148,7 @@ impl ProcessCounts {
                 ms(self.away)
             ),
         };
-        unheld + &missed
+        unheld + &not_held
     }
 
     /// What those may have done unseen that came later; what executed another program is told by [`ProcessCounts::execs_text`].
@@ -177,9 +176,9 @@ impl ProcessCounts {
             .iter()
             .map(|(code, count)| format!("{}: {count}", quoted(code.as_bytes())))
             .collect();
-        let ProcessCounts { traced, gone, idle, execs, execs_held, missed, .. } = self;
+        let ProcessCounts { traced, gone, idle, execs, execs_held, not_held, .. } = self;
         format!(
-            r#"{{"traced": {traced}, "refused": {{{}}}, "gone": {gone}, "idle": {idle}, "execs": {execs}, "execs_held": {execs_held}, "execs_unprobed_ms": {:.3}, "not_held": {missed}}}"#,
+            r#"{{"traced": {traced}, "refused": {{{}}}, "gone": {gone}, "idle": {idle}, "execs": {execs}, "execs_held": {execs_held}, "execs_unprobed_ms": {:.3}, "not_held": {not_held}}}"#,
             refused.join(", "),
             ms(self.away)
         )
@@ -252,11 +251,8 @@ mod tests {
         assert_eq!(ProcessCounts { traced: 2, ..ProcessCounts::default() }.told(), "");
         assert_eq!(ProcessCounts { execs: 7, execs_held: 7, ..ProcessCounts::default() }.told(), "");
         let busy =
-            ProcessCounts { execs: 7, execs_held: 6, missed: 1, away, ..ProcessCounts::default() }.told();
-        assert!(
-            busy.contains("another program once") && busy.contains("weir: once when a process"),
-            "{busy}"
-        );
+            ProcessCounts { execs: 7, execs_held: 6, not_held: 1, away, ..ProcessCounts::default() }.told();
+        assert!(busy.contains("another program once") && busy.contains("weir: a process executed"), "{busy}");
     }
 
     #[test]

@@ -178,8 +178,7 @@ impl Watcher {
     }
 
     fn origin(&self, process: &Process) -> Option<Origin> {
-        let by_rule = self.selection.rules.iter().find(|rule| rule.selects(process, &self.processes));
-        if let Some(rule) = by_rule {
+        if let Some(rule) = self.selection.rule_for(process, &self.processes) {
             return Some(rule.origin());
         }
         let is_target = |pid: i32| self.known.get(&pid).is_some_and(|known| known.is_selected);

@@ -88,14 +88,14 @@ impl Enrolment {
         self.watcher.adopt(id);
     }
 
-    /// A process that is attached to before it has begun to run; how it came to be meant, if it waited for something to probe.
-    pub(crate) fn arrived(&mut self, id: ProcessId) -> Option<Origin> {
+    /// Selects a process that is stopped before it runs. Why it was selected before, if it waited to be attached to.
+    pub(crate) fn adopt_held(&mut self, id: ProcessId) -> Option<Origin> {
         self.watcher.adopt(id);
         let at = self.waiting.iter().position(|waiting| waiting.candidate.process.id == id)?;
         Some(self.waiting.remove(at).candidate.origin)
     }
 
-    /// Processes that belong to the run, attached to or not.
+    /// All selected processes, attached to or not.
     pub(crate) fn selected(&self) -> impl Iterator<Item = ProcessId> + '_ {
         self.watcher.selected()
     }

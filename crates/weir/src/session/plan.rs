@@ -13,7 +13,7 @@ use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, ProgramKind, helper};
 use weir_ir::{MissingProbes, Module};
 use weir_source::{Diagnostic, SourceFile};
-use weir_symbols::Binary;
+use weir_symbols::{Binary, FileIdentity};
 use weir_verifier::VerifiedProgram;
 
 use crate::args;
@@ -128,6 +128,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Those of [`Plan::binaries`] that are files.
+    pub(crate) fn file_identities(&self) -> Vec<FileIdentity> {
+        self.binaries().into_iter().filter_map(Binary::identity).collect()
+    }
+
     /// The files that are probed, each once.
     pub(crate) fn binaries(&self) -> Vec<&Binary> {
         let mut binaries: Vec<&Rc<Binary>> = Vec::new();

@@ -30,7 +30,7 @@ use crate::select::processes::{Process, ProcessId, Processes};
 use crate::select::watch::{LOOK_INTERVAL, Watcher};
 use crate::select::{Given, Machine, Origin, Selection};
 use crate::session::enrol::{Candidate, Declined, Enrolment, Sight};
-use crate::session::entrance::Entrance;
+use crate::session::intercept::Intercept;
 use crate::session::plan::Plan;
 use crate::session::stages::Site;
 use crate::session::targets::{One, Targets};
@@ -86,10 +86,7 @@ impl Subjects {
 
     fn selects(&self, pid: i32) -> bool {
         let process = self.processes.process(pid).filter(|process| process.has_program);
-        let by_rule = |process: &Process| {
-            self.selection.rules.iter().any(|rule| rule.selects(process, &self.processes))
-        };
-        process.is_some_and(|process| by_rule(&process))
+        process.is_some_and(|process| self.selection.rule_for(&process, &self.processes).is_some())
     }
 }
 
@@ -102,10 +99,10 @@ pub(crate) struct Roll<'a> {
     maps: Arc<Segment>,
     subjects: &'a Subjects,
     enrolment: Enrolment,
-    /// Where who comes is held, if it can be.
-    entrance: Option<Entrance>,
-    /// As the entrance had it when it was closed.
-    missed: u64,
+    /// Stops processes before they run unprobed, where that is possible.
+    intercept: Option<Intercept>,
+    /// Of an interception that has ended.
+    not_held: u64,
     /// The command, or those that were given by number.
     named: Vec<i32>,
     ready: VecDeque<Candidate>,
@@ -131,8 +128,8 @@ struct Away {
     /// Those that are now, since when.
     since: HashMap<i32, Instant>,
     execs: u64,
-    /// Those that were held meanwhile.
-    held: u64,
+    /// Those that were stopped before they ran.
+    execs_held: u64,
     sum: Duration,
 }
 
@@ -142,10 +139,10 @@ impl Away {
         self.since.entry(pid).or_insert(now);
     }
 
-    /// It is held until it is probed.
+    /// The program that `pid` executes was stopped before it ran.
     fn is_held(&mut self, pid: i32) {
         if self.since.remove(&pid).is_some() {
-            self.held += 1;
+            self.execs_held += 1;
         }
     }
 
@@ -160,7 +157,7 @@ impl<'a> Roll<'a> {
         session: &'a Session<'a>,
         maps: Arc<Segment>,
         subjects: &'a Subjects,
-        entrance: Option<Entrance>,
+        intercept: Option<Intercept>,
     ) -> Roll<'a> {
         let Subjects { selection, processes } = subjects;
         let watcher = Watcher::new(processes.clone(), selection.clone(), std::process::id() as i32);
@@ -174,8 +171,8 @@ impl<'a> Roll<'a> {
             maps,
             subjects,
             enrolment,
-            entrance,
-            missed: 0,
+            intercept,
+            not_held: 0,
             named,
             ready,
             plans,
@@ -209,7 +206,7 @@ impl<'a> Roll<'a> {
         while let Some(candidate) = self.ready.pop_front() {
             lines.extend(self.enrol(candidate, None, targets, &mut refused)?);
         }
-        self.introduce();
+        self.update_scope();
         if let (Some(failure), true) = (refused, targets.all.is_empty()) {
             return Err(failure);
         }
@@ -225,13 +222,14 @@ impl<'a> Roll<'a> {
     /// Attaches to who has come, and to who executes another program; what became of each.
     pub(crate) fn look(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
         let now = Instant::now();
-        self.let_go_replaced(targets, now, None);
+        self.drop_replaced(targets, now, None);
         if let Some(groups) = &self.session.groups {
             groups.borrow_mut().look(&targets.all);
         }
         targets.ended().iter().for_each(|pid| self.session.guard.detached(*pid));
-        let mut lines = self.receive(targets)?;
-        if self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL) {
+        let mut lines = self.attach_intercepted(targets)?;
+        let is_looked = self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL);
+        if is_looked {
             self.looked = Some(now);
             self.find(now)?;
             for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
@@ -246,18 +244,20 @@ impl<'a> Roll<'a> {
         }
         while let Some(candidate) = self.ready.pop_front() {
             lines.extend(self.enrol(candidate, None, targets, &mut None)?);
-            // Who is held waits for it.
-            lines.extend(self.receive(targets)?);
+            // Processes that are blocked wait for it.
+            lines.extend(self.attach_intercepted(targets)?);
             if now.elapsed() >= ROUND_MAX {
                 break;
             }
         }
-        self.introduce();
+        if is_looked || !lines.is_empty() {
+            self.update_scope();
+        }
         Ok(self.tell(lines))
     }
 
-    /// Takes those out that execute another program now. `held`: who is traced again before that begins.
-    fn let_go_replaced(&mut self, targets: &mut Targets, now: Instant, held: Option<i32>) {
+    /// Drops the attachments of processes that have executed another program. `held`: one that is stopped, and about to be attached to again.
+    fn drop_replaced(&mut self, targets: &mut Targets, now: Instant, held: Option<i32>) {
         for pid in targets.look() {
             if self.named.contains(&pid) && held != Some(pid) {
                 self.tell_replaced(pid);
@@ -267,21 +267,21 @@ impl<'a> Roll<'a> {
         }
     }
 
-    /// Attaches to those that are held before they have begun to run; what became of each.
-    fn receive(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
+    /// Attaches to processes that are blocked in execve(2) or open(2) of a probed file, and lets them run.
+    fn attach_intercepted(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
         let mut lines = Vec::new();
-        let arrivals = self.entrance.as_ref().map(Entrance::arrivals).unwrap_or_default();
-        for arrival in arrivals {
-            let pid = arrival.pid();
-            // One that got away is noticed like any other.
-            let Some(exec) = arrival.hold() else { continue };
-            // What was in it is gone with its memory.
+        let events = self.intercept.as_ref().map(Intercept::events).unwrap_or_default();
+        for event in events {
+            let pid = event.pid();
+            // A process that escapes is found later, like any other.
+            let Some(exec) = event.hold() else { continue };
+            // execve(2) has replaced the memory that it was probed in.
             if targets.all.iter().any(|one| one.pid() == pid) {
-                self.let_go_replaced(targets, Instant::now(), Some(pid));
+                self.drop_replaced(targets, Instant::now(), Some(pid));
             }
-            let Some(origin) = self.origin_held(pid) else { continue };
             let Some(process) = self.subjects.processes.process(pid) else { continue };
-            let origin = self.enrolment.arrived(process.id).unwrap_or(origin);
+            let Some(origin) = self.origin_of(&process) else { continue };
+            let origin = self.enrolment.adopt_held(process.id).unwrap_or(origin);
             self.away.is_held(pid);
             let candidate = Candidate { process, origin, replaced: None, tries: 0 };
             lines.extend(self.enrol(candidate, Some(exec), targets, &mut None)?);
@@ -289,40 +289,37 @@ impl<'a> Roll<'a> {
         Ok(lines)
     }
 
-    /// How a process that is held came to be meant, if it is.
-    fn origin_held(&self, pid: i32) -> Option<Origin> {
-        let entrance = self.entrance.as_ref()?;
-        if entrance.is_known(pid) {
+    /// Why an intercepted process is traced; none if it is not.
+    fn origin_of(&self, process: &Process) -> Option<Origin> {
+        let intercept = self.intercept.as_ref()?;
+        if intercept.is_selected(process.id.pid) {
             return Some(Origin::Exec);
         }
-        let process = self.subjects.processes.process(pid)?;
-        let rules = &self.subjects.selection.rules;
-        let rule = rules.iter().find(|rule| rule.selects(&process, &self.subjects.processes));
-        rule.map(|rule| rule.origin())
-            .or_else(|| entrance.is_descendant(pid).then_some(Origin::ChildOf(process.parent)))
+        let rule = self.subjects.selection.rule_for(process, &self.subjects.processes);
+        let by_parent = || intercept.descends(process.id.pid).then_some(Origin::ChildOf(process.parent));
+        rule.map(|rule| rule.origin()).or_else(by_parent)
     }
 
-    /// Tells the entrance whose processes are awaited there.
-    fn introduce(&self) {
-        if let Some(entrance) = &self.entrance {
-            entrance.know(self.enrolment.selected().collect());
+    fn update_scope(&self) {
+        if let Some(intercept) = &self.intercept {
+            intercept.set_selected(self.enrolment.selected().collect());
         }
     }
 
-    /// Lets everybody by from now on: nobody is attached to any more.
-    pub(crate) fn close_entrance(&mut self) {
-        self.missed = self.missed();
-        self.entrance = None;
+    /// From now on nothing is intercepted, and all processes run on.
+    pub(crate) fn stop_intercepting(&mut self) {
+        self.not_held = self.not_held();
+        self.intercept = None;
     }
 
-    /// How often somebody was to be held, and was not.
-    fn missed(&self) -> u64 {
-        self.entrance.as_ref().map_or(self.missed, Entrance::late)
+    /// How many processes in scope were allowed to run unprobed.
+    pub(crate) fn not_held(&self) -> u64 {
+        self.intercept.as_ref().map_or(self.not_held, Intercept::not_held)
     }
 
-    /// A descriptor that is readable when somebody is held.
-    pub(crate) fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.entrance.as_ref().map(Entrance::bell)
+    /// A descriptor that is readable when a process waits for weir.
+    pub(crate) fn has_intercepted(&self) -> Option<BorrowedFd<'_>> {
+        self.intercept.as_ref().map(Intercept::has_events)
     }
 
     /// A process that was given executes another program before it was attached to.
@@ -408,15 +405,15 @@ impl<'a> Roll<'a> {
             self.away.ends(pid, now);
         }
         let (late, late_most) = self.late;
-        let (execs, execs_held, away) = (self.away.execs, self.away.held, self.away.sum);
-        let missed = self.missed();
-        ProcessCounts { execs, execs_held, away, late, late_most, missed, ..self.enrolment.counts() }
+        let (execs, execs_held, away) = (self.away.execs, self.away.execs_held, self.away.sum);
+        let not_held = self.not_held();
+        ProcessCounts { execs, execs_held, away, late, late_most, not_held, ..self.enrolment.counts() }
     }
 
     /// Finds processes that are to be attached to now.
     fn find(&mut self, now: Instant) -> Result<(), Failure> {
         let own = std::process::id();
-        // What watches over weir's own holds has weir's memory.
+        // weir's watchdog shares its memory.
         let is_own = |pid: i32| kin::share_memory(pid, own as i32) == Some(true);
         let inherits = |pid: i32| {
             let probed = scan::probed(pid).ok().flatten();
@@ -435,7 +432,7 @@ impl<'a> Roll<'a> {
         Ok(())
     }
 
-    /// Attaches to a process, if it can be. `held`: it has not begun to run. `refused`: the first failure of those that can not.
+    /// Attaches to a process, if it can be. `held`: it is stopped, and has not begun to run. `refused`: the first failure of those that can not.
     fn enrol(
         &mut self,
         candidate: Candidate,
@@ -487,12 +484,13 @@ impl<'a> Roll<'a> {
 
     fn attach(&mut self, candidate: &Candidate, held: Option<Exec>) -> Result<One, Failure> {
         let (id, own) = (candidate.process.id, self.session.plan);
-        let held = held.map(|exec| {
-            self.session.admit(id.pid, own)?;
-            let wanted: Vec<_> = own.sites.iter().filter_map(|site| site.binary.identity()).collect();
-            Ok::<_, Failure>(exec.into_target(&wanted)?)
-        });
-        let held = held.transpose()?;
+        let held = match held {
+            Some(exec) => {
+                self.session.admit(id.pid, own)?;
+                Some(exec.into_target(&own.file_identities())?)
+            }
+            None => None,
+        };
         let plan = match maps_of(own, id.pid) {
             Some(0) => plan_elsewhere(self.session, &mut self.plans, id.pid).unwrap_or_else(|| own.clone()),
             _ => own.clone(),
@@ -510,7 +508,7 @@ impl<'a> Roll<'a> {
             return Err(Error::TargetGone { pid: id.pid }.into());
         }
         self.session.admit(id.pid, &plan)?;
-        // Before it runs on, where it is held: it may have ended soon after.
+        // A process that is held runs on in `enrol`, and may end soon.
         self.seen(&plan, id.pid);
         let prepared = self.session.prepare(target, &self.maps, &plan)?;
         self.session.enrol(prepared, plan).inspect_err(|_| self.session.guard.detached(id.pid))
@@ -620,7 +618,9 @@ fn plan_elsewhere(
 fn declined(failure: &Failure, tries: u32) -> Declined {
     match failure.of_process() {
         Some(Error::TargetGone { .. } | Error::NoProcess { .. } | Error::NoProgram { .. }) => Declined::Gone,
-        Some(Error::Replaced { .. } | Error::SharesMemory { .. }) => Declined::NotNow,
+        Some(Error::Replaced { .. } | Error::SharesMemory { .. } | Error::ChildPending { .. }) => {
+            Declined::NotNow
+        }
         Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }) if tries < STOP_TRIES => Declined::NotNow,
         Some(error) => Declined::Refused(error.code().to_owned()),
         None => Declined::Refused("refused".to_owned()),

@@ -28,8 +28,8 @@ use crate::print::{tell, tell_text};
 use crate::report::{ProcessCounts, Report, Summary};
 use crate::session::controller::Controller;
 use crate::session::costs::{self, Costs};
-use crate::session::entrance::Entrance;
 use crate::session::events::Events;
+use crate::session::intercept::Intercept;
 use crate::session::plan::Plan;
 use crate::session::required::{self, feasible};
 use crate::session::roll::{Roll, names_mapped};
@@ -90,8 +90,7 @@ impl Session<'_> {
         if let Some(left_out) = exec.left_out().filter(|_| !self.given.args.quiet) {
             tell!("weir: {left_out}");
         }
-        let wanted: Vec<_> = self.plan.sites.iter().filter_map(|site| site.binary.identity()).collect();
-        let mut target = exec.into_target(&wanted)?;
+        let mut target = exec.into_target(&self.plan.file_identities())?;
         // Ended while it is held: let go first, it would run.
         let allowance = self.admit(target.pid(), self.plan).inspect_err(|_| guard.end())?;
         target.allow(allowance);
@@ -175,13 +174,15 @@ impl Session<'_> {
         // Before they run on: they may have ended soon after.
         prepared.iter().for_each(|(pid, _)| events.look(*pid));
         let is_command = command.is_some();
-        // Before a command runs: it may execute another program at once. Nobody deals with the others while these are attached to.
         let first = prepared.iter().map(|(pid, _)| *pid).chain(replaced.iter().copied());
         let first: Vec<i32> = first.collect();
-        let open = || Entrance::open(self, self.subjects, first.iter().copied(), is_command);
-        let before = if is_command { open() } else { None };
+        let start = || Intercept::start(self, self.subjects, &first, is_command);
+        // A command may execute another program as soon as it runs. Other processes run already, and could not be attached to while they are
+        // blocked, since nothing handles their events yet.
+        let before = if is_command { start() } else { None };
         let (mut targets, awaited) = self.arm_all(prepared, &mut replaced, is_alone, is_command)?;
-        let mut roll = Roll::new(self, maps.clone(), self.subjects, before.or_else(open));
+        let intercept = if is_command { before } else { start() };
+        let mut roll = Roll::new(self, maps.clone(), self.subjects, intercept);
         roll.await_files(awaited);
         roll.first(&mut targets)?.iter().try_for_each(|line| events.process(line))?;
         replaced.into_iter().for_each(|pid| roll.replaced(pid));
@@ -199,8 +200,7 @@ impl Session<'_> {
         roll: &mut Roll<'_>,
         command: Option<&mut EndOnFailure>,
     ) -> Result<ExitCode, Failure> {
-        roll.close_entrance();
-        let missed = roll.counts().missed;
+        roll.stop_intercepting();
         let never = required::executed(self.plan, self.subjects, roll.unseen());
         let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty();
         if is_nothing && never.is_none() && !self.given.args.quiet {
@@ -218,8 +218,8 @@ impl Session<'_> {
             return Ok(ExitCode::from(3));
         }
         match never {
-            // Unless it was executed, and ran unprobed: that is said.
-            Some(failure) if has_ended && missed == 0 => Err(failure),
+            // A process that was not held may have executed it. The summary reports that.
+            Some(failure) if has_ended && roll.not_held() == 0 => Err(failure),
             _ => Ok(ended),
         }
     }

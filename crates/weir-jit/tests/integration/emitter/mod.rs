@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
 use nix::libc;
+use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
 use weir_ebpf::{MapSpec, Object};
@@ -407,8 +408,12 @@ pub(crate) fn stops(case: usize) -> impl Iterator<Item = usize> {
 
 /// A child that does `body` and ends.
 pub(crate) fn child(body: impl FnOnce()) -> Pid {
+    // fork(2) starts over at each signal: on a busy machine it would never end under a timer that is faster than it.
+    let signals = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).expect("signals are blocked");
     // SAFETY: the child calls generated code, and what glibc prepares for a fork.
-    match unsafe { fork() }.expect("fork") {
+    let forked = unsafe { fork() }.expect("fork");
+    signals.thread_set_mask().expect("signals are let through");
+    match forked {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
             // SAFETY: takes numbers alone.

@@ -124,7 +124,7 @@ fn a_target_that_executes_programs_all_the_time_comes_to_no_harm() {
         assert!(counted <= 3000, "{ended:?}");
         // Weir may have come when all of it was over.
         let is_told = ended.stderr.contains("were seen to execute another program");
-        // Those that were held meanwhile are not told of at the end.
+        // The summary counts only programs that were not held.
         assert!(!is_told || ended.stderr.contains("executed another program;"), "{ended:?}");
     }
 }

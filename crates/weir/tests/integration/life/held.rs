@@ -1,4 +1,4 @@
-//! Short-lived processes, which run nothing unprobed: whoever executes or loads what is probed is held until it is.
+//! Short-lived processes. With root, weir stops a process that executes or loads a probed file before it runs, so every call is counted.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use testkit::stranger::Folder;
 
 use crate::life::check::{DEADLINE, Run, counting, obedient, trace, weir};
 
-/// fanotify(7)'s permission events are for CAP_SYS_ADMIN.
+/// Permission events of fanotify(7) need CAP_SYS_ADMIN.
 fn is_possible() -> bool {
     let is_root = nix::unistd::geteuid().is_root();
     if !is_root {
@@ -22,7 +22,7 @@ fn is_possible() -> bool {
     is_root
 }
 
-/// All that these processes have called is counted, and as often as they were started.
+/// Every call of so many processes is counted.
 #[track_caller]
 fn check(run: &Run, processes: usize) {
     run.check_exact();
@@ -96,15 +96,15 @@ fn a_script_that_has_the_program_as_its_interpreter_is_no_deadlock() {
         &counting(&interpreter),
         &["--follow", "-c", &format!("sh -c '{} c 3; true'", script.display())],
     );
-    // It may get away, and that is said.
+    // It may escape, and weir reports that.
     match run.counted().is_empty() {
-        true => assert!(run.stderr.contains("weir was too busy to hold it"), "{run:?}"),
+        true => assert!(run.stderr.contains("before weir could stop it"), "{run:?}"),
         false => check(&run, 1),
     }
 }
 
 #[test]
-fn those_of_a_name_are_counted_whoever_starts_them() {
+fn processes_of_a_name_are_counted_from_their_first_call() {
     if !is_possible() {
         return;
     }
@@ -119,7 +119,7 @@ fn those_of_a_name_are_counted_whoever_starts_them() {
 }
 
 #[test]
-fn a_stopped_weir_holds_nobody_up() {
+fn a_stopped_weir_suspends_no_process() {
     if !is_possible() {
         return;
     }
@@ -128,7 +128,7 @@ fn a_stopped_weir_holds_nobody_up() {
     let own = Pid::from_raw(trace.pid() as i32);
     kill(own, Signal::SIGSTOP).unwrap();
     assert!(testkit::wait::until(DEADLINE, || is_stopped(own)));
-    // Each would wait for as long as weir does: the test would not end.
+    // Each would wait until weir continues, which it does not before they have ended.
     for _ in 0..20 {
         assert!(output(&path, &["c", "6"]).contains("calls "));
         assert!(is_stopped(own));
@@ -138,7 +138,7 @@ fn a_stopped_weir_holds_nobody_up() {
     assert!(trace.finish(DEADLINE).unwrap().status.success());
 }
 
-/// weir, which waits for processes of this name.
+/// A weir that waits for processes with this name.
 fn tracing(path: &Path, name: &str) -> Daemon {
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(weir().get_program());

@@ -31,7 +31,7 @@ struct Loader {
 }
 
 impl Loader {
-    /// With a library of its own: to open one that another weir holds processes for is to wait.
+    /// With a copy of the library: open(2) of a file that another weir probes waits for that weir.
     fn start() -> Loader {
         let folder = Folder::new();
         let library = folder.copy(&built().1);

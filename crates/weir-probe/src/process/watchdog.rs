@@ -1,21 +1,19 @@
-//! Sees to it that this process lets go what it holds in time, also where it is itself stopped (SIGSTOP, Ctrl-Z) or hangs.
+//! A watchdog process, which bounds how long this process holds others where this process is itself stopped (SIGSTOP, Ctrl-Z) or hangs.
 //!
-//! In: when each hold must have ended ([`Hold`]). Out: a stopped process goes on (SIGCONT) at the first deadline that has passed, lets go, since
-//! it is late, and is stopped again once it holds nothing. One that holds a target [`KILL_AFTER`] longer, whatever the reason, is killed, and the
-//! kernel lets the target go.
+//! In: a deadline for each [`Hold`]. Out: when a deadline has passed and this process is stopped, the watchdog sends it SIGCONT, so that it
+//! finds itself late and releases its target, and SIGSTOP after its last hold has ended. [`KILL_AFTER`] the deadline it sends SIGKILL, and the
+//! kernel releases the target.
 //!
-//! While this process is stopped, the watcher also lets by who waits at its gate ([`crate::process::gate`]).
+//! While this process is stopped, the watchdog also allows all calls that are pending at a [`fanotify`] group of this process.
 //!
-//! The watcher is a process of its own, since a stop stops every thread of a process, and in a session of its own, since a terminal stops
-//! groups of them. It shares this process's memory (`CLONE_VM`), so that it needs no program of its own, no copy of anything and no words but
-//! [`SHARED`]; its end sends no SIGCHLD, and wait(2) does not report it. It begins with the first hold, and ends with this process, or when this
-//! executes another program.
+//! It is a process, because a stop signal stops all threads of a process, in a session of its own, because a terminal stops whole process groups.
+//! It shares the memory of this process (`CLONE_VM`): it needs no executable file, and reads deadlines from [`SHARED`]. It sends no SIGCHLD,
+//! and wait(2) without `__WALL` does not report it. It starts with the first hold, and ends when this process ends or executes another program.
 //!
-//! It runs on a thread control block that belongs to whoever started it, and that may be gone: so it calls the kernel by itself, not by libc, and
-//! allocates and locks nothing.
+//! The thread control block that it runs with belongs to the thread that started it, which may have ended. So it makes its system calls
+//! without libc, and neither allocates nor locks.
 //!
-//! Not seen: a watcher that is stopped together with this process, by its own id or by a freezer of their control group. Without close_range(2)
-//! (Linux 5.9) there is none.
+//! Not covered: a SIGSTOP to the watchdog itself, and a freezer of the cgroup of both. Without close_range(2) (Linux 5.9) there is no watchdog.
 
 use std::arch::asm;
 use std::ffi::CStr;
@@ -29,63 +27,62 @@ use std::time::{Duration, Instant};
 use nix::libc::{self, c_int, c_void};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
-use crate::process::sys;
+use crate::process::{fanotify, sys};
 
-/// How much longer than it may a process is held by one that is not stopped: it may be waiting for a CPU. It gives up by itself at its
-/// deadline when it runs.
+/// From the deadline of a hold to SIGKILL. A process that runs gives up at its deadline by itself, but it may have to wait for a CPU.
 const KILL_AFTER: Duration = Duration::from_secs(2);
 
-/// How often a process that is late is looked at.
+/// Interval of checks while a deadline has passed.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How long a new hold waits at most for the stop that is due before it.
+/// How long a new hold waits at most for a pending SIGSTOP.
 const STOPPED_MAX: Duration = Duration::from_millis(50);
 
-/// Holds at a time, those of all threads; others wait.
+/// Holds at a time, of all threads. More wait.
 const SLOTS: usize = 64;
 
 const STACK_BYTES: usize = 64 << 10;
 
-/// As `/proc/PID/comm` has it: who stops weir by its name is not to stop it as well.
+/// The name in `/proc/PID/comm`. It is not weir's, so that `killall -STOP weir` does not stop the watchdog.
 pub(crate) const NAME: &CStr = c"hold-watch";
 
-/// What the watcher and its process both see.
+/// Memory that the watchdog and its owner use.
 struct Shared {
-    /// When holds must have ended, by CLOCK_MONOTONIC in nanoseconds; 0: none. Those that are odd nobody is killed for.
+    /// CLOCK_MONOTONIC in nanoseconds; 0 for none. An odd deadline never leads to SIGKILL.
     deadlines: [AtomicU64; SLOTS],
-    /// This process goes on to let go, and will be stopped again.
+    /// The watchdog has sent SIGCONT, and will send SIGSTOP.
     is_stop_due: AtomicBool,
 }
 
 static SHARED: Shared =
     Shared { deadlines: [const { AtomicU64::new(0) }; SLOTS], is_stop_due: AtomicBool::new(false) };
 
-static WATCHER: Mutex<Option<Watcher>> = Mutex::new(None);
+static WATCHDOG: Mutex<Option<Watchdog>> = Mutex::new(None);
 
-/// A hold of a target's threads, which must end in time.
+/// A time during which this process holds another. It has to end before its deadline.
 #[derive(Debug)]
 pub(crate) struct Hold {
     slot: &'static AtomicU64,
 }
 
 impl Hold {
-    /// Begins one that must end within `limit` from now.
+    /// Begins a hold that has to end within `limit`.
     pub(crate) fn begin(limit: Duration) -> Hold {
         Hold::until((now().saturating_add(limit.as_nanos() as u64)) & !1)
     }
 
-    /// The same for one that a process may be late with as long as it runs.
+    /// The same, but a process that runs may take longer.
     pub(crate) fn begin_patient(limit: Duration) -> Hold {
         Hold::until((now().saturating_add(limit.as_nanos() as u64)) | 1)
     }
 
     fn until(deadline: u64) -> Hold {
         let start = Instant::now();
-        // Else the stop that is due would begin within this hold.
+        // The SIGSTOP would come during this hold.
         while SHARED.is_stop_due.load(SeqCst) && start.elapsed() < STOPPED_MAX {
             std::thread::sleep(LOOK / 4);
         }
-        let mut watcher = own_watcher();
+        let mut watchdog = own_watchdog();
         let claim = |slot: &&AtomicU64| slot.compare_exchange(0, deadline, SeqCst, SeqCst).is_ok();
         let slot = loop {
             match SHARED.deadlines.iter().find(claim) {
@@ -93,9 +90,7 @@ impl Hold {
                 None => std::thread::sleep(LOOK),
             }
         };
-        if !watcher.as_ref().is_some_and(|watcher| watcher.tell(LOOK_AT_DEADLINES, None)) {
-            *watcher = Watcher::start().inspect(|watcher| _ = watcher.tell(LOOK_AT_DEADLINES, None));
-        }
+        send_or_start(&mut watchdog, CHECK_DEADLINES, None);
         Hold { slot }
     }
 }
@@ -106,45 +101,49 @@ impl Drop for Hold {
     }
 }
 
-/// What waits at a gate is let by while this process is stopped.
+/// A fanotify group whose pending calls the watchdog allows while this process is stopped.
 #[derive(Debug)]
-pub(crate) struct WatchedGate(());
+pub(crate) struct WatchedGroup(());
 
-impl WatchedGate {
-    /// `fanotify`: a group with permission events. The watcher has a copy of it until this is dropped. One at a time: of more the first is
-    /// watched.
-    pub(crate) fn watch(fanotify: &OwnedFd) -> WatchedGate {
-        let mut watcher = own_watcher();
-        if !watcher.as_ref().is_some_and(|watcher| watcher.tell(OPEN_GATE, Some(fanotify))) {
-            *watcher = Watcher::start().inspect(|watcher| _ = watcher.tell(OPEN_GATE, Some(fanotify)));
-        }
-        WatchedGate(())
+impl WatchedGroup {
+    /// The watchdog has a copy of `fanotify` until the result is dropped. LIMIT: one group at a time; a second one replaces the first.
+    pub(crate) fn watch(fanotify: &OwnedFd) -> WatchedGroup {
+        send_or_start(&mut own_watchdog(), SET_GROUP, Some(fanotify));
+        WatchedGroup(())
     }
 }
 
-impl Drop for WatchedGate {
+impl Drop for WatchedGroup {
     fn drop(&mut self) {
-        if let Some(watcher) = &*own_watcher() {
-            watcher.tell(CLOSE_GATE, None);
+        if let Some(watchdog) = &*own_watchdog() {
+            watchdog.send(CLEAR_GROUP, None);
         }
     }
 }
 
-/// The watcher of this process, if it has been started.
-fn own_watcher() -> MutexGuard<'static, Option<Watcher>> {
-    let mut watcher = WATCHER.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if watcher.as_ref().is_some_and(|watcher| watcher.owner != std::process::id()) {
-        // Those are the holds of who has forked this process.
+/// The watchdog of this process, if it has been started.
+fn own_watchdog() -> MutexGuard<'static, Option<Watchdog>> {
+    let mut watchdog = WATCHDOG.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if watchdog.as_ref().is_some_and(|watchdog| watchdog.owner != std::process::id()) {
+        // These are the holds of the process that forked this one.
         SHARED.deadlines.iter().for_each(|slot| slot.store(0, SeqCst));
-        *watcher = None;
+        *watchdog = None;
     }
-    watcher
+    watchdog
 }
 
-/// What the watcher is told: to look at the deadlines, which it does at any message; that this descriptor is a gate's; that there is none.
-const LOOK_AT_DEADLINES: u8 = 0;
-const OPEN_GATE: u8 = 1;
-const CLOSE_GATE: u8 = 2;
+/// Sends a message to the watchdog, and starts it if there is none or it has ended.
+fn send_or_start(watchdog: &mut Option<Watchdog>, message: u8, descriptor: Option<&OwnedFd>) {
+    let is_sent = watchdog.as_ref().is_some_and(|watchdog| watchdog.send(message, descriptor));
+    if !is_sent {
+        *watchdog = Watchdog::start().inspect(|watchdog| _ = watchdog.send(message, descriptor));
+    }
+}
+
+/// Messages to the watchdog. It checks the deadlines after each; the second one comes with a descriptor.
+const CHECK_DEADLINES: u8 = 0;
+const SET_GROUP: u8 = 1;
+const CLEAR_GROUP: u8 = 2;
 
 /// A control message with one descriptor (cmsg(3)).
 #[repr(C)]
@@ -164,23 +163,23 @@ impl Passed {
 }
 
 #[derive(Debug)]
-struct Watcher {
-    /// Whose it is: not that of a child that was forked.
+struct Watchdog {
+    /// A forked child of this process has another id, and needs a watchdog of its own.
     owner: u32,
-    /// What wakes it, and what it sees the end of this program by.
+    /// Closed when this process ends or executes another program, which ends the watchdog.
     channel: OwnedFd,
 }
 
-/// What the watcher is given; its descriptors are copies.
-struct Given {
+/// Arguments of the watchdog. The descriptors are those of its own copy of the descriptor table.
+struct Arguments {
     owner: c_int,
     pidfd: c_int,
     channel: c_int,
 }
 
-impl Watcher {
-    /// `None` where there can be none: nothing of what it is for is worth failing for.
-    fn start() -> Option<Watcher> {
+impl Watchdog {
+    /// `None` if it cannot be started. Tracing works without it.
+    fn start() -> Option<Watchdog> {
         let owner = std::process::id();
         let mut ends = [0; 2];
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -198,24 +197,25 @@ impl Watcher {
         if stack == libc::MAP_FAILED {
             return None;
         }
-        let given = Given { owner: owner as c_int, pidfd: pidfd.as_raw_fd(), channel: its.as_raw_fd() };
-        let given: &'static Given = Box::leak(Box::new(given));
+        let arguments =
+            Arguments { owner: owner as c_int, pidfd: pidfd.as_raw_fd(), channel: its.as_raw_fd() };
+        let arguments: &'static Arguments = Box::leak(Box::new(arguments));
         let mut before = SigSet::empty();
-        // It begins with all signals blocked, and so it stays.
+        // The watchdog inherits the mask, and handles no signal.
         let is_blocked = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before));
-        // SAFETY: the stack is its own and never freed, as what it is given; `watch` uses nothing of the thread that starts it.
+        // SAFETY: neither the stack nor the arguments are ever freed; `run` uses nothing of the thread that starts it.
         let pid = unsafe {
             let top = stack.byte_add(STACK_BYTES);
-            libc::clone(watch, top, libc::CLONE_VM, ptr::from_ref(given).cast_mut().cast())
+            libc::clone(run, top, libc::CLONE_VM, ptr::from_ref(arguments).cast_mut().cast())
         };
         if is_blocked.is_ok() {
             let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
         }
-        (pid > 0).then_some(Watcher { owner, channel })
+        (pid > 0).then_some(Watchdog { owner, channel })
     }
 
-    /// Wakes it with a word, and a descriptor for it; false if it is not there any more.
-    fn tell(&self, mut word: u8, descriptor: Option<&OwnedFd>) -> bool {
+    /// Sends a message, and a descriptor with it. False if the watchdog has ended.
+    fn send(&self, mut word: u8, descriptor: Option<&OwnedFd>) -> bool {
         let mut passed = Passed::of(descriptor.map_or(-1, AsRawFd::as_raw_fd));
         let mut text = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 1 };
         // SAFETY: all zero it is an empty message.
@@ -228,7 +228,7 @@ impl Watcher {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: what the message points to lives during the call.
         let sent = unsafe { libc::sendmsg(self.channel.as_raw_fd(), &raw const message, flags) };
-        // Where the channel is full it will look.
+        // If the channel is full, the watchdog has messages to wake up for.
         let is_full = || std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock;
         sent == 1 || is_full()
     }
@@ -237,16 +237,16 @@ impl Watcher {
 /// CLOCK_MONOTONIC in nanoseconds.
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // Not by libc's vDSO call: the watcher uses it too.
+    // The watchdog calls it too, so not by libc.
     call(libc::SYS_clock_gettime, [libc::CLOCK_MONOTONIC as usize, (&raw mut time) as usize, 0, 0, 0]);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A system call, with its result or its negative error, that touches no errno.
+/// A system call; its result, or the negated error. Does not set errno.
 fn call(number: libc::c_long, arguments: [usize; 5]) -> isize {
     let result: isize;
     let [a, b, c, d, e] = arguments;
-    // SAFETY: a system call of this module: none of them changes memory but what the caller has lent it.
+    // SAFETY: the calls of this module write to no memory but to what their arguments point to, which the caller owns.
     unsafe {
         asm!(
             "syscall",
@@ -264,17 +264,17 @@ fn call(number: libc::c_long, arguments: [usize; 5]) -> isize {
     result
 }
 
-/// The watcher. Uses this module's calls and [`SHARED`] alone.
-extern "C" fn watch(given: *mut c_void) -> c_int {
-    // SAFETY: it is what `start` has given, which is never freed.
-    let given = unsafe { &*given.cast::<Given>() };
+/// The watchdog. It may use `call` and [`SHARED`], and nothing that uses libc.
+extern "C" fn run(arguments: *mut c_void) -> c_int {
+    // SAFETY: `start` passes a value that is never freed.
+    let arguments = unsafe { &*arguments.cast::<Arguments>() };
     call(libc::SYS_setsid, [0; 5]);
     call(libc::SYS_prctl, [libc::PR_SET_NAME as usize, NAME.as_ptr() as usize, 0, 0, 0]);
-    let (low, high) = match given.pidfd < given.channel {
-        true => (given.pidfd as usize, given.channel as usize),
-        false => (given.channel as usize, given.pidfd as usize),
+    let (low, high) = match arguments.pidfd < arguments.channel {
+        true => (arguments.pidfd as usize, arguments.channel as usize),
+        false => (arguments.channel as usize, arguments.pidfd as usize),
     };
-    // Its copies of all others would keep them open.
+    // Copies of other descriptors would keep pipes and files open.
     let gaps = [(0, low.wrapping_sub(1)), (low + 1, high.wrapping_sub(1)), (high + 1, u32::MAX as usize)];
     for (first, last) in gaps {
         if first <= last && last != usize::MAX && call(libc::SYS_close_range, [first, last, 0, 0, 0]) < 0 {
@@ -282,81 +282,81 @@ extern "C" fn watch(given: *mut c_void) -> c_int {
         }
     }
     let mut is_stop_due = false;
-    // Of the gate, or -1; whether somebody waits there.
-    let (mut gate, mut is_awaited) = (-1, false);
+    // The fanotify group, or -1; whether it has an event.
+    let (mut group, mut is_event_pending) = (-1, false);
     loop {
         let deadlines = || SHARED.deadlines.iter().map(|slot| slot.load(SeqCst)).filter(|&at| at != 0);
         let (deadline, now) = (deadlines().min(), now());
         let late = deadline.filter(|&deadline| deadline <= now);
         if deadlines().any(|at| at & 1 == 0 && at.saturating_add(KILL_AFTER.as_nanos() as u64) <= now) {
-            call(libc::SYS_kill, [given.owner as usize, libc::SIGKILL as usize, 0, 0, 0]);
+            call(libc::SYS_kill, [arguments.owner as usize, libc::SIGKILL as usize, 0, 0, 0]);
             return 0;
         }
-        if late.is_some() && is_stopped(given.owner) {
+        if late.is_some() && is_stopped(arguments.owner) {
             is_stop_due = true;
             SHARED.is_stop_due.store(true, SeqCst);
-            call(libc::SYS_kill, [given.owner as usize, libc::SIGCONT as usize, 0, 0, 0]);
+            call(libc::SYS_kill, [arguments.owner as usize, libc::SIGCONT as usize, 0, 0, 0]);
         } else if is_stop_due && deadline.is_none() {
             is_stop_due = false;
-            call(libc::SYS_kill, [given.owner as usize, libc::SIGSTOP as usize, 0, 0, 0]);
+            call(libc::SYS_kill, [arguments.owner as usize, libc::SIGSTOP as usize, 0, 0, 0]);
             SHARED.is_stop_due.store(false, SeqCst);
         }
-        if is_awaited && is_stopped(given.owner) {
-            let_by(gate);
+        if is_event_pending && is_stopped(arguments.owner) {
+            allow_all(group);
         }
         let rest = match deadline {
-            // Its own process deals with who waits at the gate, as a rule: one look later nobody does.
-            _ if late.is_some() || is_stop_due || is_awaited => Some(LOOK.as_nanos() as u64),
+            // As a rule the owner has read the event by the next check.
+            _ if late.is_some() || is_stop_due || is_event_pending => Some(LOOK.as_nanos() as u64),
             Some(deadline) => Some(deadline - now),
             None => None,
         };
-        let asked = if is_awaited { -1 } else { gate };
-        match news(given, asked, rest) {
-            News::Ended => return 0,
-            News::Gate(new) => {
-                call(libc::SYS_close, [gate as usize, 0, 0, 0, 0]);
-                (gate, is_awaited) = (new, false);
+        let asked = if is_event_pending { -1 } else { group };
+        match wait(arguments, asked, rest) {
+            Wakeup::OwnerEnded => return 0,
+            Wakeup::Group(new) => {
+                call(libc::SYS_close, [group as usize, 0, 0, 0, 0]);
+                (group, is_event_pending) = (new, false);
             }
-            News::Awaited => is_awaited = true,
-            News::Nothing => is_awaited = false,
+            Wakeup::EventPending => is_event_pending = true,
+            Wakeup::Other => is_event_pending = false,
         }
     }
 }
 
-enum News {
-    /// Its process has ended, or executed another program.
-    Ended,
-    /// The gate has this descriptor; -1: none.
-    Gate(c_int),
-    /// Somebody waits at the gate.
-    Awaited,
-    Nothing,
+enum Wakeup {
+    /// The owner has ended, or executed another program.
+    OwnerEnded,
+    /// The new fanotify group, or -1.
+    Group(c_int),
+    /// The group has an event.
+    EventPending,
+    Other,
 }
 
-/// Waits for news, at most `time` nanoseconds. A negative descriptor is not waited for.
-fn news(given: &Given, gate: c_int, time: Option<u64>) -> News {
+/// Waits at most `time` nanoseconds. ppoll(2) ignores a negative descriptor.
+fn wait(arguments: &Arguments, group: c_int, time: Option<u64>) -> Wakeup {
     let on = |fd: c_int| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let mut waited = [on(given.pidfd), on(given.channel), on(gate)];
+    let mut waited = [on(arguments.pidfd), on(arguments.channel), on(group)];
     let timeout = time.map(|time| libc::timespec {
         tv_sec: (time / 1_000_000_000) as i64,
         tv_nsec: (time % 1_000_000_000) as i64,
     });
     let at = timeout.as_ref().map_or(0, |timeout| ptr::from_ref(timeout) as usize);
     call(libc::SYS_ppoll, [waited.as_mut_ptr() as usize, waited.len(), at, 0, 8]);
-    let [process, channel, gate] = &waited;
+    let [process, channel, group] = &waited;
     if channel.revents & libc::POLLIN != 0
-        && let Some(gate) = heard(given)
+        && let Some(group) = receive(arguments)
     {
-        return News::Gate(gate);
+        return Wakeup::Group(group);
     }
     if process.revents != 0 || channel.revents & libc::POLLHUP != 0 {
-        return News::Ended;
+        return Wakeup::OwnerEnded;
     }
-    if gate.revents & libc::POLLIN != 0 { News::Awaited } else { News::Nothing }
+    if group.revents & libc::POLLIN != 0 { Wakeup::EventPending } else { Wakeup::Other }
 }
 
-/// Takes what the watcher is told; the gate's descriptor if that is another now, -1 for none.
-fn heard(given: &Given) -> Option<c_int> {
+/// Reads messages. The new fanotify group, or -1, if one of them says so.
+fn receive(arguments: &Arguments) -> Option<c_int> {
     let (mut words, mut passed) = ([0u8; 64], Passed::of(-1));
     let mut text = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: words.len() };
     // SAFETY: all zero it is an empty message.
@@ -364,41 +364,29 @@ fn heard(given: &Given) -> Option<c_int> {
     (message.msg_iov, message.msg_iovlen) = (&raw mut text, 1);
     (message.msg_control, message.msg_controllen) = ((&raw mut passed).cast(), size_of::<Passed>());
     let at = (&raw mut message) as usize;
-    let count = call(libc::SYS_recvmsg, [given.channel as usize, at, libc::MSG_CMSG_CLOEXEC as usize, 0, 0]);
+    let count =
+        call(libc::SYS_recvmsg, [arguments.channel as usize, at, libc::MSG_CMSG_CLOEXEC as usize, 0, 0]);
     let words = words.get(..usize::try_from(count).unwrap_or(0)).unwrap_or(&[]);
-    // A descriptor comes with the last word that is read with it, or with the first.
+    // recvmsg(2) reads no further than a message with a descriptor.
     let is_passed = message.msg_controllen >= passed.header.cmsg_len && passed.descriptor >= 0;
     words.iter().rev().find_map(|&word| match word {
-        OPEN_GATE if is_passed => Some(passed.descriptor),
-        CLOSE_GATE => Some(-1),
+        SET_GROUP if is_passed => Some(passed.descriptor),
+        CLEAR_GROUP => Some(-1),
         _ => None,
     })
 }
 
-/// Lets by all that wait at the gate, which its own process does not do now.
-fn let_by(gate: c_int) {
-    const METADATA: usize = size_of::<libc::fanotify_event_metadata>();
+/// Allows all pending calls, which the stopped owner cannot do.
+fn allow_all(group: c_int) {
     let mut bytes = [0u64; 64];
     let (to, length) = (bytes.as_mut_ptr() as usize, size_of_val(&bytes));
-    loop {
-        // It does not wait where nothing is left.
-        let Ok(count) = usize::try_from(call(libc::SYS_read, [gate as usize, to, length, 0, 0])) else {
-            return;
-        };
-        let mut at = 0;
-        while at + METADATA <= count {
-            // SAFETY: so many bytes were written there, and every bit pattern is a valid value of this plain structure.
-            let event: libc::fanotify_event_metadata = unsafe {
-                bytes.as_ptr().byte_add(at).cast::<libc::fanotify_event_metadata>().read_unaligned()
-            };
+    // The group is not blocking: EAGAIN ends it.
+    while let Ok(count @ 1..) = usize::try_from(call(libc::SYS_read, [group as usize, to, length, 0, 0])) {
+        for event in fanotify::metadata(&bytes, count) {
             let response = libc::fanotify_response { fd: event.fd, response: libc::FAN_ALLOW };
             let answer = (&raw const response) as usize;
-            call(libc::SYS_write, [gate as usize, answer, size_of_val(&response), 0, 0]);
+            call(libc::SYS_write, [group as usize, answer, size_of_val(&response), 0, 0]);
             call(libc::SYS_close, [event.fd as usize, 0, 0, 0, 0]);
-            at += (event.event_len as usize).max(METADATA);
-        }
-        if count == 0 {
-            return;
         }
     }
 }
@@ -425,19 +413,20 @@ fn is_stopped(pid: c_int) -> bool {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     let file = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0]);
     let Ok(file) = usize::try_from(file) else { return false };
-    // The name ends before byte 64, and the state comes after it.
+    // The name has at most 15 bytes, so the state lies in the first 64.
     let mut text = [0u8; 64];
     let read = call(libc::SYS_read, [file, text.as_mut_ptr() as usize, text.len(), 0, 0]);
     call(libc::SYS_close, [file, 0, 0, 0, 0]);
     let read = text.get(..usize::try_from(read).unwrap_or(0)).unwrap_or(&[]);
-    // A name may have a parenthesis in it, what follows may not.
+    // The name may have a parenthesis in it; what follows has none.
     let Some(end) = read.iter().rposition(|&byte| byte == b')') else { return false };
     read.get(end + 2) == Some(&b'T')
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::panic::catch_unwind;
+    use std::process::{Child, Command, exit};
 
     use nix::sys::signal::{self, Signal};
     use nix::sys::wait::{WaitStatus, waitpid};
@@ -448,6 +437,8 @@ mod tests {
     use crate::refusal::Error;
 
     const LIMIT: Duration = Duration::from_millis(10);
+    /// No test waits longer for anything.
+    const DEADLINE: Duration = Duration::from_secs(30);
 
     fn sleeper() -> Child {
         // It ends when it is killed: the verdict does not depend on how long it is.
@@ -460,10 +451,18 @@ mod tests {
     }
 
     fn hold(target: &Child) -> Stopped {
-        Stopped::stop(target.id() as i32, LIMIT, Filters::Suspended).unwrap()
+        let start = Instant::now();
+        loop {
+            match Stopped::stop(target.id() as i32, LIMIT, Filters::Suspended) {
+                Ok(stopped) => return stopped,
+                // The machine is busy: its thread did not get a CPU within the limit.
+                Err(Error::StopTimeout { .. } | Error::StopTooLong { .. }) if start.elapsed() < DEADLINE => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 
-    /// Lets a process go on once it is stopped and its target is not held; fails where that does not come.
+    /// Sends SIGCONT to process 2 once it is stopped and process 1 has no tracer. Fails after 30 s.
     const LET_GO_ON: &str = r#"
         tries=0
         until grep -q '^TracerPid:.0$' /proc/$1/status && grep -q '^State:.T' /proc/$2/status; do
@@ -482,14 +481,14 @@ mod tests {
         helper.args(["-c", LET_GO_ON, "sh", &target.id().to_string(), &own]);
         let mut helper = helper.spawn().unwrap();
         signal::kill(getpid(), Signal::SIGSTOP).unwrap();
-        // A signal to oneself is there when the call returns, but another thread may be the first to see it.
+        // The signal is pending when the call returns, but another thread may be the first to take it.
         while stopped.elapsed() < LIMIT {
             std::thread::yield_now();
         }
         assert!(matches!(stopped.in_time(), Err(Error::StopTooLong { .. })));
         drop(stopped);
         assert!(helper.wait().unwrap().success(), "it was not woken, or not stopped again");
-        // And the next is held as ever.
+        // The next hold works as before.
         drop(hold(&target));
         end(target);
     }
@@ -500,7 +499,8 @@ mod tests {
         // SAFETY: the child uses this crate's calls and libc's memory, whose locks fork(2) keeps sound.
         match unsafe { fork() }.unwrap() {
             ForkResult::Child => {
-                let _stopped = hold(&target);
+                // Unwound, it would end as a test that passes.
+                let Ok(_stopped) = catch_unwind(|| hold(&target)) else { exit(1) };
                 loop {
                     std::thread::park();
                 }
@@ -510,7 +510,7 @@ mod tests {
                 assert_eq!(ended, WaitStatus::Signaled(child, Signal::SIGKILL, false));
             }
         }
-        // Nothing holds it any more.
+        // The target has no tracer any more, and takes a signal.
         assert!(signal::kill(Pid::from_raw(target.id() as i32), Signal::SIGTERM).is_ok());
         let mut target = target;
         assert!(!target.wait().unwrap().success());
