@@ -10,9 +10,11 @@ pub(crate) const STACK_ZERO_BYTES: u32 = 16;
 /// Scratch memory of one program: offsets in it are 16-bit.
 pub(crate) const SCRATCH_BYTES_MAX: u32 = 32_760;
 /// Slots of scratch memory: runs that hold some at the same time, in all threads. A power of two.
-pub(crate) const SCRATCH_SLOTS: u32 = 64;
-/// Slots that one run tries before it gives up. Neighbouring CPUs begin so many apart.
-pub(crate) const SCRATCH_TRIES: i32 = 8;
+pub(crate) const SCRATCH_SLOTS: u32 = 1024;
+/// Slots that one run tries before it gives up. With half of all slots taken, one run in 16 million does.
+pub(crate) const SCRATCH_TRIES: i32 = 32;
+/// The first of these are neighbours, and other CPUs begin so many apart; the rest are random ones.
+pub(crate) const SCRATCH_TRIES_OF_CPU: i32 = 8;
 /// Instruction slots of one program: jump offsets are 16-bit.
 pub(crate) const INSNS_MAX: usize = 32_000;
 /// Bytes of the pieces in which a text is read for an automaton, with a NUL.
@@ -29,6 +31,7 @@ pub(crate) const STACKS_MAX: u32 = 8192;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(8));
 const _: () = assert!(SCRATCH_BYTES_MAX <= i16::MAX as u32);
 const _: () = assert!(SCRATCH_SLOTS.is_power_of_two());
+const _: () = assert!(SCRATCH_TRIES_OF_CPU < SCRATCH_TRIES);
 const _: () = assert!(INSNS_MAX <= i16::MAX as usize);
 const _: () = assert!(STACK_ZERO_BYTES <= STACK_BYTES_MAX);
 const _: () =
