@@ -41,6 +41,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::fstat;
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use weir_ebpf::elf::MapOrigin;
 use weir_ebpf::map::flag;
 
@@ -120,18 +122,29 @@ pub struct Segment {
     bytes_allocated: AtomicU64,
 }
 
+/// The file is in memory and has its size. Whoever else has it may have changed it until it was sealed, or have put another file in its
+/// place: an access behind its end would be SIGBUS.
+fn check_sealed(fd: &OwnedFd, bytes: u64) -> io::Result<()> {
+    let is_in_memory = fstatfs(fd)?.filesystem_type() == TMPFS_MAGIC;
+    match is_in_memory && u64::try_from(fstat(fd)?.st_size) == Ok(bytes) {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, "another process has changed its file")),
+    }
+}
+
 impl Segment {
     /// Makes the segment in `fd`, an empty memfd that allows sealing.
     ///
     /// # Errors
     /// [`OutOfMemory`] (of kind `OutOfMemory`) where the maps take too much of what memory there is, [`FileTooLarge`] (of that
-    /// kind) where files of this process may not be so large. Else of the failing system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
+    /// kind) where files of this process may not be so large; of kind `InvalidData` where another process has changed the file meanwhile. Else of the failing system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
     pub fn create(fd: OwnedFd, layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
         memory::check(&layout)?;
         let bytes = i64::try_from(layout.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         nix::unistd::ftruncate(&fd, bytes)?;
         Segment::allocate(&fd, &layout)?;
         fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW))?;
+        check_sealed(&fd, layout.bytes)?;
         let mapping = Arc::new(Mapping::shared(&fd, layout.bytes)?);
         let base = mapping.base();
         let session = identity.session;

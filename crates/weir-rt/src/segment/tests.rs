@@ -25,6 +25,10 @@ mod stacks;
 mod stress;
 mod threads;
 
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 
@@ -119,4 +123,37 @@ fn assert_no_node_lost(segment: &Segment, index: usize) {
     };
     assert_eq!(one_more, expected, "{}", spec.name);
     assert_eq!(view.entries().len(), spec.max_entries as usize, "each key once");
+}
+
+/// A traced process has the file too, until it is sealed. A segment that was made of a shorter one would be the end of this process (SIGBUS).
+#[test]
+fn a_file_that_another_changes_until_it_is_sealed_is_refused_or_whole() {
+    const TRIES: usize = 2_000;
+    let layout = || SegmentLayout::plan(&[spec(MapKind::Array, 4, 8, 4096)], CPUS).unwrap();
+    let file = || memfd_create("shared", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
+    let (mut whole, mut refused) = (0, 0);
+    while whole == 0 || refused == 0 {
+        assert!(whole + refused < TRIES, "{whole} whole, {refused} refused");
+        let (fd, is_made) = (file(), AtomicBool::new(false));
+        let theirs: OwnedFd = fd.try_clone().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_made.load(Ordering::Relaxed) {
+                    let _ = nix::unistd::ftruncate(&theirs, 4096);
+                }
+            });
+            match Segment::create(fd, layout(), &Identity::default()) {
+                Ok(segment) => {
+                    whole += 1;
+                    let last = segment.layout().bytes - 8;
+                    segment.mapping.word(last).store(1, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    refused += 1;
+                    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData, "{error}");
+                }
+            }
+            is_made.store(true, Ordering::Relaxed);
+        });
+    }
 }
