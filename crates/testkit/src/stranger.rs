@@ -3,11 +3,16 @@
 //! Only root can become somebody else, with setpriv (util-linux). What they execute stands in a [`Folder`] that they may
 //! enter, since a checkout may be in a home that they may not.
 
+use std::ffi::CString;
 use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::libc;
+use nix::sys::statvfs::{FsFlags, statvfs};
 
 const SETPRIV: &str = "/usr/bin/setpriv";
 
@@ -39,6 +44,22 @@ pub fn command(uid: u32, groups: &[u32], capabilities: &[&str], program: &Path) 
     command.args([format!("--inh-caps={set}"), format!("--ambient-caps={set}")]).arg(program);
     command.current_dir("/");
     command
+}
+
+/// Gives an executable file CAP_SYS_PTRACE, as `setcap cap_sys_ptrace+ep` does (struct vfs_cap_data of linux/capability.h). False where the file
+/// system ignores that.
+pub fn lend_sys_ptrace(program: &Path) -> bool {
+    const REVISION_2_EFFECTIVE: u32 = 0x0200_0001;
+    const SYS_PTRACE: u32 = 1 << 19;
+    let words = [REVISION_2_EFFECTIVE, SYS_PTRACE, 0, 0, 0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let path = CString::new(program.as_os_str().as_bytes()).unwrap();
+    // SAFETY: both strings end in a NUL, and as many bytes are read as there are.
+    let result = unsafe {
+        libc::setxattr(path.as_ptr(), c"security.capability".as_ptr(), bytes.as_ptr().cast(), bytes.len(), 0)
+    };
+    let flags = statvfs(program).map(|mount| mount.flags());
+    result == 0 && flags.is_ok_and(|flags| !flags.contains(FsFlags::ST_NOSUID))
 }
 
 /// A folder of root's that everybody may read, removed when dropped.

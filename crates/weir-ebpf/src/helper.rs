@@ -147,82 +147,93 @@ pub struct HelperProto {
     pub name: &'static str,
     pub args: &'static [Arg],
     pub ret: Ret,
+    pub access: Access,
 }
 
-const fn row(id: HelperId, name: &'static str, args: &'static [Arg], ret: Ret) -> HelperProto {
-    HelperProto { id, name, args, ret }
+/// What a call does with memory of the process in which it runs, other than what the program owns and what its probe was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// It reads at addresses, or whole stacks.
+    pub reads: bool,
+    /// It writes at addresses, or sends signals. A verifier refuses it unless its user allows it.
+    pub changes: bool,
+}
+
+impl Access {
+    pub const NONE: Access = Access { reads: false, changes: false };
+    pub const READS: Access = Access { reads: true, changes: false };
+    pub const CHANGES: Access = Access { reads: false, changes: true };
+    pub const ALL: Access = Access { reads: true, changes: true };
+}
+
+const NONE: Access = Access::NONE;
+const READS: Access = Access::READS;
+const CHANGES: Access = Access::CHANGES;
+
+const fn row(
+    id: HelperId,
+    name: &'static str,
+    args: &'static [Arg],
+    ret: Ret,
+    access: Access,
+) -> HelperProto {
+    HelperProto { id, name, args, ret, access }
 }
 
 /// Every helper that weir knows.
 #[rustfmt::skip]
 pub const HELPERS: &[HelperProto] = &[
-    row(MAP_LOOKUP_ELEM,       "map_lookup_elem",       &[Arg::Map, Arg::MapKey],                             Ret::MapValueOrNull),
-    row(MAP_UPDATE_ELEM,       "map_update_elem",       &[Arg::Map, Arg::MapKey, Arg::MapValue, Arg::Scalar], Ret::Status),
-    row(MAP_DELETE_ELEM,       "map_delete_elem",       &[Arg::Map, Arg::MapKey],                             Ret::Status),
-    row(PROBE_READ,            "probe_read",            &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
-    row(KTIME_GET_NS,          "ktime_get_ns",          &[],                                                  Ret::Scalar),
-    row(TRACE_PRINTK,          "trace_printk",          &[Arg::MemRead, Arg::Size, Arg::Any, Arg::Any, Arg::Any], Ret::Scalar),
-    row(GET_PRANDOM_U32,       "get_prandom_u32",       &[],                                                  Ret::Scalar),
-    row(GET_SMP_PROCESSOR_ID,  "get_smp_processor_id",  &[],                                                  Ret::Scalar),
-    row(TAIL_CALL,             "tail_call",             &[Arg::Context, Arg::ProgMap, Arg::Scalar],          Ret::Void),
-    row(GET_CURRENT_PID_TGID,  "get_current_pid_tgid",  &[],                                                  Ret::Scalar),
-    row(GET_CURRENT_UID_GID,   "get_current_uid_gid",   &[],                                                  Ret::Scalar),
-    row(GET_CURRENT_COMM,      "get_current_comm",      &[Arg::MemWrite, Arg::Size],                          Ret::Status),
-    row(PERF_EVENT_OUTPUT,     "perf_event_output",     &[Arg::Context, Arg::PerfMap, Arg::Scalar, Arg::MemRead, Arg::SizeOrZero], Ret::Status),
-    row(SKB_LOAD_BYTES,        "skb_load_bytes",        &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size], Ret::Status),
-    row(GET_STACKID,           "get_stackid",           &[Arg::Context, Arg::StackMap, Arg::Scalar],          Ret::Scalar),
-    row(CSUM_DIFF,             "csum_diff",             &[Arg::MemRead, Arg::SizeOrZero, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Scalar),
-    row(PROBE_WRITE_USER,      "probe_write_user",      &[Arg::Scalar, Arg::MemRead, Arg::Size],              Ret::Status),
-    row(CURRENT_TASK_UNDER_CGROUP, "current_task_under_cgroup", &[Arg::CgroupMap, Arg::Scalar],               Ret::Scalar),
-    row(GET_NUMA_NODE_ID,      "get_numa_node_id",      &[],                                                  Ret::Scalar),
-    row(PROBE_READ_STR,        "probe_read_str",        &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
-    row(GET_STACK,             "get_stack",             &[Arg::Context, Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar], Ret::Length),
-    row(SKB_LOAD_BYTES_RELATIVE, "skb_load_bytes_relative", &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size, Arg::Scalar], Ret::Status),
-    row(GET_CURRENT_CGROUP_ID, "get_current_cgroup_id", &[],                                                  Ret::Scalar),
-    row(MAP_PUSH_ELEM,        "map_push_elem",        &[Arg::QueueMap, Arg::MapValue, Arg::Scalar],         Ret::Status),
-    row(MAP_POP_ELEM,         "map_pop_elem",         &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
-    row(MAP_PEEK_ELEM,        "map_peek_elem",        &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status),
-    row(SEND_SIGNAL,           "send_signal",           &[Arg::Scalar],                                       Ret::Status),
-    row(PROBE_READ_USER,       "probe_read_user",       &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
-    row(PROBE_READ_KERNEL,     "probe_read_kernel",     &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
-    row(PROBE_READ_USER_STR,   "probe_read_user_str",   &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
-    row(PROBE_READ_KERNEL_STR, "probe_read_kernel_str", &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length),
-    row(SEND_SIGNAL_THREAD,    "send_signal_thread",    &[Arg::Scalar],                                       Ret::Status),
-    row(JIFFIES64,             "jiffies64",             &[],                                                  Ret::Scalar),
-    row(GET_NS_CURRENT_PID_TGID, "get_ns_current_pid_tgid", &[Arg::Scalar, Arg::Scalar, Arg::MemWrite, Arg::Size], Ret::Status),
-    row(KTIME_GET_BOOT_NS,     "ktime_get_boot_ns",     &[],                                                  Ret::Scalar),
-    row(RINGBUF_OUTPUT,        "ringbuf_output",        &[Arg::RingMap, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Status),
-    row(RINGBUF_RESERVE,       "ringbuf_reserve",       &[Arg::RingMap, Arg::ConstSize, Arg::Scalar],         Ret::RingRecordOrNull),
-    row(RINGBUF_SUBMIT,        "ringbuf_submit",        &[Arg::RingRecord, Arg::Scalar],                      Ret::Void),
-    row(RINGBUF_DISCARD,       "ringbuf_discard",       &[Arg::RingRecord, Arg::Scalar],                      Ret::Void),
-    row(RINGBUF_QUERY,         "ringbuf_query",         &[Arg::RingMap, Arg::Scalar],                         Ret::Scalar),
-    row(COPY_FROM_USER,        "copy_from_user",        &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status),
-    row(KTIME_GET_COARSE_NS,   "ktime_get_coarse_ns",   &[],                                                  Ret::Scalar),
-    row(FOR_EACH_MAP_ELEM,     "for_each_map_elem",     &[Arg::Map, Arg::Callback, Arg::StackOrNull, Arg::Scalar], Ret::Scalar),
-    row(SNPRINTF,              "snprintf",              &[Arg::StringWrite, Arg::SizeOrZero, Arg::ConstString, Arg::Words, Arg::SizeOrZero], Ret::Scalar),
-    row(GET_FUNC_IP,           "get_func_ip",           &[Arg::Context],                                      Ret::Scalar),
-    row(GET_ATTACH_COOKIE,     "get_attach_cookie",     &[Arg::Context],                                      Ret::Scalar),
-    row(TRACE_VPRINTK,         "trace_vprintk",         &[Arg::MemRead, Arg::Size, Arg::Words, Arg::SizeOrZero], Ret::Scalar),
-    row(LOOP,                  "loop",                  &[Arg::Scalar, Arg::Callback, Arg::StackOrNull, Arg::Scalar], Ret::Scalar),
-    row(STRNCMP,               "strncmp",               &[Arg::MemRead, Arg::Size, Arg::ConstString],         Ret::Scalar),
-    row(MAP_LOOKUP_PERCPU_ELEM, "map_lookup_percpu_elem", &[Arg::Map, Arg::MapKey, Arg::Scalar],             Ret::MapValueOrNull),
-    row(KTIME_GET_TAI_NS,      "ktime_get_tai_ns",      &[],                                                  Ret::Scalar),
-];
-
-/// Helpers that change the traced process itself. A verifier refuses them unless whoever runs it allows them.
-pub const CHANGES_PROCESS: &[HelperId] = &[PROBE_WRITE_USER, SEND_SIGNAL, SEND_SIGNAL_THREAD];
-
-/// Helpers that read memory of the traced process that no probe was given: by address, or whole stacks.
-pub const READS_PROCESS: &[HelperId] = &[
-    PROBE_READ,
-    PROBE_READ_STR,
-    PROBE_READ_USER,
-    PROBE_READ_KERNEL,
-    PROBE_READ_USER_STR,
-    PROBE_READ_KERNEL_STR,
-    COPY_FROM_USER,
-    GET_STACK,
-    GET_STACKID,
+    row(MAP_LOOKUP_ELEM,       "map_lookup_elem",       &[Arg::Map, Arg::MapKey],                             Ret::MapValueOrNull, NONE),
+    row(MAP_UPDATE_ELEM,       "map_update_elem",       &[Arg::Map, Arg::MapKey, Arg::MapValue, Arg::Scalar], Ret::Status, NONE),
+    row(MAP_DELETE_ELEM,       "map_delete_elem",       &[Arg::Map, Arg::MapKey],                             Ret::Status, NONE),
+    row(PROBE_READ,            "probe_read",            &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status, READS),
+    row(KTIME_GET_NS,          "ktime_get_ns",          &[],                                                  Ret::Scalar, NONE),
+    row(TRACE_PRINTK,          "trace_printk",          &[Arg::MemRead, Arg::Size, Arg::Any, Arg::Any, Arg::Any], Ret::Scalar, READS),
+    row(GET_PRANDOM_U32,       "get_prandom_u32",       &[],                                                  Ret::Scalar, NONE),
+    row(GET_SMP_PROCESSOR_ID,  "get_smp_processor_id",  &[],                                                  Ret::Scalar, NONE),
+    row(TAIL_CALL,             "tail_call",             &[Arg::Context, Arg::ProgMap, Arg::Scalar],          Ret::Void, NONE),
+    row(GET_CURRENT_PID_TGID,  "get_current_pid_tgid",  &[],                                                  Ret::Scalar, NONE),
+    row(GET_CURRENT_UID_GID,   "get_current_uid_gid",   &[],                                                  Ret::Scalar, NONE),
+    row(GET_CURRENT_COMM,      "get_current_comm",      &[Arg::MemWrite, Arg::Size],                          Ret::Status, NONE),
+    row(PERF_EVENT_OUTPUT,     "perf_event_output",     &[Arg::Context, Arg::PerfMap, Arg::Scalar, Arg::MemRead, Arg::SizeOrZero], Ret::Status, NONE),
+    row(SKB_LOAD_BYTES,        "skb_load_bytes",        &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size], Ret::Status, NONE),
+    row(GET_STACKID,           "get_stackid",           &[Arg::Context, Arg::StackMap, Arg::Scalar],          Ret::Scalar, READS),
+    row(CSUM_DIFF,             "csum_diff",             &[Arg::MemRead, Arg::SizeOrZero, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Scalar, NONE),
+    row(PROBE_WRITE_USER,      "probe_write_user",      &[Arg::Scalar, Arg::MemRead, Arg::Size],              Ret::Status, CHANGES),
+    row(CURRENT_TASK_UNDER_CGROUP, "current_task_under_cgroup", &[Arg::CgroupMap, Arg::Scalar],               Ret::Scalar, NONE),
+    row(GET_NUMA_NODE_ID,      "get_numa_node_id",      &[],                                                  Ret::Scalar, NONE),
+    row(PROBE_READ_STR,        "probe_read_str",        &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length, READS),
+    row(GET_STACK,             "get_stack",             &[Arg::Context, Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar], Ret::Length, READS),
+    row(SKB_LOAD_BYTES_RELATIVE, "skb_load_bytes_relative", &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size, Arg::Scalar], Ret::Status, NONE),
+    row(GET_CURRENT_CGROUP_ID, "get_current_cgroup_id", &[],                                                  Ret::Scalar, NONE),
+    row(MAP_PUSH_ELEM,        "map_push_elem",        &[Arg::QueueMap, Arg::MapValue, Arg::Scalar],         Ret::Status, NONE),
+    row(MAP_POP_ELEM,         "map_pop_elem",         &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status, NONE),
+    row(MAP_PEEK_ELEM,        "map_peek_elem",        &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status, NONE),
+    row(SEND_SIGNAL,           "send_signal",           &[Arg::Scalar],                                       Ret::Status, CHANGES),
+    row(PROBE_READ_USER,       "probe_read_user",       &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status, READS),
+    row(PROBE_READ_KERNEL,     "probe_read_kernel",     &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status, READS),
+    row(PROBE_READ_USER_STR,   "probe_read_user_str",   &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length, READS),
+    row(PROBE_READ_KERNEL_STR, "probe_read_kernel_str", &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length, READS),
+    row(SEND_SIGNAL_THREAD,    "send_signal_thread",    &[Arg::Scalar],                                       Ret::Status, CHANGES),
+    row(JIFFIES64,             "jiffies64",             &[],                                                  Ret::Scalar, NONE),
+    row(GET_NS_CURRENT_PID_TGID, "get_ns_current_pid_tgid", &[Arg::Scalar, Arg::Scalar, Arg::MemWrite, Arg::Size], Ret::Status, NONE),
+    row(KTIME_GET_BOOT_NS,     "ktime_get_boot_ns",     &[],                                                  Ret::Scalar, NONE),
+    row(RINGBUF_OUTPUT,        "ringbuf_output",        &[Arg::RingMap, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Status, NONE),
+    row(RINGBUF_RESERVE,       "ringbuf_reserve",       &[Arg::RingMap, Arg::ConstSize, Arg::Scalar],         Ret::RingRecordOrNull, NONE),
+    row(RINGBUF_SUBMIT,        "ringbuf_submit",        &[Arg::RingRecord, Arg::Scalar],                      Ret::Void, NONE),
+    row(RINGBUF_DISCARD,       "ringbuf_discard",       &[Arg::RingRecord, Arg::Scalar],                      Ret::Void, NONE),
+    row(RINGBUF_QUERY,         "ringbuf_query",         &[Arg::RingMap, Arg::Scalar],                         Ret::Scalar, NONE),
+    row(COPY_FROM_USER,        "copy_from_user",        &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status, READS),
+    row(KTIME_GET_COARSE_NS,   "ktime_get_coarse_ns",   &[],                                                  Ret::Scalar, NONE),
+    row(FOR_EACH_MAP_ELEM,     "for_each_map_elem",     &[Arg::Map, Arg::Callback, Arg::StackOrNull, Arg::Scalar], Ret::Scalar, NONE),
+    row(SNPRINTF,              "snprintf",              &[Arg::StringWrite, Arg::SizeOrZero, Arg::ConstString, Arg::Words, Arg::SizeOrZero], Ret::Scalar, READS),
+    row(GET_FUNC_IP,           "get_func_ip",           &[Arg::Context],                                      Ret::Scalar, NONE),
+    row(GET_ATTACH_COOKIE,     "get_attach_cookie",     &[Arg::Context],                                      Ret::Scalar, NONE),
+    row(TRACE_VPRINTK,         "trace_vprintk",         &[Arg::MemRead, Arg::Size, Arg::Words, Arg::SizeOrZero], Ret::Scalar, READS),
+    row(LOOP,                  "loop",                  &[Arg::Scalar, Arg::Callback, Arg::StackOrNull, Arg::Scalar], Ret::Scalar, NONE),
+    row(STRNCMP,               "strncmp",               &[Arg::MemRead, Arg::Size, Arg::ConstString],         Ret::Scalar, NONE),
+    row(MAP_LOOKUP_PERCPU_ELEM, "map_lookup_percpu_elem", &[Arg::Map, Arg::MapKey, Arg::Scalar],             Ret::MapValueOrNull, NONE),
+    row(KTIME_GET_TAI_NS,      "ktime_get_tai_ns",      &[],                                                  Ret::Scalar, NONE),
 ];
 
 /// Helpers that read the packet of a socket filter, which programs of other kinds have not.
@@ -252,6 +263,11 @@ impl HelperProto {
     }
 }
 
+/// What a call of helper `id` does with memory of the process; one that has no row may do anything.
+pub fn access(id: HelperId) -> Access {
+    by_id(id).map_or(Access::ALL, |proto| proto.access)
+}
+
 /// The row of helper `id`.
 pub fn by_id(id: HelperId) -> Option<&'static HelperProto> {
     HELPERS.iter().find(|proto| proto.id == id)
@@ -277,6 +293,20 @@ pub fn kernel_number(name: &str) -> Option<HelperId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What may read at an address is told by its arguments, but for what takes whole stacks. A row that says otherwise is a way around a policy.
+    #[test]
+    fn what_takes_addresses_reads_memory() {
+        let takes = |arg: &Arg| matches!(arg, Arg::Address | Arg::Words | Arg::Any | Arg::StackMap);
+        for proto in HELPERS {
+            let reads = proto.args.iter().any(takes) || proto.id == GET_STACK;
+            let changes = proto.name.ends_with("write_user") || proto.name.starts_with("send_signal");
+            assert_eq!(proto.access, Access { reads, changes }, "{}", proto.name);
+        }
+        for unknown in [-1, 0, 35, 10_000] {
+            assert_eq!(access(unknown), Access::ALL);
+        }
+    }
 
     #[test]
     fn rows_are_called_as_the_kernel_calls_them() {

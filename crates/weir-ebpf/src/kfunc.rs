@@ -8,6 +8,8 @@ mod declared;
 
 pub use declared::{CUT, DECLARED_MAX, Declared, DeclaredCopy, NULL_TEXT};
 
+use crate::helper::Access;
+
 /// A function's number, as in the `imm` of a `CALL` with `src` [`KERNEL`](crate::insn::pseudo::KERNEL).
 pub type KfuncId = i32;
 
@@ -31,12 +33,12 @@ pub const TEXT_BEGINS: KfuncId = i32::MIN + 2;
 /// address is 0 are none; the answer is 0 then.
 pub const DECLARED_COPY: KfuncId = i32::MIN + 3;
 
-/// Every one that weir knows: number, name, how many arguments it takes.
-pub const KFUNCS: &[(KfuncId, &str, u8)] = &[
-    (SESSION_IS_RETURN, "bpf_session_is_return", 0),
-    (SESSION_COOKIE, "bpf_session_cookie", 0),
-    (TEXT_BEGINS, "weir_text_begins", 5),
-    (DECLARED_COPY, "weir_declared_copy", 4),
+/// Every one that weir knows: number, name, how many arguments it takes, what it does with memory of the process.
+pub const KFUNCS: &[(KfuncId, &str, u8, Access)] = &[
+    (SESSION_IS_RETURN, "bpf_session_is_return", 0, Access::NONE),
+    (SESSION_COOKIE, "bpf_session_cookie", 0, Access::NONE),
+    (TEXT_BEGINS, "weir_text_begins", 5, Access::READS),
+    (DECLARED_COPY, "weir_declared_copy", 4, Access::READS),
 ];
 
 /// Bytes of a session's cookie.
@@ -112,6 +114,11 @@ pub fn name(id: KfuncId) -> Option<&'static str> {
 /// How many registers it takes, from r1 on; of one that nobody knows none.
 pub fn arguments(id: KfuncId) -> u8 {
     KFUNCS.iter().find(|row| row.0 == id).map_or(0, |row| row.2)
+}
+
+/// What a call does with memory of the process; one that nobody knows may do anything.
+pub fn access(id: KfuncId) -> Access {
+    KFUNCS.iter().find(|row| row.0 == id).map_or(Access::ALL, |row| row.3)
 }
 
 /// Whether it is about the session of the probe.

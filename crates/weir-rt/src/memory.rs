@@ -197,7 +197,7 @@ impl<'a> Space<'a> {
         self.context[at as usize / 8].load(Ordering::Relaxed)
     }
 
-    /// Allows the helpers of [`helper::CHANGES_PROCESS`]: for a program that a verifier accepted, which asks its user.
+    /// Allows helpers that change the process ([`helper::Access`]): for a program that a verifier accepted, which asks its user.
     pub fn allow_changes(&mut self) {
         self.may_change_process = true;
     }
@@ -326,7 +326,7 @@ impl<'a> Space<'a> {
         let is_ours = |proto: &&helper::HelperProto| proto.callback().is_none() && id != helper::TAIL_CALL;
         let proto = helper::by_id(id).filter(is_ours);
         let proto = proto.ok_or(Violation::NoHelper { id })?;
-        if !self.may_change_process && helper::CHANGES_PROCESS.contains(&id) {
+        if !self.may_change_process && proto.access.changes {
             return Err(Violation::ChangesProcess { helper: proto.name });
         }
         if helper::OF_SOCKET_FILTERS.contains(&id) && self.kind != Some(ProgramKind::SocketFilter) {

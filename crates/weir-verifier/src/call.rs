@@ -52,7 +52,7 @@ impl<'a> Walk<'a> {
                 self.kind.name()
             ));
         }
-        if helper::CHANGES_PROCESS.contains(&helper.id) && !self.limits.allow_changes {
+        if helper.access.changes && !self.limits.allow_changes {
             return refuse(format!(
                 "{} changes the process it runs in, which has to be allowed expressly",
                 helper.name

@@ -15,7 +15,7 @@ pub struct Limits {
     pub states_per_insn_max: usize,
     /// Most states remembered in all (some KiB each).
     pub states_max: usize,
-    /// Helpers that change the process they run in (`helper::CHANGES_PROCESS` of weir-ebpf) are accepted.
+    /// Helpers that change the process they run in (`Access::changes` of weir-ebpf) are accepted.
     pub allow_changes: bool,
     /// A program may read stack that it never wrote: then engines zero its frames
     /// ([`VerifiedProgram::zeroes_frames`](crate::VerifiedProgram::zeroes_frames)).

@@ -13,8 +13,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
-use crate::rails::facts;
-use crate::rails::policy::file::{self, SYSTEM_POLICY};
+use crate::rails::policy::file::SYSTEM_POLICY;
+use crate::rails::rules::Rules;
 
 /// The oldest kernel with what tracing needs: pidfd_getfd (5.6) and PTRACE_GET_RSEQ_CONFIGURATION (5.13).
 const KERNEL_MIN: Version = Version(5, 13);
@@ -318,11 +318,7 @@ impl Version {
 }
 
 fn policies() -> Result<Vec<String>, String> {
-    let caller = facts::caller();
-    match file::load(None, caller.user.id) {
-        Ok(policies) => Ok(policies.iter().map(|policy| policy.summary(&caller)).collect()),
-        Err(failure) => Err(failure.to_string()),
-    }
+    Rules::in_force(None).map(|rules| rules.summary()).map_err(|failure| failure.to_string())
 }
 
 /// The C library in a process's mappings, and whether it has the symbol through which glibc publishes its rseq

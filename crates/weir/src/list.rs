@@ -28,11 +28,13 @@ use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, pattern};
 use crate::args;
 use crate::failure::Failure;
 use crate::print::{print, printable, tell};
+use crate::rails::rules::Rules;
 use crate::session::{Binaries, is_named};
 
 /// Prints what the patterns match.
 pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {
     if let Some(pid) = args.pid {
+        Rules::in_force(None)?.may_see(pid).map_err(|denial| Failure::Refused(anyhow!(denial)))?;
         weir_probe::target::check(pid)?;
     }
     let world = crate::session::binaries(args.pid)?;

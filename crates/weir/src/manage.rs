@@ -15,6 +15,7 @@ use weir_probe::{Forbidden, Report};
 use crate::args;
 use crate::failure::Failure;
 use crate::print::{print, tell};
+use crate::rails::rules::Rules;
 
 /// Those whose weir runs are left to it.
 fn left(look: &Look) -> Vec<i32> {
@@ -25,6 +26,19 @@ fn left(look: &Look) -> Vec<i32> {
 
 fn look() -> Result<Look, Failure> {
     scan::look().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))
+}
+
+/// The same of what the rules in force let this user see.
+fn look_by_rules() -> Result<Look, Failure> {
+    let (mut look, rules) = (look()?, Rules::in_force(None)?);
+    let mut is_denied = |pid: i32| {
+        let is_denied = rules.may_see(pid).is_err();
+        look.unseen.extend(is_denied.then_some(pid));
+        is_denied
+    };
+    look.found.retain(|probed| !is_denied(probed.pid));
+    look.spoiled.retain(|spoiled| !is_denied(spoiled.pid));
+    Ok(look)
 }
 
 /// Processes that a weir traces that runs: that one, the process, its name.

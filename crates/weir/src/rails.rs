@@ -14,6 +14,7 @@ pub(crate) mod facts;
 pub(crate) mod guard;
 pub(crate) mod notes;
 pub(crate) mod policy;
+pub(crate) mod rules;
 
 pub(crate) mod bulletin;
 pub(crate) mod control;

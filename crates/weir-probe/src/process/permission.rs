@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use nix::libc;
 use nix::unistd::{Uid, User};
 
 /// `CAP_SYS_PTRACE` (linux/capability.h).
@@ -41,6 +42,23 @@ impl Forbidden {
         let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
         judge(own.as_ref(), theirs.as_ref(), yama.and_then(|text| text.trim().parse().ok()).unwrap_or(0))
     }
+
+    /// What would stand between the user of this process and process `pid` if this process had no capabilities; none if they could trace it
+    /// with a program of their own. (Yama is about a user's own processes.)
+    pub fn without_capabilities(pid: i32) -> Option<Forbidden> {
+        let own = Credentials::of("self").map(|own| Credentials { may_have: 0, has: 0, ..own });
+        let theirs = Credentials::of(&pid.to_string());
+        let has_both = own.is_some() && theirs.is_some();
+        let forbidden = judge(own.as_ref(), theirs.as_ref(), 0);
+        (forbidden != Forbidden::Unknown || !has_both).then_some(forbidden)
+    }
+}
+
+/// This process has privileges that whoever has executed it lacks: its file has capabilities, or sets the user.
+pub fn is_more_privileged_than_its_user() -> bool {
+    // SAFETY: it takes a number and reads the process's own auxiliary vector.
+    let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) != 0 };
+    is_secure && !nix::unistd::getuid().is_root()
 }
 
 impl fmt::Display for Forbidden {

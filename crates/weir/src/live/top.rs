@@ -22,6 +22,7 @@ use crate::live::view::{Key, Row, View};
 use crate::live::{PERIOD, plain};
 use crate::manage::told::{Standing, Told};
 use crate::print::{print_on, printable, tell};
+use crate::rails::rules::Rules;
 use crate::session::percent;
 
 /// How often it is looked whether a signal asks for the end.
@@ -33,9 +34,11 @@ pub(crate) fn top(args: &args::Top) -> Result<ExitCode, Failure> {
             return Err(error.into());
         }
     }
+    let rules = Rules::in_force(None)?;
     let (mut out, mut view, began) = (Out::start()?, View::of_processes(), Instant::now());
     for look in 1.. {
-        let found = find(&args.pids)?;
+        let mut found = find(&args.pids)?;
+        found.retain(|probed| rules.may_see(probed.pid).is_ok());
         if look == 1 {
             tell_missing(&args.pids, &found);
         }

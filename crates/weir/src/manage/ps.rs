@@ -13,14 +13,14 @@ use weir_probe::scan::{Look, Probed, Spoiled};
 use crate::args;
 use crate::failure::Failure;
 use crate::manage::told::Told;
-use crate::manage::{look, tell_unseen};
+use crate::manage::{look_by_rules, tell_unseen};
 use crate::print::{print, printable};
 use crate::rails::figures::ProbeFigures;
 use crate::session::percent;
 
 /// The table of `weir ps`, one line a traced process, or one object.
 pub(crate) fn ps(args: &args::Ps) -> Result<ExitCode, Failure> {
-    let mut look = look()?;
+    let mut look = look_by_rules()?;
     order(&mut look.found);
     let printed = print(&match args.format {
         args::Format::Text => table(&look),

@@ -14,12 +14,12 @@ use crate::print::printable;
 use crate::rails::budget::Budget;
 use crate::rails::facts;
 use crate::rails::notes::{Notes, Run};
-use crate::rails::policy::{Caller, Denial, Needs, Policy, file};
+use crate::rails::policy::{Denial, Needs, Policy};
+use crate::rails::rules::Rules;
 
 #[derive(Debug)]
 pub(crate) struct Guard {
-    policies: Vec<Policy>,
-    caller: Caller,
+    rules: Rules,
     asked: Budget,
     notes: Notes,
 }
@@ -27,10 +27,9 @@ pub(crate) struct Guard {
 impl Guard {
     /// Reads the policies. `asked`: what the command line allows the run to cost. `run`: what the audit says of it.
     pub(crate) fn new(policy: Option<&Path>, asked: Option<Budget>, run: &Run) -> Result<Guard, Failure> {
-        let caller = facts::caller();
-        let policies = file::load(policy, caller.user.id)?;
-        let notes = Notes::new(&policies, &caller, run)?;
-        Ok(Guard { policies, caller, asked: asked.unwrap_or_default(), notes })
+        let rules = Rules::in_force(policy)?;
+        let notes = Notes::new(&rules.policies, &rules.caller, run)?;
+        Ok(Guard { rules, asked: asked.unwrap_or_default(), notes })
     }
 
     /// To be called before process `pid`, which is held by a descriptor, is touched: notes that it is traced from now on.
@@ -53,10 +52,11 @@ impl Guard {
     pub(crate) fn limits(&self, pid: i32, needs: &Needs) -> String {
         let subject = facts::subject(pid);
         let judged = |policy: &Policy| {
-            let allowed = policy.judge(&self.caller, &subject, needs).unwrap_or_default();
+            let allowed = policy.judge(&self.rules.caller, &subject, needs).unwrap_or_default();
             (format!("the policy {}", printable(&policy.name)), allowed)
         };
-        let all = [("--budget".to_owned(), self.asked)].into_iter().chain(self.policies.iter().map(judged));
+        let all =
+            [("--budget".to_owned(), self.asked)].into_iter().chain(self.rules.policies.iter().map(judged));
         let limits = all.filter(|(_, budget)| *budget != Budget::default());
         limits.map(|(from, budget)| format!("{from} allows {budget}")).collect::<Vec<_>>().join(", ")
     }
@@ -64,15 +64,11 @@ impl Guard {
     /// What tracing process `pid` with programs that do what `needs` says may cost, if it may be traced.
     pub(crate) fn admit(&self, pid: i32, needs: &Needs) -> Result<Budget, Failure> {
         let subject = facts::subject(pid);
-        let mut budget = self.asked;
-        for policy in &self.policies {
-            let denied = |denial: Denial| {
-                self.notes.denied(&subject, &denial);
-                Failure::Refused(anyhow!("the policy does not allow it: {denial}"))
-            };
-            let allowed = policy.judge(&self.caller, &subject, needs).map_err(denied)?;
-            budget = budget.and(allowed);
-        }
-        Ok(budget)
+        let denied = |denial: Denial| {
+            self.notes.denied(&subject, &denial);
+            Failure::Refused(anyhow!("the policy does not allow it: {denial}"))
+        };
+        let allowed = self.rules.judge(&subject, needs).map_err(denied)?;
+        Ok(allowed.into_iter().fold(self.asked, Budget::and))
     }
 }

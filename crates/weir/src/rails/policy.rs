@@ -11,8 +11,10 @@ mod parse;
 use std::fmt;
 use std::path::PathBuf;
 
-use weir_ebpf::helper::{self, CHANGES_PROCESS, READS_PROCESS};
+use weir_ebpf::helper::{self, Access};
 use weir_ebpf::insn::{class, jmp, pseudo};
+use weir_ebpf::kfunc;
+use weir_probe::Forbidden;
 use weir_symbols::pattern;
 use weir_verifier::VerifiedProgram;
 
@@ -132,7 +134,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What programs do to a process beside counting, and which helper of which program shows it.
+/// What programs do to a process beside counting, and which call of which program shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Needs {
     pub(crate) reads_memory: Option<String>,
@@ -140,28 +142,69 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Of all that runs in the process, by the helpers that it calls: code has no other way to memory that is not its own,
-    /// or the verifier would have refused it. An argument that a static probe keeps in memory is read in the same way.
+    /// Of all that runs in the process, by the helpers and kernel functions that it calls: code has no other way to memory that is
+    /// not its own, or the verifier would have refused it. An argument that a static probe keeps in memory is read in the same way.
     pub(crate) fn of(programs: &[VerifiedProgram]) -> Needs {
-        let in_process = || programs.iter().filter(|program| program.kind().is_probe());
-        let first =
-            |helpers: &[helper::HelperId]| in_process().find_map(|program| calls_one_of(program, helpers));
-        Needs { reads_memory: first(READS_PROCESS), changes_process: first(CHANGES_PROCESS) }
+        let first = |is_meant: fn(Access) -> bool| {
+            let in_process = programs.iter().filter(|program| program.kind().is_probe());
+            in_process.filter_map(|program| first_call(program, |callee| is_meant(callee.access()))).next()
+        };
+        Needs { reads_memory: first(|access| access.reads), changes_process: first(|access| access.changes) }
     }
 }
 
-/// Which of these helpers a program calls, in words.
-pub(crate) fn calls_one_of(program: &VerifiedProgram, helpers: &[helper::HelperId]) -> Option<String> {
-    let is_call = |opcode: u8, src: u8| opcode == class::JMP | jmp::CALL && src == pseudo::HELPER;
-    let called = program.insns().iter().filter(|insn| is_call(insn.opcode, insn.src));
-    let id = called.map(|insn| insn.imm).find(|id| helpers.contains(id))?;
-    let helper = helper::kernel_name(id).map_or_else(|| id.to_string(), str::to_owned);
-    Some(format!("{} calls {helper}", printable(program.name())))
+/// What an instruction calls outside of its program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Callee {
+    Helper(helper::HelperId),
+    Kernel(kfunc::KfuncId),
+}
+
+impl Callee {
+    fn access(self) -> Access {
+        match self {
+            Callee::Helper(id) => helper::access(id),
+            Callee::Kernel(id) => kfunc::access(id),
+        }
+    }
+
+    fn name(self) -> String {
+        let (name, id) = match self {
+            Callee::Helper(id) => (helper::kernel_name(id), id),
+            Callee::Kernel(id) => (kfunc::name(id), id),
+        };
+        name.map_or_else(|| id.to_string(), str::to_owned)
+    }
+}
+
+/// The first call of a program that is meant, in words.
+pub(crate) fn first_call(program: &VerifiedProgram, is_meant: impl Fn(Callee) -> bool) -> Option<String> {
+    let calls = program.insns().iter().filter(|insn| insn.opcode == class::JMP | jmp::CALL);
+    let callees = calls.filter_map(|insn| match insn.src {
+        pseudo::HELPER => Some(Callee::Helper(insn.imm)),
+        pseudo::KERNEL => Some(Callee::Kernel(insn.imm)),
+        _ => None,
+    });
+    let callee = callees.into_iter().find(|&callee| is_meant(callee))?;
+    Some(format!("{} calls {}", printable(program.name()), callee.name()))
 }
 
 /// Why a run is not allowed: one sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Denial(String);
+
+impl Denial {
+    pub(crate) const UNRULED: &str = "weir has a capability that its user lacks, and /etc/weir/policy.toml has no rules for what it may be used for";
+
+    /// What only a capability of weir's makes possible, and no rule allows.
+    pub(crate) fn unruled(caller: &Caller, subject: &Subject, forbidden: &Forbidden) -> Denial {
+        let reason = match forbidden {
+            Forbidden::OtherUser { theirs, .. } => format!("it runs as user {theirs}"),
+            _ => "without a capability the kernel does not let them".to_owned(),
+        };
+        Denial(format!("user {} may not trace {subject}: {reason}; {}", caller.user, Denial::UNRULED))
+    }
+}
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

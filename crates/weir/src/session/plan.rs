@@ -19,7 +19,7 @@ use weir_verifier::VerifiedProgram;
 use crate::args;
 use crate::event::text::Text;
 use crate::failure::Failure;
-use crate::rails::policy::calls_one_of;
+use crate::rails::policy::{Callee, first_call};
 use crate::session::decider::{self, Decider};
 use crate::session::filtered::{self, Filtered};
 use crate::session::recording::Recording;
@@ -155,7 +155,9 @@ impl Plan {
     /// What runs in a process asks for its control group.
     pub(crate) fn asks_for_group(&self) -> bool {
         let mut in_process = self.verified.iter().filter(|program| program.kind().is_probe());
-        in_process.any(|program| calls_one_of(program, &[helper::GET_CURRENT_CGROUP_ID]).is_some())
+        in_process.any(|program| {
+            first_call(program, |callee| callee == Callee::Helper(helper::GET_CURRENT_CGROUP_ID)).is_some()
+        })
     }
 
     /// It holds for a process of weir's own root too, since that maps the same files.

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use testkit::paths::quoted;
 use testkit::stranger::{self, ALICE, BOB, Folder};
+use testkit::target;
 
 use crate::life::worker::{self, Worker, weir};
 
@@ -112,6 +113,58 @@ fn reading_memory_is_allowed_apart() {
     let denied = scene.trace(ALICE, &[], &policy(""), "@[str(arg0)] = count();");
     scene.check_denied(&denied, &["policy.toml:1 does not say `read_memory = true`", "probe_read_user_str"]);
     check_done(&scene.trace(ALICE, &[], &policy("read_memory = true\n"), "@[str(arg0)] = count();"));
+    scene.worker.end();
+}
+
+/// A program of the user's, whose helper reads a string at an address. It is asked before the clause.
+const PRINTS: &str = "program \"prints\" probe
+*(u64 *)(r10 - 8) = 0x7325
+r3 = *(u64 *)(r1 + 0x70)
+r1 = r10
+r1 += -0x8
+r2 = 0x3
+r4 = 0x0
+r5 = 0x0
+call trace_printk
+r0 = 0x1
+exit
+";
+
+#[test]
+fn memory_is_read_by_formats_filters_and_copied_strings_too() {
+    let Some(scene) = Scene::of(ALICE) else { return };
+    let program = scene.folder.write("prints.bpf.s", PRINTS).display().to_string();
+    let emits = scene.folder.copy(&target::program("emits"));
+    let policy = |more: &str| {
+        let text = format!("[[allow]]\nusers = [{ALICE}]\nprograms = [\"*\"]\n{more}");
+        scene.folder.write("policy.toml", &text)
+    };
+    let own = scene.folder.path().join("alice");
+    fs::create_dir(&own).unwrap();
+    chown(&own, Some(ALICE), Some(ALICE)).unwrap();
+    let record = |number: u32, policy: &Path, event: &str, filter: &[&str]| {
+        let mut command = stranger::command(ALICE, &[], &[], &scene.weir);
+        command.args(["record", "-e", event, "-o"]).arg(own.join(number.to_string())).args(filter);
+        command.arg("--policy").arg(policy).arg("--").arg(&emits);
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let filter = ["--filter", "text == \"number 5*\""];
+    let asked = |policy: &Path| {
+        let mut command = scene.command(ALICE, &[], policy, "@ = count();");
+        command.args(["--program", &program]).output().unwrap()
+    };
+    let denied = [
+        (asked(&policy("")), "trace_printk"),
+        (record(1, &policy(""), "ses:two", &[]), "weir_declared_copy"),
+        (record(2, &policy(""), "ses:two", &filter), "weir_"),
+    ];
+    for (denied, callee) in &denied {
+        scene.check_denied(denied, &["policy.toml:1 does not say `read_memory = true`", callee]);
+    }
+    check_done(&record(3, &policy(""), "ses:one", &[]));
+    let policy = policy("read_memory = true\n");
+    check_done(&asked(&policy));
+    check_done(&record(4, &policy, "ses:two", &filter));
     scene.worker.end();
 }
 
@@ -223,4 +276,53 @@ fn the_administrators_policy_binds_root_by_its_default_and_others_by_its_rules()
 
 fn weir_doctor() -> Output {
     weir().arg("doctor").output().unwrap()
+}
+
+/// `setcap cap_sys_ptrace+ep weir` lets whoever may execute it trace everything: that wants rules.
+#[test]
+fn a_file_capability_is_lent_by_the_administrators_rules_alone() {
+    let (Some(others), Some(own)) = (Scene::of(BOB), Scene::of(ALICE)) else { return };
+    if !stranger::lend_sys_ptrace(&own.weir) {
+        return testkit::skip::skip("policy-capability", "files have no capabilities here");
+    }
+    let script = |scene: &Scene| format!("uprobe:{}:work {{ @ = count(); }}", quoted(&scene.program));
+    let exits = |scene: &Scene| format!("{} interval:ms:20 {{ exit(); }}", script(scene));
+    let pid = |scene: &Scene| scene.worker.pid.to_string();
+    let run = |args: &[&str]| stranger::command(ALICE, &[], &[], &own.weir).args(args).output().unwrap();
+    let trace = |scene: &Scene| run(&["trace", "-e", &exits(scene), "-p", &pid(scene)]);
+    let reasons = [
+        &format!("user {ALICE} may not trace"),
+        &format!("runs as user {BOB}"),
+        "a capability that its user lacks",
+    ];
+    others.check_denied(&trace(&others), &reasons.map(AsRef::as_ref));
+    others.check_denied(&run(&["list", "-p", &pid(&others)]), &reasons.map(AsRef::as_ref));
+    check_done(&trace(&own));
+    // A policy of the caller's can only take away.
+    let rule = format!("[[allow]]\nusers = [{ALICE}]\nprograms = [\"*\"]\n");
+    let policy = own.folder.write("own.toml", &rule).display().to_string();
+    let with_own = run(&["trace", "-e", &exits(&others), "-p", &pid(&others), "--policy", &policy]);
+    others.check_denied(&with_own, &["a capability that its user lacks"]);
+    // Who traces it, and with what, is not told either.
+    let mut command = weir();
+    command.args(["trace", "-e", &script(&others), "-p", &pid(&others)]);
+    let traced = testkit::Daemon::spawn(command).unwrap();
+    let of = |output: Output| String::from_utf8(output.stdout).unwrap();
+    let is_listed = |table: String| table.contains(&pid(&others));
+    assert!(testkit::wait::until(worker::DEADLINE, || is_listed(of(weir().arg("ps").output().unwrap()))));
+    assert!(!is_listed(of(run(&["ps"]))) && !is_listed(of(run(&["top", "-n", "1"]))));
+    traced.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+    assert!(traced.finish(worker::DEADLINE).unwrap().status.success());
+    // With rules of the administrator's all of it is possible.
+    let line = format!(
+        "setpriv --reuid={ALICE} --regid={ALICE} --clear-groups {} trace -e '{}' -p {}",
+        quoted(&own.weir),
+        exits(&others),
+        pid(&others)
+    );
+    if let Some(allowed) = with_system_policy(&own.folder, &rule, &line) {
+        check_done(&allowed);
+    }
+    own.worker.end();
+    others.worker.end();
 }
