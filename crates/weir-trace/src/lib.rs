@@ -16,6 +16,7 @@ mod error;
 mod hide;
 pub mod limits;
 mod path;
+pub mod private;
 pub mod read;
 mod tsdl;
 pub mod write;

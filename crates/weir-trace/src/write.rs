@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use crate::class::TraceClass;
 use crate::error::Error;
 use crate::write::packet::{Begin, CONTEXT_BYTES, End, RECORD_HEADER_BYTES_MAX};
-use crate::{ctf2, hide, tsdl};
+use crate::{ctf2, hide, private, tsdl};
 
 /// What describes a trace. Its streams are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,7 +81,7 @@ impl Folder {
     /// Makes the folder with its metadata.
     pub fn create(path: &Path, class: &TraceClass, format: Format) -> Result<Folder, Error> {
         let failed = |what, source| Error::File { path: path.to_owned(), what, source };
-        fs::create_dir_all(path).map_err(|source| failed("make", source))?;
+        private::make_folder(path).map_err(|source| failed("make", source))?;
         let locked = File::open(path).ok().filter(|folder| folder.try_lock().is_ok());
         let uuid = class.uuid.unwrap_or_default();
         let folder = Folder { path: path.to_owned(), uuid, format, _locked: locked };
@@ -96,7 +96,9 @@ impl Folder {
             metadata(class, self.format).map_err(|message| Error::Class { path: path.clone(), message })?;
         let hidden = self.path.join(".metadata");
         let failed = |what, source| Error::File { path: path.clone(), what, source };
-        fs::write(&hidden, text).map_err(|source| failed("write", source))?;
+        let made = private::options().write(true).create(true).truncate(true).open(&hidden);
+        let written = made.and_then(|mut file| file.write_all(&text));
+        written.map_err(|source| failed("write", source))?;
         fs::rename(&hidden, &path).map_err(|source| failed("write", source))
     }
 
@@ -110,7 +112,7 @@ impl Folder {
         packet_bytes: usize,
     ) -> Result<Stream, Error> {
         let path = self.path.join(name);
-        let file = File::create_new(&path).map_err(|source| Error::File {
+        let file = private::make_file(&path).map_err(|source| Error::File {
             path: path.clone(),
             what: "make",
             source,
@@ -284,7 +286,7 @@ impl Stream {
         path.push(format!("_{number:06}"));
         let path = PathBuf::from(path);
         let failed = |path: &Path, what, source| Error::File { path: path.to_owned(), what, source };
-        let file = File::create_new(&path).map_err(|source| failed(&path, "make", source))?;
+        let file = private::make_file(&path).map_err(|source| failed(&path, "make", source))?;
         let records = self.records_written - self.records_before;
         self.files.older.push_back((std::mem::replace(&mut self.path, path), records));
         (self.file, self.files.number, self.written) = (file, number, 0);

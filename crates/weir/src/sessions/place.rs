@@ -12,15 +12,16 @@
 //! | `record.sock.NAME.N.counts` | what recording N of session NAME has recorded so far |
 //! | `record.sock.NAME.N.log` | what it said |
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
+use weir_trace::private;
 
 use crate::failure::Failure;
 use crate::sessions::limits;
@@ -135,7 +136,7 @@ impl Place {
         let path = self.beside(".lock");
         let failed =
             |error: std::io::Error| Failure::Machine(anyhow!(error).context(path.display().to_string()));
-        let options = private().read(true).write(true).create(true).truncate(false).clone();
+        let options = private::options().read(true).write(true).create(true).truncate(false).clone();
         let mut file = options.open(&path).map_err(failed)?;
         match Flock::lock(file.try_clone().map_err(failed)?, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
@@ -151,7 +152,7 @@ impl Place {
     /// Where what the daemon says goes.
     pub(crate) fn open_log(&self) -> Result<File, Failure> {
         let path = self.log();
-        let file = private().append(true).create(true).open(&path).and_then(|file| {
+        let file = private::options().append(true).create(true).open(&path).and_then(|file| {
             if file.metadata()?.len() > limits::LOG_BYTES {
                 file.set_len(0)?;
             }
@@ -161,18 +162,11 @@ impl Place {
     }
 }
 
-/// Files that nobody else reads.
-pub(crate) fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
-}
-
 /// Writes a file as a whole: who reads it sees the old or the new.
 pub(crate) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let mut new = path.to_owned().into_os_string();
     new.push(".new");
-    let mut file = private().write(true).create(true).truncate(true).open(&new)?;
+    let mut file = private::options().write(true).create(true).truncate(true).open(&new)?;
     file.write_all(text.as_bytes())?;
     fs::rename(&new, path)
 }

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -156,6 +157,21 @@ fn what_eight_threads_emit_is_recorded() {
     check('s', 8, 500);
     check('b', 8, 1_000);
     check('m', 8, 999);
+}
+
+/// What a program has emitted may be secret. Snapshots and sessions are written by the same code.
+#[test]
+fn a_trace_is_for_its_owner_alone() {
+    let folder = paths::fresh("record", "private").join("of").join("ours");
+    let program = target::build("tracepoints", target::Source::Program("tracepoints.c"), &["-O2"]);
+    let args = ["record", "-e", "tp:*", "-o", folder.to_str().unwrap(), "--", program.to_str().unwrap(), "6"];
+    let output = weir(&args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(folder.parent().unwrap()), mode(&folder)), (0o700, 0o700));
+    let files: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() > 1 && files.iter().all(|file| mode(file) == 0o600), "{files:?}");
+    fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
