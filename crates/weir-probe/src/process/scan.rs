@@ -25,6 +25,9 @@ use crate::refusal::Error;
 /// The kernel gives out no greater number (PID_MAX_LIMIT of linux/threads.h).
 const PID_MAX: u32 = 1 << 22;
 
+/// How often a process is looked at whose segments come and go.
+const LOOKS_MAX: usize = 16;
+
 /// A process with weir's segment in it.
 #[derive(Clone, Debug)]
 pub struct Probed {
@@ -121,7 +124,8 @@ pub fn look() -> io::Result<Look> {
         if !has.segments.is_empty() {
             had.insert(pid, has);
         }
-        look.add(pid, of(pid, &mappings));
+        // Again where a weir has come or gone meanwhile.
+        look.add(pid, of(pid, &mappings).or_else(|_| probed(pid)));
     }
     let (targets, others): (Vec<_>, Vec<_>) = had.iter().partition(|(_, has)| has.code);
     let is_weir = |pid: i32| targets.iter().any(|(_, target)| had[&pid].holds(target));
@@ -194,10 +198,18 @@ pub fn all() -> io::Result<Vec<Probed>> {
 
 /// What weir has put into process `pid`, if anything.
 pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
-    match maps::read(sys::living_thread(pid) as u32) {
-        Ok(mappings) => of(pid, &mappings),
-        Err(_) => Ok(None),
+    let read = || maps::read(sys::living_thread(pid) as u32).ok();
+    let Some(mut mappings) = read() else { return Ok(None) };
+    let segments = |mappings: &[Mapping]| Has::of(mappings).segments;
+    for _ in 1..LOOKS_MAX {
+        let probed = of(pid, &mappings);
+        match read() {
+            // A weir that has come or gone meanwhile: what was read need not be of one segment.
+            Some(now) if probed.is_err() && segments(&now) != segments(&mappings) => mappings = now,
+            _ => return probed,
+        }
     }
+    of(pid, &mappings)
 }
 
 /// Whether process `pid` has something of weir's to undo. Where it has segments and no code, it may be a weir: then the

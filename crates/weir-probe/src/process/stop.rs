@@ -130,6 +130,19 @@ impl Stopped {
         if stopped.threads.is_empty() { Err(Error::TargetGone { pid }) } else { Ok(stopped) }
     }
 
+    /// The same where another weir may be holding the process, or a thread of it: it does so for a moment, which is waited for. A debugger keeps it.
+    pub(crate) fn stop_in_turn(pid: i32, limit: Duration, filters: Filters) -> Result<Stopped, Error> {
+        let start = Instant::now();
+        // Of two that each hold some of the threads, one is to come back sooner.
+        let turn = Duration::from_micros(300 + u64::from(std::process::id() % 8) * 100);
+        loop {
+            match Stopped::stop(pid, limit, filters) {
+                Err(Error::AlreadyTraced { .. }) if start.elapsed() < limit => std::thread::sleep(turn),
+                stopped => return stopped,
+            }
+        }
+    }
+
     /// Takes over a process that has not begun to run, and whose only thread is already seized and in a ptrace stop. `hold`: none for a
     /// process that this one has started.
     pub(crate) fn adopt(pid: i32, hold: Option<Hold>) -> Stopped {

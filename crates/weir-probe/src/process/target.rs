@@ -21,6 +21,7 @@ use crate::limits;
 use crate::process::goroutines::{self, Goroutines};
 use crate::process::memory::{self, Memory};
 use crate::process::remote::{Gadgets, hold_callable};
+use crate::process::scan;
 use crate::process::stack::{Found, Stacks};
 use crate::process::stop::{Filters, Stopped, Stops};
 use crate::process::sys::{self, Seccomp};
@@ -109,7 +110,7 @@ impl Target {
         let mappings = read_mappings(pid)?;
         let gadgets = Gadgets::find(pid, &memory, &mappings).ok();
         let goroutines = Goroutines::find(pid, &mappings);
-        let stopped = Stopped::stop(pid, allowance.stop, filters)?;
+        let stopped = Stopped::stop_in_turn(pid, allowance.stop, filters).map_err(known_tracer)?;
         let mut target = Target::inspect(stopped, gadgets, goroutines)?;
         target.allowance = allowance;
         if let Some(mut stopped) = target.held.take() {
@@ -260,7 +261,7 @@ impl Target {
         if let Some(stopped) = self.held.take() {
             return Ok(stopped);
         }
-        let stopped = Stopped::stop(self.pid, limit, filters)?;
+        let stopped = Stopped::stop_in_turn(self.pid, limit, filters)?;
         // While it lives nobody else can have its id; so what was stopped is the process that was opened.
         if self.is_alive() { Ok(stopped) } else { Err(Error::TargetGone { pid: self.pid }) }
     }
@@ -373,7 +374,7 @@ pub fn shares_root(pid: i32) -> Result<bool, Error> {
 
 /// Refuses, before anything is touched, a process that cannot be traced.
 pub fn check(pid: i32) -> Result<(), Error> {
-    check_to_undo(pid)?;
+    check_to_undo(pid).map_err(known_tracer)?;
     // Strict mode forbids the time stamp counter too, which the clock of the vDSO reads.
     match sys::seccomp(sys::living_thread(pid)) {
         Seccomp::Strict => Err(Error::StrictSeccomp { pid }),
@@ -395,6 +396,15 @@ pub fn check_to_undo(pid: i32) -> Result<(), Error> {
         return Err(Error::AlreadyTraced { pid, tracer });
     }
     Ok(())
+}
+
+/// Another weir that has attached to the process holds its threads now and then; what that has put into the process says more of it.
+fn known_tracer(error: Error) -> Error {
+    let Error::AlreadyTraced { pid, .. } = error else { return error };
+    match scan::probed(pid) {
+        Ok(Some(probed)) if probed.controller_alive && !probed.is_inherited() => probed.is_taken(),
+        _ => error,
+    }
 }
 
 /// How the threads of a stopped process keep their rseq area and their id: usable only if all agree.

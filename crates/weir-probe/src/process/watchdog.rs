@@ -25,6 +25,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use nix::libc::{self, c_int, c_void};
+use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 use crate::process::{fanotify, sys};
@@ -203,11 +204,15 @@ impl Watchdog {
         let mut before = SigSet::empty();
         // The watchdog inherits the mask, and handles no signal.
         let is_blocked = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before));
+        // It inherits the name too: whoever looks at it before it has run knows it by that.
+        let name = prctl::get_name();
+        let _ = prctl::set_name(NAME);
         // SAFETY: neither the stack nor the arguments are ever freed; `run` uses nothing of the thread that starts it.
         let pid = unsafe {
             let top = stack.byte_add(STACK_BYTES);
             libc::clone(run, top, libc::CLONE_VM, ptr::from_ref(arguments).cast_mut().cast())
         };
+        let _ = name.map(|name| prctl::set_name(&name));
         if is_blocked.is_ok() {
             let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
         }
@@ -269,7 +274,6 @@ extern "C" fn run(arguments: *mut c_void) -> c_int {
     // SAFETY: `start` passes a value that is never freed.
     let arguments = unsafe { &*arguments.cast::<Arguments>() };
     call(libc::SYS_setsid, [0; 5]);
-    call(libc::SYS_prctl, [libc::PR_SET_NAME as usize, NAME.as_ptr() as usize, 0, 0, 0]);
     let (low, high) = match arguments.pidfd < arguments.channel {
         true => (arguments.pidfd as usize, arguments.channel as usize),
         false => (arguments.channel as usize, arguments.pidfd as usize),
