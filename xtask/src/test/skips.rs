@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Run {
 type Condition = fn(Run) -> bool;
 
 /// A word of tests/expected-skips, and whether it is so. Each asks the machine for what is missing, not the test.
-const CONDITIONS: [(&str, Condition); 10] = [
+const CONDITIONS: [(&str, Condition); 11] = [
     ("offline", |run| run.offline),
     ("unprivileged", |run| !run.root),
     // A C library that comes without an archive.
@@ -70,6 +70,12 @@ const CONDITIONS: [(&str, Condition); 10] = [
     ("no-python-probes", |_| {
         let script = "import sysconfig; print(sysconfig.get_config_var('WITH_DTRACE'))";
         said_by("python3", &["-c", script]).is_none_or(|with| with != "1")
+    }),
+    // What `cargo audit` has fetched.
+    ("no-advisory-db", |_| {
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+        !home.is_some_and(|home| home.join("advisory-db").is_dir())
     }),
     ("no-cgroup2", |_| !fs::read_to_string("/proc/mounts").unwrap_or_default().contains(" cgroup2 ")),
     ("clock-not-tsc", |_| {
