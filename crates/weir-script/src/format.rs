@@ -10,16 +10,24 @@ use weir_event::Type;
 pub(crate) struct Conversion {
     /// The last letter: `d`, `s` and so on.
     pub letter: char,
+    /// A length modifier (`l`, `hh`) stands before it.
+    pub has_length: bool,
 }
 
 /// What the letters take.
 const INTEGERS: &str = "diuoxXcp";
 const DOUBLES: &str = "fFeEgG";
 const STRINGS: &str = "s";
+const LENGTHS: [char; 6] = ['h', 'l', 'L', 'j', 'z', 't'];
 /// Letters that C or bpftrace has, and weir has not: buffers, and floating point in hexadecimal.
 const NOT_YET: &str = "raAn";
 
 impl Conversion {
+    /// It shows the bits of an integer of its argument's own width, without a sign.
+    pub(crate) fn shows_bits(self) -> bool {
+        !self.has_length && "uxXo".contains(self.letter)
+    }
+
     /// True if a value of this type can be printed so.
     pub(crate) fn takes(self, ty: &Type) -> bool {
         match ty {
@@ -50,7 +58,9 @@ pub(crate) fn conversions(format: &str) -> Result<Vec<Conversion>, String> {
         let spec = &rest[start + 1..];
         let (length, letter) = conversion(spec)?;
         if letter != '%' {
-            found.push(Conversion { letter });
+            let before = spec[..length - letter.len_utf8()].chars().next_back();
+            let has_length = before.is_some_and(|before| LENGTHS.contains(&before));
+            found.push(Conversion { letter, has_length });
         }
         rest = &spec[length..];
     }
@@ -65,7 +75,7 @@ fn conversion(spec: &str) -> Result<(usize, char), String> {
         Some(precision) => precision.trim_start_matches(|c: char| c.is_ascii_digit()),
         None => rest,
     };
-    let rest = rest.trim_start_matches(['h', 'l', 'L', 'j', 'z', 't']);
+    let rest = rest.trim_start_matches(LENGTHS);
     let Some(letter) = rest.chars().next() else {
         return Err("the format ends within a conversion (a per cent sign is `%%`)".to_string());
     };

@@ -24,6 +24,7 @@ mod recording;
 mod required;
 mod roll;
 mod run;
+mod scalars;
 mod stages;
 mod summary;
 mod symbols;

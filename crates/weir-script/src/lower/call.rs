@@ -6,6 +6,7 @@ use weir_ir::{Builtin, Op, Value};
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind};
 use crate::check::{constant, constant_string, stack_form};
+use crate::format::conversions;
 use crate::lower::Lowering;
 use crate::lower::expr::Operand;
 use crate::types;
@@ -109,8 +110,14 @@ impl Lowering<'_> {
         let mut fields = Vec::new();
         let mut values = Vec::new();
         let mut offset = RECORD_HEADER_BYTES;
-        for arg in &args[1..] {
-            let operand = self.expr(arg);
+        // SANITY: the check has read the format.
+        let conversions = conversions(format).expect("a checked format");
+        for (arg, conversion) in args[1..].iter().zip(conversions) {
+            let mut operand = self.expr(arg);
+            let bits = self.bits(arg);
+            if conversion.shows_bits() && bits < 64 && operand.ty == Type::I64 {
+                operand = self.without_sign(&operand, bits);
+            }
             values.push(operand.value());
             fields.push(Field { offset, ty: operand.ty.clone() });
             offset += operand.ty.bytes();

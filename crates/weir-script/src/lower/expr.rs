@@ -1,7 +1,7 @@
 //! Expressions and conditions.
 
 use weir_event::Type;
-use weir_ir::{BinOp, Builtin, CmpOp, MapId, Op, Value};
+use weir_ir::{BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, UnaryOp};
 use crate::builtin;
@@ -204,10 +204,30 @@ impl Lowering<'_> {
             let up = self.blocks.value(Op::Bin(BinOp::Shl, operand.value(), shift), ty.clone());
             self.blocks.value(Op::Bin(BinOp::AShr, up, shift), ty.clone())
         } else {
-            let mask = self.int((1i64 << to.bits) - 1, ty.clone()).value();
-            self.blocks.value(Op::Bin(BinOp::And, operand.value(), mask), ty.clone())
+            return self.without_sign(&operand, to.bits);
         };
         Operand::one(value, ty)
+    }
+
+    /// The lowest bits of an integer; there are fewer than 64.
+    pub(super) fn without_sign(&mut self, operand: &Operand, bits: u32) -> Operand {
+        let mask = self.int((1i64 << bits) - 1, Type::U64).value();
+        let value = self.blocks.value(Op::Bin(BinOp::And, operand.value(), mask), Type::U64);
+        Operand::one(value, Type::U64)
+    }
+
+    /// How wide the integer is that an expression gives, as far as that is seen: what a cast or the traced program says of it.
+    pub(super) fn bits(&self, expr: &Expr) -> u32 {
+        let of = |argument: Option<&FoundArgument>| argument.map_or(64, |found| u32::from(found.bytes) * 8);
+        match &expr.kind {
+            ExprKind::Cast { ty, .. } => ty.bits,
+            ExprKind::Field(name) => of(self.target.fields.get(name)),
+            ExprKind::Name(name) => match builtin::variable(name).map(|row| row.ir) {
+                Some(Builtin::Arg(index)) => of(self.target.arguments.get(&index)),
+                _ => 64,
+            },
+            _ => 64,
+        }
     }
 
     fn binary(&mut self, expr: &Expr, op: BinaryOp, left_expr: &Expr, right_expr: &Expr) -> Operand {

@@ -19,6 +19,14 @@ pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     /// `MapValue::words` words.
     pub(crate) value: Vec<u8>,
+    /// Of a scalar map: its values were set to 0, and so do not say that it was set.
+    pub(crate) was_zeroed: bool,
+}
+
+impl Entry {
+    pub(crate) fn of(key: Vec<u8>, value: Vec<u8>) -> Entry {
+        Entry { key, value, was_zeroed: false }
+    }
 }
 
 /// What a map prints.
@@ -82,12 +90,17 @@ type Rank = Option<i128>;
 /// None: a scalar that was never set.
 fn row(map: &MapSchema, entry: &Entry, names: Names<'_>, div: u64) -> Result<Option<(Rank, Row)>, Malformed> {
     let key = match &map.key {
-        None if !scalar_is_set(&map.value, &entry.value)? => return Ok(None),
+        None if !entry.was_zeroed && !scalar_is_set(&map.value, &entry.value)? => return Ok(None),
         None => None,
         Some(ty) => Some(Value::decode(ty, &entry.key, names)?),
     };
     let (rank, shown) = shown(map, &entry.value, names, div)?;
     Ok(Some((rank, Row { key, shown })))
+}
+
+/// Whether a scalar map shows this entry.
+pub(crate) fn is_set(map: &MapSchema, entry: &Entry) -> bool {
+    entry.was_zeroed || scalar_is_set(&map.value, &entry.value).unwrap_or(false)
 }
 
 fn scalar_is_set(value: &MapValue, bytes: &[u8]) -> Result<bool, Malformed> {
@@ -178,7 +191,7 @@ mod tests {
         let map = MapSchema { name: "@".to_string(), map_index: 0, key: None, value };
         let value = [word0.to_le_bytes(), 1u64.to_le_bytes()].concat();
         let names = Names { sites: &[], symbols: &NoSymbols, seen: Seen::Sometime };
-        let found = single(&map, &Entry { key: vec![], value }, names).unwrap();
+        let found = single(&map, &Entry::of(vec![], value), names).unwrap();
         assert_eq!(found.number(), Some(want), "{:?} of {word0:#x}", map.value);
     }
 

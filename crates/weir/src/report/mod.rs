@@ -8,7 +8,8 @@
 //!
 //! Where this differs from bpftrace 0.23 on purpose: `%%` prints one `%` everywhere (0.23 prints two after the
 //! last argument); NDJSON has no empty lines before the final maps; bytes that are no UTF-8 become U+FFFD in
-//! NDJSON; keys are escaped once, not twice; `min` and `max` are ordered by what they print.
+//! NDJSON; keys are escaped once, not twice; `min` and `max` are ordered by what they print; control characters of strings are
+//! escaped in text, since they come from the traced process and go to a terminal.
 
 mod names;
 mod record;
@@ -30,13 +31,14 @@ use std::io::{self, Write};
 
 use weir_event::{MapSchema, MapValue, Schema};
 
-pub(crate) use crate::report::contents::Entry;
+pub(crate) use crate::report::contents::{Entry, is_set};
 pub(crate) use crate::report::json::quoted;
 use crate::report::names::Names;
 pub(crate) use crate::report::names::{Seen, Symbol, Symbols};
 pub(crate) use crate::report::process::{ProcessCounts, ProcessLine, ProcessOutcome};
 pub(crate) use crate::report::record::{Decoded, record};
 pub(crate) use crate::report::summary::{Loads, ProbeHits, ProbeRails, Rails, Summary};
+use crate::report::text::Texts;
 use crate::report::value::Value;
 
 /// How a report is written: `-f text` or `-f json`.
@@ -77,10 +79,9 @@ impl<W: Write> Report<W> {
 
     /// What `printf(format, args…)` prints.
     pub(crate) fn printf(&mut self, format: &str, args: &[Value]) -> io::Result<()> {
-        let message = printf::format(format, args);
         match self.format {
-            Format::Text => text::printf(&mut self.out, &message),
-            Format::Json => json::printf(&mut self.out, &message),
+            Format::Text => text::printf(&mut self.out, &printf::format(format, args, Texts::Escaped)),
+            Format::Json => json::printf(&mut self.out, &printf::format(format, args, Texts::Raw)),
         }
     }
 
@@ -129,7 +130,7 @@ impl<W: Write> Report<W> {
             return Ok(());
         };
         let bytes = value.unwrap_or_else(|| vec![0; 8 * found.value.words(found.key.is_none()) as usize]);
-        let entry = Entry { key: key.to_vec(), value: bytes };
+        let entry = Entry::of(key.to_vec(), bytes);
         if shows_buckets_or_stats(found) {
             return self.map(schema, map, &[entry], 0, 0, symbols);
         }
@@ -227,7 +228,7 @@ mod tests {
     }
 
     fn entry(key: Vec<u8>, value: Vec<u8>) -> Entry {
-        Entry { key, value }
+        Entry::of(key, value)
     }
 
     /// `hist` of these values, as the runtime counts them.
@@ -454,7 +455,7 @@ mod tests {
         check("Lost 7 events\n", "{\"type\": \"lost_events\", \"data\": {\"events\": 7}}\n", &|r| {
             r.lost_events(7).unwrap();
         });
-        check("5%|x\u{1}\n", "{\"type\": \"printf\", \"data\": \"5%|x\\u0001\\n\"}\n", &|r| {
+        check("5%|x\\x01\n", "{\"type\": \"printf\", \"data\": \"5%|x\\u0001\\n\"}\n", &|r| {
             r.printf("%d%%|%s\n", &[Value::int(5), Value::str("x\u{1}")]).unwrap();
         });
         check("-5\n", "{\"type\": \"value\", \"data\": -5}\n", &|r| r.value(&Value::int(-5)).unwrap());

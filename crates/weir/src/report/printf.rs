@@ -8,9 +8,10 @@
 
 use crate::report::double;
 use crate::report::limits::PRINTF_WIDTH_MAX;
+use crate::report::text::{self, Texts};
 use crate::report::value::Value;
 
-pub(super) fn format(format: &str, args: &[Value]) -> Vec<u8> {
+pub(super) fn format(format: &str, args: &[Value], texts: Texts) -> Vec<u8> {
     let mut out = Vec::with_capacity(format.len() + 16);
     let mut args = args.iter();
     let mut rest = format;
@@ -20,7 +21,7 @@ pub(super) fn format(format: &str, args: &[Value]) -> Vec<u8> {
         match spec {
             Some(Spec { conversion: '%', .. }) => out.push(b'%'),
             Some(spec) => match args.next() {
-                Some(arg) => spec.write(&mut out, arg),
+                Some(arg) => spec.write(&mut out, arg, texts),
                 None => out.extend_from_slice(&rest.as_bytes()[at..at + length]),
             },
             None => out.extend_from_slice(&rest.as_bytes()[at..at + length]),
@@ -90,7 +91,7 @@ impl Spec {
         }
     }
 
-    fn write(&self, out: &mut Vec<u8>, arg: &Value) {
+    fn write(&self, out: &mut Vec<u8>, arg: &Value, texts: Texts) {
         match (self.conversion, arg) {
             ('s', Value::Int { .. }) => {
                 self.pad(out, arg.number().unwrap_or(0).to_string().as_bytes());
@@ -105,18 +106,18 @@ impl Spec {
             (_, Value::Double(bits)) => self.pad(out, double::shortest(f64::from_bits(*bits)).as_bytes()),
             (_, Value::Str(text)) => {
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
-                self.pad(out, &text[..length]);
+                self.pad(out, &texts.of(&text[..length]));
             }
             (_, Value::Stack { frames, is_indented }) => {
-                let text = super::text::stack(frames, *is_indented, 0);
+                let frames: Vec<Vec<u8>> = frames.iter().map(|frame| texts.of(frame).into_owned()).collect();
+                let text = text::stack(&frames, *is_indented, 0);
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(out, &text[..length]);
             }
             (_, Value::Tuple(_)) => {
                 let mut text = Vec::new();
                 // SANITY: writing into a Vec does not fail.
-                super::text::value(&mut text, arg).expect("memory takes writes");
-                text.pop();
+                text::write_value(&mut text, arg, 0, texts).expect("memory takes writes");
                 self.pad(out, &text);
             }
         }
@@ -188,6 +189,10 @@ fn number(rest: &mut &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn format(format: &str, args: &[Value]) -> Vec<u8> {
+        super::format(format, args, Texts::Escaped)
+    }
 
     fn check(text: &str, arg: i64, want: &str) {
         let found = format(text, &[Value::int(arg)]);

@@ -3,10 +3,12 @@
 //! A map ends its lines with one newline, statistics (`avg`, `stats`) with two, a histogram with an empty line
 //! after its rows; a map without entries is that ending alone.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use weir_event::{MapSchema, MapValue};
 
+use crate::print::escaped;
 use crate::report::contents::{Contents, Row, Shown};
 use crate::report::double;
 use crate::report::histogram::Bucket;
@@ -27,8 +29,24 @@ pub(super) fn printf(out: &mut dyn Write, message: &[u8]) -> io::Result<()> {
 }
 
 pub(super) fn value(out: &mut dyn Write, value: &Value) -> io::Result<()> {
-    write_value(out, value, VALUE_INDENT)?;
+    write_value(out, value, VALUE_INDENT, Texts::Escaped)?;
     out.write_all(b"\n")
+}
+
+/// How texts of the traced process are written. Raw in JSON, whose own strings have no control characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Texts {
+    Escaped,
+    Raw,
+}
+
+impl Texts {
+    pub(super) fn of(self, text: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Texts::Escaped => escaped(text),
+            Texts::Raw => Cow::Borrowed(text),
+        }
+    }
 }
 
 /// A stack on lines of its own; what a frame of it begins with depends on where it stands.
@@ -70,13 +88,13 @@ fn write_row(out: &mut dyn Write, map: &MapSchema, row: &Row) -> io::Result<()> 
     match &row.shown {
         Shown::Value(value) => {
             out.write_all(b": ")?;
-            write_value(out, value, VALUE_INDENT)
+            write_value(out, value, VALUE_INDENT, Texts::Escaped)
         }
         Shown::Stats { count, average, total } => {
             write!(out, ": count {count}, average ")?;
-            write_value(out, average, VALUE_INDENT)?;
+            write_value(out, average, VALUE_INDENT, Texts::Escaped)?;
             out.write_all(b", total ")?;
-            write_value(out, total, VALUE_INDENT)
+            write_value(out, total, VALUE_INDENT, Texts::Escaped)
         }
         Shown::Buckets(buckets) => {
             out.write_all(b":\n")?;
@@ -93,32 +111,35 @@ fn write_bucket(out: &mut dyn Write, bucket: &Bucket) -> io::Result<()> {
 /// The parts of a key have no parentheses around them.
 fn write_key(out: &mut dyn Write, key: &Value) -> io::Result<()> {
     match key {
-        Value::Tuple(parts) => write_parts(out, parts, KEY_INDENT),
-        key => write_value(out, key, KEY_INDENT),
+        Value::Tuple(parts) => write_parts(out, parts, KEY_INDENT, Texts::Escaped),
+        key => write_value(out, key, KEY_INDENT, Texts::Escaped),
     }
 }
 
-fn write_value(out: &mut dyn Write, value: &Value, indent: usize) -> io::Result<()> {
+pub(super) fn write_value(out: &mut dyn Write, value: &Value, indent: usize, texts: Texts) -> io::Result<()> {
     match value {
         Value::Int { bits, signed: true } => write!(out, "{}", *bits as i64),
         Value::Int { bits, signed: false } => write!(out, "{bits}"),
         Value::Double(bits) => out.write_all(double::shortest(f64::from_bits(*bits)).as_bytes()),
-        Value::Str(text) => out.write_all(text),
-        Value::Stack { frames, is_indented } => out.write_all(&stack(frames, *is_indented, indent)),
+        Value::Str(text) => out.write_all(&texts.of(text)),
+        Value::Stack { frames, is_indented } => {
+            let frames: Vec<Vec<u8>> = frames.iter().map(|frame| texts.of(frame).into_owned()).collect();
+            out.write_all(&stack(&frames, *is_indented, indent))
+        }
         Value::Tuple(parts) => {
             out.write_all(b"(")?;
-            write_parts(out, parts, indent)?;
+            write_parts(out, parts, indent, texts)?;
             out.write_all(b")")
         }
     }
 }
 
-fn write_parts(out: &mut dyn Write, parts: &[Value], indent: usize) -> io::Result<()> {
+fn write_parts(out: &mut dyn Write, parts: &[Value], indent: usize, texts: Texts) -> io::Result<()> {
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             out.write_all(b", ")?;
         }
-        write_value(out, part, indent)?;
+        write_value(out, part, indent, texts)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@
 //! Nobody else reads the rings while this runs, but between two of its turns ([`Drain::paused`]). A run that ends without asking for the
 //! recorder, by an error, drops it, and the thread with it.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -91,11 +92,22 @@ impl Drain {
 
     /// Does `work` while nothing is read of the rings.
     pub(super) fn paused<T>(&self, work: impl FnOnce(&mut Recorder) -> T) -> T {
+        self.held(|state| work(&mut state.recorder))
+    }
+
+    fn held<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         self.shared.waiting.fetch_add(1, Ordering::SeqCst);
         let mut state = self.shared.state();
         self.shared.waiting.fetch_sub(1, Ordering::SeqCst);
         // SANITY: only `end` takes it, which takes this.
-        work(&mut state.as_mut().expect("a recorder").recorder)
+        work(state.as_mut().expect("a recorder"))
+    }
+
+    /// Goes on in another folder: its path.
+    pub(super) fn rotate(&self, name: &str) -> Result<PathBuf, Failure> {
+        self.held(|State { recorder, clock }| {
+            recorder.rotate(name, &self.shared.segment, clock.as_ref()).map(Path::to_owned)
+        })
     }
 
     /// Ends the thread; what it had.

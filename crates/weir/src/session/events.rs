@@ -21,7 +21,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
-use weir_event::{MapSchema, MapValue, Schema};
+use weir_event::{MapSchema, Schema};
 use weir_probe::Launched;
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
@@ -29,7 +29,7 @@ use weir_rt::segment::Segment;
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::print::tell;
-use crate::report::{self, Decoded, Entry, ProcessLine, Report, Summary};
+use crate::report::{self, Decoded, ProcessLine, Report, Summary};
 use crate::select::watch::LOOK_INTERVAL;
 use crate::session::controller::Controller;
 use crate::session::costs::Costs;
@@ -39,6 +39,7 @@ use crate::session::flight::Flight;
 use crate::session::gone::Gone;
 use crate::session::recorder::{Recorded, Recorder};
 use crate::session::roll::Roll;
+use crate::session::scalars::Scalars;
 use crate::session::symbols::ProcessSymbols;
 use crate::session::targets::Targets;
 use crate::session::tended::Tended;
@@ -85,6 +86,10 @@ pub(crate) struct Events<'a, W: Write> {
     live: Option<Live>,
     /// What `exit()` was called with.
     exit: Option<i64>,
+    /// The script has called it: of what comes after that, END alone prints.
+    has_exited: bool,
+    is_ending: bool,
+    scalars: Scalars,
     /// Its user has ended the run.
     is_stopped: bool,
     lost: u64,
@@ -131,6 +136,9 @@ impl<'a, W: Write> Events<'a, W> {
             costs,
             live: None,
             exit: None,
+            has_exited: false,
+            is_ending: false,
+            scalars: Scalars::default(),
             is_stopped: false,
             lost: 0,
             told_lost: None,
@@ -272,7 +280,7 @@ impl<'a, W: Write> Events<'a, W> {
         let due = asked.look(segment);
         if let Some(tended) = &self.tended {
             if due.rotate {
-                tended.rotate();
+                tended.ask_to_rotate();
             }
             if due.stop {
                 tended.stopped();
@@ -341,7 +349,9 @@ impl<'a, W: Write> Events<'a, W> {
         }
         self.read_rest(segment)?;
         self.controller.end(segment)?;
+        self.is_ending = true;
         self.read_rest(segment)?;
+        self.is_ending = false;
         if is_over {
             for record in segment.ring(self.ring).drain_dead() {
                 self.record(segment, &record.bytes)?;
@@ -349,9 +359,10 @@ impl<'a, W: Write> Events<'a, W> {
         }
         let schema = self.schema;
         let decider = self.decider.map(|(decider, first)| (decider, first, first_of_decider(schema, first)));
+        let scalars = &self.scalars;
         let entries = &mut |index: usize, map: &MapSchema| match decider {
             Some((decider, first, shown)) if index >= shown => decider.entries(segment, first, index - shown),
-            _ => entries(segment, map),
+            _ => scalars.entries(segment, map),
         };
         self.report.print_all(self.schema, entries, &self.symbols.over(segment)).map_err(output_failed)?;
         self.tell_losses(segment)?;
@@ -475,6 +486,14 @@ impl<'a, W: Write> Events<'a, W> {
             if let Some(flight) = &mut self.flight {
                 flight.want(heard.snapshots);
             }
+            for folder in heard.folders {
+                let none = || Err(Failure::Refused(anyhow!("no folder is written")));
+                let rotated = self.drain.as_ref().map_or_else(none, |drain| drain.rotate(&folder));
+                if let (Some(asked), Ok(path)) = (&mut self.asked, &rotated) {
+                    asked.goes_on_in(path);
+                }
+                tended.rotated(&rotated);
+            }
         }
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match (signal.ssi_signo as i32, &mut self.flight) {
@@ -544,6 +563,9 @@ impl<'a, W: Write> Events<'a, W> {
 
     fn record(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Failure> {
         // What ran between exit() and the end of the run is not printed, as in bpftrace; END's output is.
+        if self.has_exited && !self.is_ending {
+            return Ok(());
+        }
         let schema = self.schema;
         let symbols = self.symbols.over(segment);
         let Ok(decoded) = report::record(schema, bytes, &symbols) else {
@@ -554,7 +576,7 @@ impl<'a, W: Write> Events<'a, W> {
             Decoded::Printf { format, args } => self.report.printf(format, &args),
             Decoded::PrintValue { value } => self.report.value(&value),
             Decoded::PrintMap { map, top, div } => {
-                let entries = entries(segment, &schema.maps[map]);
+                let entries = self.scalars.entries(segment, &schema.maps[map]);
                 self.report.map(schema, map, &entries, top, div, &symbols)
             }
             Decoded::PrintMapKey { map, key } => {
@@ -562,14 +584,15 @@ impl<'a, W: Write> Events<'a, W> {
                 self.report.map_key(schema, map, &key, value, &symbols)
             }
             Decoded::ClearMap { map } => {
-                segment.map(schema.maps[map].map_index as usize).clear();
+                self.scalars.clear(segment, &schema.maps[map]);
                 Ok(())
             }
             Decoded::ZeroMap { map } => {
-                zero(segment, &schema.maps[map]);
+                self.scalars.zero(segment, &schema.maps[map]);
                 Ok(())
             }
             Decoded::Exit { code } => {
+                self.has_exited = true;
                 self.exit.get_or_insert(code);
                 Ok(())
             }
@@ -679,28 +702,4 @@ impl<'a, W: Write> Events<'a, W> {
 /// Where the maps of `--program` begin in the schema, the first of which has this number in the object.
 fn first_of_decider(schema: &Schema, first: u32) -> usize {
     schema.maps.iter().position(|map| map.map_index >= first).unwrap_or(schema.maps.len())
-}
-
-/// Sets the values of a script's map to 0. A plain scalar that was set stays so.
-fn zero(segment: &Segment, map: &MapSchema) {
-    let view = segment.map(map.map_index as usize);
-    if map.key.is_some() || !matches!(map.value, MapValue::Plain(_)) {
-        return view.zero();
-    }
-    let key = 0u32.to_le_bytes();
-    let Some(mut value) = view.lookup(&key) else { return };
-    let assigned = value.len().saturating_sub(8);
-    value[..assigned].fill(0);
-    // An entry of an array is always there.
-    let _ = view.update(&key, &value, 0);
-}
-
-/// What a script's map holds now.
-fn entries(segment: &Segment, map: &MapSchema) -> Vec<Entry> {
-    let view = segment.map(map.map_index as usize);
-    if map.key.is_none() {
-        let value = view.lookup(&0u32.to_le_bytes());
-        return value.map(|value| Entry { key: Vec::new(), value }).into_iter().collect();
-    }
-    view.entries().into_iter().map(|(key, value)| Entry { key, value }).collect()
 }

@@ -26,6 +26,7 @@ use weir_event::recorded;
 use weir_event::schema::Schema;
 use weir_rt::Clock;
 use weir_rt::segment::{RingCopy, Segment};
+use weir_trace::private;
 use weir_trace::write::{Format, metadata};
 
 use crate::args::record::Record;
@@ -125,7 +126,7 @@ impl Flight {
         let format = args.trace_format.into();
         let described = metadata(&class(&events, context_fields, &[])?, format);
         described.map_err(|message| Failure::Refused(anyhow!("-o {}: {message}", path.display())))?;
-        let made = fs::create_dir_all(&path).with_context(|| format!("-o: cannot make {}", path.display()));
+        let made = private::make_folder(&path).with_context(|| format!("-o: cannot make {}", path.display()));
         made.map_err(Failure::Refused)?;
         Ok(Flight {
             is_made,

@@ -11,6 +11,9 @@
 //! written to any more, what was written before stays whole; that is told at once, and what comes after it is counted, and stands in
 //! the streams as discarded if there is room for that.
 //!
+//! It may go on in another folder: what the rings have by then is in the one before it, what comes then in the new one, and nothing is
+//! lost between them. Of what is discarded each folder has what was discarded while it was written.
+//!
 //! A folder in which nothing was recorded because the run could not begin is removed again.
 
 use std::fs;
@@ -41,6 +44,8 @@ const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const RECORD_HEAD_BYTES: usize = 16;
 /// A ring of which more than this part was filled between two readings fills fast.
 const BUSY_PART: usize = 8;
+/// How often the rings are read before the next folder begins.
+const TURNS_OF_ROTATION: usize = 16;
 /// Records read of a ring in a row, before the others and all else are looked at.
 const RECORDS_PER_TURN: usize = 1 << 16;
 
@@ -48,7 +53,13 @@ const RECORDS_PER_TURN: usize = 1 << 16;
 pub(crate) struct Recorder {
     path: PathBuf,
     folder: Folder,
+    /// Those that were ended before it.
+    folders_before: u64,
+    class: TraceClass,
+    format: Format,
     limits: Limits,
+    /// Records in files that gave way to newer ones, in folders before this one.
+    removed: u64,
     /// It was made for this trace.
     is_made: bool,
     has_begun: bool,
@@ -76,6 +87,8 @@ struct Lane {
     stream: Option<Stream>,
     /// Records that are none of an event.
     malformed: u64,
+    /// Of what was lost, that which folders before this one tell of.
+    lost_before: u64,
     /// By event, those in the open packet; and their bytes of fields.
     open: Vec<u64>,
     open_bytes: u64,
@@ -87,6 +100,7 @@ struct Lane {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Recorded {
     path: PathBuf,
+    folders_before: u64,
     /// Name, records, and records that the ring had no room for; texts and sequences that were cut.
     events: Vec<(String, u64, u64, u64)>,
     /// All that was lost.
@@ -115,7 +129,11 @@ impl Recorder {
         Ok(Recorder {
             path: path.to_owned(),
             folder,
+            folders_before: 0,
+            class,
+            format,
             limits,
+            removed: 0,
             is_made,
             has_begun: false,
             reader: recorded::Reader::new(&compiled.schema.events),
@@ -212,7 +230,7 @@ impl Recorder {
                 self.record(lane, &record.bytes, record.ticks, clock);
             }
         }
-        let lost = self.lost(segment, lane, &ring);
+        let lost = self.lost(segment, lane, &ring) - self.streams[lane].lost_before;
         if lost > 0 && !self.has_failed {
             let told = self.stream(lane, now_ns()).map(|stream| stream.lost(lost));
             self.look(told);
@@ -297,32 +315,73 @@ impl Recorder {
         Ok(of.stream.as_mut().expect("a stream"))
     }
 
-    /// Ends all streams. And what it came to, for the daemon of sessions.
-    pub(crate) fn finish(mut self, segment: &Segment) -> (Recorded, Counts) {
-        self.has_begun = true;
-        let (mut discarded, mut removed, mut unwritten) = (0, 0, 0);
-        for lane in 0..self.streams.len() {
-            let lost = self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
-            discarded += lost;
-            if let Some(stream) = self.streams[lane].stream.as_mut().filter(|_| !self.has_failed) {
-                stream.lost(lost);
-                let flushed = self.flush(lane);
-                self.look(flushed);
+    /// Goes on in the folder of this name beside the one that is written. Where that cannot be made, nothing has changed.
+    pub(crate) fn rotate(
+        &mut self,
+        name: &str,
+        segment: &Segment,
+        clock: Option<&Clock>,
+    ) -> Result<&Path, Failure> {
+        if self.has_failed {
+            return Err(Failure::Machine(anyhow!("nothing can be written any more")));
+        }
+        let path = self.path.with_file_name(name);
+        is_free(&path)?;
+        self.class.uuid = Some(uuid("uuid").context("making a UUID").map_err(Failure::Machine)?);
+        let folder = Folder::create(&path, &self.class, self.format);
+        let folder = folder.map_err(|error| Failure::Machine(anyhow!(error)))?;
+        // Somebody who writes on while this reads is not read for ever.
+        for _ in 0..TURNS_OF_ROTATION {
+            if !self.drain(segment, clock, false) {
+                break;
             }
-            let lane = &mut self.streams[lane];
-            let open = lane.stream.as_mut().map_or(0, Stream::give_up);
-            let not_written = lane.unwritten + open;
-            unwritten += not_written;
-            let Some(mut stream) = lane.stream.take() else { continue };
-            stream.lost(lost + not_written);
-            removed += stream.removed();
+        }
+        for lane in 0..self.streams.len() {
+            self.end_stream(segment, lane);
+        }
+        (self.folder, self.path) = (folder, path);
+        self.folders_before += 1;
+        Ok(&self.path)
+    }
+
+    /// Ends the stream of a ring, if there is one. How much was lost of it so far.
+    fn end_stream(&mut self, segment: &Segment, lane: usize) -> u64 {
+        let in_all = self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
+        let lost = in_all - self.streams[lane].lost_before;
+        if let Some(stream) = self.streams[lane].stream.as_mut().filter(|_| !self.has_failed) {
+            stream.lost(lost);
+            let flushed = self.flush(lane);
+            self.look(flushed);
+        }
+        let lane = &mut self.streams[lane];
+        lane.unwritten += lane.stream.as_mut().map_or(0, Stream::give_up);
+        if let Some(mut stream) = lane.stream.take() {
+            lane.lost_before = in_all;
+            stream.lost(lost + lane.unwritten);
+            self.removed += stream.removed();
             let finished = stream.finish(now_ns()).map(drop);
             self.look(finished);
         }
+        in_all
+    }
+
+    /// Ends all streams. And what it came to, for the daemon of sessions.
+    pub(crate) fn finish(mut self, segment: &Segment) -> (Recorded, Counts) {
+        self.has_begun = true;
+        let discarded = (0..self.streams.len()).map(|lane| self.end_stream(segment, lane)).sum();
+        let unwritten = self.streams.iter().map(|lane| lane.unwritten).sum();
         let counts = self.counts(segment);
-        let (events, path) = (self.of_events(segment), self.path.clone());
-        let (bytes, has_failed) = (self.bytes, self.has_failed);
-        (Recorded { path, events, discarded, bytes, unwritten, removed, has_failed }, counts)
+        let recorded = Recorded {
+            path: self.path.clone(),
+            folders_before: self.folders_before,
+            events: self.of_events(segment),
+            discarded,
+            bytes: self.bytes,
+            unwritten,
+            removed: self.removed,
+            has_failed: self.has_failed,
+        };
+        (recorded, counts)
     }
 
     /// Tells what went wrong, the first time.
@@ -364,8 +423,12 @@ impl Recorded {
             0 => String::new(),
             some => format!(", {some} that could not be written"),
         };
+        let folders = match self.folders_before {
+            0 => String::new(),
+            some => format!(" and {some} folders before it"),
+        };
         tell!(
-            "weir: {recorded} events recorded{discarded}{unwritten}; {} bytes of fields, in {path}",
+            "weir: {recorded} events recorded{discarded}{unwritten}; {} bytes of fields, in {path}{folders}",
             self.bytes
         );
         for (name, recorded, lost, cut) in &self.events {

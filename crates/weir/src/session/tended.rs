@@ -1,7 +1,7 @@
 //! A recording that the daemon of sessions tends: it begins at its word, says how far it is, and ends with it.
 //!
 //! In: standard input, a pipe whose other end only the daemon has. The first byte ([`GO`], [`GO_OPEN`]) says that the recording may begin,
-//! each further one ([`SNAPSHOT`]) asks for a snapshot; its end, that the recording is not wanted. Out: a file that says how much was
+//! each further one asks for a snapshot ([`SNAPSHOT`]) or, with the name of a folder and a newline behind it, for the next folder ([`ROTATE`]); its end, that the recording is not wanted. Out: a file that says how much was
 //! recorded so far, replaced as a whole, and lines on standard output:
 //!
 //! | line | says |
@@ -9,13 +9,14 @@
 //! | `held` | everything is ready, no process was touched |
 //! | `recording` | probes are in |
 //! | `snapshot NAME`, `no-snapshot WHY` | the snapshot that was asked for is there, or not |
+//! | `rotated`, `no-rotation WHY` | the next folder that was asked for is written, or not |
 //! | `rotate` | an event asks for the next folder |
 //! | `stopped` | an event has ended the recording |
 //!
 //! Guaranteed: where the daemon ends, however it does, so does the recording, as at Ctrl-C. Until the daemon's word that is told by the end
 //! of its pipe, then by a signal as well, which is blocked by then, so that none is lost in between.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -39,22 +40,28 @@ pub(crate) const GO: u8 = b'g';
 pub(crate) const GO_OPEN: u8 = b'o';
 /// A snapshot is wanted.
 pub(crate) const SNAPSHOT: u8 = b's';
+/// The next folder is wanted, of the name that follows up to a newline.
+pub(crate) const ROTATE: u8 = b'r';
 
 pub(super) struct Tended {
     file: PathBuf,
     pub(super) is_open: bool,
     /// The daemon is gone.
     has_ended: Cell<bool>,
+    /// What it has said and not finished.
+    begun: RefCell<Vec<u8>>,
     written: Option<Instant>,
     /// It could not be written, which was told.
     has_failed: bool,
 }
 
 /// What the daemon has said.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Heard {
     /// So many snapshots are asked for: each is answered.
     pub(super) snapshots: usize,
+    /// The next folders, by name: each is answered.
+    pub(super) folders: Vec<String>,
     pub(super) has_ended: bool,
 }
 
@@ -82,6 +89,7 @@ impl Tended {
             file: file.to_owned(),
             is_open,
             has_ended: Cell::new(false),
+            begun: RefCell::default(),
             written: None,
             has_failed: false,
         };
@@ -100,15 +108,21 @@ impl Tended {
     pub(super) fn snapshot(&self, taken: &Result<String, String>) {
         match taken {
             Ok(name) => say(&format!("snapshot {name}")),
-            Err(why) => {
-                let why: String = printable(why).chars().take(limits::LINE_BYTES / 8).collect();
-                say(&format!("no-snapshot {why}"));
-            }
+            Err(why) => say(&format!("no-snapshot {}", one_line(why))),
         }
     }
 
-    pub(super) fn rotate(&self) {
+    /// Asks for the next folder.
+    pub(super) fn ask_to_rotate(&self) {
         say("rotate");
+    }
+
+    /// Answers who asked for the next folder.
+    pub(super) fn rotated(&self, done: &Result<PathBuf, Failure>) {
+        match done {
+            Ok(_) => say("rotated"),
+            Err(why) => say(&format!("no-rotation {}", one_line(&why.to_string()))),
+        }
     }
 
     pub(super) fn stopped(&self) {
@@ -133,14 +147,25 @@ impl Tended {
             let mut words = [0; 64];
             match read(&stdin, &mut words) {
                 Ok(0) => self.has_ended.set(true),
-                Ok(count) => {
-                    heard.snapshots += words[..count].iter().filter(|word| **word == SNAPSHOT).count();
-                }
+                Ok(count) => words[..count].iter().for_each(|word| self.take(*word, &mut heard)),
                 Err(Errno::EINTR) => {}
                 Err(_) => self.has_ended.set(true),
             }
         }
         Ok(Heard { has_ended: self.has_ended.get(), ..heard })
+    }
+
+    fn take(&self, word: u8, heard: &mut Heard) {
+        let mut begun = self.begun.borrow_mut();
+        match (&begun[..], word) {
+            ([], SNAPSHOT) => heard.snapshots += 1,
+            ([ROTATE, name @ ..], b'\n') => {
+                heard.folders.push(String::from_utf8_lossy(name).into_owned());
+                begun.clear();
+            }
+            ([], ROTATE) | ([_, ..], _) => begun.push(word),
+            ([], _) => {}
+        }
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -159,6 +184,11 @@ impl Tended {
             );
         }
     }
+}
+
+/// A text of any length and characters.
+fn one_line(text: &str) -> String {
+    printable(text).chars().take(limits::LINE_BYTES / 8).collect()
 }
 
 fn say(line: &str) {

@@ -6,6 +6,7 @@
 //! start    next: preparing ─▶ held ──────────────────────▶ go ─▶ recording
 //! change   next: preparing ─▶ held ─▶ recording: ends ───▶ go ─▶ recording        fails before held: the recording goes on as it was
 //! stop                                recording: ends
+//! rotate                              recording: asked ─▶ goes on in the next folder
 //! snapshot                            recording: asked ─▶ has answered
 //! ```
 //!
@@ -17,19 +18,20 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use weir_trace::private;
 
 use crate::select::processes::ProcessId;
 use crate::sessions::counts::Counts;
 use crate::sessions::description::Description;
 use crate::sessions::object::Object;
-use crate::sessions::place::{self, Place};
+use crate::sessions::place::Place;
 use crate::sessions::protocol::{Answer, Outcome};
 use crate::sessions::stretch::{self, Phase, Stretch};
 use crate::sessions::{limits, process};
 
 pub(crate) struct Session {
     pub(crate) description: Description,
-    /// The number of the last stretch that was begun.
+    /// The number of the last folder that was begun.
     last: u64,
     /// Of all stretches that have ended.
     counts: Counts,
@@ -65,6 +67,7 @@ struct Doing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     Begin,
+    Rotate,
     Snapshot,
     Stop,
     Destroy,
@@ -174,11 +177,13 @@ impl Session {
         Ok(())
     }
 
-    /// Begins the next folder.
+    /// Has what records go on in the next folder.
     fn go_on(&mut self, client: Option<u64>) {
-        let done = format!("session {} goes on", self.description.name);
-        let before = self.description.clone();
-        self.begin(client, done, Some(before));
+        self.take_number();
+        if let Some(recording) = &mut self.recording {
+            recording.ask_to_rotate(self.last);
+        }
+        self.doing = Some(Doing::new(What::Rotate, client));
     }
 
     /// Has what is in the rings written, and goes on.
@@ -198,13 +203,17 @@ impl Session {
         Ok(())
     }
 
-    /// Takes the number of the next stretch, which is kept before its process is started: no other will have it.
-    fn begin(&mut self, client: Option<u64>, done: String, before: Option<Description>) {
+    /// Takes the number of the next folder, which is kept before anybody writes there: no other will have it.
+    fn take_number(&mut self) {
         self.last += 1;
         while self.description.folder_of(self.last).exists() {
             self.last += 1;
         }
         self.is_changed = true;
+    }
+
+    fn begin(&mut self, client: Option<u64>, done: String, before: Option<Description>) {
+        self.take_number();
         self.doing = Some(Doing { before, done, ..Doing::new(What::Begin, client) });
     }
 
@@ -256,6 +265,7 @@ impl Session {
         let doing = self.doing.as_mut()?;
         match doing.what {
             What::Begin => self.step_begin(place),
+            What::Rotate => self.step_rotate(),
             What::Snapshot => self.step_snapshot(taken),
             What::Stop | What::Destroy => match &mut self.recording {
                 Some(recording) => {
@@ -327,6 +337,22 @@ impl Session {
                 })
             }
         }
+    }
+
+    fn step_rotate(&mut self) -> Option<Step> {
+        let rotated = match &mut self.recording {
+            Some(recording) => recording.rotated()?,
+            None => Err("its recording ended before".to_owned()),
+        };
+        let doing = self.doing.take()?;
+        self.is_changed = true;
+        let (name, folder) = (&self.description.name, self.description.folder_of(self.last));
+        let outcome = match rotated {
+            Ok(()) => Outcome::Done(format!("session {name} goes on, into {}", folder.display())),
+            Err(why) => Outcome::Failed(format!("session {name} has no folder after the one before: {why}")),
+        };
+        let said = doing.said + &self.recording.as_mut().map_or_else(String::new, Stretch::told);
+        Some(Step { client: doing.client, answer: Answer { said, ..Answer::of(outcome) }, is_gone: false })
     }
 
     fn step_snapshot(&mut self, taken: Option<Result<String, String>>) -> Option<Step> {
@@ -455,7 +481,7 @@ impl Session {
         let state = match (&self.doing, &self.recording) {
             (Some(Doing { what: What::Begin, .. }), None) => "starting",
             (Some(Doing { what: What::Begin, .. }), Some(_)) => "changing",
-            (Some(Doing { what: What::Snapshot, .. }), Some(_)) => "recording",
+            (Some(Doing { what: What::Snapshot | What::Rotate, .. }), Some(_)) => "recording",
             (Some(_), Some(_)) => "stopping",
             (_, Some(_)) => "recording",
             (_, None) => "stopped",
@@ -464,7 +490,7 @@ impl Session {
             "description": self.description.object(),
             "state": state,
             "recorder": self.recording.as_ref().map(|recording| recording.id.pid),
-            "number": self.recording.as_ref().map(|recording| recording.number),
+            "number": self.recording.as_ref().map(|recording| recording.folder),
             "recording_ms": self.recording.as_ref().map(|recording| recording.age().as_millis() as u64),
             "counts": counts.object(),
             "note": self.note,
@@ -561,7 +587,7 @@ fn last_lines(said: &str) -> String {
 pub(crate) fn make_folder(folder: &Path) -> Result<(), Outcome> {
     let shown = folder.display();
     let refused = |what: String| Err(Outcome::Refused(format!("-o {shown}: {what}")));
-    if let Err(error) = fs::create_dir_all(folder) {
+    if let Err(error) = private::make_folder(folder) {
         return refused(format!("cannot make it: {error}"));
     }
     match fs::read_dir(folder).map(Iterator::count) {
@@ -573,7 +599,7 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), Outcome> {
         // What cannot be written to is seen now, not when it records.
         Ok(_) => {
             let probe = folder.join(".weir");
-            let written = place::private()
+            let written = private::options()
                 .write(true)
                 .create_new(true)
                 .open(&probe)

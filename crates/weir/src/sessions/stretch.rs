@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use weir_trace::private;
 
 use crate::select::processes::ProcessId;
 use crate::session::tended;
@@ -26,7 +27,10 @@ use crate::sessions::place::{self, Place};
 use crate::sessions::{limits, process};
 
 pub(crate) struct Stretch {
+    /// Of the process, and of the first folder that it writes.
     pub(crate) number: u64,
+    /// Of the folder that it writes now.
+    pub(crate) folder: u64,
     child: Child,
     pub(crate) id: ProcessId,
     said: Option<ChildStdout>,
@@ -34,6 +38,8 @@ pub(crate) struct Stretch {
     phase: Phase,
     /// What came of the snapshot that it was asked for: its name, or why there is none.
     taken: Option<Result<String, String>>,
+    /// The next folder that it was asked for is written, or why not.
+    rotated: Option<Result<(), String>>,
     /// An event asks for the next folder.
     wants_rotation: bool,
     /// An event has ended it.
@@ -64,7 +70,7 @@ impl Stretch {
         let name = &description.name;
         let (counts, log) = (place.counts(name, number), place.log_of(name, number));
         let _ = fs::remove_file(&counts);
-        let file = place::private().write(true).create(true).truncate(true).open(&log);
+        let file = private::options().write(true).create(true).truncate(true).open(&log);
         let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
         let mut command = Command::new(process::executable());
         command.args(description.arguments(number, &counts));
@@ -88,12 +94,14 @@ impl Stretch {
         let id = ProcessId { pid, start: process::start_of(pid).unwrap_or(0) };
         Ok(Stretch {
             number,
+            folder: number,
             child,
             id,
             said,
             line: Vec::new(),
             phase: Phase::Preparing,
             taken: None,
+            rotated: None,
             wants_rotation: false,
             is_stopped: false,
             ended: None,
@@ -138,6 +146,8 @@ impl Stretch {
                 }
                 ("snapshot", name) => self.taken = Some(Ok(name.to_owned())),
                 ("no-snapshot", why) => self.taken = Some(Err(why.to_owned())),
+                ("rotated", _) => self.rotated = Some(Ok(())),
+                ("no-rotation", why) => self.rotated = Some(Err(why.to_owned())),
                 ("rotate", _) => self.wants_rotation = true,
                 ("stopped", _) => self.is_stopped = true,
                 _ => {}
@@ -159,13 +169,23 @@ impl Stretch {
     /// It may touch processes now. `is_open`: without waiting for an event that starts it, as one before it had.
     pub(crate) fn go(&mut self, is_open: bool) {
         self.phase = Phase::Beginning;
-        self.say(if is_open { tended::GO_OPEN } else { tended::GO });
+        self.say(&[if is_open { tended::GO_OPEN } else { tended::GO }]);
     }
 
     /// Asks it for a snapshot; [`Stretch::taken`] will have the answer.
     pub(crate) fn ask_for_snapshot(&mut self) {
         self.taken = None;
-        self.say(tended::SNAPSHOT);
+        self.say(&[tended::SNAPSHOT]);
+    }
+
+    /// Asks it to go on in the folder of this number; [`Stretch::rotated`] will have the answer.
+    pub(crate) fn ask_to_rotate(&mut self, folder: u64) {
+        (self.rotated, self.folder) = (None, folder);
+        self.say(&[&[tended::ROTATE], folder.to_string().as_bytes(), b"\n"].concat());
+    }
+
+    pub(crate) fn rotated(&mut self) -> Option<Result<(), String>> {
+        self.rotated.take()
     }
 
     pub(crate) fn taken(&mut self) -> Option<Result<String, String>> {
@@ -177,10 +197,10 @@ impl Stretch {
         std::mem::take(&mut self.wants_rotation)
     }
 
-    fn say(&mut self, word: u8) {
+    fn say(&mut self, words: &[u8]) {
         if let Some(stdin) = &mut self.child.stdin {
             // One that has ended is seen by its end.
-            let _ = stdin.write_all(&[word]);
+            let _ = stdin.write_all(words);
         }
     }
 

@@ -382,3 +382,95 @@ fn instructions_and_source_lines_are_probed() {
     // A function's first instruction is its entry.
     assert_eq!((number(&text, "@entry"), number(&text, "@zero")), (1000, 1000), "{text}");
 }
+
+/// What a script of BEGIN prints, in text and as JSON.
+fn printed(script: &str, format: &str) -> String {
+    let output = weir().args(["trace", "-q", "-f", format, "-e", script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_map_without_keys_is_shown_after_zero_and_not_after_clear() {
+    let check = |set: &str, zeroed: &str, text: &str| {
+        let script = |what: &str| format!("BEGIN {{ @ = {set}; {what}(@); exit(); }}");
+        let json = printed(&script("zero"), "json");
+        assert!(json.contains(&format!("\"data\": {{\"@\": {zeroed}}}")), "{set}: {json}");
+        let found = printed(&script("zero"), "text");
+        assert!(found.lines().any(|line| line == text), "{set}: {found}");
+        assert!(!printed(&script("clear"), "text").contains('@'), "{set}");
+        assert!(!printed(&script("clear"), "json").contains('@'), "{set}");
+        // Either is undone by what is counted next.
+        let again =
+            |what: &str| format!("BEGIN {{ @ = {set}; {what}(@); }} interval:ms:5 {{ @ = {set}; exit(); }}");
+        let once = printed(&format!("BEGIN {{ @ = {set}; exit(); }}"), "text").replace('\n', "");
+        for what in ["zero", "clear"] {
+            let counted = printed(&again(what), "text").replace('\n', "");
+            assert_eq!(counted, once, "{set} after {what}");
+        }
+    };
+    check("count()", "0", "@: 0");
+    check("sum(5)", "0", "@: 0");
+    check("min(5)", "0", "@: 0");
+    check("max(5)", "0", "@: 0");
+    check("avg(5)", "0", "@: 0");
+    check("stats(5)", "{\"count\": 0, \"average\": 0, \"total\": 0}", "@: count 0, average 0, total 0");
+    check("hist(5)", "[]", "@:");
+    check("lhist(5, 0, 10, 1)", "[]", "@:");
+    // One that was never set stays so, but for a count.
+    assert!(!printed("BEGIN { zero(@h); exit(); } interval:s:99 { @h = hist(1); }", "json").contains("@h"));
+}
+
+#[test]
+fn bits_are_shown_in_the_width_of_the_value() {
+    let script = "BEGIN { printf(\"%x %X %o %u|%lx|%d|%x %x|%x\\n\", (int32)-1, (int16)-2, (int8)-1, (int32)-1, \
+                  (int32)-1, (int32)-1, (uint32)-1, -1, (int64)-1); exit(); }";
+    let text = printed(script, "text");
+    let want = "ffffffff FFFE 377 4294967295|ffffffffffffffff|-1|ffffffff ffffffffffffffff|ffffffffffffffff";
+    assert_eq!(text.lines().next(), Some(want), "{text}");
+}
+
+#[test]
+fn what_is_hit_after_exit_prints_nothing_more() {
+    let source = "
+        #include <unistd.h>
+        __attribute__((noinline)) void foo(long n) { __asm__ volatile(\"nopw 512(%%rax,%%rax)\" :: \"r\"(n)); }
+        int main(void) { for (long n = 0; n < 1000; n++) foo(n); char byte; read(0, &byte, 1); return 0; }
+    ";
+    let path = target::build("after-exit", target::Source::Text(source), &["-O1"]);
+    let script = format!(
+        "uprobe:\"{}\":foo {{ printf(\"%d\\n\", arg0); @last = arg0; print(@last); if (arg0 == 4) {{ exit(); }} }} \
+         END {{ printf(\"end\\n\"); clear(@last); }}",
+        path.display()
+    );
+    let (_, text) = trace("after-exit", &script, &quoted(&path));
+    let numbers = (0..5).flat_map(|n| [n.to_string(), "@last".to_owned()]);
+    let shown = text.lines().filter(|line| !line.is_empty());
+    let shown = shown.map(|line| if line.starts_with("@last: ") { "@last" } else { line });
+    let shown: Vec<&str> = shown.filter(|line| !line.starts_with("Attaching")).collect();
+    let want: Vec<String> = numbers.chain(["end".to_owned()]).collect();
+    assert_eq!(shown, want, "{text}");
+}
+
+/// What a program has in its strings must not reach a terminal as commands, nor make lines.
+#[test]
+fn control_characters_of_strings_are_escaped_in_text() {
+    let source = r#"
+        __attribute__((noinline)) void foo(const char *text) { __asm__ volatile("nopw 512(%%rax,%%rax)" :: "r"(text)); }
+        int main(void) { foo("a\x1b[31mb\nc\x9b\xc3\xbc"); return 0; }
+    "#;
+    let path = target::build("escapes", target::Source::Text(source), &["-O1"]);
+    let script = |what: &str| format!("uprobe:\"{}\":foo {{ {what} }}", path.display());
+    let what = "printf(\"%s|%.5s|\\n\", str(arg0), str(arg0)); @[str(arg0)] = 1; print((1, str(arg0)));";
+    let (_, text) = trace("escapes", &script(what), &quoted(&path));
+    let shown = "a\\x1b[31mb\\nc\\x9b\u{fc}";
+    for line in [format!("{shown}|a\\x1b[31|"), format!("(1, {shown})"), format!("@[{shown}]: 1")] {
+        assert!(text.lines().any(|given| given == line), "{line} is not in:\n{text}");
+    }
+    let out = out_file("escapes.json");
+    let args =
+        ["trace", "-f", "json", "-e", &script("printf(\"%s\", str(arg0));"), "-c", &quoted(&path), "-o"];
+    assert!(weir().args(args).arg(&out).status().unwrap().success());
+    let text = std::fs::read_to_string(&out).unwrap();
+    assert!(text.contains(r#""data": "a\u001b[31mb\nc"#), "{text}");
+}

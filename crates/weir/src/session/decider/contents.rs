@@ -114,11 +114,16 @@ impl Shown {
             let key = 0u32.to_le_bytes();
             let value =
                 view.lookup(&key).map(|value| [of(&key, value), 1u64.to_le_bytes().to_vec()].concat());
-            return value.map(|value| Entry { key: Vec::new(), value }).into_iter().collect();
+            return value.map(|value| Entry::of(Vec::new(), value)).into_iter().collect();
         };
         let is_shown = |value: &[u8]| !self.is_array || value.iter().any(|byte| *byte != 0);
         let entries = view.entries().into_iter().filter(|(_, value)| is_shown(value));
-        entries.map(|(key, value)| Entry { value: of(&key, value), key: shape.sum(&[key]) }).collect()
+        entries
+            .map(|(key, value)| {
+                let value = of(&key, value);
+                Entry::of(shape.sum(&[key]), value)
+            })
+            .collect()
     }
 }
 

@@ -41,7 +41,8 @@ const END_WAIT: Duration = Duration::from_secs(1);
 const END_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Weir's own, which no command has of somebody else.
-const VARIABLES: [&str; 5] = ["WEIR_EVENT", "WEIR_TIME", "WEIR_EVENTS", "WEIR_FOLDER", "WEIR_SESSION"];
+const VARIABLES: [&str; 5] = ["WEIR_EVENT", "WEIR_TIME", "WEIR_EVENTS", FOLDER, "WEIR_SESSION"];
+const FOLDER: &str = "WEIR_FOLDER";
 
 pub(super) struct Commands {
     /// How many events have asked.
@@ -67,6 +68,12 @@ struct Running {
 }
 
 impl Commands {
+    /// For those that are started from now on.
+    pub(super) fn goes_on_in(&mut self, folder: &Path) {
+        let of_folder = self.environment.iter_mut().filter(|(name, _)| name == FOLDER);
+        of_folder.for_each(|(_, value)| *value = folder.display().to_string());
+    }
+
     pub(super) fn new(
         (asked, last): (usize, usize),
         names: Vec<String>,
@@ -75,7 +82,7 @@ impl Commands {
         folder: &Path,
         session: Option<&str>,
     ) -> Commands {
-        let mut environment = vec![("WEIR_FOLDER".to_owned(), folder.display().to_string())];
+        let mut environment = vec![(FOLDER.to_owned(), folder.display().to_string())];
         environment.extend(session.map(|session| ("WEIR_SESSION".to_owned(), session.to_owned())));
         let command = command.to_owned();
         Commands {

@@ -3,7 +3,7 @@
 //! Programs set the words ([`weir_ir::trigger`]); this reads them every [`LOOK_INTERVAL`]. The gate is shut and opened in the process itself,
 //! with the event; all else comes behind it by that interval.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use weir_codegen::Compiled;
@@ -98,6 +98,13 @@ impl Watch {
         Due {
             stop: self.gate.as_ref().is_some_and(has_stopped),
             rotate: self.rotate.as_mut().is_some_and(|rotate| rotate.look(segment)),
+        }
+    }
+
+    /// The folder that is written is another one from now on.
+    pub(crate) fn goes_on_in(&mut self, folder: &Path) {
+        if let Some(commands) = &mut self.commands {
+            commands.goes_on_in(folder);
         }
     }
 

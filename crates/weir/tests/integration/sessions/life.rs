@@ -75,6 +75,51 @@ fn a_session_is_changed_while_its_program_runs_on() {
     assert_eq!(read.lines.iter().filter(has_context).count(), 40, "{:?}", read.lines.last());
 }
 
+/// Threads emit all the time; what the program says that they have emitted is there, in the folder that was written then.
+#[test]
+fn nothing_is_lost_where_a_session_goes_on_in_its_next_folder() {
+    const ROTATIONS: usize = 5;
+    let place = Place::new("rotated");
+    let mut program = Emitter::start();
+    place.does(&["create", "s", "-p", &program.pid(), "--size", "1M"]);
+    place.does(&["enable", "s", "ses:one"]);
+    place.does(&["start", "s"]);
+    let pid = place.status()["s"]["recorder"].clone();
+    program.tell("g 3");
+    let has_events =
+        |folder: u64| place.status()["s"]["recorded"].as_u64().is_some_and(|count| count > 100 * folder);
+    for folder in 1..=ROTATIONS {
+        assert!(wait::until(DEADLINE, || has_events(folder as u64)), "{:?}", place.status());
+        let said = place.does(&["rotate", "s"]);
+        let next = format!(
+            "session s goes on, into {}",
+            place.folder.join("s").join((folder + 1).to_string()).display()
+        );
+        assert!(said.contains(&next) && !said.contains("missing"), "{said}");
+    }
+    let status = place.status()["s"].clone();
+    assert_eq!((&status["recorder"], &status["number"]), (&pid, &(ROTATIONS + 1).into()), "{status}");
+    let emitted = program.tell("h");
+    let said = place.does(&["stop", "s"]);
+    let read = place.read("s");
+    assert_eq!(read.lost, 0);
+    let emitted: Vec<i64> = emitted.split_whitespace().skip(1).map(|count| count.parse().unwrap()).collect();
+    assert_eq!(emitted.len(), 3, "{emitted:?}");
+    for (thread, count) in (1..).zip(&emitted) {
+        assert_eq!(read.one[&thread], (0..*count).collect::<Vec<i64>>(), "thread {thread}");
+    }
+    let all: i64 = emitted.iter().sum();
+    assert!(said.contains(&format!("{all} events are in")), "{said}");
+    let of_folders = (1..=ROTATIONS + 1).map(|folder| place.read(&format!("s/{folder}")).count());
+    let of_folders: Vec<usize> = of_folders.collect();
+    assert!(
+        of_folders.iter().sum::<usize>() == all as usize
+            && of_folders[..ROTATIONS].iter().all(|count| *count > 0)
+    );
+    program.ends_well();
+    place.does(&["destroy", "s"]);
+}
+
 #[test]
 fn events_have_filters_of_their_own() {
     let check = |rules: &[&[&str]], one: &[i64], two: &[i64]| {
