@@ -192,3 +192,9 @@ pub const STACK_SCAN_BYTES_MAX: usize = 64 << 20;
 const _: () = assert!(WINDOW_BYTES_MAX <= 24);
 const _: () = assert!(APART_MAX < ISLAND_REACH);
 const _: () = assert!(REMOTE_STACK_BYTES > 11 << 10);
+
+/// Text of a process that is searched for weir's jumps where weir is gone; a browser with all its libraries has 400 MiB.
+pub const TEXT_BYTES_MAX: u64 = 4 << 30;
+
+/// Jumps that are found there; no weir makes more than it has entries in its journal.
+pub const JUMPS_MAX: usize = 1 << 20;

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _, Seek as _};
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -25,6 +25,7 @@ use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
 use crate::lines;
 use crate::pattern;
 use crate::prototypes::{self, Prototype};
+use crate::regular;
 use crate::relocations::{self, SymbolSlot};
 use crate::restartable;
 use crate::usdt::{self, StaticProbe};
@@ -508,25 +509,32 @@ fn hash(name: &str) -> u64 {
 }
 
 fn read(path: &Path) -> Result<(Vec<u8>, FileIdentity), Error> {
-    // Before opening: opening a FIFO waits for a writer.
-    regular(path, &fs::metadata(path).map_err(|e| fault(path, "stat", e))?)?;
-    read_open(path, &File::open(path).map_err(|e| fault(path, "open", e))?)
+    let kind = |path: &Path| fs::metadata(path).map_or(Ok(()), |metadata| is_regular(path, &metadata));
+    let file = match regular::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            kind(path)?;
+            return Err(fault(path, "open", error));
+        }
+        file => file.map_err(|e| fault(path, "open", e))?,
+    };
+    read_open(path, &file)
 }
 
 fn read_open(path: &Path, mut file: &File) -> Result<(Vec<u8>, FileIdentity), Error> {
     let metadata = file.metadata().map_err(|e| fault(path, "fstat", e))?;
-    regular(path, &metadata)?;
+    is_regular(path, &metadata)?;
     file.rewind().map_err(|e| fault(path, "lseek", e))?;
     let (bytes, max) = (metadata.len(), FILE_BYTES_MAX);
-    let mut data = Vec::with_capacity(bytes.min(max) as usize);
-    let read = if bytes > max {
-        bytes
-    } else {
-        file.take(max + 1).read_to_end(&mut data).map_err(|e| fault(path, "read", e))? as u64
-    };
-    if read > max {
-        return Err(Error::TooLarge { path: path.to_path_buf(), bytes: read, max });
+    if bytes > max {
+        return Err(Error::TooLarge { path: path.to_path_buf(), bytes, max });
     }
+    if regular::is_sparse(&metadata) {
+        let stored = metadata.blocks().saturating_mul(512);
+        return Err(Error::Sparse { path: path.to_path_buf(), bytes, stored });
+    }
+    // What comes behind its end meanwhile is not read.
+    let mut data = Vec::with_capacity(bytes as usize);
+    file.take(bytes).read_to_end(&mut data).map_err(|e| fault(path, "read", e))?;
     Ok((data, identity_of(&metadata)))
 }
 
@@ -560,16 +568,8 @@ pub fn program_kind(file: &File) -> Option<ProgramKind> {
     layout::program_kind(&ReadCache::new(file))
 }
 
-fn regular(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
-    let kind = metadata.file_type();
-    let what = match () {
-        () if kind.is_file() => return Ok(()),
-        () if kind.is_dir() => "a folder",
-        () if kind.is_fifo() => "a named pipe",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
-    };
-    Err(Error::NotAFile { path: path.to_path_buf(), what })
+fn is_regular(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+    regular::check(metadata).map_err(|what| Error::NotAFile { path: path.to_path_buf(), what })
 }
 
 fn refused(path: &Path, refusal: Refusal) -> Error {

@@ -8,7 +8,6 @@
 //! build id, `.gnu_debugdata`, debuginfod.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use object::LittleEndian as Le;
@@ -18,6 +17,7 @@ use object::read::{ReadCache, ReadRef, SectionIndex};
 
 use crate::layout::SymbolTable;
 use crate::limits::{BUILD_ID_BYTES_MIN, DEBUG_NOTES_BYTES_MAX, DEBUG_SYMBOLS_BYTES_MAX, NOTES_MAX};
+use crate::regular;
 
 type Header = elf::FileHeader64<Le>;
 type Sections<'a> = &'a [elf::SectionHeader64<Le>];
@@ -54,11 +54,7 @@ pub(crate) fn sections(build_id: &[u8], roots: &[&Path], names: &[&'static str])
     }
     roots.iter().find_map(|root| {
         let path = path(build_id, root);
-        // Before opening: opening a FIFO waits for a writer.
-        if !fs::metadata(&path).ok()?.is_file() {
-            return None;
-        }
-        let file = ReadCache::new(File::open(&path).ok()?);
+        let file = ReadCache::new(regular::open(&path).ok()?);
         let header = Header::parse(&file).ok()?;
         if build_id_of(header.section_headers(Le, &file).ok()?, &file)? != build_id {
             return None;
@@ -92,11 +88,7 @@ fn path(build_id: &[u8], root: &Path) -> PathBuf {
 }
 
 fn read(path: &Path, build_id: &[u8]) -> Option<DebugSymbols> {
-    // Before opening: opening a FIFO waits for a writer.
-    if !fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let file = ReadCache::new(File::open(path).ok()?);
+    let file = ReadCache::new(regular::open(path).ok()?);
     let header = Header::parse(&file).ok()?;
     if header.e_machine(Le) != elf::EM_X86_64 {
         return None;

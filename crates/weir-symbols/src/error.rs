@@ -16,6 +16,9 @@ pub enum Error {
     #[error("{} has {bytes} bytes, more than the {max} that are read; strip its debug information", path.display())]
     TooLarge { path: PathBuf, bytes: u64, max: u64 },
 
+    #[error("{} has {bytes} bytes, of which {stored} are stored; a file with so many holes is not read", path.display())]
+    Sparse { path: PathBuf, bytes: u64, stored: u64 },
+
     #[error("{} is not an ELF file: {found}; name {instead}", path.display())]
     NotElf { path: PathBuf, found: String, instead: &'static str },
 

@@ -27,6 +27,7 @@ pub mod maps;
 pub mod pattern;
 pub mod perf_map;
 pub mod prototypes;
+pub mod regular;
 mod relocations;
 pub mod resolve;
 mod restartable;

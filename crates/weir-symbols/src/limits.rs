@@ -1,7 +1,7 @@
 //! Every bound of this crate, with its reason.
 
 /// Largest ELF file read. The largest seen are browsers with debug information (≈ 1.5 GiB).
-pub(crate) const FILE_BYTES_MAX: u64 = 4 << 30;
+pub(crate) const FILE_BYTES_MAX: u64 = 2 << 30;
 /// Most program headers: the kernel refuses a table above 64 KiB, at 56 bytes each.
 pub(crate) const SEGMENTS_MAX: usize = 65536 / 56;
 /// Longest symbol, library or interpreter name; longer ones are left out. Mangled C++ names of ≈ 5,000 bytes exist.

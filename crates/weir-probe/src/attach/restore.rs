@@ -7,21 +7,22 @@
 //! semaphores of static probes, and which jumps were hooks of weir's own, which are not told as functions; that of another version is
 //! not asked: its semaphores stay raised, and the report says so.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
-use nix::libc;
 use weir_rt::foreign::Corrupt;
 use weir_rt::segment::{JournalEntry, JournalState, Reads};
 use weir_symbols::maps::Mapping;
+use weir_symbols::regular;
 
 use crate::attach::counters;
 use crate::attach::undo::{Patch, Places, Report, Undo, hold};
 use crate::code::unwind::hook;
-use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, SHORT_JUMP_BYTES};
+use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX};
 use crate::process::mapped::{is_weirs, islands};
 use crate::process::sys;
 use crate::process::target::{self, Target};
@@ -48,14 +49,20 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     alone(target.pid, &segments)?;
     let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
     let (mut journals, mut other_version) = (Vec::with_capacity(segments.len()), None);
+    let mut left = weir_rt::limits::JOURNAL_CAPACITY_MAX as usize;
     for segment in &segments {
-        journals.push(segment.journal(target.pid)?);
+        // What more there is than any weir writes is the target's: of that nothing is believed.
+        let journal = if left > 0 { segment.journal(target.pid)? } else { Vec::new() };
+        left = left.saturating_sub(journal.len());
+        journals.push(journal);
         if let Err(Corrupt::Version { version, .. }) = segment.header {
             other_version = Some(version);
         }
     }
     maps.extend(segments.iter().map(|segment| segment.mapping.start.0..segment.mapping.end.0));
-    let islands = islands(&target.mappings).into_iter().map(|island| island.range(&target.memory)).collect();
+    let found = islands(&target.mappings);
+    let codes = Ranges::of(found.iter().map(|island| island.code.clone()));
+    let islands = found.into_iter().map(|island| island.range(&target.memory)).collect();
     let mut undo = Undo {
         segments: maps,
         islands,
@@ -65,9 +72,12 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         places: Places::default(),
     };
     let own = own_hooks(&journals);
+    let journaled = Journaled::of(&journals);
+    let islands_of_weir = Ranges::of(undo.islands.iter().cloned());
+    let mut scan = Scan { islands: &islands_of_weir, bytes: TEXT_BYTES_MAX, jumps: JUMPS_MAX };
     let mut patched = HashSet::new();
-    for mapping in target.mappings.iter().filter(|mapping| may_be_patched(mapping, &undo.islands)) {
-        let jumps = jumps_into(target, mapping, &undo.islands);
+    for mapping in target.mappings.iter().filter(|mapping| may_be_patched(mapping, &islands_of_weir)) {
+        let jumps = scan.jumps(target, mapping)?;
         if jumps.is_empty() {
             continue;
         }
@@ -75,7 +85,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         let file = open_mapped(target, mapping);
         for (address, now) in jumps {
             let before =
-                |address: u64, now: &[u8]| bytes_before(mapping, file.as_ref(), &journals, address, now);
+                |address: u64, now: &[u8]| bytes_before(mapping, file.as_ref(), &journaled, address, now);
             match before(address, &now) {
                 Some(old) if old == now => {}
                 Some(old) => {
@@ -83,7 +93,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
                         .map(|entry| Patch { is_probe: !own.contains(&entry.address), ..entry });
                     let leads_from = entry.as_ref().map(|entry| entry.address);
                     undo.patches.extend(entry);
-                    let is_hook = is_hook(target, address, &now);
+                    let is_hook = is_hook_in(&codes, target, address, &now);
                     let (new, is_probe) = (now.into(), !is_hook && !own.contains(&address));
                     undo.patches.push(Patch { address, old, new, leads_from, is_hook, is_probe, file: None });
                 }
@@ -137,38 +147,98 @@ fn alone(pid: i32, segments: &[scan::Segment]) -> Result<(), Error> {
 }
 
 /// Text of a file within reach of an island.
-fn may_be_patched(mapping: &Mapping, islands: &[Range<u64>]) -> bool {
-    let is_near = |island: &Range<u64>| {
-        mapping.start.0 < island.end.saturating_add(JUMP_REACH)
-            && island.start.saturating_sub(JUMP_REACH) < mapping.end.0
-    };
-    mapping.execute && mapping.inode != 0 && !is_weirs(mapping) && islands.iter().any(is_near)
+fn may_be_patched(mapping: &Mapping, islands: &Ranges) -> bool {
+    let near = mapping.start.0.saturating_sub(JUMP_REACH)..mapping.end.0.saturating_add(JUMP_REACH);
+    mapping.execute && mapping.inode != 0 && !is_weirs(mapping) && islands.meets(&near)
 }
 
-/// Every `jmp rel32` of `mapping`, at any byte, that leads into `islands`: its address and bytes.
-fn jumps_into(target: &Target, mapping: &Mapping, islands: &[Range<u64>]) -> Vec<(u64, [u8; JUMP_BYTES])> {
-    const PIECE: usize = 1 << 20;
-    let low = islands.iter().map(|island| island.start.saturating_sub(JUMP_REACH)).min().unwrap_or(0);
-    let high = islands.iter().map(|island| island.end.saturating_add(JUMP_REACH)).max().unwrap_or(0);
-    let (mut at, end) = (mapping.start.0.max(low), mapping.end.0.min(high));
-    let mut found = Vec::new();
-    while at < end {
-        let mut piece = vec![0; PIECE.min((end - at) as usize)];
-        let Ok(length) = target.memory.read_some(at, &mut piece) else { break };
-        for (offset, window) in piece[..length].windows(JUMP_BYTES).enumerate() {
-            let &[0xe9, a, b, c, d] = window else { continue };
-            let address = at + offset as u64;
-            let to = target_of(address, [a, b, c, d]);
-            if islands.iter().any(|island| island.contains(&to)) {
-                found.push((address, [0xe9, a, b, c, d]));
+/// Ranges of addresses; those that overlap or touch are one.
+struct Ranges(Vec<Range<u64>>);
+
+impl Ranges {
+    fn of(ranges: impl Iterator<Item = Range<u64>>) -> Ranges {
+        let mut ranges: Vec<Range<u64>> = ranges.filter(|range| range.start < range.end).collect();
+        ranges.sort_by_key(|range| range.start);
+        let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match merged.last_mut().filter(|last| range.start <= last.end) {
+                Some(last) => last.end = last.end.max(range.end),
+                None => merged.push(range),
             }
         }
-        if length < JUMP_BYTES {
-            break;
-        }
-        at += (length + 1 - JUMP_BYTES) as u64;
+        Ranges(merged)
     }
-    found
+
+    fn contains(&self, address: u64) -> bool {
+        self.0[self.0.partition_point(|range| range.end <= address)..]
+            .first()
+            .is_some_and(|range| range.start <= address)
+    }
+
+    fn meets(&self, other: &Range<u64>) -> bool {
+        self.0[self.0.partition_point(|range| range.end <= other.start)..]
+            .first()
+            .is_some_and(|range| range.start < other.end)
+    }
+}
+
+/// The search for jumps into islands, with what is left of its bounds: a target can map as much text as it likes, and forge both.
+struct Scan<'a> {
+    islands: &'a Ranges,
+    bytes: u64,
+    jumps: usize,
+}
+
+impl Scan<'_> {
+    /// Every `jmp rel32` of `mapping`, at any byte, that leads into an island: its address and bytes.
+    fn jumps(&mut self, target: &Target, mapping: &Mapping) -> Result<Vec<(u64, [u8; JUMP_BYTES])>, Error> {
+        const PIECE: usize = 1 << 20;
+        let too_much = |what: &str| Error::Corrupt { pid: target.pid, detail: format!("there is {what}") };
+        let islands = self.islands;
+        let low = islands.0.first().map_or(0, |island| island.start.saturating_sub(JUMP_REACH));
+        let high = islands.0.last().map_or(0, |island| island.end.saturating_add(JUMP_REACH));
+        let (mut at, end) = (mapping.start.0.max(low), mapping.end.0.min(high));
+        let mut found = Vec::new();
+        let mut piece = vec![0; PIECE];
+        while at < end {
+            let wanted = PIECE.min((end - at) as usize);
+            let Ok(length) = target.memory.read_some(at, &mut piece[..wanted]) else { break };
+            let left = self.bytes.checked_sub(length as u64);
+            self.bytes = left.ok_or_else(|| too_much("more text than is searched"))?;
+            for (offset, window) in piece[..length].windows(JUMP_BYTES).enumerate() {
+                let &[0xe9, a, b, c, d] = window else { continue };
+                let address = at + offset as u64;
+                if islands.contains(target_of(address, [a, b, c, d])) {
+                    let left = self.jumps.checked_sub(1);
+                    self.jumps =
+                        left.ok_or_else(|| too_much("more jumps into weir's code than weir makes"))?;
+                    found.push((address, [0xe9, a, b, c, d]));
+                }
+            }
+            if length < JUMP_BYTES {
+                break;
+            }
+            at += (length + 1 - JUMP_BYTES) as u64;
+        }
+        Ok(found)
+    }
+}
+
+/// What the journals say of an address.
+struct Journaled<'a>(HashMap<u64, Vec<&'a JournalEntry>>);
+
+impl<'a> Journaled<'a> {
+    fn of(journals: &'a [Vec<JournalEntry>]) -> Journaled<'a> {
+        let mut by_address: HashMap<u64, Vec<&JournalEntry>> = HashMap::new();
+        journals.iter().flatten().for_each(|entry| by_address.entry(entry.address).or_default().push(entry));
+        Journaled(by_address)
+    }
+
+    /// What stood there before these bytes.
+    fn before(&self, address: u64, now: &[u8]) -> Option<Vec<u8>> {
+        let entry = self.0.get(&address)?.iter().find(|entry| entry.new == now)?;
+        Some(entry.old.clone())
+    }
 }
 
 /// Where the jump at `address` with this displacement leads to.
@@ -179,10 +249,14 @@ fn target_of(address: u64, displacement: [u8; 4]) -> u64 {
 
 /// Whether the jump at `address` leads to what answers unwinders: in code of weir's.
 pub(crate) fn is_hook(target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {
+    let codes = Ranges::of(islands(&target.mappings).into_iter().map(|island| island.code));
+    is_hook_in(&codes, target, address, jump)
+}
+
+fn is_hook_in(codes: &Ranges, target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {
     let &[0xe9, a, b, c, d] = jump else { return false };
     let to = target_of(address, [a, b, c, d]);
-    let is_ours = islands(&target.mappings).iter().any(|island| island.code.contains(&to));
-    is_ours && target.memory.read_u64(to.wrapping_sub(8)).is_ok_and(|word| word == hook::MARK)
+    codes.contains(to) && target.memory.read_u64(to.wrapping_sub(8)).is_ok_and(|word| word == hook::MARK)
 }
 
 /// The short jump of weir's that leads to the jump in the hole at `hole`, if it is one.
@@ -216,7 +290,7 @@ fn short_jump_to(
 fn bytes_before(
     mapping: &Mapping,
     file: Option<&File>,
-    journals: &[Vec<JournalEntry>],
+    journaled: &Journaled<'_>,
     address: u64,
     now: &[u8],
 ) -> Option<Vec<u8>> {
@@ -225,8 +299,7 @@ fn bytes_before(
     if file.is_some_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
         return Some(bytes);
     }
-    let entry = journals.iter().flatten().find(|entry| entry.address == address && entry.new == now)?;
-    Some(entry.old.clone())
+    journaled.before(address, now)
 }
 
 /// The file that `mapping` shows: by the link in map_files, which leads to it even where its path does not any more
@@ -235,12 +308,11 @@ fn open_mapped(target: &Target, mapping: &Mapping) -> Option<File> {
     let thread = sys::living_thread(target.pid);
     let link = format!("/proc/{thread}/map_files/{:x}-{:x}", mapping.start.0, mapping.end.0);
     let by_path = || {
-        // A path may lead to anything by now; opening must not wait (a FIFO), and only that file will do.
+        // A path may lead to anything by now, and only that file will do.
         let path = target.root().join(mapping.path.trim_start_matches('/'));
-        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-        let metadata = file.metadata()?;
-        let is_same = metadata.is_file() && metadata.ino() == mapping.inode && !mapping.deleted;
+        let file = regular::open(&path)?;
+        let is_same = file.metadata()?.ino() == mapping.inode && !mapping.deleted;
         if is_same { Ok(file) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
     };
-    File::open(link).or_else(|_| by_path()).ok()
+    regular::open(Path::new(&link)).or_else(|_| by_path()).ok()
 }

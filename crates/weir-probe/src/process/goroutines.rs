@@ -12,13 +12,12 @@
 //! `runtime.allgptr`, before they run first; which of a growing list's two words was written first does not matter here,
 //! since the length is written last.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use nix::libc::user_regs_struct;
-use weir_symbols::Binary;
 use weir_symbols::maps::{self, Mapping};
+use weir_symbols::{Binary, regular};
 
 use crate::limits::{GOROUTINE_STACK_BYTES_MAX, GOROUTINES_MAX};
 use crate::process::memory::Memory;
@@ -56,7 +55,7 @@ impl Goroutines {
     pub(crate) fn find(pid: i32, mappings: &[Mapping]) -> Option<Goroutines> {
         let path = PathBuf::from(format!("/proc/{}/exe", sys::living_thread(pid)));
         // Most programs are not, and to read all of a large one takes long.
-        if !weir_symbols::program_kind(&File::open(&path).ok()?)?.is_go {
+        if !weir_symbols::program_kind(&regular::open(&path).ok()?)?.is_go {
             return None;
         }
         let binary = Binary::open(&path).ok()?;

@@ -23,7 +23,7 @@ use nix::sys::ptrace;
 use nix::sys::signal::{self, SigSet, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
-use weir_symbols::{Binary, FileIdentity, maps};
+use weir_symbols::{Binary, FileIdentity, maps, regular};
 
 use crate::limits::{self, LAUNCH_SYSTEM_CALLS_MAX};
 use crate::process::goroutines::Goroutines;
@@ -258,7 +258,7 @@ impl Exec {
         let mut stopped = Stopped::adopt(self.pid, self.hold.take());
         self.is_taken = true;
         let exe = PathBuf::from(format!("/proc/{}/exe", self.pid));
-        let file = fs::File::open(&exe).map_err(|source| Error::no_access(self.pid, source))?;
+        let file = regular::open(&exe).map_err(|source| Error::no_access(self.pid, source))?;
         // The kernel executes a file that is not ELF by its interpreter, so that this is one.
         let has_loader = weir_symbols::program_kind(&file).is_some_and(|kind| kind.has_interpreter);
         if self.point == Point::Exec {

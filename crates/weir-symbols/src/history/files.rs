@@ -6,7 +6,7 @@
 //! has no names. Where a descriptor could not be kept, the path is opened again, under the same conditions.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::history::Why;
 use crate::layout::Segment;
 use crate::limits::{HELD_FILES_MAX, NAMED_FILES_MAX, NESTED_SYMBOLS_MAX};
 use crate::maps::Mapping;
-use crate::{FileIdentity, FileOffset, LinkAddr, resolve};
+use crate::{FileIdentity, FileOffset, LinkAddr, regular, resolve};
 
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -63,7 +63,7 @@ impl Files {
     pub(super) fn see(&mut self, number: FileNumber, mapping: &Mapping, folder: &Path) {
         let root = folder.join("root");
         let range = format!("{:x}-{:x}", mapping.start, mapping.end);
-        let exact = File::open(folder.join("map_files").join(range)).ok();
+        let exact = regular::open(&folder.join("map_files").join(range)).ok();
         let by_path = || if mapping.deleted { None } else { open(&mapping.path, mapping.identity(), &root) };
         let file = exact.or_else(by_path);
         let stamp = file.as_ref().and_then(Stamp::of);
@@ -117,7 +117,7 @@ impl Seen {
     /// The file at the path, if it may be the one that was seen: the same inode, or at least the same build id.
     fn open_again(&self, file: &MappedFile) -> Option<File> {
         let same = open(&file.path, file.identity, &self.root);
-        same.or_else(|| self.build_id.is_some().then(|| regular(Path::new(&file.path))).flatten())
+        same.or_else(|| self.build_id.is_some().then(|| regular::open(Path::new(&file.path)).ok()).flatten())
     }
 }
 
@@ -135,14 +135,9 @@ fn open(path: &str, identity: FileIdentity, root: &Path) -> Option<File> {
         identity_of_file(file).is_some_and(|own| own == identity || own.device != identity.device)
     };
     let inside = resolve::canonical(root, Path::new(path)).ok();
-    let inside = inside.and_then(|path| regular(&path)).filter(is_it);
+    let inside = inside.and_then(|path| regular::open(&path).ok()).filter(is_it);
     let same = |file: &File| identity_of_file(file) == Some(identity);
-    inside.or_else(|| regular(Path::new(path)).filter(same))
-}
-
-/// Opening a FIFO would wait for a writer.
-fn regular(path: &Path) -> Option<File> {
-    if fs::metadata(path).ok()?.is_file() { File::open(path).ok() } else { None }
+    inside.or_else(|| regular::open(Path::new(path)).ok().filter(same))
 }
 
 impl Names {

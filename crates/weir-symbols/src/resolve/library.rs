@@ -5,12 +5,12 @@
 //! `/etc/ld-musl-x86_64.path`, the default folders. Of the variants that glibc chooses by CPU (glibc-hwcaps), those
 //! that this CPU cannot run are passed over.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::{Places, cache, names, root};
 use crate::limits::CACHE_BYTES_MAX;
+use crate::regular;
 
 const CACHE: &str = "/etc/ld.so.cache";
 const MUSL_PATHS: &str = "/etc/ld-musl-x86_64.path";
@@ -92,8 +92,7 @@ fn folders(places: &Places) -> Vec<String> {
 fn read(places: &Places, path: &str) -> Vec<u8> {
     let mut data = Vec::new();
     if let Ok(path) = root::canonical(&places.root, Path::new(path))
-        && path.is_file()
-        && let Ok(file) = File::open(path)
+        && let Ok(file) = regular::open(&path)
         && file.take(CACHE_BYTES_MAX).read_to_end(&mut data).is_err()
     {
         data.clear();

@@ -369,7 +369,59 @@ fn what_is_no_file_is_refused_without_waiting() {
         let message = Binary::open(path).unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
     }
+    // Regular by its mode, and whoever reads it waits for messages.
+    if Path::new("/proc/kmsg").exists() {
+        assert!(Binary::open(Path::new("/proc/kmsg")).is_err());
+    }
     std::fs::remove_file(fifo).unwrap();
+}
+
+#[test]
+fn a_file_of_holes_is_not_read() {
+    let path = testkit::paths::target().join(format!("sparse-{}", std::process::id()));
+    std::fs::copy("/proc/self/exe", &path).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(2 << 30).unwrap();
+    let message = Binary::open(&path).unwrap_err().to_string();
+    assert!(message.contains("has 2147483648 bytes, of which ") && message.contains("holes"), "{message}");
+    file.set_len(5 << 30).unwrap();
+    let message = Binary::open(&path).unwrap_err().to_string();
+    assert!(message.contains("more than the 2147483648 that are read"), "{message}");
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Whoever opens a file with a lease waits for its holder, up to /proc/sys/fs/lease-break-time (45 s).
+#[test]
+fn a_file_with_a_lease_is_not_waited_for() {
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <signal.h>
+        #include <stdio.h>
+        int main(int count, char **arguments) {
+            signal(SIGIO, SIG_IGN);
+            int file = open(arguments[1], O_RDWR);
+            puts(fcntl(file, F_SETLEASE, F_WRLCK) ? "none" : "held");
+            fflush(stdout);
+            return getchar();
+        }"#;
+    let holder = target::build("lease-holder", target::Source::Text(source), &[]);
+    let path = testkit::paths::target().join(format!("leased-{}", std::process::id()));
+    target::copy(Path::new("/proc/self/exe"), &path);
+    let mut command = Command::new(holder);
+    command.arg(&path);
+    let mut holder = testkit::Daemon::spawn(command).unwrap();
+    let said = holder.line(std::time::Duration::from_secs(60)).unwrap();
+    if said == "held" {
+        let message = Binary::open(&path).unwrap_err().to_string();
+        assert!(message.contains("(open)"), "{message}");
+    } else {
+        testkit::skip::skip("leases", "this file system has no leases");
+    }
+    holder.write("\n").unwrap();
+    holder.finish(std::time::Duration::from_secs(60)).unwrap();
+    assert!(Binary::open(&path).is_ok());
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

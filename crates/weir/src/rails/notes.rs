@@ -9,9 +9,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use sha2::{Digest, Sha256};
@@ -201,7 +201,7 @@ fn login() -> Option<u32> {
 
 fn process(subject: &Subject) -> Line {
     let line = Line::default().with("pid", subject.pid).with("exe", &subject.program);
-    let build_id = File::open(format!("/proc/{}/exe", subject.pid)).ok();
+    let build_id = weir_symbols::regular::open(Path::new(&format!("/proc/{}/exe", subject.pid))).ok();
     match build_id.and_then(|file| weir_symbols::build_id_of(&file)) {
         Some(id) => line.with("build_id", hexadecimal(&id)),
         None => line,

@@ -760,3 +760,48 @@ fn an_unloaded_library_is_told_and_what_is_mapped_in_its_place_is_left_alone() {
     target.write("\n").unwrap();
     assert_eq!(target.line(DEADLINE).unwrap(), "same");
 }
+
+/// A program that forges what a weir leaves behind: 20,000 pieces of code, and a file of 64 MiB full of jumps into them.
+const FORGER: &str = r#"
+    #define _GNU_SOURCE
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    #define PIECES 20000
+    #define TEXT (64 << 20)
+    int main(int count, char **arguments) {
+        char *base = mmap((void *)0x200000000000, 4096L * 3 * PIECES + TEXT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        int code = memfd_create("weir-code", 0);
+        ftruncate(code, 4096);
+        for (long i = 0; i < PIECES; i++)
+            mmap(base + 4096 * 3 * i, 4096, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, code, 0);
+        FILE *file = fopen(arguments[1], "w");
+        char *at = base + 4096L * 3 * PIECES, *jumps = malloc(TEXT);
+        for (int i = 0; i + 5 <= TEXT; i += 5) { int to = base - (at + i + 5); jumps[i] = 0xe9; memcpy(jumps + i + 1, &to, 4); }
+        fwrite(jumps, TEXT, 1, file); fclose(file);
+        file = fopen(arguments[1], "r");
+        mmap(at, TEXT, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fileno(file), 0);
+        puts("ready"); fflush(stdout);
+        return getchar() != '\n';
+    }
+"#;
+
+#[test]
+fn what_a_process_forges_is_refused_soon_and_with_little_memory() {
+    let path = target::build("forger", Source::Text(FORGER), &["-O1"]);
+    let text = testkit::paths::fresh("process", "forged");
+    let mut command = Command::new(&path);
+    command.arg(&text);
+    let mut forger = Daemon::spawn(command).unwrap();
+    forger.line_with("ready", DEADLINE).unwrap();
+    // Enough for what there is, and not for what could be found there.
+    let limit = format!("ulimit -v {}; exec \"$0\" detach -p {}", 1 << 20, forger.pid());
+    let output = Command::new("sh").args(["-c", &limit, env!("CARGO_BIN_EXE_weir")]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("more jumps into weir's code than weir makes"), "{output:?}");
+    forger.write("\n").unwrap();
+    assert!(forger.finish(DEADLINE).unwrap().status.success());
+    std::fs::remove_file(text).unwrap();
+}
