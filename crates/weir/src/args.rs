@@ -135,6 +135,11 @@ pub(crate) struct Trace {
     #[arg(long, requires = "who")]
     pub(crate) follow: bool,
 
+    /// Let -p NAME select the processes of every user. As root it selects those of one user, root's if there are any: whoever is traced can read
+    /// and change what the run has counted of others
+    #[arg(long)]
+    pub(crate) any_user: bool,
+
     /// Output format
     #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -207,8 +212,8 @@ impl Trace {
 
     /// Which processes are meant, as it was written.
     pub(crate) fn given(&self) -> Given<'_> {
-        let Trace { processes, cgroups, units, containers, follow, .. } = self;
-        Given { processes, cgroups, units, containers, follow: *follow }
+        let Trace { processes, cgroups, units, containers, follow, any_user, .. } = self;
+        Given { processes, cgroups, units, containers, follow: *follow, any_user: *any_user }
     }
 }
 

@@ -13,6 +13,7 @@
 pub(crate) mod cgroup;
 pub(crate) mod container;
 pub(crate) mod processes;
+pub(crate) mod users;
 pub(crate) mod watch;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use weir_symbols::pattern;
 use crate::select::cgroup::Group;
 use crate::select::container::Container;
 use crate::select::processes::{Process, Processes};
+use crate::select::users::Users;
 
 /// Folders of systemd's units (systemd.unit(5)).
 const UNIT_FOLDERS: [&str; 6] = [
@@ -34,6 +36,9 @@ const UNIT_FOLDERS: [&str; 6] = [
     "usr/lib/systemd/system",
     "lib/systemd/system",
 ];
+
+/// How many of the parents of a process are looked at for their users.
+const FAMILY_MAX: usize = 16;
 
 /// What `-p` takes: the number of a process, or a pattern of names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +76,8 @@ pub(crate) struct Given<'a> {
     pub(crate) units: &'a [String],
     pub(crate) containers: &'a [String],
     pub(crate) follow: bool,
+    /// Also processes of other users than the first one.
+    pub(crate) any_user: bool,
 }
 
 /// Where a machine's files are: the roots of other trees in tests.
@@ -96,6 +103,8 @@ pub(crate) struct Selection {
     pub(crate) rules: Vec<Rule>,
     /// With the processes that they start.
     pub(crate) follow: bool,
+    /// Whose processes names select.
+    pub(crate) users: Users,
 }
 
 /// What later processes are selected by.
@@ -126,7 +135,47 @@ pub(crate) enum Origin {
 impl Selection {
     /// The first rule that selects `process`.
     pub(crate) fn rule_for(&self, process: &Process, processes: &Processes) -> Option<&Rule> {
-        self.rules.iter().find(|rule| rule.selects(process, processes))
+        let is_meant = |rule: &&Rule| !matches!(rule, Rule::Name(_)) || self.has_user(process, processes);
+        self.rules.iter().filter(|rule| rule.selects(process, processes)).find(is_meant)
+    }
+
+    /// Whether a process that a name selects is of a user who is meant, or has been started by one that is.
+    fn has_user(&self, process: &Process, processes: &Processes) -> bool {
+        if self.users.are_all() {
+            return true;
+        }
+        let is_named = |process: &Process| self.is_named(process, processes);
+        let parent = |process: &Process| processes.process(process.parent).filter(is_named);
+        let family: Vec<Process> =
+            std::iter::successors(Some(process.clone()), parent).take(FAMILY_MAX).collect();
+        // The eldest first: of it the first user is taken.
+        let users = family.iter().rev().filter_map(|process| processes.user(process.id.pid));
+        if users.into_iter().any(|user| self.users.has(user)) {
+            return true;
+        }
+        if let Some(user) = processes.user(process.id.pid) {
+            self.users.leave_out(process, user);
+        }
+        false
+    }
+
+    fn is_named(&self, process: &Process, processes: &Processes) -> bool {
+        self.rules.iter().any(|rule| matches!(rule, Rule::Name(_)) && rule.selects(process, processes))
+    }
+
+    /// Has names select the processes of one user alone: those that are given, root's, or whose process has started first.
+    pub(crate) fn of_one_user(mut self, processes: &Processes) -> Selection {
+        self.users = Users::one();
+        self.pids.iter().filter_map(|&pid| processes.user(pid)).for_each(|user| self.users.add(user));
+        let pids = processes.pids().unwrap_or_default().into_iter();
+        let named =
+            pids.filter_map(|pid| processes.process(pid)).filter(|process| self.is_named(process, processes));
+        let first = named.filter_map(|process| Some((processes.user(process.id.pid)?, process.id.start)));
+        // Root's before all others.
+        if let Some((user, _)) = first.min_by_key(|(user, start)| (*user != 0, *start)) {
+            self.users.add(user);
+        }
+        self
     }
 
     /// Every mistake at once.
@@ -158,7 +207,11 @@ impl Selection {
                 }
             }
         }
-        if errors.is_empty() { Ok(Selection { pids, rules, follow: given.follow }) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(Selection { pids, rules, follow: given.follow, ..Selection::default() })
+        } else {
+            Err(errors)
+        }
     }
 
     /// Nobody is meant.
@@ -175,7 +228,6 @@ impl Selection {
 /// A unit that runs, or that systemd has a file of.
 fn find_unit(given: &str, groups: &std::collections::BTreeSet<String>, root: &Path) -> Result<Rule, String> {
     let unit = cgroup::unit_name(given);
-    let last = |path: &String| path.rsplit('/').next().is_some_and(|part| pattern::matches(&unit, part));
     let template = unit.split_once('@').and_then(|(name, rest)| {
         let (_, suffix) = rest.rsplit_once('.')?;
         Some(format!("{name}@.{suffix}"))
@@ -188,7 +240,8 @@ fn find_unit(given: &str, groups: &std::collections::BTreeSet<String>, root: &Pa
             .any(|path| path.exists())
     };
     // What a pattern means may come to be.
-    if pattern::is_wildcard(&unit) || groups.iter().any(last) || has_file() {
+    if pattern::is_wildcard(&unit) || groups.iter().any(|path| cgroup::is_of_unit(&unit, path)) || has_file()
+    {
         return Ok(Rule::Unit(unit));
     }
     Err(format!(

@@ -107,6 +107,10 @@ pub(crate) struct Record {
     #[arg(long)]
     pub(crate) follow: bool,
 
+    /// Let -p NAME select the processes of every user; as root it selects those of one user, root's if there are any
+    #[arg(long)]
+    pub(crate) any_user: bool,
+
     /// Print nothing but what went wrong
     #[arg(short = 'q', long = "quiet", conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -217,6 +221,7 @@ impl Record {
             units: self.units.clone(),
             containers: self.containers.clone(),
             follow: self.follow,
+            any_user: self.any_user,
             format: Format::Text,
             output: None,
             quiet: self.quiet,

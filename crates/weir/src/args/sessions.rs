@@ -134,6 +134,10 @@ pub(crate) struct Create {
     #[arg(long)]
     pub(crate) follow: bool,
 
+    /// Let -p NAME select the processes of every user; as root it selects those of one user, root's if there are any
+    #[arg(long)]
+    pub(crate) any_user: bool,
+
     /// Bytes of the ring of each CPU, a power of two from 4K to 256M; K and M may follow. What comes while it is full is discarded, and
     /// counted; with --overwrite it takes the place of the oldest
     #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
@@ -192,6 +196,7 @@ impl Create {
             ("file-size", self.file_size.map(|bytes| bytes.to_string())),
             ("file-count", self.file_count.map(|count| count.to_string())),
             ("dialect", (!is_default).then(|| name_of(&self.dialect))),
+            ("any-user", is(self.any_user)),
             ("overwrite", is(*overwrite)),
             ("snapshot-on", snapshot_on.clone()),
             ("snapshot-after", snapshot_after.as_ref().map(time)),
@@ -212,11 +217,12 @@ impl Create {
 }
 
 /// The names that [`Create::options`] has.
-pub(crate) const OPTIONS: [&str; 17] = [
+pub(crate) const OPTIONS: [&str; 18] = [
     "trace-format",
     "file-size",
     "file-count",
     "dialect",
+    "any-user",
     "overwrite",
     "snapshot-on",
     "snapshot-after",

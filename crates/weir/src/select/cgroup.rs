@@ -169,11 +169,21 @@ pub(crate) fn unit_name(given: &str) -> String {
     }
 }
 
-/// A process with these memberships is in a group with this last part, or below one.
+/// A process with these memberships is of this unit.
 pub(crate) fn in_unit(unit: &str, memberships: &[Membership]) -> bool {
-    memberships
-        .iter()
-        .any(|membership| membership.path.split('/').any(|part| weir_symbols::pattern::matches(unit, part)))
+    memberships.iter().any(|membership| is_of_unit(unit, &membership.path))
+}
+
+/// A group of this path is of this unit of the system's manager. Slices hold units, and below another unit are groups that this one has made
+/// itself: a user's own manager (`user@1000.service`) can call them like any unit of the system.
+pub(crate) fn is_of_unit(unit: &str, path: &str) -> bool {
+    let is_slice = |part: &&str| part.ends_with(".slice");
+    let is_unit = |part: &&str| UNIT_SUFFIXES.iter().any(|suffix| part.ends_with(suffix)) && !is_slice(part);
+    let mut parts = path.split('/');
+    let mut is_own = false;
+    // Up to the first unit, with that.
+    let of_system = parts.by_ref().take_while(|part| !std::mem::replace(&mut is_own, is_unit(part)));
+    of_system.into_iter().any(|part| weir_symbols::pattern::matches(unit, part))
 }
 
 /// Number and path of the group of version 2 that a process with these memberships is in. The number is the inode of its folder. None
@@ -270,6 +280,14 @@ mod tests {
         let lines = memberships(LINES);
         assert!(in_unit("db.service", &lines) && in_unit("d?.service", &lines));
         assert!(!in_unit("b.service", &lines) && !in_unit("inne", &lines));
+        let of = |unit: &str, path: &str| is_of_unit(unit, path);
+        let own = "/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service";
+        assert!(!of("nginx.service", own) && !of("app.slice", own) && !of("nginx*", own));
+        assert!(of("user.slice", own) && of("user@1000.service", own) && of("user-*", own));
+        let instance = "/system.slice/system-pg.slice/pg@15-main.service/inner";
+        assert!(
+            of("pg@15-main.service", instance) && of("system-pg.slice", instance) && !of("inner", instance)
+        );
     }
 
     #[test]

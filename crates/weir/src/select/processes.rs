@@ -55,6 +55,13 @@ impl Processes {
         Ok(pids)
     }
 
+    /// The effective user of a process.
+    pub(crate) fn user(&self, pid: i32) -> Option<u32> {
+        let text = fs::read_to_string(self.root.join(pid.to_string()).join("status")).ok()?;
+        let ids = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        ids.split_whitespace().nth(1)?.parse().ok()
+    }
+
     /// The number that was given out last, to a process or a thread: while it stays the same, nothing has come.
     pub(crate) fn last_pid(&self) -> Option<u64> {
         let text = fs::read_to_string(self.root.join("loadavg")).ok()?;

@@ -52,6 +52,11 @@ impl Fake {
         fs::write(folder.join("stat"), format!("{pid} ({comm}) {rest}\n")).unwrap();
     }
 
+    fn belongs_to(&self, pid: i32, user: u32) {
+        let status = format!("Name:\tx\nUid:\t0\t{user}\t{user}\t{user}\n");
+        fs::write(self.folder.join(format!("proc/{pid}/status")), status).unwrap();
+    }
+
     fn tell_last(&self) {
         fs::write(self.folder.join("proc/loadavg"), format!("0 0 0 1/2 {}\n", self.given_out)).unwrap();
     }
@@ -93,7 +98,8 @@ impl Drop for Fake {
     }
 }
 
-const NOTHING: Given<'_> = Given { processes: &[], cgroups: &[], units: &[], containers: &[], follow: false };
+const NOTHING: Given<'_> =
+    Given { processes: &[], cgroups: &[], units: &[], containers: &[], follow: false, any_user: false };
 
 fn named(pattern: &str) -> [ProcessSpec; 1] {
     [pattern.parse().unwrap()]
@@ -354,4 +360,39 @@ fn watching_five_hundred_processes_asks_about_each_seldom() {
     // at each look comes to a hundred times as many.
     let most = 24 * count + 6 * u64::from(LOOKS);
     assert!(count > 500 && least < most, "{least} reads, at most {most}");
+}
+
+/// The oldest is alice's, who may call hers as she likes.
+#[test]
+fn by_name_the_processes_of_one_user_are_selected_and_what_they_start() {
+    let mut fake = Fake::new("users");
+    let own = |fake: &mut Fake, pid: i32, parent: i32, user: u32| {
+        fake.process(pid, parent, "db");
+        fake.belongs_to(pid, user);
+    };
+    own(&mut fake, 5, 1, 1001);
+    own(&mut fake, 7, 1, 0);
+    // A worker of root's that has dropped its rights, and its child.
+    own(&mut fake, 8, 7, 33);
+    own(&mut fake, 9, 8, 33);
+    let processes = named("db");
+    let given = Given { processes: &processes, ..NOTHING };
+    let machine = Processes::at(&fake.machine().proc);
+    let selection = Selection::find(&given, &fake.machine()).unwrap().of_one_user(&machine);
+    let mut watcher = Watcher::new(machine, selection.clone(), OWN);
+    let name = |pid: i32| (pid, "name db".to_owned());
+    assert_eq!(fake.look(&mut watcher), [name(7), name(8), name(9)]);
+    own(&mut fake, 10, 5, 1001);
+    own(&mut fake, 11, 1, 0);
+    own(&mut fake, 12, 1, 33);
+    assert_eq!(fake.look(&mut watcher), [name(11)]);
+    let left: Vec<(i32, u32)> = selection.users.left_out().iter().map(|left| (left.pid, left.user)).collect();
+    assert_eq!(left, [(5, 1001), (10, 1001), (12, 33)]);
+    assert_eq!((selection.users.left_out(), selection.users.meant()), (vec![], vec![0]));
+    // Where nobody has the name yet, it is the first one's.
+    let fake = Fake::new("users-later");
+    let machine = Processes::at(&fake.machine().proc);
+    let selection = Selection::find(&given, &fake.machine()).unwrap().of_one_user(&machine);
+    assert!(selection.users.meant().is_empty());
+    assert!(selection.users.has(7) && !selection.users.has(0) && selection.users.has(7));
 }

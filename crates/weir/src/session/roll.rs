@@ -17,14 +17,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{SysconfVar, sysconf};
+use nix::unistd::{SysconfVar, Uid, geteuid, sysconf};
 use weir_probe::launch::Exec;
 use weir_probe::{Error, Target, kin, scan, target};
 use weir_rt::segment::Segment;
 use weir_symbols::maps;
 
 use crate::failure::Failure;
-use crate::print::tell;
+use crate::print::{printable, tell};
+use crate::rails::facts;
 use crate::report::{ProcessCounts, ProcessLine, ProcessOutcome};
 use crate::select::processes::{Process, ProcessId, Processes};
 use crate::select::watch::{LOOK_INTERVAL, Watcher};
@@ -54,6 +55,9 @@ const WORLDS_MAX: usize = 8;
 /// Processes that are not traced are told of as they come, so many; with -v all are. The end has the count.
 const REFUSALS_TOLD_MAX: u32 = 5;
 
+/// The same of processes of other users.
+const LEFT_OUT_TOLD_MAX: u32 = 5;
+
 /// Which processes a run is about.
 pub(crate) struct Subjects {
     pub(crate) selection: Selection,
@@ -66,7 +70,11 @@ impl Subjects {
         let machine = Machine::here(std::env::var_os("HOME").map(PathBuf::from));
         let selection = Selection::find(given, &machine);
         let selection = selection.map_err(|errors| Failure::Refused(anyhow!(errors.join("\nweir: "))))?;
-        Ok(Subjects { selection, processes: Processes::at(&machine.proc) })
+        let processes = Processes::at(&machine.proc);
+        // To others the kernel and policies say whom they may trace.
+        let is_of_one = !given.any_user && geteuid().is_root();
+        let selection = if is_of_one { selection.of_one_user(&processes) } else { selection };
+        Ok(Subjects { selection, processes })
     }
 
     pub(crate) fn processes(&self) -> &Processes {
@@ -112,6 +120,8 @@ pub(crate) struct Roll<'a> {
     /// When nobody was left.
     alone: Option<Instant>,
     is_untraced_told: bool,
+    /// Processes of other users.
+    left_out: u32,
     /// When the run began, since boot.
     began: Duration,
     refusals_told: Cell<u32>,
@@ -179,6 +189,7 @@ impl<'a> Roll<'a> {
             looked,
             alone,
             is_untraced_told: false,
+            left_out: 0,
             began,
             refusals_told,
             away,
@@ -207,6 +218,7 @@ impl<'a> Roll<'a> {
             lines.extend(self.enrol(candidate, None, targets, &mut refused)?);
         }
         self.update_scope();
+        self.tell_left_out();
         if let (Some(failure), true) = (refused, targets.all.is_empty()) {
             return Err(failure);
         }
@@ -252,8 +264,28 @@ impl<'a> Roll<'a> {
         }
         if is_looked || !lines.is_empty() {
             self.update_scope();
+            self.tell_left_out();
         }
         Ok(self.tell(lines))
+    }
+
+    /// Of processes that have the name and another user.
+    fn tell_left_out(&mut self) {
+        for left in self.subjects.selection.users.left_out() {
+            self.left_out += 1;
+            if self.left_out > LEFT_OUT_TOLD_MAX || self.session.given.args.quiet {
+                continue;
+            }
+            let name = |user: &u32| facts::user(Uid::from_raw(*user)).to_string();
+            let meant: Vec<String> = self.subjects.selection.users.meant().iter().map(name).collect();
+            tell!(
+                "weir: process {} ({}) of user {} is left out: by name this run traces the processes of user {}; --any-user traces all",
+                left.pid,
+                printable(&left.comm),
+                name(&left.user),
+                meant.join(", ")
+            );
+        }
     }
 
     /// Drops the attachments of processes that have executed another program. `held`: one that is stopped, and about to be attached to again.

@@ -256,3 +256,42 @@ fn a_set_user_id_command_is_said_to_run_without_that() {
     assert!(said.contains("weir: the command is set-user-ID"), "{said}");
     assert!(said.contains(&format!("it runs as uid {ALICE}, not 0")), "{said}");
 }
+
+/// Anybody may call a program of theirs as they like: whoever is traced in a run maps what it counts.
+#[test]
+fn a_stranger_of_the_same_name_does_not_join_roots_run() {
+    let Some(scene) = Scene::new() else { return };
+    let name = format!("same{}", std::process::id());
+    let program = scene.folder.path().join(&name);
+    testkit::target::copy(&scene.program, &program);
+    let worker = |uid: u32| Worker::start(stranger::command(uid, &[], &[], &program));
+    let script = format!("{BEGUN} uprobe:{}:work {{ @calls = count(); }}", quoted(&program));
+    let check = |options: &[&str], calls: u64| {
+        let (mut theirs, mut own) = (worker(BOB), worker(0));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["trace", "-e", &script, "-p", &name]).args(options);
+        let mut weir = Daemon::spawn(command).unwrap();
+        weir.line_with("begun", DEADLINE).unwrap();
+        let (mut later, mut own_later) = (worker(BOB), worker(0));
+        let traced = |worker: &Worker| !is_untouched(worker.pid);
+        assert!(testkit::wait::until(DEADLINE, || traced(&own_later)), "{options:?}");
+        let are_all = !options.is_empty();
+        assert!(testkit::wait::until(DEADLINE, || !are_all || traced(&later)), "{options:?}");
+        own.work(20, 20);
+        own_later.work(3, 3);
+        theirs.work(100, 100);
+        later.work(100, 100);
+        assert_eq!((traced(&theirs), traced(&later)), (are_all, are_all));
+        weir.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+        let ended = weir.finish(DEADLINE).unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        assert_eq!(number(&ended.stdout, "@calls"), Some(calls), "{ended:?}");
+        for left in [&theirs, &later] {
+            let said = format!("process {} ({name}) of user {BOB} is left out", left.pid);
+            assert_eq!(ended.stderr.contains(&said), !are_all, "{said}: {}", ended.stderr);
+        }
+        [theirs, own, later, own_later].into_iter().for_each(Worker::end);
+    };
+    check(&[], 23);
+    check(&["--any-user"], 223);
+}

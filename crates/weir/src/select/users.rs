@@ -1,0 +1,95 @@
+//! Of which users a run by name traces processes.
+//!
+//! Anybody may call a program of theirs as they like, and whoever is traced in a run maps its maps: they can read what was counted of others
+//! there, and change it. So root's run by name is about the processes of one user, root's if there are any, else those of whoever had the
+//! first one; and about what those have started. Control groups and containers are not joined by a name.
+//!
+//! In: users of processes, as they come. Out: whether one is meant, and who was left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::select::processes::{Process, ProcessId};
+
+/// Processes that are remembered so that each is reported once.
+const LEFT_OUT_MAX: usize = 1000;
+
+/// Shared by all who select.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Users(Option<Arc<Mutex<State>>>);
+
+#[derive(Debug, Default)]
+struct State {
+    meant: BTreeSet<u32>,
+    left_out: BTreeMap<ProcessId, LeftOut>,
+}
+
+/// A process that was selected by its name, and is another user's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LeftOut {
+    pub(crate) pid: i32,
+    pub(crate) comm: String,
+    pub(crate) user: u32,
+    is_told: bool,
+}
+
+/// Two selections of the same processes are equal.
+impl PartialEq for Users {
+    fn eq(&self, other: &Users) -> bool {
+        self.0.is_some() == other.0.is_some()
+    }
+}
+
+impl Eq for Users {}
+
+impl Users {
+    /// Those of one user; of whom, the first process says.
+    pub(crate) fn one() -> Users {
+        Users(Some(Arc::default()))
+    }
+
+    /// Everybody is meant.
+    pub(crate) fn are_all(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn state(&self) -> Option<MutexGuard<'_, State>> {
+        Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Those of this user are meant too.
+    pub(crate) fn add(&self, user: u32) {
+        if let Some(mut state) = self.state() {
+            state.meant.insert(user);
+        }
+    }
+
+    /// Whether those of this user are meant. The first that this is asked of is.
+    pub(crate) fn has(&self, user: u32) -> bool {
+        let Some(mut state) = self.state() else { return true };
+        if state.meant.is_empty() {
+            state.meant.insert(user);
+        }
+        state.meant.contains(&user)
+    }
+
+    pub(crate) fn leave_out(&self, process: &Process, user: u32) {
+        let Some(mut state) = self.state().filter(|state| state.left_out.len() < LEFT_OUT_MAX) else {
+            return;
+        };
+        let (pid, comm) = (process.id.pid, process.comm.clone());
+        state.left_out.entry(process.id).or_insert(LeftOut { pid, comm, user, is_told: false });
+    }
+
+    /// Those that were left out since this was asked last.
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
+        let Some(mut state) = self.state() else { return Vec::new() };
+        let new = state.left_out.values_mut().filter(|left| !left.is_told);
+        new.map(|left| std::mem::replace(left, LeftOut { is_told: true, ..left.clone() })).collect()
+    }
+
+    /// Who is meant.
+    pub(crate) fn meant(&self) -> Vec<u32> {
+        self.state().map_or_else(Vec::new, |state| state.meant.iter().copied().collect())
+    }
+}
