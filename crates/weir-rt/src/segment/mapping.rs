@@ -39,10 +39,16 @@ impl Mapping {
     /// A copy of `len` bytes from `offset`, a multiple of 8.
     pub(crate) fn copy(&self, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len.next_multiple_of(8));
+        self.copy_to(offset, len, &mut bytes);
+        bytes
+    }
+
+    /// The same at the end of `bytes`.
+    pub(crate) fn copy_to(&self, offset: u64, len: usize, bytes: &mut Vec<u8>) {
+        let end = bytes.len() + len;
         for n in 0..len.div_ceil(8) as u64 {
             bytes.extend_from_slice(&self.word(offset + n * 8).load(Ordering::Relaxed).to_le_bytes());
         }
-        bytes.truncate(len);
-        bytes
+        bytes.truncate(end);
     }
 }

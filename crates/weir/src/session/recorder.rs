@@ -217,13 +217,11 @@ impl Recorder {
 
     fn drain_lane(&mut self, segment: &Segment, lane: usize, clock: Option<&Clock>, is_over: bool) -> bool {
         let mut ring = segment.ring(self.ring).lane(lane);
-        let (mut taken, mut bytes) = (0, 0);
-        while taken < RECORDS_PER_TURN {
-            let Some(record) = ring.next() else { break };
-            self.record(lane, &record.bytes, record.ticks, clock);
-            taken += 1;
-            bytes += record.bytes.len() + RECORD_HEAD_BYTES;
-        }
+        let mut bytes = 0;
+        let taken = ring.each(RECORDS_PER_TURN, |record, ticks| {
+            self.record(lane, record, ticks, clock);
+            bytes += record.len() + RECORD_HEAD_BYTES;
+        });
         self.is_busy |= bytes > self.ring_bytes / BUSY_PART;
         if is_over && taken < RECORDS_PER_TURN {
             for record in ring.drain_dead() {

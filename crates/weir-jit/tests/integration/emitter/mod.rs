@@ -161,11 +161,20 @@ impl Seen {
         self.ticks[lane] = record.ticks;
     }
 
-    /// Everything that is submitted, ring by ring.
+    /// Everything that is submitted, ring by ring; a few records at once, and one by one.
     pub(crate) fn read(&mut self, emitter: &Emitter) {
         for lane in 0..emitter.rings() {
-            while let Some(record) = emitter.segment.ring(1).lane(lane).next() {
-                self.add(lane, &record);
+            let mut ring = emitter.segment.ring(1).lane(lane);
+            let mut is_more = true;
+            while is_more {
+                let most = self.numbers.len() % 7;
+                let taken = ring.each(most, |bytes, ticks| {
+                    self.add(lane, &Record { bytes: bytes.to_vec(), ticks });
+                });
+                assert!(taken <= most);
+                let next = ring.next();
+                is_more = next.is_some();
+                next.iter().for_each(|record| self.add(lane, record));
             }
         }
     }
