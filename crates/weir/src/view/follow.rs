@@ -4,9 +4,14 @@
 //! whoever writes has ended, when nobody reads the output any more, or with SIGINT, SIGTERM or SIGHUP; then what is held back for older
 //! events is shown too.
 //!
+//! A trace whose description is empty yet (LTTng makes the file first) is waited for, and so is nothing else: a folder that is not there is
+//! a mistake.
+//!
 //! Files are looked at ten times a second: a file system tells of what another machine writes, and of what is mapped, in no other way.
 
+use std::fs;
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -19,15 +24,18 @@ use weir_trace::{Follower, Message};
 
 use crate::args::view::View;
 use crate::failure::Failure;
-use crate::print::tell;
+use crate::print::{printable, tell};
 use crate::view::filter::Wanted;
 use crate::view::{CHUNK_BYTES, Form, code, failure, flush};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// How far below a session's folder LTTng puts its traces: `ust/uid/1000/64-bit`.
+const FOLDERS_DEEP: usize = 5;
+
 pub(super) fn follow(args: &View) -> Result<ExitCode, Failure> {
     let stops = Stops::new()?;
-    let mut follower = Follower::open(&args.places, Instant::now()).map_err(failure)?;
+    let Some(mut follower) = opened(&args.places, &stops)? else { return Ok(ExitCode::SUCCESS) };
     let mut wanted = Wanted::new(args, follower.reader())?;
     let mut form = Form::new(args, follower.reader());
     let mut out = Vec::with_capacity(2 * CHUNK_BYTES);
@@ -68,6 +76,39 @@ pub(super) fn follow(args: &View) -> Result<ExitCode, Failure> {
         tell!("weir: {} events came so late that they are shown behind later ones", follower.late());
     }
     Ok(code(is_whole))
+}
+
+/// What is followed, once its description has begun to be written; none where a signal ends it before.
+fn opened(places: &[PathBuf], stops: &Stops) -> Result<Option<Follower>, Failure> {
+    let mut is_told = false;
+    loop {
+        let error = match Follower::open(places, Instant::now()) {
+            Ok(follower) => return Ok(Some(follower)),
+            Err(error) => error,
+        };
+        let empty = places.iter().find_map(|place| empty_metadata(place, FOLDERS_DEEP));
+        let Some(empty) = empty else { return Err(failure(error)) };
+        if !std::mem::replace(&mut is_told, true) {
+            tell!(
+                "weir: {} is empty yet; waiting for who records there",
+                printable(&empty.to_string_lossy())
+            );
+        }
+        if stops.wait(LOOK_EVERY)? {
+            return Ok(None);
+        }
+    }
+}
+
+/// A description of a trace in this folder, or so many levels below it, in which nothing was written yet.
+fn empty_metadata(folder: &Path, levels: usize) -> Option<PathBuf> {
+    let metadata = folder.join("metadata");
+    if fs::metadata(&metadata).is_ok_and(|file| file.is_file() && file.len() == 0) {
+        return Some(metadata);
+    }
+    let entries = fs::read_dir(folder).ok().filter(|_| levels > 0)?;
+    let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.into_iter().find_map(|entry| empty_metadata(&entry.path(), levels - 1))
 }
 
 /// Signals that end it, read and not suffered: what is held back is to be shown.

@@ -188,3 +188,42 @@ fn what_cannot_be_followed_is_refused() {
     check(&["-f", "chrome"], "/nowhere", 2, "say -f json");
     check(&[], "/nowhere", 1, "/nowhere");
 }
+
+/// LTTng makes the file of a description before it writes there.
+#[test]
+fn a_description_that_is_empty_yet_is_waited_for() {
+    let (whole, growing) = (paths::fresh("follow", "whole"), paths::fresh("follow", "growing"));
+    let mut command = weir();
+    command.args(["record", "-q", "-e", "rec:ints", "-o", whole.to_str().unwrap(), "--"]);
+    let recorded = command.arg(target::program("record")).args(["i", "1", "100"]).output().unwrap();
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let below = growing.join("ust/uid/1000/64-bit");
+    fs::create_dir_all(&below).unwrap();
+    fs::write(below.join("metadata"), "").unwrap();
+    let mut command = weir();
+    command.args(["view", "--follow"]).arg(&growing).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    let mut said = BufReader::new(running.0.stderr.take().unwrap()).lines();
+    let line = said.next().unwrap().unwrap();
+    assert!(line.contains("64-bit/metadata is empty yet; waiting"), "{line}");
+    for entry in fs::read_dir(&whole).unwrap().flatten().filter(|entry| entry.file_name() != "metadata") {
+        fs::copy(entry.path(), below.join(entry.file_name())).unwrap();
+    }
+    fs::copy(whole.join("metadata"), growing.join("metadata.new")).unwrap();
+    fs::rename(growing.join("metadata.new"), below.join("metadata")).unwrap();
+    let out = BufReader::new(running.0.stdout.take().unwrap());
+    let lines: Vec<String> = out.lines().map_while(Result::ok).take(100).collect();
+    assert_eq!(lines, text(&view(&[], &whole).stdout).lines().collect::<Vec<_>>());
+    running.interrupt();
+    assert_eq!(running.ended(), Some(0));
+    // What is not there is a mistake, and so is what is no description.
+    assert_eq!(view(&["--follow"], &growing.join("nothing")).status.code(), Some(1));
+    // A signal ends the waiting, too.
+    fs::write(below.join("metadata"), "").unwrap();
+    let mut command = weir();
+    command.args(["view", "--follow"]).arg(&growing).stderr(Stdio::piped());
+    let mut running = Running::start(&mut command);
+    BufReader::new(running.0.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    running.interrupt();
+    assert_eq!(running.ended(), Some(0));
+}
