@@ -17,6 +17,8 @@
 #include <time.h>
 
 #define REGIONS 16
+// In memory that is the program's file, and read-only.
+#define LITERAL "vvvvvvvvvvvvvvvvvvvv"
 #define BYTES 65536ul
 #define READERS 3
 #define TAKERS 3
@@ -116,7 +118,8 @@ static void *reader(void *number) {
         vanish_look(own, 'y');
         vanish_look(heap, 'x');
         vanish_look(brk_text, 'z');
-        done += 5;
+        vanish_look(LITERAL, 'v');
+        done += 6;
         if (next(&random) % 256 == 0) sched_yield();
     }
     free(heap);

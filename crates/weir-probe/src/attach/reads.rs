@@ -342,7 +342,9 @@ impl Attachment {
             if libraries.contains(&mapping.identity()) || (is_behind && mapping.inode == 0) {
                 behind_library = mapping.end.0;
             }
-            if is_anonymous && mapping.read && !is_behind {
+            // Constants of the program: its file is mapped as long as it runs, and where that loses its end (truncate(2)) so does its code.
+            let is_programs = Some(mapping.inode) == program && !mapping.shared && !mapping.execute;
+            if (is_anonymous || is_programs) && mapping.read && !is_behind {
                 ranges.push(mapping.start.0..mapping.end.0);
             }
         }
