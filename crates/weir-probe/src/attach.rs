@@ -38,6 +38,7 @@ mod share;
 mod survey;
 mod sweep;
 pub mod undo;
+mod vanished;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -57,6 +58,8 @@ use crate::attach::retry::Retries;
 use crate::attach::share::{Shared, share_segments};
 use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
+use crate::attach::vanished::TextWatch;
+pub use crate::attach::vanished::Vanished;
 use crate::code::island::Stubs;
 pub use crate::code::program::{Attach, When};
 use crate::limits;
@@ -163,6 +166,7 @@ pub fn prepare(
             own: BTreeSet::new(),
             guards: BTreeSet::new(),
             watch: Watch::default(),
+            text: TextWatch::default(),
         },
     })
 }
@@ -228,6 +232,7 @@ pub struct Attachment {
     /// Of those, where memory is watched over.
     guards: BTreeSet<u64>,
     watch: Watch,
+    text: TextWatch,
 }
 
 impl Attachment {

@@ -40,7 +40,7 @@ pub use crate::attach::rails::{MeterReading, Mode};
 pub use crate::attach::reads::DirectReads;
 pub use crate::attach::undo::Report;
 pub use crate::attach::{
-    Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, TakenOver, When, prepare,
+    Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, TakenOver, Vanished, When, prepare,
 };
 pub use crate::attach::{consumers, loads, rails, restore, undo};
 pub use crate::code::{meter, relocate, replace, through, trampoline, unwind};

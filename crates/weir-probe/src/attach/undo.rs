@@ -79,6 +79,8 @@ impl Patch {
 pub struct Report {
     /// Functions whose text is as before.
     pub restored: usize,
+    /// Of these, those whose text was as before already: the process has put it back.
+    pub vanished: usize,
     /// Addresses where the text was neither as weir left it nor as before, and was left alone.
     pub foreign: Vec<u64>,
     /// Functions whose text was gone, or another file's, by the path of the library that was unloaded.
@@ -318,7 +320,8 @@ impl Undo {
             let page = last.address / PAGE;
             let first = left.partition_point(|patch| patch.address / PAGE > page);
             let batch = left.split_off(first);
-            for (patch, now) in put_back(target, &batch)? {
+            for (patch, now, is_there) in put_back(target, &batch)? {
+                report.vanished += usize::from(patch.is_probe && now == Now::Back && !is_there);
                 match (now, &patch.file) {
                     (Now::Changed, _) => report.foreign.push(patch.address),
                     (Now::Back, _) if patch.is_probe => report.restored += 1,
@@ -368,7 +371,7 @@ impl Undo {
         let mut due: Vec<&Patch> = self.patches.iter().filter(is_due).collect();
         due.sort_unstable_by_key(|hole| hole.address);
         for batch in due.chunk_by(|a, b| a.address / PAGE == b.address / PAGE) {
-            for (hole, now) in put_back(target, batch)? {
+            for (hole, now, _) in put_back(target, batch)? {
                 if now == Now::Changed && !report.foreign.contains(&hole.address) {
                     report.foreign.push(hole.address);
                 }
@@ -562,8 +565,8 @@ impl Now {
     }
 }
 
-/// Puts the old bytes of `patches` of one page back, where the new ones stand; what is there then.
-fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch, Now)>, Error> {
+/// Puts the old bytes of `patches` of one page back, where the new ones stand; what is there then, and whether those stood there.
+fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch, Now, bool)>, Error> {
     let memory = &target.memory;
     let text = Text::read(memory, patches.iter().map(|patch| (patch.address, &patch.old[..])));
     let mapping = patches.first().and_then(|patch| target.mapping_at(VirtAddr(patch.address)));
@@ -575,10 +578,11 @@ fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch
             None => memory.read(patch.address, &mut own).ok().map(|()| &own[..]),
         };
         let outcome = Now::of(patch, now, mapping);
-        if outcome == Now::Back && now == Some(&patch.new[..]) {
+        let is_there = now == Some(&patch.new[..]);
+        if outcome == Now::Back && is_there {
             writes.push((patch.address, &patch.old[..]));
         }
-        outcomes.push((patch, outcome));
+        outcomes.push((patch, outcome, is_there));
     }
     text.write(memory, writes).map_err(|source| Error::system("restoring text", source))?;
     Ok(outcomes)

@@ -204,6 +204,14 @@ impl Session<'_> {
             let path = printable(path);
             tell!("weir: {path} was unloaded while it was traced: {probes} probes ended with it");
         }
+        let vanished = report.vanished.saturating_sub(one.followed.vanished);
+        if vanished > 0 {
+            tell!(
+                "weir: {vanished} probes were gone from the text of process {} at the end: it has put that back, mapped it anew or dropped its pages \
+                 (MADV_DONTNEED); calls since then are not counted",
+                one.pid()
+            );
+        }
         for address in &report.foreign {
             tell!("weir: text at {address:#x} was changed by somebody else meanwhile; it was left alone");
         }

@@ -5,7 +5,7 @@
 //! case, and a coverage in which the outcome of a place is that of the last time that its library came.
 
 use weir_probe::loads::{Change, Unanswered};
-use weir_probe::{Attach, Attachment, DirectReads, Outcome, SiteRequest};
+use weir_probe::{Attach, Attachment, DirectReads, Outcome, SiteRequest, Vanished};
 
 use crate::print::{printable, tell};
 use crate::report::Loads;
@@ -27,6 +27,8 @@ pub(crate) struct Followed {
     told: u32,
     /// Places that were refused at first, and were tried again: how often their outcomes have changed.
     retried: u64,
+    /// Probes that are gone, as was told.
+    pub(crate) vanished: usize,
     /// What was said last of how memory is read.
     reads: Option<DirectReads>,
 }
@@ -54,7 +56,21 @@ impl Followed {
             is_verbose,
             told: 0,
             retried: 0,
+            vanished: 0,
             reads: None,
+        }
+    }
+
+    /// Says which probes the process has taken out itself.
+    pub(crate) fn look_at_text(&mut self, attachment: &mut Attachment) {
+        if let Some(Vanished { probes, within }) = attachment.look_at_text() {
+            self.vanished += probes;
+            tell!(
+                "weir: {}{probes} probes are gone from its text since {} ago at most: it has put that back, mapped it anew or dropped \
+                 its pages (MADV_DONTNEED); calls since then are not counted",
+                self.of,
+                ms(within)
+            );
         }
     }
 

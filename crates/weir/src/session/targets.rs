@@ -95,6 +95,7 @@ impl Targets {
             one.look_for_filter();
             one.attachment.follow_memory();
             one.followed.look_at_reads(&one.attachment);
+            one.followed.look_at_text(&mut one.attachment);
             // It fails where the target has ended, which is seen below.
             let _ = one.attachment.sweep();
             let (is_alive, is_replaced) =

@@ -805,3 +805,70 @@ fn what_a_process_forges_is_refused_soon_and_with_little_memory() {
     assert!(forger.finish(DEADLINE).unwrap().status.success());
     std::fs::remove_file(text).unwrap();
 }
+
+/// A program that puts its own text back: `d` drops the copy of the page that has been written, `w` writes it, `c` calls.
+const VANISHING: &str = r#"
+    #include <stdint.h>
+    #include <stdio.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    __attribute__((noinline, aligned(4096))) int work(int x) { __asm__ volatile("nopw 512(%%rax,%%rax)" : "+r"(x)); return x * 3; }
+    int main(void) {
+        static unsigned char before[64];
+        memcpy(before, (void *)work, sizeof before);
+        puts("ready"); fflush(stdout);
+        for (int c; (c = getchar()) != EOF;) {
+            char *page = (char *)((uintptr_t)work & ~4095ul);
+            if (c == 'd') madvise(page, 4096, MADV_DONTNEED);
+            if (c == 'w') { mprotect(page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC); memcpy((void *)work, before, sizeof before); }
+            if (c == 'c') for (int i = 0; i < 100; i++) if (work(5) != 15) return 1;
+            if (c != '\n') { puts("done"); fflush(stdout); }
+        }
+        return 0;
+    }
+"#;
+
+#[test]
+fn probes_that_the_process_has_taken_out_itself_are_told() {
+    let path = target::build("vanishing", Source::Text(VANISHING), &["-O1"]);
+    let script = format!("uprobe:\"{}\":work {{ @ = count(); }}", path.display());
+    for how in ["d", "w"] {
+        for is_late in [false, true] {
+            let mut target = Daemon::spawn(Command::new(&path)).unwrap();
+            target.line_with("ready", DEADLINE).unwrap();
+            let said = testkit::paths::fresh("process", "vanishing");
+            let mut command = Command::new("sh");
+            command
+                .args(["-c", "exec \"$0\" trace -e \"$1\" -p \"$2\" 2>\"$3\""])
+                .arg(env!("CARGO_BIN_EXE_weir"));
+            command.args([&script, &target.pid().to_string()]).arg(&said);
+            let weir = Daemon::spawn(command).unwrap();
+            let has_said = |text: &str| std::fs::read_to_string(&said).unwrap_or_default().contains(text);
+            assert!(wait::until(DEADLINE, || is_patched(target.pid(), &path)), "never armed");
+            let mut tell = |what: &str| {
+                target.write(&format!("{what}\n")).unwrap();
+                target.line_with("done", DEADLINE).unwrap();
+            };
+            tell("c");
+            if is_late {
+                // It has seen the text before, and may or may not see it again.
+                kill(Pid::from_raw(weir.pid() as i32), Signal::SIGSTOP).unwrap();
+                tell(how);
+                kill(Pid::from_raw(weir.pid() as i32), Signal::SIGINT).unwrap();
+                kill(Pid::from_raw(weir.pid() as i32), Signal::SIGCONT).unwrap();
+            } else {
+                tell(how);
+                let is_told = || has_said("1 probes are gone from its text since ");
+                assert!(wait::until(DEADLINE, is_told), "{how}");
+                kill(Pid::from_raw(weir.pid() as i32), Signal::SIGINT).unwrap();
+            }
+            tell("c");
+            let ended = weir.finish(DEADLINE).unwrap();
+            assert!(ended.stdout.contains("@: 100\n"), "{how}: {ended:?}");
+            let told =
+                ["1 probes are gone from its text since", "1 probes were gone from the text of process"];
+            assert!(has_said(told[0]) != has_said(told[1]), "{how}: {:?}", std::fs::read_to_string(&said));
+            std::fs::remove_file(said).unwrap();
+        }
+    }
+}
