@@ -1,7 +1,7 @@
 //! Live views, `weir trace --live` and `weir top` ([`top`]): what each probe costs while it runs.
 //!
 //! In, of a run: [`Figures`] once a second. Out, on standard error, so that standard output stays the script's: a table on a terminal
-//! ([`draw`], keys in [`terminal`]), else lines that programs can read ([`plain`]). [`view`] is what is shown, in which order.
+//! ([`draw`], keys in [`terminal`]; where the script's output goes to a terminal too, that scrolls above the table), else lines that programs can read ([`plain`]). [`view`] is what is shown, in which order.
 
 mod draw;
 mod plain;
@@ -9,7 +9,7 @@ mod terminal;
 pub(crate) mod top;
 pub(crate) mod view;
 
-use std::io::{IsTerminal, Stderr, stderr};
+use std::io::{IsTerminal, Stderr, stderr, stdout};
 use std::time::{Duration, Instant};
 
 use crate::live::terminal::Terminal;
@@ -35,7 +35,11 @@ impl Live {
     /// `budget`: as it was written.
     pub(crate) fn start(budget: Option<String>) -> Live {
         // A terminal that cannot be set up gets lines.
-        let terminal = stderr().is_terminal().then(|| Terminal::start(stderr())).and_then(Result::ok);
+        let start = || match stdout().is_terminal() {
+            true => Terminal::start_below(stderr()),
+            false => Terminal::start(stderr()),
+        };
+        let terminal = stderr().is_terminal().then(start).and_then(Result::ok);
         let view = View::new(budget);
         let is_read = terminal.is_some() || is_heard(&plain::header(&view));
         let now = Instant::now();

@@ -94,3 +94,135 @@ fn the_end_of_the_program_ends_the_table() {
         None
     });
 }
+
+/// What a terminal shows after these bytes: what weir writes of xterm's sequences, and no more.
+struct Screen {
+    lines: Vec<Vec<char>>,
+    at: (usize, usize),
+    saved: (usize, usize),
+    /// The first and the last line that scroll.
+    region: (usize, usize),
+    /// Lines that have scrolled away at the top.
+    gone: Vec<String>,
+}
+
+impl Screen {
+    fn after(shown: &str, rows: usize, columns: usize) -> Screen {
+        let lines = vec![vec![' '; columns]; rows];
+        let mut screen = Screen { lines, at: (0, 0), saved: (0, 0), region: (0, rows - 1), gone: Vec::new() };
+        let mut rest = shown.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '\x1b' => screen.sequence(&mut rest),
+                '\r' => screen.at.1 = 0,
+                '\n' => screen.line_feed(),
+                c => {
+                    let (row, column) = screen.at;
+                    if column < columns {
+                        screen.lines[row][column] = c;
+                        screen.at.1 += 1;
+                    }
+                }
+            }
+        }
+        screen
+    }
+
+    fn line_feed(&mut self) {
+        let (first, last) = self.region;
+        if self.at.0 != last {
+            self.at.0 = (self.at.0 + 1).min(self.lines.len() - 1);
+            return;
+        }
+        let blank = vec![' '; self.lines[0].len()];
+        let gone: String = self.lines.remove(first).into_iter().collect();
+        self.lines.insert(last, blank);
+        self.gone.push(gone.trim_end().to_owned());
+    }
+
+    fn sequence(&mut self, rest: &mut std::str::Chars<'_>) {
+        match rest.next() {
+            Some('7') => self.saved = self.at,
+            Some('8') => self.at = self.saved,
+            Some('[') => {
+                let mut text = String::new();
+                let last = loop {
+                    match rest.next() {
+                        Some(c) if c.is_ascii_alphabetic() => break c,
+                        Some(c) => text.push(c),
+                        None => return,
+                    }
+                };
+                let numbers: Vec<usize> = text.split(';').map(|number| number.parse().unwrap_or(1)).collect();
+                let (row, column) = self.at;
+                match last {
+                    'H' => self.at = (numbers[0] - 1, numbers.get(1).map_or(0, |column| column - 1)),
+                    'r' if text.is_empty() => (self.region, self.at) = ((0, self.lines.len() - 1), (0, 0)),
+                    'r' => (self.region, self.at) = ((numbers[0] - 1, numbers[1] - 1), (0, 0)),
+                    'J' => {
+                        self.lines[row][column..].fill(' ');
+                        self.lines[row + 1..].iter_mut().for_each(|line| line.fill(' '));
+                    }
+                    'K' => self.lines[row][column..].fill(' '),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&self, row: usize) -> String {
+        self.lines[row].iter().collect::<String>().trim_end().to_owned()
+    }
+
+    /// All that was written above the view, and is there or has scrolled away.
+    fn above(&self, rows: usize) -> Vec<String> {
+        let all = self.gone.iter().cloned().chain((0..rows).map(|row| self.text(row)));
+        all.filter(|line| !line.is_empty()).collect()
+    }
+}
+
+#[test]
+fn what_the_script_prints_scrolls_above_the_table() {
+    const ROWS: usize = 24;
+    const COLUMNS: usize = 200;
+    let (program, caller) = caller();
+    let script = format!(
+        "uprobe:\"{}\":probed {{ @ = count(); }} interval:ms:20 {{ @n++; printf(\"tick %d\\n\", @n); }} END {{ clear(@); }}",
+        program.display()
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" trace --live -e \"$1\" -p \"$2\" >&2", env!("CARGO_BIN_EXE_weir")]);
+    command.args([&script, &caller.pid().to_string()]);
+    command.env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    let mut weir = OnTerminal::spawn(command, ROWS as u16, COLUMNS as u16).unwrap();
+    for words in ["PROBE", "armed", "tick 30\r\n"] {
+        assert!(weir.shows(words, DEADLINE), "no {words:?} in {:?}", weir.shown());
+    }
+    assert!(!weir.shown().contains(ENTER), "{:?}", weir.shown());
+    weir.press("q").unwrap();
+    let ended = weir.finish(DEADLINE);
+    let shown = weir.shown();
+    assert_eq!(ended.and_then(|status| status.code()), Some(0), "{shown:?}");
+    assert_eq!(&weir.settings().unwrap(), weir.initial_settings());
+    assert!(shown.rfind(SHOW) > shown.rfind(HIDE), "the cursor is gone: {shown:?}");
+    // While it runs the table has the last half of the lines, and each tick is above it, in order.
+    let last = shown.rfind("\x1b[r").expect("it ends");
+    let running = Screen::after(&shown[..last], ROWS, COLUMNS);
+    let table: Vec<String> = (ROWS / 2..ROWS).map(|row| running.text(row)).collect();
+    assert!(table.iter().any(|line| line.contains("PROBE")), "{table:?}");
+    assert!(!table.iter().any(|line| line.contains("tick")), "{table:?}");
+    let is_tick = |line: &&String| line.starts_with("tick ");
+    let above = running.above(ROWS / 2);
+    let ticks: Vec<&String> = above.iter().filter(is_tick).collect();
+    let wanted: Vec<String> = (1..=ticks.len()).map(|n| format!("tick {n}")).collect();
+    assert!(ticks.len() >= 30 && ticks.into_iter().eq(&wanted), "{above:?}");
+    // Then what comes at the end is below the last of them, and nothing is left of the table.
+    let after = Screen::after(&shown, ROWS, COLUMNS);
+    let all = after.above(ROWS);
+    assert!(
+        all.last().is_some_and(|line| line.starts_with("@n: "))
+            && !all.iter().any(|line| line.contains("PROBE")),
+        "{all:?}"
+    );
+}
