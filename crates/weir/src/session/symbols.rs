@@ -171,8 +171,14 @@ impl report::Symbols for Over<'_> {
         let (_, first) = self.symbols.stacks.iter().find(|(depth, _)| *depth == frames)?;
         let bytes = self.segment.map((first + id.table) as usize).lookup(&id.number.to_le_bytes())?;
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        Some(words.take_while(|address| *address != 0).collect())
+        Some(words.take_while(|address| is_plausible(*address)).collect())
     }
+}
+
+/// Whether code can be there. A chain of frame pointers that leads through functions without them ends in other words, as a rule in small numbers;
+/// nothing is mapped on the first page, nor where the kernel is.
+fn is_plausible(address: u64) -> bool {
+    (4096..1 << 47).contains(&address)
 }
 
 /// The types of everything that a script may print.
@@ -196,4 +202,17 @@ fn is_named(ty: &Type) -> bool {
         Type::Ustack(form) => form.mode != StackMode::Raw,
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_ends_at_words_that_are_no_addresses_of_code() {
+        for (address, is) in [(0, false), (1, false), (4095, false), (4096, true), (0x7fff_ffff_f000, true)] {
+            assert_eq!(is_plausible(address), is, "{address:#x}");
+        }
+        assert!(!is_plausible(1 << 47) && !is_plausible(u64::MAX));
+    }
 }
