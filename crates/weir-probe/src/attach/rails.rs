@@ -17,12 +17,14 @@
 //! Knows nothing of what a budget is. A site is all its programs: consumers cannot be slowed apart.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use weir_rt::segment::{Bulletin, How};
 
 use crate::attach::Attachment;
 use crate::attach::gates;
 use crate::attach::undo::Report;
+use crate::code::meter;
 use crate::limits;
 use crate::refusal::Error;
 
@@ -129,16 +131,9 @@ impl Attachment {
     }
 }
 
-/// Ticks that pass between two readings of the counter, one right after the other: what timing itself takes of a time.
+/// Ticks that are counted of a hit whose programs take none: what timing itself takes of a time. As measured here, by the routines that
+/// hits of the targets call.
 pub fn timing_ticks() -> u64 {
-    use std::sync::OnceLock;
     static TICKS: OnceLock<u64> = OnceLock::new();
-    *TICKS.get_or_init(|| {
-        let pair = || {
-            // SAFETY: the processor has this instruction; where this process may not use it, neither may it read its clock.
-            let (before, after) = unsafe { (core::arch::x86_64::_rdtsc(), core::arch::x86_64::_rdtsc()) };
-            after.saturating_sub(before)
-        };
-        (0..1000).map(|_| pair()).min().unwrap_or(0)
-    })
+    *TICKS.get_or_init(|| meter::ticks_of_nothing().unwrap_or(0))
 }

@@ -35,10 +35,15 @@
 //! No register but rcx is changed, and no flag. Hits that run are counted before they do, so that a meter's `hits` and
 //! `missed` are the calls that came here, also where the ways of running change meanwhile.
 
+use std::arch::asm;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     CodeAssembler, CodeLabel, al, dword_ptr, eax, ecx, edx, ptr, qword_ptr, rax, rcx, rdx, rsp,
 };
+use memmap2::MmapOptions;
 use weir_rt::abi::meter::{HITS, HOW, TAKEN, TICKS, TIMED, TURNS, UNTIL};
 use weir_rt::segment::Filter;
 
@@ -55,6 +60,9 @@ pub struct Metering {
     /// Address of the routines.
     pub routines: u64,
 }
+
+/// 8-byte words of a meter.
+const METER_WORDS: usize = 8;
 
 /// Bytes of the routines at most.
 pub const ROUTINES_BYTES_MAX: usize = 640;
@@ -129,6 +137,46 @@ impl Metering {
 const SAVED: i32 = 24;
 /// The frame's slot, as a routine sees it.
 const START: i32 = START_SLOT + SAVED + 8;
+
+/// Runs the routines around nothing: the ticks that they count for one hit, the least of some averages. None where the kernel gives no memory for
+/// code. The process must be one that may read the counter.
+pub fn ticks_of_nothing() -> Option<u64> {
+    const HITS_EACH: u64 = 64;
+    const AVERAGES: usize = 64;
+    let filter = AtomicU32::new(0);
+    let code = routines(Some(filter.as_ptr() as u64));
+    let mut memory = MmapOptions::new().len(code.len()).map_anon().ok()?;
+    memory.copy_from_slice(&code);
+    let memory = memory.make_exec().ok()?;
+    let address = |routine: Routine| memory.as_ptr() as u64 + (routine as usize * ROUTINE_BYTES) as u64;
+    let (begin, finish) = (address(Routine::Begin), address(Routine::Finish));
+    let average = |_| {
+        let words: [AtomicU64; METER_WORDS] = Default::default();
+        words[HOW / 8].store(1, Relaxed);
+        words[UNTIL / 8].store(u64::MAX, Relaxed);
+        for _ in 0..HITS_EACH {
+            // SAFETY: the routines change rcx alone, and of memory the meter and the frame's slot, which is below the stack pointer of this function
+            // and above that of the calls.
+            unsafe {
+                asm!(
+                    "sub rsp, {frame}",
+                    "mov rcx, {meter}",
+                    "call {begin}",
+                    "mov rcx, {meter}",
+                    "call {finish}",
+                    "add rsp, {frame}",
+                    frame = const (START_SLOT + 8 + 15) & !15,
+                    meter = in(reg) words.as_ptr(),
+                    begin = in(reg) begin,
+                    finish = in(reg) finish,
+                    out("rcx") _,
+                );
+            }
+        }
+        words[TICKS / 8].load(Relaxed) / words[TIMED / 8].load(Relaxed).max(1)
+    };
+    (0..AVERAGES).map(average).min()
+}
 
 fn assemble(filter: Option<u64>) -> Result<Vec<u8>, IcedError> {
     let mut code = Vec::new();
