@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const ENDS: u64 = 50;
 
 /// Of weir's calls of ptrace, which are some 300, every so many is where it is killed (WEIR_PTRACE_STEP).
-const PTRACE_STEP: u64 = 3;
+const PTRACE_STEP: u64 = 5;
 
 /// A program that obeys lines: `?` says how it is, `f` forks a child that says its id and lives as long as it does,
 /// `x` executes another program, `e` ends, `m` ends its main thread, `h` and a letter spoils weir's segment.
