@@ -41,9 +41,12 @@ pub(crate) fn check(metadata: &Metadata) -> Result<(), &'static str> {
     }
 }
 
-/// A file of which hardly anything is on its disk. Compression saves less than this.
+/// A file of which hardly anything is on its disk. Compression saves less than this; and some file systems do not say, or say it later.
 pub(crate) fn is_sparse(metadata: &Metadata) -> bool {
     const LEAST: u64 = 64 << 20;
     const PARTS: u64 = 64;
-    metadata.len() > LEAST && metadata.blocks().saturating_mul(512) < metadata.len() / PARTS
+    /// Of 512 bytes: the first page of an ELF file.
+    const KNOWN: u64 = 8;
+    let is_known = metadata.blocks() >= KNOWN;
+    is_known && metadata.len() > LEAST && metadata.blocks().saturating_mul(512) < metadata.len() / PARTS
 }

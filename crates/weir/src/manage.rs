@@ -78,15 +78,18 @@ pub(crate) fn detach(args: &args::Detach) -> Result<ExitCode, Failure> {
     if pids.is_empty() {
         out += "no process has probes of a weir that is gone\n";
     }
-    for pid in pids {
+    let rules = Rules::in_force(None)?;
+    let is_allowed = |pid: &i32| !args.all || rules.may_undo(*pid).is_ok();
+    for pid in pids.into_iter().filter(is_allowed) {
+        let allowed = rules.may_undo(pid).map_err(|denial| Failure::Refused(anyhow!(denial)));
         let done = match found.iter().filter(is_running).find(|probed| probed.pid == pid) {
             Some(probed) => Err(Failure::Refused(anyhow!(
                 "process {pid} is traced by weir (process {}), which still runs: end that one, with Ctrl-C or SIGINT",
                 probed.identity.controller_pid
             ))),
-            None => {
+            None => allowed.and_then(|()| {
                 weir_probe::restore::detach(pid).map(|report| describe(pid, &report)).map_err(Failure::from)
-            }
+            }),
         };
         match done {
             Ok(text) => out += &text,

@@ -135,8 +135,17 @@ pub(crate) enum Origin {
 impl Selection {
     /// The first rule that selects `process`.
     pub(crate) fn rule_for(&self, process: &Process, processes: &Processes) -> Option<&Rule> {
-        let is_meant = |rule: &&Rule| !matches!(rule, Rule::Name(_)) || self.has_user(process, processes);
-        self.rules.iter().filter(|rule| rule.selects(process, processes)).find(is_meant)
+        let is_name = |rule: &Rule| matches!(rule, Rule::Name(_));
+        let mut selecting = self.rules.iter().filter(|rule| rule.selects(process, processes)).peekable();
+        let first = *selecting.peek()?;
+        if self.has_user(process, processes) {
+            return Some(first);
+        }
+        let other = selecting.find(|rule| !is_name(rule));
+        if let (None, Some(users)) = (other, processes.users(process.id.pid)) {
+            self.users.leave_out(process, users[0]);
+        }
+        other
     }
 
     /// Whether a process that a name selects is of a user who is meant, or has been started by one that is.
@@ -144,19 +153,24 @@ impl Selection {
         if self.users.are_all() {
             return true;
         }
-        let is_named = |process: &Process| self.is_named(process, processes);
-        let parent = |process: &Process| processes.process(process.parent).filter(is_named);
+        // By its file: anybody can have su or sudo run under another name, and it is root's then.
+        let has_file = |process: &Process| {
+            let name = processes.executable_name(process.id.pid);
+            name.is_some_and(|called| self.names().any(|name| is_called(&called, name)))
+        };
+        let parent = |process: &Process| processes.process(process.parent).filter(has_file);
         let family: Vec<Process> =
             std::iter::successors(Some(process.clone()), parent).take(FAMILY_MAX).collect();
         // The eldest first: of it the first user is taken.
         let users = family.iter().rev().filter_map(|process| processes.user(process.id.pid));
-        if users.into_iter().any(|user| self.users.has(user)) {
-            return true;
-        }
-        if let Some(user) = processes.user(process.id.pid) {
-            self.users.leave_out(process, user);
-        }
-        false
+        users.into_iter().any(|user| self.users.has(user))
+    }
+
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.rules.iter().filter_map(|rule| match rule {
+            Rule::Name(name) => Some(name),
+            _ => None,
+        })
     }
 
     fn is_named(&self, process: &Process, processes: &Processes) -> bool {
@@ -249,14 +263,18 @@ fn find_unit(given: &str, groups: &std::collections::BTreeSet<String>, root: &Pa
     ))
 }
 
+/// Whether a program of this name is meant.
+fn is_called(called: &str, name: &str) -> bool {
+    called == name || pattern::matches(name, called)
+}
+
 impl Rule {
     pub(crate) fn selects(&self, process: &Process, processes: &Processes) -> bool {
         let pid = process.id.pid;
         match self {
             Rule::Name(name) => {
-                let is_called = |called: &str| called == name || pattern::matches(name, called);
-                is_called(&process.comm)
-                    || processes.executable_name(pid).is_some_and(|name| is_called(&name))
+                is_called(&process.comm, name)
+                    || processes.executable_name(pid).is_some_and(|called| is_called(&called, name))
             }
             Rule::Cgroup { group, .. } => group.holds(&processes.cgroups(pid)),
             Rule::Unit(unit) => cgroup::in_unit(unit, &processes.cgroups(pid)),

@@ -31,6 +31,7 @@ use weir_rt::segment::{Reads, ReadsState};
 use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, FileIdentity, Function, FunctionKind, LinkAddr};
 
+use crate::attach::patch::PAGE;
 use crate::attach::{Attach, Attachment, SiteRequest, When, survey};
 use crate::code::island::Place as IslandPlace;
 use crate::code::unmap;
@@ -326,7 +327,10 @@ impl Attachment {
         let heap_end =
             mappings.iter().filter(|mapping| mapping.path == "[heap]").map(|heap| heap.end.0).max();
         let program = fs::metadata(format!("/proc/{}/exe", sys::living_thread(self.target.pid))).ok();
+        let program_bytes = program.as_ref().map_or(0, |file| file.len().next_multiple_of(PAGE));
         let program = program.map(|file| file.ino());
+        let code = mappings.iter().find(|mapping| mapping.execute && Some(mapping.inode) == program);
+        let program_identity = code.map(Mapping::identity);
         let is_library = |mapping: &&Mapping| {
             mapping.execute && mapping.inode != 0 && Some(mapping.inode) != program && !is_weirs(mapping)
         };
@@ -343,9 +347,13 @@ impl Attachment {
                 behind_library = mapping.end.0;
             }
             // Constants of the program: its file is mapped as long as it runs, and where that loses its end (truncate(2)) so does its code.
-            let is_programs = Some(mapping.inode) == program && !mapping.shared && !mapping.execute;
+            let is_programs =
+                Some(mapping.identity()) == program_identity && !mapping.shared && !mapping.execute;
             if (is_anonymous || is_programs) && mapping.read && !is_behind {
-                ranges.push(mapping.start.0..mapping.end.0);
+                // Behind the end of a file nothing is.
+                let bytes =
+                    if is_programs { program_bytes.saturating_sub(mapping.offset.0) } else { u64::MAX };
+                ranges.push(mapping.start.0..mapping.end.0.min(mapping.start.0.saturating_add(bytes)));
             }
         }
         let mut taken: Vec<Range<u64>> = leaving.to_vec();

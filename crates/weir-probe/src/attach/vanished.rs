@@ -1,8 +1,8 @@
 //! Probes that are gone from a process's text, though nobody took them out: it has written its text back, mapped it anew, or dropped its copies of
 //! pages (MADV_DONTNEED).
 //!
-//! In: the patches of an attachment. Out of [`Attachment::look_at_text`]: how many are gone that were there. A look reads a few bytes of each of some
-//! pages; pages take turns, and of a page its patches. What is gone when the probes are taken out is in [`crate::Report`].
+//! In: the patches of an attachment. Out of [`Attachment::look_at_text`]: how many are gone that were there. A look reads the
+//! text of some pages with probes; pages take turns. What is gone when the probes are taken out is in [`crate::Report`].
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::attach::Attachment;
 use crate::attach::patch::PAGE;
+use crate::attach::undo::Patch;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -32,12 +33,19 @@ pub(crate) struct TextWatch {
     /// When the pages began to have their turns, and the time before that.
     round: Option<Instant>,
     before: Option<Instant>,
-    rounds: usize,
-    /// Those that have not had theirs: address and old bytes of each probe, the greatest address first.
-    left: Vec<(u64, Vec<u8>)>,
+    /// Those that have not had theirs: the greatest address first.
+    left: Vec<Probe>,
     /// Those that were gone at the last look. A library that comes again where it was is not patched yet, and weir may know of it a moment later.
-    suspects: Vec<(u64, Vec<u8>)>,
+    suspects: Vec<Probe>,
+    /// Since when they may be gone.
+    since: Option<Instant>,
     gone: BTreeSet<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Probe {
+    address: u64,
+    old: Vec<u8>,
 }
 
 impl Attachment {
@@ -52,20 +60,18 @@ impl Attachment {
             self.begin_round(now);
         }
         let suspects = std::mem::take(&mut self.text.suspects);
-        let probes = self.still_gone(&suspects);
+        let probes = self.still_gone(suspects);
+        let within = now.duration_since(self.text.since.unwrap_or(now));
+        self.text.since = self.text.before.or(self.text.round);
         for _ in 0..PAGES_PER_LOOK {
-            let Some((last, _)) = self.text.left.last() else { break };
-            let page = last / PAGE;
-            let first = self.text.left.partition_point(|(address, _)| address / PAGE > page);
+            let Some(last) = self.text.left.last() else { break };
+            let page = last.address / PAGE;
+            let first = self.text.left.partition_point(|probe| probe.address / PAGE > page);
             let of_page = self.text.left.split_off(first);
-            if !self.is_gone(&of_page[self.text.rounds % of_page.len()]) {
-                continue;
-            }
-            let gone: Vec<_> = of_page.into_iter().filter(|patch| self.is_gone(patch)).collect();
+            let gone = self.gone_of(of_page);
             self.text.suspects.extend(gone);
         }
-        let since = self.text.before.or(self.text.round).unwrap_or(now);
-        (probes > 0).then(|| Vanished { probes, within: now.duration_since(since) })
+        (probes > 0).then_some(Vanished { probes, within })
     }
 
     /// How many are gone, as far as was seen.
@@ -73,30 +79,51 @@ impl Attachment {
         self.text.gone.len()
     }
 
-    /// How many of these are new, are gone still, and are probes still.
-    fn still_gone(&mut self, suspects: &[(u64, Vec<u8>)]) -> usize {
-        if suspects.is_empty() {
-            return 0;
-        }
-        let known: BTreeSet<u64> = self.undo.patches.iter().map(|patch| patch.address).collect();
-        let gone = suspects.iter().filter(|suspect| known.contains(&suspect.0) && self.is_gone(suspect));
-        let gone: Vec<u64> = gone.map(|(address, _)| *address).collect();
-        gone.into_iter().filter(|address| self.text.gone.insert(*address)).count()
-    }
-
     fn begin_round(&mut self, now: Instant) {
         if self.text.round.is_some_and(|round| now.duration_since(round) < ROUND_MIN) {
             return;
         }
         let probes = self.undo.patches.iter().filter(|patch| patch.is_probe && patch.new != patch.old);
-        self.text.left = probes.map(|patch| (patch.address, patch.old.clone())).collect();
-        self.text.left.sort_unstable_by_key(|(address, _)| Reverse(*address));
+        let probe = |patch: &Patch| Probe { address: patch.address, old: patch.old.clone() };
+        let (gone, mut left): (Vec<Probe>, Vec<Probe>) =
+            probes.map(probe).partition(|probe| self.text.gone.contains(&probe.address));
+        // Those that are there again: of a library that has come back.
+        self.text.gone = gone.iter().map(|probe| probe.address).collect();
+        for probe in gone.iter().take(PAGES_PER_LOOK).filter(|probe| !self.is_gone(probe)).collect::<Vec<_>>()
+        {
+            self.text.gone.remove(&probe.address);
+        }
+        left.sort_unstable_by_key(|probe| Reverse(probe.address));
+        self.text.left = left;
         self.text.before = self.text.round.replace(now);
-        self.text.rounds = self.text.rounds.wrapping_add(1);
     }
 
-    fn is_gone(&self, (address, old): &(u64, Vec<u8>)) -> bool {
-        let mut now = vec![0; old.len()];
-        self.target.memory.read(*address, &mut now).is_ok() && now == *old
+    /// Those of a page that are gone; they lie in its text, or a few bytes behind.
+    fn gone_of(&self, of_page: Vec<Probe>) -> Vec<Probe> {
+        let (Some(last), Some(first)) = (of_page.first(), of_page.last()) else { return Vec::new() };
+        let (start, end) = (first.address, last.address + last.old.len() as u64);
+        let mut text = vec![0; (end - start) as usize];
+        if self.target.memory.read(start, &mut text).is_err() {
+            return of_page.into_iter().filter(|probe| self.is_gone(probe)).collect();
+        }
+        let is_gone = |probe: &Probe| text[(probe.address - start) as usize..].starts_with(&probe.old);
+        of_page.into_iter().filter(is_gone).collect()
+    }
+
+    /// How many of these are new, are gone still, and are probes still.
+    fn still_gone(&mut self, suspects: Vec<Probe>) -> usize {
+        if suspects.is_empty() {
+            return 0;
+        }
+        let known: BTreeSet<u64> = self.undo.patches.iter().map(|patch| patch.address).collect();
+        let gone =
+            suspects.iter().filter(|suspect| known.contains(&suspect.address) && self.is_gone(suspect));
+        let gone: Vec<u64> = gone.map(|probe| probe.address).collect();
+        gone.into_iter().filter(|address| self.text.gone.insert(*address)).count()
+    }
+
+    fn is_gone(&self, probe: &Probe) -> bool {
+        let mut now = vec![0; probe.old.len()];
+        self.target.memory.read(probe.address, &mut now).is_ok() && now == probe.old
     }
 }

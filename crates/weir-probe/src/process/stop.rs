@@ -92,6 +92,9 @@ pub(crate) enum Filters {
     MayStay,
 }
 
+/// How long another tracer is waited for.
+const TURN_MAX: Duration = Duration::from_millis(100);
+
 /// A process all of whose threads are in a ptrace stop.
 #[derive(Debug)]
 pub(crate) struct Stopped {
@@ -130,14 +133,17 @@ impl Stopped {
         if stopped.threads.is_empty() { Err(Error::TargetGone { pid }) } else { Ok(stopped) }
     }
 
-    /// The same where another weir may be holding the process, or a thread of it: it does so for a moment, which is waited for. A debugger keeps it.
+    /// The same where another weir may be holding the process, or a thread of it: it does so for a moment, which is waited for. A debugger keeps
+    /// it, and is not waited for long: each try stops the threads that it has not.
     pub(crate) fn stop_in_turn(pid: i32, limit: Duration, filters: Filters) -> Result<Stopped, Error> {
         let start = Instant::now();
         // Of two that each hold some of the threads, one is to come back sooner.
         let turn = Duration::from_micros(300 + u64::from(std::process::id() % 8) * 100);
         loop {
             match Stopped::stop(pid, limit, filters) {
-                Err(Error::AlreadyTraced { .. }) if start.elapsed() < limit => std::thread::sleep(turn),
+                Err(Error::AlreadyTraced { .. }) if start.elapsed() < limit.min(TURN_MAX) => {
+                    std::thread::sleep(turn)
+                }
                 stopped => return stopped,
             }
         }

@@ -41,6 +41,14 @@ impl Rules {
         self.policies.iter().map(|policy| policy.judge(&self.caller, subject, needs)).collect()
     }
 
+    /// Whether the caller may take probes out of a process. No policy forbids that; but what they may not touch at all stays so.
+    pub(crate) fn may_undo(&self, pid: i32) -> Result<(), Denial> {
+        match self.is_unruled {
+            true => self.may_see(pid),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the caller may see what a process runs, and what traces it.
     pub(crate) fn may_see(&self, pid: i32) -> Result<(), Denial> {
         self.judge(&facts::subject(pid), &Needs::default()).map(drop)

@@ -55,11 +55,18 @@ impl Processes {
         Ok(pids)
     }
 
-    /// The effective user of a process.
+    /// The user of a process; none of one that runs with the rights of another (set-user-ID).
     pub(crate) fn user(&self, pid: i32) -> Option<u32> {
+        let [real, effective, saved] = self.users(pid)?;
+        (real == effective && real == saved).then_some(real)
+    }
+
+    /// Its real, effective and saved user.
+    pub(crate) fn users(&self, pid: i32) -> Option<[u32; 3]> {
         let text = fs::read_to_string(self.root.join(pid.to_string()).join("status")).ok()?;
         let ids = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-        ids.split_whitespace().nth(1)?.parse().ok()
+        let ids: Vec<u32> = ids.split_whitespace().filter_map(|id| id.parse().ok()).collect();
+        ids.get(..3)?.try_into().ok()
     }
 
     /// The number that was given out last, to a process or a thread: while it stays the same, nothing has come.

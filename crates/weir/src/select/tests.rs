@@ -53,7 +53,7 @@ impl Fake {
     }
 
     fn belongs_to(&self, pid: i32, user: u32) {
-        let status = format!("Name:\tx\nUid:\t0\t{user}\t{user}\t{user}\n");
+        let status = format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n");
         fs::write(self.folder.join(format!("proc/{pid}/status")), status).unwrap();
     }
 
@@ -368,6 +368,7 @@ fn by_name_the_processes_of_one_user_are_selected_and_what_they_start() {
     let mut fake = Fake::new("users");
     let own = |fake: &mut Fake, pid: i32, parent: i32, user: u32| {
         fake.process(pid, parent, "db");
+        fake.executes(pid, "/usr/bin/db");
         fake.belongs_to(pid, user);
     };
     own(&mut fake, 5, 1, 1001);
@@ -385,9 +386,14 @@ fn by_name_the_processes_of_one_user_are_selected_and_what_they_start() {
     own(&mut fake, 10, 5, 1001);
     own(&mut fake, 11, 1, 0);
     own(&mut fake, 12, 1, 33);
-    assert_eq!(fake.look(&mut watcher), [name(11)]);
+    // sudo, called so by alice, and her program.
+    fake.process(13, 1, "db");
+    fake.executes(13, "/usr/bin/sudo");
+    fake.belongs_to(13, 0);
+    own(&mut fake, 14, 13, 1001);
+    assert_eq!(fake.look(&mut watcher), [name(11), name(13)]);
     let left: Vec<(i32, u32)> = selection.users.left_out().iter().map(|left| (left.pid, left.user)).collect();
-    assert_eq!(left, [(5, 1001), (10, 1001), (12, 33)]);
+    assert_eq!(left, [(5, 1001), (10, 1001), (12, 33), (14, 1001)]);
     assert_eq!((selection.users.left_out(), selection.users.meant()), (vec![], vec![0]));
     // Where nobody has the name yet, it is the first one's.
     let fake = Fake::new("users-later");

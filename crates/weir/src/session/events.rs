@@ -351,8 +351,8 @@ impl<'a, W: Write> Events<'a, W> {
         self.controller.end(segment)?;
         self.is_ending = true;
         self.read_rest(segment)?;
-        self.is_ending = false;
         if is_over {
+            // What END prints may be behind a record that nobody finishes.
             for record in segment.ring(self.ring).drain_dead() {
                 self.record(segment, &record.bytes)?;
             }

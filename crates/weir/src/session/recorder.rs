@@ -228,7 +228,7 @@ impl Recorder {
                 self.record(lane, &record.bytes, record.ticks, clock);
             }
         }
-        let lost = self.lost(segment, lane, &ring) - self.streams[lane].lost_before;
+        let lost = self.lost(segment, lane, &ring).saturating_sub(self.streams[lane].lost_before);
         if lost > 0 && !self.has_failed {
             let told = self.stream(lane, now_ns()).map(|stream| stream.lost(lost));
             self.look(told);
@@ -242,7 +242,9 @@ impl Recorder {
         let is_shared = lane + 1 == self.streams.len();
         let no_scratch = if is_shared { word(segment, self.globals, GLOBAL_NO_SCRATCH) } else { 0 };
         let malformed = self.streams[lane].malformed;
-        counters.dropped + counters.uncommitted + counters.corrupt + malformed + no_scratch
+        // Some of these the traced processes can write.
+        let of_ring = [counters.dropped, counters.uncommitted, counters.corrupt, malformed, no_scratch];
+        of_ring.into_iter().fold(0, u64::saturating_add)
     }
 
     fn record(&mut self, lane: usize, bytes: &[u8], ticks: u64, clock: Option<&Clock>) {
@@ -327,7 +329,8 @@ impl Recorder {
         is_free(&path)?;
         self.class.uuid = Some(uuid("uuid").context("making a UUID").map_err(Failure::Machine)?);
         let folder = Folder::create(&path, &self.class, self.format);
-        let folder = folder.map_err(|error| Failure::Machine(anyhow!(error)))?;
+        let folder =
+            folder.inspect_err(|_| discard(&path)).map_err(|error| Failure::Machine(anyhow!(error)))?;
         // Somebody who writes on while this reads is not read for ever.
         for _ in 0..TURNS_OF_ROTATION {
             if !self.drain(segment, clock, false) {
@@ -337,6 +340,11 @@ impl Recorder {
         for lane in 0..self.streams.len() {
             self.end_stream(segment, lane);
         }
+        if self.has_failed {
+            drop(folder);
+            discard(&path);
+            return Err(Failure::Machine(anyhow!("the folder before it could not be written to its end")));
+        }
         (self.folder, self.path) = (folder, path);
         self.folders_before += 1;
         Ok(&self.path)
@@ -345,7 +353,7 @@ impl Recorder {
     /// Ends the stream of a ring, if there is one. How much was lost of it so far.
     fn end_stream(&mut self, segment: &Segment, lane: usize) -> u64 {
         let in_all = self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
-        let lost = in_all - self.streams[lane].lost_before;
+        let lost = in_all.saturating_sub(self.streams[lane].lost_before);
         if let Some(stream) = self.streams[lane].stream.as_mut().filter(|_| !self.has_failed) {
             stream.lost(lost);
             let flushed = self.flush(lane);
@@ -454,6 +462,14 @@ impl Recorded {
             tell!("weir: {} events were discarded", self.discarded);
         }
     }
+}
+
+/// Takes a folder away again in which no event is.
+fn discard(path: &Path) {
+    for name in ["metadata", ".metadata"] {
+        let _ = fs::remove_file(path.join(name));
+    }
+    let _ = fs::remove_dir(path);
 }
 
 /// Whether the folder is still to be made; else it is empty.

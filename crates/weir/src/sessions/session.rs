@@ -249,6 +249,7 @@ impl Session {
     pub(crate) fn step(&mut self, place: &Place) -> Option<Step> {
         self.recording.iter_mut().chain(&mut self.next).for_each(Stretch::look);
         let taken = self.recording.as_mut().and_then(Stretch::taken);
+        let rotated = self.recording.as_mut().and_then(Stretch::rotated);
         if let Some(ended) = self.recording.take_if(|recording| recording.ended().is_some()) {
             self.close(ended);
         }
@@ -265,7 +266,7 @@ impl Session {
         let doing = self.doing.as_mut()?;
         match doing.what {
             What::Begin => self.step_begin(place),
-            What::Rotate => self.step_rotate(),
+            What::Rotate => self.step_rotate(rotated),
             What::Snapshot => self.step_snapshot(taken),
             What::Stop | What::Destroy => match &mut self.recording {
                 Some(recording) => {
@@ -339,10 +340,11 @@ impl Session {
         }
     }
 
-    fn step_rotate(&mut self) -> Option<Step> {
-        let rotated = match &mut self.recording {
-            Some(recording) => recording.rotated()?,
-            None => Err("its recording ended before".to_owned()),
+    fn step_rotate(&mut self, rotated: Option<Result<(), String>>) -> Option<Step> {
+        let rotated = match (rotated, &self.recording) {
+            (Some(rotated), _) => rotated,
+            (None, Some(_)) => return None,
+            (None, None) => Err("its recording ended before".to_owned()),
         };
         let doing = self.doing.take()?;
         self.is_changed = true;
@@ -458,7 +460,7 @@ impl Session {
             (_, false) => Some(format!("its recording ended {how}: {}", last_lines(&said))),
         };
         if counts.as_ref().is_none_or(|counts| !counts.is_over) {
-            let number = ended.number;
+            let number = ended.folder;
             let note = self.note.take().map_or_else(String::new, |note| format!("{note}; "));
             self.note = Some(format!("{note}how much was recorded into folder {number} is not known"));
         }
@@ -502,7 +504,7 @@ impl Session {
         let open: Vec<Value> = self
             .stretches()
             .map(
-                |stretch| json!({"number": stretch.number, "pid": stretch.id.pid, "start": stretch.id.start}),
+                |stretch| json!({"number": stretch.number, "folder": stretch.folder, "pid": stretch.id.pid, "start": stretch.id.start}),
             )
             .collect();
         json!({
@@ -528,25 +530,26 @@ impl Session {
         let mut notices = Vec::new();
         for stretch in open {
             let mut object = Object::of(stretch, "a recording that was kept")?;
-            let (number, pid) = (object.number("number")?, object.number("pid")?);
+            let (number, folder, pid) =
+                (object.number("number")?, object.number("folder")?, object.number("pid")?);
             let id = ProcessId {
                 pid: i32::try_from(pid).map_err(|error| error.to_string())?,
                 start: object.number("start")?,
             };
             object.end()?;
-            notices.extend(session.adopt(number, id, place));
+            notices.extend(session.adopt(number, folder, id, place));
         }
         let notice = (!notices.is_empty()).then(|| format!("session {name}: {}", notices.join("; ")));
         Ok((session, notice))
     }
 
     /// Waits for the end of a recording whose daemon has gone, and takes its counts.
-    fn adopt(&mut self, number: u64, id: ProcessId, place: &Place) -> Option<String> {
+    fn adopt(&mut self, number: u64, folder: u64, id: ProcessId, place: &Place) -> Option<String> {
         let start = Instant::now();
         while process::is_alive(id) && start.elapsed() < limits::LEFT_WAIT {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        let folder = self.description.folder_of(number);
+        let folder = self.description.folder_of(folder);
         let shown = folder.display();
         let counts = stretch::counts(&place.counts(&self.description.name, number));
         let told = match counts {

@@ -29,8 +29,9 @@ use crate::sessions::{limits, process};
 pub(crate) struct Stretch {
     /// Of the process, and of the first folder that it writes.
     pub(crate) number: u64,
-    /// Of the folder that it writes now.
+    /// Of the folder that it writes now, and of the next, if it was asked for that.
     pub(crate) folder: u64,
+    asked_folder: u64,
     child: Child,
     pub(crate) id: ProcessId,
     said: Option<ChildStdout>,
@@ -95,6 +96,7 @@ impl Stretch {
         Ok(Stretch {
             number,
             folder: number,
+            asked_folder: number,
             child,
             id,
             said,
@@ -146,7 +148,7 @@ impl Stretch {
                 }
                 ("snapshot", name) => self.taken = Some(Ok(name.to_owned())),
                 ("no-snapshot", why) => self.taken = Some(Err(why.to_owned())),
-                ("rotated", _) => self.rotated = Some(Ok(())),
+                ("rotated", _) => (self.rotated, self.folder) = (Some(Ok(())), self.asked_folder),
                 ("no-rotation", why) => self.rotated = Some(Err(why.to_owned())),
                 ("rotate", _) => self.wants_rotation = true,
                 ("stopped", _) => self.is_stopped = true,
@@ -180,7 +182,7 @@ impl Stretch {
 
     /// Asks it to go on in the folder of this number; [`Stretch::rotated`] will have the answer.
     pub(crate) fn ask_to_rotate(&mut self, folder: u64) {
-        (self.rotated, self.folder) = (None, folder);
+        (self.rotated, self.asked_folder) = (None, folder);
         self.say(&[&[tended::ROTATE], folder.to_string().as_bytes(), b"\n"].concat());
     }
 

@@ -80,22 +80,20 @@ pub(super) fn follow(args: &View) -> Result<ExitCode, Failure> {
 
 /// What is followed, once its description has begun to be written; none where a signal ends it before.
 fn opened(places: &[PathBuf], stops: &Stops) -> Result<Option<Follower>, Failure> {
-    let mut is_told = false;
     loop {
         let error = match Follower::open(places, Instant::now()) {
             Ok(follower) => return Ok(Some(follower)),
             Err(error) => error,
         };
-        let empty = places.iter().find_map(|place| empty_metadata(place, FOLDERS_DEEP));
+        // What else may be wrong is a mistake.
+        let is_why = |empty: &PathBuf| error.to_string().contains(&*empty.to_string_lossy());
+        let empty = places.iter().find_map(|place| empty_metadata(place, FOLDERS_DEEP)).filter(is_why);
         let Some(empty) = empty else { return Err(failure(error)) };
-        if !std::mem::replace(&mut is_told, true) {
-            tell!(
-                "weir: {} is empty yet; waiting for who records there",
-                printable(&empty.to_string_lossy())
-            );
-        }
-        if stops.wait(LOOK_EVERY)? {
-            return Ok(None);
+        tell!("weir: {} is empty yet; waiting for who records there", printable(&empty.to_string_lossy()));
+        while fs::metadata(&empty).is_ok_and(|file| file.len() == 0) {
+            if stops.wait(LOOK_EVERY)? {
+                return Ok(None);
+            }
         }
     }
 }
