@@ -11,7 +11,6 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use nix::sys::termios::{OutputFlags, SetArg, tcgetattr, tcsetattr};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{RestorePosition, SavePosition};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
@@ -21,6 +20,7 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::layout::Rect;
 use ratatui::{TerminalOptions, Viewport};
+use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcsetattr};
 
 use crate::live::draw::draw;
 use crate::live::view::{Key, View};
@@ -65,6 +65,10 @@ impl Below {
         out.flush()
     }
 
+    fn clear(self, out: &mut impl Write) -> io::Result<()> {
+        (self.rows - self.height()..self.rows).try_for_each(|row| write!(out, "\x1b[{};1H\x1b[2K", row + 1))
+    }
+
     /// The next line is where the view was.
     fn end(self, out: &mut impl Write) -> io::Result<()> {
         write!(out, "\x1b[r\x1b[{};1H\x1b[J", self.rows - self.height() + 1)?;
@@ -97,8 +101,8 @@ impl<W: Write> Terminal<W> {
         enable_raw_mode()?;
         let mut start = || {
             let mut settings = tcgetattr(&out)?;
-            settings.output_flags |= OutputFlags::OPOST | OutputFlags::ONLCR;
-            tcsetattr(&out, SetArg::TCSANOW, &settings)?;
+            settings.output_modes |= OutputModes::OPOST | OutputModes::ONLCR;
+            tcsetattr(&out, OptionalActions::Now, &settings)?;
             below.begin(&mut out)
         };
         let started = start();
@@ -150,7 +154,9 @@ impl<W: Write> Terminal<W> {
         }
         // Others may have written over it.
         let _ = execute!(self.screen.backend_mut(), SavePosition);
-        let _ = self.screen.clear();
+        let _ = now.clear(self.screen.backend_mut());
+        // All of it is drawn: what is compared with is blank then. (Terminal::clear asks the terminal where its cursor is, and waits for the answer.)
+        self.screen.swap_buffers();
         let _ = self.screen.draw(|frame| draw(view, self.is_coloured, frame));
         let _ = execute!(self.screen.backend_mut(), RestorePosition);
     }

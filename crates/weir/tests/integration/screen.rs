@@ -163,6 +163,7 @@ impl Screen {
                         self.lines[row][column..].fill(' ');
                         self.lines[row + 1..].iter_mut().for_each(|line| line.fill(' '));
                     }
+                    'K' if text == "2" => self.lines[row].fill(' '),
                     'K' => self.lines[row][column..].fill(' '),
                     _ => {}
                 }
