@@ -202,7 +202,9 @@ impl Session<'_> {
     ) -> Result<ExitCode, Failure> {
         roll.stop_intercepting();
         let never = required::executed(self.plan, self.subjects, roll.unseen());
-        let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty();
+        // One that was running, and has executed another program, may have been probed until then.
+        let was_replaced = command.is_none() && roll.counts().execs > 0;
+        let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty() && !was_replaced;
         if is_nothing && never.is_none() && !self.given.args.quiet {
             tell!("weir: nothing was probed: no process of the run had what the script names");
         }
