@@ -33,6 +33,7 @@ use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 
 use super::{Identity, Segment, SegmentLayout};
+use crate::runtime::linked;
 
 /// CPUs of the test layouts: more than one, so that lanes matter.
 const CPUS: u32 = 3;
@@ -123,6 +124,29 @@ fn assert_no_node_lost(segment: &Segment, index: usize) {
     };
     assert_eq!(one_more, expected, "{}", spec.name);
     assert_eq!(view.entries().len(), spec.max_entries as usize, "each key once");
+}
+
+/// Short keys are compared without their hashes: keys that differ in one byte, whichever it is, are others.
+#[test]
+fn keys_that_differ_in_any_byte_are_told_apart() {
+    for bytes in [1, 4, 8, 9, 12, 16, 17, 24, 40] {
+        let segment = segment(&[spec(MapKind::Hash, bytes, 8, 16_384)]);
+        let keys = (0..bytes as usize).flat_map(|at| (1..=255).map(move |byte| (at, byte)));
+        let key = |(at, byte): (usize, u8)| {
+            let mut key = vec![0; bytes as usize];
+            key[at] = byte;
+            key
+        };
+        let number = |(at, byte): (usize, u8)| (at as u64) << 8 | u64::from(byte);
+        for of in keys.clone() {
+            let value = number(of).to_le_bytes();
+            assert_eq!(linked::map_update(segment.descriptor(0), &key(of), &value, 0), 0, "{bytes}: {of:?}");
+        }
+        for of in keys {
+            let value = segment.map(0).lookup(&key(of));
+            assert_eq!(value.as_deref(), Some(&number(of).to_le_bytes()[..]), "{bytes}: {of:?}");
+        }
+    }
 }
 
 /// A traced process has the file too, until it is sealed. A segment of a shorter one would be the end of this process (SIGBUS), as soon
