@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -82,14 +82,11 @@ fn as_many_crates_are_used_as_the_decision_says() {
 
 #[test]
 fn no_crate_has_a_known_vulnerability() {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let database = home.unwrap_or_default().join("advisory-db");
     let is_installed = Command::new("cargo-audit").arg("--version").output().is_ok();
-    if !is_installed || !database.is_dir() {
+    let Some(database) = testkit::paths::advisories().filter(|_| is_installed) else {
         testkit::skip::skip("advisories", "needs cargo-audit, and the database that its first run fetches");
         return;
-    }
+    };
     let mut command = Command::new("cargo-audit");
     command.args(["audit", "--no-fetch", "--stale", "--db"]).arg(&database).current_dir(root());
     let output = command.output().unwrap();

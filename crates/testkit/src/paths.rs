@@ -24,6 +24,13 @@ pub fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.display())
 }
 
+/// The database of advisories that `cargo audit` has fetched.
+pub fn advisories() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
+    Some(home.join("advisory-db")).filter(|database| database.is_dir())
+}
+
 /// Cargo's target folder; made if it is not there.
 pub fn target() -> PathBuf {
     let path = match std::env::var_os("CARGO_TARGET_DIR") {

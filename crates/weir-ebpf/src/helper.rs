@@ -294,7 +294,7 @@ pub fn kernel_number(name: &str) -> Option<HelperId> {
 mod tests {
     use super::*;
 
-    /// What may read at an address is told by its arguments, but for what takes whole stacks. A row that says otherwise is a way around a policy.
+    /// The arguments of a helper show whether it may read at an address; only for whole stacks they do not. A wrong row is a way around a policy.
     #[test]
     fn what_takes_addresses_reads_memory() {
         let takes = |arg: &Arg| matches!(arg, Arg::Address | Arg::Words | Arg::Any | Arg::StackMap);

@@ -116,7 +116,7 @@ pub fn arguments(id: KfuncId) -> u8 {
     KFUNCS.iter().find(|row| row.0 == id).map_or(0, |row| row.2)
 }
 
-/// What a call does with memory of the process; one that nobody knows may do anything.
+/// What a call does with memory of the process; an unknown one may do anything.
 pub fn access(id: KfuncId) -> Access {
     KFUNCS.iter().find(|row| row.0 == id).map_or(Access::ALL, |row| row.3)
 }

@@ -122,8 +122,8 @@ pub struct Segment {
     bytes_allocated: AtomicU64,
 }
 
-/// The file is in memory and has its size. Whoever else has it may have changed it until it was sealed, or have put another file in its
-/// place: an access behind its end would be SIGBUS.
+/// The file is in memory and has its size. Until it was sealed other processes that have it may have changed its size, or
+/// put another file in its place: an access past its end would be SIGBUS.
 fn check_sealed(fd: &OwnedFd, bytes: u64) -> io::Result<()> {
     let is_in_memory = fstatfs(fd)?.filesystem_type() == TMPFS_MAGIC;
     match is_in_memory && u64::try_from(fstat(fd)?.st_size) == Ok(bytes) {

@@ -532,7 +532,7 @@ fn read_open(path: &Path, mut file: &File) -> Result<(Vec<u8>, FileIdentity), Er
         let stored = metadata.blocks().saturating_mul(512);
         return Err(Error::Sparse { path: path.to_path_buf(), bytes, stored });
     }
-    // What comes behind its end meanwhile is not read.
+    // What is appended meanwhile is not read.
     let mut data = Vec::with_capacity(bytes as usize);
     file.take(bytes).read_to_end(&mut data).map_err(|e| fault(path, "read", e))?;
     Ok((data, identity_of(&metadata)))

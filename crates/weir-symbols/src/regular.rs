@@ -2,7 +2,7 @@
 //!
 //! In: a path. Out: an open regular file, which opening and reading do not wait for. What is no such file is not opened at all: opening a FIFO
 //! waits for a writer, opening a device does something, `/proc/kmsg` calls itself regular and waits when it is read (it has no length, as all
-//! files of procfs), and opening a file with a lease of somebody else's (fcntl(2)) waits for them.
+//! files of procfs), and opening a file on which another process has a lease (fcntl(2)) waits for that process.
 //!
 //! Not covered: a file system in user space (FUSE), which answers when it likes.
 

@@ -135,7 +135,7 @@ pub(crate) struct Trace {
     #[arg(long, requires = "who")]
     pub(crate) follow: bool,
 
-    /// Let -p NAME select the processes of every user. As root it selects those of one user, root's if there are any: whoever is traced can read
+    /// Let -p NAME select the processes of every user. As root it selects those of one user, root's if there are any: a traced process can read
     /// and change what the run has counted of others
     #[arg(long)]
     pub(crate) any_user: bool,

@@ -136,9 +136,9 @@ impl Selection {
     /// The first rule that selects `process`.
     pub(crate) fn rule_for(&self, process: &Process, processes: &Processes) -> Option<&Rule> {
         let is_name = |rule: &Rule| matches!(rule, Rule::Name(_));
-        let mut selecting = self.rules.iter().filter(|rule| rule.selects(process, processes)).peekable();
-        let first = *selecting.peek()?;
-        if self.has_user(process, processes) {
+        let mut selecting = self.rules.iter().filter(|rule| rule.selects(process, processes));
+        let first = selecting.next()?;
+        if !is_name(first) || self.has_user(process, processes) {
             return Some(first);
         }
         let other = selecting.find(|rule| !is_name(rule));
@@ -153,7 +153,7 @@ impl Selection {
         if self.users.are_all() {
             return true;
         }
-        // By its file: anybody can have su or sudo run under another name, and it is root's then.
+        // By its file: a user can have su or sudo run under any name, and it is root's then.
         let has_file = |process: &Process| {
             let name = processes.executable_name(process.id.pid);
             name.is_some_and(|called| self.names().any(|name| is_called(&called, name)))
@@ -181,6 +181,9 @@ impl Selection {
     pub(crate) fn of_one_user(mut self, processes: &Processes) -> Selection {
         self.users = Users::one();
         self.pids.iter().filter_map(|&pid| processes.user(pid)).for_each(|user| self.users.add(user));
+        if self.names().next().is_none() {
+            return self;
+        }
         let pids = processes.pids().unwrap_or_default().into_iter();
         let named =
             pids.filter_map(|pid| processes.process(pid)).filter(|process| self.is_named(process, processes));
@@ -228,7 +231,7 @@ impl Selection {
         }
     }
 
-    /// Nobody is meant.
+    /// No process is meant.
     pub(crate) fn is_empty(&self) -> bool {
         self.pids.is_empty() && self.rules.is_empty()
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -72,11 +72,7 @@ const CONDITIONS: [(&str, Condition); 11] = [
         said_by("python3", &["-c", script]).is_none_or(|with| with != "1")
     }),
     // What `cargo audit` has fetched.
-    ("no-advisory-db", |_| {
-        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-        let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-        !home.is_some_and(|home| home.join("advisory-db").is_dir())
-    }),
+    ("no-advisory-db", |_| testkit::paths::advisories().is_none()),
     ("no-cgroup2", |_| !fs::read_to_string("/proc/mounts").unwrap_or_default().contains(" cgroup2 ")),
     ("clock-not-tsc", |_| {
         let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

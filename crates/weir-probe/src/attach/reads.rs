@@ -350,7 +350,7 @@ impl Attachment {
             let is_programs =
                 Some(mapping.identity()) == program_identity && !mapping.shared && !mapping.execute;
             if (is_anonymous || is_programs) && mapping.read && !is_behind {
-                // Behind the end of a file nothing is.
+                // There is nothing after the end of a file.
                 let bytes =
                     if is_programs { program_bytes.saturating_sub(mapping.offset.0) } else { u64::MAX };
                 ranges.push(mapping.start.0..mapping.end.0.min(mapping.start.0.saturating_add(bytes)));

@@ -1,5 +1,5 @@
-//! Probes that are gone from a process's text, though nobody took them out: it has written its text back, mapped it anew, or dropped its copies of
-//! pages (MADV_DONTNEED).
+//! Probes that weir has not removed and that are gone from a process's text: the process has written its text back, mapped it anew, or dropped
+//! its copies of pages (MADV_DONTNEED).
 //!
 //! In: the patches of an attachment. Out of [`Attachment::look_at_text`]: how many are gone that were there. A look reads the
 //! text of some pages with probes; pages take turns. What is gone when the probes are taken out is in [`crate::Report`].
@@ -74,11 +74,6 @@ impl Attachment {
         (probes > 0).then_some(Vanished { probes, within })
     }
 
-    /// How many are gone, as far as was seen.
-    pub fn vanished(&self) -> usize {
-        self.text.gone.len()
-    }
-
     fn begin_round(&mut self, now: Instant) {
         if self.text.round.is_some_and(|round| now.duration_since(round) < ROUND_MIN) {
             return;
@@ -98,7 +93,7 @@ impl Attachment {
         self.text.before = self.text.round.replace(now);
     }
 
-    /// Those of a page that are gone; they lie in its text, or a few bytes behind.
+    /// Those of a page that are gone; they lie in its text, or end a few bytes after it.
     fn gone_of(&self, of_page: Vec<Probe>) -> Vec<Probe> {
         let (Some(last), Some(first)) = (of_page.first(), of_page.last()) else { return Vec::new() };
         let (start, end) = (first.address, last.address + last.old.len() as u64);

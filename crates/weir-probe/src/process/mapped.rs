@@ -87,7 +87,7 @@ pub(crate) fn islands(mappings: &[Mapping]) -> Vec<Island> {
         let is_anonymous = mapping.inode == 0 && mapping.path.is_empty() && !mapping.shared;
         mapping.start == code.end && is_anonymous && mapping.write
     };
-    // They are in order, so that what lies behind one is the next. (A target can have tens of thousands.)
+    // They are in order, so each is followed by the next. (A target can have tens of thousands.)
     let island = |(number, code): (usize, &Mapping)| {
         let behind = mappings.get(number + 1).filter(|next| has_gates(code) && may_be_gates(next, code));
         let behind = behind.map(|behind| behind.start.0..behind.end.0);

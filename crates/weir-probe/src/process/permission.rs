@@ -54,7 +54,7 @@ impl Forbidden {
     }
 }
 
-/// This process has privileges that whoever has executed it lacks: its file has capabilities, or sets the user.
+/// This process has privileges that its user lacks: its file has capabilities, or sets the user.
 pub fn is_more_privileged_than_its_user() -> bool {
     // SAFETY: it takes a number and reads the process's own auxiliary vector.
     let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) != 0 };

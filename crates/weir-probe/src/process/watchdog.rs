@@ -204,7 +204,7 @@ impl Watchdog {
         let mut before = SigSet::empty();
         // The watchdog inherits the mask, and handles no signal.
         let is_blocked = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before));
-        // It inherits the name too: whoever looks at it before it has run knows it by that.
+        // It inherits the name too, and so has it before it first runs.
         let name = prctl::get_name();
         let _ = prctl::set_name(NAME);
         // SAFETY: neither the stack nor the arguments are ever freed; `run` uses nothing of the thread that starts it.

@@ -17,7 +17,7 @@ use super::mapping::Mapping;
 use super::merge::Merge;
 use crate::abi::{control, record};
 
-/// How many bytes are read before producers are told that there is room again.
+/// How many bytes are read before their room is given back to producers.
 const PUBLISHED_BYTES: u64 = 64 << 10;
 
 /// One submitted record.
@@ -105,6 +105,24 @@ enum Next {
     Discarded { bytes: u64 },
     Submitted { size: u64, bytes: u64 },
     Corrupt,
+}
+
+impl Next {
+    /// What a header says of a record with `head` bytes before its payload, where there is room for `most` bytes.
+    fn of(header: u64, head: u64, most: u64) -> Next {
+        let size = header >> record::SIZE_SHIFT;
+        let bytes = (size + head).next_multiple_of(head);
+        if header & record::USED == 0 || bytes > most {
+            return Next::Corrupt;
+        }
+        if header & record::BUSY != 0 {
+            Next::Busy { bytes }
+        } else if header & record::DISCARD != 0 {
+            Next::Discarded { bytes }
+        } else {
+            Next::Submitted { size, bytes }
+        }
+    }
 }
 
 /// The oldest record of a ring.
@@ -198,8 +216,8 @@ impl<'a> RingReader<'a> {
     }
 
     /// Gives `work` the oldest records that are submitted, so many at most, one after the other: bytes, and ticks as in [`Record`]. How many those
-    /// were. The same as [`RingReader::next`] again and again, at a fraction of what that costs: producers are told of the room that there is
-    /// again, by a word that they share, seldom.
+    /// were. The same as [`RingReader::next`] again and again, at a fraction of what that costs: room is given back to producers
+    /// seldom, by a word that they share.
     ///
     /// # Panics
     /// For all rings of a map that has several: [`RingReader::lane`] is one of them.
@@ -359,18 +377,18 @@ impl Take<'_> {
             let offset = self.offset();
             let at = self.place.data + offset;
             let word = self.word(at + head - 8).load(Ordering::Acquire);
-            let size = word >> record::SIZE_SHIFT;
-            let bytes = (size + head).next_multiple_of(head);
             let room = (self.place.bytes - offset).min(tail.wrapping_sub(*self.position));
-            if word & record::USED == 0 || word & record::BUSY != 0 || bytes > room {
-                break;
-            }
-            if word & record::DISCARD == 0 {
-                payload.clear();
-                self.segment.mapping().copy_to(at + head, size as usize, &mut payload);
-                work(&payload, self.word(at).load(Ordering::Relaxed));
-                taken += 1;
-            }
+            let bytes = match Next::of(word, head, room) {
+                Next::Submitted { size, bytes } => {
+                    payload.clear();
+                    self.segment.mapping().copy_to(at + head, size as usize, &mut payload);
+                    work(&payload, self.word(at).load(Ordering::Relaxed));
+                    taken += 1;
+                    bytes
+                }
+                Next::Discarded { bytes } => bytes,
+                Next::Empty | Next::Busy { .. } | Next::Corrupt => break,
+            };
             *self.position = self.position.wrapping_add(bytes);
             if self.position.wrapping_sub(published) >= PUBLISHED_BYTES.min(self.place.bytes / 8) {
                 published = *self.position;
@@ -473,18 +491,7 @@ impl Take<'_> {
         if self.place.form != RingForm::Cpu && word == self.tag(*self.position) {
             return Next::Empty;
         }
-        let size = word >> record::SIZE_SHIFT;
-        let bytes = (size + head).next_multiple_of(head);
-        if word & record::USED == 0 || bytes > most {
-            return Next::Corrupt;
-        }
-        if word & record::BUSY != 0 {
-            Next::Busy { bytes }
-        } else if word & record::DISCARD != 0 {
-            Next::Discarded { bytes }
-        } else {
-            Next::Submitted { size, bytes }
-        }
+        Next::of(word, head, most)
     }
 
     /// Gives `bytes` at the position back to the producers.

@@ -128,7 +128,7 @@ fn assert_no_node_lost(segment: &Segment, index: usize) {
 
 /// Short keys are compared without their hashes: keys that differ in one byte, whichever it is, are others.
 #[test]
-fn keys_that_differ_in_any_byte_are_told_apart() {
+fn keys_that_differ_in_any_byte_are_distinct() {
     for bytes in [1, 4, 8, 9, 12, 16, 17, 24, 40] {
         let segment = segment(&[spec(MapKind::Hash, bytes, 8, 16_384)]);
         let keys = (0..bytes as usize).flat_map(|at| (1..=255).map(move |byte| (at, byte)));
@@ -150,7 +150,7 @@ fn keys_that_differ_in_any_byte_are_told_apart() {
 }
 
 /// A traced process has the file too, until it is sealed. A segment of a shorter one would be the end of this process (SIGBUS), as soon
-/// as it is touched behind its end.
+/// as it is touched past its end.
 #[test]
 fn a_file_that_another_changes_until_it_is_sealed_is_refused_or_whole() {
     const TRIES: usize = 300;

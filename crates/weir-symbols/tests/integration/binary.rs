@@ -369,7 +369,7 @@ fn what_is_no_file_is_refused_without_waiting() {
         let message = Binary::open(path).unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
     }
-    // Regular by its mode, and whoever reads it waits for messages.
+    // Regular by its mode; reading it waits for messages.
     if Path::new("/proc/kmsg").exists() {
         assert!(Binary::open(Path::new("/proc/kmsg")).is_err());
     }
@@ -390,7 +390,7 @@ fn a_file_of_holes_is_not_read() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Whoever opens a file with a lease waits for its holder, up to /proc/sys/fs/lease-break-time (45 s).
+/// Opening a file with a lease waits for the lease's holder, up to /proc/sys/fs/lease-break-time (45 s).
 #[test]
 fn a_file_with_a_lease_is_not_waited_for() {
     let source = r#"

@@ -2,7 +2,7 @@
 //! waiting for a line.
 //!
 //! Below what others write: the lines above the view are a scrolling region (DECSTBM), the cursor stays there between two drawings, and ends of
-//! lines are made as in other terminals. So whoever writes, the script, weir or the traced command, has its output scroll above the view.
+//! lines are made as in other terminals. So output scrolls above the view, whether the script, weir or the traced command writes it.
 //!
 //! Guaranteed: the terminal is as it was when this is dropped, also where weir ends in a panic.
 
@@ -76,15 +76,21 @@ impl Below {
     }
 }
 
+/// Unless `NO_COLOR` says otherwise.
+fn is_coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 impl<W: Write> Terminal<W> {
     /// `out` is a terminal.
     pub(super) fn start(mut out: W) -> io::Result<Terminal<W>> {
         enable_raw_mode()?;
-        let is_coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let screen = execute!(out, EnterAlternateScreen)
             .and_then(|()| ratatui::Terminal::new(CrosstermBackend::new(out)));
         match screen {
-            Ok(screen) => Ok(Terminal { screen: ManuallyDrop::new(screen), is_coloured, below: None }),
+            Ok(screen) => {
+                Ok(Terminal { screen: ManuallyDrop::new(screen), is_coloured: is_coloured(), below: None })
+            }
             Err(error) => {
                 let _ = disable_raw_mode();
                 Err(error)
@@ -113,10 +119,9 @@ impl<W: Write> Terminal<W> {
     }
 
     fn of(out: W, below: Below) -> io::Result<Terminal<W>> {
-        let is_coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let options = TerminalOptions { viewport: Viewport::Fixed(below.area()) };
         let screen = ratatui::Terminal::with_options(CrosstermBackend::new(out), options)?;
-        Ok(Terminal { screen: ManuallyDrop::new(screen), is_coloured, below: None })
+        Ok(Terminal { screen: ManuallyDrop::new(screen), is_coloured: is_coloured(), below: None })
     }
 
     /// The next key that was pressed, if one was that means something.

@@ -12,7 +12,7 @@ use crate::report::contents::{Contents, Row, Shown};
 use crate::report::double;
 use crate::report::histogram::Bucket;
 use crate::report::limits::{KEY_INDENT, VALUE_INDENT};
-use crate::report::text;
+use crate::report::text::{self, Texts};
 use crate::report::value::Value;
 
 pub(super) fn attached_probes(out: &mut dyn Write, probes: u64) -> io::Result<()> {
@@ -74,13 +74,15 @@ fn json_bucket(bucket: &Bucket) -> String {
 fn key_text(key: &Value) -> Vec<u8> {
     match key {
         Value::Str(text) => text.clone(),
-        Value::Stack { frames, is_indented } => text::stack(frames, *is_indented, KEY_INDENT),
+        Value::Stack { frames, is_indented } => text::stack(frames, *is_indented, KEY_INDENT, Texts::Raw),
         Value::Tuple(parts) => {
             let parts: Vec<Vec<u8>> = parts
                 .iter()
                 .map(|part| match part {
                     Value::Str(text) => text.clone(),
-                    Value::Stack { frames, is_indented } => text::stack(frames, *is_indented, KEY_INDENT),
+                    Value::Stack { frames, is_indented } => {
+                        text::stack(frames, *is_indented, KEY_INDENT, Texts::Raw)
+                    }
                     part => json_value(part).into_bytes(),
                 })
                 .collect();
@@ -100,7 +102,9 @@ fn json_value(value: &Value) -> String {
         }
         Value::Double(bits) => double::shortest(f64::from_bits(*bits)),
         Value::Str(text) => quoted(text),
-        Value::Stack { frames, is_indented } => quoted(&text::stack(frames, *is_indented, VALUE_INDENT)),
+        Value::Stack { frames, is_indented } => {
+            quoted(&text::stack(frames, *is_indented, VALUE_INDENT, Texts::Raw))
+        }
         Value::Tuple(parts) => {
             let parts: Vec<String> = parts.iter().map(json_value).collect();
             format!("[{}]", parts.join(","))

@@ -109,8 +109,7 @@ impl Spec {
                 self.pad(out, &texts.of(&text[..length]));
             }
             (_, Value::Stack { frames, is_indented }) => {
-                let frames: Vec<Vec<u8>> = frames.iter().map(|frame| texts.of(frame).into_owned()).collect();
-                let text = text::stack(&frames, *is_indented, 0);
+                let text = text::stack(frames, *is_indented, 0, texts);
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(out, &text[..length]);
             }

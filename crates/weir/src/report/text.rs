@@ -50,11 +50,11 @@ impl Texts {
 }
 
 /// A stack on lines of its own; what a frame of it begins with depends on where it stands.
-pub(super) fn stack(frames: &[Vec<u8>], is_indented: bool, indent: usize) -> Vec<u8> {
+pub(super) fn stack(frames: &[Vec<u8>], is_indented: bool, indent: usize, texts: Texts) -> Vec<u8> {
     let mut text = vec![b'\n'];
     for frame in frames {
         text.resize(text.len() + if is_indented { indent } else { 0 }, b' ');
-        text.extend_from_slice(frame);
+        text.extend_from_slice(&texts.of(frame));
         text.push(b'\n');
     }
     text
@@ -122,10 +122,7 @@ pub(super) fn write_value(out: &mut dyn Write, value: &Value, indent: usize, tex
         Value::Int { bits, signed: false } => write!(out, "{bits}"),
         Value::Double(bits) => out.write_all(double::shortest(f64::from_bits(*bits)).as_bytes()),
         Value::Str(text) => out.write_all(&texts.of(text)),
-        Value::Stack { frames, is_indented } => {
-            let frames: Vec<Vec<u8>> = frames.iter().map(|frame| texts.of(frame).into_owned()).collect();
-            out.write_all(&stack(&frames, *is_indented, indent))
-        }
+        Value::Stack { frames, is_indented } => out.write_all(&stack(frames, *is_indented, indent, texts)),
         Value::Tuple(parts) => {
             out.write_all(b"(")?;
             write_parts(out, parts, indent, texts)?;

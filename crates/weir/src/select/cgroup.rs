@@ -177,13 +177,18 @@ pub(crate) fn in_unit(unit: &str, memberships: &[Membership]) -> bool {
 /// A group of this path is of this unit of the system's manager. Slices hold units, and below another unit are groups that this one has made
 /// itself: a user's own manager (`user@1000.service`) can call them like any unit of the system.
 pub(crate) fn is_of_unit(unit: &str, path: &str) -> bool {
-    let is_slice = |part: &&str| part.ends_with(".slice");
-    let is_unit = |part: &&str| UNIT_SUFFIXES.iter().any(|suffix| part.ends_with(suffix)) && !is_slice(part);
-    let mut parts = path.split('/');
-    let mut is_own = false;
-    // Up to the first unit, with that.
-    let of_system = parts.by_ref().take_while(|part| !std::mem::replace(&mut is_own, is_unit(part)));
-    of_system.into_iter().any(|part| weir_symbols::pattern::matches(unit, part))
+    let is_slice = |part: &str| part.ends_with(".slice");
+    let is_unit = |part: &str| UNIT_SUFFIXES.iter().any(|suffix| part.ends_with(suffix)) && !is_slice(part);
+    for part in path.split('/') {
+        if weir_symbols::pattern::matches(unit, part) {
+            return true;
+        }
+        // What is below a unit is that unit's own business.
+        if is_unit(part) {
+            return false;
+        }
+    }
+    false
 }
 
 /// Number and path of the group of version 2 that a process with these memberships is in. The number is the inode of its folder. None

@@ -395,10 +395,26 @@ fn by_name_the_processes_of_one_user_are_selected_and_what_they_start() {
     let left: Vec<(i32, u32)> = selection.users.left_out().iter().map(|left| (left.pid, left.user)).collect();
     assert_eq!(left, [(5, 1001), (10, 1001), (12, 33), (14, 1001)]);
     assert_eq!((selection.users.left_out(), selection.users.meant()), (vec![], vec![0]));
-    // Where nobody has the name yet, it is the first one's.
+    // Where no process has the name yet, it is the first one's.
     let fake = Fake::new("users-later");
     let machine = Processes::at(&fake.machine().proc);
     let selection = Selection::find(&given, &fake.machine()).unwrap().of_one_user(&machine);
     assert!(selection.users.meant().is_empty());
     assert!(selection.users.has(7) && !selection.users.has(0) && selection.users.has(7));
+}
+
+/// Not that of a process that another rule has selected.
+#[test]
+fn the_user_of_a_name_is_that_of_the_first_process_with_the_name() {
+    let mut fake = Fake::new("users-of-groups");
+    fake.process(5, 1, "cat");
+    fake.belongs_to(5, 1001);
+    fake.enter(5, "/system.slice/db.service");
+    let (processes, units) = (named("db"), ["db".to_owned()]);
+    let given = Given { processes: &processes, units: &units, ..NOTHING };
+    let machine = Processes::at(&fake.machine().proc);
+    let selection = Selection::find(&given, &fake.machine()).unwrap().of_one_user(&machine);
+    let mut watcher = Watcher::new(machine, selection.clone(), OWN);
+    assert_eq!(fake.look(&mut watcher), [(5, "unit db.service".to_owned())]);
+    assert!(selection.users.meant().is_empty());
 }

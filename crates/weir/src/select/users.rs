@@ -1,8 +1,8 @@
 //! Of which users a run by name traces processes.
 //!
-//! Anybody may call a program of theirs as they like, and whoever is traced in a run maps its maps: they can read what was counted of others
-//! there, and change it. So root's run by name is about the processes of one user, root's if there are any, else those of whoever had the
-//! first one; and about what those have started. Control groups and containers are not joined by a name.
+//! A user may give a program any name, and a traced process maps the run's maps: it can read what was counted of other processes there, and
+//! change it. So root's run by name is about the processes of one user: root's if there are any, else those of the user with the oldest one;
+//! and about what those have started. A process cannot join a control group or container by a name.
 //!
 //! In: users of processes, as they come. Out: whether one is meant, and who was left out.
 
@@ -14,7 +14,7 @@ use crate::select::processes::{Process, ProcessId};
 /// Processes that are remembered so that each is reported once.
 const LEFT_OUT_MAX: usize = 1000;
 
-/// Shared by all who select.
+/// Shared by all copies of a selection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Users(Option<Arc<Mutex<State>>>);
 
@@ -30,7 +30,7 @@ pub(crate) struct LeftOut {
     pub(crate) pid: i32,
     pub(crate) comm: String,
     pub(crate) user: u32,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// Two selections of the same processes are equal.
@@ -43,12 +43,12 @@ impl PartialEq for Users {
 impl Eq for Users {}
 
 impl Users {
-    /// Those of one user; of whom, the first process says.
+    /// Those of one user: that of the first process.
     pub(crate) fn one() -> Users {
         Users(Some(Arc::default()))
     }
 
-    /// Everybody is meant.
+    /// Processes of every user are meant.
     pub(crate) fn are_all(&self) -> bool {
         self.0.is_none()
     }
@@ -78,14 +78,14 @@ impl Users {
             return;
         };
         let (pid, comm) = (process.id.pid, process.comm.clone());
-        state.left_out.entry(process.id).or_insert(LeftOut { pid, comm, user, is_told: false });
+        state.left_out.entry(process.id).or_insert(LeftOut { pid, comm, user, is_reported: false });
     }
 
     /// Those that were left out since this was asked last.
     pub(crate) fn left_out(&self) -> Vec<LeftOut> {
         let Some(mut state) = self.state() else { return Vec::new() };
-        let new = state.left_out.values_mut().filter(|left| !left.is_told);
-        new.map(|left| std::mem::replace(left, LeftOut { is_told: true, ..left.clone() })).collect()
+        let new = state.left_out.values_mut().filter(|left| !left.is_reported);
+        new.map(|left| std::mem::replace(left, LeftOut { is_reported: true, ..left.clone() })).collect()
     }
 
     /// Who is meant.

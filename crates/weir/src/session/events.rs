@@ -68,6 +68,16 @@ const FAILED: i64 = 3;
 /// How often the rings are read at the end of a recording.
 const LAST_TURNS_MAX: usize = 1024;
 
+/// How far a script is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Running,
+    /// It has called `exit()`.
+    Exited,
+    /// END has begun.
+    Ending,
+}
+
 pub(crate) struct Events<'a, W: Write> {
     schema: &'a Schema,
     /// The last maps of the schema are of its program, whose first one has this number.
@@ -86,9 +96,7 @@ pub(crate) struct Events<'a, W: Write> {
     live: Option<Live>,
     /// What `exit()` was called with.
     exit: Option<i64>,
-    /// The script has called it: of what comes after that, END alone prints.
-    has_exited: bool,
-    is_ending: bool,
+    phase: Phase,
     scalars: Scalars,
     /// Its user has ended the run.
     is_stopped: bool,
@@ -136,8 +144,7 @@ impl<'a, W: Write> Events<'a, W> {
             costs,
             live: None,
             exit: None,
-            has_exited: false,
-            is_ending: false,
+            phase: Phase::Running,
             scalars: Scalars::default(),
             is_stopped: false,
             lost: 0,
@@ -349,10 +356,10 @@ impl<'a, W: Write> Events<'a, W> {
         }
         self.read_rest(segment)?;
         self.controller.end(segment)?;
-        self.is_ending = true;
+        self.phase = Phase::Ending;
         self.read_rest(segment)?;
         if is_over {
-            // What END prints may be behind a record that nobody finishes.
+            // What END prints may come after a record that is never finished.
             for record in segment.ring(self.ring).drain_dead() {
                 self.record(segment, &record.bytes)?;
             }
@@ -563,7 +570,7 @@ impl<'a, W: Write> Events<'a, W> {
 
     fn record(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Failure> {
         // What ran between exit() and the end of the run is not printed, as in bpftrace; END's output is.
-        if self.has_exited && !self.is_ending {
+        if self.phase == Phase::Exited {
             return Ok(());
         }
         let schema = self.schema;
@@ -592,7 +599,9 @@ impl<'a, W: Write> Events<'a, W> {
                 Ok(())
             }
             Decoded::Exit { code } => {
-                self.has_exited = true;
+                if self.phase == Phase::Running {
+                    self.phase = Phase::Exited;
+                }
                 self.exit.get_or_insert(code);
                 Ok(())
             }

@@ -27,7 +27,7 @@ pub(crate) struct Followed {
     told: u32,
     /// Places that were refused at first, and were tried again: how often their outcomes have changed.
     retried: u64,
-    /// Probes that are gone, as was told.
+    /// Probes that are gone, as far as reported.
     pub(crate) vanished: usize,
     /// What was said last of how memory is read.
     reads: Option<DirectReads>,

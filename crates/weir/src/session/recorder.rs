@@ -330,8 +330,8 @@ impl Recorder {
         self.class.uuid = Some(uuid("uuid").context("making a UUID").map_err(Failure::Machine)?);
         let folder = Folder::create(&path, &self.class, self.format);
         let folder =
-            folder.inspect_err(|_| discard(&path)).map_err(|error| Failure::Machine(anyhow!(error)))?;
-        // Somebody who writes on while this reads is not read for ever.
+            folder.inspect_err(|_| discard(&path, true)).map_err(|error| Failure::Machine(anyhow!(error)))?;
+        // A writer that goes on while this reads is not read for ever.
         for _ in 0..TURNS_OF_ROTATION {
             if !self.drain(segment, clock, false) {
                 break;
@@ -342,7 +342,7 @@ impl Recorder {
         }
         if self.has_failed {
             drop(folder);
-            discard(&path);
+            discard(&path, true);
             return Err(Failure::Machine(anyhow!("the folder before it could not be written to its end")));
         }
         (self.folder, self.path) = (folder, path);
@@ -408,10 +408,7 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         if !self.has_begun && self.streams.iter().all(|lane| lane.stream.is_none()) {
-            let _ = fs::remove_file(self.path.join("metadata"));
-            if self.is_made {
-                let _ = fs::remove_dir(&self.path);
-            }
+            discard(&self.path, self.is_made);
         }
     }
 }
@@ -464,12 +461,14 @@ impl Recorded {
     }
 }
 
-/// Takes a folder away again in which no event is.
-fn discard(path: &Path) {
+/// Removes a trace without events; its folder stays where it was there before.
+fn discard(path: &Path, is_made: bool) {
     for name in ["metadata", ".metadata"] {
         let _ = fs::remove_file(path.join(name));
     }
-    let _ = fs::remove_dir(path);
+    if is_made {
+        let _ = fs::remove_dir(path);
+    }
 }
 
 /// Whether the folder is still to be made; else it is empty.

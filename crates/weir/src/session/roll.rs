@@ -71,7 +71,7 @@ impl Subjects {
         let selection = Selection::find(given, &machine);
         let selection = selection.map_err(|errors| Failure::Refused(anyhow!(errors.join("\nweir: "))))?;
         let processes = Processes::at(&machine.proc);
-        // To others the kernel and policies say whom they may trace.
+        // Other users may trace what the kernel and policies allow them.
         let is_of_one = !given.any_user && geteuid().is_root();
         let selection = if is_of_one { selection.of_one_user(&processes) } else { selection };
         Ok(Subjects { selection, processes })

@@ -1,7 +1,7 @@
 //! A recording that the daemon of sessions tends: it begins at its word, says how far it is, and ends with it.
 //!
 //! In: standard input, a pipe whose other end only the daemon has. The first byte ([`GO`], [`GO_OPEN`]) says that the recording may begin,
-//! each further one asks for a snapshot ([`SNAPSHOT`]) or, with the name of a folder and a newline behind it, for the next folder ([`ROTATE`]); its end, that the recording is not wanted. Out: a file that says how much was
+//! each further one asks for a snapshot ([`SNAPSHOT`]) or, with the name of a folder and a newline after it, for the next folder ([`ROTATE`]); its end, that the recording is not wanted. Out: a file that says how much was
 //! recorded so far, replaced as a whole, and lines on standard output:
 //!
 //! | line | says |

@@ -203,7 +203,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes the number of the next folder, which is kept before anybody writes there: no other will have it.
+    /// Takes the number of the next folder, which is stored before the folder is written: no other will have it.
     fn take_number(&mut self) {
         self.last += 1;
         while self.description.folder_of(self.last).exists() {

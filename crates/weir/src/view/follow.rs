@@ -89,7 +89,7 @@ fn opened(places: &[PathBuf], stops: &Stops) -> Result<Option<Follower>, Failure
         let is_why = |empty: &PathBuf| error.to_string().contains(&*empty.to_string_lossy());
         let empty = places.iter().find_map(|place| empty_metadata(place, FOLDERS_DEEP)).filter(is_why);
         let Some(empty) = empty else { return Err(failure(error)) };
-        tell!("weir: {} is empty yet; waiting for who records there", printable(&empty.to_string_lossy()));
+        tell!("weir: {} is empty yet; waiting for its recorder", printable(&empty.to_string_lossy()));
         while fs::metadata(&empty).is_ok_and(|file| file.len() == 0) {
             if stops.wait(LOOK_EVERY)? {
                 return Ok(None);

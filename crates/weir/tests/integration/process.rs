@@ -761,7 +761,7 @@ fn an_unloaded_library_is_told_and_what_is_mapped_in_its_place_is_left_alone() {
     assert_eq!(target.line(DEADLINE).unwrap(), "same");
 }
 
-/// A program that forges what a weir leaves behind: 20,000 pieces of code, and a file of 64 MiB full of jumps into them.
+/// A program that forges what a weir leaves: 20,000 pieces of code, and a file of 64 MiB full of jumps into them.
 const FORGER: &str = r#"
     #define _GNU_SOURCE
     #include <stdio.h>
@@ -829,7 +829,7 @@ const VANISHING: &str = r#"
 "#;
 
 #[test]
-fn probes_that_the_process_has_taken_out_itself_are_told() {
+fn probes_that_the_process_has_removed_itself_are_reported() {
     let path = target::build("vanishing", Source::Text(VANISHING), &["-O1"]);
     let script = format!("uprobe:\"{}\":work {{ @ = count(); }}", path.display());
     for how in ["d", "w"] {
@@ -858,16 +858,20 @@ fn probes_that_the_process_has_taken_out_itself_are_told() {
                 kill(Pid::from_raw(weir.pid() as i32), Signal::SIGCONT).unwrap();
             } else {
                 tell(how);
-                let is_told = || has_said("1 probes are gone from its text since ");
-                assert!(wait::until(DEADLINE, is_told), "{how}");
+                let is_reported = || has_said("1 probes are gone from its text since ");
+                assert!(wait::until(DEADLINE, is_reported), "{how}");
                 kill(Pid::from_raw(weir.pid() as i32), Signal::SIGINT).unwrap();
             }
             tell("c");
             let ended = weir.finish(DEADLINE).unwrap();
             assert!(ended.stdout.contains("@: 100\n"), "{how}: {ended:?}");
-            let told =
+            let reports =
                 ["1 probes are gone from its text since", "1 probes were gone from the text of process"];
-            assert!(has_said(told[0]) != has_said(told[1]), "{how}: {:?}", std::fs::read_to_string(&said));
+            assert!(
+                has_said(reports[0]) != has_said(reports[1]),
+                "{how}: {:?}",
+                std::fs::read_to_string(&said)
+            );
             std::fs::remove_file(said).unwrap();
         }
     }

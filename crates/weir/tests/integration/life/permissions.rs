@@ -257,7 +257,7 @@ fn a_set_user_id_command_is_said_to_run_without_that() {
     assert!(said.contains(&format!("it runs as uid {ALICE}, not 0")), "{said}");
 }
 
-/// Anybody may call a program of theirs as they like: whoever is traced in a run maps what it counts.
+/// A user may give a program any name, and a traced process maps what the run counts.
 #[test]
 fn a_stranger_of_the_same_name_does_not_join_roots_run() {
     let Some(scene) = Scene::new() else { return };

@@ -278,7 +278,7 @@ fn weir_doctor() -> Output {
     weir().arg("doctor").output().unwrap()
 }
 
-/// `setcap cap_sys_ptrace+ep weir` lets whoever may execute it trace everything: that wants rules.
+/// `setcap cap_sys_ptrace+ep weir` lets every user who may execute it trace everything: that wants rules.
 #[test]
 fn a_file_capability_is_lent_by_the_administrators_rules_alone() {
     let (Some(others), Some(own)) = (Scene::of(BOB), Scene::of(ALICE)) else { return };
@@ -303,7 +303,7 @@ fn a_file_capability_is_lent_by_the_administrators_rules_alone() {
     let policy = own.folder.write("own.toml", &rule).display().to_string();
     let with_own = run(&["trace", "-e", &exits(&others), "-p", &pid(&others), "--policy", &policy]);
     others.check_denied(&with_own, &["a capability that its user lacks"]);
-    // Who traces it, and with what, is not told either.
+    // Nor is reported who traces it, and with what.
     let mut command = weir();
     command.args(["trace", "-e", &script(&others), "-p", &pid(&others)]);
     let traced = testkit::Daemon::spawn(command).unwrap();
