@@ -269,13 +269,14 @@ impl<'a, W: Write> Events<'a, W> {
         if self.is_stopped {
             return Ok(true);
         }
-        // Its end is what a descriptor tells of it as well. Until then it runs, untraced if need be: what it does is not lost.
-        let does_command_run = launched.is_some_and(|launched| launched.try_wait().is_none());
         let Some((targets, roll)) = targets else { return Ok(self.is_left(segment, 0)) };
         roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
         let seen: Vec<_> = targets.seen().collect();
         self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
         self.symbols.look_at(seen.into_iter());
+        // Its end is what a descriptor tells of it as well. Until then it runs, untraced if need be: what it does is not lost. Asked for last:
+        // one that ended as a target has ended as the command.
+        let does_command_run = launched.is_some_and(|launched| launched.try_wait().is_none());
         let is_over = roll.is_over(targets, does_command_run);
         self.is_stopped = self.is_left(segment, targets.all.len());
         Ok(self.is_stopped || is_over)

@@ -47,7 +47,11 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1);
 const START_RESOLUTION: Duration = Duration::from_millis(10);
 
 /// How often a process is tried that does not stop in time.
-const STOP_TRIES: u32 = 3;
+pub(super) const STOP_TRIES: u32 = 3;
+
+/// A command that nothing is traced of any more is reported to run on after so long: one that is ending has no memory to trace before it
+/// has ended.
+const UNTRACED_AFTER: Duration = Duration::from_millis(100);
 
 /// Processes of a name in whose files a script is looked for at first.
 const WORLDS_MAX: usize = 8;
@@ -119,6 +123,8 @@ pub(crate) struct Roll<'a> {
     looked: Option<Instant>,
     /// When nobody was left.
     alone: Option<Instant>,
+    /// When nobody but the command was left.
+    untraced: Option<Instant>,
     is_untraced_told: bool,
     /// Processes of other users.
     left_out: u32,
@@ -188,6 +194,7 @@ impl<'a> Roll<'a> {
             plans,
             looked,
             alone,
+            untraced: None,
             is_untraced_told: false,
             left_out: 0,
             began,
@@ -398,11 +405,13 @@ impl<'a> Roll<'a> {
     pub(crate) fn is_over(&mut self, targets: &Targets, does_command_run: bool) -> bool {
         let is_alone = targets.have_ended() && self.ready.is_empty() && !self.enrolment.has_waiting();
         if !is_alone || self.subjects.selection.is_standing() {
-            self.alone = None;
+            (self.alone, self.untraced) = (None, None);
             return false;
         }
         if does_command_run {
-            if !std::mem::replace(&mut self.is_untraced_told, true) && !self.session.given.args.quiet {
+            let untraced_for = self.untraced.get_or_insert_with(Instant::now).elapsed();
+            let is_due = untraced_for >= UNTRACED_AFTER && !self.session.given.args.quiet;
+            if is_due && !std::mem::replace(&mut self.is_untraced_told, true) {
                 tell!("weir: the command runs on, and nothing of it is traced any more");
             }
             self.alone = None;
