@@ -12,6 +12,8 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+/// How long after a child's end the end of what it wrote is waited for: a reader may get no CPU for a while.
+const PIPE_WAIT: Duration = Duration::from_secs(5);
 /// How often a child is looked at while it is waited for.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -53,21 +55,32 @@ pub(crate) fn finish_within(mut child: Child, limit: Duration) -> Result<Output>
         }
         thread::sleep(POLL);
     };
-    // A grandchild that lives on may hold the pipe: what came within a second is taken.
-    let take = |pipe: Option<mpsc::Receiver<Vec<u8>>>| {
-        pipe.and_then(|pipe| pipe.recv_timeout(Duration::from_secs(1)).ok()).unwrap_or_default()
-    };
+    let take = |pipe: Option<mpsc::Receiver<Vec<u8>>>| pipe.map(read_before_now).unwrap_or_default();
     Ok(Output { status, stdout: take(stdout), stderr: take(stderr) })
 }
 
+/// Each read of a pipe is one message; its end is that of the channel.
 fn read_in_background(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = pipe.read_to_end(&mut bytes);
-        let _ = send.send(bytes);
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = pipe.read(&mut bytes) {
+            if send.send(bytes[..count].to_vec()).is_err() {
+                break;
+            }
+        }
     });
     receive
+}
+
+/// All that a process wrote that has ended. A grandchild that lives on may hold the pipe: what comes for a while is taken.
+fn read_before_now(pipe: mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
+    let end = Instant::now() + PIPE_WAIT;
+    let mut all = Vec::new();
+    while let Ok(bytes) = pipe.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        all.extend(bytes);
+    }
+    all
 }
 
 /// A child that is ended when this is dropped.

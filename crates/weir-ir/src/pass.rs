@@ -21,15 +21,15 @@ pub mod renumber;
 pub mod session;
 mod substitute;
 
-use crate::Module;
+use crate::{Module, SiteSpec};
 
 /// Rounds of all passes; each round only follows from what the one before removed, and scripts settle in two.
 const ROUNDS_MAX: usize = 8;
 
 /// Makes sessions of clauses at the two ends of a call where that means the same, in a module that was optimised; what
-/// follows from it is done too.
-pub fn fuse(module: &mut Module) {
-    if session::run(module) {
+/// follows from it is done too. `keeps`: whether calls of the function can keep something until they return.
+pub fn fuse(module: &mut Module, keeps: &dyn Fn(&SiteSpec) -> bool) {
+    if session::run(module, keeps) {
         optimise(module);
     }
 }

@@ -44,6 +44,7 @@ pub use crate::attach::{
 };
 pub use crate::attach::{consumers, loads, rails, restore, undo};
 pub use crate::code::{meter, relocate, replace, through, trampoline, unwind};
+pub use crate::plan::exits::plan_exits;
 pub use crate::plan::returns::{Returns, plan_returns};
 pub use crate::plan::{Place, plan_functions, plan_sites};
 pub use crate::plan::{body, incoming, returns, window};

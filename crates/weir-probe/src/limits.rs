@@ -56,6 +56,9 @@ pub const HOLE_REACH: u64 = 127;
 /// Texts that are written for one site: a jump at its entry, and one in a hole that it leads through.
 pub const WRITES_PER_SITE_MAX: usize = 2;
 
+/// Exits of one function that are patched.
+pub const EXITS_MAX: usize = 128;
+
 /// Bytes that a window may cover: four bytes short of a jump, then one instruction of at most 15 bytes.
 pub const WINDOW_BYTES_MAX: usize = JUMP_BYTES - 1 + 15;
 

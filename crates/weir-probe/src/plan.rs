@@ -1,7 +1,7 @@
 //! Plans the patches of many functions, and of places inside them, from their files alone.
 //!
 //! In: [`Place`]s in binaries. Out: for each a proved [`Window`], or the [`Refusal`]; how returns are caught is planned
-//! in [`returns`]. No process is needed, nothing is generated. The first step that can be proved is taken:
+//! in [`returns`], where functions leave in [`exits`], and whose code allows nothing else in [`walkers`]. No process is needed, nothing is generated. The first step that can be proved is taken:
 //!
 //! 1. a near jump over one instruction (or a pad of the compiler's), where no thread can be caught inside;
 //! 2. a near jump over several, or over the function's end and padding behind it;
@@ -21,17 +21,19 @@
 //! like the file is checked when it is patched.
 //!
 //! What the patches of one call write, displace and borrow does not overlap; of two that would, the first in the list
-//! stays. Deliberately not here yet: breakpoints, kernel uprobes, windows that begin before a place inside a function.
+//! stays. Deliberately not here yet: breakpoints, kernel uprobes, windows that begin before a place inside a function other than an exit.
 
 pub mod body;
 mod cave;
 pub(crate) mod entries;
+pub(crate) mod exits;
 mod goroutine;
 mod heights;
 pub mod incoming;
 mod parallel;
 pub mod returns;
 mod walk;
+mod walkers;
 pub mod window;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -57,6 +59,9 @@ pub enum Place<'a> {
     Entry(&'a Function),
     /// At an instruction of a function.
     Inside(LinkAddr),
+    /// At an instruction that leaves a function, as [`plan_exits`](crate::plan_exits) answered: programs run right before it, at the
+    /// function's return.
+    Exit(LinkAddr),
 }
 
 /// Plans the entries of functions; see [`plan_sites`].
@@ -119,7 +124,7 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refus
             return Err(Refusal::IndirectFunction);
         }
         Place::Entry(function) => function.address.0..function.address.0.saturating_add(function.size),
-        Place::Inside(address) => {
+        Place::Inside(address) | Place::Exit(address) => {
             let bounds = binary.function_bounds(*address).ok_or(Refusal::SizeUnknown)?;
             bounds.start.0..bounds.end.0
         }
@@ -134,12 +139,17 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refus
         return Err(Refusal::BranchIntoWindow { offset: 1 });
     }
     let behind = cave::behind(binary, range.end);
+    let start = range.start;
+    let body = bodies.of(range).ok_or(Refusal::SizeUnknown)?;
     let code = match place {
-        Place::Entry(_) => FunctionCode::at_entry(range.start, bytes, behind),
-        Place::Inside(address) => FunctionCode::at(range.start, bytes, behind, address.0),
+        Place::Entry(_) => FunctionCode::at_entry(start, bytes, behind),
+        Place::Inside(address) => FunctionCode::at(start, bytes, behind, address.0),
+        Place::Exit(address) => {
+            let before = exits::in_a_row_before(bytes, start, address.0);
+            FunctionCode::at_exit(start, bytes, behind, address.0, &before, &body)
+        }
     };
     let code = if binary.is_go() { goroutine::on_goroutine(code)? } else { code };
-    let body = bodies.of(range).ok_or(Refusal::SizeUnknown)?;
     Ok(Planned { code, body, window: Err(Refusal::SizeUnknown) })
 }
 
@@ -147,7 +157,7 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refus
 fn is_entered_behind_its_first_byte(binary: &Binary, start: u64, place: &Place) -> bool {
     let is_start = match place {
         Place::Entry(_) => true,
-        Place::Inside(address) => address.0 == start,
+        Place::Inside(address) | Place::Exit(address) => address.0 == start,
     };
     let is_named = |function: &Function| matches!(&*function.name, "runtime.goexit" | "runtime.goexit.abi0");
     is_start && binary.is_go() && binary.function_at(LinkAddr(start)).is_some_and(is_named)
@@ -261,9 +271,10 @@ fn plan_to_calls(bodies: &mut Bodies, sites: &mut [&mut Planned], ground: &mut G
     }
 }
 
-/// Step 5, for those that are left.
+/// Step 5, for those that are left. Not at exits: whether there is room is seen when the others are patched, and a function of which one exit
+/// is missing would be counted wrong.
 fn plan_punned(binary: &Binary, sites: &mut [&mut Planned], ground: &mut Ground) {
-    for site in sites.iter_mut().filter(|site| site.window.is_err()) {
+    for site in sites.iter_mut().filter(|site| site.window.is_err() && site.code.exit.is_none()) {
         let punned = window::plan_punned(site.code, &site.body);
         let punned = punned.and_then(|window| nothing_begins_inside(binary, site, window));
         if let Ok(window) = punned

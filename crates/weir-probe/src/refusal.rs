@@ -61,9 +61,13 @@ pub enum Refusal {
     #[error("goroutines-unknown: {detail}, and one that was preempted inside the patch could not go on")]
     GoroutinesUnknown { detail: String },
     #[error(
-        "return-go: Go's runtime moves stacks and unwinds them by tables of its own, so nothing may be kept on them"
+        "return-exits: its return is to be caught where it leaves, since its runtime walks stacks by return addresses, and that cannot be told: {detail} ({at:+#x})"
     )]
-    ReturnGo,
+    ReturnExits { at: i64, detail: String },
+    #[error(
+        "return-kept: its return is caught where it leaves, and nothing can be kept from its entry until then"
+    )]
+    ReturnKept,
     #[error("awaited: {binary} is not loaded yet")]
     Awaited { binary: String },
     #[error("loads-unseen: {detail}, so libraries that are loaded later are not probed")]
@@ -140,7 +144,8 @@ impl Refusal {
                 | Refusal::ReturnInside
                 | Refusal::ReturnNoRoom
                 | Refusal::ReturnUnplanned
-                | Refusal::ReturnGo
+                | Refusal::ReturnExits { .. }
+                | Refusal::ReturnKept
                 | Refusal::StacksCopied
                 | Refusal::UnwinderUnknown { .. }
         )

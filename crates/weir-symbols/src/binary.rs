@@ -408,6 +408,11 @@ impl Binary {
         functions::symbol_value(&self.symbol_tables(), name)
     }
 
+    /// Names and values of defined symbols of any kind whose names begin with `prefix` and end with `suffix`.
+    pub fn symbols_between(&self, prefix: &str, suffix: &str) -> Vec<(String, LinkAddr)> {
+        functions::symbols_between(&self.symbol_tables(), prefix, suffix)
+    }
+
     /// The functions with exactly this name, by address. Tens of thousands of names are asked for one by one, so they are
     /// looked up by their hashes.
     fn named(&self, name: &str) -> Vec<&Function> {

@@ -102,6 +102,27 @@ pub(crate) fn collect(
     (functions, left_out)
 }
 
+/// Names and values of defined symbols of any kind whose names begin and end so.
+pub(crate) fn symbols_between(tables: &[Table<'_>], prefix: &str, suffix: &str) -> Vec<(String, LinkAddr)> {
+    let mut found = Vec::new();
+    for &(data, table) in tables {
+        let strings = &data[table.strings.clone()];
+        for symbol in symbols(data, table).iter().filter(|s| is_defined(s)) {
+            let name = name_at(strings, symbol.st_name.get(Le).into())
+                .and_then(|name| std::str::from_utf8(name).ok());
+            let is_meant = |name: &&str| {
+                name.len() >= prefix.len() + suffix.len()
+                    && name.starts_with(prefix)
+                    && name.ends_with(suffix)
+            };
+            found.extend(
+                name.filter(is_meant).map(|name| (name.to_owned(), LinkAddr(symbol.st_value.get(Le)))),
+            );
+        }
+    }
+    found
+}
+
 /// The value and size of a defined symbol of this name, functions or not; the first table that has it wins, in it a
 /// global symbol before others.
 pub(crate) fn symbol_value(tables: &[Table<'_>], name: &str) -> Option<(LinkAddr, u64)> {

@@ -23,11 +23,13 @@ use crate::{
     limits,
 };
 
-/// Fuses what can be; true if anything was.
-pub fn run(module: &mut Module) -> bool {
+/// Fuses what can be at functions whose calls can keep something; true if anything was.
+pub fn run(module: &mut Module, keeps: &dyn Fn(&SiteSpec) -> bool) -> bool {
     let mut changed = false;
     for map in 0..module.schema.maps.len() as u32 {
-        if let Some(pair) = Pair::of(module, MapId(map)) {
+        if let Some(pair) = Pair::of(module, MapId(map))
+            && module.functions[pair.exit].trigger.sites().iter().all(keeps)
+        {
             pair.fuse(module);
             changed = true;
         }
@@ -386,7 +388,7 @@ mod tests {
     fn fused(source: &str) -> (bool, String) {
         let mut module = text::parse(source).unwrap_or_else(|error| panic!("{error}\n{source}"));
         check::check(&module).unwrap_or_else(|faults| panic!("{faults:?}\n{source}"));
-        let changed = super::run(&mut module);
+        let changed = super::run(&mut module, &|_| true);
         pass::optimise(&mut module);
         let printed = text::print(&module);
         check::check(&module).unwrap_or_else(|faults| panic!("{faults:?}\n{printed}"));
@@ -414,6 +416,13 @@ mod tests {
         }
         assert_eq!(printed.matches("fn ").count(), 1, "{printed}");
         assert_eq!(code.matches("set_session_cookie").count(), 1, "{printed}");
+    }
+
+    #[test]
+    fn a_function_whose_calls_keep_nothing_has_two_clauses() {
+        let mut module = text::parse(&script(H, SETS, READS, "")).unwrap();
+        assert!(!super::run(&mut module, &|site| site.function != "f"));
+        assert_eq!(module.functions.len(), 2);
     }
 
     #[track_caller]

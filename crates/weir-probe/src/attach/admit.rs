@@ -17,6 +17,7 @@ use crate::attach::SiteRequest;
 use crate::attach::counters;
 use crate::attach::restore::is_hook;
 use crate::attach::survey::survey;
+use crate::attach::undo::Patch;
 use crate::code::island::PlannedSite;
 use crate::code::program::{Attach, When};
 use crate::code::trampoline::{FRAME_BYTES, RED_ZONE_BYTES};
@@ -42,6 +43,11 @@ pub(crate) fn choose(
     returns: impl FnOnce() -> Result<Returns, Refusal>,
 ) -> Result<Chosen, Refusal> {
     let as_when = |program: &Attach, when| Attach { when, ..*program };
+    // Exits are places of their own; here nothing could be kept for them.
+    let returns = || match returns() {
+        Ok(Returns::Exits) => Err(Refusal::ReturnKept),
+        returns => returns,
+    };
     let wanted = programs.iter().any(|program| program.when.wants_return()).then(returns);
     match wanted {
         None => Ok(Chosen { programs: programs.to_vec(), returns: None, refused: None }),
@@ -74,14 +80,20 @@ pub(crate) struct Ground<'a> {
     biases: HashMap<PathBuf, Option<u64>>,
     /// Text of the target that was read last, from this address on.
     text: (u64, Vec<u8>),
+    /// What is written there already for this attachment, which is no difference from the file.
+    patches: &'a [Patch],
 }
 
 impl<'a> Ground<'a> {
     /// `copies`: of which copies of files that are mapped several times the sites are, by path and bias.
-    pub(crate) fn new(target: &'a Target, copies: &HashMap<PathBuf, u64>) -> Ground<'a> {
+    pub(crate) fn new(
+        target: &'a Target,
+        patches: &'a [Patch],
+        copies: &HashMap<PathBuf, u64>,
+    ) -> Ground<'a> {
         let has_shadow_stack = target.has_shadow_stack();
         let biases = copies.iter().map(|(path, &bias)| (path.clone(), Some(bias))).collect();
-        Ground { target, has_shadow_stack, biases, text: (0, Vec::new()) }
+        Ground { target, has_shadow_stack, biases, text: (0, Vec::new()), patches }
     }
 
     fn bias(&mut self, binary: &Binary) -> Option<u64> {
@@ -136,8 +148,9 @@ pub(crate) fn plan_in_target(
     if target.mapping_at(address).is_some_and(|mapping| mapping.shared) {
         return Err(Refusal::SharedText);
     }
+    let patches = ground.patches;
     let in_memory = ground.text(address.0, in_file.len()).ok_or_else(not_mapped)?;
-    if in_file != in_memory {
+    if in_file != in_memory && in_file != without_patches(patches, address.0, in_memory) {
         let offset = in_file.iter().zip(in_memory).position(|(file, memory)| file != memory);
         return Err(Refusal::TextDiffers { offset: offset.unwrap_or(0) as u64 });
     }
@@ -155,6 +168,19 @@ pub(crate) fn plan_in_target(
     // Its number is given when all are known that are patched.
     let (hook, number) = (None, 0);
     Ok((PlannedSite { window, bias, function, programs, returns, hook, number }, refused))
+}
+
+/// `text` at `address` as it is without what was written there for this attachment.
+fn without_patches(patches: &[Patch], address: u64, text: &[u8]) -> Vec<u8> {
+    let mut text = text.to_vec();
+    for patch in patches {
+        let at = patch.address.checked_sub(address).and_then(|at| usize::try_from(at).ok());
+        let there = at.and_then(|at| text.get_mut(at..at.checked_add(patch.new.len())?));
+        if let Some(there) = there.filter(|there| **there == patch.new) {
+            there.copy_from_slice(&patch.old);
+        }
+    }
+    text
 }
 
 /// Refuses programs that need more stack than is sure to be there.

@@ -116,7 +116,7 @@ impl Attachment {
         sites: &[SiteRequest],
         copies: &HashMap<PathBuf, u64>,
     ) -> (Batch, Vec<(usize, Refusal)>) {
-        let mut ground = Ground::new(&self.target, copies);
+        let mut ground = Ground::new(&self.target, &self.undo.patches, copies);
         let hooks = match self.hooks {
             0 => plan_hooks(&mut ground, sites),
             _ => Ok(Vec::new()),

@@ -527,7 +527,7 @@ fn trampoline(
     let through = match site.returns {
         Some(Returns::CallThrough { recurs }) => Some(Through { recurs, enter: None, ..through }),
         Some(Returns::Replace) => Some(through),
-        None => None,
+        Some(Returns::Exits) | None => None,
     };
     if let Some(through) = through {
         return through::generate(&site.window, placement, &through, calls);

@@ -35,6 +35,7 @@
 //! flag and vector state are not touched: programs use neither. Where one reads a floating-point argument, its register is
 //! stored beside the others (`movq %xmm0,168(%rsp)`), and stays as it is.
 
+use iced_x86::Instruction;
 use weir_rt::executable::{
     FRAME_COOKIE, FRAME_FLOATS, FRAME_IS_ENTRY, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame,
 };
@@ -128,7 +129,11 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     }
     let frame_bytes = FRAME_BYTES + if window.inside { RED_ZONE_BYTES } else { 0 };
     let mut out = Emitter::new(placement.at, frame_bytes);
-    let at = if window.inside { At::Inside } else { At::Entry };
+    let at = match (window.is_exit, window.inside) {
+        (true, _) => At::Return,
+        (false, true) => At::Inside,
+        (false, false) => At::Entry,
+    };
     let mut places = Vec::new();
     let metering = placement.metering;
     let (gone, metered) = metering.off(&mut out);
@@ -136,6 +141,7 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     let way_out = out.code.len();
     leave(&mut out, window, placement, &mut places)?;
     let entry = out.code.len() as u32;
+    displaced(&mut out, window.parts().0, placement, &mut places)?;
     out.move_stack(-frame_bytes);
     out.save(RCX);
     out.load_rip_rcx(placement.gate);
@@ -160,7 +166,13 @@ fn run(out: &mut Emitter, placement: Placement, calls: &[Call], at: At) {
     let needs = Needs::of(calls);
     needs.save(out);
     let sp = out.frame_bytes;
-    constants(out, &needs, Some((placement.function, sp)));
+    match at {
+        At::Entry | At::Inside => constants(out, &needs, Some((placement.function, sp))),
+        At::Return => {
+            constants(out, &needs, None);
+            caller(out, &needs, sp);
+        }
+    }
     needs.save_flags(out);
     for call in calls {
         before_program(out, call, at);
@@ -260,7 +272,22 @@ impl Needs {
 pub(crate) enum At {
     Entry,
     Inside,
+    /// At a function's exit, or where a function that was called through comes back.
     Return,
+}
+
+/// Where the caller goes on and its stack pointer there, at a function's exit: the word `above` the stack pointer is the return address. Uses
+/// rcx.
+fn caller(out: &mut Emitter, needs: &Needs, above: i32) {
+    if needs.is_read(IP) {
+        out.load(RCX, above);
+        out.store(RCX, IP);
+    }
+    if needs.is_read(SP) {
+        out.bytes(&[0x48, 0x8d, 0x8c, 0x24]); // lea above+8(%rsp),%rcx
+        out.bytes(&(above + 8).to_le_bytes());
+        out.store(RCX, SP);
+    }
 }
 
 /// Weir's own words of the frame.
@@ -324,19 +351,30 @@ fn leave(
     go_on(out, window, placement, places)
 }
 
-/// The displaced instructions, and a jump to what is behind them.
+/// Displaced instructions as they do there what they did in the function.
+fn displaced(
+    out: &mut Emitter,
+    instructions: &[Instruction],
+    placement: Placement,
+    places: &mut Vec<(u32, u64)>,
+) -> Result<(), Refusal> {
+    let at = out.code.len() as u32;
+    let moved = relocate(instructions, placement.bias, placement.at + u64::from(at))?;
+    for (instruction, offset) in instructions.iter().zip(&moved.offsets) {
+        places.push((at + offset, instruction.ip() + placement.bias));
+    }
+    out.bytes(&moved.code);
+    Ok(())
+}
+
+/// The displaced instructions that run after programs, and a jump to what is behind them.
 pub(crate) fn go_on(
     out: &mut Emitter,
     window: &Window,
     placement: Placement,
     places: &mut Vec<(u32, u64)>,
 ) -> Result<(), Refusal> {
-    let at = out.code.len() as u32;
-    let moved = relocate(&window.instructions, placement.bias, placement.at + u64::from(at))?;
-    for (instruction, offset) in window.instructions.iter().zip(&moved.offsets) {
-        places.push((at + offset, instruction.ip() + placement.bias));
-    }
-    out.bytes(&moved.code);
+    displaced(out, window.parts().1, placement, places)?;
     if window.goes_on() {
         let end = window.end() + placement.bias;
         places.push((out.code.len() as u32, end));
@@ -347,7 +385,7 @@ pub(crate) fn go_on(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
+    use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 
     use super::*;
     use crate::plan::body;
@@ -468,6 +506,32 @@ pub(crate) mod tests {
             once[..3].iter().copied().chain([0x7f00_0000_1008]).collect::<Vec<_>>()[..]
         );
         assert_eq!(originals[4..], once);
+    }
+
+    #[test]
+    fn at_an_exit_programs_run_between_what_was_before_it_and_the_exit() {
+        // pop %rbx; pop %rbp; pop %r12; ret
+        let bytes = [0x5b, 0x5d, 0x41, 0x5c, 0xc3];
+        let body = body::read(0x1000, &bytes);
+        let code = FunctionCode::at_exit(0x1000, &bytes, &[], 0x1004, &[0x1000, 0x1001, 0x1002], &body);
+        let window = plan(code, &body).unwrap();
+        let reads = slot_bit(IP as u32) | slot_bit(SP as u32);
+        let trampoline = generate(&window, PLACEMENT, &[call(0, false, reads)]).unwrap();
+        let lines = disassembled(&trampoline.code);
+        let pops = lines.iter().position(|line| line == "pop %rbx").expect("the pops");
+        assert_eq!(lines[pops..pops + 4], ["pop %rbx", "pop %rbp", "pop %r12", "lea -0x190(%rsp),%rsp"]);
+        // Both ways out are the exit alone, and the pops stand once.
+        let count = |wanted: &str| lines.iter().filter(|line| *line == wanted).count();
+        assert_eq!((count("pop %rbx"), count("ret")), (1, 2), "{}", lines.join("\n"));
+        // The word above the frame is the return address; the caller's stack pointer is behind it.
+        assert!(lines.contains(&"mov 0x190(%rsp),%rcx".to_owned()), "{}", lines.join("\n"));
+        assert!(lines.contains(&"lea 0x198(%rsp),%rcx".to_owned()), "{}", lines.join("\n"));
+        let entry = u64::from(trampoline.entry);
+        let originals: Vec<(u64, u64)> = (trampoline.places.iter())
+            .map(|&(at, original)| (u64::from(at), original - PLACEMENT.bias))
+            .filter(|(at, _)| (entry..entry + 5).contains(at))
+            .collect();
+        assert_eq!(originals, [(entry, 0x1000), (entry + 1, 0x1001), (entry + 2, 0x1002)]);
     }
 
     #[test]

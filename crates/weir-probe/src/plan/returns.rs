@@ -9,7 +9,10 @@
 //! - *replacement*: the return address is replaced by that of a stub ([`crate::code::replace`]), for functions that are
 //!   proved to do nothing with it but return there: they may use arguments on the stack.
 //!
-//! Never: functions of programs with Go's runtime; parts of functions that lie elsewhere (`.cold`, landing pads), which are jumped to with the function's frame in
+//! - *exits*: programs run at each instruction that leaves the function ([`crate::plan::exits`]), and neither stack nor return address is
+//!   touched: for code of runtimes that walk stacks by their return addresses ([`crate::plan::walkers`]). Nothing is kept between entry and return.
+//!
+//! Never: parts of functions that lie elsewhere (`.cold`, landing pads), which are jumped to with the function's frame in
 //! place: nothing may come between. Nor functions that come back twice or elsewhere, and those that ask who called
 //! them: most of these could not be proved either, and their names are a second net.
 //!
@@ -23,8 +26,10 @@ use iced_x86::{Code, Decoder, DecoderOptions};
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
 use crate::limits::TAIL_TARGETS_MAX;
+use crate::plan::exits;
 use crate::plan::heights::{Doubt, Kept};
 use crate::plan::walk::{self, Failure, PART, Pieces, Ways};
+use crate::plan::walkers::Walkers;
 use crate::refusal::Refusal;
 
 /// How a return is caught.
@@ -37,6 +42,8 @@ pub enum Returns {
     },
     /// The return address is replaced.
     Replace,
+    /// Programs for the return are to run at the function's exits ([`plan_exits`](crate::plan_exits)), which are places of their own.
+    Exits,
 }
 
 /// Functions that come back twice, on another stack or not at all, and those that act by their caller's address.
@@ -101,36 +108,49 @@ pub fn plan_returns(functions: &[(&Binary, &Function)]) -> Vec<Result<Returns, R
         graph.walk_all(binary, indices.iter().map(|&index| functions[index].1));
         let refused = graph.refused();
         let recurring = graph.recurring();
-        let symbols = Symbols::of(binary);
+        let (symbols, walkers) = (Symbols::of(binary), Walkers::of(binary));
         for &index in indices {
             let function = functions[index].1;
-            planned[index] = Some(answer(binary, function, &graph, &refused, &recurring, &symbols));
+            let proved = Proved { graph: &graph, refused: &refused, recurring: &recurring };
+            planned[index] = Some(answer(binary, function, &proved, &symbols, &walkers));
         }
     }
     planned.into_iter().map(|planned| planned.expect("every function belongs to a binary")).collect()
 }
 
+/// What is known of a binary's functions together.
+struct Proved<'a> {
+    graph: &'a Graph,
+    refused: &'a HashMap<u64, Failure>,
+    recurring: &'a HashSet<u64>,
+}
+
 fn answer(
     binary: &Binary,
     function: &Function,
-    graph: &Graph,
-    refused: &HashMap<u64, Failure>,
-    recurring: &HashSet<u64>,
+    proved: &Proved,
     symbols: &Symbols,
+    walkers: &Walkers,
 ) -> Result<Returns, Refusal> {
-    if binary.is_go() {
-        return Err(Refusal::ReturnGo);
-    }
+    let Proved { graph, refused, recurring } = *proved;
     if let Some(name) = function.names().find(|name| is_blocked(name)) {
         return Err(Refusal::ReturnBlocked { name: name.to_owned() });
     }
     if function.kind == FunctionKind::Indirect {
         return Err(Refusal::IndirectFunction);
     }
+    let by_exits = || exits::of(binary, function, walkers.v8.as_ref()).map(|_| Returns::Exits);
+    if walkers.walk(binary, function) {
+        return by_exits();
+    }
     let entry = walk::behind_landing_pad(binary, function.address.0);
     let lands = binary.landing_pads().is_none_or(|pads| pads.binary_search(&function.address).is_ok());
     if lands || graph.parts.contains(&entry) || function.names().any(|name| name.contains(PART)) {
         return Err(Refusal::ReturnPart);
+    }
+    if refused.contains_key(&entry) && walkers.has_runtime {
+        // Called by such code, whose walker reads the return address.
+        return by_exits();
     }
     if refused.contains_key(&entry) {
         return replaceable(binary, function, entry, graph, symbols).map(|()| Returns::Replace);

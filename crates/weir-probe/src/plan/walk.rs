@@ -100,7 +100,7 @@ pub(crate) fn walk(
 }
 
 /// A place in a part of functions that a compiler has put elsewhere: jumped to, and not called.
-fn is_part(binary: &Binary, entry: u64) -> bool {
+pub(crate) fn is_part(binary: &Binary, entry: u64) -> bool {
     let function = binary.function_at(LinkAddr(entry));
     function.is_some_and(|function| function.names().any(|name| name.contains(PART)))
 }
@@ -154,14 +154,14 @@ pub(crate) struct Pieces {
 }
 
 pub(crate) struct Piece {
-    range: Range<u64>,
-    instructions: Vec<Instruction>,
+    pub(crate) range: Range<u64>,
+    pub(crate) instructions: Vec<Instruction>,
     /// Targets of near branches, wherever they lead.
     targets: HashSet<u64>,
 }
 
 impl Pieces {
-    fn containing(&mut self, binary: &Binary, address: u64) -> Option<std::rc::Rc<Piece>> {
+    pub(crate) fn containing(&mut self, binary: &Binary, address: u64) -> Option<std::rc::Rc<Piece>> {
         let bounds = binary.function_bounds(LinkAddr(address))?;
         let (start, end) = (bounds.start.0, bounds.end.0);
         if !(start..end).contains(&address) || end - start > FUNCTION_BYTES_MAX {
@@ -188,7 +188,7 @@ impl Pieces {
 }
 
 impl Piece {
-    fn index_of(&self, address: u64) -> Option<usize> {
+    pub(crate) fn index_of(&self, address: u64) -> Option<usize> {
         self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
     }
 }

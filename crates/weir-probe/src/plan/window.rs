@@ -4,7 +4,7 @@
 //! first one (after `endbr64`, which stays), or any, as a static probe's `nop`. Out: a [`Window`], the
 //! instructions that a jump displaces, or the [`Refusal`] that says why there is none.
 //!
-//! The jump is written over that instruction and those behind it:
+//! The jump is written over that instruction and those behind it, or at a function's exit those before it:
 //!
 //! ```text
 //! malloc:     push %r12                jmp trampoline
@@ -23,6 +23,10 @@
 //! enter:      push %rbx                jmp outpost          only the first byte changes: the other four are those of
 //!             call start          →    (its last 4 bytes    the call, and where they lead, an outpost is put
 //!                                       are the call's)
+//!
+//!             add  $24,%rsp            jmp trampoline       programs run right before the `ret`, behind the others
+//!             pop  %rbx           →
+//!             ret
 //! ```
 //!
 //! Proved here, by decoding the function from its first byte to its last:
@@ -62,6 +66,8 @@ pub struct FunctionCode<'a> {
     pub inside: bool,
     /// Bytes below the stack pointer that are free at the place; `None`: the rest of a thread's stack.
     pub room: Option<u32>,
+    /// Link address of the instruction that leaves the function, where programs are to run: displaced with all from the place on.
+    pub exit: Option<u64>,
 }
 
 impl<'a> FunctionCode<'a> {
@@ -69,12 +75,31 @@ impl<'a> FunctionCode<'a> {
     pub fn at_entry(address: u64, bytes: &'a [u8], behind: &'a [u8]) -> FunctionCode<'a> {
         const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
         let place = address + if bytes.starts_with(&LANDING_PAD) { LANDING_PAD.len() as u64 } else { 0 };
-        FunctionCode { address, bytes, behind, place, inside: false, room: None }
+        FunctionCode { address, bytes, behind, place, inside: false, room: None, exit: None }
     }
 
     /// To be patched at the instruction at `place`.
     pub fn at(address: u64, bytes: &'a [u8], behind: &'a [u8], place: u64) -> FunctionCode<'a> {
-        FunctionCode { address, bytes, behind, place, inside: true, room: None }
+        FunctionCode { address, bytes, behind, place, inside: true, room: None, exit: None }
+    }
+
+    /// To be patched before and at the instruction at `exit`, which leaves the function: with so few of those before it, the last of
+    /// which `before` has, that a jump fits.
+    pub fn at_exit(
+        address: u64,
+        bytes: &'a [u8],
+        behind: &'a [u8],
+        exit: u64,
+        before: &[u64],
+        body: &Body,
+    ) -> FunctionCode<'a> {
+        let from =
+            |place: u64| FunctionCode { exit: Some(exit), ..FunctionCode::at(address, bytes, behind, place) };
+        let places = || std::iter::once(exit).chain(before.iter().rev().copied()).map(from);
+        let near = places().find(|code| plan(*code, body).is_ok());
+        let short =
+            || places().find(|code| displaced(*code, SHORT_JUMP_BYTES).and_then(|w| check(w, body)).is_ok());
+        near.or_else(short).unwrap_or_else(|| from(exit))
     }
 
     /// An error where no instruction begins at the place, as decoded from the function's first byte.
@@ -139,6 +164,8 @@ pub struct Window {
     pub inside: bool,
     /// Bytes below the stack pointer that are free there, where that is a goroutine's; `None`: the rest of a thread's stack.
     pub room: Option<u32>,
+    /// The last displaced instruction leaves the function, and programs run right before it, not before the first.
+    pub is_exit: bool,
 }
 
 /// Bytes of text to be written.
@@ -154,6 +181,12 @@ impl Window {
     /// Link addresses of displaced instructions but the first: where no thread may ever continue.
     pub fn interior(&self) -> impl Iterator<Item = u64> + '_ {
         self.instructions.iter().skip(1).map(Instruction::ip)
+    }
+
+    /// Displaced instructions that run before the programs, and those that run after them.
+    pub fn parts(&self) -> (&[Instruction], &[Instruction]) {
+        let before = if self.is_exit { self.instructions.len() - 1 } else { 0 };
+        self.instructions.split_at(before)
     }
 
     /// It displaces one instruction, so that nobody can be inside.
@@ -282,6 +315,9 @@ impl Window {
         };
         let is_pad = self.instructions.iter().all(|instruction| instruction.mnemonic() == Mnemonic::Nop);
         match &self.shape {
+            Shape::Near if self.is_exit && self.instructions.len() > 1 => {
+                format!("jump over {count}, the last an exit")
+            }
             Shape::Short(_) => format!("short jump over {count}, through a hole"),
             Shape::Punned { .. } => format!("punned jump over {count}, through an outpost"),
             Shape::Near if is_pad => "jump over a pad".into(),
@@ -363,7 +399,8 @@ fn displaced_to(code: FunctionCode, wanted: usize, may_call: bool) -> Result<Win
     let mut instructions = Vec::new();
     let mut length = 0;
     let mut padding = Vec::new();
-    while length < wanted {
+    let is_before_exit = |length: usize| code.exit.is_some_and(|exit| address + length as u64 <= exit);
+    while length < wanted || is_before_exit(length) {
         if !decoder.can_decode() {
             return Err(Refusal::TooShort { available: length });
         }
@@ -383,7 +420,10 @@ fn displaced_to(code: FunctionCode, wanted: usize, may_call: bool) -> Result<Win
             break;
         }
     }
-    assert!(length <= WINDOW_BYTES_MAX, "a window ends with the instruction that makes it long enough");
+    if length > WINDOW_BYTES_MAX {
+        // Only before an exit: else a window ends with the instruction that makes it long enough.
+        return Err(Refusal::TooLong { bytes: length as u64, max: WINDOW_BYTES_MAX as u64 });
+    }
     if address / 4096 != (address + wanted as u64 - 1) / 4096 {
         return Err(Refusal::PageStraddle);
     }
@@ -396,6 +436,7 @@ fn displaced_to(code: FunctionCode, wanted: usize, may_call: bool) -> Result<Win
         uprobe_unsafe: start == 0 || code.inside,
         inside: code.inside,
         room: code.room,
+        is_exit: code.exit.is_some(),
     })
 }
 
@@ -660,6 +701,37 @@ mod tests {
     fn a_window_begins_where_it_is_told() {
         assert_eq!(inside(5), Ok((4, 5)));
         assert_eq!(inside(0), Ok((1, 5)));
+    }
+
+    /// Of an exit at `offset` of a function with these instructions in a row before: where the window begins, how many instructions it
+    /// has, and how many of them run before the programs.
+    fn at_exit(bytes: &[u8], offset: u64, behind: &[u8]) -> Result<(u64, usize, usize), String> {
+        let exit = 0x1000 + offset;
+        let body = crate::plan::body::read(0x1000, bytes);
+        let before = crate::plan::exits::in_a_row_before(bytes, 0x1000, exit);
+        let code = FunctionCode::at_exit(0x1000, bytes, behind, exit, &before, &body);
+        let window = plan(code, &body).map_err(|refusal| refusal.code())?;
+        assert!(window.is_exit && window.inside && !window.goes_on());
+        Ok((window.address - 0x1000, window.instructions.len(), window.parts().0.len()))
+    }
+
+    #[test]
+    fn a_window_at_an_exit_begins_as_late_as_a_jump_allows() {
+        // The last three pops and the `ret` have 5 bytes.
+        assert_eq!(at_exit(STRAIGHT, 10, &[]), Ok((6, 4, 3)));
+        // A jump of five bytes needs nothing before it, nor a `ret` with padding behind.
+        assert_eq!(at_exit(&[0x5b, 0xe9, 0, 1, 0, 0], 1, &[]), Ok((1, 1, 0)));
+        assert_eq!(at_exit(&[0x5b, 0x58, 0xc3], 2, &[0x90; 8]), Ok((2, 1, 0)));
+    }
+
+    #[test]
+    fn a_window_at_an_exit_has_nothing_before_it_that_is_jumped_over() {
+        // jne +5 (to the pop); mov $1,%eax; pop %rbx; ret
+        let bytes = [0x75, 5, 0xb8, 1, 0, 0, 0, 0x5b, 0xc3];
+        assert_eq!(at_exit(&bytes, 8, &[]), Err("too-short".into()));
+        // The same to the mov: a window may begin where something leads.
+        let bytes = [0x75, 0, 0xb8, 1, 0, 0, 0, 0x5b, 0xc3];
+        assert_eq!(at_exit(&bytes, 8, &[]), Ok((2, 3, 2)));
     }
 
     #[test]

@@ -94,6 +94,8 @@ pub(crate) enum Filters {
 
 /// How long another tracer is waited for.
 const TURN_MAX: Duration = Duration::from_millis(100);
+/// How often a process is stopped again whose threads had no CPU in the time of a stop.
+const STARVED_TRIES: u32 = 2;
 
 /// A process all of whose threads are in a ptrace stop.
 #[derive(Debug)]
@@ -134,15 +136,21 @@ impl Stopped {
     }
 
     /// The same where another weir may be holding the process, or a thread of it: it does so for a moment, which is waited for. A debugger keeps
-    /// it, and is not waited for long: each try stops the threads that it has not.
+    /// it, and is not waited for long: each try stops the threads that it has not. It is tried again too where a thread did not stop because it
+    /// had no CPU, if stops are not limited more than usual.
     pub(crate) fn stop_in_turn(pid: i32, limit: Duration, filters: Filters) -> Result<Stopped, Error> {
         let start = Instant::now();
         // Of two that each hold some of the threads, one is to come back sooner.
         let turn = Duration::from_micros(300 + u64::from(std::process::id() % 8) * 100);
+        let mut tries_left = if limit < limits::STOP_MAX { 0 } else { STARVED_TRIES };
         loop {
             match Stopped::stop(pid, limit, filters) {
                 Err(Error::AlreadyTraced { .. }) if start.elapsed() < limit.min(TURN_MAX) => {
                     std::thread::sleep(turn)
+                }
+                Err(Error::StopTimeout { state: 'R', .. }) if tries_left > 0 => {
+                    tries_left -= 1;
+                    std::thread::sleep(turn);
                 }
                 stopped => return stopped,
             }

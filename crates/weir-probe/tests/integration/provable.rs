@@ -16,6 +16,7 @@ fn outcome(binary: &Binary, name: &str) -> (String, String) {
         Ok(Returns::CallThrough { recurs: false }) => "through".into(),
         Ok(Returns::CallThrough { recurs: true }) => "recurs".into(),
         Ok(Returns::Replace) => "replace".into(),
+        Ok(Returns::Exits) => "exits".into(),
         Err(Refusal::ReturnUnproved { .. }) => "no".into(),
         Err(refusal) => refusal.code(),
     };
@@ -259,8 +260,8 @@ const WAYS_OUT: &str = r#"
     PROBED int to_puts(const char *text) { return puts(text); }
     PROBED int to_pointer(int (*f)(int), int n) { return f(n); }
     PROBED int calls_vfork(void) { int pid = vfork(); if (pid == 0) _exit(0); return pid + 1; }
-    __asm__(".globl to_vfork\n.type to_vfork,@function\nto_vfork: mov %rdi,%rax\n jmp vfork@plt\n.size to_vfork,.-to_vfork");
-    __asm__(".globl to_it\n.type to_it,@function\nto_it: mov %rdi,%rax\n jmp to_vfork\n.size to_it,.-to_it");
+    __asm__(".globl to_vfork\n.type to_vfork,@function\nto_vfork: .cfi_startproc\n mov %rdi,%rax\n jmp vfork@plt\n.cfi_endproc\n.size to_vfork,.-to_vfork");
+    __asm__(".globl to_it\n.type to_it,@function\nto_it: .cfi_startproc\n mov %rdi,%rax\n jmp to_vfork\n.cfi_endproc\n.size to_it,.-to_it");
     #ifdef HOLDS
     __typeof__(vfork) *volatile held = vfork;
     #endif

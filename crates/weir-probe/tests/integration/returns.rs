@@ -264,7 +264,7 @@ fn a_program_at_the_return_alone_sees_where_the_caller_goes_on() {
 
 /// One that looks at its return address, and one like others.
 const PEEKS: &str = r#"
-    __asm__(".globl peeks\n.type peeks,@function\npeeks: mov (%rsp),%rax\n add %rdi,%rax\n sub (%rsp),%rax\n ret\n.size peeks,.-peeks");
+    __asm__(".globl peeks\n.type peeks,@function\npeeks: .cfi_startproc\n mov (%rsp),%rax\n add %rdi,%rax\n sub (%rsp),%rax\n ret\n.cfi_endproc\n.size peeks,.-peeks");
     extern long peeks(long); PROBED long plain(long x) { HIDE(x); return x * 3; }
     int main(int argc, char **argv) {
         FILE *out = fopen(argv[1], "w"); long sum = 0;

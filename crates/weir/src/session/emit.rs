@@ -29,10 +29,11 @@ pub(crate) fn ast(source: &SourceFile) -> Result<ExitCode, Failure> {
 pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
     let (mut patched, mut out) = (0, String::new());
     for site in sites {
-        out += &format!("{}:{} {:#x}: ", site.path, site.name, site.address.0);
+        let what = if site.is_exit { "exit: " } else { "" };
+        out += &format!("{}:{} {:#x}: {what}", site.path, site.name, site.address.0);
         // Of one whose programs all want the return, that alone counts.
         let is_patched = site.programs.iter().any(|wanted| site.refusal(wanted, None).is_none());
-        patched += usize::from(is_patched);
+        patched += usize::from(is_patched && !site.is_exit);
         match &site.window {
             Ok(window) => {
                 out += &window.technique().to_string();
@@ -47,7 +48,8 @@ pub(crate) fn sites(sites: &[Site]) -> Result<ExitCode, Failure> {
         }
         out.push('\n');
     }
-    out += &format!("{patched} of {} {} can be probed\n", sites.len(), stages::places(sites));
+    let places = sites.iter().filter(|site| !site.is_exit).count();
+    out += &format!("{patched} of {places} {} can be probed\n", stages::places(sites));
     print(&out)
 }
 
@@ -55,6 +57,7 @@ fn technique(returns: Returns) -> &'static str {
     match returns {
         Returns::CallThrough { .. } => "call-through",
         Returns::Replace => "replacement",
+        Returns::Exits => "its exits",
     }
 }
 

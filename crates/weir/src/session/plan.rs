@@ -77,7 +77,7 @@ impl Given<'_> {
             })?;
         }
         if !self.args.no_sessions {
-            weir_ir::pass::fuse(&mut module);
+            weir_ir::pass::fuse(&mut module, &|spec| stages::keeps(spec, world));
         }
         Ok(module)
     }

@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow};
 use nix::sys::signal::{SigSet, Signal};
 use weir_ir::Trigger;
 use weir_probe::launch::Ended;
-use weir_probe::{Allowance, Launched, Pending, Prepared, Target};
+use weir_probe::{Launched, Pending, Prepared, Target};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
@@ -32,7 +32,7 @@ use crate::session::events::Events;
 use crate::session::intercept::Intercept;
 use crate::session::plan::Plan;
 use crate::session::required::{self, feasible};
-use crate::session::roll::{Roll, STOP_TRIES, names_mapped};
+use crate::session::roll::{Roll, names_mapped};
 use crate::session::stages::Site;
 use crate::session::summary::Coverage;
 use crate::session::targets::{self, Targets};
@@ -103,22 +103,12 @@ impl Session<'_> {
         self.each(pids, replaced, |pid, ()| {
             weir_probe::target::check(pid)?;
             let plan = if Some(pid) == first { self.plan.clone() } else { self.plan_for(pid)? };
-            Ok((self.open_one(pid, &plan)?, plan))
+            let target = Target::open_within(pid, self.admit(pid, &plan)?);
+            let target = target.map_err(|error| self.limited(pid, &plan, error))?;
+            // Now its number is its own.
+            self.admit(pid, &plan)?;
+            Ok((target, plan))
         })
-    }
-
-    fn open_one(&self, pid: i32, plan: &Plan) -> Result<Target, Failure> {
-        let target = Target::open_within(pid, self.admit(pid, plan)?);
-        let target = target.map_err(|error| self.limited(pid, plan, error))?;
-        // Now its number is its own.
-        self.admit(pid, plan)?;
-        Ok(target)
-    }
-
-    /// [`Session::prepare`], patiently.
-    fn prepare_given(&self, target: Target, maps: &Arc<Segment>, plan: &Plan) -> Result<Prepared, Failure> {
-        let pid = target.pid();
-        patiently(target, || self.open_one(pid, plan), |target| self.prepare(target, maps, plan))
     }
 
     fn plan_for(&self, pid: i32) -> Result<Rc<Plan>, Failure> {
@@ -172,7 +162,7 @@ impl Session<'_> {
         let (maps, is_alone) = (Arc::new(self.maps()?), opened.len() + replaced.len() == 1);
         let opened = opened.into_iter().map(|(target, plan)| (target.pid(), (target, plan)));
         let prepared = self.each(opened, &mut replaced, |pid, (target, plan)| {
-            Ok((pid, (self.prepare_given(target, &maps, &plan)?, plan)))
+            Ok((pid, (self.prepare(target, &maps, &plan)?, plan)))
         })?;
         let mut events = self.begin(&maps, signals, report)?;
         if let Some(clock) = &mut clock {
@@ -255,19 +245,13 @@ impl Session<'_> {
             tell!("weir: the command does not map {} yet; waiting for an exec", names.join(", "));
         }
         let armed = self.each(prepared, replaced, |pid, (prepared, plan)| {
-            let maps = prepared.maps().clone();
-            let again = || self.prepare_given(self.open_one(pid, &plan)?, &maps, &plan);
-            patiently(prepared, again, |prepared| {
-                let armed = match self.subjects.selection.follow {
-                    // Its children may have what it has not.
-                    true => self.enrol(prepared, plan.clone()),
-                    false if !awaited.is_empty() => self.enrol(prepared, plan.clone()),
-                    false => {
-                        self.arm(prepared, plan.clone(), if is_alone { None } else { Some(pid) }, &mapped)
-                    }
-                };
-                armed.inspect_err(|_| self.guard.detached(pid))
-            })
+            let armed = match self.subjects.selection.follow {
+                // Its children may have what it has not.
+                true => self.enrol(prepared, plan),
+                false if !awaited.is_empty() => self.enrol(prepared, plan),
+                false => self.arm(prepared, plan, if is_alone { None } else { Some(pid) }, &mapped),
+            };
+            armed.inspect_err(|_| self.guard.detached(pid))
         });
         Ok((Targets::new(armed?), awaited))
     }
@@ -423,28 +407,6 @@ fn may_be_executed(binary: &weir_symbols::Binary) -> bool {
 }
 
 /// The process executes another program: nothing was put into that.
-/// `work` with `first`, and with what `again` has where a thread did not stop in time: it may have had no CPU, and the user has
-/// named the process. Not where a policy or the command line limits its stops.
-fn patiently<T, U>(
-    first: T,
-    again: impl Fn() -> Result<T, Failure>,
-    work: impl Fn(T) -> Result<U, Failure>,
-) -> Result<U, Failure> {
-    let mut given = first;
-    for _ in 1..STOP_TRIES {
-        match work(given) {
-            Err(failure) if has_not_stopped(&failure) => given = again()?,
-            done => return done,
-        }
-    }
-    work(given)
-}
-
-fn has_not_stopped(failure: &Failure) -> bool {
-    let usual = Allowance::default().stop;
-    matches!(failure.of_process(), Some(weir_probe::Error::StopTimeout { limit, .. }) if *limit >= usual)
-}
-
 fn is_replaced(failure: &Failure) -> bool {
     matches!(failure.of_process(), Some(weir_probe::Error::Replaced { .. }))
 }

@@ -65,6 +65,8 @@ pub(crate) struct Site {
     /// Where the probe is: the function's start, or an instruction such as the `nop` of a static probe.
     pub(crate) address: LinkAddr,
     pub(crate) is_inside: bool,
+    /// It is where the function of another site leaves: programs run there as at its return.
+    pub(crate) is_exit: bool,
     pub(crate) semaphore: Option<LinkAddr>,
     /// The name that the user wrote, or that a wildcard matched.
     pub(crate) name: String,
@@ -108,8 +110,12 @@ impl Site {
 
     /// What `refusal` is of: the place, or its return alone.
     pub(crate) fn label(&self, refusal: &Refusal) -> String {
-        let return_alone = if refusal.is_of_return() { " (return)" } else { "" };
-        format!("{}:{}{return_alone}", self.path, self.name)
+        let what = match (self.is_exit, refusal.is_of_return()) {
+            (true, _) => format!(" (return at +{:#x})", self.address.0.wrapping_sub(self.function.address.0)),
+            (false, true) => " (return)".to_owned(),
+            (false, false) => String::new(),
+        };
+        format!("{}:{}{what}", self.path, self.name)
     }
 
     /// To be attached, with programs that are numbered as executables are.
@@ -121,18 +127,53 @@ impl Site {
             window,
             semaphore: self.semaphore,
             programs,
-            returns: self.returns.clone(),
+            returns: self.returns.clone().filter(|_| !self.has_exits()),
         }
     }
 
     fn place(&self) -> Place<'_> {
-        if self.is_inside { Place::Inside(self.address) } else { Place::Entry(&self.function) }
+        match (self.is_exit, self.is_inside) {
+            (true, _) => Place::Exit(self.address),
+            (false, true) => Place::Inside(self.address),
+            (false, false) => Place::Entry(&self.function),
+        }
+    }
+
+    fn refuse_returns(&mut self, refusal: Refusal) {
+        // Nothing else is wanted of it.
+        if self.programs.iter().all(|wanted| wanted.when == When::Return) {
+            self.window = Err(refusal.clone());
+        }
+        self.returns = Some(Err(refusal));
+    }
+
+    /// Its function's returns are caught at its exits, each a site of its own.
+    fn has_exits(&self) -> bool {
+        self.returns == Some(Ok(Returns::Exits))
+    }
+
+    /// One of those.
+    fn exit(&self, address: LinkAddr) -> Site {
+        let at_return = self.programs.iter().filter(|wanted| wanted.when.wants_return()).copied();
+        Site {
+            path: self.path.clone(),
+            binary: self.binary.clone(),
+            function: self.function.clone(),
+            address,
+            is_inside: true,
+            is_exit: true,
+            semaphore: None,
+            name: self.name.clone(),
+            window: Err(Refusal::SizeUnknown),
+            returns: None,
+            programs: at_return.collect(),
+        }
     }
 }
 
 /// What to call them together.
 pub(crate) fn places(sites: &[Site]) -> &'static str {
-    if sites.iter().any(|site| site.is_inside) { "places" } else { "functions" }
+    if sites.iter().any(|site| site.is_inside && !site.is_exit) { "places" } else { "functions" }
 }
 
 /// The places that the programs are for, each once, in the order of the script, with the plan of each patch.
@@ -190,6 +231,7 @@ fn functions_of(spec: &SiteSpec, world: &Binaries) -> Result<Vec<Site>> {
         function: function.clone(),
         address: function.address,
         is_inside: false,
+        is_exit: false,
         semaphore: None,
         name: name.clone(),
         window: Err(Refusal::SizeUnknown),
@@ -226,6 +268,7 @@ fn inside_site(path: &str, name: String, address: LinkAddr, world: &Binaries) ->
         function,
         address,
         is_inside,
+        is_exit: false,
         semaphore: None,
         name,
         window: Err(Refusal::SizeUnknown),
@@ -234,25 +277,72 @@ fn inside_site(path: &str, name: String, address: LinkAddr, world: &Binaries) ->
     })
 }
 
+/// Whether calls of a function can keep something until they return.
+pub(crate) fn keeps(spec: &SiteSpec, world: &Binaries) -> bool {
+    let Some(binary) = world.at(&spec.binary) else { return true };
+    let functions: Vec<_> = binary.find(&spec.function).unwrap_or_default();
+    let functions: Vec<_> = functions.into_iter().map(|function| (&*binary, function)).collect();
+    !weir_probe::plan_returns(&functions).contains(&Ok(Returns::Exits))
+}
+
 /// Plans all patches. Of patches that overlap, the first in the script stays.
-fn plan(sites: &mut [Site]) {
+fn plan(sites: &mut Vec<Site>) {
+    plan_windows(sites);
+    plan_returns(sites);
+    if sites.iter().any(Site::has_exits) {
+        plan_at_exits(sites);
+    }
+}
+
+fn plan_windows(sites: &mut [Site]) {
     let places: Vec<_> = sites.iter().map(|site| (&*site.binary, site.place())).collect();
     let windows = weir_probe::plan_sites(&places);
     for (site, window) in sites.iter_mut().zip(windows) {
         site.window = window;
     }
+}
+
+/// Adds the exits of functions whose returns are caught there, behind all other sites. A function of which one cannot be patched has none.
+fn plan_at_exits(sites: &mut Vec<Site>) {
+    let count = sites.len();
+    let wanting: Vec<usize> =
+        (0..count).filter(|&index| sites[index].has_exits() && sites[index].window.is_ok()).collect();
+    let functions: Vec<_> =
+        wanting.iter().map(|&index| (&*sites[index].binary, &sites[index].function)).collect();
+    let exits = wanting.iter().zip(weir_probe::plan_exits(&functions)).flat_map(|(&index, exits)| {
+        let site = &sites[index];
+        exits.unwrap_or_default().into_iter().map(move |address| (index, site.exit(address)))
+    });
+    let (functions, exits): (Vec<usize>, Vec<Site>) = exits.unzip();
+    sites.extend(exits);
+    // All together, so that none is in the way of another; entries stand first.
+    plan_windows(sites);
+    let refused: BTreeMap<usize, Refusal> = (functions.iter().zip(&sites[count..]))
+        .filter_map(|(&function, exit)| {
+            let refusal = exit.window.as_ref().err()?;
+            let at = exit.address.0.wrapping_sub(exit.function.address.0) as i64;
+            Some((function, Refusal::ReturnExits { at, detail: refusal.to_string() }))
+        })
+        .collect();
+    let mut of_exits = functions.iter();
+    let mut is_of_refused =
+        |site: &Site| site.is_exit && of_exits.next().is_some_and(|function| refused.contains_key(function));
+    sites.retain(|site| !is_of_refused(site));
+    for (function, refusal) in refused {
+        sites[function].refuse_returns(refusal);
+    }
+}
+
+fn plan_returns(sites: &mut [Site]) {
     let wants = |site: &&mut Site| site.programs.iter().any(|wanted| wanted.when.wants_return());
     let wanting: Vec<&mut Site> = sites.iter_mut().filter(wants).collect();
     let functions: Vec<_> = wanting.iter().map(|site| (&*site.binary, &site.function)).collect();
     let planned = weir_probe::plan_returns(&functions);
     for (site, returns) in wanting.into_iter().zip(planned) {
-        // Nothing else is wanted of it.
-        if let (Err(refusal), true) =
-            (&returns, site.programs.iter().all(|wanted| wanted.when == When::Return))
-        {
-            site.window = Err(refusal.clone());
+        match returns {
+            Ok(_) => site.returns = Some(returns),
+            Err(refusal) => site.refuse_returns(refusal),
         }
-        site.returns = Some(returns);
     }
 }
 
@@ -287,6 +377,8 @@ pub(crate) fn native<'a>(
         for wanted in &site.programs {
             let Wanted { program, cookie, .. } = *wanted;
             let when = match wanted.when {
+                // Each end is a run of its own.
+                _ if site.is_exit || site.has_exits() => When::Entry,
                 When::Return => When::Session,
                 When::Session => When::EntryAndReturn,
                 other => other,

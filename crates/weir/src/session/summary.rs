@@ -30,9 +30,15 @@ pub(crate) struct Coverage {
 
 impl Coverage {
     pub(crate) fn of(sites: &[Site], outcomes: &[Outcome], loads: Loads) -> Coverage {
-        let mut coverage = Coverage { places: sites.len(), loads, ..Coverage::default() };
+        let places = sites.iter().filter(|site| !site.is_exit).count();
+        let mut coverage = Coverage { places, loads, ..Coverage::default() };
         for (site, outcome) in sites.iter().zip(outcomes) {
             match outcome {
+                // Of the function's entry there is a line already.
+                Err(refusal) if site.is_exit && !refusal.is_awaited() => {
+                    *coverage.returns_refused.entry(refusal.code()).or_default() += 1;
+                }
+                _ if site.is_exit => {}
                 Err(refusal) if refusal.is_awaited() => coverage.awaited += 1,
                 Err(refusal) => *coverage.refused.entry(refusal.code()).or_default() += 1,
                 Ok(_) => coverage.attached += 1,
@@ -75,7 +81,7 @@ impl Coverage {
             let refused: u64 = self.refused.values().sum();
             tell!("weir: {refused} of {} {what} are not probed:", self.places);
         }
-        for (site, outcome) in sites.iter().zip(outcomes).filter(|_| is_verbose) {
+        for (site, outcome) in sites.iter().zip(outcomes).filter(|(site, _)| is_verbose && !site.is_exit) {
             if let Err(refusal) = outcome {
                 tell!("weir:   {}: {refusal}", site.label(refusal));
             }
@@ -86,9 +92,11 @@ impl Coverage {
         if !self.returns_refused.is_empty() {
             let refused: u64 = self.returns_refused.values().sum();
             tell!("weir: returns of {refused} of {} {what} are not seen:", self.places);
-            let attached = |(_, outcome): &(_, &Outcome)| is_verbose && outcome.is_ok();
+            let attached =
+                |(site, outcome): &(&Site, &Outcome)| is_verbose && outcome.is_ok() != site.is_exit;
             for (site, outcome) in sites.iter().zip(outcomes).filter(attached) {
-                if let Some(refusal) = site.returns_refusal(Some(outcome)) {
+                let of_exit = outcome.as_ref().err();
+                if let Some(refusal) = site.returns_refusal(Some(outcome)).or(of_exit) {
                     tell!("weir:   {}: {refusal}", site.label(refusal));
                 }
             }

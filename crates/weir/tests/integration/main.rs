@@ -8,6 +8,7 @@ mod budget;
 mod contexts;
 mod ctf2;
 mod errors;
+mod exits;
 mod filter;
 mod filtered;
 mod flight;

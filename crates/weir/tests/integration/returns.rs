@@ -236,7 +236,7 @@ fn a_run_ends_with_what_it_has_covered() {
 /// Functions of which some look at their own return address.
 const PEEKING: &str = r#"
     #include <stdio.h>
-    __asm__(".globl peeks\n.type peeks,@function\npeeks: mov (%rsp),%rax\n add %rdi,%rax\n sub (%rsp),%rax\n ret\n.size peeks,.-peeks");
+    __asm__(".globl peeks\n.type peeks,@function\npeeks: .cfi_startproc\n mov (%rsp),%rax\n add %rdi,%rax\n sub (%rsp),%rax\n ret\n.cfi_endproc\n.size peeks,.-peeks");
     extern long peeks(long);
     __attribute__((noipa)) long plain(long x) { return x * 3; }
     int main(void) {
