@@ -7,6 +7,9 @@
  * known to be there: a chain that leads to a bad address ends there; under seccomp there is the instruction pointer alone. There is no stack of the kernel
  * here (-EOPNOTSUPP), and no build ids (the same).
  *
+ * Calls whose return is probed come back to weir's code. A return address that leads there is not shown, but the one that the caller has left:
+ * it lies above what weir keeps on the stack, or in the record of a replaced one (weir-probe, code/through.rs and code/replace.rs).
+ *
  * A bucket is {state:64, hash:32, count:32, addresses}. The state is a version and what the bucket is: empty, being
  * written, full. A writer takes an empty bucket (or a full one, with BPF_F_REUSE_STACKID) by one CAS and gives it free
  * by a store; whoever reads looks at the state before and after. Nobody waits: a bucket that is being written, by a
@@ -42,6 +45,53 @@ static int read_frame(struct window *window, u64 at, struct frame *frame)
     return 1;
 }
 
+/* What lies between a function that is called through and its caller, from the return address on: words that are kept, of which this byte of the
+ * first one says how many there are. */
+enum { KEPT_WORDS = 6, KEPT_WORDS_MAX = 32 };
+/* A stub has 16 bytes; of its record the first two words are where the return address was, with marks below 8, and what it was. */
+enum { STUB_SHIFT = 4, MARKS = 7 };
+/* Tail calls put one return address in place of another, as often as TAIL_DEPTH_MAX says. */
+enum { NESTED_MAX = 80 };
+
+INLINE int is_of_island(u64 own, u64 address)
+{
+    u64 count = load((const u8 *)(own + PLACE_ISLAND_COUNT));
+    for (u64 n = 0; n < count && n < PLACE_ISLANDS_MAX; n++) {
+        const u8 *range = (const u8 *)(own + PLACE_ISLANDS + 16 * n);
+        if (address - load_relaxed(range) < load_relaxed(range + 8))
+            return 1;
+    }
+    return 0;
+}
+
+/* The return address at `slot`, or what is there for it where that is weir's own. */
+static u64 return_address_of(struct window *window, u64 slot, u64 address)
+{
+    u64 own = weir_island.filter ? weir_island.filter - HEADER_FILTER : 0;
+    struct frame frame;
+    for (u32 nested = 0; own && nested < NESTED_MAX && is_of_island(own, address); nested++) {
+        const u8 *stubs = (const u8 *)(own + PLACE_STUBS);
+        u64 stub = address - load_relaxed(stubs), records = load_relaxed(stubs + 16), shift = load_relaxed(stubs + 24);
+        if (stub < load_relaxed(stubs + 8)) {
+            if (!read_frame(window, records + ((stub >> STUB_SHIFT) << (shift & 31)), &frame))
+                break;
+            slot = frame.next & ~(u64)MARKS;
+            address = frame.return_address;
+            continue;
+        }
+        if (!read_frame(window, slot, &frame))
+            break;
+        u64 words = frame.return_address >> (8 * KEPT_WORDS) & 0xff;
+        if (frame.next != address || words == 0 || words > KEPT_WORDS_MAX)
+            break;
+        slot += 8 + 8 * words;
+        if (!read_frame(window, slot, &frame))
+            break;
+        address = frame.next;
+    }
+    return address;
+}
+
 /* Up to `most` addresses: their number. */
 static __attribute__((noinline)) u32 unwind(const void *context, u64 *addresses, u32 most)
 {
@@ -54,9 +104,9 @@ static __attribute__((noinline)) u32 unwind(const void *context, u64 *addresses,
     if (most)
         addresses[count++] = registers[CONTEXT_IP];
     if (((const u8 *)context)[FRAME_IS_ENTRY] && count < most && read_frame(&window, registers[CONTEXT_SP] - 8, &frame))
-        addresses[count++] = frame.return_address;
+        addresses[count++] = return_address_of(&window, registers[CONTEXT_SP], frame.return_address);
     while (count < most && read_frame(&window, base, &frame)) {
-        addresses[count++] = frame.return_address;
+        addresses[count++] = return_address_of(&window, base + 8, frame.return_address);
         base = frame.next;
     }
     return count;

@@ -170,6 +170,12 @@ struct weir_announce {
 _Static_assert(sizeof(struct weir_announce) == 40, "docs/segment.md");
 /* Whether the process has come under seccomp since, in its own segment (src/segment/filter.rs). It never falls. */
 #define HEADER_FILTER 832
+/* In the same: where weir's code is in the process, and the stubs of replaced return addresses: {start, bytes, records, power of two of a
+ * record's bytes}, 0 where there are none. */
+#define PLACE_ISLAND_COUNT 272
+#define PLACE_ISLANDS 280
+#define PLACE_ISLANDS_MAX 16
+#define PLACE_STUBS 536
 enum { FILTER_NONE, FILTER_ASKED, FILTER_SEEN, FILTER_STRICT };
 /* The number of the process's control group, in its own segment, as the controller has seen it; 0: not known. */
 #define HEADER_CGROUP 840

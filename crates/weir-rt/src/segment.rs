@@ -101,6 +101,9 @@ pub struct Place {
     pub gate_address: u64,
     /// Address and bytes of each island of code; at most [`ISLANDS_MAX`], further ones are an error.
     pub islands: Vec<(u64, u64)>,
+    /// Stubs of replaced return addresses: their address and bytes, the address of their records, the power of two that a record has bytes;
+    /// 0 where there are none.
+    pub stubs: [u64; 4],
 }
 
 /// The controller's mapping of a segment.
@@ -346,6 +349,9 @@ impl Segment {
         for (n, (address, bytes)) in place.islands.iter().enumerate() {
             self.put(header::PLACE_ISLANDS + n * 16, *address);
             self.put(header::PLACE_ISLANDS + n * 16 + 8, *bytes);
+        }
+        for (n, word) in place.stubs.iter().enumerate() {
+            self.put(header::PLACE_STUBS + n * 8, *word);
         }
         self.put(header::PLACE_ISLAND_COUNT, place.islands.len() as u64);
     }

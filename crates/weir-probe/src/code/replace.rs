@@ -108,6 +108,11 @@ impl Table {
         u64::from(RECORDS) << self.record_shift
     }
 
+    /// What the segment's header has of it, by which code in the target finds return addresses.
+    pub(crate) fn place(&self) -> [u64; 4] {
+        [self.stubs, u64::from(RECORDS) << STUB_SHIFT, self.records, u64::from(self.record_shift)]
+    }
+
     fn first_stub(&self) -> u64 {
         self.stubs + CALL_BYTES
     }

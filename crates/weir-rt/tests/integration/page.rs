@@ -37,7 +37,7 @@ fn the_page_describes_the_header() {
         "Header",
         named!(header: MAGIC ABI_VERSION HEADER_BYTES SESSION LAYOUT_HASH SEGMENT_BYTES MAP_COUNT CPUS JOURNAL_OFFSET
             JOURNAL_CAPACITY JOURNAL_ENTRY_BYTES CONTROLLER_PID UID CONTROLLER_START STARTED_NS TARGET_PID LABEL_BYTES
-            LABEL CLAIMS_OFFSET CLAIM_LANES KIND PLACE_MAPS BULLETIN_OFFSET BULLETIN_LINES BULLETIN_LINE_BYTES PLACE_SEGMENT PLACE_GATE PLACE_ISLAND_COUNT PLACE_ISLANDS RANDOM CLOCK LEASE SHUT ANNOUNCE FILTER CGROUP READS_ALWAYS READS_NEVER READS_STATE READS_AREA COUNTERS PROBE_WORDS),
+            LABEL CLAIMS_OFFSET CLAIM_LANES KIND PLACE_MAPS BULLETIN_OFFSET BULLETIN_LINES BULLETIN_LINE_BYTES PLACE_SEGMENT PLACE_GATE PLACE_ISLAND_COUNT PLACE_ISLANDS PLACE_STUBS RANDOM CLOCK LEASE SHUT ANNOUNCE FILTER CGROUP READS_ALWAYS READS_NEVER READS_STATE READS_AREA COUNTERS PROBE_WORDS),
     );
 }
 
@@ -111,7 +111,13 @@ fn bytes(segment: &Segment) -> Vec<u8> {
 fn a_header_is_read_back() {
     let control = control();
     let (segment_address, maps_address, gate_address) = (0x7000, 0x7800, 0x8000);
-    let place = Place { segment_address, maps_address, gate_address, islands: vec![(1, 2), (3, 4)] };
+    let place = Place {
+        segment_address,
+        maps_address,
+        gate_address,
+        islands: vec![(1, 2), (3, 4)],
+        stubs: [5, 6, 7, 8],
+    };
     control.set_place(&place);
     let read = foreign::parse_header(&bytes(&control)).expect("our own");
     assert_eq!((read.kind, read.identity, read.place), (SegmentKind::Target, identity(), place));

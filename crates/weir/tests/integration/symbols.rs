@@ -161,6 +161,58 @@ fn stacks_print_in_every_mode_and_place() {
     assert!(!err.contains("weir: "), "{err}");
 }
 
+/// `through` is called through, `stacked` has an argument on the stack, so that its return address is replaced; `tail` ends in a jump to
+/// `through`, and `stacked_tail` in one to `stacked`.
+const CALLS: &str = r#"
+    #define PROBED __attribute__((noipa))
+    #define STACKED long, long, long, long, long, long, long g
+    PROBED long leaf(long x) { __asm__ volatile("" : "+r"(x)); return x + 1; }
+    PROBED long through(long x) { return leaf(x) + 1; }
+    PROBED long stacked(STACKED) { return through(g) + 1; }
+    PROBED __attribute__((optimize("optimize-sibling-calls"))) long tail(long x) { return through(x + 1); }
+    PROBED __attribute__((optimize("optimize-sibling-calls"))) long stacked_tail(STACKED) { return stacked(1, 2, 3, 4, 5, 6, g); }
+    int main(void) {
+        long sum = 0;
+        for (long i = 0; i < 10; i++) sum += stacked(1, 2, 3, 4, 5, 6, i) + tail(i) + stacked_tail(1, 2, 3, 4, 5, 6, i);
+        return sum == 99;
+    }
+"#;
+
+/// Callers are the program's own, however their returns are caught.
+#[test]
+fn stacks_pass_through_calls_whose_returns_are_probed() {
+    let built = target::build("symbols-calls", Source::Text(CALLS), &[&FLAGS[..], &["-w"]].concat());
+    let stacks = |script: &str| {
+        let (out, _) = trace(&built, "", script, &[]);
+        let names = |text: &str| {
+            text.lines().map(|line| line.trim().split('+').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let mut found: Vec<(String, Vec<String>)> = out
+            .split("@[\n")
+            .skip(1)
+            .filter_map(|entry| entry.split_once("\n]: "))
+            .map(|(stack, count)| (count.lines().next().unwrap().to_owned(), names(stack)))
+            .collect();
+        found.sort();
+        found
+    };
+    for at in ["uprobe:BIN:leaf", "uretprobe:BIN:leaf"] {
+        let plain = stacks(&format!("{at} {{ @[ustack(4)] = count(); }}"));
+        let has_callers =
+            |(_, stack): &(String, Vec<String>)| stack.windows(2).any(|two| two == ["stacked", "main"]);
+        assert!(plain.iter().any(has_callers), "{at}: {plain:?}");
+        let others =
+            ["through", "stacked", "tail", "stacked_tail"].map(|name| format!("uretprobe:BIN:{name}"));
+        for count in 1..=others.len() {
+            let probed = format!(
+                "{at} {{ @[ustack(4)] = count(); }} {} {{ @returns = count(); }}",
+                others[..count].join(", ")
+            );
+            assert_eq!(stacks(&probed), plain, "{at}, {:?}", &others[..count]);
+        }
+    }
+}
+
 #[test]
 fn json_has_them_as_strings() {
     let script =
