@@ -174,7 +174,11 @@ fn run(
     let (filter, decider) = (filter.as_ref(), decider.as_ref());
     let given = Given { args, source, parameters, filter, decider, recording };
     let subjects = Subjects::find(&args.given())?;
-    let (pid, world, module) = first(&given, &subjects)?;
+    let (pid, world, module) = first(&given, &subjects).inspect_err(|failure| {
+        if recording.is_some_and(|recording| recording.args.tended.is_some()) {
+            tended::failed(failure);
+        }
+    })?;
     if args.emit == Some(Stage::Ir) {
         return emit::text(&weir_ir::text::print(&module));
     }

@@ -12,6 +12,7 @@
 //! | `rotated`, `no-rotation WHY` | the next folder that was asked for is written, or not |
 //! | `rotate` | an event asks for the next folder |
 //! | `stopped` | an event has ended the recording |
+//! | `wrong-filter` | it cannot begin: an event has not what its filter asks for |
 //!
 //! Guaranteed: where the daemon ends, however it does, so does the recording, as at Ctrl-C. Until the daemon's word that is told by the end
 //! of its pipe, then by a signal as well, which is blocked by then, so that none is lost in between.
@@ -189,6 +190,13 @@ impl Tended {
 /// A text of any length and characters.
 fn one_line(text: &str) -> String {
     printable(text).chars().take(limits::LINE_BYTES / 8).collect()
+}
+
+/// Says why the recording is not going to begin, if it is by the user's filter.
+pub(super) fn failed(failure: &Failure) {
+    if matches!(failure, Failure::Text(..)) {
+        say("wrong-filter");
+    }
 }
 
 fn say(line: &str) {

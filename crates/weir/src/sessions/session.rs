@@ -67,6 +67,8 @@ struct Doing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     Begin,
+    /// Whether events have what a new filter asks for.
+    Check,
     Rotate,
     Snapshot,
     Stop,
@@ -152,12 +154,19 @@ impl Session {
                 to.name
             )));
         }
+        let has_new_filter = to.rules.len() > self.description.rules.len()
+            && to.rules.last().is_some_and(|rule| rule.filter.is_some());
         let before = std::mem::replace(&mut self.description, to);
         self.is_changed = true;
-        if self.recording.is_none() {
-            return Ok(Some(Outcome::Done(done)));
+        match (&self.recording, has_new_filter) {
+            (None, false) => return Ok(Some(Outcome::Done(done))),
+            (None, true) => {
+                self.take_number();
+                self.doing =
+                    Some(Doing { before: Some(before), done, ..Doing::new(What::Check, Some(client)) });
+            }
+            (Some(_), _) => self.begin(Some(client), done, Some(before)),
         }
-        self.begin(Some(client), done, Some(before));
         Ok(None)
     }
 
@@ -266,6 +275,7 @@ impl Session {
         let doing = self.doing.as_mut()?;
         match doing.what {
             What::Begin => self.step_begin(place),
+            What::Check => self.step_check(place),
             What::Rotate => self.step_rotate(rotated),
             What::Snapshot => self.step_snapshot(taken),
             What::Stop | What::Destroy => match &mut self.recording {
@@ -278,20 +288,49 @@ impl Session {
         }
     }
 
+    /// Starts what is to record next.
+    fn step_start(&mut self, place: &Place) -> Option<Step> {
+        match Stretch::start(&self.description, self.last, place) {
+            Ok(next) => {
+                (self.next, self.is_changed) = (Some(next), true);
+                None
+            }
+            Err(error) => {
+                let doing = self.doing.take()?;
+                self.description = doing.before.unwrap_or_else(|| self.description.clone());
+                let answer = Answer::of(Outcome::Failed(error));
+                Some(Step { client: doing.client, answer, is_gone: false })
+            }
+        }
+    }
+
+    /// Has a recording get ready, and does not let it begin. What else is wrong with it, as that there is no process yet, may pass.
+    fn step_check(&mut self, place: &Place) -> Option<Step> {
+        let Some(next) = &mut self.next else { return self.step_start(place) };
+        if next.ended().is_none() {
+            if next.phase() == Phase::Held {
+                next.end();
+            }
+            return None;
+        }
+        let (doing, mut next) = (self.doing.take()?, self.next.take()?);
+        let (said, name) = (next.told(), self.description.name.clone());
+        discard_empty(&self.description.folder_of(next.number));
+        place.forget(&name, next.number);
+        (self.last, self.is_changed) = (next.number - 1, true);
+        let answer = match (next.has_wrong_filter, doing.before) {
+            (true, Some(before)) => {
+                self.description = before;
+                Answer { said, ..Answer::of(Outcome::Refused(format!("session {name} is as before"))) }
+            }
+            _ => Answer::of(Outcome::Done(doing.done)),
+        };
+        Some(Step { client: doing.client, answer, is_gone: false })
+    }
+
     fn step_begin(&mut self, place: &Place) -> Option<Step> {
         if self.next.is_none() {
-            return match Stretch::start(&self.description, self.last, place) {
-                Ok(next) => {
-                    (self.next, self.is_changed) = (Some(next), true);
-                    None
-                }
-                Err(error) => {
-                    let doing = self.doing.take()?;
-                    self.description = doing.before.unwrap_or_else(|| self.description.clone());
-                    let answer = Answer::of(Outcome::Failed(error));
-                    Some(Step { client: doing.client, answer, is_gone: false })
-                }
-            };
+            return self.step_start(place);
         }
         let next = self.next.as_mut()?;
         if next.ended().is_some() {

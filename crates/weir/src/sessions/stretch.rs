@@ -45,6 +45,8 @@ pub(crate) struct Stretch {
     wants_rotation: bool,
     /// An event has ended it.
     pub(crate) is_stopped: bool,
+    /// It could not begin: an event has not what its filter asks for.
+    pub(crate) has_wrong_filter: bool,
     ended: Option<ExitStatus>,
     /// When it was asked to end.
     asked: Option<Instant>,
@@ -106,6 +108,7 @@ impl Stretch {
             rotated: None,
             wants_rotation: false,
             is_stopped: false,
+            has_wrong_filter: false,
             ended: None,
             asked: None,
             began: Instant::now(),
@@ -152,6 +155,7 @@ impl Stretch {
                 ("no-rotation", why) => self.rotated = Some(Err(why.to_owned())),
                 ("rotate", _) => self.wants_rotation = true,
                 ("stopped", _) => self.is_stopped = true,
+                ("wrong-filter", _) => self.has_wrong_filter = true,
                 _ => {}
             }
         }

@@ -184,6 +184,30 @@ fn a_change_that_is_refused_leaves_the_recording_as_it_is() {
     assert!(left.is_empty(), "of session s, and of the recording that was refused: {left:?}");
 }
 
+/// And not when the session is started, where its process is there to be asked.
+#[test]
+fn a_filter_that_an_event_cannot_have_is_refused_when_it_is_enabled() {
+    let place = Place::new("wrong-filter");
+    let mut program = Emitter::start();
+    place.does(&["create", "s", "-p", &program.pid()]);
+    let wrong = ["ses:*", "--filter", "text == \"number 5\""];
+    place.refuses(1, &["enable", "s", wrong[0], wrong[1], wrong[2]], "the event has no field `text`");
+    let status = &place.status()["s"];
+    assert_eq!((&status["state"], &status["rules"]), (&"stopped".into(), &serde_json::json!([])), "{status}");
+    place.does(&["enable", "s", "ses:*", "--filter", "n > 1"]);
+    let names = fs::read_dir(&place.folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("record.sock.s.")).collect();
+    assert!(left.is_empty(), "of what was tried: {left:?}");
+    // Nobody has them yet.
+    place.does(&["create", "later", "-p", "weir-none-of-this-name"]);
+    place.does(&["enable", "later", wrong[0], wrong[1], wrong[2]]);
+    place.does(&["start", "s"]);
+    program.tell("a 4");
+    place.does(&["stop", "s"]);
+    assert_eq!(place.read("s/1").count(), 2, "into the first folder");
+    program.ends_well();
+}
+
 #[test]
 fn status_says_what_a_session_is_and_has() {
     let place = Place::new("status");
