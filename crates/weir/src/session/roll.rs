@@ -169,16 +169,18 @@ impl Away {
 }
 
 impl<'a> Roll<'a> {
+    /// `began`: since boot, before the first process that is probed ran on: what that starts at once comes later.
     pub(crate) fn new(
         session: &'a Session<'a>,
         maps: Arc<Segment>,
         subjects: &'a Subjects,
         intercept: Option<Intercept>,
+        began: Duration,
     ) -> Roll<'a> {
         let Subjects { selection, processes } = subjects;
         let watcher = Watcher::new(processes.clone(), selection.clone(), std::process::id() as i32);
         let enrolment = Enrolment::new(watcher, session.plan.binaries().len());
-        let (ready, plans, began) = (VecDeque::new(), HashMap::new(), since_boot());
+        let (ready, plans) = (VecDeque::new(), HashMap::new());
         let (named, looked, alone) = (Vec::new(), None, None);
         let (refusals_told, away, unseen) = (Cell::new(0), Away::default(), BTreeSet::new());
         let late = (0, Duration::ZERO);
@@ -668,7 +670,7 @@ fn declined(failure: &Failure, tries: u32) -> Declined {
     }
 }
 
-fn since_boot() -> Duration {
+pub(super) fn since_boot() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
 }
 

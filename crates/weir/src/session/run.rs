@@ -32,7 +32,7 @@ use crate::session::events::Events;
 use crate::session::intercept::Intercept;
 use crate::session::plan::Plan;
 use crate::session::required::{self, feasible};
-use crate::session::roll::{Roll, names_mapped};
+use crate::session::roll::{Roll, names_mapped, since_boot};
 use crate::session::stages::Site;
 use crate::session::summary::Coverage;
 use crate::session::targets::{self, Targets};
@@ -180,9 +180,10 @@ impl Session<'_> {
         // A command may execute another program as soon as it runs. Other processes run already, and could not be attached to while they are
         // blocked, since nothing handles their events yet.
         let before = if is_command { start() } else { None };
+        let began = since_boot();
         let (mut targets, awaited) = self.arm_all(prepared, &mut replaced, is_alone, is_command)?;
         let intercept = if is_command { before } else { start() };
-        let mut roll = Roll::new(self, maps.clone(), self.subjects, intercept);
+        let mut roll = Roll::new(self, maps.clone(), self.subjects, intercept, began);
         roll.await_files(awaited);
         roll.first(&mut targets)?.iter().try_for_each(|line| events.process(line))?;
         replaced.into_iter().for_each(|pid| roll.replaced(pid));
