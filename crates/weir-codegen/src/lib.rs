@@ -98,11 +98,13 @@ pub struct Options {
     pub counts_hits: bool,
     /// In the ring the newest record takes the place of the oldest.
     pub overwrites: bool,
+    /// Where the ring is full, a record waits for room so many milliseconds at most, below 2^30.
+    pub waits_ms: Option<u32>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ring_bytes: 1 << 20, counts_hits: true, overwrites: false }
+        Options { ring_bytes: 1 << 20, counts_hits: true, overwrites: false, waits_ms: None }
     }
 }
 

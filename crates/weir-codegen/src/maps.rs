@@ -59,6 +59,8 @@ pub(crate) fn event_counts(event: u32) -> i32 {
 pub(crate) struct Maps {
     pub(crate) specs: Vec<MapSpec>,
     pub(crate) ring: u32,
+    /// How long records wait for room in it.
+    pub(crate) waits_ms: Option<u32>,
     pub(crate) globals: u32,
     /// Where programs count their runs; none if they do not.
     pub(crate) hits: Option<u32>,
@@ -121,7 +123,8 @@ impl Maps {
             specs.push(spec);
         }
         let scratch = specs.len() as u32;
-        Maps { ring, globals, hits, events, stacks, automata, scratch, zero: scratch + 1, specs }
+        let (waits_ms, zero) = (options.waits_ms, scratch + 1);
+        Maps { ring, waits_ms, globals, hits, events, stacks, automata, scratch, zero, specs }
     }
 
     /// The first of the tables for stacks of so many frames.

@@ -48,6 +48,9 @@ pub const RINGBUF_RESERVE: HelperId = 131;
 pub const RINGBUF_SUBMIT: HelperId = 132;
 pub const RINGBUF_DISCARD: HelperId = 133;
 pub const RINGBUF_QUERY: HelperId = 134;
+/// What is asked besides the kernel's questions, which answers 0 to it: whether there is room by now, of which the bits below say how many
+/// milliseconds are to be waited for it at most. Inside a traced process alone.
+pub const RB_WAIT: i32 = 1 << 30;
 pub const COPY_FROM_USER: HelperId = 148;
 pub const KTIME_GET_COARSE_NS: HelperId = 160;
 pub const FOR_EACH_MAP_ELEM: HelperId = 164;

@@ -56,6 +56,9 @@ pub const HOLE_REACH: u64 = 127;
 /// Texts that are written for one site: a jump at its entry, and one in a hole that it leads through.
 pub const WRITES_PER_SITE_MAX: usize = 2;
 
+/// Bytes of the text of a file that is searched for what signal handlers return to.
+pub const RESTORER_FILE_BYTES_MAX: u64 = 4 << 20;
+
 /// Exits of one function that are patched.
 pub const EXITS_MAX: usize = 128;
 

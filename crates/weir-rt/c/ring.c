@@ -289,8 +289,102 @@ s64 weir_perf_event_output(const void *context, const struct weir_map *map, u64 
 }
 
 /* Any other number of a question is answered with 0. Of a ring for each CPU: of all of them together. */
+/* ---- waiting for room ---- */
+
+enum { FUTEX_WAIT_BITSET = 9, CLOCK_MONOTONIC = 1 };
+/* Looks before the kernel is asked to wait, some microseconds; how long it waits at a time; and in how many parts a ring is thought of, of which
+ * one is left for those that have seen room and were preempted before they took it. */
+enum { SPINS = 512, NAP_NS = 200000, PARTS = 4 };
+/* Of the stack, what is looked at for a signal handler: in pieces. */
+enum { HANDLER_BYTES = 16 << 10, PIECE_BYTES = 128 };
+struct timespec { s64 seconds; s64 nanoseconds; };
+#define SECOND 1000000000l
+
+INLINE int is_short(const struct ring *ring)
+{
+    u64 in_use = load(&ring->control->free_or_producer) - load(&ring->control->spare_or_consumer);
+    return in_use > ring->bytes - ring->bytes / PARTS && in_use <= ring->bytes;
+}
+
+/* The ring of this CPU, or the one that all share, if it is short of room. */
+INLINE int find_short(const struct weir_map *map, struct ring *ring)
+{
+    if (has_lanes(map)) {
+        u32 cpu = (u32)weir_get_smp_processor_id();
+        if (cpu < map->lanes - 1) {
+            *ring = lane_of(map, cpu, TIMED_HEAD);
+            if (is_short(ring))
+                return 1;
+        }
+    }
+    *ring = ring_of(map);
+    return is_short(ring);
+}
+
+/* Whether this runs in a signal handler, or that cannot be told: somewhere above is what handlers return to. */
+static int may_be_in_handler(void)
+{
+    u64 words[PIECE_BYTES / 8];
+    u64 own = weir_island.filter - HEADER_FILTER, at = (u64)words;
+    u64 first = load_relaxed((const u8 *)(own + PLACE_RESTORERS)), second = load_relaxed((const u8 *)(own + PLACE_RESTORERS + 8));
+    if (!first)
+        return 1;
+    for (u64 end = at + HANDLER_BYTES; at < end; at += PIECE_BYTES) {
+        u64 bytes = weir_read_some(words, PIECE_BYTES, at);
+        for (u64 n = 0; n < bytes / 8; n++)
+            if (words[n] == first || (second && words[n] == second))
+                return 1;
+        if (bytes < PIECE_BYTES)
+            return 0;
+    }
+    return 0;
+}
+
+INLINE int controller_lives(void) { return (u16)load_relaxed((void *)(weir_island.segment + HEADER_LEASE)) != 0; }
+
+/* Waits until this CPU's ring has room, for `ms` milliseconds at most; where somebody has waited so long in vain, until it is read again, not at
+ * all. Never in a signal handler: what it interrupted may be a record that is being written, which holds up the reader. */
+static __attribute__((noinline)) void wait_for_room(const struct weir_map *map, u64 ms)
+{
+    struct ring ring;
+    struct timespec now = { 0, 0 }, until = { 0, 0 };
+    for (u32 spin = 0; spin < SPINS; spin++) {
+        __builtin_ia32_pause();
+        if (!find_short(map, &ring))
+            return;
+    }
+    if (!weir_island.segment || !weir_island.filter || !may_call_kernel() || may_be_in_handler())
+        return;
+    count(COUNT_OTHER_CALLS);
+    while (find_short(map, &ring) && controller_lives() && may_call_kernel()) {
+        u64 consumed = load(&ring.control->spare_or_consumer);
+        if (load_relaxed(&ring.control->waited) == consumed + 1)
+            return;
+        syscall2(SYS_CLOCK_GETTIME, CLOCK_MONOTONIC, (u64)&now);
+        s64 ns = now.seconds * SECOND + now.nanoseconds;
+        s64 end = until.seconds * SECOND + until.nanoseconds;
+        if (!end) {
+            end = ns + (s64)ms * 1000000;
+            until = (struct timespec){ end / SECOND, end % SECOND };
+        }
+        if (ns >= end) {
+            store_relaxed(&ring.control->waited, consumed + 1);
+            return;
+        }
+        s64 nap = ns + NAP_NS < end ? ns + NAP_NS : end;
+        now = (struct timespec){ nap / SECOND, nap % SECOND };
+        syscall6(SYS_FUTEX, (u64)&ring.control->spare_or_consumer, FUTEX_WAIT_BITSET, (u32)consumed, (u64)&now, 0, 0xffffffff);
+    }
+}
+
 u64 weir_ringbuf_query(const struct weir_map *map, u64 what)
 {
+    struct ring full;
+    if (what & RB_WAIT && !(what >> 32)) {
+        if (find_short(map, &full))
+            wait_for_room(map, what & (RB_WAIT - 1));
+        return 0;
+    }
     struct ring shared = ring_of(map);
     u64 consumed = 0, produced = 0, bytes = 0;
     for (u32 lane = 0; lane < map->lanes; lane++) {

@@ -105,7 +105,7 @@ struct weir_control {
     u64 evicted;           /* 224: LRU: keys given up to make room */
     u64 withheld;          /* 232: hash that grows: nodes, the last of max_entries, that are not allocated yet */
     u64 outgrown;          /* 240: hash that grows: updates among `full` for want of those */
-    u64 pad3[1];
+    u64 waited;            /* 248: ring that is waited for: bytes consumed, and 1, when somebody had waited in vain */
 };
 _Static_assert(sizeof(struct weir_control) == 256, "docs/segment.md");
 _Static_assert(__builtin_offsetof(struct weir_control, spare_or_consumer) == 64, "src/abi.rs");
@@ -176,6 +176,11 @@ _Static_assert(sizeof(struct weir_announce) == 40, "docs/segment.md");
 #define PLACE_ISLANDS 280
 #define PLACE_ISLANDS_MAX 16
 #define PLACE_STUBS 536
+/* Addresses of what signal handlers return to, up to two; 0: none is known. */
+#define PLACE_RESTORERS 568
+/* Beside the kernel's questions to bpf_ringbuf_query, which knows it not and answers 0: wait until there is room, as many milliseconds at most as
+ * the bits below say. */
+#define RB_WAIT (1ul << 30)
 enum { FILTER_NONE, FILTER_ASKED, FILTER_SEEN, FILTER_STRICT };
 /* The number of the process's control group, in its own segment, as the controller has seen it; 0: not known. */
 #define HEADER_CGROUP 840

@@ -56,6 +56,7 @@ pub mod header {
     pub const PLACE_ISLAND_COUNT: usize = 272;
     pub const PLACE_ISLANDS: usize = 280;
     pub const PLACE_STUBS: usize = 536;
+    pub const PLACE_RESTORERS: usize = 568;
     pub const RANDOM: usize = 600;
     pub const CLOCK: usize = 640;
     /// Not 0 in its low half while the controller lives: a robust futex, with its holder's id.
@@ -229,6 +230,7 @@ pub mod control {
     pub const EVICTED: u64 = 224;
     pub const WITHHELD: u64 = 232;
     pub const OUTGROWN: u64 = 240;
+    pub const WAITED: u64 = 248;
 }
 
 /// Bytes from the claim of one lane to the next one's.
@@ -377,7 +379,7 @@ const _: () = assert!(line::NAME + BULLETIN_NAME_BYTES_MAX == BULLETIN_LINE_BYTE
 const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES as usize);
 const _: () = assert!(header::LABEL + LABEL_BYTES_MAX < header::CLAIMS_OFFSET);
 const _: () = assert!(header::PLACE_ISLANDS + ISLANDS_MAX * 16 <= header::PLACE_STUBS);
-const _: () = assert!(header::PLACE_STUBS + 32 <= header::RANDOM);
+const _: () = assert!(header::PLACE_RESTORERS + 16 <= header::RANDOM);
 const _: () = assert!(header::RANDOM / 64 < header::CLOCK / 64, "random numbers write to their cache line");
 const _: () = assert!(header::CLOCK.is_multiple_of(64) && clock::WORDS * 8 <= 64);
 const _: () = assert!(header::CLOCK + 64 <= header::LEASE);

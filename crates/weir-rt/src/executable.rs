@@ -280,6 +280,8 @@ const READ_MEMORY: &[weir_ebpf::HelperId] = &[
 
 /// `tests/image.rs` holds it against the image.
 const CALL_KERNEL: &[weir_ebpf::HelperId] = &[
+    // Where it waits for room.
+    helper::RINGBUF_QUERY,
     helper::GET_CURRENT_PID_TGID,
     helper::GET_CURRENT_COMM,
     helper::PROBE_READ_USER,

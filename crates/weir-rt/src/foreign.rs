@@ -128,6 +128,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
                 .map(|n| header::PLACE_ISLANDS + n * 16)
                 .map(|at| (word(at), word(at + 8)))
                 .collect(),
+            restorers: std::array::from_fn(|n| word(header::PLACE_RESTORERS + n * 8)),
             stubs: std::array::from_fn(|n| word(header::PLACE_STUBS + n * 8)),
         },
         layout_hash: word(header::LAYOUT_HASH),

@@ -104,6 +104,8 @@ pub struct Place {
     /// Stubs of replaced return addresses: their address and bytes, the address of their records, the power of two that a record has bytes;
     /// 0 where there are none.
     pub stubs: [u64; 4],
+    /// What signal handlers return to; 0 where that is not known.
+    pub restorers: [u64; 2],
 }
 
 /// The controller's mapping of a segment.
@@ -349,6 +351,9 @@ impl Segment {
         for (n, (address, bytes)) in place.islands.iter().enumerate() {
             self.put(header::PLACE_ISLANDS + n * 16, *address);
             self.put(header::PLACE_ISLANDS + n * 16 + 8, *bytes);
+        }
+        for (n, word) in place.restorers.iter().enumerate() {
+            self.put(header::PLACE_RESTORERS + n * 8, *word);
         }
         for (n, word) in place.stubs.iter().enumerate() {
             self.put(header::PLACE_STUBS + n * 8, *word);

@@ -115,6 +115,7 @@ impl Lower<'_> {
         self.store_word(Place::Object(object, 0), Src::Imm(event.0 as i32));
         self.store_word(Place::Object(object, 4), Src::Reg(fields));
         let [kept, whole] = std::array::from_fn(|_| self.label());
+        self.wait_for_room();
         let output = [Arg::Map(self.maps.ring), Arg::Object(object), Arg::Reg(used), Arg::Imm(0)];
         self.call(helper::RINGBUF_OUTPUT, &output);
         self.touch(object);
@@ -176,10 +177,21 @@ impl Lower<'_> {
 
     /// The address of a record of so many bytes; goes to `full` where there is none.
     fn reserve(&mut self, bytes: u32, full: Label) -> Reg {
+        self.wait_for_room();
         let reserve = [Arg::Map(self.maps.ring), Arg::Imm(bytes as i32), Arg::Imm(0)];
         self.call(helper::RINGBUF_RESERVE, &reserve);
         self.skip_if_null(full);
         self.copy_reg(R0)
+    }
+
+    /// In front of a reservation, which counts what it refuses.
+    fn wait_for_room(&mut self) {
+        if let Some(ms) = self.maps.waits_ms {
+            self.call(
+                helper::RINGBUF_QUERY,
+                &[Arg::Map(self.maps.ring), Arg::Imm(helper::RB_WAIT | ms as i32)],
+            );
+        }
     }
 
     fn submit(&mut self, record: Reg, done: Label) {

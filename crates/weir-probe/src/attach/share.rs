@@ -91,7 +91,14 @@ pub(crate) fn share_segments(
     stopped.in_time()?;
     target.has_tsc = has_tsc;
     let (segment_address, gate_address, islands) = (control_address, 0, Vec::new());
-    control.set_place(&SegmentPlace { segment_address, maps_address, gate_address, islands, stubs: [0; 4] });
+    control.set_place(&SegmentPlace {
+        segment_address,
+        maps_address,
+        gate_address,
+        islands,
+        stubs: [0; 4],
+        restorers: [0; 2],
+    });
     // A launched command must not run before it is armed.
     if target.launched {
         target.held = Some(stopped);

@@ -87,6 +87,17 @@ impl Gadgets {
         }
     }
 
+    /// Where signal handlers of the process return to, going by its smaller files, a C library and a loader among them; 0 for what is not
+    /// found.
+    pub(crate) fn restorers(memory: &Memory, mappings: &[Mapping]) -> [u64; 2] {
+        let bytes = |mapping: &Mapping| mapping.end.0 - mapping.start.0;
+        let small =
+            |mapping: &&Mapping| is_searched(mapping) && bytes(mapping) <= limits::RESTORER_FILE_BYTES_MAX;
+        let mut found =
+            mappings.iter().filter(small).filter_map(|mapping| find_in(memory, mapping, &SIGRETURN));
+        std::array::from_fn(|_| found.next().unwrap_or(0))
+    }
+
     /// They are still there: since they were found, their library may have been unloaded, or patched.
     fn stand(&self, memory: &Memory, mappings: &[Mapping]) -> bool {
         let is_at = |address: u64, needle: &[u8]| {

@@ -252,6 +252,11 @@ impl Target {
         Some((file, maps::load_biases(&self.mappings, file, binary)))
     }
 
+    /// What signal handlers in it return to, as far as that is known.
+    pub(crate) fn restorers(&self) -> [u64; 2] {
+        Gadgets::restorers(&self.memory, &self.mappings)
+    }
+
     /// Stops the process again, or hands out the stop that it is still in.
     pub(crate) fn stop(&mut self) -> Result<Stopped, Error> {
         self.stop_within(self.allowance.stop, Filters::Suspended)

@@ -3,6 +3,7 @@
 //! What is the same as of `weir trace` means the same, and becomes that command's own words ([`Record::trace`]).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, ValueEnum};
 use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
@@ -72,6 +73,11 @@ pub(crate) struct Record {
     /// counted; with --overwrite it takes the place of the oldest
     #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
     pub(crate) size: u32,
+
+    /// Have a thread that finds its ring full wait for room, for TIME at most (100ms; 500us, 2s), before its event is discarded: as it writes
+    /// faster than weir reads. One that weir does not read in that time waits no more until it does; nor does a signal handler
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = flight::time, conflicts_with = "overwrite")]
+    pub(crate) blocking: Option<Duration>,
 
     /// Begin a new file of a ring's stream when it would become larger; K, M and G may follow
     #[arg(long, value_name = "BYTES", value_parser = file_size, conflicts_with = "overwrite")]

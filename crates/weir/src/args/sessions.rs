@@ -11,7 +11,7 @@ use crate::args::flight::Flight;
 use crate::args::record::{Context, FILES_MAX, Record, file_size, level, size};
 use crate::args::trace_format::TraceFormat;
 use crate::args::triggers::Triggers;
-use crate::args::{Format, filter};
+use crate::args::{Format, filter, flight};
 use crate::rails::budget::Budget;
 use crate::select::ProcessSpec;
 
@@ -143,6 +143,11 @@ pub(crate) struct Create {
     #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
     pub(crate) size: u32,
 
+    /// Have a thread that finds its ring full wait for room, for TIME at most (100ms; 500us, 2s), before its event is discarded: as it writes
+    /// faster than weir reads. One that weir does not read in that time waits no more until it does; nor does a signal handler
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = flight::time, conflicts_with = "overwrite")]
+    pub(crate) blocking: Option<Duration>,
+
     /// Begin a new file of a ring's stream when it would become larger; K, M and G may follow
     #[arg(long, value_name = "BYTES", value_parser = file_size, conflicts_with = "overwrite")]
     pub(crate) file_size: Option<u64>,
@@ -197,6 +202,7 @@ impl Create {
             ("file-count", self.file_count.map(|count| count.to_string())),
             ("dialect", (!is_default).then(|| name_of(&self.dialect))),
             ("any-user", is(self.any_user)),
+            ("blocking", self.blocking.as_ref().map(time)),
             ("overwrite", is(*overwrite)),
             ("snapshot-on", snapshot_on.clone()),
             ("snapshot-after", snapshot_after.as_ref().map(time)),
@@ -217,12 +223,13 @@ impl Create {
 }
 
 /// The names that [`Create::options`] has.
-pub(crate) const OPTIONS: [&str; 18] = [
+pub(crate) const OPTIONS: [&str; 19] = [
     "trace-format",
     "file-size",
     "file-count",
     "dialect",
     "any-user",
+    "blocking",
     "overwrite",
     "snapshot-on",
     "snapshot-after",

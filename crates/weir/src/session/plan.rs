@@ -88,7 +88,9 @@ impl Given<'_> {
         let ring_bytes = self.recording.map(|recording| recording.args.size);
         let ring_bytes = ring_bytes.unwrap_or(weir_codegen::Options::default().ring_bytes);
         let overwrites = self.recording.is_some_and(|recording| recording.args.flight.overwrite);
-        let options = weir_codegen::Options { counts_hits, ring_bytes, overwrites };
+        let blocking = self.recording.and_then(|recording| recording.args.blocking);
+        let waits_ms = blocking.map(|time| (time.as_millis() as u32).max(1));
+        let options = weir_codegen::Options { counts_hits, ring_bytes, overwrites, waits_ms };
         let callee = self.decider.map(Decider::callee);
         let (mut compiled, verified) = stages::back(module, &options, callee.as_ref())?;
         // Behind those of the script: what records name stays where it is.

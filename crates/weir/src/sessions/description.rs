@@ -132,6 +132,11 @@ impl Description {
         self.options.contains_key("overwrite")
     }
 
+    /// How long events wait for room in the rings.
+    pub(crate) fn waits(&self) -> Option<&str> {
+        self.options.get("blocking").map(String::as_str)
+    }
+
     /// What is in the rings is written when a recording ends.
     pub(crate) fn keeps_what_is_left(&self) -> bool {
         !self.overwrites() || self.options.contains_key("snapshot-at-end")
@@ -139,7 +144,7 @@ impl Description {
 
     /// What of itself changes the recording, as the command line has it.
     pub(crate) fn shown_options(&self) -> String {
-        let is_told = |name: &str| name != "overwrite";
+        let is_told = |name: &str| !["overwrite", "blocking"].contains(&name);
         let of_table = OPTIONS.iter().filter(|name| is_told(name));
         let given = of_table.filter_map(|name| Some((name, self.options.get(*name)?)));
         let shown = given.map(|(name, value)| match &value[..] {

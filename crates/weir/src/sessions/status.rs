@@ -88,7 +88,9 @@ impl Status {
             whole if whole.is_multiple_of(1 << 20) => format!("{}M", whole >> 20),
             other => format!("{}K", other >> 10),
         };
-        format!("{size} for each CPU, {}", self.mode())
+        let after =
+            self.description.waits().map_or_else(String::new, |time| format!(" after waiting for {time}"));
+        format!("{size} for each CPU, {}{after}", self.mode())
     }
 
     fn mode(&self) -> &'static str {

@@ -14,7 +14,7 @@ use crate::recorded::found::{Found, by_babeltrace2};
 const PRINTED_MAX: u64 = 150_000;
 
 /// What `weir record` said of a run that it ended well.
-fn record(plan: &Plan, place: &Place, options: &[&str]) -> (String, Ledger) {
+pub(super) fn record(plan: &Plan, place: &Place, options: &[&str]) -> (String, Ledger) {
     let mut command = weir(["record", "-e", "emit:*", "--follow", "-o"]);
     command.arg(place.trace()).args(options).arg("--").args(plan.command(place));
     let ended = testkit::Daemon::spawn(command).unwrap().finish(5 * DEADLINE).unwrap();
@@ -26,7 +26,7 @@ fn record(plan: &Plan, place: &Place, options: &[&str]) -> (String, Ledger) {
 }
 
 /// `N events recorded` and, of one of them, `NAME: N, M discarded`.
-fn number_before(said: &str, what: &str) -> u64 {
+pub(super) fn number_before(said: &str, what: &str) -> u64 {
     let before = said.split_once(what).unwrap_or_else(|| panic!("{what:?} is not in {said}")).0;
     before.rsplit([' ', '\n']).next().unwrap().parse().expect(said)
 }
