@@ -167,6 +167,7 @@ pub fn prepare(
             guards: BTreeSet::new(),
             watch: Watch::default(),
             text: TextWatch::default(),
+            restorers: [0; 2],
         },
     })
 }
@@ -233,6 +234,8 @@ pub struct Attachment {
     guards: BTreeSet<u64>,
     watch: Watch,
     text: TextWatch,
+    /// What signal handlers return to, where a program waits and must not in one.
+    restorers: [u64; 2],
 }
 
 impl Attachment {

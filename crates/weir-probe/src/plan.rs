@@ -101,8 +101,9 @@ fn plan_binary(binary: &Binary, places: &[Place]) -> Vec<Result<Window, Refusal>
         // Each is going to be asked for: at once, they are decoded on several threads.
         bodies.all();
     }
+    let small = walkers::on_small_stacks(binary);
     let mut sites: Vec<Result<Planned, Refusal>> =
-        places.iter().map(|place| read(&mut bodies, place)).collect();
+        places.iter().map(|place| read(&mut bodies, place, &small)).collect();
     let mut planned: Vec<&mut Planned> = sites.iter_mut().filter_map(|site| site.as_mut().ok()).collect();
     let mut ground = Ground::default();
     plan_near(&mut bodies, &mut planned, &mut ground);
@@ -117,7 +118,8 @@ fn plan_binary(binary: &Binary, places: &[Place]) -> Vec<Result<Window, Refusal>
     sites.into_iter().map(|site| site.and_then(|planned| planned.window)).collect()
 }
 
-fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refusal> {
+/// `small`: code on stacks that may have no room for a probe.
+fn read<'a>(bodies: &mut Bodies<'a>, place: &Place, small: &[Range<u64>]) -> Result<Planned<'a>, Refusal> {
     let binary = bodies.binary();
     let range = match place {
         Place::Entry(function) if function.kind == FunctionKind::Indirect => {
@@ -129,6 +131,9 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place) -> Result<Planned<'a>, Refus
             bounds.start.0..bounds.end.0
         }
     };
+    if small.iter().any(|code| code.contains(&range.start)) {
+        return Err(Refusal::StackUnchecked { offset: 0 });
+    }
     let size = range.end - range.start;
     let bytes = binary.bytes(LinkAddr(range.start), size as usize).filter(|bytes| !bytes.is_empty());
     let bytes = bytes.ok_or(Refusal::SizeUnknown)?;

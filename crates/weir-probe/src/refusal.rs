@@ -49,7 +49,7 @@ pub enum Refusal {
     #[error("not-mapped: the target does not map {binary}")]
     NotMapped { binary: String },
     #[error(
-        "stack-unchecked: at +{offset:#x} Go's compiler has not checked that the goroutine has stack left, so a probe may have none"
+        "stack-unchecked: at +{offset:#x} nothing has checked that the stack, a goroutine's or a fiber's of OCaml 5, has room for a probe"
     )]
     StackUnchecked { offset: u64 },
     #[error(

@@ -296,7 +296,7 @@ enum { FUTEX_WAIT_BITSET = 9, CLOCK_MONOTONIC = 1 };
  * one is left for those that have seen room and were preempted before they took it. */
 enum { SPINS = 512, NAP_NS = 200000, PARTS = 4 };
 /* Of the stack, what is looked at for a signal handler: in pieces. */
-enum { HANDLER_BYTES = 16 << 10, PIECE_BYTES = 128 };
+enum { HANDLER_BYTES = 16 << 10, PIECE_BYTES = 256 };
 struct timespec { s64 seconds; s64 nanoseconds; };
 #define SECOND 1000000000l
 
@@ -319,6 +319,12 @@ INLINE int find_short(const struct weir_map *map, struct ring *ring)
     }
     *ring = ring_of(map);
     return is_short(ring);
+}
+
+/* Somebody has waited in vain for the reader to go on from here. */
+INLINE int was_waited_for(const struct ring *ring)
+{
+    return load_relaxed(&ring->control->waited) == load(&ring->control->spare_or_consumer) + 1;
 }
 
 /* Whether this runs in a signal handler, or that cannot be told: somewhere above is what handlers return to. */
@@ -350,7 +356,7 @@ static __attribute__((noinline)) void wait_for_room(const struct weir_map *map, 
     struct timespec now = { 0, 0 }, until = { 0, 0 };
     for (u32 spin = 0; spin < SPINS; spin++) {
         __builtin_ia32_pause();
-        if (!find_short(map, &ring))
+        if (!find_short(map, &ring) || was_waited_for(&ring))
             return;
     }
     if (!weir_island.segment || !weir_island.filter || !may_call_kernel() || may_be_in_handler())
@@ -358,7 +364,7 @@ static __attribute__((noinline)) void wait_for_room(const struct weir_map *map, 
     count(COUNT_OTHER_CALLS);
     while (find_short(map, &ring) && controller_lives() && may_call_kernel()) {
         u64 consumed = load(&ring.control->spare_or_consumer);
-        if (load_relaxed(&ring.control->waited) == consumed + 1)
+        if (was_waited_for(&ring))
             return;
         syscall2(SYS_CLOCK_GETTIME, CLOCK_MONOTONIC, (u64)&now);
         s64 ns = now.seconds * SECOND + now.nanoseconds;
@@ -381,7 +387,7 @@ u64 weir_ringbuf_query(const struct weir_map *map, u64 what)
 {
     struct ring full;
     if (what & RB_WAIT && !(what >> 32)) {
-        if (find_short(map, &full))
+        if (find_short(map, &full) && !was_waited_for(&full))
             wait_for_room(map, what & (RB_WAIT - 1));
         return 0;
     }

@@ -202,6 +202,11 @@ impl Executable {
         self.relocations.iter().any(|relocation| reads(relocation.symbol))
     }
 
+    /// Whether it may wait for room in a ring.
+    pub fn waits(&self) -> bool {
+        self.relocations.iter().any(|relocation| relocation.symbol == Symbol::Helper(helper::RINGBUF_QUERY))
+    }
+
     /// Some helper that it calls makes a system call.
     pub fn calls_kernel(&self) -> bool {
         let calls = |symbol: Symbol| matches!(symbol, Symbol::Helper(id) if calls_kernel(id));

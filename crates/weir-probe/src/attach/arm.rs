@@ -29,6 +29,11 @@ use crate::refusal::{Error, Refusal};
 impl Attachment {
     pub(crate) fn arm(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<(), Error> {
         self.consumers.executables = executables.to_vec();
+        // Go's way back from handlers lies in a program that may be too large to be searched.
+        let is_go = sites.iter().any(|site| site.binary.is_go());
+        if executables.iter().any(Executable::waits) && !is_go {
+            self.restorers = self.target.restorers();
+        }
         self.outcomes = self.put_in_with_hook(sites)?;
         self.retries = Retries::of(&self.outcomes);
         Ok(())

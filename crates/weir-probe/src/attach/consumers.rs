@@ -359,6 +359,10 @@ impl Attachment {
             return if is_taken { Err(Refusal::Overlap { address: at }) } else { Ok(None) };
         };
         let old = &self.consumers.sites[standing].planned;
+        if old.window.is_exit != window.is_exit {
+            // Programs would run before or behind instructions that they are not meant to.
+            return Err(Refusal::Overlap { address: at });
+        }
         let mut planned = old.clone();
         let chosen = choose(&site.programs, || old.returns.map_or_else(|| self.returns_of(site), Ok))?;
         planned.programs.extend(&chosen.programs);

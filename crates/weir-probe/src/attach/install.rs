@@ -112,7 +112,7 @@ impl Attachment {
                 .chain(self.stubs.as_ref().map(Stubs::range))
                 .map(|range| (range.start, range.end - range.start))
                 .collect(),
-            restorers: self.target.restorers(),
+            restorers: self.restorers,
             stubs: self.stubs.as_ref().map_or([0; 4], |stubs| stubs.table.place()),
         });
     }

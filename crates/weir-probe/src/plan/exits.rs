@@ -167,6 +167,12 @@ impl Search<'_> {
                     }
                     return Ok(());
                 }
+                // It goes to a handler, with the stack pointer that was kept for that: no return.
+                FlowControl::Return | FlowControl::IndirectBranch
+                    if leaves_for_a_handler(&piece.instructions[..index]) =>
+                {
+                    return Ok(());
+                }
                 FlowControl::Return => {
                     self.exits.insert(at);
                     return Ok(());
@@ -225,6 +231,17 @@ impl Search<'_> {
 
 fn is_padding(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Endbr64)
+}
+
+/// Whether the instructions that run one after the other at the end of `before` take the stack pointer from elsewhere than the frame, as
+/// OCaml's `raise` does: `mov %r14,%rsp; pop %r14; ret`.
+fn leaves_for_a_handler(before: &[Instruction]) -> bool {
+    let row = before.iter().rev().take_while(|instruction| instruction.flow_control() == FlowControl::Next);
+    row.into_iter().any(|instruction| {
+        instruction.mnemonic() == Mnemonic::Mov
+            && instruction.op0_register() == Register::RSP
+            && instruction.op1_register() != Register::RBP
+    })
 }
 
 /// Whether the jump at `index` may go to another place of its own function: one that takes its target from a table. One through a
@@ -303,6 +320,19 @@ mod tests {
         assert!(is_switch(&with(&[0xff, 0x24, 0xfa])));
         // jmp *4096(,%rdi,8): a table at a known place
         assert!(is_switch(&[0xff, 0x24, 0xfd, 0, 0x10, 0, 0]));
+    }
+
+    #[test]
+    fn a_stack_pointer_that_was_kept_leads_to_a_handler() {
+        let row = |bytes: &[u8]| {
+            let all: Vec<Instruction> =
+                Decoder::with_ip(64, bytes, 0x1000, DecoderOptions::NONE).iter().collect();
+            leaves_for_a_handler(&all)
+        };
+        assert!(row(&[0x4c, 0x89, 0xf4, 0x41, 0x5e])); // mov %r14,%rsp; pop %r14
+        assert!(row(&[0x48, 0x8b, 0x27])); // mov (%rdi),%rsp
+        assert!(!row(&[0x48, 0x89, 0xec, 0x5d])); // mov %rbp,%rsp; pop %rbp
+        assert!(!row(&[0x48, 0x83, 0xc4, 0x18, 0x5b])); // add $24,%rsp; pop %rbx
     }
 
     #[test]

@@ -65,6 +65,14 @@ pub(crate) fn v8_code(binary: &Binary) -> Option<Range<u64>> {
     Some(start.0..start.0.checked_add(u64::from(size))?)
 }
 
+/// OCaml's code on stacks that are as small as their functions need (fibers of OCaml 5), which nothing has checked for a probe.
+pub(crate) fn on_small_stacks(binary: &Binary) -> Vec<Range<u64>> {
+    match binary.symbol_value("caml_try_realloc_stack") {
+        Some(_) => ocaml_ranges(binary),
+        None => Vec::new(),
+    }
+}
+
 fn is_described(binary: &Binary, address: LinkAddr) -> bool {
     let frames = binary.frame_ranges();
     let next = frames.partition_point(|range| range.start <= address);

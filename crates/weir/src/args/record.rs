@@ -76,7 +76,7 @@ pub(crate) struct Record {
 
     /// Have a thread that finds its ring full wait for room, for TIME at most (100ms; 500us, 2s), before its event is discarded: as it writes
     /// faster than weir reads. One that weir does not read in that time waits no more until it does; nor does a signal handler
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = flight::time, conflicts_with = "overwrite")]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = flight::time, conflicts_with_all = ["overwrite", "budget"])]
     pub(crate) blocking: Option<Duration>,
 
     /// Begin a new file of a ring's stream when it would become larger; K, M and G may follow

@@ -302,7 +302,8 @@ fn plan_windows(sites: &mut [Site]) {
     }
 }
 
-/// Adds the exits of functions whose returns are caught there, behind all other sites. A function of which one cannot be patched has none.
+/// Adds the exits of functions whose returns are caught there, behind all other sites. A function of which one cannot be patched, or not its
+/// entry, has none; what its exits had taken is planned anew without them.
 fn plan_at_exits(sites: &mut Vec<Site>) {
     let count = sites.len();
     let wanting: Vec<usize> =
@@ -313,23 +314,40 @@ fn plan_at_exits(sites: &mut Vec<Site>) {
         let site = &sites[index];
         exits.unwrap_or_default().into_iter().map(move |address| (index, site.exit(address)))
     });
-    let (functions, exits): (Vec<usize>, Vec<Site>) = exits.unzip();
+    let (mut functions, exits): (Vec<usize>, Vec<Site>) = exits.unzip();
+    let given: Vec<_> = sites.iter().map(|site| site.window.clone()).collect();
     sites.extend(exits);
-    // All together, so that none is in the way of another; entries stand first.
-    plan_windows(sites);
-    let refused: BTreeMap<usize, Refusal> = (functions.iter().zip(&sites[count..]))
-        .filter_map(|(&function, exit)| {
-            let refusal = exit.window.as_ref().err()?;
-            let at = exit.address.0.wrapping_sub(exit.function.address.0) as i64;
-            Some((function, Refusal::ReturnExits { at, detail: refusal.to_string() }))
-        })
-        .collect();
-    let mut of_exits = functions.iter();
-    let mut is_of_refused =
-        |site: &Site| site.is_exit && of_exits.next().is_some_and(|function| refused.contains_key(function));
-    sites.retain(|site| !is_of_refused(site));
-    for (function, refusal) in refused {
-        sites[function].refuse_returns(refusal);
+    loop {
+        // All together, so that none is in the way of another.
+        plan_windows(sites);
+        let refused: BTreeMap<usize, Refusal> = (functions.iter().zip(&sites[count..]))
+            .filter_map(|(&function, exit)| {
+                let at = exit.address.0.wrapping_sub(exit.function.address.0) as i64;
+                let of_exit = exit.window.as_ref().err();
+                // An exit must not take what the entry needs.
+                let refusal = of_exit.or(sites[function].window.as_ref().err())?;
+                Some((function, Refusal::ReturnExits { at, detail: refusal.to_string() }))
+            })
+            .collect();
+        if refused.is_empty() {
+            break;
+        }
+        let mut of_exits = functions.iter();
+        sites.retain(|site| {
+            !site.is_exit || of_exits.next().is_some_and(|function| !refused.contains_key(function))
+        });
+        functions.retain(|function| !refused.contains_key(function));
+        for (function, refusal) in refused {
+            sites[function].returns = Some(Err(refusal));
+        }
+    }
+    // What was refused before stays so, and what is wanted for its return alone is nothing without.
+    for (site, given) in sites.iter_mut().zip(given) {
+        match (given, site.returns.clone()) {
+            (Err(refusal), _) => site.window = Err(refusal),
+            (Ok(_), Some(Err(refusal))) => site.refuse_returns(refusal),
+            (Ok(_), _) => {}
+        }
     }
 }
 

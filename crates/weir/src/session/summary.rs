@@ -4,7 +4,7 @@
 //! report. Nothing is left out silently: what could not be patched is told by its reason while the run begins, and
 //! misses at its end; with `-v`, and in JSON, all of the numbers are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_codegen::{Compiled, HITS_ENTRIES, HITS_RETURNS};
 use weir_ir::Trigger;
@@ -32,10 +32,15 @@ impl Coverage {
     pub(crate) fn of(sites: &[Site], outcomes: &[Outcome], loads: Loads) -> Coverage {
         let places = sites.iter().filter(|site| !site.is_exit).count();
         let mut coverage = Coverage { places, loads, ..Coverage::default() };
+        // By function: one of several exits is enough for returns to be missing.
+        let mut half_seen = BTreeSet::new();
         for (site, outcome) in sites.iter().zip(outcomes) {
             match outcome {
                 // Of the function's entry there is a line already.
                 Err(refusal) if site.is_exit && !refusal.is_awaited() => {
+                    if !half_seen.insert((&site.path, site.function.address.0)) {
+                        continue;
+                    }
                     *coverage.returns_refused.entry(refusal.code()).or_default() += 1;
                 }
                 _ if site.is_exit => {}

@@ -315,9 +315,13 @@ impl Session {
         }
         let (doing, mut next) = (self.doing.take()?, self.next.take()?);
         let (said, name) = (next.told(), self.description.name.clone());
-        discard_empty(&self.description.folder_of(next.number));
-        place.forget(&name, next.number);
-        (self.last, self.is_changed) = (next.number - 1, true);
+        let folder = self.description.folder_of(next.number);
+        discard_empty(&folder);
+        if !folder.exists() {
+            place.forget(&name, next.number);
+            self.last = next.number - 1;
+        }
+        self.is_changed = true;
         let answer = match (next.has_wrong_filter, doing.before) {
             (true, Some(before)) => {
                 self.description = before;
