@@ -47,7 +47,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1);
 const START_RESOLUTION: Duration = Duration::from_millis(10);
 
 /// How often a process is tried that does not stop in time.
-const STOP_TRIES: u32 = 3;
+pub(super) const STOP_TRIES: u32 = 3;
 
 /// A command that nothing is traced of any more is reported to run on after so long: one that is ending has no memory to trace before it
 /// has ended.

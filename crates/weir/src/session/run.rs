@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow};
 use nix::sys::signal::{SigSet, Signal};
 use weir_ir::Trigger;
 use weir_probe::launch::Ended;
-use weir_probe::{Launched, Pending, Prepared, Target};
+use weir_probe::{Allowance, Launched, Pending, Prepared, Target};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
@@ -32,7 +32,7 @@ use crate::session::events::Events;
 use crate::session::intercept::Intercept;
 use crate::session::plan::Plan;
 use crate::session::required::{self, feasible};
-use crate::session::roll::{Roll, names_mapped, since_boot};
+use crate::session::roll::{Roll, STOP_TRIES, names_mapped, since_boot};
 use crate::session::stages::Site;
 use crate::session::summary::Coverage;
 use crate::session::targets::{self, Targets};
@@ -103,12 +103,30 @@ impl Session<'_> {
         self.each(pids, replaced, |pid, ()| {
             weir_probe::target::check(pid)?;
             let plan = if Some(pid) == first { self.plan.clone() } else { self.plan_for(pid)? };
-            let target = Target::open_within(pid, self.admit(pid, &plan)?);
-            let target = target.map_err(|error| self.limited(pid, &plan, error))?;
-            // Now its number is its own.
-            self.admit(pid, &plan)?;
-            Ok((target, plan))
+            Ok((self.open_one(pid, &plan)?, plan))
         })
+    }
+
+    fn open_one(&self, pid: i32, plan: &Plan) -> Result<Target, Failure> {
+        let target = Target::open_within(pid, self.admit(pid, plan)?);
+        let target = target.map_err(|error| self.limited(pid, plan, error))?;
+        // Now its number is its own.
+        self.admit(pid, plan)?;
+        Ok(target)
+    }
+
+    /// [`Session::prepare`] of a process that was given. It is tried again where a thread that weir had borrowed got no CPU for as long as a
+    /// stop may last, if stops are not limited more than usual: nothing was changed then.
+    fn prepare_given(&self, target: Target, maps: &Arc<Segment>, plan: &Plan) -> Result<Prepared, Failure> {
+        let pid = target.pid();
+        let mut target = target;
+        for _ in 1..STOP_TRIES {
+            match self.prepare(target, maps, plan) {
+                Err(failure) if has_not_stopped(&failure) => target = self.open_one(pid, plan)?,
+                done => return done,
+            }
+        }
+        self.prepare(target, maps, plan)
     }
 
     fn plan_for(&self, pid: i32) -> Result<Rc<Plan>, Failure> {
@@ -162,7 +180,7 @@ impl Session<'_> {
         let (maps, is_alone) = (Arc::new(self.maps()?), opened.len() + replaced.len() == 1);
         let opened = opened.into_iter().map(|(target, plan)| (target.pid(), (target, plan)));
         let prepared = self.each(opened, &mut replaced, |pid, (target, plan)| {
-            Ok((pid, (self.prepare(target, &maps, &plan)?, plan)))
+            Ok((pid, (self.prepare_given(target, &maps, &plan)?, plan)))
         })?;
         let mut events = self.begin(&maps, signals, report)?;
         if let Some(clock) = &mut clock {
@@ -408,6 +426,11 @@ fn may_be_executed(binary: &weir_symbols::Binary) -> bool {
 }
 
 /// The process executes another program: nothing was put into that.
+fn has_not_stopped(failure: &Failure) -> bool {
+    let usual = Allowance::default().stop;
+    matches!(failure.of_process(), Some(weir_probe::Error::StopTimeout { limit, .. }) if *limit >= usual)
+}
+
 fn is_replaced(failure: &Failure) -> bool {
     matches!(failure.of_process(), Some(weir_probe::Error::Replaced { .. }))
 }
