@@ -1,7 +1,8 @@
 //! Plans the patches of many functions, and of places inside them, from their files alone.
 //!
 //! In: [`Place`]s in binaries. Out: for each a proved [`Window`], or the [`Refusal`]; how returns are caught is planned
-//! in [`returns`], where functions leave in [`exits`], and whose code allows nothing else in [`walkers`]. No process is needed, nothing is generated. The first step that can be proved is taken:
+//! in [`returns`], where functions leave in [`exits`], and whose code allows nothing else in [`walkers`]. No process is
+//! needed, nothing is generated. The first step that can be proved is taken:
 //!
 //! 1. a near jump over one instruction (or a pad of the compiler's), where no thread can be caught inside;
 //! 2. a near jump over several, or over the function's end and padding behind it;

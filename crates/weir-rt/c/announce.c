@@ -8,10 +8,8 @@
  */
 #include "weir.h"
 
-enum { FUTEX_WAKE = 1, FUTEX_WAIT_BITSET = 9, ALL = 0x7fffffff, ETIMEDOUT = 110, EINTR = 4, CLOCK_MONOTONIC = 1 };
-struct timespec { s64 seconds; s64 nanoseconds; };
+enum { FUTEX_WAKE = 1, ALL = 0x7fffffff, ETIMEDOUT = 110, EINTR = 4 };
 #define MS 1000000l
-#define SECOND (1000 * MS)
 /* How long it is waited for a controller that does not stir, and for one that has begun (src/limits.rs). */
 #define STIRS_NS (50 * MS)
 #define WORKS_NS (450 * MS)

@@ -4,10 +4,8 @@
  */
 #include "weir.h"
 
-struct timespec { s64 seconds; s64 nanoseconds; };
-enum { CLOCK_MONOTONIC = 1, CLOCK_MONOTONIC_COARSE = 6, CLOCK_BOOTTIME = 7, CLOCK_TAI = 11 };
+enum { CLOCK_MONOTONIC_COARSE = 6, CLOCK_BOOTTIME = 7, CLOCK_TAI = 11 };
 enum { PR_GET_NAME = 16, COMM_BYTES = 16, SIGNALS = 64 };
-#define SECOND 1000000000ul
 
 /* The vDSO knows all of these clocks. In strict mode the time stamp counter may not be read: the time is 0. */
 static __attribute__((noinline)) u64 clock(u32 which)

@@ -291,14 +291,11 @@ s64 weir_perf_event_output(const void *context, const struct weir_map *map, u64 
 /* Any other number of a question is answered with 0. Of a ring for each CPU: of all of them together. */
 /* ---- waiting for room ---- */
 
-enum { FUTEX_WAIT_BITSET = 9, CLOCK_MONOTONIC = 1 };
 /* Looks before the kernel is asked to wait, some microseconds; how long it waits at a time; and in how many parts a ring is thought of, of which
  * one is left for those that have seen room and were preempted before they took it. */
 enum { SPINS = 512, NAP_NS = 200000, PARTS = 4 };
 /* Of the stack, what is looked at for a signal handler: in pieces. */
 enum { HANDLER_BYTES = 16 << 10, PIECE_BYTES = 256 };
-struct timespec { s64 seconds; s64 nanoseconds; };
-#define SECOND 1000000000l
 
 INLINE int is_short(const struct ring *ring)
 {

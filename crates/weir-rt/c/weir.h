@@ -489,6 +489,9 @@ INLINE s64 syscall3(s64 number, u64 a, u64 b, u64 c)
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
 }
+struct timespec { s64 seconds; s64 nanoseconds; };
+#define SECOND 1000000000l
+enum { CLOCK_MONOTONIC = 1, FUTEX_WAIT_BITSET = 9 };
 enum { SYS_GETPID = 39, SYS_KILL = 62, SYS_GETUID = 102, SYS_GETGID = 104, SYS_PRCTL = 157, SYS_GETTID = 186,
        SYS_FUTEX = 202, SYS_CLOCK_GETTIME = 228, SYS_TGKILL = 234, SYS_GETCPU = 309, SYS_PROCESS_VM_READV = 310,
        SYS_PROCESS_VM_WRITEV = 311 };

@@ -283,9 +283,14 @@ fn caller(out: &mut Emitter, needs: &Needs, above: i32) {
         out.load(RCX, above);
         out.store(RCX, IP);
     }
+    stack_pointer(out, needs, above + 8);
+}
+
+/// The slot of the stack pointer, if it is read: so far above this one. Uses rcx.
+fn stack_pointer(out: &mut Emitter, needs: &Needs, above: i32) {
     if needs.is_read(SP) {
-        out.bytes(&[0x48, 0x8d, 0x8c, 0x24]); // lea above+8(%rsp),%rcx
-        out.bytes(&(above + 8).to_le_bytes());
+        out.bytes(&[0x48, 0x8d, 0x8c, 0x24]); // lea above(%rsp),%rcx
+        out.bytes(&above.to_le_bytes());
         out.store(RCX, SP);
     }
 }
@@ -321,11 +326,7 @@ pub(crate) fn constants(out: &mut Emitter, needs: &Needs, place: Option<(u64, i3
         out.store(RCX, FLAGS);
     }
     if let Some((ip, sp)) = place {
-        if needs.is_read(SP) {
-            out.bytes(&[0x48, 0x8d, 0x8c, 0x24]); // lea sp(%rsp),%rcx
-            out.bytes(&sp.to_le_bytes());
-            out.store(RCX, SP);
-        }
+        stack_pointer(out, needs, sp);
         if needs.is_read(IP) {
             out.bytes(&[0x48, 0xb9]); // movabs $ip,%rcx
             out.bytes(&ip.to_le_bytes());

@@ -23,15 +23,13 @@ use weir_symbols::{Binary, Function, LinkAddr};
 use crate::limits::{EXITS_MAX, WINDOW_BYTES_MAX};
 use crate::plan::body::near_target;
 use crate::plan::heights::Doubt;
-use crate::plan::walk::{self, Failure, Pieces};
+use crate::plan::walk::{self, Failure, NO_CODE, Pieces, UNREACHED};
 use crate::plan::walkers;
 use crate::refusal::Refusal;
 
-const NO_CODE: Doubt = "it leads to bytes of which nobody knows what they are";
 const SWITCH: Doubt = "it may be the jump of a switch";
 const CONDITIONAL: Doubt = "a conditional jump leaves it";
 const RUNS_ON: Doubt = "it runs on into what lies behind it";
-const UNREACHED: Doubt = "nothing that was understood leads here";
 const MANY: Doubt = "it has too many exits";
 const NONE: Doubt = "it has no exit";
 
@@ -40,24 +38,15 @@ pub fn plan_exits(functions: &[(&Binary, &Function)]) -> Vec<Result<Vec<LinkAddr
     let mut v8: HashMap<&Path, Option<Range<u64>>> = HashMap::new();
     let exits = functions.iter().map(|&(binary, function)| {
         let v8 = v8.entry(binary.path()).or_insert_with(|| walkers::v8_code(binary));
-        of(binary, function, v8.as_ref())
+        let start = function.address.0;
+        let found = find(binary, start, v8.as_ref().is_some_and(|range| range.contains(&start)));
+        let found = found.map_err(|failure| Refusal::ReturnExits {
+            at: failure.at.wrapping_sub(start) as i64,
+            detail: failure.detail.to_owned(),
+        })?;
+        Ok(found.into_iter().map(LinkAddr).collect())
     });
     exits.collect()
-}
-
-/// The same for one function, where it is known which code of its file V8's builtins are.
-pub(crate) fn of(
-    binary: &Binary,
-    function: &Function,
-    v8: Option<&Range<u64>>,
-) -> Result<Vec<LinkAddr>, Refusal> {
-    let is_all_code = v8.is_some_and(|range| range.contains(&function.address.0));
-    let found = find(binary, function.address.0, is_all_code);
-    let found = found.map_err(|failure| Refusal::ReturnExits {
-        at: failure.at.wrapping_sub(function.address.0) as i64,
-        detail: failure.detail.to_owned(),
-    })?;
-    Ok(found.into_iter().map(LinkAddr).collect())
 }
 
 /// `is_all_code`: what is not reached is a handler of exceptions, which tables of the runtime lead to.
@@ -193,7 +182,7 @@ impl Search<'_> {
             .instructions
             .last()
             .is_some_and(|last| matches!(last.flow_control(), FlowControl::Call | FlowControl::IndirectCall));
-        let is_padded = piece.instructions.last().is_some_and(is_padding);
+        let is_padded = piece.instructions.last().is_some_and(walk::is_padding);
         if ends_in_call || is_padded { Ok(()) } else { Err(Failure { at: last, detail: RUNS_ON }) }
     }
 
@@ -216,32 +205,26 @@ impl Search<'_> {
 
     /// The first instruction that was not reached, but for padding.
     fn missed(&mut self) -> Option<u64> {
-        for range in &self.own {
-            let Some(piece) = self.pieces.containing(self.binary, range.start) else { continue };
-            let is_missed = |instruction: &&Instruction| {
-                !self.reached.contains(&instruction.ip()) && !is_padding(instruction)
-            };
-            if let Some(missed) = piece.instructions.iter().find(is_missed) {
-                return Some(missed.ip());
-            }
-        }
-        None
+        self.own.iter().find_map(|range| {
+            let piece = self.pieces.containing(self.binary, range.start)?;
+            piece.missed(range.start, &self.reached)
+        })
     }
-}
-
-fn is_padding(instruction: &Instruction) -> bool {
-    matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Endbr64)
 }
 
 /// Whether the instructions that run one after the other at the end of `before` take the stack pointer from elsewhere than the frame, as
 /// OCaml's `raise` does: `mov %r14,%rsp; pop %r14; ret`.
 fn leaves_for_a_handler(before: &[Instruction]) -> bool {
-    let row = before.iter().rev().take_while(|instruction| instruction.flow_control() == FlowControl::Next);
-    row.into_iter().any(|instruction| {
+    row_before(before).any(|instruction| {
         instruction.mnemonic() == Mnemonic::Mov
             && instruction.op0_register() == Register::RSP
             && instruction.op1_register() != Register::RBP
     })
+}
+
+/// The instructions that run one after the other at the end of `before`, the last first.
+fn row_before(before: &[Instruction]) -> impl Iterator<Item = &Instruction> {
+    before.iter().rev().take_while(|instruction| instruction.flow_control() == FlowControl::Next)
 }
 
 /// Whether the jump at `index` may go to another place of its own function: one that takes its target from a table. One through a
@@ -280,8 +263,7 @@ fn writer(before: &[Instruction], register: Register) -> Option<&Instruction> {
                 && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
         })
     };
-    let row = before.iter().rev().take_while(|instruction| instruction.flow_control() == FlowControl::Next);
-    row.into_iter().find(|instruction| writes(instruction))
+    row_before(before).find(|instruction| writes(instruction))
 }
 
 #[cfg(test)]

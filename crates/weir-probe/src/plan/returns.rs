@@ -26,7 +26,6 @@ use iced_x86::{Code, Decoder, DecoderOptions};
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
 use crate::limits::TAIL_TARGETS_MAX;
-use crate::plan::exits;
 use crate::plan::heights::{Doubt, Kept};
 use crate::plan::walk::{self, Failure, PART, Pieces, Ways};
 use crate::plan::walkers::Walkers;
@@ -42,7 +41,8 @@ pub enum Returns {
     },
     /// The return address is replaced.
     Replace,
-    /// Programs for the return are to run at the function's exits ([`plan_exits`](crate::plan_exits)), which are places of their own.
+    /// Programs for the return are to run at the function's exits, which are places of their own, if
+    /// [`plan_exits`](crate::plan_exits) finds them.
     Exits,
 }
 
@@ -139,9 +139,8 @@ fn answer(
     if function.kind == FunctionKind::Indirect {
         return Err(Refusal::IndirectFunction);
     }
-    let by_exits = || exits::of(binary, function, walkers.v8.as_ref()).map(|_| Returns::Exits);
     if walkers.walk(binary, function) {
-        return by_exits();
+        return Ok(Returns::Exits);
     }
     let entry = walk::behind_landing_pad(binary, function.address.0);
     let lands = binary.landing_pads().is_none_or(|pads| pads.binary_search(&function.address).is_ok());
@@ -150,7 +149,7 @@ fn answer(
     }
     if refused.contains_key(&entry) && walkers.has_runtime {
         // Called by such code, whose walker reads the return address.
-        return by_exits();
+        return Ok(Returns::Exits);
     }
     if refused.contains_key(&entry) {
         return replaceable(binary, function, entry, graph, symbols).map(|()| Returns::Replace);

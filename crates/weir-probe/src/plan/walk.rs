@@ -39,9 +39,9 @@ pub(crate) struct Failure {
 }
 
 const INDIRECT: Doubt = "it jumps to where only the running program knows";
-const NO_CODE: Doubt = "it leads to bytes of which nobody knows what they are";
+pub(crate) const NO_CODE: Doubt = "it leads to bytes of which nobody knows what they are";
 const INTERRUPT: Doubt = "it calls the system in a way that does not come back as others do";
-const UNREACHED: Doubt = "nothing that was understood leads here";
+pub(crate) const UNREACHED: Doubt = "nothing that was understood leads here";
 const ITSELF: Doubt = "it calls into its own middle";
 const PADS: Doubt = "where its exceptions land cannot be told";
 const ENDLESS: Doubt = "its paths are too many";
@@ -188,9 +188,21 @@ impl Pieces {
 }
 
 impl Piece {
+    /// The first instruction from `start` on that was not reached, but for padding.
+    pub(crate) fn missed(&self, start: u64, reached: &HashSet<u64>) -> Option<u64> {
+        let from = self.instructions.partition_point(|instruction| instruction.ip() < start);
+        let is_missed =
+            |instruction: &&Instruction| !reached.contains(&instruction.ip()) && !is_padding(instruction);
+        self.instructions[from..].iter().find(is_missed).map(Instruction::ip)
+    }
+
     pub(crate) fn index_of(&self, address: u64) -> Option<usize> {
         self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
     }
+}
+
+pub(crate) fn is_padding(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Endbr64)
 }
 
 struct Walk<'a> {
@@ -460,17 +472,8 @@ impl Walk<'_> {
     }
 
     fn check_coverage(&self, main: &Piece) -> Result<(), Failure> {
-        let from = main.instructions.partition_point(|instruction| instruction.ip() < self.entry);
-        let is_padding = |instruction: &Instruction| {
-            matches!(
-                instruction.mnemonic(),
-                Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Endbr64
-            )
-        };
-        let missed = main.instructions[from..]
-            .iter()
-            .find(|instruction| !self.reached.contains(&instruction.ip()) && !is_padding(instruction));
-        missed.map_or(Ok(()), |instruction| Err(Failure { at: instruction.ip(), detail: UNREACHED }))
+        let missed = main.missed(self.entry, &self.reached);
+        missed.map_or(Ok(()), |at| Err(Failure { at, detail: UNREACHED }))
     }
 }
 

@@ -24,7 +24,6 @@ const RUNTIMES: [&str; 3] = ["JNI_CreateJavaVM", V8_CODE, "caml_system__code_beg
 pub(crate) struct Walkers {
     is_go: bool,
     ocaml: Vec<Range<u64>>,
-    pub(crate) v8: Option<Range<u64>>,
     /// Most functions of the file have unwind information.
     has_tables: bool,
     /// A runtime lies in the file.
@@ -42,7 +41,6 @@ impl Walkers {
         Walkers {
             is_go: binary.is_go(),
             ocaml: ocaml_ranges(binary),
-            v8: v8_code(binary),
             has_tables: described * 2 > all,
             has_runtime: RUNTIMES.iter().any(|name| binary.symbol_value(name).is_some()),
         }

@@ -56,7 +56,7 @@ pub(crate) fn back(
 }
 
 /// One place to patch: its binary, and the programs that run there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) path: String,
     pub(crate) binary: Rc<Binary>,
@@ -139,14 +139,6 @@ impl Site {
         }
     }
 
-    fn refuse_returns(&mut self, refusal: Refusal) {
-        // Nothing else is wanted of it.
-        if self.programs.iter().all(|wanted| wanted.when == When::Return) {
-            self.window = Err(refusal.clone());
-        }
-        self.returns = Some(Err(refusal));
-    }
-
     /// Its function's returns are caught at its exits, each a site of its own.
     fn has_exits(&self) -> bool {
         self.returns == Some(Ok(Returns::Exits))
@@ -155,19 +147,9 @@ impl Site {
     /// One of those.
     fn exit(&self, address: LinkAddr) -> Site {
         let at_return = self.programs.iter().filter(|wanted| wanted.when.wants_return()).copied();
-        Site {
-            path: self.path.clone(),
-            binary: self.binary.clone(),
-            function: self.function.clone(),
-            address,
-            is_inside: true,
-            is_exit: true,
-            semaphore: None,
-            name: self.name.clone(),
-            window: Err(Refusal::SizeUnknown),
-            returns: None,
-            programs: at_return.collect(),
-        }
+        let (semaphore, returns, programs) = (None, None, at_return.collect());
+        let window = Err(Refusal::SizeUnknown);
+        Site { address, is_inside: true, is_exit: true, semaphore, window, returns, programs, ..self.clone() }
     }
 }
 
@@ -285,46 +267,19 @@ pub(crate) fn keeps(spec: &SiteSpec, world: &Binaries) -> bool {
     !weir_probe::plan_returns(&functions).contains(&Ok(Returns::Exits))
 }
 
-/// Plans all patches. Of patches that overlap, the first in the script stays.
+/// Plans all patches. Of patches that overlap, the first in the script stays. A function of which one exit cannot be patched, or not its
+/// entry, has no exits; what those had taken is planned anew without them.
 fn plan(sites: &mut Vec<Site>) {
-    plan_windows(sites);
     plan_returns(sites);
-    if sites.iter().any(Site::has_exits) {
-        plan_at_exits(sites);
-    }
-}
-
-fn plan_windows(sites: &mut [Site]) {
-    let places: Vec<_> = sites.iter().map(|site| (&*site.binary, site.place())).collect();
-    let windows = weir_probe::plan_sites(&places);
-    for (site, window) in sites.iter_mut().zip(windows) {
-        site.window = window;
-    }
-}
-
-/// Adds the exits of functions whose returns are caught there, behind all other sites. A function of which one cannot be patched, or not its
-/// entry, has none; what its exits had taken is planned anew without them.
-fn plan_at_exits(sites: &mut Vec<Site>) {
     let count = sites.len();
-    let wanting: Vec<usize> =
-        (0..count).filter(|&index| sites[index].has_exits() && sites[index].window.is_ok()).collect();
-    let functions: Vec<_> =
-        wanting.iter().map(|&index| (&*sites[index].binary, &sites[index].function)).collect();
-    let exits = wanting.iter().zip(weir_probe::plan_exits(&functions)).flat_map(|(&index, exits)| {
-        let site = &sites[index];
-        exits.unwrap_or_default().into_iter().map(move |address| (index, site.exit(address)))
-    });
-    let (mut functions, exits): (Vec<usize>, Vec<Site>) = exits.unzip();
-    let given: Vec<_> = sites.iter().map(|site| site.window.clone()).collect();
-    sites.extend(exits);
+    let mut functions = add_exits(sites);
+    let mut dropped = BTreeMap::new();
     loop {
-        // All together, so that none is in the way of another.
         plan_windows(sites);
         let refused: BTreeMap<usize, Refusal> = (functions.iter().zip(&sites[count..]))
             .filter_map(|(&function, exit)| {
                 let at = exit.address.0.wrapping_sub(exit.function.address.0) as i64;
                 let of_exit = exit.window.as_ref().err();
-                // An exit must not take what the entry needs.
                 let refusal = of_exit.or(sites[function].window.as_ref().err())?;
                 Some((function, Refusal::ReturnExits { at, detail: refusal.to_string() }))
             })
@@ -337,17 +292,28 @@ fn plan_at_exits(sites: &mut Vec<Site>) {
             !site.is_exit || of_exits.next().is_some_and(|function| !refused.contains_key(function))
         });
         functions.retain(|function| !refused.contains_key(function));
-        for (function, refusal) in refused {
+        dropped.extend(refused);
+    }
+    for (function, refusal) in dropped {
+        // Why the entry cannot be patched says more.
+        if sites[function].window.is_ok() {
             sites[function].returns = Some(Err(refusal));
         }
     }
-    // What was refused before stays so, and what is wanted for its return alone is nothing without.
-    for (site, given) in sites.iter_mut().zip(given) {
-        match (given, site.returns.clone()) {
-            (Err(refusal), _) => site.window = Err(refusal),
-            (Ok(_), Some(Err(refusal))) => site.refuse_returns(refusal),
-            (Ok(_), _) => {}
+    for site in sites {
+        // Nothing else is wanted of it.
+        let is_for_return = site.programs.iter().all(|wanted| wanted.when == When::Return);
+        if let (Some(Err(refusal)), true) = (&site.returns, is_for_return) {
+            site.window = Err(refusal.clone());
         }
+    }
+}
+
+fn plan_windows(sites: &mut [Site]) {
+    let places: Vec<_> = sites.iter().map(|site| (&*site.binary, site.place())).collect();
+    let windows = weir_probe::plan_sites(&places);
+    for (site, window) in sites.iter_mut().zip(windows) {
+        site.window = window;
     }
 }
 
@@ -357,11 +323,27 @@ fn plan_returns(sites: &mut [Site]) {
     let functions: Vec<_> = wanting.iter().map(|site| (&*site.binary, &site.function)).collect();
     let planned = weir_probe::plan_returns(&functions);
     for (site, returns) in wanting.into_iter().zip(planned) {
-        match returns {
-            Ok(_) => site.returns = Some(returns),
-            Err(refusal) => site.refuse_returns(refusal),
+        site.returns = Some(returns);
+    }
+}
+
+/// Adds the exits of functions whose returns are caught there, behind all other sites: of each, whose it is.
+fn add_exits(sites: &mut Vec<Site>) -> Vec<usize> {
+    let wanting: Vec<usize> = (0..sites.len()).filter(|&index| sites[index].has_exits()).collect();
+    let functions: Vec<_> =
+        wanting.iter().map(|&index| (&*sites[index].binary, &sites[index].function)).collect();
+    let mut of_exits = Vec::new();
+    for (index, exits) in wanting.into_iter().zip(weir_probe::plan_exits(&functions)) {
+        match exits {
+            Ok(exits) => {
+                of_exits.extend(std::iter::repeat_n(index, exits.len()));
+                let exits: Vec<Site> = exits.into_iter().map(|address| sites[index].exit(address)).collect();
+                sites.extend(exits);
+            }
+            Err(refusal) => sites[index].returns = Some(Err(refusal)),
         }
     }
+    of_exits
 }
 
 /// Programs as they run in one process, and where.

@@ -315,12 +315,7 @@ impl Session {
         }
         let (doing, mut next) = (self.doing.take()?, self.next.take()?);
         let (said, name) = (next.told(), self.description.name.clone());
-        let folder = self.description.folder_of(next.number);
-        discard_empty(&folder);
-        if !folder.exists() {
-            place.forget(&name, next.number);
-            self.last = next.number - 1;
-        }
+        self.give_back(next.number, place);
         self.is_changed = true;
         let answer = match (next.has_wrong_filter, doing.before) {
             (true, Some(before)) => {
@@ -419,6 +414,16 @@ impl Session {
         Some(Step { client: doing.client, answer: Answer { said, ..Answer::of(outcome) }, is_gone: false })
     }
 
+    /// The number of a folder into which nothing was recorded is free again.
+    fn give_back(&mut self, number: u64, place: &Place) {
+        let folder = self.description.folder_of(number);
+        discard_empty(&folder);
+        if !folder.exists() {
+            place.forget(&self.description.name, number);
+            self.last = number - 1;
+        }
+    }
+
     /// What was to record has ended before it did.
     fn failed(&mut self, place: &Place) -> Option<Step> {
         let (doing, mut next) = (self.doing.take()?, self.next.take()?);
@@ -426,12 +431,7 @@ impl Session {
         let name = self.description.name.clone();
         let said = doing.said + &next.told();
         // The processes may have been touched: what is in the folder is what was recorded then.
-        let folder = self.description.folder_of(next.number);
-        discard_empty(&folder);
-        if !folder.exists() {
-            place.forget(&name, next.number);
-            self.last = next.number - 1;
-        }
+        self.give_back(next.number, place);
         let is_refused = next.ended().is_some_and(|status| status.code() == Some(1));
         let then = match (&self.recording, doing.before) {
             (Some(_), Some(before)) => {

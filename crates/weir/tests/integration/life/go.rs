@@ -60,6 +60,19 @@ impl Busy {
         assert_eq!(self.daemon.line(DEADLINE).unwrap(), format!("calls={total}"));
     }
 
+    /// A goroutine that waits inside what a jump displaces is a refusal, however long it waits on a busy machine.
+    fn traced(&self, script: &str) -> Daemon {
+        let began = (0..TRIES).find_map(|_| {
+            let refused = match begin(script, self.daemon.pid()) {
+                Ok(weir) => return Some(weir),
+                Err(refused) => refused,
+            };
+            assert!(refused.stderr.contains("parked:"), "{refused:?}");
+            None
+        });
+        began.expect("no goroutine is parked there for ever")
+    }
+
     fn script(&self, clauses: &str) -> String {
         format!("{BEGUN} {}", clauses.replace("GO:", &format!("{}:main.", quoted(&self.path))))
     }
@@ -90,8 +103,7 @@ fn every_return_of_a_go_program_is_counted_where_it_leaves() {
     let mut busy = Busy::start(&path);
     busy.tell(1000, 1000);
     let script = busy.script("uprobe:GO:Told { @calls = count(); } uretprobe:GO:Told { @returns = count(); @odd = sum(retval % 3); }");
-    let began = (0..TRIES).find_map(|_| begin(&script, busy.daemon.pid()).ok());
-    let weir = began.expect("no goroutine is parked there for ever");
+    let weir = busy.traced(&script);
     busy.tell(5000, 6000);
     let text = stop(weir);
     // Each is three times a number, and two more.
@@ -108,16 +120,7 @@ fn a_busy_go_program_is_traced_while_it_runs() {
     let mut busy = Busy::start(&path);
     busy.tell(1000, 1000);
     let script = busy.script("uprobe:GO:Told { @calls = count(); @keyed[pid, str(arg0)] = count(); } uprobe:GO:Spin { @spun = count(); }");
-    // A goroutine that waits inside what the jump displaces is a refusal, however long it waits on a busy machine.
-    let began = (0..TRIES).find_map(|_| {
-        let refused = match begin(&script, busy.daemon.pid()) {
-            Ok(weir) => return Some(weir),
-            Err(refused) => refused,
-        };
-        assert!(refused.stderr.contains("parked:"), "{refused:?}");
-        None
-    });
-    let weir = began.expect("no goroutine is parked there for ever");
+    let weir = busy.traced(&script);
     busy.tell(5000, 6000);
     let text = stop(weir);
     assert_eq!(number(&text, "@calls"), Some(5000), "{text}");
