@@ -61,7 +61,7 @@ pub enum Refusal {
     #[error("goroutines-unknown: {detail}, and one that was preempted inside the patch could not go on")]
     GoroutinesUnknown { detail: String },
     #[error(
-        "return-exits: its return is to be caught where it leaves, since its runtime walks stacks by return addresses, and that cannot be told: {detail} ({at:+#x})"
+        "return-exits: its runtime walks stacks by return addresses, so that its return can be caught at its exits alone, and not at this one ({at:+#x}): {detail}"
     )]
     ReturnExits { at: i64, detail: String },
     #[error(
