@@ -273,7 +273,9 @@ impl Error {
     pub(crate) fn no_access(pid: i32, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::PermissionDenied => Error::permission(pid, source),
-            _ => Error::TargetGone { pid },
+            io::ErrorKind::NotFound => Error::TargetGone { pid },
+            _ if source.raw_os_error() == Some(nix::libc::ESRCH) => Error::TargetGone { pid },
+            _ => Error::system(format!("open a file of /proc/{pid}"), source),
         }
     }
 

@@ -39,7 +39,7 @@ fn caller() -> (PathBuf, Daemon) {
 /// A table is drawn until `end` does something about it; then weir ends well, and nothing is left of it on the terminal.
 #[track_caller]
 fn check(end: impl FnOnce(&mut OnTerminal, Daemon) -> Option<Daemon>) {
-    let (program, caller) = caller();
+    let (program, mut caller) = caller();
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     let script = format!("uprobe:\"{}\":probed {{ @ = count(); }}", program.display());
     command.args(["trace", "--live", "-e", &script, "-p", &caller.pid().to_string()]);
@@ -47,7 +47,10 @@ fn check(end: impl FnOnce(&mut OnTerminal, Daemon) -> Option<Daemon>) {
     // So wide that the whole path is shown.
     let mut weir = OnTerminal::spawn(command, 24, 800).unwrap();
     for words in [ENTER, "PROBE", "HITS/S", "NS/HIT", "SHARE", "STATE", ":probed", "armed", "largest"] {
-        assert!(weir.shows(words, DEADLINE), "no {words:?} in {:?}", weir.shown());
+        if !weir.shows(words, DEADLINE) {
+            let caller = if caller.is_running() { None } else { Some(caller.finish(DEADLINE)) };
+            panic!("no {words:?} in {:?}; the caller: {caller:?}", weir.shown());
+        }
     }
     assert_ne!(&weir.settings().unwrap(), weir.initial_settings(), "keys wait for a line");
     let caller = end(&mut weir, caller);
