@@ -23,6 +23,7 @@ const IMAGE_SOURCES: &[&str] = &[
     "unwind.c",
     "packet.c",
     "announce.c",
+    "forked.c",
     "filter.c",
     "direct.c",
     "declared.c",

@@ -19,6 +19,7 @@
 mod admit;
 mod arm;
 mod bell;
+pub mod children;
 pub mod consumers;
 mod counters;
 mod filters;
@@ -168,6 +169,7 @@ pub fn prepare(
             watch: Watch::default(),
             text: TextWatch::default(),
             restorers: [0; 2],
+            children_wait: false,
         },
     })
 }
@@ -189,6 +191,11 @@ impl Prepared {
     /// From now on programs in the target are told that its control group has this number; 0: nobody knows.
     pub fn set_cgroup(&self, id: u64) {
         self.attachment.set_cgroup(id);
+    }
+
+    /// Forked children wait at their first hit until they are probed ([`Children`](crate::Children)).
+    pub fn let_children_wait(&mut self) {
+        self.attachment.children_wait = true;
     }
 
     /// Patches what can be patched. The outcome of each site is in the attachment, in the order of `sites`.
@@ -236,6 +243,8 @@ pub struct Attachment {
     text: TextWatch,
     /// What signal handlers return to, where a program waits and must not in one.
     restorers: [u64; 2],
+    /// Forked children wait to be probed.
+    children_wait: bool,
 }
 
 impl Attachment {
@@ -309,6 +318,8 @@ impl Attachment {
         let pending = self.count_pending().unwrap_or_default();
         let counting = self.target.stops.end_part(before);
         self.consumers.close(&self.control);
+        // One that was held until it is attached to is not going to be.
+        self.target.stays_held = false;
         let mut report = self.undo.run(&mut self.target)?;
         report.pending = pending;
         report.stops.add(counting);
@@ -328,7 +339,7 @@ impl Attachment {
 
     /// Closes the gates while no thread is on its way through a trampoline, and counts the calls that have not come back.
     fn count_pending(&mut self) -> Result<Pending, Error> {
-        if self.consumers.return_points.is_empty() || self.target.launched {
+        if self.consumers.return_points.is_empty() || self.target.stays_held {
             return Ok(Pending::new());
         }
         let table = self.stubs.as_ref().map(|stubs| stubs.table);

@@ -7,7 +7,8 @@
 //! ```text
 //! relocate ─▶ trampoline ─▶ through ─▶ replace      one site: displaced instructions, its entry, its return, by either way
 //!             (emitter: the instructions that these consist of; program: which programs, when; meter: counted, timed,
-//!             one of so many; alignment: without the alignment check; line: the short way to a program that only counts)
+//!             one of so many; alignment: without the alignment check; line: the short way to a program that only counts;
+//!             forked: hits of forked children that are not probed yet)
 //! announce, filter, unmap                           programs that are weir's own: at the dynamic linker's r_brk, where system
 //!                                                   call filters are installed, and around calls that take memory away
 //! unwind ───▶ island, outpost                       all sites: images within reach of them, and of jumps that are punned
@@ -20,6 +21,7 @@ mod alignment;
 pub(crate) mod announce;
 mod emitter;
 pub(crate) mod filter;
+pub mod forked;
 pub(crate) mod island;
 mod line;
 pub mod meter;

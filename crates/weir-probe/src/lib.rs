@@ -34,6 +34,7 @@ mod code;
 pub mod plan;
 mod process;
 
+pub use crate::attach::children::{Children, open_child};
 pub use crate::attach::consumers::{Added, Consumer};
 pub use crate::attach::pending::Pending;
 pub use crate::attach::rails::{MeterReading, Mode};
@@ -43,7 +44,7 @@ pub use crate::attach::{
     Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, TakenOver, Vanished, When, prepare,
 };
 pub use crate::attach::{consumers, loads, rails, restore, undo};
-pub use crate::code::{meter, relocate, replace, through, trampoline, unwind};
+pub use crate::code::{forked, meter, relocate, replace, through, trampoline, unwind};
 pub use crate::plan::exits::plan_exits;
 pub use crate::plan::returns::{Returns, plan_returns};
 pub use crate::plan::{Place, plan_functions, plan_sites};

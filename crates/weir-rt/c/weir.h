@@ -166,8 +166,22 @@ struct weir_announce {
     struct weir_counter taken;     /* the last one that the controller has begun to work on */
     struct weir_counter answered;  /* the last one that it is done with; waited for by the target */
     struct weir_counter late;      /* announcements that nobody waited for the answer of, or not long enough */
+    struct weir_counter tired;     /* of forked children: `taken`, and 1, when one had waited in vain */
 };
-_Static_assert(sizeof(struct weir_announce) == 40, "docs/segment.md");
+_Static_assert(sizeof(struct weir_announce) == 48, "docs/segment.md");
+/* In the maps the same words are for forked children, which announce themselves (src/segment/announce.rs): `taken` grows whenever the controller
+ * has done something for one. A child's own words are behind the gates of an island, in pages that the kernel wipes in a child. */
+enum { FORKED_FRESH, FORKED_ASKS, FORKED_WAITS_NOW, FORKED_GOES_ON, FORKED_STATE = 7 };
+#define FORKED_WAITS (1ul << 32)
+struct weir_forked {
+    u32 state;
+    u32 number;    /* of its announcement */
+    u32 worked;    /* the last `taken` that was seen, */
+    u32 reserved;
+    s64 worked_at; /* and since when: CLOCK_MONOTONIC */
+    s64 began;
+};
+_Static_assert(sizeof(struct weir_forked) == 32, "weir-probe, src/code/forked.rs");
 /* Whether the process has come under seccomp since, in its own segment (src/segment/filter.rs). It never falls. */
 #define HEADER_FILTER 832
 /* In the same: where weir's code is in the process, and the stubs of replaced return addresses: {start, bytes, records, power of two of a
@@ -184,6 +198,8 @@ _Static_assert(sizeof(struct weir_announce) == 40, "docs/segment.md");
 enum { FILTER_NONE, FILTER_ASKED, FILTER_SEEN, FILTER_STRICT };
 /* The number of the process's control group, in its own segment, as the controller has seen it; 0: not known. */
 #define HEADER_CGROUP 840
+/* In the same: not 0 where forked children wait to be probed. */
+#define HEADER_FORKED 848
 /* Who has the segment lives: not 0 in its lower half (src/segment/lease.rs). */
 #define HEADER_LEASE 704
 /* What is known of the process's memory, in its own segment (src/segment/reads.rs). */
@@ -308,6 +324,8 @@ s64 weir_map_update_lane(const struct weir_map *map, const void *key, const void
 /* What stands at the dynamic linker's `r_brk`. */
 void weir_announce(struct weir_announce *words, const u32 *state);
 void weir_filter(u32 *word, const u64_word *registers, u32 is_syscall);
+/* What a forked child does at a hit. */
+u64 weir_forked(struct weir_forked *child);
 
 /* What stands before a system call that may take memory away, `number` or what ax says; behind it; and at `r_brk`. */
 #define NUMBER_IN_AX (~0ul)

@@ -66,6 +66,8 @@ pub mod header {
     pub const ANNOUNCE: usize = 768;
     pub const FILTER: usize = 832;
     pub const CGROUP: usize = 840;
+    /// In a process's own: not 0 where its forked children wait to be probed.
+    pub const FORKED: usize = 848;
     /// Always 1, and always 0: what gates lead to that are open, or shut, whether or not the controller lives. As for
     /// the lease, the addresses differ in one bit; and their lowest bytes are the lease's.
     pub const READS_ALWAYS: usize = 960;
@@ -106,7 +108,8 @@ pub mod announce {
     pub const TAKEN: usize = 2;
     pub const ANSWERED: usize = 3;
     pub const LATE: usize = 4;
-    pub const WORDS: usize = 5;
+    pub const TIRED: usize = 5;
+    pub const WORDS: usize = 6;
 }
 
 /// Words of the clock in the header (`struct weir_clock` of `c/weir.h`), one cache line: 0 where there is none, or twice
@@ -387,7 +390,7 @@ const _: () =
     assert!(header::SHUT == header::LEASE | SHUT_BIT as usize && header::LEASE & SHUT_BIT as usize == 0);
 const _: () = assert!(header::SHUT + 8 <= header::COUNTERS);
 const _: () = assert!(header::FILTER + 8 == header::CGROUP, "one cache line, which is seldom written");
-const _: () = assert!(header::CGROUP + 8 <= header::READS_ALWAYS);
+const _: () = assert!(header::CGROUP + 8 == header::FORKED && header::FORKED + 8 <= header::READS_ALWAYS);
 const _: () = assert!(header::READS_NEVER == header::READS_ALWAYS | SHUT_BIT as usize);
 const _: () =
     assert!(header::READS_ALWAYS as u8 == header::LEASE as u8 && header::READS_AREA + 8 <= header::COUNTERS);

@@ -373,6 +373,8 @@ pub enum RuntimeFunction {
     /// The words of announcements, `r_state` or 0 → nothing: tells the controller that the dynamic linker's list has
     /// changed, and waits for it.
     Announce,
+    /// The words of a forked child behind the gates of its island → 0, or whether to wait: announces the child to the controller.
+    Forked,
     /// The word of [`Filter`](crate::segment::Filter), `pt_regs`, whether it is at `syscall` (else at `prctl`) → nothing:
     /// sets the word where that call would install a system call filter.
     Filter,
@@ -422,6 +424,7 @@ impl RuntimeFunction {
             RuntimeFunction::MapNext => "map_next",
             RuntimeFunction::DeclaredCopy => "declared_copy",
             RuntimeFunction::Announce => "announce",
+            RuntimeFunction::Forked => "forked",
             RuntimeFunction::Filter => "filter",
             RuntimeFunction::Unmapping => "unmapping",
             RuntimeFunction::Unmapped => "unmapped",

@@ -31,6 +31,8 @@ pub struct ForeignHeader {
     pub journal_capacity: u32,
     pub bulletin_offset: u64,
     pub bulletin_lines: u32,
+    /// Forked children wait to be probed.
+    pub children_wait: bool,
 }
 
 impl ForeignHeader {
@@ -139,6 +141,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
         journal_capacity: capacity as u32,
         bulletin_offset,
         bulletin_lines,
+        children_wait: word(header::FORKED) != 0,
     })
 }
 

@@ -115,6 +115,7 @@ const OTHER_FUNCTIONS: &[(RuntimeFunction, &str)] = &[
     (RuntimeFunction::MapNext, "weir_map_next"),
     (RuntimeFunction::DeclaredCopy, "weir_declared_copy"),
     (RuntimeFunction::Announce, "weir_announce"),
+    (RuntimeFunction::Forked, "weir_forked"),
     (RuntimeFunction::Filter, "weir_filter"),
     (RuntimeFunction::Unmapping, "weir_unmapping"),
     (RuntimeFunction::Unmapped, "weir_unmapped"),

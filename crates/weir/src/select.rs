@@ -236,6 +236,11 @@ impl Selection {
         self.pids.is_empty() && self.rules.is_empty()
     }
 
+    /// Processes that selected ones fork may be selected too.
+    pub(crate) fn has_children(&self) -> bool {
+        self.follow || self.is_standing()
+    }
+
     /// Processes that start later may belong to it, whatever becomes of those that it has now.
     pub(crate) fn is_standing(&self) -> bool {
         !self.rules.is_empty()

@@ -70,7 +70,7 @@ impl Attachment {
         if let Some(stopped) = self.target.held.take() {
             self.target.resume(stopped);
         }
-        self.target.launched = false;
+        self.target.stays_held = false;
         Ok(outcomes)
     }
 

@@ -209,9 +209,9 @@ impl Attachment {
         }
     }
 
-    /// What is to be hooked before the first hit, if code in the target does what seccomp may forbid.
-    pub(crate) fn plan_doors(&mut self, sites: &[SiteRequest], is_linker_hooked: bool) -> Doors {
-        self.filters.watched = self.what_matters(sites, is_linker_hooked);
+    /// What is to be hooked before the first hit, if code in the target does what seccomp may forbid. `calls_kernel`: code of weir's own does.
+    pub(crate) fn plan_doors(&mut self, sites: &[SiteRequest], calls_kernel: bool) -> Doors {
+        self.filters.watched = self.what_matters(sites, calls_kernel);
         match self.filters.watched {
             Some(_) => self.doors(),
             None => Doors::default(),
@@ -257,12 +257,12 @@ impl Attachment {
     }
 
     /// Of what is in the target from the beginning on. Nothing where it has a filter already: no call is made there.
-    fn what_matters(&self, sites: &[SiteRequest], is_linker_hooked: bool) -> Option<Watched> {
+    fn what_matters(&self, sites: &[SiteRequest], calls_kernel: bool) -> Option<Watched> {
         let programs = &self.consumers.executables;
         if self.target.has_seccomp {
             return None;
         }
-        if is_linker_hooked || programs.iter().any(|program| program.calls_kernel()) {
+        if calls_kernel || programs.iter().any(|program| program.calls_kernel()) {
             return Some(Watched::Filters);
         }
         // A function that is probed besides can be hooked with its probe alone.

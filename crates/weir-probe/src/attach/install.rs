@@ -49,11 +49,7 @@ impl Attachment {
                 let held = self.map(stopped, planned, &mut generated)?;
                 return Ok((generated, held));
             }
-            if self.target.launched {
-                self.target.held = Some(stopped);
-            } else {
-                self.target.resume(stopped);
-            }
+            self.target.resume_between(stopped);
         }
         let tries = limits::PLACE_TRIES_MAX;
         let detail = format!(
@@ -79,7 +75,7 @@ impl Attachment {
         generated.landings.retain(|site, _| !files.unmapped.contains(site));
         self.consumers.mapped(generated, &files);
         self.tell_place();
-        let held = match self.target.launched {
+        let held = match self.target.stays_held {
             true => Some(stopped),
             false => {
                 self.target.resume(stopped);

@@ -195,7 +195,7 @@ impl Attachment {
             self.loads.refused = Some(refusal);
             None
         });
-        let doors = self.plan_doors(sites, hook.is_some());
+        let doors = self.plan_doors(sites, hook.is_some() || self.children_wait);
         let linker = hook.as_ref().map(|Hook { linker, window, program }| OwnHook {
             binary: &linker.binary,
             function: &linker.function,
@@ -204,6 +204,9 @@ impl Attachment {
             program: *program,
         });
         let hooks: Vec<OwnHook> = doors.hooks().chain(linker).collect();
+        // Before it runs on. A filter that a child installs before it is probed is seen at the doors alone.
+        self.announcements()
+            .let_children_wait(self.children_wait && hooks.len() > usize::from(hook.is_some()));
         if hook.is_some() {
             // Before anybody waits.
             self.announcements().open();
@@ -220,6 +223,9 @@ impl Attachment {
             None => {}
         }
         self.doors_hooked(&hooked);
+        if self.children_wait {
+            self.announcements().let_children_wait(self.filters_unseen().is_none());
+        }
         if self.loads.hook.is_some() {
             // Without it a look now and then finds the same, later.
             self.loads.bell = Bell::of(&self.control).ok();

@@ -154,7 +154,7 @@ pub(crate) fn write(
         } else {
             left = rest;
         }
-        match (left.is_empty(), target.launched) {
+        match (left.is_empty(), target.stays_held) {
             (true, true) => return Ok((refusals, Some(stopped))),
             (true, false) => {
                 target.resume(stopped);
@@ -303,7 +303,7 @@ fn parked(
 ) -> Vec<(usize, Refusal)> {
     let in_go = || jumps.iter().enumerate().filter(|(_, jump)| jump.in_go).map(|(index, _)| index);
     // A command that has not begun to run has no goroutine.
-    if target.launched || in_go().next().is_none() {
+    if target.stays_held || in_go().next().is_none() {
         return Vec::new();
     }
     let running: Vec<u64> = threads.iter().map(|(_, registers)| registers.rsp).collect();
@@ -343,7 +343,7 @@ impl Slice<'_> {
         let (mut rest, mut ready) = (Vec::new(), Vec::new());
         let page = |jump: &usize| self.jumps[*jump].address / PAGE;
         for batch in left.chunk_by(|a, b| page(a) == page(b)) {
-            if start.elapsed() > self.target.allowance.slice() && !self.target.launched {
+            if start.elapsed() > self.target.allowance.slice() && !self.target.stays_held {
                 rest.extend(batch);
                 continue;
             }

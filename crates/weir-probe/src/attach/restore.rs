@@ -205,8 +205,8 @@ impl Scan<'_> {
             let Ok(length) = target.memory.read_some(at, &mut piece[..wanted]) else { break };
             let left = self.bytes.checked_sub(length as u64);
             self.bytes = left.ok_or_else(|| too_much("more text than is searched"))?;
-            for (offset, window) in piece[..length].windows(JUMP_BYTES).enumerate() {
-                let &[0xe9, a, b, c, d] = window else { continue };
+            for offset in memchr::memchr_iter(0xe9, &piece[..length]) {
+                let Some(&[_, a, b, c, d]) = piece[..length].get(offset..offset + JUMP_BYTES) else { break };
                 let address = at + offset as u64;
                 if islands.contains(target_of(address, [a, b, c, d])) {
                     let left = self.jumps.checked_sub(1);

@@ -100,11 +100,7 @@ pub(crate) fn share_segments(
         restorers: [0; 2],
     });
     // A launched command must not run before it is armed.
-    if target.launched {
-        target.held = Some(stopped);
-    } else {
-        target.resume(stopped);
-    }
+    target.resume_between(stopped);
     Ok(Shared { control, control_address, maps_address, taken_over })
 }
 

@@ -179,12 +179,13 @@ impl Undo {
             if awaited.is_empty() && self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
                 break;
             }
-            if try_number < RETRIES_MAX && report.foreign.is_empty() && self.let_leave(&mut stopped)? {
+            let may_leave = !target.stays_held && report.foreign.is_empty();
+            if try_number < RETRIES_MAX && may_leave && self.let_leave(&mut stopped)? {
                 continue;
             }
-            if try_number >= RETRIES_MAX || !report.foreign.is_empty() {
+            if try_number >= RETRIES_MAX || !may_leave {
                 report.left_mapped = true;
-                target.resume(stopped);
+                target.resume_between(stopped);
                 return Ok(report);
             }
             patch::pause(target, stopped);
@@ -194,7 +195,7 @@ impl Undo {
         self.restore_some(target, &mut hooks, None, &mut report)?;
         if !report.foreign.is_empty() {
             report.left_mapped = true;
-            target.resume(stopped);
+            target.resume_between(stopped);
             return Ok(report);
         }
         self.move_out(&stopped, &[])?;
@@ -202,8 +203,7 @@ impl Undo {
         stopped = hold_callable(target, stopped, hold)?;
         report.is_filtered = !self.unmap(target, &mut stopped)?;
         report.left_mapped = report.is_filtered;
-        target.resume(stopped);
-        target.launched = false;
+        target.resume_between(stopped);
         Ok(report)
     }
 
@@ -267,7 +267,7 @@ impl Undo {
         }
         let stopped = hold(target)?;
         counters::lower(&target.memory, &target.mappings, &mem::take(&mut self.counters));
-        target.resume(stopped);
+        target.resume_between(stopped);
         Ok(())
     }
 
@@ -291,8 +291,8 @@ impl Undo {
         let mut left: Vec<&Patch> = self.entries(false);
         loop {
             let stopped = hold(target)?;
-            let until = Instant::now() + SLICE_WRITING_MAX;
-            self.restore_some(target, &mut left, Some(until), report)?;
+            let until = (!target.stays_held).then(|| Instant::now() + SLICE_WRITING_MAX);
+            self.restore_some(target, &mut left, until, report)?;
             if left.is_empty() {
                 return Ok(stopped);
             }

@@ -241,11 +241,10 @@ impl Emitter {
         self.code[from - 4..from].copy_from_slice(&distance.to_le_bytes());
     }
 
-    /// `jrcxz` back to the offset `to`.
-    pub(crate) fn jrcxz(&mut self, to: usize) {
-        let displacement = to as i64 - (self.code.len() as i64 + 2);
-        let displacement =
-            i8::try_from(displacement).expect("the way out is short: a window has at most 19 bytes");
-        self.bytes(&[0xe3, displacement as u8]);
+    /// `jrcxz` back to the offset `to`. False if that is too far.
+    pub(crate) fn jrcxz_to(&mut self, to: usize) -> bool {
+        let displacement = i8::try_from(to as i64 - (self.code.len() as i64 + 2));
+        self.bytes(&[0xe3, displacement.unwrap_or_default() as u8]);
+        displacement.is_ok()
     }
 }

@@ -8,7 +8,8 @@
 //!           trampolines, one for each site
 //!           how to unwind through them: .eh_frame_hdr and .eh_frame
 //! -G-16     G, bytes of the gates; address of the former
-//! -G        the gates, in pages of their own: private, wiped in fork children; a word for each site
+//! -G        the gates, in pages of their own: private, wiped in fork children; a word for each site, and behind them what a child
+//!           whose gates are wiped notes of itself ([`forked`])
 //! ```
 //!
 //! A gate is the address of the lease while hits run as fast as they can, else that of a word that is always 0
@@ -21,10 +22,11 @@ use std::ops::Range;
 
 use weir_rt::abi::{METER_BYTES, counter, counter_offset};
 use weir_rt::runtime::{self, Island as IslandWords};
-use weir_rt::segment::Segment;
-use weir_rt::{Executable, Symbol};
+use weir_rt::segment::{Announcements, Segment};
+use weir_rt::{Executable, RuntimeFunction, Symbol};
 use weir_symbols::maps::Mapping;
 
+use crate::code::forked;
 use crate::code::line;
 use crate::code::meter::{self, Metering};
 use crate::code::program::{Attach, When};
@@ -72,6 +74,11 @@ impl Place {
     /// Where the gates are.
     pub(crate) fn gates_of_all(&self) -> Range<u64> {
         self.gates()..self.gates() + self.sites.len() as u64 * GATE_BYTES
+    }
+
+    /// Address of what a forked child notes of itself.
+    fn forked(&self) -> u64 {
+        self.gates_of_all().end
     }
 
     /// Address of the gate of each site, in order.
@@ -165,6 +172,7 @@ pub(crate) fn place(
     let fixed = runtime::image().bytes.len()
         + replace::ENTER_BYTES_MAX
         + meter::ROUTINES_BYTES_MAX
+        + forked::ROUTINE_BYTES_MAX
         + LINE_BYTES
         + ISLAND_TAIL_BYTES as usize
         + maps * weir_rt::segment::DESCRIPTOR_BYTES as usize
@@ -182,7 +190,7 @@ pub(crate) fn place(
         let code: usize = group.iter().map(|&index| needs[index].code_bytes).sum();
         let frames = frames::bytes_max(group.iter().map(|&index| needs[index].frames).sum());
         let bytes = (fixed + code + frames) as u64;
-        let gate_bytes = (count as u64 * GATE_BYTES).next_multiple_of(PAGE);
+        let gate_bytes = (count as u64 * GATE_BYTES + forked::WORDS_BYTES).next_multiple_of(PAGE);
         let bytes = bytes.next_multiple_of(PAGE) + gate_bytes;
         match free_range_apart(&taken, low, high, bytes, apart) {
             Some(address) if places.len() < ISLANDS_MAX => {
@@ -271,7 +279,7 @@ fn need(site: &PlannedSite, executables: &[Executable]) -> Need {
         table: Some(table),
         enter: Some(at),
     };
-    let measured = trampoline(site, at, at, metering, through, &calls).ok();
+    let measured = trampoline(site, placement(site, at, at, metering, at), through, &calls).ok();
     let (code, frames) = match measured {
         Some(trampoline) => (trampoline.code.len().next_multiple_of(16), trampoline.frames.len()),
         // What it refers to is out of reach from there.
@@ -425,6 +433,11 @@ pub(crate) fn generate_image(
     let routines = place.address + bytes.len() as u64;
     bytes.extend_from_slice(&meter::routines(meters.filter));
     align(&mut bytes, 16);
+    let forked = place.address + bytes.len() as u64;
+    let ask = place.address + u64::from(image.function(RuntimeFunction::Forked));
+    let answered = words.segment + Announcements::ANSWERED_OFFSET;
+    bytes.extend_from_slice(&forked::routine(forked, place.forked(), answered, ask));
+    align(&mut bytes, 16);
     let trampolines = place.address + bytes.len() as u64;
     let mut entries = Vec::new();
     let mut described: Vec<Frame> = Vec::new();
@@ -434,7 +447,8 @@ pub(crate) fn generate_image(
         let through =
             Through { trampolines: trampolines..place.gates(), tail_depth, recurs: false, table, enter };
         let metering = Metering { lease: meters.lease, meter: meters.of(sites[site].number), routines };
-        let trampoline = trampoline(&sites[site], at, gate, metering, through, calls)
+        let placed = |at: u64| placement(&sites[site], at, gate, metering, forked);
+        let trampoline = trampoline(&sites[site], placed(at), through, calls)
             .map_err(|refusal| Error::Link { pid, detail: refusal.to_string() })?;
         bytes.extend_from_slice(&trampoline.code);
         let mut address = at + u64::from(trampoline.entry);
@@ -452,8 +466,7 @@ pub(crate) fn generate_image(
         let mut places = absolute(at, &trampoline.places);
         if has_line(&sites[site], calls) {
             let at = place.address + line as u64;
-            let placement = placement(&sites[site], at, gate, metering);
-            let short = line::generate(&sites[site].window, placement, &calls[0], address)
+            let short = line::generate(&sites[site].window, placed(at), &calls[0], address)
                 .map_err(|refusal| Error::Link { pid, detail: refusal.to_string() })?;
             if let Some(short) = short {
                 bytes[line..line + short.code.len()].copy_from_slice(&short.code);
@@ -511,19 +524,17 @@ fn has_line(site: &PlannedSite, calls: &[Call]) -> bool {
     site.returns.is_none() && site.hook.is_none() && line::is_possible(&site.window, calls)
 }
 
-fn placement(site: &PlannedSite, at: u64, gate: u64, metering: Metering) -> Placement {
-    Placement { at, bias: site.bias, gate, metering, function: site.function.wrapping_add(site.bias) }
+fn placement(site: &PlannedSite, at: u64, gate: u64, metering: Metering, forked: u64) -> Placement {
+    let function = site.function.wrapping_add(site.bias);
+    Placement { at, bias: site.bias, gate, metering, forked, function }
 }
 
 fn trampoline(
     site: &PlannedSite,
-    at: u64,
-    gate: u64,
-    metering: Metering,
+    placement: Placement,
     through: Through,
     calls: &[Call],
 ) -> Result<Trampoline, Refusal> {
-    let placement = placement(site, at, gate, metering);
     let through = match site.returns {
         Some(Returns::CallThrough { recurs }) => Some(Through { recurs, enter: None, ..through }),
         Some(Returns::Replace) => Some(through),

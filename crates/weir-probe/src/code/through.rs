@@ -59,6 +59,7 @@ use std::ops::Range;
 use weir_rt::executable::FRAME_SESSION_COOKIE;
 
 use crate::code::emitter::{Emitter, RAX, RCX};
+use crate::code::forked;
 use crate::code::program::When;
 use crate::code::replace::{self, Table};
 use crate::code::trampoline::{
@@ -111,12 +112,32 @@ pub fn generate(
     if calls.len() > PROGRAMS_PER_SITE_MAX {
         return Err(Refusal::TooManyPrograms { given: calls.len(), max: PROGRAMS_PER_SITE_MAX });
     }
+    let generate = |waits| generate_with(window, placement, through, calls, waits);
+    // Few windows are so long that there is no room for a forked child to wait.
+    match generate(true)? {
+        Some(trampoline) => Ok(trampoline),
+        None => Ok(generate(false)?.expect("the way out is short: a window has at most 19 bytes")),
+    }
+}
+
+/// None where the gate is too far from the ways out; `waits`: forked children have one of their own.
+fn generate_with(
+    window: &Window,
+    placement: Placement,
+    through: &Through,
+    calls: &[Call],
+    waits: bool,
+) -> Result<Option<Trampoline>, Refusal> {
     let kept = Kept::of(calls);
     let frame_bytes = FRAME_BYTES + kept.bytes;
     let mut out = Emitter::new(placement.at, frame_bytes);
     let mut places = Vec::new();
     let (gone, metered) = placement.metering.off(&mut out);
-    assert!(out.land(gone), "one instruction is no far way");
+    let child = out.code.len();
+    if waits {
+        forked::stub(&mut out, placement, window.address.wrapping_add(placement.bias));
+    }
+    assert!(out.land(gone), "a few instructions are no far way");
     let way_out = out.code.len();
     out.restore(RCX);
     out.move_stack(frame_bytes);
@@ -124,7 +145,7 @@ pub fn generate(
     go_on(&mut out, window, placement, &mut places)?;
     let too_deep = Vec::new();
     let mut generator = Generator { out, placement, through, calls, kept, function, called: 0, too_deep };
-    let (entry, call) = generator.entry(way_out);
+    let Some((entry, call)) = generator.entry(if waits { child } else { way_out }) else { return Ok(None) };
     let mut returns = generator.returns();
     generator.metered_entry(metered, way_out, call);
     generator.deep(&mut returns);
@@ -147,7 +168,7 @@ pub fn generate(
         frame(entry.start, returns.start, entry.rows),
         frame(returns.start, code.len() as u32, returns.rows),
     ];
-    Ok(Trampoline { code, entry: entry.start, places, frames, calls_function: Some(calls_function) })
+    Ok(Some(Trampoline { code, entry: entry.start, places, frames, calls_function: Some(calls_function) }))
 }
 
 /// Where the things are that are kept while the function runs.
@@ -211,16 +232,18 @@ struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// With the offset from which on the function is called.
-    fn entry(&mut self, way_out: usize) -> (Half, usize) {
+    /// With the offset from which on the function is called. None where the ways out are too far; `wiped`: where hits go whose gate is wiped.
+    fn entry(&mut self, wiped: usize) -> Option<(Half, usize)> {
         let mut half = Half::begin(&self.out, 0);
         self.out.move_stack(-self.out.frame_bytes);
         half.row(&self.out, self.out.frame_bytes);
         self.out.save(RCX);
         self.out.load_rip_rcx(self.placement.gate);
-        self.out.jrcxz(way_out);
+        let is_near = self.out.jrcxz_to(wiped);
         self.out.load_half_rcx();
-        self.out.jrcxz(0);
+        if !(self.out.jrcxz_to(0) && is_near) {
+            return None;
+        }
         self.keep(FRAME_BYTES);
         self.run_entry();
         let call = self.out.code.len();
@@ -229,7 +252,7 @@ impl Generator<'_> {
         half.row(&self.out, self.kept.bytes);
         self.out.call(self.function);
         self.called = self.out.code.len();
-        (half, call)
+        Some((half, call))
     }
 
     /// The entry of a hit that is counted, and timed where that is to be; it goes on at offset `call`, or `way_out`.
@@ -522,7 +545,7 @@ mod tests {
         let window = plan(code, &body::read(0x1000, &bytes)).unwrap();
         let metering = Metering { lease: 0x1234_5678_92c0, meter: 0x1234_5678_a000, routines: AT + 0x18000 };
         let (bias, gate) = (0x7f00_0000_0000, AT + 0x20000);
-        let placement = Placement { at: AT, bias, gate, metering, function: AT };
+        let placement = Placement { at: AT, bias, gate, metering, forked: AT + 0x19000, function: AT };
         let through = Through {
             trampolines: AT..AT + 0x20000,
             tail_depth: 0x1234_5678_9abc,
@@ -572,7 +595,7 @@ mod tests {
         let (instructions, ..) = check(&[call(When::Session, true, 0)], true);
         let count = |mnemonic| instructions.iter().filter(|i| i.mnemonic() == mnemonic).count();
         // The program twice and the function once; one way back to the caller. Metered, the program twice more, with what
-        // counts and times before and behind it.
-        assert_eq!((count(Mnemonic::Call), count(Mnemonic::Ret)), (3 + 2 + 4, 1));
+        // counts and times before and behind it. One for forked children.
+        assert_eq!((count(Mnemonic::Call), count(Mnemonic::Ret)), (3 + 2 + 4 + 1, 1));
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! off:    …                             ; the gate is shut: to `out`, or `metered` (crate::code::meter)
+//! child:  …                             ; the gate is wiped: the fork child may wait to be probed (crate::code::forked)
 //! out:    mov   88(%rsp),%rcx           ; run unprobed (fork child, the controller is gone, this hit is left out)
 //!         lea   272(%rsp),%rsp
 //!         push  %rbp; mov %rsp,%rbp; sub $16,%rsp      (relocated)
@@ -11,7 +12,7 @@
 //! entry:  lea   -272(%rsp),%rsp         ; room for a Frame; lea and mov leave the flags alone
 //!         mov   %rcx,88(%rsp)
 //!         mov   gate(%rip),%rcx
-//!         jrcxz out
+//!         jrcxz child
 //!         movzwl (%rcx),%ecx
 //!         jrcxz off
 //!         mov   %rax,80(%rsp)           ; what the programs clobber or read of pt_regs
@@ -42,6 +43,7 @@ use weir_rt::executable::{
 
 use crate::code::alignment;
 use crate::code::emitter::{Emitter, RAX, RCX, RSP, SLOTS};
+use crate::code::forked;
 use crate::code::meter::Metering;
 use crate::code::program::When;
 use crate::code::relocate::relocate;
@@ -118,6 +120,8 @@ pub struct Placement {
     /// Address of the gate word: 0, or the address of a word that opens it if its low half is not 0.
     pub gate: u64,
     pub metering: Metering,
+    /// Address of the routine for hits of forked children ([`forked`]).
+    pub forked: u64,
     /// Address of the function's first byte, the `ip` of its context.
     pub function: u64,
 }
@@ -128,26 +132,24 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
         return Err(Refusal::TooManyPrograms { given: calls.len(), max: PROGRAMS_PER_SITE_MAX });
     }
     let frame_bytes = FRAME_BYTES + if window.inside { RED_ZONE_BYTES } else { 0 };
-    let mut out = Emitter::new(placement.at, frame_bytes);
+    let (mut out, mut places) = (Emitter::new(placement.at, frame_bytes), Vec::new());
+    // A child can begin a hit again where nothing of the function has run yet. Few windows are so long that there is no room for it.
+    let waits = window.parts().0.is_empty();
+    let begun = begin(&mut out, window, placement, &mut places, waits)?;
+    let Begun { metered, way_out, entry } = match begun {
+        Some(begun) => begun,
+        None => {
+            (out, places) = (Emitter::new(placement.at, frame_bytes), Vec::new());
+            let begun = begin(&mut out, window, placement, &mut places, false)?;
+            begun.expect("the way out is short: a window has at most 19 bytes")
+        }
+    };
     let at = match (window.is_exit, window.inside) {
         (true, _) => At::Return,
         (false, true) => At::Inside,
         (false, false) => At::Entry,
     };
-    let mut places = Vec::new();
     let metering = placement.metering;
-    let (gone, metered) = metering.off(&mut out);
-    assert!(out.land(gone), "one instruction is no far way");
-    let way_out = out.code.len();
-    leave(&mut out, window, placement, &mut places)?;
-    let entry = out.code.len() as u32;
-    displaced(&mut out, window.parts().0, placement, &mut places)?;
-    out.move_stack(-frame_bytes);
-    out.save(RCX);
-    out.load_rip_rcx(placement.gate);
-    out.jrcxz(way_out);
-    out.load_half_rcx();
-    out.jrcxz(0);
     run(&mut out, placement, calls, at);
     leave(&mut out, window, placement, &mut places)?;
     out.land_near(metered);
@@ -159,6 +161,41 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     out.cold();
     assert!(out.code.len() <= TRAMPOLINE_BYTES_MAX, "{} bytes in one trampoline", out.code.len());
     Ok(Trampoline { code: out.code, entry, places, frames: Vec::new(), calls_function: None })
+}
+
+/// The first part of a trampoline.
+struct Begun {
+    /// The branch to where hits are counted, or timed.
+    metered: usize,
+    way_out: usize,
+    entry: u32,
+}
+
+/// From the ways out to behind the gate. None where a gate is too far from one of them; `waits`: forked children have a way of their own.
+fn begin(
+    out: &mut Emitter,
+    window: &Window,
+    placement: Placement,
+    places: &mut Vec<(u32, u64)>,
+    waits: bool,
+) -> Result<Option<Begun>, Refusal> {
+    let (gone, metered) = placement.metering.off(out);
+    let child = out.code.len();
+    if waits {
+        forked::stub(out, placement, window.address.wrapping_add(placement.bias));
+    }
+    assert!(out.land(gone), "a few instructions are no far way");
+    let way_out = out.code.len();
+    leave(out, window, placement, places)?;
+    let entry = out.code.len() as u32;
+    displaced(out, window.parts().0, placement, places)?;
+    out.move_stack(-out.frame_bytes);
+    out.save(RCX);
+    out.load_rip_rcx(placement.gate);
+    let is_near = out.jrcxz_to(if waits { child } else { way_out });
+    out.load_half_rcx();
+    let is_near = out.jrcxz_to(0) && is_near;
+    Ok(is_near.then_some(Begun { metered, way_out, entry }))
 }
 
 /// Saves, calls the programs, restores all but rcx.
@@ -397,6 +434,7 @@ pub(crate) mod tests {
         bias: 0x7f00_0000_0000,
         gate: 0x7f00_0020_0000,
         metering: Metering { lease: 0x1234_5678_92c0, meter: 0x1234_5678_a000, routines: 0x7f00_0010_8000 },
+        forked: 0x7f00_0010_9000,
         function: 0x7f00_0000_1000,
     };
 
@@ -461,7 +499,7 @@ pub(crate) mod tests {
         assert!(!lines.iter().any(|line| line == "(bad)"), "{}", lines.join("\n"));
         // rdi is read but not clobbered, so it is not restored.
         assert!(!lines.iter().any(|line| line.ends_with(",%rdi")), "{}", lines.join("\n"));
-        assert!(trampoline.code.len() < 280, "{} bytes", trampoline.code.len());
+        assert!(trampoline.code.len() < 295, "{} bytes", trampoline.code.len());
     }
 
     #[test]

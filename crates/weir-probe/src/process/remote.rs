@@ -164,7 +164,7 @@ pub(crate) fn hold_callable(
     let mut stopped = stopped;
     for _ in 1..limits::REMOTE_TRIES_MAX {
         // A command that has not begun to run has nothing but its stack.
-        if target.launched || !candidates(&stopped, target)?.is_empty() {
+        if target.stays_held || !candidates(&stopped, target)?.is_empty() {
             break;
         }
         target.resume(stopped);

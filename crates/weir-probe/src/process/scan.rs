@@ -45,6 +45,8 @@ pub struct Probed {
     /// What its weir said last of its probes, if it has. A fork child has its parent's segment, and what is said there is not
     /// about it.
     pub bulletin: Option<Bulletin>,
+    /// Forked children of the process that has this segment wait at their first hit ([`crate::Children`]).
+    pub children_wait: bool,
 }
 
 impl Probed {
@@ -264,7 +266,8 @@ fn described(pid: i32, segment: &Segment) -> Result<Probed, Error> {
         Err(corrupt) => return Err(Error::Corrupt { pid, detail: corrupt.to_string() }),
     };
     let bulletin = segment.bulletin(pid).filter(|_| identity.target_pid == pid as u32);
-    Ok(Probed { pid, comm, identity, controller_alive, probes, other_version, bulletin })
+    let children_wait = segment.header.as_ref().is_ok_and(|header| header.children_wait);
+    Ok(Probed { pid, comm, identity, controller_alive, probes, other_version, bulletin, children_wait })
 }
 
 /// A process's own segment, and what its header says.

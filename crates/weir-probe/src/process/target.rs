@@ -52,8 +52,8 @@ pub struct Target {
     pub(crate) has_seccomp: bool,
     /// It may read the time stamp counter (prctl(2), PR_SET_TSC), as the clock of the vDSO does.
     pub(crate) has_tsc: bool,
-    /// It was started by weir and has not run yet.
-    pub(crate) launched: bool,
+    /// It is not let go between the steps of attaching: it has not run yet, or it is a forked child whose hits would find no probe meanwhile.
+    pub(crate) stays_held: bool,
     /// So far, since it was opened.
     pub(crate) stops: Stops,
     pub(crate) allowance: Allowance,
@@ -101,6 +101,16 @@ impl Target {
     }
 
     fn open_with(pid: i32, allowance: Allowance, filters: Filters) -> Result<Target, Error> {
+        let mut target = Target::open_held(pid, allowance, filters)?;
+        if let Some(stopped) = target.held.take() {
+            stopped.in_time()?;
+            target.resume(stopped);
+        }
+        Ok(target)
+    }
+
+    /// The same, and it is still stopped.
+    pub(crate) fn open_held(pid: i32, allowance: Allowance, filters: Filters) -> Result<Target, Error> {
         match filters {
             Filters::Suspended => check(pid)?,
             Filters::MayStay => check_to_undo(pid)?,
@@ -113,13 +123,12 @@ impl Target {
         let stopped = Stopped::stop_in_turn(pid, allowance.stop, filters).map_err(known_tracer)?;
         let mut target = Target::inspect(stopped, gadgets, goroutines)?;
         target.allowance = allowance;
-        if let Some(mut stopped) = target.held.take() {
-            if target.memory.is_confined() {
-                stopped = hold_callable(&mut target, stopped, Target::stop)?;
-                target.memory = memory::of_itself(&target, &mut stopped)?;
-            }
-            stopped.in_time()?;
-            target.resume(stopped);
+        if target.memory.is_confined()
+            && let Some(stopped) = target.held.take()
+        {
+            let mut stopped = hold_callable(&mut target, stopped, Target::stop)?;
+            target.memory = memory::of_itself(&target, &mut stopped)?;
+            target.held = Some(stopped);
         }
         Ok(target)
     }
@@ -157,7 +166,7 @@ impl Target {
             held: Some(stopped),
             has_seccomp: sys::has_seccomp(pid),
             has_tsc: true,
-            launched: false,
+            stays_held: false,
             stops: Stops::default(),
             allowance: Allowance::default(),
         })
@@ -232,10 +241,10 @@ impl Target {
         matches!(self.explain(Error::TargetGone { pid: self.pid }), Error::Replaced { .. })
     }
 
-    /// Lets a launched process go on unprobed.
+    /// Lets a process go on unprobed that is held.
     pub fn release(&mut self) {
         self.held = None;
-        self.launched = false;
+        self.stays_held = false;
     }
 
     pub(crate) fn bias(&self, binary: &Binary) -> Option<u64> {
@@ -275,10 +284,18 @@ impl Target {
     pub(crate) fn resume(&mut self, stopped: Stopped) -> Duration {
         let took = stopped.resume();
         // One that has not begun to run misses nothing.
-        if !self.launched {
+        if !self.stays_held {
             self.stops.note(took);
         }
         took
+    }
+
+    /// The same for one that is not to be held between two steps; others stay held.
+    pub(crate) fn resume_between(&mut self, stopped: Stopped) {
+        match self.stays_held {
+            true => self.held = Some(stopped),
+            false => _ = self.resume(stopped),
+        }
     }
 
     /// What `error` comes from, if the process has gone under weir's hands: whatever call was the first to fail.

@@ -5,6 +5,7 @@
 use std::arch::global_asm;
 
 use nix::libc;
+use weir_probe::forked;
 use weir_probe::meter::{self, Metering};
 use weir_probe::trampoline::{Call, Placement, generate};
 use weir_probe::window::{FunctionCode, plan};
@@ -24,6 +25,9 @@ const SHUT: u64 = GATE + 0x48;
 const FILTER: u64 = GATE + 0x50;
 const METER: u64 = GATE + 0x80;
 const ROUTINES: u64 = 0x7_0000;
+/// What a hit of a forked child passes through, and in place of the runtime's function one that says that nobody waits.
+const FORKED: u64 = 0x7_1000;
+const ASKED: u64 = 0x7_2000;
 const DATA: u64 = 0x8_0000;
 const STACK: u64 = 0xc_0000;
 const BYTES: u64 = 0x10_0000;
@@ -355,6 +359,12 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
     for register in [0u8, 1, 2, 6, 7, 8, 9, 10, 11] {
         program.extend([0x48 | register >> 3, 0xc7, 0xc0 | register & 7, 0xff, 0xff, 0xff, 0xff]);
     }
+    // What it asks changes the same, and says no: xor %eax,%eax; ret.
+    memory.write(ASKED, &[&program[..], &[0x31, 0xc0, 0xc3]].concat());
+    memory.write(
+        FORKED,
+        &forked::routine(memory.at + FORKED, memory.at + GATE, memory.at + GATE, memory.at + ASKED),
+    );
     program.extend([0x48, 0x01, 0xc0, 0xc3]);
     memory.write(PROGRAM, &program);
     let call = Call {
@@ -373,7 +383,8 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
     let metering =
         Metering { lease: memory.at + LEASE, meter: memory.at + METER, routines: memory.at + ROUTINES };
     let (at, gate) = (memory.at + TRAMPOLINE, memory.at + GATE);
-    let placement = Placement { at, bias: 0, gate, metering, function: memory.at };
+    let placement =
+        Placement { at, bias: 0, gate, metering, forked: memory.at + FORKED, function: memory.at };
     let mut seen = std::collections::BTreeMap::<u32, u64>::new();
     for number in 0..WINDOWS {
         let (code, window) = function(&mut random, &memory);

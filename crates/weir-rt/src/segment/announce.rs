@@ -1,4 +1,5 @@
-//! Announcements of a target's dynamic linker, as the controller sees and answers them (`c/announce.c`).
+//! Announcements of a target's dynamic linker, as the controller sees and answers them (`c/announce.c`); and in the maps those of forked
+//! children of all targets (`c/forked.c`).
 //!
 //! The words are the target's to write: their numbers say that something may have changed and nothing more. What was
 //! loaded is read off the process itself.
@@ -19,7 +20,7 @@ pub struct Announcements<'a> {
 }
 
 impl Segment {
-    /// Of a process's own segment.
+    /// Of a process's own segment, its dynamic linker's; of the maps, of forked children.
     pub fn announcements(&self) -> Announcements<'_> {
         Announcements { segment: self }
     }
@@ -28,10 +29,16 @@ impl Segment {
 impl Announcements<'_> {
     /// Where the words are in a segment.
     pub const OFFSET: u64 = header::ANNOUNCE as u64;
+    /// Where the word is that waits for an answer are at.
+    pub const ANSWERED_OFFSET: u64 = Announcements::OFFSET + 8 * announce::ANSWERED as u64;
 
     /// From now on they are answered.
     pub fn open(&self) {
         self.word(announce::OPEN).store(1, Ordering::Release);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.word(announce::OPEN).load(Ordering::Acquire) != 0
     }
 
     /// Nobody waits any more, now and later.
@@ -59,6 +66,16 @@ impl Announcements<'_> {
     pub fn answer(&self, number: u32) {
         self.word(announce::ANSWERED).store(number.into(), Ordering::Release);
         wake(lower(self.word(announce::ANSWERED)));
+    }
+
+    /// Forked children that wait do so longer: something was done for one.
+    pub fn work(&self) {
+        self.word(announce::TAKEN).fetch_add(1, Ordering::Release);
+    }
+
+    /// From now on forked children of this process wait to be probed, or do not.
+    pub fn let_children_wait(&self, do_they: bool) {
+        self.segment.mapping().word(header::FORKED as u64).store(do_they.into(), Ordering::Release);
     }
 
     /// How many went on without an answer so far.

@@ -176,7 +176,16 @@ mod tests {
         let identity = Identity { controller_pid, controller_start, ..identity };
         let comm = "a\n\"b".into();
         let (other_version, bulletin) = (None, None);
-        Probed { pid, comm, identity, controller_alive: true, probes: 3, other_version, bulletin }
+        Probed {
+            pid,
+            comm,
+            identity,
+            controller_alive: true,
+            probes: 3,
+            other_version,
+            bulletin,
+            children_wait: false,
+        }
     }
 
     fn own(pid: u32) -> Identity {

@@ -104,6 +104,7 @@ pub(crate) mod tests {
             probes: 3,
             other_version: None,
             bulletin: Some(bulletin),
+            children_wait: false,
         }
     }
 

@@ -73,6 +73,11 @@ impl Watcher {
         self.known.insert(id.pid, known);
     }
 
+    /// The next look is not put off: a process is known to have come.
+    pub(crate) fn hurry(&mut self) {
+        self.looked = None;
+    }
+
     /// Processes that are selected.
     pub(crate) fn selected(&self) -> impl Iterator<Item = ProcessId> + '_ {
         let selected = self.known.iter().filter(|(_, known)| known.is_selected);

@@ -110,7 +110,7 @@ impl Session<'_> {
         let pid = target.pid();
         self.guard.attach(pid, &Needs::of(&plan.verified))?;
         let prepared = weir_probe::prepare(target, maps, control(plan)?, &self.identity(pid as u32));
-        let prepared = prepared.map_err(|error| {
+        let mut prepared = prepared.map_err(|error| {
             self.guard.detached(pid);
             self.limited(pid, plan, error)
         })?;
@@ -121,6 +121,9 @@ impl Session<'_> {
             tell!(
                 "weir: process {pid}: took over from weir {controller_pid}, which is gone: {restored} {plural} of it put back"
             );
+        }
+        if self.subjects.selection.has_children() {
+            prepared.let_children_wait();
         }
         Ok(prepared)
     }

@@ -116,6 +116,11 @@ impl Enrolment {
         self.wait(Candidate { process, origin: Origin::Exec, replaced: Some(now), tries: 0 }, now);
     }
 
+    /// A process is known to have come.
+    pub(crate) fn hurry(&mut self) {
+        self.watcher.hurry();
+    }
+
     /// Processes that are to be attached to now. `see` looks at one; `inherits` as in [`Watcher::look`].
     pub(crate) fn ready(
         &mut self,
@@ -179,6 +184,11 @@ impl Enrolment {
     /// Some process that is known may yet be traced.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Some process was tried, and is to be tried again.
+    pub(crate) fn has_tried(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.candidate.tries > 0)
     }
 
     /// Some process maps what is probed, and is attached to when it has mapped the rest.

@@ -464,6 +464,7 @@ impl<'a, W: Write> Events<'a, W> {
         let wait = until_look.min(until_read).min(until_clock).min(self.costs.until_round());
         let wait = until_interval.unwrap_or(wait).min(wait);
         let intercepted = targets.and_then(|(_, roll)| roll.has_intercepted());
+        let children = targets.and_then(|(_, roll)| roll.has_children());
         let targets = targets.map(|(targets, _)| &**targets);
         let stdin = self.tended.as_ref().and_then(Tended::watched);
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
@@ -475,7 +476,9 @@ impl<'a, W: Write> Events<'a, W> {
         );
         watched.extend(stdin.iter().map(|stdin| PollFd::new(stdin.as_fd(), PollFlags::POLLIN)));
         let bells = targets.into_iter().flat_map(Targets::bells);
-        watched.extend(bells.chain(intercepted).map(|bell| PollFd::new(bell, PollFlags::POLLIN)));
+        watched.extend(
+            bells.chain(intercepted).chain(children).map(|bell| PollFd::new(bell, PollFlags::POLLIN)),
+        );
         // Rounded up, so that a wait of less than a millisecond does not become a busy loop.
         let timeout = PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap_or(PollTimeout::ZERO);
         match poll(&mut watched, timeout) {

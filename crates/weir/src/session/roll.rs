@@ -19,7 +19,7 @@ use anyhow::anyhow;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, Uid, geteuid, sysconf};
 use weir_probe::launch::Exec;
-use weir_probe::{Error, Target, kin, scan, target};
+use weir_probe::{Children, Error, Target, kin, open_child, scan, target};
 use weir_rt::segment::Segment;
 use weir_symbols::maps;
 
@@ -113,7 +113,9 @@ pub(crate) struct Roll<'a> {
     enrolment: Enrolment,
     /// Stops processes before they run unprobed, where that is possible.
     intercept: Option<Intercept>,
-    /// Of an interception that has ended.
+    /// Forked children that wait to be attached to, where any can.
+    children: Option<Children>,
+    /// Of an interception that has ended, and of children that were not awaited any more.
     not_held: u64,
     /// The command, or those that were given by number.
     named: Vec<i32>,
@@ -175,6 +177,7 @@ impl<'a> Roll<'a> {
         maps: Arc<Segment>,
         subjects: &'a Subjects,
         intercept: Option<Intercept>,
+        children: Option<Children>,
         began: Duration,
     ) -> Roll<'a> {
         let Subjects { selection, processes } = subjects;
@@ -190,6 +193,7 @@ impl<'a> Roll<'a> {
             subjects,
             enrolment,
             intercept,
+            children,
             not_held: 0,
             named,
             ready,
@@ -249,9 +253,16 @@ impl<'a> Roll<'a> {
         }
         targets.ended().iter().for_each(|pid| self.session.guard.detached(*pid));
         let mut lines = self.attach_intercepted(targets)?;
-        let is_looked = self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL);
+        let announced = self.children.as_ref().map(Children::announced);
+        let asked =
+            announced.filter(|&number| self.children.as_ref().is_some_and(|all| !all.is_answered(number)));
+        let is_looked =
+            asked.is_some() || self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL);
         if is_looked {
             self.looked = Some(now);
+            if asked.is_some() {
+                self.enrolment.hurry();
+            }
             self.find(now)?;
             for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
                 if self.subjects.processes.process(pid).is_none_or(|process| !process.has_program) {
@@ -267,9 +278,17 @@ impl<'a> Roll<'a> {
             lines.extend(self.enrol(candidate, None, targets, &mut None)?);
             // Processes that are blocked wait for it.
             lines.extend(self.attach_intercepted(targets)?);
+            if let Some(children) = &self.children {
+                children.work();
+            }
             if now.elapsed() >= ROUND_MAX {
                 break;
             }
+        }
+        if let (Some(children), Some(number)) = (&self.children, asked) {
+            // Those that are to be tried again are not done with.
+            let is_done = self.ready.is_empty() && !self.enrolment.has_tried();
+            if is_done { children.answer(number) } else { children.work() }
         }
         if is_looked || !lines.is_empty() {
             self.update_scope();
@@ -350,12 +369,18 @@ impl<'a> Roll<'a> {
     /// From now on nothing is intercepted, and all processes run on.
     pub(crate) fn stop_intercepting(&mut self) {
         self.not_held = self.not_held();
-        self.intercept = None;
+        (self.intercept, self.children) = (None, None);
     }
 
     /// How many processes in scope were allowed to run unprobed.
     pub(crate) fn not_held(&self) -> u64 {
-        self.intercept.as_ref().map_or(self.not_held, Intercept::not_held)
+        let unanswered = self.children.as_ref().map_or(0, |children| children.unanswered().into());
+        self.not_held + unanswered + self.intercept.as_ref().map_or(0, Intercept::not_held)
+    }
+
+    /// A descriptor that is readable when a forked child waits.
+    pub(crate) fn has_children(&self) -> Option<BorrowedFd<'_>> {
+        self.children.as_ref().and_then(Children::bell)
     }
 
     /// A descriptor that is readable when a process waits for weir.
@@ -458,11 +483,7 @@ impl<'a> Roll<'a> {
         let own = std::process::id();
         // weir's watchdog shares its memory.
         let is_own = |pid: i32| kin::share_memory(pid, own as i32) == Some(true);
-        let inherits = |pid: i32| {
-            let probed = scan::probed(pid).ok().flatten();
-            probed.is_some_and(|probed| probed.is_inherited() && probed.identity.controller_pid == own)
-                && !is_own(pid)
-        };
+        let inherits = |pid: i32| inherited(pid).is_some() && !is_own(pid);
         let (plan, plans) = (self.session.plan, std::cell::RefCell::new(&mut self.plans));
         let (session, processes) = (self.session, &self.subjects.processes);
         let see = |candidate: &Candidate| {
@@ -484,8 +505,11 @@ impl<'a> Roll<'a> {
         refused: &mut Option<Failure>,
     ) -> Result<Option<ProcessLine>, Failure> {
         let now = Instant::now();
-        let is_held = held.is_some();
-        let failure = match self.attach(&candidate, held) {
+        // What would take too long while it is held is done in steps.
+        let parent = if candidate.tries == 0 { inherited(candidate.process.id.pid) } else { None };
+        // Nothing of it has run unprobed.
+        let is_held = held.is_some() || parent.as_ref().is_some_and(|parent| parent.children_wait);
+        let failure = match self.attach(&candidate, held, parent.is_some()) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let mut line = self.line(&candidate, Ok(one.attachment.probes()));
                 if let (true, ProcessOutcome::Traced { unprobed, .. }) = (is_held, &mut line.outcome) {
@@ -525,7 +549,8 @@ impl<'a> Roll<'a> {
         Ok(line)
     }
 
-    fn attach(&mut self, candidate: &Candidate, held: Option<Exec>) -> Result<One, Failure> {
+    /// `is_child`: it has its parent's probes, and is held until it has its own.
+    fn attach(&mut self, candidate: &Candidate, held: Option<Exec>, is_child: bool) -> Result<One, Failure> {
         let (id, own) = (candidate.process.id, self.session.plan);
         let held = match held {
             Some(exec) => {
@@ -544,6 +569,7 @@ impl<'a> Roll<'a> {
                 target.allow(allowance);
                 target
             }
+            None if is_child => open_child(id.pid, allowance)?,
             None => Target::open_within(id.pid, allowance)?,
         };
         // Its number may be another's by now; from here on it is the one that was opened.
@@ -582,6 +608,13 @@ impl<'a> Roll<'a> {
     }
 }
 
+/// What a forked child of a process of this run has inherited, as long as it is not attached to.
+fn inherited(pid: i32) -> Option<scan::Probed> {
+    let probed = scan::probed(pid).ok()??;
+    let is_ours = probed.is_inherited() && probed.identity.controller_pid == std::process::id();
+    is_ours.then_some(probed)
+}
+
 /// The process still runs.
 fn lives(processes: &Processes, id: ProcessId) -> bool {
     processes.process(id.pid).is_some_and(|process| process.id == id && process.has_program)
@@ -600,6 +633,7 @@ fn see(
         return Sight::Gone;
     }
     let parent = scan::probed(id.pid).ok().flatten().filter(scan::Probed::is_inherited);
+    let is_forked = parent.is_some();
     let shares = |probed: scan::Probed| kin::share_memory(id.pid, probed.identity.target_pid as i32);
     if parent.and_then(shares) == Some(true) {
         return Sight::Shares;
@@ -612,7 +646,8 @@ fn see(
     };
     let age = started(id).map_or(Duration::ZERO, |started| since_boot().saturating_sub(started));
     let is_old = |at: Instant| now.saturating_duration_since(at) >= SETTLED_AFTER;
-    let is_settled = age >= SETTLED_AFTER && candidate.replaced.is_none_or(is_old);
+    // It has what its parent had.
+    let is_settled = is_forked || age >= SETTLED_AFTER && candidate.replaced.is_none_or(is_old);
     Sight::Maps { files, is_settled }
 }
 

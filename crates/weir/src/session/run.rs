@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow};
 use nix::sys::signal::{SigSet, Signal};
 use weir_ir::Trigger;
 use weir_probe::launch::Ended;
-use weir_probe::{Allowance, Launched, Pending, Prepared, Target};
+use weir_probe::{Allowance, Children, Launched, Pending, Prepared, Target};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
@@ -199,9 +199,11 @@ impl Session<'_> {
         // blocked, since nothing handles their events yet.
         let before = if is_command { start() } else { None };
         let began = since_boot();
+        // Before the first of them runs on.
+        let children = self.subjects.selection.has_children().then(|| Children::awaited(&maps));
         let (mut targets, awaited) = self.arm_all(prepared, &mut replaced, is_alone, is_command)?;
         let intercept = if is_command { before } else { start() };
-        let mut roll = Roll::new(self, maps.clone(), self.subjects, intercept, began);
+        let mut roll = Roll::new(self, maps.clone(), self.subjects, intercept, children, began);
         roll.await_files(awaited);
         roll.first(&mut targets)?.iter().try_for_each(|line| events.process(line))?;
         replaced.into_iter().for_each(|pid| roll.replaced(pid));

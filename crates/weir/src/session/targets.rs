@@ -104,6 +104,7 @@ impl Targets {
                 self.all.push(one);
                 continue;
             }
+            one.look_for_filter();
             one.followed.finish(&mut one.attachment, &one.plan.sites, &mut one.coverage);
             self.past.add(&one.coverage);
             let left = if is_alive { &mut replaced } else { &mut self.ended };
@@ -172,6 +173,8 @@ impl Targets {
             }
         }
         for one in &mut self.all {
+            // It may have come since the last look.
+            one.look_for_filter();
             one.followed.finish(&mut one.attachment, &one.plan.sites, &mut one.coverage);
         }
         (pending, is_detached)

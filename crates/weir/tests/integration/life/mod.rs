@@ -11,6 +11,7 @@ mod busy;
 mod deleted;
 mod exec;
 mod family;
+mod forked;
 mod go;
 mod held;
 mod idle;

@@ -1,0 +1,123 @@
+//! Probes forked children before their first hit goes on.
+//!
+//! A forked child has all of its parent's probes, whose gates the kernel has wiped. Where children are awaited ([`Prepared::let_children_wait`]),
+//! a child's thread that comes to a probe announces the child in the maps and waits ([`crate::code::forked`]). [`open_child`] holds the child until it is
+//! attached to, in place of its parent's probes with its own, and has that thread begin its hit again. So no hit is lost, and a child that never
+//! comes to a probe, as one that executes another program at once, never waits.
+//!
+//! ```text
+//! child:  hit ─ announces, waits ─────────────────────────────▶ hit, probed
+//! weir:           └▶ finds the child · open_child · attach ┘ · answers
+//! ```
+//!
+//! Not awaited: children of a process under seccomp, or whose C library's doors for filters cannot be hooked ([`super::filters`]), since a
+//! child that waits calls the kernel. A hit at a function's exit does not wait where instructions before it have run already.
+//!
+//! [`Prepared::let_children_wait`]: crate::Prepared::let_children_wait
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use weir_rt::segment::Segment;
+
+use crate::attach::bell::Bell;
+use crate::code::forked;
+use crate::limits::{CHILD_LEAVES_TRIES, LEAVING_ALONE};
+use crate::process::mapped::islands;
+use crate::process::stop::Filters;
+use crate::process::target::{Allowance, Target};
+use crate::refusal::Error;
+
+/// Forked children of a run's targets. Dropped, it lets all of them go on.
+#[derive(Debug)]
+pub struct Children {
+    maps: Arc<Segment>,
+    /// Without it a look now and then finds them, later.
+    bell: Option<Bell>,
+}
+
+impl Children {
+    /// From now on children of targets with these maps wait, if their parents let them.
+    pub fn awaited(maps: &Arc<Segment>) -> Children {
+        maps.announcements().open();
+        Children { maps: maps.clone(), bell: Bell::of(maps).ok() }
+    }
+
+    /// Becomes readable when a child waits, until [`Children::announced`].
+    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.bell.as_ref().map(Bell::descriptor)
+    }
+
+    /// How many have announced themselves so far.
+    pub fn announced(&self) -> u32 {
+        if let Some(bell) = &self.bell {
+            bell.hush();
+        }
+        self.maps.announcements().announced()
+    }
+
+    pub fn is_answered(&self, announced: u32) -> bool {
+        self.maps.announcements().answered() == announced
+    }
+
+    /// Those that still wait wait longer.
+    pub fn work(&self) {
+        self.maps.announcements().work();
+    }
+
+    /// Those of the first so many that still wait are not to be probed, and go on.
+    pub fn answer(&self, announced: u32) {
+        self.maps.announcements().answer(announced);
+    }
+
+    /// How many have gone on unprobed because nobody came.
+    pub fn unanswered(&self) -> u32 {
+        self.maps.announcements().late()
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        self.maps.announcements().close();
+    }
+}
+
+/// Opens a forked child that has inherited probes of this process, and holds it until it is attached to. A thread that waits at a hit
+/// begins that hit again then.
+pub fn open_child(pid: i32, allowance: Allowance) -> Result<Target, Error> {
+    let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
+    let Some(mut stopped) = target.held.take() else { return Ok(target) };
+    let islands = islands(&target.mappings);
+    let is_inside = |at: u64| islands.iter().any(|island| island.code.contains(&at));
+    let read = |at: u64, bytes: &mut [u8]| target.memory.read(at, bytes).is_ok();
+    let mut is_awaited = false;
+    for _ in 0..CHILD_LEAVES_TRIES {
+        let threads: Vec<i32> = stopped.threads().collect();
+        let mut inside = Vec::new();
+        for tid in threads {
+            let registers = stopped.registers(tid)?;
+            if !is_inside(registers.rip) {
+                continue;
+            }
+            match forked::registers_at_hit(&registers, &read) {
+                Some(at_hit) => {
+                    stopped.set_registers(tid, at_hit)?;
+                    is_awaited = true;
+                }
+                None => inside.push(tid),
+            }
+        }
+        if inside.is_empty() {
+            break;
+        }
+        // Its probes are as they were: it comes to its wait, or leaves.
+        stopped.let_run(&inside, LEAVING_ALONE)?;
+    }
+    if is_awaited && stopped.threads().count() == 1 {
+        stopped.be_patient();
+    }
+    stopped.in_time()?;
+    target.held = Some(stopped);
+    target.stays_held = true;
+    Ok(target)
+}

@@ -1,0 +1,153 @@
+//! Children that are forked and execute nothing: each waits at its first hit until it is probed, so that every call is counted, however short
+//! its life is; and none waits for a weir that does not come, or under a filter that would kill it for that.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use testkit::paths::quoted;
+use testkit::target::{self, Source};
+use testkit::{Daemon, wait};
+
+use crate::life::check::{DEADLINE, counting, obedient, trace, weir};
+
+/// Every call of so many processes is counted, by itself or with its return.
+#[track_caller]
+fn check(name: &str, steps: &str, processes: usize) {
+    let path = obedient(name);
+    let run = trace(&counting(&path), &["--follow", "-c", &format!("{} {steps}", quoted(&path))]);
+    run.check_exact();
+    assert_eq!(run.counted().len(), processes, "{run:?}");
+    assert_eq!(
+        (&run.counts()["traced"], &run.counts()["not_held"]),
+        (&processes.into(), &0.into()),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn children_that_end_at_once_are_counted() {
+    check("life-forked", "c 7 f 20 c 11 . W c 5", 21);
+}
+
+#[test]
+fn so_are_children_of_children_that_end_at_once() {
+    check("life-forked-grand", "f 3 c 5 f 3 c 7 . W c 1 . W c 2", 13);
+}
+
+#[test]
+fn children_whose_first_calls_are_made_by_several_threads_are_counted() {
+    let path = obedient("life-forked-threads");
+    let command = format!("{} f 5 t 8 q 3 . W q 2", quoted(&path));
+    let run = trace(&counting(&path), &["--follow", "-c", &command]);
+    assert_eq!(run.counted().values().sum::<i64>(), 5 * (8 + 3) + 2, "{run:?}");
+}
+
+#[test]
+fn entries_and_returns_of_children_are_counted() {
+    let path = quoted(&obedient("life-forked-returns"));
+    let script =
+        format!("uprobe:{path}:work {{ @calls = count(); }} uretprobe:{path}:work {{ @returns = count(); }}");
+    let command = format!("{path} f 10 q 11 . W q 5");
+    let output = weir().args(["trace", "-e", &script, "--follow", "-c", &command]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("@calls: 115\n") && text.contains("@returns: 115\n"), "{output:?}");
+}
+
+/// Installs a filter that kills for whatever it does not need before its first hit.
+const SANDBOXED: &str = r#"
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    #include <stddef.h>
+    #include <stdio.h>
+    #include <sys/prctl.h>
+    #include <sys/syscall.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x * 3 + 1; }
+    int main(void) {
+        int status = -1;
+        pid_t pid = fork();
+        if (!pid) {
+            struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_exit_group, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS) };
+            struct sock_fprog program = { sizeof filter / sizeof *filter, filter };
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+            for (int i = 0; i < 100; i++) work(i);
+            _exit(7);
+        }
+        waitpid(pid, &status, 0);
+        printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+        return 0;
+    }
+"#;
+
+#[test]
+fn a_child_under_a_filter_of_its_own_is_counted_and_lives() {
+    let path = quoted(&target::build("life-forked-sandboxed", Source::Text(SANDBOXED), &["-O2"]));
+    let script = format!("uprobe:{path}:work {{ @ = count(); }}");
+    let output = weir().args(["trace", "-e", &script, "--follow", "-c", &path]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("child 7\n"), "it was killed: {output:?}");
+    assert!(text.contains("@: 100\n"), "{output:?}");
+}
+
+/// Children one after the other: one that waits does so for a second.
+const LATER: u32 = 20;
+
+/// A process that was traced by a weir that does not answer: its children run on by themselves.
+#[track_caller]
+fn check_without(signal: Signal) {
+    let path = obedient(&format!("life-forked-{signal}"));
+    let mut command = Command::new(&path);
+    command.args("w 600 p l f 3 c 11 . W c 1 l".split(' '));
+    (0..LATER).for_each(|_| _ = command.args("f 1 q 1 . W".split(' ')));
+    command.args("c 2 l".split(' '));
+    let mut parent = Daemon::spawn(command).unwrap();
+    let mut tracer = weir();
+    let pid = parent.pid().to_string();
+    tracer.args(["trace", "-f", "json", "-e", &counting(&path), "--follow", "-p", &pid]);
+    let tracer = Daemon::spawn(tracer).unwrap();
+    parent.line_with("pid ", DEADLINE).unwrap();
+    tracer.signal(signal).unwrap();
+    let is_gone = || match signal {
+        Signal::SIGSTOP => {
+            std::fs::read_to_string(format!("/proc/{}/stat", tracer.pid())).unwrap().contains(") T ")
+        }
+        _ => std::fs::read_to_string(format!("/proc/{}/stat", tracer.pid())).unwrap().contains(") Z "),
+    };
+    assert!(wait::until(DEADLINE, is_gone));
+    parent.write("\n").unwrap();
+    for _ in 0..3 {
+        parent.line_with(" 11", DEADLINE).unwrap();
+    }
+    parent.line_with(" 1", DEADLINE).unwrap();
+    // Those that come after one that has waited in vain do not wait.
+    let start = Instant::now();
+    parent.write("\n").unwrap();
+    parent.line_with(" 2", DEADLINE).unwrap();
+    assert!(start.elapsed() < LATER * Duration::from_millis(500), "{:?}", start.elapsed());
+    if signal == Signal::SIGSTOP {
+        tracer.signal(Signal::SIGCONT).unwrap();
+        parent.write("\n").unwrap();
+        assert!(parent.finish(DEADLINE).unwrap().status.success());
+        let ended = tracer.finish(DEADLINE).unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        let run = crate::life::check::Run::of(&ended);
+        assert_eq!(run.counts()["not_held"], 3 + LATER, "{run:?}");
+    }
+}
+
+#[test]
+fn children_of_a_stopped_weirs_process_run_on_and_are_reported() {
+    check_without(Signal::SIGSTOP);
+}
+
+#[test]
+fn children_of_a_killed_weirs_process_run_on() {
+    check_without(Signal::SIGKILL);
+}
