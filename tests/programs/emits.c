@@ -1,8 +1,7 @@
 /* Emits events as it is told, by lines on standard input, each of which it answers when it is done:
  *   a COUNT   emits ses:one COUNT times, numbered on from the last; answers `a TOTAL`
  *   b COUNT   the same with ses:two, which has a text
- *   f COUNT   ses:one in a child, as soon as that is traced itself, with thread 99 and numbers from 0; answers `f`
- *   c COUNT   the same in a child that does not wait; answers `c`
+ *   c COUNT   ses:one in a child that is forked for it, with thread 99 and numbers from 0; answers `c`
  *   g COUNT   COUNT threads emit ses:one, each with numbers of its own, some thousands a second
  *   h         ends these; answers `h` and how many each has emitted
  * It ends at the end of its input. */
@@ -14,16 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "segment.h"
 #include "weir/tracepoint.h"
 
 #define THREADS_MAX 16
 
 static atomic_int goes_on;
 static long counts[THREADS_MAX + 1];
-
-/* Raised when a process is traced, and the last that is done to it then. */
-extern volatile unsigned short is_traced __asm__("weir.semaphore.ses.one") __attribute__((visibility("hidden")));
 
 static __attribute__((noinline)) void emit_one(int thread, long n)
 {
@@ -68,15 +63,10 @@ int main(void)
 				emit_two(two++);
 			printf("b %ld\n", two);
 			break;
-		case 'f':
 		case 'c': {
-			unsigned long parents = segment(0);
 			pid_t child = fork();
 			if (child == 0) {
 				alarm(600);
-				while (what == 'f' && (!segment(parents) || !is_traced))
-					/* Between two looks: the verdict does not depend on it. */
-					usleep(1000);
 				for (long n = 0; n < count; n++)
 					emit_one(99, n);
 				_exit(0);

@@ -2,7 +2,7 @@
  *
  * THREADS threads emit COUNT events each (0: until SIGTERM); every SIGNALS microseconds (0: never) one of them gets SIGUSR1 or SIGUSR2,
  * whose handlers, which interrupt each other, emit too. PAUSE microseconds are slept after each 256 events. Each thread forks two children on
- * its way, which end at once. CHILDREN more are forked by the main thread; each waits until it is traced itself, emits EVENTS events and
+ * its way, which end at once. CHILDREN more are forked by the main thread; each emits EVENTS events as soon as it runs, and
  * has handlers of its own.
  *
  * LEDGER is a file that is mapped and shared with children: 8 bytes with the number of emitters, 8 with the process, then 64 bytes for each
@@ -21,7 +21,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "segment.h"
 #include "weir/tracepoint.h"
 
 #define EMITTERS_MAX 1000
@@ -47,9 +46,6 @@ static pthread_t threads[THREADS_MAX];
 static atomic_int working;
 /* The emitters of a thread: itself, and its two handlers. */
 static __thread int own = -1;
-
-/* Raised when a process is traced, and the last that is done to it then. */
-extern volatile unsigned short is_traced __asm__("weir.semaphore.emit.small") __attribute__((visibility("hidden")));
 
 static void become(int emitters)
 {
@@ -155,14 +151,11 @@ static void *run(void *unused)
 	return NULL;
 }
 
-static void be_a_child(long events, unsigned long parents)
+static void be_a_child(long events)
 {
 	sigset_t none;
 	sigemptyset(&none);
 	alarm(600);
-	while (!segment(parents) || !is_traced)
-		/* Between two looks: the verdict does not depend on it. */
-		usleep(1000);
 	become(3);
 	pthread_sigmask(SIG_SETMASK, &none, NULL);
 	for (long n = 0; n < events; n++) {
@@ -202,10 +195,9 @@ int main(int argc, char **argv)
 	working = number;
 	for (long i = 0; i < number; i++)
 		pthread_create(&threads[i], NULL, run, NULL);
-	unsigned long parents = segment(0);
 	for (int i = 0; i < children; i++)
 		if (fork_quietly() == 0)
-			be_a_child(atol(argv[5]), parents);
+			be_a_child(atol(argv[5]));
 	/* Until no thread works any more; a thread that has ended is joined later, so that its number is not another's. */
 	for (unsigned turn = 0; signals_us && working && !is_ended; turn++) {
 		/* The rate alone: the verdict is of counts. */

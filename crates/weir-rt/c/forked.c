@@ -43,13 +43,13 @@ u64 weir_forked(struct weir_forked *child)
     u32 lives = __atomic_load_n((u32 *)(weir_island.segment + HEADER_LEASE), __ATOMIC_ACQUIRE) & 0xffff;
     if (state == FORKED_GOES_ON)
         return 0;
-    if (!lives || !__atomic_load_n(&words->is_open.value, __ATOMIC_ACQUIRE) || !may_wait())
+    if (!lives || !__atomic_load_n(&words->is_open.value, __ATOMIC_ACQUIRE))
         return go_on(child);
     u32 answered = __atomic_load_n(&words->answered.value, __ATOMIC_ACQUIRE);
     u32 worked = __atomic_load_n(&words->taken.value, __ATOMIC_RELAXED);
     /* One that has waited in vain is enough, until the controller does something. */
     u32 is_tired = state == FORKED_FRESH && __atomic_load_n(&words->tired.value, __ATOMIC_RELAXED) == worked + 1;
-    if (is_tired || !may_call_kernel()) {
+    if (is_tired || !may_wait() || !may_call_kernel()) {
         __atomic_fetch_add(&words->late.value, 1, __ATOMIC_RELAXED);
         return go_on(child);
     }

@@ -73,13 +73,20 @@ pub(crate) struct Enrolment {
     refused: BTreeMap<String, u64>,
     gone: u64,
     idle: u64,
+    /// Nobody comes to a probe before it is attached to, or that is counted: who has ended unseen has called nothing.
+    is_exact: bool,
 }
 
 impl Enrolment {
     /// `wanted`: how many files are to be probed.
     pub(crate) fn new(watcher: Watcher, wanted: usize) -> Enrolment {
         let (waiting, refused) = (Vec::new(), BTreeMap::new());
-        Enrolment { watcher, wanted, waiting, traced: 0, refused, gone: 0, idle: 0 }
+        Enrolment { watcher, wanted, waiting, traced: 0, refused, gone: 0, idle: 0, is_exact: false }
+    }
+
+    /// From now on forked children wait at their first hit, and who executes a probed program is held.
+    pub(crate) fn be_exact(&mut self) {
+        self.is_exact = true;
     }
 
     /// A process that is attached to already: its children belong to it.
@@ -160,8 +167,12 @@ impl Enrolment {
             Some(Sight::Maps { files: 0, .. }) => self.idle += 1,
             // What it called was counted in the process whose memory it ran in.
             Some(Sight::Shares) => {}
-            _ => self.gone += 1,
+            _ => self.count_unseen(),
         }
+    }
+
+    fn count_unseen(&mut self) {
+        *(if self.is_exact { &mut self.idle } else { &mut self.gone }) += 1;
     }
 
     pub(crate) fn attached(&mut self) {
@@ -170,7 +181,7 @@ impl Enrolment {
 
     pub(crate) fn declined(&mut self, mut candidate: Candidate, why: Declined, now: Instant) {
         match why {
-            Declined::Gone => self.gone += 1,
+            Declined::Gone => self.count_unseen(),
             Declined::NotNow => {
                 candidate.tries += 1;
                 // Each try holds it for a moment: one that is always busy is left more and more time.

@@ -182,7 +182,10 @@ impl<'a> Roll<'a> {
     ) -> Roll<'a> {
         let Subjects { selection, processes } = subjects;
         let watcher = Watcher::new(processes.clone(), selection.clone(), std::process::id() as i32);
-        let enrolment = Enrolment::new(watcher, session.plan.binaries().len());
+        let mut enrolment = Enrolment::new(watcher, session.plan.binaries().len());
+        if intercept.is_some() && children.is_some() {
+            enrolment.be_exact();
+        }
         let (ready, plans) = (VecDeque::new(), HashMap::new());
         let (named, looked, alone) = (Vec::new(), None, None);
         let (refusals_told, away, unseen) = (Cell::new(0), Away::default(), BTreeSet::new());

@@ -310,7 +310,7 @@ fn children_are_recorded_where_they_are_followed() {
         place.does(&["enable", "s", "ses:one"]);
         place.does(&["start"]);
         program.tell("a 5");
-        program.tell(if is_followed { "f 50" } else { "c 50" });
+        program.tell("c 50");
         place.does(&["stop"]);
         let read = place.read("s");
         assert_eq!(read.one[&0], [0, 1, 2, 3, 4]);
