@@ -20,7 +20,7 @@ use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 
 use crate::rails::budget::Budget;
 use crate::report;
-use crate::select::{Given, ProcessSpec};
+use crate::select::{Follow, Given, ProcessSpec};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -131,9 +131,10 @@ pub(crate) struct Trace {
     #[arg(long = "container", value_name = "ID|NAME")]
     pub(crate) containers: Vec<String>,
 
-    /// Trace the children of traced processes too, and theirs, whether by fork, vfork, clone or posix_spawn
-    #[arg(long, requires = "who")]
-    pub(crate) follow: bool,
+    /// Trace the children of traced processes too, and theirs, whether by fork, vfork, clone or posix_spawn. They are held
+    /// until they are probed, where that can be; with =late they run on until they are found
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_parser = Follow::parse, requires = "who")]
+    pub(crate) follow: Option<Follow>,
 
     /// Let -p NAME select the processes of every user. As root it selects those of one user, root's if there are any: a traced process can read
     /// and change what the run has counted of others
@@ -213,7 +214,14 @@ impl Trace {
     /// Which processes are meant, as it was written.
     pub(crate) fn given(&self) -> Given<'_> {
         let Trace { processes, cgroups, units, containers, follow, any_user, .. } = self;
-        Given { processes, cgroups, units, containers, follow: *follow, any_user: *any_user }
+        Given {
+            processes,
+            cgroups,
+            units,
+            containers,
+            follow: follow.unwrap_or_default(),
+            any_user: *any_user,
+        }
     }
 }
 
@@ -481,7 +489,7 @@ mod tests {
         let given =
             trace("weir trace -e p -p 17,nginx* --cgroup a --cgroup b --unit c --container d --follow");
         assert_eq!(given.processes, [ProcessSpec::Pid(17), ProcessSpec::Name("nginx*".into())]);
-        assert_eq!((given.cgroups, given.follow), (vec!["a".to_string(), "b".to_string()], true));
+        assert_eq!((given.cgroups, given.follow), (vec!["a".to_string(), "b".to_string()], Follow::Held));
         let given = trace("weir trace -e p -c 'ls \"a b\"' -f json -o out -q --emit ebpf");
         assert_eq!(given.run.unwrap().words, ["ls", "a b"]);
         assert_eq!((given.format, given.emit, given.quiet), (Format::Json, Some(Stage::Ebpf), true));

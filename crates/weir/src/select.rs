@@ -68,6 +68,41 @@ impl FromStr for ProcessSpec {
     }
 }
 
+/// Whether processes are traced that traced ones start, and from when on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Follow {
+    #[default]
+    No,
+    /// From their first call on: they are held until they are attached to.
+    Held,
+    /// From when they are found on: nobody is held.
+    Late,
+}
+
+impl Follow {
+    /// `--follow[=HOW]`.
+    pub(crate) fn parse(how: &str) -> Result<Follow, String> {
+        match how {
+            "held" => Ok(Follow::Held),
+            "late" => Ok(Follow::Late),
+            _ => Err("children are held until they are probed (held), or found later (late)".to_owned()),
+        }
+    }
+
+    pub(crate) fn is_on(self) -> bool {
+        self != Follow::No
+    }
+
+    /// The option, if it is one.
+    pub(crate) fn option(self) -> Option<&'static str> {
+        match self {
+            Follow::No => None,
+            Follow::Held => Some("--follow"),
+            Follow::Late => Some("--follow=late"),
+        }
+    }
+}
+
 /// What the user wrote.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
@@ -75,7 +110,7 @@ pub(crate) struct Given<'a> {
     pub(crate) cgroups: &'a [String],
     pub(crate) units: &'a [String],
     pub(crate) containers: &'a [String],
-    pub(crate) follow: bool,
+    pub(crate) follow: Follow,
     /// Also processes of other users than the first one.
     pub(crate) any_user: bool,
 }
@@ -102,7 +137,7 @@ pub(crate) struct Selection {
     pub(crate) pids: Vec<i32>,
     pub(crate) rules: Vec<Rule>,
     /// With the processes that they start.
-    pub(crate) follow: bool,
+    pub(crate) follow: Follow,
     /// Whose processes names select.
     pub(crate) users: Users,
 }
@@ -236,9 +271,14 @@ impl Selection {
         self.pids.is_empty() && self.rules.is_empty()
     }
 
-    /// Processes that selected ones fork may be selected too.
+    /// Processes that come later are held until they are attached to, where that can be.
+    pub(crate) fn holds(&self) -> bool {
+        self.follow != Follow::Late
+    }
+
+    /// Processes that selected ones fork may be selected too, and wait for it.
     pub(crate) fn has_children(&self) -> bool {
-        self.follow || self.is_standing()
+        self.holds() && (self.follow.is_on() || self.is_standing())
     }
 
     /// Processes that start later may belong to it, whatever becomes of those that it has now.

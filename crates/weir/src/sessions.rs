@@ -161,7 +161,7 @@ fn description(args: &Create) -> Result<Description, Failure> {
         cgroups: args.cgroups.clone(),
         units: args.units.clone(),
         containers: args.containers.clone(),
-        follow: args.follow,
+        follow: args.follow.unwrap_or_default(),
         size: args.size.into(),
         options: args.options().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         budget: args.budget.clone(),

@@ -14,7 +14,7 @@ use crate::args::rule::Rule;
 use crate::args::trace_format::TraceFormat;
 use crate::args::{CommandLine, Engine, Format, Trace, filter, flight, triggers};
 use crate::rails::budget::Budget;
-use crate::select::ProcessSpec;
+use crate::select::{Follow, ProcessSpec};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,9 +109,10 @@ pub(crate) struct Record {
     #[arg(long = "container", value_name = "ID|NAME", conflicts_with = "command")]
     pub(crate) containers: Vec<String>,
 
-    /// Record of the children of these processes too, and theirs
-    #[arg(long)]
-    pub(crate) follow: bool,
+    /// Record of the children of these processes too, and theirs. They are held
+    /// until they are probed, where that can be; with =late they run on until they are found
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_parser = Follow::parse)]
+    pub(crate) follow: Option<Follow>,
 
     /// Let -p NAME select the processes of every user; as root it selects those of one user, root's if there are any
     #[arg(long)]

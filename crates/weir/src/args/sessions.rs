@@ -13,7 +13,7 @@ use crate::args::trace_format::TraceFormat;
 use crate::args::triggers::Triggers;
 use crate::args::{Format, filter, flight};
 use crate::rails::budget::Budget;
-use crate::select::ProcessSpec;
+use crate::select::{Follow, ProcessSpec};
 
 /// One recording, or a command about sessions.
 #[derive(clap::Args, Debug)]
@@ -130,9 +130,10 @@ pub(crate) struct Create {
     #[arg(long = "container", value_name = "ID|NAME")]
     pub(crate) containers: Vec<String>,
 
-    /// Record of the children of these processes too, and theirs
-    #[arg(long)]
-    pub(crate) follow: bool,
+    /// Record of the children of these processes too, and theirs. They are held
+    /// until they are probed, where that can be; with =late they run on until they are found
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_parser = Follow::parse)]
+    pub(crate) follow: Option<Follow>,
 
     /// Let -p NAME select the processes of every user; as root it selects those of one user, root's if there are any
     #[arg(long)]

@@ -99,7 +99,7 @@ impl Drop for Fake {
 }
 
 const NOTHING: Given<'_> =
-    Given { processes: &[], cgroups: &[], units: &[], containers: &[], follow: false, any_user: false };
+    Given { processes: &[], cgroups: &[], units: &[], containers: &[], follow: Follow::No, any_user: false };
 
 fn named(pattern: &str) -> [ProcessSpec; 1] {
     [pattern.parse().unwrap()]
@@ -212,7 +212,7 @@ fn children_are_followed_whatever_the_order_of_their_numbers() {
     let mut fake = Fake::new("children");
     fake.process(50, 1, "server");
     let pids = [ProcessSpec::Pid(50)];
-    let mut watcher = fake.watcher(Given { processes: &pids, follow: true, ..NOTHING });
+    let mut watcher = fake.watcher(Given { processes: &pids, follow: Follow::Held, ..NOTHING });
     watcher.adopt(ProcessId { pid: 50, start: 150 });
     fake.process(60, 50, "child");
     fake.process(55, 60, "grandchild");
@@ -299,7 +299,7 @@ fn numbers_are_taken_once_and_do_not_stand() {
 fn real_children_are_found_with_their_ancestry() {
     let own = std::process::id() as i32;
     let processes = Processes::at(Path::new("/proc"));
-    let selection = Selection { follow: true, ..Selection::default() };
+    let selection = Selection { follow: Follow::Held, ..Selection::default() };
     let mut watcher = Watcher::new(processes.clone(), selection, 0);
     watcher.adopt(processes.process(own).unwrap().id);
     let mut shell = std::process::Command::new("sh");
@@ -334,7 +334,7 @@ fn watching_five_hundred_processes_asks_about_each_seldom() {
     let mut sleepers = testkit::Daemon::spawn(shell).unwrap();
     sleepers.line_with("up", Duration::from_secs(120)).unwrap();
     let rules = vec![Rule::Name("no-such-name".into()), Rule::Unit("no-such.service".into())];
-    let selection = Selection { rules, follow: true, ..Selection::default() };
+    let selection = Selection { rules, follow: Follow::Held, ..Selection::default() };
     let processes = Processes::at(Path::new("/proc"));
     let count = processes.pids().unwrap().len() as u64;
     let mut watcher = Watcher::new(processes, selection, 0);

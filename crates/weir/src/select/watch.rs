@@ -91,7 +91,7 @@ impl Watcher {
             return Ok(Vec::new());
         }
         self.looked = Some(now);
-        if self.selection.rules.is_empty() && !self.selection.follow {
+        if self.selection.rules.is_empty() && !self.selection.follow.is_on() {
             return Ok(Vec::new());
         }
         let mut pids: Vec<i32> = self.due(now);
@@ -144,7 +144,7 @@ impl Watcher {
     /// Those that a rule selects, or that a selected process has started; in any order, so until no more are found.
     fn choose(&mut self, mut asked: Vec<Process>, inherits: &dyn Fn(i32) -> bool) -> Vec<Came> {
         let mut came = self.take(&mut asked, &|watcher, process| watcher.origin(process));
-        if !self.selection.follow {
+        if !self.selection.follow.is_on() {
             return came;
         }
         // The parent of some has ended, and another process has taken its place. One that was there before was no orphan.
@@ -187,6 +187,7 @@ impl Watcher {
             return Some(rule.origin());
         }
         let is_target = |pid: i32| self.known.get(&pid).is_some_and(|known| known.is_selected);
-        (self.selection.follow && is_target(process.parent)).then_some(Origin::ChildOf(process.parent))
+        (self.selection.follow.is_on() && is_target(process.parent))
+            .then_some(Origin::ChildOf(process.parent))
     }
 }

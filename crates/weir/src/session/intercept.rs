@@ -60,7 +60,7 @@ impl Scope {
 
     /// With `--follow`: one of its ancestors is selected.
     fn descends(&self, pid: i32) -> bool {
-        if !self.selection.follow {
+        if !self.selection.follow.is_on() {
             return false;
         }
         let parent = |process: &Process| self.processes.process(process.parent);
@@ -89,7 +89,10 @@ impl Intercept {
         let selection = subjects.selection.clone();
         // With `-p PID` alone only that process can come into scope, by execve(2). Then other processes should not wait for weir when they open
         // a library.
-        let are_many = is_command || selection.follow || selection.is_standing();
+        let are_many = is_command || selection.follow.is_on() || selection.is_standing();
+        if !selection.holds() {
+            return None;
+        }
         let files = session.plan.binaries();
         let files: Vec<_> = files.into_iter().filter(|file| are_many || fanotify::is_program(file)).collect();
         if files.is_empty() {

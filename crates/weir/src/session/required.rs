@@ -111,7 +111,7 @@ pub(super) fn executed(plan: &Plan, subjects: &Subjects, unseen: &BTreeSet<Strin
     if plan.missing != MissingProbes::Error {
         return None;
     }
-    let help = match subjects.selection.follow {
+    let help = match subjects.selection.follow.is_on() {
         true => "neither did its children, as far as weir saw them",
         false => "if a child of it does, --follow traces that too",
     };

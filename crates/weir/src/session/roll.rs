@@ -448,7 +448,8 @@ impl<'a> Roll<'a> {
             return false;
         }
         // A child of the last may not have been seen yet.
-        let patience = if self.subjects.selection.follow { 2 * LOOK_INTERVAL } else { Duration::ZERO };
+        let patience =
+            if self.subjects.selection.follow.is_on() { 2 * LOOK_INTERVAL } else { Duration::ZERO };
         self.alone.get_or_insert_with(Instant::now).elapsed() >= patience
     }
 

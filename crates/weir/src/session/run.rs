@@ -266,7 +266,7 @@ impl Session<'_> {
             tell!("weir: the command does not map {} yet; waiting for an exec", names.join(", "));
         }
         let armed = self.each(prepared, replaced, |pid, (prepared, plan)| {
-            let armed = match self.subjects.selection.follow {
+            let armed = match self.subjects.selection.follow.is_on() {
                 // Its children may have what it has not.
                 true => self.enrol(prepared, plan),
                 false if !awaited.is_empty() => self.enrol(prepared, plan),

@@ -14,6 +14,7 @@ use weir_symbols::pattern;
 use crate::args::record::Context;
 use crate::args::rule::Rule;
 use crate::args::sessions::OPTIONS;
+use crate::select::Follow;
 use crate::sessions::limits;
 use crate::sessions::object::Object;
 
@@ -26,7 +27,7 @@ pub(crate) struct Description {
     pub(crate) cgroups: Vec<String>,
     pub(crate) units: Vec<String>,
     pub(crate) containers: Vec<String>,
-    pub(crate) follow: bool,
+    pub(crate) follow: Follow,
     /// Bytes of the ring of each CPU.
     pub(crate) size: u64,
     /// What else each recording gets ([`OPTIONS`]), by name; what takes no value has an empty one.
@@ -183,7 +184,7 @@ impl Description {
         arguments.extend(of("--cgroup", &self.cgroups));
         arguments.extend(of("--unit", &self.units));
         arguments.extend(of("--container", &self.containers));
-        arguments.extend(self.follow.then(|| "--follow".into()));
+        arguments.extend(self.follow.option().map(Into::into));
         arguments.extend(self.options.iter().map(|(name, value)| match value.is_empty() {
             true => format!("--{name}").into(),
             false => with(&format!("--{name}"), value),
@@ -201,7 +202,10 @@ impl Description {
             "cgroups": self.cgroups,
             "units": self.units,
             "containers": self.containers,
-            "follow": self.follow,
+            "follow": match self.follow {
+                Follow::Late => json!("late"),
+                other => json!(other.is_on()),
+            },
             "size": self.size,
             "options": self.options,
             "budget": self.budget,
@@ -228,7 +232,7 @@ impl Description {
             cgroups: object.texts("cgroups")?,
             units: object.texts("units")?,
             containers: object.texts("containers")?,
-            follow: object.is("follow")?,
+            follow: object.follow("follow")?,
             size: object.number("size")?,
             options: object.texts_by_name("options")?,
             budget: object.text_or_none("budget")?,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::select::Follow;
 use crate::sessions::limits;
 
 /// An object whose fields are taken out of it.
@@ -72,6 +73,18 @@ impl Object {
             None => Ok(false),
             Some(Value::Bool(is)) => Ok(is),
             Some(_) => Err(format!("`{name}` of {} is neither true nor false", self.what)),
+        }
+    }
+
+    /// Neither, or true, or how.
+    pub(crate) fn follow(&mut self, name: &str) -> Result<Follow, String> {
+        match self.fields.get(name) {
+            Some(Value::String(how)) => {
+                let how = Follow::parse(how);
+                self.fields.remove(name);
+                how
+            }
+            _ => Ok(if self.is(name)? { Follow::Held } else { Follow::No }),
         }
     }
 

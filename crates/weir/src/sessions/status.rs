@@ -110,7 +110,7 @@ impl Status {
             of("--container", containers),
         ]
         .concat();
-        words.extend(follow.then(|| "--follow".to_owned()));
+        words.extend(follow.option().map(str::to_owned));
         words.join(" ")
     }
 

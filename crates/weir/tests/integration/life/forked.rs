@@ -54,6 +54,26 @@ fn entries_and_returns_of_children_are_counted() {
     assert!(text.contains("@calls: 115\n") && text.contains("@returns: 115\n"), "{output:?}");
 }
 
+/// The same children are found late where nobody is to be held: here they wait for it themselves.
+#[test]
+fn nobody_is_held_where_children_are_followed_late() {
+    let path = obedient("life-forked-late");
+    let command = format!("{} f 3 w 600 c 11 . W c 5", quoted(&path));
+    let run = trace(&counting(&path), &["--follow=late", "-c", &command]);
+    run.check_exact();
+    let unprobed = |line: &serde_json::Value| line["unprobed_ms"].as_f64();
+    let children: Vec<_> =
+        run.data("process").filter(|line| line["how"] != "the command").map(unprobed).collect();
+    assert!(children.len() == 3 && children.iter().all(|ms| ms.is_some_and(|ms| ms > 0.0)), "{run:?}");
+    let output =
+        weir().args(["trace", "-e", &counting(&path), "--follow=early", "-p", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&output.stderr)
+            .contains("held until they are probed (held), or found later (late)")
+    );
+}
+
 /// Installs a filter that kills for whatever it does not need before its first hit.
 const SANDBOXED: &str = r#"
     #include <linux/filter.h>
