@@ -133,6 +133,7 @@ impl Reader {
     }
 
     /// The fields of a record, with the event's number. `None` where they are not what the event has.
+    #[inline]
     pub fn fields<'a>(&self, record: &'a [u8]) -> Option<(u32, &'a [u8])> {
         let number = word(record, 0)?;
         let fields = match self.events.get(usize::try_from(number).ok()?)? {

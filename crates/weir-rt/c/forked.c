@@ -10,9 +10,9 @@
 
 enum { FUTEX_WAKE = 1, ALL = 0x7fffffff };
 #define MS 1000000l
-/* How long a controller is waited for that does nothing, and at all (src/limits.rs). */
-#define IDLE_NS (1000 * MS)
-#define WAIT_NS (10000 * MS)
+/* How long a controller is waited for that does nothing, and at all. */
+#define IDLE_NS (5000 * MS)
+#define WAIT_NS (30000 * MS)
 
 static s64 now(void)
 {

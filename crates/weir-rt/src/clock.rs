@@ -122,6 +122,7 @@ impl Clock {
 
     /// ns of CLOCK_MONOTONIC where the counter showed `ticks`, now or up to some seconds ago: what targets read with the line that
     /// they had. Times of ascending ticks ascend. None before the first refresh.
+    #[inline]
     pub fn ns(&self, ticks: u64) -> Option<u64> {
         let line = self.lines.iter().rev().find(|line| line.ticks <= ticks);
         line.map(|line| line.at(ticks)).or_else(|| Some(self.lines.front()?.before(ticks)))

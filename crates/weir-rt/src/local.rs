@@ -9,7 +9,7 @@ use std::arch::global_asm;
 use std::ffi::CStr;
 use std::io;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use memmap2::{Mmap, MmapMut};
 
@@ -160,10 +160,13 @@ fn invalid(message: String) -> io::Error {
 /// CPUs that may ever come up: their numbers are below this. (`/sys/devices/system/cpu/possible` is a list such as
 /// `0-63`.)
 pub fn possible_cpus() -> u32 {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
-    let online = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    last.map_or(online, |last| last + 1)
+    static CPUS: OnceLock<u32> = OnceLock::new();
+    *CPUS.get_or_init(|| {
+        let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+        let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<u32>().ok());
+        let online = || std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        last.map_or_else(online, |last| last + 1)
+    })
 }
 
 /// This process as the place of programs on the maps of a segment with this layout.

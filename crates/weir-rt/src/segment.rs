@@ -14,6 +14,7 @@ mod mapping;
 mod memory;
 
 mod announce;
+mod aside;
 mod bulletin;
 mod counters;
 mod elements;
@@ -52,6 +53,7 @@ use crate::executable::Symbol;
 use crate::limits::{ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS};
 
 pub use self::announce::Announcements;
+pub use self::aside::Aside;
 pub use self::bulletin::{Bulletin, BulletinLine};
 pub use self::counters::{Counters, MapCounters};
 pub use self::filter::Filter;

@@ -26,6 +26,7 @@ mod lines;
 pub mod maps;
 pub mod pattern;
 pub mod perf_map;
+pub mod procfs;
 pub mod prototypes;
 pub mod regular;
 mod relocations;

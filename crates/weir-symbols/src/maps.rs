@@ -9,6 +9,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use crate::limits::MAPS_BYTES_MAX;
+use crate::procfs;
 use crate::{Binary, Error, FileIdentity, FileOffset, LinkAddr, VirtAddr};
 
 /// One line of a maps file.
@@ -50,7 +51,7 @@ impl Mapping {
 
 /// The mappings of a process. Errors are those of open(2) and read(2); ENOENT or ESRCH: no such process.
 pub fn read(pid: u32) -> io::Result<Vec<Mapping>> {
-    let mut text = Vec::new();
+    let mut text = Vec::with_capacity(procfs::BYTES);
     File::open(format!("/proc/{pid}/maps"))?.take(MAPS_BYTES_MAX).read_to_end(&mut text)?;
     parse(&String::from_utf8_lossy(&text)).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }

@@ -196,6 +196,7 @@ impl Stream {
     }
 
     /// Records of the open packet, which is not written yet.
+    #[inline]
     pub fn open(&self) -> u64 {
         self.records - self.records_written
     }
@@ -210,6 +211,7 @@ impl Stream {
 
     /// Adds a record: the number of its event, its time, and its bytes in parts that follow one another (contexts, payload). Times do not
     /// go back; one that would is that of the record before.
+    #[inline]
     pub fn record(&mut self, event: u32, time: u64, parts: &[&[u8]]) -> Result<(), Error> {
         let time = time.max(self.last);
         let length: usize = parts.iter().map(|part| part.len()).sum::<usize>() + RECORD_HEADER_BYTES_MAX;

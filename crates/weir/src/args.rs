@@ -489,7 +489,10 @@ mod tests {
         let given =
             trace("weir trace -e p -p 17,nginx* --cgroup a --cgroup b --unit c --container d --follow");
         assert_eq!(given.processes, [ProcessSpec::Pid(17), ProcessSpec::Name("nginx*".into())]);
-        assert_eq!((given.cgroups, given.follow), (vec!["a".to_string(), "b".to_string()], Follow::Held));
+        assert_eq!(
+            (given.cgroups, given.follow),
+            (vec!["a".to_string(), "b".to_string()], Some(Follow::Held))
+        );
         let given = trace("weir trace -e p -c 'ls \"a b\"' -f json -o out -q --emit ebpf");
         assert_eq!(given.run.unwrap().words, ["ls", "a b"]);
         assert_eq!((given.format, given.emit, given.quiet), (Format::Json, Some(Stage::Ebpf), true));

@@ -206,9 +206,14 @@ fn run(
     let groups =
         plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);
     let guard = Guard::new(args.policy.as_deref(), args.budget, &run)?;
-    let create = |recording: &Recording<'_>| {
+    let create = |recording: &Recording<'_>| -> Result<Recorder, Failure> {
         let format = (recording.args.trace_format.into(), recording.args.file_limits());
-        Recorder::create(&recording.args.output, &plan.compiled, recording.context_fields(), format)
+        let output = &recording.args.output;
+        let mut recorder = Recorder::create(output, &plan.compiled, recording.context_fields(), format)?;
+        if recording.args.blocking.is_some() {
+            recorder.is_waited_for();
+        }
+        Ok(recorder)
     };
     let fly = |recording: &Recording<'_>| {
         Flight::create(recording.args, &plan.compiled, recording.context_fields())

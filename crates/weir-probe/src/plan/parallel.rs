@@ -8,8 +8,10 @@ const THREADS_MAX: usize = 4;
 
 /// `0..length` in as many parts as there are threads for, each of at least `part_min`.
 pub(crate) fn parts(length: usize, part_min: usize) -> Vec<Range<usize>> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let count = (length / part_min).clamp(1, cores.min(THREADS_MAX));
+    // To ask reads files.
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    let wanted = (length / part_min).clamp(1, THREADS_MAX);
+    let count = if wanted > 1 { wanted.min(cores()) } else { 1 };
     let end = |part: usize| length * part / count;
     (0..count).map(|part| end(part)..end(part + 1)).collect()
 }

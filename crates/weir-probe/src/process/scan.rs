@@ -13,6 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 use weir_rt::foreign::{self, Corrupt, ForeignHeader, Owner};
 use weir_rt::segment::{Bulletin, Identity, JournalEntry, JournalState, SegmentKind};
 use weir_symbols::maps::{self, Mapping};
+use weir_symbols::procfs;
 
 use crate::limits::BULLETIN_READS_MAX;
 use crate::process::mapped::{is_maps, is_segment, islands};
@@ -245,7 +246,7 @@ pub(crate) fn of_living(pid: i32, mappings: &[Mapping]) -> Result<Option<Probed>
 
 /// The process's name.
 fn comm(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+    procfs::text(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
 fn described(pid: i32, segment: &Segment) -> Result<Probed, Error> {

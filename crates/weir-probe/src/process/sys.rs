@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use nix::libc;
+use weir_symbols::procfs;
 
 /// `struct ptrace_rseq_configuration` (linux/ptrace.h).
 #[derive(Clone, Copy, Debug, Default)]
@@ -281,7 +282,7 @@ pub(crate) fn state_bytes(components: u64) -> usize {
 
 /// The value of a line `NAME:` of `/proc/PID/status`.
 pub(crate) fn status_field(pid: i32, name: &str) -> io::Result<Option<String>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let text = procfs::text(format!("/proc/{pid}/status"))?;
     Ok(text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
@@ -319,7 +320,7 @@ pub(crate) fn threads(pid: i32) -> io::Result<Vec<i32>> {
 
 /// State letter and start time (clock ticks since boot) of a thread or process, from its `stat` file.
 pub(crate) fn stat(path: &str) -> io::Result<(char, u64)> {
-    let text = fs::read_to_string(path)?;
+    let text = procfs::text(path)?;
     let rest = text.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
     let mut fields = rest.split(' ');
     let state = fields.next().and_then(|field| field.chars().next()).unwrap_or('?');

@@ -26,6 +26,7 @@ impl Mapping {
     }
 
     /// The 8-byte word at `offset`.
+    #[inline]
     pub(crate) fn word(&self, offset: u64) -> &AtomicU64 {
         assert!(
             offset.is_multiple_of(8) && offset + 8 <= self.raw.len() as u64,
@@ -36,6 +37,18 @@ impl Mapping {
         unsafe { AtomicU64::from_ptr(self.raw.as_mut_ptr().add(offset as usize).cast()) }
     }
 
+    /// The words from `offset` on.
+    #[inline]
+    pub(crate) fn words(&self, offset: u64, count: usize) -> &[AtomicU64] {
+        let end = (count as u64).checked_mul(8).and_then(|bytes| bytes.checked_add(offset));
+        assert!(
+            offset.is_multiple_of(8) && end.is_some_and(|end| end <= self.raw.len() as u64),
+            "{count} words at {offset:#x} outside the segment"
+        );
+        // SAFETY: as in `word`, for all of them.
+        unsafe { std::slice::from_raw_parts(self.raw.as_mut_ptr().add(offset as usize).cast(), count) }
+    }
+
     /// A copy of `len` bytes from `offset`, a multiple of 8.
     pub(crate) fn copy(&self, offset: u64, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len.next_multiple_of(8));
@@ -44,11 +57,13 @@ impl Mapping {
     }
 
     /// The same at the end of `bytes`.
+    #[inline]
     pub(crate) fn copy_to(&self, offset: u64, len: usize, bytes: &mut Vec<u8>) {
-        let end = bytes.len() + len;
-        for n in 0..len.div_ceil(8) as u64 {
-            bytes.extend_from_slice(&self.word(offset + n * 8).load(Ordering::Relaxed).to_le_bytes());
+        let (start, words) = (bytes.len(), self.words(offset, len.div_ceil(8)));
+        bytes.resize(start + 8 * words.len(), 0);
+        for (to, word) in bytes[start..].chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
-        bytes.truncate(end);
+        bytes.truncate(start + len);
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_ebpf::MapKind;
 
 use super::Segment;
+use super::aside::Aside;
 use super::layout::{RingForm, RingPlace};
 use super::mapping::Mapping;
 use super::merge::Merge;
@@ -227,6 +228,28 @@ impl<'a> RingReader<'a> {
         self.take(lane).each(most, &mut work)
     }
 
+    /// Moves the oldest records that are submitted into `aside`, so many bytes at most: several times as fast as they can be worked on, so that a
+    /// burst does not fill the ring. How many records those were; none of rings that no CPU has for itself.
+    ///
+    /// # Panics
+    /// As [`RingReader::each`].
+    pub fn set_aside(&mut self, most: usize, aside: &mut Aside) -> usize {
+        let lane = self.lane.unwrap_or(0);
+        assert!(self.lane.is_some() || self.rings() == 1, "records of several rings, in no order");
+        self.take(lane).set_aside(most, aside)
+    }
+
+    /// Bytes that producers have taken and that were not read.
+    ///
+    /// # Panics
+    /// As [`RingReader::each`].
+    pub fn filled(&self) -> u64 {
+        let lane = self.lane.unwrap_or(0);
+        assert!(self.lane.is_some() || self.rings() == 1, "several rings");
+        let take = self.take(lane);
+        take.tail().wrapping_sub(*take.position).min(take.place.bytes)
+    }
+
     /// Everything that is left after the target has died; records it never submitted are skipped and counted.
     pub fn drain_dead(&mut self) -> Vec<Record> {
         // Other processes may share the segment: what is drained is at most a ring's worth of records.
@@ -348,7 +371,7 @@ impl Take<'_> {
         Some(record)
     }
 
-    fn each(&mut self, most: usize, work: &mut dyn FnMut(&[u8], u64)) -> usize {
+    fn each(&mut self, most: usize, work: &mut impl FnMut(&[u8], u64)) -> usize {
         let mut taken = 0;
         while taken < most {
             if self.place.form == RingForm::Cpu {
@@ -366,23 +389,49 @@ impl Take<'_> {
     }
 
     /// The same in a ring of one CPU, up to the first that is not submitted.
-    fn each_of_cpu(&mut self, most: usize, work: &mut dyn FnMut(&[u8], u64)) -> usize {
+    fn each_of_cpu(&mut self, most: usize, work: &mut impl FnMut(&[u8], u64)) -> usize {
+        let (mapping, mut left, mut payload) = (self.segment.mapping(), most, Vec::with_capacity(256));
+        self.each_in_place(|at, ticks, size| {
+            if left > 0 {
+                payload.clear();
+                mapping.copy_to(at, size, &mut payload);
+                work(&payload, ticks);
+            }
+            left = left.wrapping_sub(1);
+            left != usize::MAX
+        })
+    }
+
+    fn set_aside(&mut self, most: usize, aside: &mut Aside) -> usize {
+        let (mapping, full) = (self.segment.mapping(), aside.bytes() + most);
+        if self.place.form != RingForm::Cpu {
+            return 0;
+        }
+        self.each_in_place(|at, ticks, size| {
+            aside.bytes() < full && aside.push(ticks, size, mapping.words(at, size.div_ceil(8)))
+        })
+    }
+
+    /// Gives `work` where the payloads of records lie in the ring of a CPU, their ticks and sizes, until it says that it has not taken one, up to the
+    /// first that is not submitted. How many it has taken.
+    #[inline]
+    fn each_in_place(&mut self, mut work: impl FnMut(u64, u64, usize) -> bool) -> usize {
         let head = self.place.form.head_bytes();
         let (start, tail) = (*self.position, self.tail());
         if tail.wrapping_sub(start) > self.place.bytes {
             return 0;
         }
-        let (mut taken, mut published, mut payload) = (0, start, Vec::with_capacity(256));
-        while taken < most && *self.position != tail {
+        let (mut taken, mut published) = (0, start);
+        while *self.position != tail {
             let offset = self.offset();
             let at = self.place.data + offset;
             let word = self.word(at + head - 8).load(Ordering::Acquire);
             let room = (self.place.bytes - offset).min(tail.wrapping_sub(*self.position));
             let bytes = match Next::of(word, head, room) {
                 Next::Submitted { size, bytes } => {
-                    payload.clear();
-                    self.segment.mapping().copy_to(at + head, size as usize, &mut payload);
-                    work(&payload, self.word(at).load(Ordering::Relaxed));
+                    if !work(at + head, self.word(at).load(Ordering::Relaxed), size as usize) {
+                        break;
+                    }
                     taken += 1;
                     bytes
                 }

@@ -75,6 +75,7 @@ pub fn end(of: &End, packet: &mut [u8]) {
 }
 
 /// Adds what stands before a record's own bytes. `last`: the time of the record before, or of the packet's beginning.
+#[inline]
 pub fn record_header(event: u32, time: u64, last: u64, packet: &mut Vec<u8>) {
     match u16::try_from(event) {
         // Of 32 bits a reader makes a time that is less than their range behind the last one.

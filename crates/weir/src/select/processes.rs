@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use weir_symbols::procfs;
+
 use crate::select::cgroup::{self, Membership};
 
 /// Flag of threads of the kernel in `stat` (linux/sched.h, PF_KTHREAD).
@@ -63,7 +65,7 @@ impl Processes {
 
     /// Its real, effective and saved user.
     pub(crate) fn users(&self, pid: i32) -> Option<[u32; 3]> {
-        let text = fs::read_to_string(self.root.join(pid.to_string()).join("status")).ok()?;
+        let text = procfs::text(self.root.join(pid.to_string()).join("status")).ok()?;
         let ids = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
         let ids: Vec<u32> = ids.split_whitespace().filter_map(|id| id.parse().ok()).collect();
         ids.get(..3)?.try_into().ok()
@@ -71,7 +73,7 @@ impl Processes {
 
     /// The number that was given out last, to a process or a thread: while it stays the same, nothing has come.
     pub(crate) fn last_pid(&self) -> Option<u64> {
-        let text = fs::read_to_string(self.root.join("loadavg")).ok()?;
+        let text = procfs::text(self.root.join("loadavg")).ok()?;
         text.split_whitespace().last()?.parse().ok()
     }
 

@@ -384,7 +384,9 @@ impl<'a, W: Write> Events<'a, W> {
         while recorder.drain(segment, clock.as_ref(), false) && turns < LAST_TURNS_MAX {
             turns += 1;
         }
+        recorder.write_aside(segment, clock.as_ref());
         recorder.drain(segment, clock.as_ref(), is_over);
+        recorder.write_aside(segment, clock.as_ref());
         self.tell_losses(segment)?;
         let (recorded, counts) = recorder.finish(segment);
         self.tell_daemon_the_end(segment, counts);

@@ -345,6 +345,8 @@ impl<'a> Roll<'a> {
             let Some(process) = self.subjects.processes.process(pid) else { continue };
             let Some(origin) = self.origin_of(&process) else { continue };
             let origin = self.enrolment.adopt_held(process.id).unwrap_or(origin);
+            // It was found at the same time.
+            self.ready.retain(|candidate| candidate.process.id != process.id);
             self.away.is_held(pid);
             let candidate = Candidate { process, origin, replaced: None, tries: 0 };
             lines.extend(self.enrol(candidate, Some(exec), targets, &mut None)?);
@@ -529,6 +531,12 @@ impl<'a> Roll<'a> {
                 targets.all.push(one);
                 return Ok(Some(line));
             }
+            // It has mapped what it had when it was seen, and executes it at this moment.
+            Ok(one) if candidate.tries < STOP_TRIES && one.is_in_between() => {
+                self.session.guard.detached(one.pid());
+                self.enrolment.declined(candidate, Declined::NotNow, now);
+                return Ok(None);
+            }
             Ok(one) => {
                 self.session.guard.detached(one.pid());
                 let refusal = one.attachment.outcomes().iter().find_map(|outcome| outcome.as_ref().err());
@@ -696,6 +704,10 @@ fn plan_elsewhere(
     plan.clone()
 }
 
+fn is_own_thread(tid: i32) -> bool {
+    Path::new(&format!("/proc/self/task/{tid}")).exists()
+}
+
 /// What a failure means for a process that nobody gave by its number.
 fn declined(failure: &Failure, tries: u32) -> Declined {
     match failure.of_process() {
@@ -704,6 +716,10 @@ fn declined(failure: &Failure, tries: u32) -> Declined {
             Declined::NotNow
         }
         Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }) if tries < STOP_TRIES => Declined::NotNow,
+        // By a thread of weir's own, which holds it where it executes a program.
+        Some(Error::AlreadyTraced { tracer, .. }) if tries < STOP_TRIES && is_own_thread(*tracer) => {
+            Declined::NotNow
+        }
         Some(error) => Declined::Refused(error.code().to_owned()),
         None => Declined::Refused("refused".to_owned()),
     }

@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Instant;
 
-use weir_probe::{Attachment, Filter, Pending};
+use weir_probe::{Attachment, Filter, Outcome, Pending, Refusal};
 
 use crate::failure::Failure;
 use crate::print::tell;
@@ -52,6 +52,12 @@ impl One {
 
     pub(crate) fn pid(&self) -> i32 {
         self.attachment.target().pid()
+    }
+
+    /// Nothing was probed, since its files were not mapped at that moment.
+    pub(crate) fn is_in_between(&self) -> bool {
+        let is_missing = |outcome: &Outcome| matches!(outcome, Err(Refusal::NotMapped { .. }));
+        self.attachment.outcomes().iter().all(is_missing)
     }
 
     /// Says once that the process has come under seccomp since it was attached to.
