@@ -11,6 +11,7 @@ mod bench;
 mod demo;
 mod fuzz;
 mod library;
+mod lttng;
 mod packages;
 mod process;
 mod soak;

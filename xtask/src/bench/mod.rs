@@ -18,7 +18,6 @@ mod attach;
 mod chart;
 mod figures;
 mod filter;
-mod lttng;
 mod plan;
 mod probe;
 mod record;

@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
-use crate::bench::lttng::{self, Lttng};
 use crate::bench::plan::{AGAIN, Form, Plan};
 use crate::bench::rounds::{Rounds, alternate};
+use crate::lttng::{self, Lttng};
 use crate::{process, workspace};
 
 const LTTNG: &str = "lttng";

@@ -4,6 +4,7 @@
 //! interrupted at any time; the record is rewritten after each cycle. A cycle that fails ends the run and is named
 //! in the record with its seed, which `--seed` repeats.
 
+mod brief;
 mod functions;
 mod kill;
 mod nginx;
@@ -63,6 +64,10 @@ enum Name {
     Attach,
     /// Load and unload probed libraries; a cycle is 1,000 times
     Loads,
+    /// Record what a thousand processes emit that end at once, LTTng beside
+    ShortLived,
+    /// Record ten million events back to back, LTTng beside
+    Bursts,
     /// Fork, start threads and execute programs faster than they can be probed; a cycle is 100 storms
     Storms,
     /// Kill processes that change maps of every kind; the maps are whole
@@ -106,6 +111,8 @@ const LOADS_CYCLES: u64 = 10;
 /// Of 100 storms: 10³.
 const STORMS_CYCLES: u64 = 10;
 const MAPS_CYCLES: u64 = 1000;
+const SHORT_LIVED_CYCLES: u64 = 10;
+const BURSTS_CYCLES: u64 = 15;
 /// Of 10⁶ events: 10⁸.
 const RECORD_CYCLES: u64 = 100;
 /// Of 20 kills: 1,000.
@@ -135,7 +142,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
-        Name::Redis | Name::Kill | Name::Functions => {
+        Name::Redis | Name::Kill | Name::Functions | Name::ShortLived | Name::Bursts => {
             Subject::Weir(workspace::weir(options.weir.as_deref())?)
         }
     };
@@ -147,6 +154,8 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Attach => ("attach", ATTACH_CYCLES),
         Name::Loads => ("loads", LOADS_CYCLES),
         Name::Storms => ("storms", STORMS_CYCLES),
+        Name::ShortLived => ("short-lived", SHORT_LIVED_CYCLES),
+        Name::Bursts => ("bursts", BURSTS_CYCLES),
         Name::Maps => ("maps", MAPS_CYCLES),
         Name::Record => ("record", RECORD_CYCLES),
         Name::RecordKill => ("record-kill", RECORD_KILL_CYCLES),
@@ -161,6 +170,8 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
             nothing_counted(redis::cycle(weir, seed))
         }
         Subject::Weir(weir) if matches!(options.name, Name::Functions) => functions::cycle(weir),
+        Subject::Weir(weir) if matches!(options.name, Name::ShortLived) => brief::short_lived(weir, seed),
+        Subject::Weir(weir) if matches!(options.name, Name::Bursts) => brief::bursts(weir, seed),
         Subject::Weir(weir) => nothing_counted(kill::cycle(weir, seed)),
         Subject::Fuzzers(fuzzers) => fed(fuzzers, &options.targets, seed),
         Subject::Test(test) => test.cycle(seed),

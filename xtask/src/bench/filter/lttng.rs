@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::bench::lttng::{self, Lttng};
+use crate::lttng::{self, Lttng};
 use crate::process;
 
 /// Predicates; nine strings are the most that an event has, with nine of them used.

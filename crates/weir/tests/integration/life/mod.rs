@@ -25,5 +25,6 @@ mod policy;
 mod rivals;
 mod seccomp;
 mod selected;
+mod stopped;
 mod storms;
 mod told;

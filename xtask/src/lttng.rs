@@ -17,14 +17,14 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(20);
 const TENTHS_TO_START: u32 = 50;
 
 #[derive(Debug)]
-pub(super) struct Lttng {
+pub(crate) struct Lttng {
     /// Ended when this is dropped, if it is ours.
     daemon: Option<Guard>,
 }
 
 impl Lttng {
     /// The error says what is not there.
-    pub(super) fn start() -> Result<Lttng> {
+    pub(crate) fn start() -> Result<Lttng> {
         for program in ["lttng", "lttng-sessiond"] {
             process::find_program(program)
                 .with_context(|| format!("no {program}; apt-get install lttng-tools liblttng-ust-dev"))?;
@@ -42,7 +42,7 @@ impl Lttng {
         Ok(lttng)
     }
 
-    pub(super) fn command(&self, arguments: &[&str]) -> Result<()> {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Result<()> {
         process::output_within(Command::new("lttng").args(arguments), COMMAND_LIMIT).map(drop)
     }
 }
@@ -58,7 +58,7 @@ impl Drop for Lttng {
 }
 
 /// Compiles a source of tests/lttng with LTTng's tracepoints.
-pub(super) fn compile(source: &str, name: &str) -> Result<PathBuf> {
+pub(crate) fn compile(source: &str, name: &str) -> Result<PathBuf> {
     let program = workspace::target_folder("programs")?.join(name);
     let mut compile = Command::new("gcc");
     compile.args(["-O2", "-I."]).arg("-o").arg(&program);
