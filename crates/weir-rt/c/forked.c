@@ -34,6 +34,13 @@ static u64 go_on(struct weir_forked *child)
     return 0;
 }
 
+/* The same of one that may have something to count. */
+static u64 go_on_late(struct weir_announce *words, struct weir_forked *child)
+{
+    __atomic_fetch_add(&words->late.value, 1, __ATOMIC_RELAXED);
+    return go_on(child);
+}
+
 /* 0: the child runs on unprobed; else FORKED_WAITS, and below it what `answered` is while there is no answer. */
 u64 weir_forked(struct weir_forked *child)
 {
@@ -49,10 +56,8 @@ u64 weir_forked(struct weir_forked *child)
     u32 worked = __atomic_load_n(&words->taken.value, __ATOMIC_RELAXED);
     /* One that has waited in vain is enough, until the controller does something. */
     u32 is_tired = state == FORKED_FRESH && __atomic_load_n(&words->tired.value, __ATOMIC_RELAXED) == worked + 1;
-    if (is_tired || !may_wait() || !may_call_kernel()) {
-        __atomic_fetch_add(&words->late.value, 1, __ATOMIC_RELAXED);
-        return go_on(child);
-    }
+    if (is_tired || !may_wait() || !may_call_kernel())
+        return go_on_late(words, child);
     if (state == FORKED_FRESH && __atomic_compare_exchange_n(&child->state, &fresh, FORKED_ASKS, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         s64 start = now();
         child->began = start;
@@ -64,8 +69,11 @@ u64 weir_forked(struct weir_forked *child)
         return FORKED_WAITS | answered;
     }
     /* Another thread is about to ask, or this one, of which this is a signal handler: that would wait for ever. */
-    if (state != FORKED_WAITS_NOW)
+    if (state != FORKED_WAITS_NOW) {
+        __atomic_fetch_add(&words->late.value, 1, __ATOMIC_RELAXED);
         return 0;
+    }
+    /* It is not selected, or was refused, which is reported. */
     if ((int)(answered - child->number) >= 0)
         return go_on(child);
     s64 time = now();
@@ -76,6 +84,5 @@ u64 weir_forked(struct weir_forked *child)
     if (time - child->worked_at < IDLE_NS && time - child->began < WAIT_NS)
         return FORKED_WAITS | answered;
     __atomic_store_n(&words->tired.value, worked + 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&words->late.value, 1, __ATOMIC_RELAXED);
-    return go_on(child);
+    return go_on_late(words, child);
 }

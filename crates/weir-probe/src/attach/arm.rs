@@ -70,7 +70,7 @@ impl Attachment {
         if let Some(stopped) = self.target.held.take() {
             self.target.resume(stopped);
         }
-        self.target.stays_held = false;
+        (self.target.stays_held, self.target.has_begun) = (false, true);
         Ok(outcomes)
     }
 

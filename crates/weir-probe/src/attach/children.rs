@@ -15,6 +15,7 @@
 //!
 //! [`Prepared::let_children_wait`]: crate::Prepared::let_children_wait
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -23,8 +24,10 @@ use weir_rt::segment::Segment;
 use crate::attach::bell::Bell;
 use crate::code::forked;
 use crate::limits::{CHILD_LEAVES_TRIES, LEAVING_ALONE};
+use crate::process::kin;
 use crate::process::mapped::islands;
 use crate::process::stop::Filters;
+use crate::process::sys;
 use crate::process::target::{Allowance, Target};
 use crate::refusal::Error;
 
@@ -46,6 +49,11 @@ impl Children {
     /// Becomes readable when a child waits, until [`Children::announced`].
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_ref().map(Bell::descriptor)
+    }
+
+    /// One has announced itself, and was not answered.
+    pub fn is_asked(&self) -> bool {
+        self.maps.announcements().announced() != self.maps.announcements().answered()
     }
 
     /// How many have announced themselves so far.
@@ -83,27 +91,31 @@ impl Drop for Children {
 }
 
 /// Opens a forked child that has inherited probes of this process, and holds it until it is attached to. A thread that waits at a hit
-/// begins that hit again then.
-pub fn open_child(pid: i32, allowance: Allowance) -> Result<Target, Error> {
+/// begins that hit again then. What takes longer than the child may be stopped, since it has several threads or does not wait, is done in steps
+/// where it is not `held`; a thread that waits goes on unprobed then, which is counted.
+pub fn open_child(pid: i32, allowance: Allowance, held: bool) -> Result<Target, Error> {
+    // In vfork(2): what is put into its memory would be its parent's.
+    let parent = sys::status_number(pid, "PPid").unwrap_or(0);
+    if parent > 0 && kin::share_memory(pid, parent) == Some(true) {
+        return Err(Error::SharesMemory { pid, other: parent });
+    }
     let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
     let Some(mut stopped) = target.held.take() else { return Ok(target) };
     let islands = islands(&target.mappings);
     let is_inside = |at: u64| islands.iter().any(|island| island.code.contains(&at));
     let read = |at: u64, bytes: &mut [u8]| target.memory.read(at, bytes).is_ok();
-    let mut is_awaited = false;
+    let mut at_hits = BTreeMap::new();
     for _ in 0..CHILD_LEAVES_TRIES {
         let threads: Vec<i32> = stopped.threads().collect();
         let mut inside = Vec::new();
+        at_hits.clear();
         for tid in threads {
             let registers = stopped.registers(tid)?;
             if !is_inside(registers.rip) {
                 continue;
             }
             match forked::registers_at_hit(&registers, &read) {
-                Some(at_hit) => {
-                    stopped.set_registers(tid, at_hit)?;
-                    is_awaited = true;
-                }
+                Some(at_hit) => _ = at_hits.insert(tid, at_hit),
                 None => inside.push(tid),
             }
         }
@@ -113,10 +125,18 @@ pub fn open_child(pid: i32, allowance: Allowance) -> Result<Target, Error> {
         // Its probes are as they were: it comes to its wait, or leaves.
         stopped.let_run(&inside, LEAVING_ALONE)?;
     }
-    if is_awaited && stopped.threads().count() == 1 {
+    let waits_alone = !at_hits.is_empty() && stopped.threads().count() == 1;
+    if waits_alone {
         stopped.be_patient();
     }
     stopped.in_time()?;
+    if !held && !waits_alone {
+        target.resume(stopped);
+        return Ok(target);
+    }
+    for (tid, at_hit) in at_hits {
+        stopped.set_registers(tid, at_hit)?;
+    }
     target.held = Some(stopped);
     target.stays_held = true;
     Ok(target)

@@ -195,7 +195,11 @@ impl Attachment {
             self.loads.refused = Some(refusal);
             None
         });
-        let doors = self.plan_doors(sites, hook.is_some() || self.children_wait);
+        // Children of a process without probes have none to wait at.
+        let has_probes = hook.is_some()
+            || sites.iter().any(|site| site.window.is_ok() && self.target.bias(site.binary).is_some());
+        let children_wait = self.children_wait && has_probes;
+        let doors = self.plan_doors(sites, hook.is_some() || children_wait);
         let linker = hook.as_ref().map(|Hook { linker, window, program }| OwnHook {
             binary: &linker.binary,
             function: &linker.function,
@@ -205,8 +209,10 @@ impl Attachment {
         });
         let hooks: Vec<OwnHook> = doors.hooks().chain(linker).collect();
         // Before it runs on. A filter that a child installs before it is probed is seen at the doors alone.
-        self.announcements()
-            .let_children_wait(self.children_wait && hooks.len() > usize::from(hook.is_some()));
+        // Of a shadow stack the wait's return address could not be taken back.
+        let has_doors = hooks.len() > usize::from(hook.is_some());
+        let may_wait = children_wait && has_doors && !self.target.has_shadow_stack();
+        self.announcements().let_children_wait(may_wait);
         if hook.is_some() {
             // Before anybody waits.
             self.announcements().open();
@@ -223,9 +229,7 @@ impl Attachment {
             None => {}
         }
         self.doors_hooked(&hooked);
-        if self.children_wait {
-            self.announcements().let_children_wait(self.filters_unseen().is_none());
-        }
+        self.announcements().let_children_wait(may_wait && self.filters_unseen().is_none());
         if self.loads.hook.is_some() {
             // Without it a look now and then finds the same, later.
             self.loads.bell = Bell::of(&self.control).ok();

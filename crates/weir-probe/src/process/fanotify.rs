@@ -400,13 +400,26 @@ impl PermissionEvent {
         }
         // The call was allowed while the process was seized, so execve(2) may be over.
         let is_late = !is_seized && self.response.is_allowed();
-        let is_interrupted = is_seized || is_late || self.access == Access::Open;
+        let mut is_interrupted = is_seized || is_late || self.access == Access::Open;
         if is_interrupted && !is_seized {
             let _ = ptrace::interrupt(thread);
         }
         self.response.allow();
         let (start, is_child) = (Instant::now(), sys::is_own_child(pid));
-        while start.elapsed() < limits::EXEC_STOP_MAX {
+        let mut until = limits::EXEC_STOP_MAX;
+        loop {
+            if start.elapsed() >= until {
+                // It waits for a CPU: until it has one. Else its call may have failed, which is seen where it stops then.
+                let waits = sys::stat(&format!("/proc/{pid}/stat")).is_ok_and(|(state, _)| state == 'R');
+                if start.elapsed() >= limits::EXEC_HOLD_MAX || is_interrupted && !waits {
+                    break;
+                }
+                if !is_interrupted {
+                    let _ = ptrace::interrupt(thread);
+                    is_interrupted = true;
+                }
+                until += limits::EXEC_STOP_MAX;
+            }
             match sys::wait(pid, false, is_child) {
                 Ok(None) => thread::sleep(POLL),
                 // It ran to its end, or it was killed before it ran.
@@ -434,7 +447,8 @@ impl PermissionEvent {
         }
         stop::let_go_soon(pid);
         let has_executed = self.access == Access::Execute && self.response.is_executed();
-        if is_late || has_executed { Outcome::Escaped } else { Outcome::NotNeeded }
+        let is_unknown = start.elapsed() >= until;
+        if is_late || has_executed || is_unknown { Outcome::Escaped } else { Outcome::NotNeeded }
     }
 }
 

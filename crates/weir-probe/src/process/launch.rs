@@ -270,7 +270,7 @@ impl Exec {
         }
         let goroutines = Goroutines::find(self.pid, &read_mappings(self.pid)?);
         let mut target = Target::inspect(stopped, None, goroutines)?;
-        target.stays_held = true;
+        (target.stays_held, target.has_begun) = (true, false);
         Ok(target)
     }
 

@@ -107,7 +107,7 @@ pub(crate) struct Stopped {
     since: Instant,
     /// For how long it may be stopped.
     limit: Duration,
-    /// Its only thread runs its loader, or waits for this process: it may take its time.
+    /// Its only thread runs its loader: it may take its time.
     is_launched: bool,
     /// This process has started it, and has to wait(2) for its end.
     is_child: bool,
@@ -168,8 +168,8 @@ impl Stopped {
 
     /// Its only thread waits for this process: it may be held for longer.
     pub(crate) fn be_patient(&mut self) {
-        self.is_launched = true;
-        self.hold = Some(Hold::begin_patient(limits::EXEC_HOLD_MAX));
+        self.limit = limits::EXEC_HOLD_MAX;
+        self.hold = Some(Hold::begin_patient(self.limit));
     }
 
     fn new(

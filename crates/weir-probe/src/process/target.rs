@@ -54,6 +54,8 @@ pub struct Target {
     pub(crate) has_tsc: bool,
     /// It is not let go between the steps of attaching: it has not run yet, or it is a forked child whose hits would find no probe meanwhile.
     pub(crate) stays_held: bool,
+    /// Of one that has not begun to run no stop is noted: it misses nothing.
+    pub(crate) has_begun: bool,
     /// So far, since it was opened.
     pub(crate) stops: Stops,
     pub(crate) allowance: Allowance,
@@ -167,6 +169,7 @@ impl Target {
             has_seccomp: sys::has_seccomp(pid),
             has_tsc: true,
             stays_held: false,
+            has_begun: true,
             stops: Stops::default(),
             allowance: Allowance::default(),
         })
@@ -283,8 +286,7 @@ impl Target {
     /// Lets it go on; for how long it was held.
     pub(crate) fn resume(&mut self, stopped: Stopped) -> Duration {
         let took = stopped.resume();
-        // One that has not begun to run misses nothing.
-        if !self.stays_held {
+        if self.has_begun {
             self.stops.note(took);
         }
         took

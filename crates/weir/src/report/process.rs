@@ -135,7 +135,7 @@ impl ProcessCounts {
         let not_held = match self.not_held {
             0 => String::new(),
             not_held => format!(
-                "weir: {} executed or loaded a probed file before weir could stop it; its calls before it was probed are not counted\n",
+                "weir: {} came to a probed file, or a forked child to a probe, before weir could stop it; its calls before it was probed are not counted\n",
                 if not_held == 1 { "a process".to_owned() } else { format!("{not_held} times a process") }
             ),
         };
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(ProcessCounts { execs: 7, execs_held: 7, ..ProcessCounts::default() }.told(), "");
         let busy =
             ProcessCounts { execs: 7, execs_held: 6, not_held: 1, away, ..ProcessCounts::default() }.told();
-        assert!(busy.contains("another program once") && busy.contains("weir: a process executed"), "{busy}");
+        assert!(busy.contains("another program once") && busy.contains("weir: a process came"), "{busy}");
     }
 
     #[test]

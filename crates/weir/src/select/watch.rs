@@ -73,9 +73,10 @@ impl Watcher {
         self.known.insert(id.pid, known);
     }
 
-    /// The next look is not put off: a process is known to have come.
+    /// The next look is not put off, and lists processes anew: one is known to have come. (The kernel may have given out its number before the last
+    /// look, and shown it after that.)
     pub(crate) fn hurry(&mut self) {
-        self.looked = None;
+        (self.looked, self.listed) = (None, None);
     }
 
     /// Processes that are selected.

@@ -197,9 +197,9 @@ impl Enrolment {
         !self.waiting.is_empty()
     }
 
-    /// Some process was tried, and is to be tried again.
+    /// Some process was tried, and is to be tried again, as far as is known: it was not looked at since.
     pub(crate) fn has_tried(&self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.candidate.tries > 0)
+        self.waiting.iter().any(|waiting| waiting.candidate.tries > 0 && waiting.last.is_none())
     }
 
     /// Some process maps what is probed, and is attached to when it has mapped the rest.

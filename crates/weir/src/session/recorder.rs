@@ -247,7 +247,7 @@ impl Recorder {
         let mut aside = std::mem::take(&mut self.streams[lane].aside);
         let (mut bytes, mut taken, mut moved) = (0, 0, 0);
         while taken < RECORDS_PER_TURN && moved < ASIDE_PER_TURN {
-            match self.set_aside(&mut ring, &mut aside) {
+            match self.set_aside(&mut ring, &mut aside, 0) {
                 0 => {}
                 // It fills as fast as it is emptied.
                 more => {
@@ -259,12 +259,13 @@ impl Recorder {
                 self.record(lane, record, ticks, clock);
                 bytes += record.len() + RECORD_HEAD_BYTES;
             };
-            let written = match aside.is_empty() {
+            let is_of_ring = aside.is_empty();
+            let written = match is_of_ring {
                 true => ring.each(RECORDS_PER_LOOK, write),
                 false => aside.each(RECORDS_PER_LOOK, write),
             };
             taken += written;
-            if written < RECORDS_PER_LOOK && aside.is_empty() {
+            if written < RECORDS_PER_LOOK && is_of_ring {
                 break;
             }
         }
@@ -287,13 +288,13 @@ impl Recorder {
         false
     }
 
-    /// Empties a ring that fills fast; how many records that were.
-    fn set_aside(&self, ring: &mut RingReader<'_>, aside: &mut Aside) -> usize {
+    /// Empties a ring that fills fast; how many records that were. `more`: bytes that wait elsewhere.
+    fn set_aside(&self, ring: &mut RingReader<'_>, aside: &mut Aside, more: usize) -> usize {
         if ring.filled() as usize <= self.ring_bytes / FULL_PART {
             return 0;
         }
         let others: usize = self.streams.iter().map(|lane| lane.aside.bytes()).sum();
-        ring.set_aside(self.aside_bytes.saturating_sub(others + aside.bytes()), aside)
+        ring.set_aside(self.aside_bytes.saturating_sub(others + more + aside.bytes()), aside)
     }
 
     /// Writes all that waits outside of rings. These do not fill meanwhile: what comes waits in turn.
@@ -304,7 +305,7 @@ impl Recorder {
                 before.each(RECORDS_PER_LOOK, |record, ticks| self.record(lane, record, ticks, clock));
                 for other in 0..self.streams.len() {
                     let mut aside = std::mem::take(&mut self.streams[other].aside);
-                    self.set_aside(&mut segment.ring(self.ring).lane(other), &mut aside);
+                    self.set_aside(&mut segment.ring(self.ring).lane(other), &mut aside, before.bytes());
                     self.streams[other].aside = aside;
                 }
             }

@@ -13,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -39,6 +40,9 @@ use crate::session::{Session, binaries};
 
 /// How long processes are attached to before what they wrote is read again.
 const ROUND_MAX: Duration = Duration::from_millis(20);
+
+/// How often processes are looked for at most because one asks for it.
+const HURRIED_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A process that has run for so long has loaded what it needs at first.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
@@ -256,6 +260,13 @@ impl<'a> Roll<'a> {
         }
         targets.ended().iter().for_each(|pid| self.session.guard.detached(*pid));
         let mut lines = self.attach_intercepted(targets)?;
+        if self.children.as_ref().is_some_and(Children::is_asked)
+            && let Some(rest) = self.looked.and_then(|looked| HURRIED_INTERVAL.checked_sub(looked.elapsed()))
+        {
+            // However many ask.
+            thread::sleep(rest);
+        }
+        let now = Instant::now();
         let announced = self.children.as_ref().map(Children::announced);
         let asked =
             announced.filter(|&number| self.children.as_ref().is_some_and(|all| !all.is_answered(number)));
@@ -511,8 +522,7 @@ impl<'a> Roll<'a> {
         refused: &mut Option<Failure>,
     ) -> Result<Option<ProcessLine>, Failure> {
         let now = Instant::now();
-        // What would take too long while it is held is done in steps.
-        let parent = if candidate.tries == 0 { inherited(candidate.process.id.pid) } else { None };
+        let parent = inherited(candidate.process.id.pid);
         // Nothing of it has run unprobed.
         let is_held = held.is_some() || parent.as_ref().is_some_and(|parent| parent.children_wait);
         let failure = match self.attach(&candidate, held, parent.is_some()) {
@@ -581,7 +591,7 @@ impl<'a> Roll<'a> {
                 target.allow(allowance);
                 target
             }
-            None if is_child => open_child(id.pid, allowance)?,
+            None if is_child => open_child(id.pid, allowance, candidate.tries == 0)?,
             None => Target::open_within(id.pid, allowance)?,
         };
         // Its number may be another's by now; from here on it is the one that was opened.
@@ -647,7 +657,9 @@ fn see(
     let parent = scan::probed(id.pid).ok().flatten().filter(scan::Probed::is_inherited);
     let is_forked = parent.is_some();
     let shares = |probed: scan::Probed| kin::share_memory(id.pid, probed.identity.target_pid as i32);
-    if parent.and_then(shares) == Some(true) {
+    // In vfork(2) it may run in the memory of a forked child that is not attached to yet.
+    let in_vfork = || kin::share_memory(id.pid, candidate.process.parent) == Some(true);
+    if parent.and_then(shares) == Some(true) || is_forked && in_vfork() {
         return Sight::Shares;
     }
     let files = match maps_of(plan, id.pid) {
@@ -716,6 +728,8 @@ fn declined(failure: &Failure, tries: u32) -> Declined {
             Declined::NotNow
         }
         Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }) if tries < STOP_TRIES => Declined::NotNow,
+        // A forked child that is held runs no further to where it has room: it is let run the next time.
+        Some(Error::NoStack { .. }) if tries == 0 => Declined::NotNow,
         // By a thread of weir's own, which holds it where it executes a program.
         Some(Error::AlreadyTraced { tracer, .. }) if tries < STOP_TRIES && is_own_thread(*tracer) => {
             Declined::NotNow

@@ -171,3 +171,43 @@ fn children_of_a_stopped_weirs_process_run_on_and_are_reported() {
 fn children_of_a_killed_weirs_process_run_on() {
     check_without(Signal::SIGKILL);
 }
+
+/// Forks a child that no tracer may attach to (it is another's already), beside one that executes what is not probed and lives on.
+const UNTRACEABLE: &str = r#"
+    #include <stdio.h>
+    #include <sys/ptrace.h>
+    #include <sys/wait.h>
+    #include <time.h>
+    #include <unistd.h>
+    __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x * 3 + 1; }
+    static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
+    int main(void) {
+        int status;
+        alarm(600);
+        pid_t lives = fork();
+        if (!lives) { work(1); execlp("sleep", "sleep", "1000000", (char *)0); _exit(1); }
+        double start = now();
+        for (int i = 0; i < 5; i++) {
+            pid_t pid = fork();
+            if (!pid) { ptrace(PTRACE_TRACEME, 0, 0, 0); for (int n = 0; n < 100; n++) work(n); _exit(0); }
+            while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) ptrace(PTRACE_CONT, pid, 0, WSTOPSIG(status));
+        }
+        printf("waited %d s\n", (int)(now() - start));
+        kill(lives, 9);
+        waitpid(lives, &status, 0);
+        return 0;
+    }
+"#;
+
+/// Each waits until weir has seen that it cannot be traced, and not longer.
+#[test]
+fn children_that_cannot_be_traced_run_on() {
+    let text = format!("#include <signal.h>\n{UNTRACEABLE}");
+    let path = quoted(&target::build("life-forked-untraceable", Source::Text(&text), &["-O2"]));
+    let script = format!("uprobe:{path}:work {{ @ = count(); }}");
+    let output = weir().args(["trace", "-e", &script, "--follow", "-c", &path]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let seconds =
+        text.lines().find_map(|line| line.strip_prefix("waited ")?.strip_suffix(" s")?.parse::<u32>().ok());
+    assert!(seconds.is_some_and(|seconds| seconds < 25), "{output:?}");
+}

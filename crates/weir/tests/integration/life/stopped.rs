@@ -73,8 +73,12 @@ fn a_weir_that_is_stopped_at_any_moment_holds_nobody() {
         tracer.signal(Signal::SIGCONT).unwrap();
         tracer.signal(Signal::SIGINT).unwrap();
         let ended = tracer.finish(DEADLINE).unwrap();
-        // One that had not begun to handle signals ends by them.
-        assert!(ended.status.success() || ended.stdout.is_empty(), "stop {stop}: {ended:?}");
+        // One that had not begun to handle signals ends by them; one that was stopped while it held threads finds itself late.
+        let is_late = ended.status.code() == Some(3)
+            && ["nothing was changed", "everything was rolled back"]
+                .iter()
+                .any(|text| ended.stderr.contains(text));
+        assert!(ended.status.success() || ended.stdout.is_empty() || is_late, "stop {stop}: {ended:?}");
     }
     crowd.close_stdin();
     assert!(crowd.finish(DEADLINE).unwrap().status.success());
