@@ -92,7 +92,7 @@ impl Drop for Children {
 
 /// Opens a forked child that has inherited probes of this process, and holds it until it is attached to. A thread that waits at a hit
 /// begins that hit again then. What takes longer than the child may be stopped, since it has several threads or does not wait, is done in steps
-/// where it is not `held`; a thread that waits goes on unprobed then, which is counted.
+/// where it is not `held`; a thread that waits goes on unprobed then.
 pub fn open_child(pid: i32, allowance: Allowance, held: bool) -> Result<Target, Error> {
     // In vfork(2): what is put into its memory would be its parent's.
     let parent = sys::status_number(pid, "PPid").unwrap_or(0);

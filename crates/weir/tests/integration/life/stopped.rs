@@ -58,7 +58,7 @@ fn a_weir_that_is_stopped_at_any_moment_holds_nobody() {
     for stop in 0..stops {
         let mut tracer = weir();
         tracer.args(["trace", "-e", &script, "-p", &crowd.pid().to_string()]);
-        let tracer = Daemon::spawn(tracer).unwrap();
+        let mut tracer = Daemon::spawn(tracer).unwrap();
         // A random moment: the verdict does not depend on which.
         std::thread::sleep(Duration::from_micros(random::next(&mut state) % ATTACHED_AFTER_US));
         tracer.signal(Signal::SIGSTOP).unwrap();
@@ -70,8 +70,13 @@ fn a_weir_that_is_stopped_at_any_moment_holds_nobody() {
         };
         let before = ask();
         assert!(wait::until(DEADLINE, || ask() != before), "stop {stop}: its threads stand still");
-        tracer.signal(Signal::SIGCONT).unwrap();
         tracer.signal(Signal::SIGINT).unwrap();
+        // The watchdog that has let it release its target stops it again, which may come after any one SIGCONT.
+        let has_ended = || {
+            let _ = tracer.signal(Signal::SIGCONT);
+            !tracer.is_running()
+        };
+        assert!(wait::until(DEADLINE, has_ended), "stop {stop}: weir does not end");
         let ended = tracer.finish(DEADLINE).unwrap();
         // One that had not begun to handle signals ends by them; one that was stopped while it held threads finds itself late.
         let is_late = ended.status.code() == Some(3)
