@@ -70,7 +70,7 @@ fn a_weir_that_is_stopped_at_any_moment_holds_nobody() {
         };
         let before = ask();
         assert!(wait::until(DEADLINE, || ask() != before), "stop {stop}: its threads stand still");
-        tracer.signal(Signal::SIGINT).unwrap();
+        tracer.signal(Signal::SIGTERM).unwrap();
         // The watchdog that has let it release its target stops it again, which may come after any one SIGCONT.
         let has_ended = || {
             let _ = tracer.signal(Signal::SIGCONT);
