@@ -427,12 +427,14 @@ fn may_be_executed(binary: &weir_symbols::Binary) -> bool {
     !binary.is_position_independent() || binary.soname().is_none() && is_program
 }
 
-/// The process executes another program: nothing was put into that.
+/// A thread of it had no CPU for as long as a stop may last, if stops are not limited more than usual. Nothing was changed.
 fn has_not_stopped(failure: &Failure) -> bool {
+    use weir_probe::Error::{StopTimeout, StopTooLong};
     let usual = Allowance::default().stop;
-    matches!(failure.of_process(), Some(weir_probe::Error::StopTimeout { limit, .. }) if *limit >= usual)
+    matches!(failure.of_process(), Some(StopTimeout { limit, .. } | StopTooLong { limit, .. }) if *limit >= usual)
 }
 
+/// The process executes another program: nothing was put into that.
 fn is_replaced(failure: &Failure) -> bool {
     matches!(failure.of_process(), Some(weir_probe::Error::Replaced { .. }))
 }
