@@ -5,7 +5,8 @@
  * brief spawn PROCESSES EVENTS   the same by posix_spawn of itself
  * brief emit EVENTS              emits EVENTS events, back to back; prints the seconds that this took
  *
- * With -DWEIR the tracepoint is weir's, without it is LTTng-UST's.
+ * The event is recorded.c's of an int and a long: which process it is, and a number. With -DWEIR the tracepoint is weir's, without it is
+ * LTTng-UST's.
  */
 #define _GNU_SOURCE
 #ifdef WEIR
@@ -13,7 +14,7 @@
 #else
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
-#include "brief.h"
+#include "recorded.h"
 #endif
 
 #include <spawn.h>
@@ -26,35 +27,31 @@
 
 extern char **environ;
 
-static __attribute__((noinline)) void event(int process, long n)
+static __attribute__((noinline)) void emit(int process, long events)
 {
+    for (long n = 0; n < events; n++) {
 #ifdef WEIR
-    WEIR_TRACEPOINT(brief, event, (int, process, process), (long, n, n));
+        WEIR_TRACEPOINT(recorded, ints, (int, a, process), (long, n, n));
 #else
-    lttng_ust_tracepoint(brief, event, process, n);
+        lttng_ust_tracepoint(recorded, ints, process, n);
 #endif
+    }
 }
 
-static double now(void)
+static double seconds(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static void emit(int own, long events)
-{
-    for (long n = 0; n < events; n++)
-        event(own, n);
-}
-
 int main(int count, char **arguments)
 {
     alarm(600);
     if (count == 3 && !strcmp(arguments[1], "emit")) {
-        double start = now();
+        double start = seconds();
         emit(0, atol(arguments[2]));
-        printf("%.6f\n", now() - start);
+        printf("%.6f\n", seconds() - start);
         return 0;
     }
     if (count != 4)

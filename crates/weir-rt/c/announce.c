@@ -8,8 +8,7 @@
  */
 #include "weir.h"
 
-enum { FUTEX_WAKE = 1, ALL = 0x7fffffff, ETIMEDOUT = 110, EINTR = 4 };
-#define MS 1000000l
+enum { ETIMEDOUT = 110, EINTR = 4 };
 /* How long it is waited for a controller that does not stir, and for one that has begun (src/limits.rs). */
 #define STIRS_NS (50 * MS)
 #define WORKS_NS (450 * MS)
@@ -66,7 +65,7 @@ void weir_announce(struct weir_announce *words, const u32 *state)
     int may_wait = may_call_kernel();
     count(may_wait ? COUNT_OTHER_CALLS : COUNT_OTHER_DENIED);
     if (may_wait) {
-        syscall3(SYS_FUTEX, (u64)&words->announced, FUTEX_WAKE, ALL);
+        syscall3(SYS_FUTEX, (u64)&words->announced, FUTEX_WAKE, FUTEX_ALL);
         if (has_come(&words->answered, number - 1) && wait(words, number))
             return;
     }

@@ -166,7 +166,7 @@ struct weir_announce {
     struct weir_counter taken;     /* the last one that the controller has begun to work on */
     struct weir_counter answered;  /* the last one that it is done with; waited for by the target */
     struct weir_counter late;      /* announcements that nobody waited for the answer of, or not long enough */
-    struct weir_counter tired;     /* of forked children: `taken`, and 1, when one had waited in vain */
+    struct weir_counter gave_up;     /* of forked children: `taken`, and 1, when one had waited in vain */
 };
 _Static_assert(sizeof(struct weir_announce) == 48, "docs/segment.md");
 /* In the maps the same words are for forked children, which announce themselves (src/segment/announce.rs): `taken` grows whenever the controller
@@ -178,7 +178,7 @@ struct weir_forked {
     u32 number;    /* of its announcement */
     u32 worked;    /* the last `taken` that was seen, */
     u32 reserved;
-    s64 worked_at; /* and since when: CLOCK_MONOTONIC */
+    s64 worked_at; /* and since when: CLOCK_BOOTTIME, ns */
     s64 began;
 };
 _Static_assert(sizeof(struct weir_forked) == 32, "weir-probe, src/code/forked.rs");
@@ -509,7 +509,8 @@ INLINE s64 syscall3(s64 number, u64 a, u64 b, u64 c)
 }
 struct timespec { s64 seconds; s64 nanoseconds; };
 #define SECOND 1000000000l
-enum { CLOCK_MONOTONIC = 1, FUTEX_WAIT_BITSET = 9 };
+#define MS (SECOND / 1000)
+enum { CLOCK_MONOTONIC = 1, FUTEX_WAKE = 1, FUTEX_WAIT_BITSET = 9, FUTEX_ALL = 0x7fffffff };
 enum { SYS_GETPID = 39, SYS_KILL = 62, SYS_GETUID = 102, SYS_GETGID = 104, SYS_PRCTL = 157, SYS_GETTID = 186,
        SYS_FUTEX = 202, SYS_CLOCK_GETTIME = 228, SYS_TGKILL = 234, SYS_GETCPU = 309, SYS_PROCESS_VM_READV = 310,
        SYS_PROCESS_VM_WRITEV = 311 };

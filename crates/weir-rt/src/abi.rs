@@ -108,7 +108,7 @@ pub mod announce {
     pub const TAKEN: usize = 2;
     pub const ANSWERED: usize = 3;
     pub const LATE: usize = 4;
-    pub const TIRED: usize = 5;
+    pub const GAVE_UP: usize = 5;
     pub const WORDS: usize = 6;
 }
 

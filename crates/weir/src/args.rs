@@ -131,9 +131,9 @@ pub(crate) struct Trace {
     #[arg(long = "container", value_name = "ID|NAME")]
     pub(crate) containers: Vec<String>,
 
-    /// Trace the children of traced processes too, and theirs, whether by fork, vfork, clone or posix_spawn. They are held
-    /// until they are probed, where that can be; with =late they run on until they are found
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_parser = Follow::parse, requires = "who")]
+    /// Trace the children of traced processes too, and theirs, whether by fork, vfork, clone or posix_spawn. They are held until they are probed,
+    /// where that can be; with =late they run on until they are found
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_enum, requires = "who")]
     pub(crate) follow: Option<Follow>,
 
     /// Let -p NAME select the processes of every user. As root it selects those of one user, root's if there are any: a traced process can read

@@ -20,6 +20,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use weir_symbols::pattern;
 
 use crate::select::cgroup::Group;
@@ -69,9 +70,10 @@ impl FromStr for ProcessSpec {
 }
 
 /// Whether processes are traced that traced ones start, and from when on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(crate) enum Follow {
     #[default]
+    #[value(skip)]
     No,
     /// From their first call on: they are held until they are attached to.
     Held,
@@ -80,15 +82,6 @@ pub(crate) enum Follow {
 }
 
 impl Follow {
-    /// `--follow[=HOW]`.
-    pub(crate) fn parse(how: &str) -> Result<Follow, String> {
-        match how {
-            "held" => Ok(Follow::Held),
-            "late" => Ok(Follow::Late),
-            _ => Err("children are held until they are probed (held), or found later (late)".to_owned()),
-        }
-    }
-
     pub(crate) fn is_on(self) -> bool {
         self != Follow::No
     }

@@ -211,7 +211,7 @@ fn run(
         let output = &recording.args.output;
         let mut recorder = Recorder::create(output, &plan.compiled, recording.context_fields(), format)?;
         if recording.args.blocking.is_some() {
-            recorder.is_waited_for();
+            recorder.set_nothing_aside();
         }
         Ok(recorder)
     };

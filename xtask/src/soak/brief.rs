@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const PROCESSES: u64 = 1_000;
 const EVENTS_EACH: u64 = 100;
 const BURST: u64 = 10_000_000;
-const EVENT: &str = "brief:event";
+const EVENT: &str = "recorded:ints";
 const SESSION: &str = "weir-soak-brief";
 /// What LTTng wants in a program that forks.
 const FORK_LIBRARY: &str = "liblttng-ust-fork.so.1";
@@ -59,7 +59,7 @@ struct Found {
     burst_us: u64,
 }
 
-pub(super) fn short_lived(weir: &Path, _seed: u64) -> Result<Counts> {
+pub(super) fn short_lived(weir: &Path) -> Result<Counts> {
     let mut counts = Counts::new();
     let wanted = PROCESSES * EVENTS_EACH;
     for how in ["fork", "spawn"] {
@@ -77,7 +77,7 @@ pub(super) fn short_lived(weir: &Path, _seed: u64) -> Result<Counts> {
     Ok(counts)
 }
 
-pub(super) fn bursts(weir: &Path, _seed: u64) -> Result<Counts> {
+pub(super) fn bursts(weir: &Path) -> Result<Counts> {
     let arguments = ["emit".to_owned(), BURST.to_string()];
     let blocking = by_weir(weir, &["--blocking"], &arguments)?;
     ensure!(blocking.recorded == BURST, "blocking: {} of {BURST} events were recorded", blocking.recorded);

@@ -170,8 +170,8 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
             nothing_counted(redis::cycle(weir, seed))
         }
         Subject::Weir(weir) if matches!(options.name, Name::Functions) => functions::cycle(weir),
-        Subject::Weir(weir) if matches!(options.name, Name::ShortLived) => brief::short_lived(weir, seed),
-        Subject::Weir(weir) if matches!(options.name, Name::Bursts) => brief::bursts(weir, seed),
+        Subject::Weir(weir) if matches!(options.name, Name::ShortLived) => brief::short_lived(weir),
+        Subject::Weir(weir) if matches!(options.name, Name::Bursts) => brief::bursts(weir),
         Subject::Weir(weir) => nothing_counted(kill::cycle(weir, seed)),
         Subject::Fuzzers(fuzzers) => fed(fuzzers, &options.targets, seed),
         Subject::Test(test) => test.cycle(seed),

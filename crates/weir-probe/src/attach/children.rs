@@ -46,26 +46,19 @@ impl Children {
         Children { maps: maps.clone(), bell: Bell::of(maps).ok() }
     }
 
-    /// Becomes readable when a child waits, until [`Children::announced`].
+    /// Becomes readable when a child waits, until [`Children::asked`].
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
         self.bell.as_ref().map(Bell::descriptor)
     }
 
-    /// One has announced itself, and was not answered.
-    pub fn is_asked(&self) -> bool {
-        self.maps.announcements().announced() != self.maps.announcements().answered()
-    }
-
-    /// How many have announced themselves so far.
-    pub fn announced(&self) -> u32 {
+    /// How many have announced themselves so far, if not all were answered.
+    pub fn asked(&self) -> Option<u32> {
         if let Some(bell) = &self.bell {
             bell.hush();
         }
-        self.maps.announcements().announced()
-    }
-
-    pub fn is_answered(&self, announced: u32) -> bool {
-        self.maps.announcements().answered() == announced
+        let announcements = self.maps.announcements();
+        let announced = announcements.announced();
+        (announced != announcements.answered()).then_some(announced)
     }
 
     /// Those that still wait wait longer.
@@ -74,8 +67,8 @@ impl Children {
     }
 
     /// Those of the first so many that still wait are not to be probed, and go on.
-    pub fn answer(&self, announced: u32) {
-        self.maps.announcements().answer(announced);
+    pub fn answer(&self, asked: u32) {
+        self.maps.announcements().answer(asked);
     }
 
     /// How many have gone on unprobed because nobody came.

@@ -59,12 +59,11 @@ use std::ops::Range;
 use weir_rt::executable::FRAME_SESSION_COOKIE;
 
 use crate::code::emitter::{Emitter, RAX, RCX};
-use crate::code::forked;
 use crate::code::program::When;
 use crate::code::replace::{self, Table};
 use crate::code::trampoline::{
-    At, Call, FRAME_BYTES, FunctionCall, IP, Needs, Placement, SP, START_SLOT, Trampoline, before_program,
-    constants, go_on,
+    At, Call, FRAME_BYTES, FunctionCall, IP, Needs, Placement, SP, START_SLOT, Trampoline, WaysOut,
+    before_program, constants, go_on, pass_gate, ways_out,
 };
 use crate::code::unwind::frames::{Caller, Frame, Row};
 use crate::limits::{PROGRAMS_PER_SITE_MAX, TAIL_DEPTH_MAX};
@@ -132,20 +131,14 @@ fn generate_with(
     let frame_bytes = FRAME_BYTES + kept.bytes;
     let mut out = Emitter::new(placement.at, frame_bytes);
     let mut places = Vec::new();
-    let (gone, metered) = placement.metering.off(&mut out);
-    let child = out.code.len();
-    if waits {
-        forked::stub(&mut out, placement, window.address.wrapping_add(placement.bias));
-    }
-    assert!(out.land(gone), "a few instructions are no far way");
-    let way_out = out.code.len();
+    let WaysOut { metered, wiped, way_out } = ways_out(&mut out, window, placement, waits);
     out.restore(RCX);
     out.move_stack(frame_bytes);
     let function = placement.at + out.code.len() as u64;
     go_on(&mut out, window, placement, &mut places)?;
     let too_deep = Vec::new();
     let mut generator = Generator { out, placement, through, calls, kept, function, called: 0, too_deep };
-    let Some((entry, call)) = generator.entry(if waits { child } else { way_out }) else { return Ok(None) };
+    let Some((entry, call)) = generator.entry(wiped) else { return Ok(None) };
     let mut returns = generator.returns();
     generator.metered_entry(metered, way_out, call);
     generator.deep(&mut returns);
@@ -237,11 +230,7 @@ impl Generator<'_> {
         let mut half = Half::begin(&self.out, 0);
         self.out.move_stack(-self.out.frame_bytes);
         half.row(&self.out, self.out.frame_bytes);
-        self.out.save(RCX);
-        self.out.load_rip_rcx(self.placement.gate);
-        let is_near = self.out.jrcxz_to(wiped);
-        self.out.load_half_rcx();
-        if !(self.out.jrcxz_to(0) && is_near) {
+        if !pass_gate(&mut self.out, self.placement.gate, wiped) {
             return None;
         }
         self.keep(FRAME_BYTES);

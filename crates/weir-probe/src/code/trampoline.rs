@@ -179,23 +179,43 @@ fn begin(
     places: &mut Vec<(u32, u64)>,
     waits: bool,
 ) -> Result<Option<Begun>, Refusal> {
-    let (gone, metered) = placement.metering.off(out);
-    let child = out.code.len();
-    if waits {
-        forked::stub(out, placement, window.address.wrapping_add(placement.bias));
-    }
-    assert!(out.land(gone), "a few instructions are no far way");
-    let way_out = out.code.len();
+    let WaysOut { metered, wiped, way_out } = ways_out(out, window, placement, waits);
     leave(out, window, placement, places)?;
     let entry = out.code.len() as u32;
     displaced(out, window.parts().0, placement, places)?;
     out.move_stack(-out.frame_bytes);
-    out.save(RCX);
-    out.load_rip_rcx(placement.gate);
-    let is_near = out.jrcxz_to(if waits { child } else { way_out });
-    out.load_half_rcx();
-    let is_near = out.jrcxz_to(0) && is_near;
+    let is_near = pass_gate(out, placement.gate, wiped);
     Ok(is_near.then_some(Begun { metered, way_out, entry }))
+}
+
+/// Where hits go that are not armed.
+pub(crate) struct WaysOut {
+    /// The branch to where hits are counted, or timed.
+    pub(crate) metered: usize,
+    /// Where the gate is wiped: of forked children.
+    pub(crate) wiped: usize,
+    /// Unprobed; what comes next is written there.
+    pub(crate) way_out: usize,
+}
+
+/// What stands before the way out, at the beginning of a trampoline. `waits`: forked children have a way of their own.
+pub(crate) fn ways_out(out: &mut Emitter, window: &Window, placement: Placement, waits: bool) -> WaysOut {
+    let (gone, metered) = placement.metering.off(out);
+    let wiped = out.code.len();
+    if waits {
+        forked::stub(out, placement, window.address.wrapping_add(placement.bias));
+    }
+    assert!(out.land(gone), "a few instructions are no far way");
+    WaysOut { metered, wiped, way_out: out.code.len() }
+}
+
+/// Goes on behind this where the gate is open, else to `wiped` or to the beginning of the trampoline. False if one of those is too far.
+pub(crate) fn pass_gate(out: &mut Emitter, gate: u64, wiped: usize) -> bool {
+    out.save(RCX);
+    out.load_rip_rcx(gate);
+    let is_near = out.jrcxz_to(wiped);
+    out.load_half_rcx();
+    out.jrcxz_to(0) && is_near
 }
 
 /// Saves, calls the programs, restores all but rcx.

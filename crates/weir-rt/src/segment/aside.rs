@@ -20,19 +20,18 @@ pub struct Aside {
     pieces: VecDeque<Piece>,
     /// What of the first piece was worked off.
     at: usize,
-    /// Of all pieces, and what was worked off.
+    /// That wait.
     bytes: usize,
-    worked_off: usize,
 }
 
 impl Aside {
     pub fn is_empty(&self) -> bool {
-        self.bytes == self.worked_off
+        self.bytes == 0
     }
 
     /// Bytes that wait.
     pub fn bytes(&self) -> usize {
-        self.bytes - self.worked_off
+        self.bytes
     }
 
     /// Adds a record of `size` bytes. False, and nothing added, where there is no memory for it.
@@ -69,7 +68,7 @@ impl Aside {
                 work(&memory[self.at + HEAD_BYTES..][..size], ticks);
                 let bytes = HEAD_BYTES + size.next_multiple_of(8);
                 self.at += bytes;
-                self.worked_off += bytes;
+                self.bytes -= bytes;
                 taken += 1;
             }
             if self.at == used {

@@ -109,9 +109,9 @@ pub(crate) struct Record {
     #[arg(long = "container", value_name = "ID|NAME", conflicts_with = "command")]
     pub(crate) containers: Vec<String>,
 
-    /// Record of the children of these processes too, and theirs. They are held
-    /// until they are probed, where that can be; with =late they run on until they are found
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_parser = Follow::parse)]
+    /// Record of the children of these processes too, and theirs. They are held until they are probed,
+    /// where that can be; with =late they run on until they are found
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_enum)]
     pub(crate) follow: Option<Follow>,
 
     /// Let -p NAME select the processes of every user; as root it selects those of one user, root's if there are any

@@ -385,8 +385,7 @@ impl<'a, W: Write> Events<'a, W> {
             turns += 1;
         }
         recorder.write_aside(segment, clock.as_ref());
-        // From here on what is in the rings is written as it comes.
-        recorder.is_waited_for();
+        recorder.set_nothing_aside();
         turns = 0;
         while recorder.drain(segment, clock.as_ref(), is_over) && turns < LAST_TURNS_MAX {
             turns += 1;

@@ -173,8 +173,8 @@ impl Recorder {
         })
     }
 
-    /// Who fills a ring waits for room: nothing need be set aside for it, which takes longer in all.
-    pub(crate) fn is_waited_for(&mut self) {
+    /// From now on what is in the rings is written as it comes, which takes less in all: where who fills them waits for room, and at the end.
+    pub(crate) fn set_nothing_aside(&mut self) {
         self.aside_bytes = 0;
     }
 

@@ -260,16 +260,14 @@ impl<'a> Roll<'a> {
         }
         targets.ended().iter().for_each(|pid| self.session.guard.detached(*pid));
         let mut lines = self.attach_intercepted(targets)?;
-        if self.children.as_ref().is_some_and(Children::is_asked)
+        let asked = self.children.as_ref().and_then(Children::asked);
+        if asked.is_some()
             && let Some(rest) = self.looked.and_then(|looked| HURRIED_INTERVAL.checked_sub(looked.elapsed()))
         {
             // However many ask.
             thread::sleep(rest);
         }
         let now = Instant::now();
-        let announced = self.children.as_ref().map(Children::announced);
-        let asked =
-            announced.filter(|&number| self.children.as_ref().is_some_and(|all| !all.is_answered(number)));
         let is_looked =
             asked.is_some() || self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL);
         if is_looked {

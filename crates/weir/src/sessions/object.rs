@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use serde_json::{Map, Value};
 
 use crate::select::Follow;
@@ -80,7 +81,7 @@ impl Object {
     pub(crate) fn follow(&mut self, name: &str) -> Result<Follow, String> {
         match self.fields.get(name) {
             Some(Value::String(how)) => {
-                let how = Follow::parse(how);
+                let how = Follow::from_str(how, false);
                 self.fields.remove(name);
                 how
             }

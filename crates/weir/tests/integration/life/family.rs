@@ -16,7 +16,7 @@ fn run(path: &Path, steps: &str, follow: bool) -> Run {
 
 /// With --follow: every process counts exactly what it says, and so many were traced.
 #[track_caller]
-fn check_followed(name: &str, steps: &str, processes: usize) {
+pub(super) fn check_followed(name: &str, steps: &str, processes: usize) -> Run {
     let path = obedient(name);
     let run = run(&path, steps, true);
     run.check_exact();
@@ -24,6 +24,7 @@ fn check_followed(name: &str, steps: &str, processes: usize) {
     let traced = run.processes().iter().filter(|(_, _, is_traced)| *is_traced).count();
     assert_eq!(traced, processes, "{run:?}");
     assert_eq!(run.counts()["traced"], processes, "{run:?}");
+    run
 }
 
 #[test]
