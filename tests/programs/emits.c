@@ -2,6 +2,8 @@
  *   a COUNT   emits ses:one COUNT times, numbered on from the last; answers `a TOTAL`
  *   b COUNT   the same with ses:two, which has a text
  *   c COUNT   ses:one in a child that is forked for it, with thread 99 and numbers from 0; answers `c`
+ *   f COUNT   the same in children that a thread forks, one after the other
+ *   e         ends these; answers `e` and how many there were
  *   g COUNT   COUNT threads emit ses:one, each with numbers of its own, some thousands a second
  *   h         ends these; answers `h` and how many each has emitted
  * It ends at the end of its input. */
@@ -17,7 +19,7 @@
 
 #define THREADS_MAX 16
 
-static atomic_int goes_on;
+static atomic_int goes_on, forks;
 static long counts[THREADS_MAX + 1];
 
 static __attribute__((noinline)) void emit_one(int thread, long n)
@@ -43,9 +45,31 @@ static void *run(void *argument)
 	return NULL;
 }
 
+static void emit_in_child(long count)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(600);
+		for (long n = 0; n < count; n++)
+			emit_one(99, n);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
+static void *fork_on(void *argument)
+{
+	long children = 0;
+	while (atomic_load(&forks)) {
+		emit_in_child((long)argument);
+		children++;
+	}
+	return (void *)children;
+}
+
 int main(void)
 {
-	pthread_t threads[THREADS_MAX + 1];
+	pthread_t threads[THREADS_MAX + 1], forker;
 	long one = 0, two = 0, running = 0, count;
 	char line[64], what;
 	while (fgets(line, sizeof line, stdin)) {
@@ -63,16 +87,20 @@ int main(void)
 				emit_two(two++);
 			printf("b %ld\n", two);
 			break;
-		case 'c': {
-			pid_t child = fork();
-			if (child == 0) {
-				alarm(600);
-				for (long n = 0; n < count; n++)
-					emit_one(99, n);
-				_exit(0);
-			}
-			waitpid(child, NULL, 0);
+		case 'c':
+			emit_in_child(count);
 			printf("%c\n", what);
+			break;
+		case 'f':
+			atomic_store(&forks, 1);
+			pthread_create(&forker, NULL, fork_on, (void *)count);
+			printf("f %ld\n", count);
+			break;
+		case 'e': {
+			void *children;
+			atomic_store(&forks, 0);
+			pthread_join(forker, &children);
+			printf("e %ld\n", (long)children);
 			break;
 		}
 		case 'g':

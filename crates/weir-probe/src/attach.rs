@@ -25,6 +25,7 @@ mod counters;
 mod filters;
 mod gates;
 mod generate;
+pub mod hand_over;
 mod install;
 mod lend;
 pub mod loads;
@@ -56,7 +57,7 @@ use crate::attach::loads::Loads;
 use crate::attach::pending::Pending;
 use crate::attach::reads::Watch;
 use crate::attach::retry::Retries;
-use crate::attach::share::{Shared, share_segments};
+use crate::attach::share::{Left, Shared, share_segments};
 use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
 use crate::attach::vanished::TextWatch;
@@ -135,12 +136,14 @@ pub fn prepare(
     identity: &Identity,
 ) -> Result<Prepared, Error> {
     let bytes = control.bytes;
-    let Shared { control, control_address, maps_address, taken_over } =
+    let Shared { control, control_address, maps_address, taken_over, left } =
         share_segments(&mut target, maps, control, identity).map_err(|error| target.explain(error))?;
     let of_maps = maps_address..maps_address + maps.layout().bytes;
+    let Left { mut segments, islands } = left;
+    segments.extend([of_maps, control_address..control_address + bytes]);
     let undo = Undo {
-        segments: vec![of_maps, control_address..control_address + bytes],
-        islands: Vec::new(),
+        segments,
+        islands,
         patches: Vec::new(),
         unknown: Vec::new(),
         counters: Vec::new(),

@@ -36,6 +36,7 @@ mod process;
 
 pub use crate::attach::children::{Children, open_child};
 pub use crate::attach::consumers::{Added, Consumer};
+pub use crate::attach::hand_over::take_over;
 pub use crate::attach::pending::Pending;
 pub use crate::attach::rails::{MeterReading, Mode};
 pub use crate::attach::reads::DirectReads;

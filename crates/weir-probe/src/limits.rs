@@ -33,8 +33,9 @@ pub const SLICE_PAUSE: Duration = Duration::from_millis(1);
 pub const LEAVING_ALONE: Duration = Duration::from_micros(100);
 pub const LEAVING_MAX: Duration = Duration::from_millis(2);
 
-/// How often the thread of a forked child that stands in inherited code runs by itself to leave it, or to wait there.
-pub const CHILD_LEAVES_TRIES: u32 = 50;
+/// How often threads that stand in generated code run by themselves to leave it, where it is to be another's when they go on: a forked child's, or one
+/// that is taken over.
+pub const LEAVES_TRIES_MAX: u32 = 50;
 
 /// How often it is looked whether threads have left code that nothing leads to any more, before the next change does.
 pub const RETIRE_TRIES: u32 = 5;

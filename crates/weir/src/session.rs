@@ -226,7 +226,9 @@ fn run(
     let flight = RefCell::new(flying.map(fly).transpose()?);
     // Everything is ready.
     let file = recording.and_then(|recording| recording.args.tended.as_deref());
-    let tended = RefCell::new(file.map(Tended::hold).transpose()?);
+    let tended = file.map(Tended::hold).transpose()?;
+    let after = tended.as_ref().and_then(|tended| tended.after);
+    let tended = RefCell::new(tended);
     Session {
         given,
         plan: &Rc::new(plan),
@@ -236,6 +238,7 @@ fn run(
         recorder,
         flight,
         tended,
+        after,
     }
     .run(pid, clock)
 }
@@ -312,6 +315,8 @@ struct Session<'a> {
     flight: RefCell<Option<Flight>>,
     /// Who tends a recording, until the run begins.
     tended: RefCell<Option<Tended>>,
+    /// The weir whose processes are taken over.
+    after: Option<u32>,
 }
 
 /// What `weir ps` shows of a run, and another weir that comes to the same process: the names of its programs, behind that of

@@ -15,17 +15,15 @@
 //!
 //! [`Prepared::let_children_wait`]: crate::Prepared::let_children_wait
 
-use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use weir_rt::segment::Segment;
 
 use crate::attach::bell::Bell;
+use crate::attach::hand_over::leave_islands;
 use crate::code::forked;
-use crate::limits::{CHILD_LEAVES_TRIES, LEAVING_ALONE};
 use crate::process::kin;
-use crate::process::mapped::islands;
 use crate::process::stop::Filters;
 use crate::process::sys;
 use crate::process::target::{Allowance, Target};
@@ -94,30 +92,9 @@ pub fn open_child(pid: i32, allowance: Allowance, held: bool) -> Result<Target, 
     }
     let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
     let Some(mut stopped) = target.held.take() else { return Ok(target) };
-    let islands = islands(&target.mappings);
-    let is_inside = |at: u64| islands.iter().any(|island| island.code.contains(&at));
-    let read = |at: u64, bytes: &mut [u8]| target.memory.read(at, bytes).is_ok();
-    let mut at_hits = BTreeMap::new();
-    for _ in 0..CHILD_LEAVES_TRIES {
-        let threads: Vec<i32> = stopped.threads().collect();
-        let mut inside = Vec::new();
-        at_hits.clear();
-        for tid in threads {
-            let registers = stopped.registers(tid)?;
-            if !is_inside(registers.rip) {
-                continue;
-            }
-            match forked::registers_at_hit(&registers, &read) {
-                Some(at_hit) => _ = at_hits.insert(tid, at_hit),
-                None => inside.push(tid),
-            }
-        }
-        if inside.is_empty() {
-            break;
-        }
-        // Its probes are as they were: it comes to its wait, or leaves.
-        stopped.let_run(&inside, LEAVING_ALONE)?;
-    }
+    let at_hits = leave_islands(&target, &mut stopped, &|registers| {
+        forked::registers_at_hit(registers, &|at, bytes| target.memory.read(at, bytes).is_ok())
+    })?;
     let waits_alone = !at_hits.is_empty() && stopped.threads().count() == 1;
     if waits_alone {
         stopped.be_patient();

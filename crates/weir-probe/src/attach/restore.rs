@@ -20,6 +20,7 @@ use weir_symbols::maps::Mapping;
 use weir_symbols::regular;
 
 use crate::attach::counters;
+use crate::attach::share::Left;
 use crate::attach::undo::{Patch, Places, Report, Undo, hold};
 use crate::code::unwind::hook;
 use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX};
@@ -47,7 +48,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     // Of all weirs that were here: none of them lives, and what one has left behind may lead to another's.
     let segments = scan::segments(target.pid, &target.mappings)?;
     alone(target.pid, &segments)?;
-    let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
+    let Left { segments: maps, islands } = left(target)?;
     let (mut journals, mut other_version) = (Vec::with_capacity(segments.len()), None);
     let mut left = weir_rt::limits::JOURNAL_CAPACITY_MAX as usize;
     for segment in &segments {
@@ -59,10 +60,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
             other_version = Some(version);
         }
     }
-    maps.extend(segments.iter().map(|segment| segment.mapping.start.0..segment.mapping.end.0));
-    let found = islands(&target.mappings);
-    let codes = Ranges::of(found.iter().map(|island| island.code.clone()));
-    let islands = found.into_iter().map(|island| island.range(&target.memory)).collect();
+    let codes = codes(target);
     let mut undo = Undo {
         segments: maps,
         islands,
@@ -128,9 +126,18 @@ fn end_direct_reads(target: &mut Target) -> Result<(), Error> {
     }
     if !starts.is_empty() {
         let stopped = hold(target)?;
-        target.resume(stopped);
+        target.resume_between(stopped);
     }
     Ok(())
+}
+
+/// What is mapped of weirs' after a [`restore`].
+pub(crate) fn left(target: &Target) -> Result<Left, Error> {
+    let mut segments = scan::lent_maps(target.pid, &target.mappings)?;
+    let own = scan::segments(target.pid, &target.mappings)?;
+    segments.extend(own.iter().map(|segment| segment.mapping.start.0..segment.mapping.end.0));
+    let islands = islands(&target.mappings);
+    Ok(Left { segments, islands: islands.into_iter().map(|island| island.range(&target.memory)).collect() })
 }
 
 /// Refuses a process that runs in the memory of one that is traced: what is undone here is undone there.
@@ -249,8 +256,12 @@ fn target_of(address: u64, displacement: [u8; 4]) -> u64 {
 
 /// Whether the jump at `address` leads to what answers unwinders: in code of weir's.
 pub(crate) fn is_hook(target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {
-    let codes = Ranges::of(islands(&target.mappings).into_iter().map(|island| island.code));
-    is_hook_in(&codes, target, address, jump)
+    is_hook_in(&codes(target), target, address, jump)
+}
+
+/// Where code of weirs' is mapped.
+fn codes(target: &Target) -> Ranges {
+    Ranges::of(islands(&target.mappings).into_iter().map(|island| island.code))
 }
 
 fn is_hook_in(codes: &Ranges, target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {

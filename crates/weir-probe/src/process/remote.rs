@@ -164,7 +164,7 @@ pub(crate) fn hold_callable(
     let mut stopped = stopped;
     for _ in 1..limits::REMOTE_TRIES_MAX {
         // A command that has not begun to run has nothing but its stack.
-        if target.stays_held || !candidates(&stopped, target)?.is_empty() {
+        if target.stays_held || is_callable(&stopped, target)? {
             break;
         }
         target.resume(stopped);
@@ -333,6 +333,11 @@ impl Drop for Borrowed<'_> {
             let _ = self.put_back();
         }
     }
+}
+
+/// Some thread of a stopped process can be borrowed.
+pub(crate) fn is_callable(stopped: &Stopped, target: &Target) -> Result<bool, Error> {
+    Ok(!candidates(stopped, target)?.is_empty())
 }
 
 /// Threads to borrow, with their registers: first those that run on the stack that they were given (the main

@@ -54,6 +54,8 @@ pub struct Target {
     pub(crate) has_tsc: bool,
     /// It is not let go between the steps of attaching: it has not run yet, or it is a forked child whose hits would find no probe meanwhile.
     pub(crate) stays_held: bool,
+    /// The weir whose probes are in it until this one's are, if it is taken over.
+    pub(crate) taken_from: Option<u32>,
     /// Of one that has not begun to run no stop is noted: it misses nothing.
     pub(crate) has_begun: bool,
     /// So far, since it was opened.
@@ -169,6 +171,7 @@ impl Target {
             has_seccomp: sys::has_seccomp(pid),
             has_tsc: true,
             stays_held: false,
+            taken_from: None,
             has_begun: true,
             stops: Stops::default(),
             allowance: Allowance::default(),

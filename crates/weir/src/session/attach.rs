@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use weir_ir::MissingProbes;
-use weir_probe::{Allowance, Attachment, Prepared, Stops, TakenOver, Target, limits};
+use weir_probe::{Allowance, Attachment, Prepared, Stops, TakenOver, Target, limits, scan};
 use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 
@@ -56,6 +56,56 @@ impl Session<'_> {
                 },
             )),
         }
+    }
+
+    /// Process `pid` is traced by the weir whose processes are taken over.
+    pub(super) fn is_handed_over(&self, pid: i32) -> bool {
+        let is_its = |probed: scan::Probed| {
+            Some(probed.identity.controller_pid) == self.after
+                && probed.controller_alive
+                && !probed.is_inherited()
+        };
+        self.after.is_some() && scan::probed(pid).ok().flatten().is_some_and(is_its)
+    }
+
+    /// Opens a process. One that is taken over is held until it is attached to, if it can be `held` for so long.
+    pub(super) fn open_within(
+        &self,
+        pid: i32,
+        allowance: Allowance,
+        held: bool,
+    ) -> Result<Target, weir_probe::Error> {
+        match self.after {
+            Some(controller) if self.is_handed_over(pid) => {
+                weir_probe::take_over(pid, controller, allowance, held)
+            }
+            _ => Target::open_within(pid, allowance),
+        }
+    }
+
+    /// Takes a process over: `attach` opens it and attaches to it, and is given whether it is to be held meanwhile. One that may not be held for so
+    /// long goes on unprobed in between, which is told.
+    pub(super) fn take_over(
+        &self,
+        pid: i32,
+        mut attach: impl FnMut(bool) -> Result<One, Failure>,
+    ) -> Result<One, Failure> {
+        use weir_probe::Error::{StopTimeout, StopTooLong};
+        let start = Instant::now();
+        let failure = match attach(true) {
+            Err(failure) if matches!(failure.of_process(), Some(StopTimeout { .. } | StopTooLong { .. })) => {
+                failure
+            }
+            done => return done,
+        };
+        let one = attach(false)?;
+        if !self.given.args.quiet {
+            tell!(
+                "weir: process {pid} could not be taken over in one stop ({failure}): what came in {} at most is missing",
+                ms(start.elapsed())
+            );
+        }
+        Ok(one)
     }
 
     /// What went wrong in process `pid`, with whose limits they are that it is about.

@@ -112,6 +112,8 @@ pub(crate) struct Events<'a, W: Write> {
     asked: Option<Watch>,
     /// Who tends a recording.
     tended: Option<Tended>,
+    /// Another recording takes the processes over: nothing of them is touched.
+    is_handed_over: bool,
     /// Kept while processes run, if nobody else keeps it; the times of records are read off it.
     clock: Option<Clock>,
 }
@@ -154,6 +156,7 @@ impl<'a, W: Write> Events<'a, W> {
             flight: None,
             asked: None,
             tended: None,
+            is_handed_over: false,
             clock: None,
         })
     }
@@ -228,7 +231,7 @@ impl<'a, W: Write> Events<'a, W> {
                     return Ok(());
                 }
             }
-            if let Some((targets, _)) = &mut targets {
+            if let Some((targets, _)) = targets.as_mut().filter(|_| !self.is_handed_over) {
                 if looks || self.costs.until_round().is_zero() {
                     self.costs.round(&mut targets.all);
                 }
@@ -265,11 +268,24 @@ impl<'a, W: Write> Events<'a, W> {
         targets: &mut Option<(&mut Targets, &mut Roll)>,
         launched: Option<&mut Launched>,
     ) -> Result<bool, Failure> {
-        self.is_stopped = self.is_asked_to_end()?;
+        let (is_asked_to_end, is_handed_over) = self.is_asked_to_end()?;
+        self.is_stopped = is_asked_to_end;
         if self.is_stopped {
             return Ok(true);
         }
         let Some((targets, roll)) = targets else { return Ok(self.is_left(segment, 0)) };
+        match is_handed_over {
+            Some(true) if !self.is_handed_over => self.hand_over(segment, targets, roll)?,
+            Some(false) if self.is_handed_over => {
+                self.is_handed_over = false;
+                roll.take_back(targets);
+            }
+            _ => {}
+        }
+        if self.is_handed_over {
+            roll.keep_children_waiting();
+            return Ok(false);
+        }
         roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
         let seen: Vec<_> = targets.seen().collect();
         self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
@@ -280,6 +296,26 @@ impl<'a, W: Write> Events<'a, W> {
         let is_over = roll.is_over(targets, does_command_run);
         self.is_stopped = self.is_left(segment, targets.all.len());
         Ok(self.is_stopped || is_over)
+    }
+
+    /// From now on nothing of the processes is touched, and what they write is read.
+    fn hand_over(
+        &mut self,
+        segment: &Segment,
+        targets: &mut Targets,
+        roll: &mut Roll,
+    ) -> Result<(), Failure> {
+        // Those that wait for it have come to this recording.
+        roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
+        roll.hand_over();
+        targets.hand_over();
+        self.is_handed_over = true;
+        // Whoever comes next asks what this one waits for.
+        self.write_counts(segment);
+        if let Some(tended) = &self.tended {
+            tended.let_go();
+        }
+        Ok(())
     }
 
     /// Does what events of a recording ask for.
@@ -305,10 +341,17 @@ impl<'a, W: Write> Events<'a, W> {
         let answers = self.flight.as_mut().map_or_else(Vec::new, Flight::answers);
         answers.iter().for_each(|answer| tended.snapshot(answer));
         if tended.is_due() {
-            let of_flight = self.flight.as_ref().map(Flight::counts);
-            let counts =
-                of_flight.or_else(|| Some(self.drain.as_ref()?.paused(|recorder| recorder.counts(segment))));
-            let is_waiting = self.asked.as_ref().is_some_and(|asked| asked.is_waiting(segment));
+            self.write_counts(segment);
+        }
+    }
+
+    /// Tells it how much was recorded.
+    fn write_counts(&mut self, segment: &Segment) {
+        let of_flight = self.flight.as_ref().map(Flight::counts);
+        let counts =
+            of_flight.or_else(|| Some(self.drain.as_ref()?.paused(|recorder| recorder.counts(segment))));
+        let is_waiting = self.asked.as_ref().is_some_and(|asked| asked.is_waiting(segment));
+        if let Some(tended) = &mut self.tended {
             tended.write(&Counts { is_waiting, ..counts.unwrap_or_default() });
         }
     }
@@ -468,6 +511,8 @@ impl<'a, W: Write> Events<'a, W> {
         let until_look = self.until_look(targets);
         let wait = until_look.min(until_read).min(until_clock).min(self.costs.until_round());
         let wait = until_interval.unwrap_or(wait).min(wait);
+        // What is read does not come from them alone.
+        let targets = targets.filter(|_| !self.is_handed_over);
         let intercepted = targets.and_then(|(_, roll)| roll.has_intercepted());
         let children = targets.and_then(|(_, roll)| roll.has_children());
         let targets = targets.map(|(targets, _)| &**targets);
@@ -493,12 +538,13 @@ impl<'a, W: Write> Events<'a, W> {
         }
     }
 
-    /// A signal other than a child's end has arrived, or one that asks for something else.
-    fn is_asked_to_end(&mut self) -> Result<bool, Failure> {
-        let mut asked = false;
+    /// A signal other than a child's end has arrived, or one that asks for something else; and whether the processes are to be another's, if
+    /// that was said.
+    fn is_asked_to_end(&mut self) -> Result<(bool, Option<bool>), Failure> {
+        let (mut asked, mut is_handed_over) = (false, None);
         if let Some(tended) = &self.tended {
             let heard = tended.hear()?;
-            asked = heard.has_ended;
+            (asked, is_handed_over) = (heard.has_ended, heard.is_handed_over);
             if let Some(flight) = &mut self.flight {
                 flight.want(heard.snapshots);
             }
@@ -518,7 +564,7 @@ impl<'a, W: Write> Events<'a, W> {
                 _ => asked = true,
             }
         }
-        Ok(asked)
+        Ok((asked, is_handed_over))
     }
 
     /// Once a second, what threads that are gone have left half written is taken out of the way; it is counted.

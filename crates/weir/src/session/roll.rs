@@ -20,7 +20,7 @@ use anyhow::anyhow;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, Uid, geteuid, sysconf};
 use weir_probe::launch::Exec;
-use weir_probe::{Children, Error, Target, kin, open_child, scan, target};
+use weir_probe::{Children, Error, kin, open_child, scan, target};
 use weir_rt::segment::Segment;
 use weir_symbols::maps;
 
@@ -49,6 +49,9 @@ const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// The kernel tells in ticks when a process began: it may be so much later.
 const START_RESOLUTION: Duration = Duration::from_millis(10);
+
+/// How long processes are tried to be taken over whose recording goes on until then.
+const HANDING_OVER_MAX: Duration = Duration::from_secs(3);
 
 /// How often a process is tried that does not stop in time.
 pub(super) const STOP_TRIES: u32 = 3;
@@ -233,9 +236,17 @@ impl<'a> Roll<'a> {
             lines.push(self.line(&candidate, Ok(one.attachment.probes())));
         }
         self.find(Instant::now())?;
-        let mut refused = None;
-        while let Some(candidate) = self.ready.pop_front() {
-            lines.extend(self.enrol(candidate, None, targets, &mut refused)?);
+        let (mut refused, until) = (None, Instant::now() + HANDING_OVER_MAX);
+        loop {
+            while let Some(candidate) = self.ready.pop_front() {
+                lines.extend(self.enrol(candidate, None, targets, &mut refused)?);
+            }
+            // The other ends then, and lets go of those that are left.
+            if self.session.after.is_none() || !self.enrolment.has_tried() || Instant::now() >= until {
+                break;
+            }
+            thread::sleep(LOOK_INTERVAL);
+            self.find(Instant::now())?;
         }
         self.update_scope();
         self.tell_left_out();
@@ -386,6 +397,30 @@ impl<'a> Roll<'a> {
         (self.intercept, self.children) = (None, None);
     }
 
+    /// Another recording takes the processes over, and intercepts others.
+    pub(crate) fn hand_over(&mut self) {
+        self.not_held += self.intercept.take().map_or(0, |intercept| intercept.not_held());
+    }
+
+    /// Forked children that wait are the other's.
+    pub(crate) fn keep_children_waiting(&self) {
+        if let Some(children) = &self.children {
+            children.work();
+        }
+    }
+
+    /// The other has failed to take them over: those that it had are attached to again.
+    pub(crate) fn take_back(&mut self, targets: &mut Targets) {
+        for pid in targets.take_back() {
+            self.session.guard.detached(pid);
+            if let Some(process) = self.subjects.processes.process(pid) {
+                self.enrolment.replaced(process, Instant::now());
+            }
+        }
+        self.intercept = Intercept::start(self.session, self.subjects, &self.named, false);
+        self.update_scope();
+    }
+
     /// How many processes in scope were allowed to run unprobed.
     pub(crate) fn not_held(&self) -> u64 {
         let unanswered = self.children.as_ref().map_or(0, |children| children.unanswered().into());
@@ -498,12 +533,14 @@ impl<'a> Roll<'a> {
         let own = std::process::id();
         // weir's watchdog shares its memory.
         let is_own = |pid: i32| kin::share_memory(pid, own as i32) == Some(true);
-        let inherits = |pid: i32| inherited(pid).is_some() && !is_own(pid);
+        let after = self.session.after;
+        let inherits = |pid: i32| inherited(pid, after).is_some() && !is_own(pid);
         let (plan, plans) = (self.session.plan, std::cell::RefCell::new(&mut self.plans));
         let (session, processes) = (self.session, &self.subjects.processes);
         let see = |candidate: &Candidate| {
             let elsewhere = |pid: i32| plan_elsewhere(session, &mut plans.borrow_mut(), pid);
-            see(plan, &elsewhere, processes, candidate, now)
+            let is_handed_over = session.is_handed_over(candidate.process.id.pid);
+            see(plan, &elsewhere, processes, candidate, now, is_handed_over)
         };
         let found = self.enrolment.ready(now, &inherits, &see);
         let found = found.map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
@@ -520,9 +557,12 @@ impl<'a> Roll<'a> {
         refused: &mut Option<Failure>,
     ) -> Result<Option<ProcessLine>, Failure> {
         let now = Instant::now();
-        let parent = inherited(candidate.process.id.pid);
+        let pid = candidate.process.id.pid;
+        let parent = inherited(pid, self.session.after);
         // Nothing of it has run unprobed.
-        let is_held = held.is_some() || parent.as_ref().is_some_and(|parent| parent.children_wait);
+        let is_held = held.is_some()
+            || parent.as_ref().is_some_and(|parent| parent.children_wait)
+            || self.session.is_handed_over(pid);
         let failure = match self.attach(&candidate, held, parent.is_some()) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let mut line = self.line(&candidate, Ok(one.attachment.probes()));
@@ -571,6 +611,23 @@ impl<'a> Roll<'a> {
 
     /// `is_child`: it has its parent's probes, and is held until it has its own.
     fn attach(&mut self, candidate: &Candidate, held: Option<Exec>, is_child: bool) -> Result<One, Failure> {
+        let (session, pid) = (self.session, candidate.process.id.pid);
+        match held {
+            None if session.is_handed_over(pid) => {
+                session.take_over(pid, |holds| self.attach_once(candidate, None, is_child, holds))
+            }
+            held => self.attach_once(candidate, held, is_child, false),
+        }
+    }
+
+    /// `holds` as in [`Session::open_within`].
+    fn attach_once(
+        &mut self,
+        candidate: &Candidate,
+        held: Option<Exec>,
+        is_child: bool,
+        holds: bool,
+    ) -> Result<One, Failure> {
         let (id, own) = (candidate.process.id, self.session.plan);
         let held = match held {
             Some(exec) => {
@@ -590,7 +647,7 @@ impl<'a> Roll<'a> {
                 target
             }
             None if is_child => open_child(id.pid, allowance, candidate.tries == 0)?,
-            None => Target::open_within(id.pid, allowance)?,
+            None => self.session.open_within(id.pid, allowance, holds)?,
         };
         // Its number may be another's by now; from here on it is the one that was opened.
         if !lives(&self.subjects.processes, id) {
@@ -628,11 +685,12 @@ impl<'a> Roll<'a> {
     }
 }
 
-/// What a forked child of a process of this run has inherited, as long as it is not attached to.
-fn inherited(pid: i32) -> Option<scan::Probed> {
+/// What a forked child of a process of this run has inherited, as long as it is not attached to. `after`: the weir whose processes are taken over.
+fn inherited(pid: i32, after: Option<u32>) -> Option<scan::Probed> {
     let probed = scan::probed(pid).ok()??;
-    let is_ours = probed.is_inherited() && probed.identity.controller_pid == std::process::id();
-    is_ours.then_some(probed)
+    let controller = probed.identity.controller_pid;
+    let is_ours = controller == std::process::id() || Some(controller) == after;
+    (probed.is_inherited() && is_ours).then_some(probed)
 }
 
 /// The process still runs.
@@ -647,6 +705,7 @@ fn see(
     processes: &Processes,
     candidate: &Candidate,
     now: Instant,
+    is_handed_over: bool,
 ) -> Sight {
     let id = candidate.process.id;
     if !lives(processes, id) {
@@ -669,7 +728,8 @@ fn see(
     let age = started(id).map_or(Duration::ZERO, |started| since_boot().saturating_sub(started));
     let is_old = |at: Instant| now.saturating_duration_since(at) >= SETTLED_AFTER;
     // It has what its parent had.
-    let is_settled = is_forked || age >= SETTLED_AFTER && candidate.replaced.is_none_or(is_old);
+    let is_settled =
+        is_forked || is_handed_over || age >= SETTLED_AFTER && candidate.replaced.is_none_or(is_old);
     Sight::Maps { files, is_settled }
 }
 

@@ -39,6 +39,9 @@ use crate::session::targets::{self, Targets};
 use crate::session::triggers::Watch;
 use crate::session::{Session, binaries, is_coloured, now_ns, output_failed};
 
+/// A process that was given, as far as it is by now, with what the script means there; none of one that is taken over.
+type Given<T> = (i32, (Option<T>, Rc<Plan>));
+
 impl Session<'_> {
     pub(super) fn run(&self, first: Option<i32>, clock: Option<Clock>) -> Result<ExitCode, Failure> {
         let report = Report::new(BufWriter::new(self.output()?), self.given.args.format.into());
@@ -61,7 +64,7 @@ impl Session<'_> {
             }
             Some(command) => {
                 let (mut guard, target) = self.launch(command, old_mask)?;
-                let opened = vec![(target, self.plan.clone())];
+                let opened = vec![(target.pid(), (Some(target), self.plan.clone()))];
                 self.trace_targets(opened, Vec::new(), Some(&mut guard), clock, signals, report)
             }
         }
@@ -97,18 +100,24 @@ impl Session<'_> {
         Ok((guard, target))
     }
 
-    /// The processes that were given, each once, with what the script means there.
-    fn open(&self, first: Option<i32>, replaced: &mut Vec<i32>) -> Result<Vec<(Target, Rc<Plan>)>, Failure> {
+    /// The processes that were given, each once, with what the script means there. Those that are taken over are opened when it is their turn
+    /// to be attached to: they are held from then on.
+    fn open(&self, first: Option<i32>, replaced: &mut Vec<i32>) -> Result<Vec<Given<Target>>, Failure> {
         let pids = self.subjects.selection.pids.iter().map(|&pid| (pid, ()));
         self.each(pids, replaced, |pid, ()| {
             weir_probe::target::check(pid)?;
             let plan = if Some(pid) == first { self.plan.clone() } else { self.plan_for(pid)? };
-            Ok((self.open_one(pid, &plan)?, plan))
+            let target = match self.is_handed_over(pid) {
+                true => None,
+                false => Some(self.open_one(pid, &plan, false)?),
+            };
+            Ok((pid, (target, plan)))
         })
     }
 
-    fn open_one(&self, pid: i32, plan: &Plan) -> Result<Target, Failure> {
-        let target = Target::open_within(pid, self.admit(pid, plan)?);
+    /// `held` as in [`Session::open_within`].
+    fn open_one(&self, pid: i32, plan: &Plan, held: bool) -> Result<Target, Failure> {
+        let target = self.open_within(pid, self.admit(pid, plan)?, held);
         let target = target.map_err(|error| self.limited(pid, plan, error))?;
         // Now its number is its own.
         self.admit(pid, plan)?;
@@ -122,7 +131,7 @@ impl Session<'_> {
         let mut target = target;
         for _ in 1..STOP_TRIES {
             match self.prepare(target, maps, plan) {
-                Err(failure) if has_not_stopped(&failure) => target = self.open_one(pid, plan)?,
+                Err(failure) if has_not_stopped(&failure) => target = self.open_one(pid, plan, false)?,
                 done => return done,
             }
         }
@@ -170,7 +179,7 @@ impl Session<'_> {
 
     fn trace_targets<W: Write>(
         &self,
-        opened: Vec<(Target, Rc<Plan>)>,
+        opened: Vec<Given<Target>>,
         mut replaced: Vec<i32>,
         mut command: Option<&mut EndOnFailure>,
         mut clock: Option<Clock>,
@@ -178,9 +187,9 @@ impl Session<'_> {
         report: Report<W>,
     ) -> Result<ExitCode, Failure> {
         let (maps, is_alone) = (Arc::new(self.maps()?), opened.len() + replaced.len() == 1);
-        let opened = opened.into_iter().map(|(target, plan)| (target.pid(), (target, plan)));
         let prepared = self.each(opened, &mut replaced, |pid, (target, plan)| {
-            Ok((pid, (self.prepare_given(target, &maps, &plan)?, plan)))
+            let prepared = target.map(|target| self.prepare_given(target, &maps, &plan)).transpose()?;
+            Ok((pid, (prepared, plan)))
         })?;
         let mut events = self.begin(&maps, signals, report)?;
         if let Some(clock) = &mut clock {
@@ -201,7 +210,7 @@ impl Session<'_> {
         let began = since_boot();
         // Before the first of them runs on.
         let children = self.subjects.selection.has_children().then(|| Children::awaited(&maps));
-        let (mut targets, awaited) = self.arm_all(prepared, &mut replaced, is_alone, is_command)?;
+        let (mut targets, awaited) = self.arm_all(prepared, &maps, &mut replaced, is_alone, is_command)?;
         let intercept = if is_command { before } else { start() };
         let mut roll = Roll::new(self, maps.clone(), self.subjects, intercept, children, began);
         roll.await_files(awaited);
@@ -251,7 +260,8 @@ impl Session<'_> {
     /// that it need not be named in what is told.
     fn arm_all(
         &self,
-        prepared: Vec<(i32, (Prepared, Rc<Plan>))>,
+        prepared: Vec<Given<Prepared>>,
+        maps: &Arc<Segment>,
         replaced: &mut Vec<i32>,
         is_alone: bool,
         is_command: bool,
@@ -266,11 +276,18 @@ impl Session<'_> {
             tell!("weir: the command does not map {} yet; waiting for an exec", names.join(", "));
         }
         let armed = self.each(prepared, replaced, |pid, (prepared, plan)| {
-            let armed = match self.subjects.selection.follow.is_on() {
+            let arm = |prepared: Prepared, plan: Rc<Plan>| match self.subjects.selection.follow.is_on() {
                 // Its children may have what it has not.
                 true => self.enrol(prepared, plan),
                 false if !awaited.is_empty() => self.enrol(prepared, plan),
                 false => self.arm(prepared, plan, if is_alone { None } else { Some(pid) }, &mapped),
+            };
+            let armed = match prepared {
+                Some(prepared) => arm(prepared, plan),
+                None => self.take_over(pid, |held| {
+                    let target = self.open_one(pid, &plan, held)?;
+                    arm(self.prepare(target, maps, &plan)?, plan.clone())
+                }),
             };
             armed.inspect_err(|_| self.guard.detached(pid))
         });

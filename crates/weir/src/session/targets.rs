@@ -85,6 +85,8 @@ pub(crate) struct Targets {
     past: Coverage,
     /// Those that have ended since they were asked for.
     ended: Vec<i32>,
+    /// Another weir takes them over.
+    is_handed_over: bool,
 }
 
 impl Targets {
@@ -110,15 +112,40 @@ impl Targets {
                 self.all.push(one);
                 continue;
             }
-            one.look_for_filter();
-            one.followed.finish(&mut one.attachment, &one.plan.sites, &mut one.coverage);
-            self.past.add(&one.coverage);
             let left = if is_alive { &mut replaced } else { &mut self.ended };
             left.push(one.pid());
-            costs::finish(&mut one);
-            one.attachment.abandon();
+            self.let_go(one);
         }
         replaced
+    }
+
+    /// It is nothing of this run's any more.
+    fn let_go(&mut self, mut one: One) {
+        one.look_for_filter();
+        one.followed.finish(&mut one.attachment, &one.plan.sites, &mut one.coverage);
+        self.past.add(&one.coverage);
+        costs::finish(&mut one);
+        one.attachment.abandon();
+    }
+
+    /// From now on another weir takes them over, and they are not to be touched until [`Targets::take_back`].
+    pub(crate) fn hand_over(&mut self) {
+        self.is_handed_over = true;
+    }
+
+    /// The other has failed to: the numbers of those that it had, and has no more.
+    pub(crate) fn take_back(&mut self) -> Vec<i32> {
+        self.is_handed_over = false;
+        self.let_go_of_those_taken()
+    }
+
+    fn let_go_of_those_taken(&mut self) -> Vec<i32> {
+        let all = std::mem::take(&mut self.all);
+        let (taken, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.attachment.is_taken_over());
+        self.all = kept;
+        let pids = taken.iter().map(One::pid).collect();
+        taken.into_iter().for_each(|one| self.let_go(one));
+        pids
     }
 
     /// The id of each, and of those that were let go of since the last time; and whether it has ended.
@@ -160,6 +187,9 @@ impl Targets {
     /// Takes everything out of those that run; `tell` what was done in each. By program, the calls that have not come back;
     /// and whether all of it went well.
     pub(crate) fn detach(&mut self, tell: &dyn Fn(&One, &weir_probe::Report, Instant)) -> (Pending, bool) {
+        if self.is_handed_over {
+            self.let_go_of_those_taken();
+        }
         let (mut pending, mut is_detached) = (Pending::new(), true);
         for one in self.all.iter_mut().filter(|one| one.attachment.target().is_alive()) {
             let start = Instant::now();

@@ -1,13 +1,16 @@
 //! A recording that the daemon of sessions tends: it begins at its word, says how far it is, and ends with it.
 //!
-//! In: standard input, a pipe whose other end only the daemon has. The first byte ([`GO`], [`GO_OPEN`]) says that the recording may begin,
-//! each further one asks for a snapshot ([`SNAPSHOT`]) or, with the name of a folder and a newline after it, for the next folder ([`ROTATE`]); its end, that the recording is not wanted. Out: a file that says how much was
-//! recorded so far, replaced as a whole, and lines on standard output:
+//! In: standard input, a pipe whose other end only the daemon has. The first byte ([`GO`], [`GO_OPEN`]) says that the recording may begin;
+//! before it may come, with its pid and a newline after it, which recording hands its processes over ([`AFTER`]). Each further one asks for a
+//! snapshot ([`SNAPSHOT`]); with the name of a folder and a newline after it, for the next folder ([`ROTATE`]); to let the processes go, so that
+//! another recording may take them over ([`HAND_OVER`]), or to take back those that it did not ([`TAKE_BACK`]). The end of the pipe says that the
+//! recording is not wanted. Out: a file that says how much was recorded so far, replaced as a whole, and lines on standard output:
 //!
 //! | line | says |
 //! |---|---|
 //! | `held` | everything is ready, no process was touched |
 //! | `recording` | probes are in |
+//! | `let-go` | it touches its processes no more, which are probed as before |
 //! | `snapshot NAME`, `no-snapshot WHY` | the snapshot that was asked for is there, or not |
 //! | `rotated`, `no-rotation WHY` | the next folder that was asked for is written, or not |
 //! | `rotate` | an event asks for the next folder |
@@ -43,10 +46,18 @@ pub(crate) const GO_OPEN: u8 = b'o';
 pub(crate) const SNAPSHOT: u8 = b's';
 /// The next folder is wanted, of the name that follows up to a newline.
 pub(crate) const ROTATE: u8 = b'r';
+/// The recording whose pid follows, up to a newline, has let its processes go: they are to be taken over.
+pub(crate) const AFTER: u8 = b'a';
+/// Another recording takes the processes over.
+pub(crate) const HAND_OVER: u8 = b'h';
+/// It has failed to.
+pub(crate) const TAKE_BACK: u8 = b'b';
 
 pub(super) struct Tended {
     file: PathBuf,
     pub(super) is_open: bool,
+    /// The weir whose processes are taken over.
+    pub(super) after: Option<u32>,
     /// The daemon is gone.
     has_ended: Cell<bool>,
     /// What it has said and not finished.
@@ -63,6 +74,8 @@ pub(super) struct Heard {
     pub(super) snapshots: usize,
     /// The next folders, by name: each is answered.
     pub(super) folders: Vec<String>,
+    /// Whether another recording has its processes from now on, if that has changed.
+    pub(super) is_handed_over: Option<bool>,
     pub(super) has_ended: bool,
 }
 
@@ -72,14 +85,19 @@ impl Tended {
         let unwanted =
             || Failure::Refused(anyhow!("the recording was not begun: its daemon did not want it any more"));
         print_on("held\n")?;
-        let mut word = [0];
+        let (mut word, mut before) = ([0], Vec::new());
         let is_open = loop {
-            match read(io::stdin(), &mut word) {
-                Ok(1) if [GO, GO_OPEN].contains(&word[0]) => break word[0] == GO_OPEN,
-                Err(Errno::EINTR) => {}
+            match (read(io::stdin(), &mut word), &before[..]) {
+                (Ok(1), [] | [AFTER, .., b'\n']) if [GO, GO_OPEN].contains(&word[0]) => {
+                    break word[0] == GO_OPEN;
+                }
+                (Ok(1), [] | [AFTER, ..]) if before.len() < limits::LINE_BYTES => before.push(word[0]),
+                (Err(Errno::EINTR), _) => {}
                 _ => return Err(unwanted()),
             }
         };
+        let pid = before.strip_prefix(&[AFTER]).and_then(|pid| str::from_utf8(pid).ok());
+        let after = pid.and_then(|pid| pid.trim_end().parse().ok());
         let failed = |errno: Errno, what: &str| Failure::Machine(anyhow!(errno).context(what.to_owned()));
         let blocked = SigSet::from_iter([Signal::SIGTERM]).thread_block();
         blocked.map_err(|errno| failed(errno, "blocking signals"))?;
@@ -89,6 +107,7 @@ impl Tended {
         let tended = Tended {
             file: file.to_owned(),
             is_open,
+            after,
             has_ended: Cell::new(false),
             begun: RefCell::default(),
             written: None,
@@ -103,6 +122,11 @@ impl Tended {
     /// Says that events are recorded from now on.
     pub(super) fn recording(&self) {
         say("recording");
+    }
+
+    /// Says that nothing of its processes is touched from now on.
+    pub(super) fn let_go(&self) {
+        say("let-go");
     }
 
     /// Answers one who asked for a snapshot: with its name, or why there is none.
@@ -160,6 +184,7 @@ impl Tended {
         let mut begun = self.begun.borrow_mut();
         match (&begun[..], word) {
             ([], SNAPSHOT) => heard.snapshots += 1,
+            ([], HAND_OVER | TAKE_BACK) => heard.is_handed_over = Some(word == HAND_OVER),
             ([ROTATE, name @ ..], b'\n') => {
                 heard.folders.push(String::from_utf8_lossy(name).into_owned());
                 begun.clear();

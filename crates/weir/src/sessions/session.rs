@@ -4,14 +4,15 @@
 //!
 //! ```text
 //! start    next: preparing ─▶ held ──────────────────────▶ go ─▶ recording
-//! change   next: preparing ─▶ held ─▶ recording: ends ───▶ go ─▶ recording        fails before held: the recording goes on as it was
+//! change   next: preparing ─▶ held ─▶ recording: lets go ─▶ go ─▶ recording ─▶ recording: ends       fails: the recording takes back, and goes on as it was
 //! stop                                recording: ends
 //! rotate                              recording: asked ─▶ goes on in the next folder
 //! snapshot                            recording: asked ─▶ has answered
 //! ```
 //!
-//! A process may be traced by one weir at a time. So a session that is changed ends one recording before it begins the next, which is
-//! compiled by then; for how long nothing was recorded is told.
+//! A process may be traced by one weir at a time. So the recording of a session that is changed lets its processes go, and the next, which is
+//! compiled by then, takes them over one by one, each in one stop: each of their events is in one of the two. Where the first has ended meanwhile,
+//! for how long nothing was recorded is told.
 
 use std::fs;
 use std::path::Path;
@@ -339,34 +340,39 @@ impl Session {
             Phase::Preparing | Phase::Beginning => None,
             Phase::Held => {
                 match &mut self.recording {
-                    Some(recording) => {
-                        recording.end();
-                        if let Some(doing) = &mut self.doing {
-                            doing.gap.get_or_insert_with(Instant::now);
-                        }
+                    Some(recording) if recording.phase() == Phase::LetGo => {
+                        let is_open = recording.counts().is_some_and(|counts| !counts.is_waiting);
+                        next.go(is_open, Some(recording.id));
                     }
+                    Some(recording) => recording.ask_to_hand_over(),
                     // It is not wanted any more.
                     None if self.doing.as_ref().is_some_and(|doing| doing.is_stopped) => next.end(),
-                    None => next.go(self.doing.as_ref().is_some_and(|doing| doing.is_open)),
+                    None => next.go(self.doing.as_ref().is_some_and(|doing| doing.is_open), None),
                 }
                 None
             }
-            Phase::Recording => {
+            // What was in its rings is written then.
+            Phase::Recording if self.recording.is_some() => {
+                self.recording.as_mut().into_iter().for_each(Stretch::end);
+                None
+            }
+            Phase::Recording | Phase::LetGo => {
                 let (doing, mut next) = (self.doing.take()?, self.next.take()?);
                 let folder = self.description.folder_of(next.number);
-                let and_rings = match self.description.keeps_what_is_left() {
-                    true => "",
-                    false => ", and so is what was in the rings",
-                };
-                let gap = doing.gap.map_or_else(String::new, |since| {
-                    format!(
-                        "; what came in {} ms between the folders is missing{and_rings}",
-                        since.elapsed().as_millis()
-                    )
+                let is_change = doing.before.is_some();
+                let gap = doing.gap.filter(|_| is_change).map(|since| {
+                    format!("what came in {} ms between the folders", since.elapsed().as_millis())
                 });
+                let rings = (is_change && !self.description.keeps_what_is_left())
+                    .then(|| "what was in the rings".to_owned());
+                let missing: Vec<String> = gap.into_iter().chain(rings).collect();
+                let missing = match &missing[..] {
+                    [] => String::new(),
+                    missing => format!("; {} is missing", missing.join(", and ")),
+                };
                 let into =
                     if self.description.overwrites() { "into its rings; snapshots go to" } else { "into" };
-                let outcome = Outcome::Done(format!("{}, {into} {}{gap}", doing.done, folder.display()));
+                let outcome = Outcome::Done(format!("{}, {into} {}{missing}", doing.done, folder.display()));
                 let said = doing.said + &next.told();
                 (self.recording, self.note, self.is_changed) = (Some(next), None, true);
                 Some(Step {
@@ -433,8 +439,9 @@ impl Session {
         // The processes may have been touched: what is in the folder is what was recorded then.
         self.give_back(next.number, place);
         let is_refused = next.ended().is_some_and(|status| status.code() == Some(1));
-        let then = match (&self.recording, doing.before) {
-            (Some(_), Some(before)) => {
+        let then = match (&mut self.recording, doing.before) {
+            (Some(recording), Some(before)) => {
+                recording.take_back();
                 self.description = before;
                 format!("session {name} records on as before")
             }
@@ -513,6 +520,8 @@ impl Session {
         if let Some(doing) = &mut self.doing {
             doing.said += &said;
             doing.is_open = counts.is_some_and(|counts| !counts.is_waiting);
+            let has_next = self.next.as_ref().is_some_and(|next| next.phase() == Phase::Recording);
+            doing.gap = (!has_next).then(Instant::now);
             doing.is_stopped = ended.is_stopped;
         }
     }

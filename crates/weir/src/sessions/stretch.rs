@@ -47,6 +47,7 @@ pub(crate) struct Stretch {
     pub(crate) is_stopped: bool,
     /// It could not begin: an event has not what its filter asks for.
     pub(crate) has_wrong_filter: bool,
+    is_asked_to_hand_over: bool,
     ended: Option<ExitStatus>,
     /// When it was asked to end.
     asked: Option<Instant>,
@@ -65,6 +66,8 @@ pub(crate) enum Phase {
     /// Let go on.
     Beginning,
     Recording,
+    /// It touches its processes no more, which another takes over.
+    LetGo,
 }
 
 impl Stretch {
@@ -109,6 +112,7 @@ impl Stretch {
             wants_rotation: false,
             is_stopped: false,
             has_wrong_filter: false,
+            is_asked_to_hand_over: false,
             ended: None,
             asked: None,
             began: Instant::now(),
@@ -149,6 +153,7 @@ impl Stretch {
                     self.phase = Phase::Recording;
                     self.began = Instant::now();
                 }
+                ("let-go", _) if self.phase == Phase::Recording => self.phase = Phase::LetGo,
                 ("snapshot", name) => self.taken = Some(Ok(name.to_owned())),
                 ("no-snapshot", why) => self.taken = Some(Err(why.to_owned())),
                 ("rotated", _) => (self.rotated, self.folder) = (Some(Ok(())), self.asked_folder),
@@ -172,10 +177,28 @@ impl Stretch {
         self.ended
     }
 
-    /// It may touch processes now. `is_open`: without waiting for an event that starts it, as one before it had.
-    pub(crate) fn go(&mut self, is_open: bool) {
+    /// It may touch processes now, and takes over those of the recording `after`, if that has let them go. `is_open`: without waiting for an
+    /// event that starts it, as one before it had.
+    pub(crate) fn go(&mut self, is_open: bool, after: Option<ProcessId>) {
         self.phase = Phase::Beginning;
-        self.say(&[if is_open { tended::GO_OPEN } else { tended::GO }]);
+        let after = after.map(|after| [&[tended::AFTER], after.pid.to_string().as_bytes(), b"\n"].concat());
+        let go = if is_open { tended::GO_OPEN } else { tended::GO };
+        self.say(&[after.unwrap_or_default(), vec![go]].concat());
+    }
+
+    /// Asks it, once, to let its processes go, so that another takes them over.
+    pub(crate) fn ask_to_hand_over(&mut self) {
+        if !std::mem::replace(&mut self.is_asked_to_hand_over, true) {
+            self.say(&[tended::HAND_OVER]);
+        }
+    }
+
+    /// The other has failed to.
+    pub(crate) fn take_back(&mut self) {
+        if std::mem::take(&mut self.is_asked_to_hand_over) {
+            self.phase = Phase::Recording;
+            self.say(&[tended::TAKE_BACK]);
+        }
     }
 
     /// Asks it for a snapshot; [`Stretch::taken`] will have the answer.
@@ -217,7 +240,7 @@ impl Stretch {
             match self.phase {
                 // It has no signals in hand yet, and makes its folder undone at the end of the pipe.
                 Phase::Preparing | Phase::Held => self.child.stdin = None,
-                Phase::Beginning | Phase::Recording => {
+                Phase::Beginning | Phase::Recording | Phase::LetGo => {
                     // Not reaped: its number is its own.
                     let _ = kill(Pid::from_raw(self.id.pid), Signal::SIGTERM);
                 }

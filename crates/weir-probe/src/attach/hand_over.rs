@@ -1,0 +1,102 @@
+//! Takes a process over from another weir that traces it: that one's probes are in until this one's are, and no hit comes between.
+//!
+//! In: the number of a process, and that of the weir, which has said that it touches the process no more, and goes on to read what its probes
+//! write. Out: a [`Target`] that is held until it is attached to. [`prepare`](crate::prepare) undoes what the other has put in, as it does
+//! what a weir has left that is gone, and lets the process go on when this one's probes stand. The other sees that it has lost the process
+//! ([`Attachment::is_taken_over`]), and leaves it alone.
+//!
+//! ```text
+//! process   hits: theirs ──┤ stopped ├── hits: ours
+//! weir                     hold · let threads leave their code · undo · share segments · arm
+//! the other reads its rings ──────────────────────────▶ ends
+//! ```
+//!
+//! What a thread still has of the other's (calls whose return address leads to its code, for one) stays mapped until this weir takes its own
+//! out: such a call comes back without an event.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use nix::libc::user_regs_struct;
+
+use crate::attach::Attachment;
+use crate::limits::{LEAVES_TRIES_MAX, LEAVING_ALONE, REMOTE_PAUSE, REMOTE_TRIES_MAX};
+use crate::process::mapped::{is_segment, islands};
+use crate::process::remote::is_callable;
+use crate::process::scan;
+use crate::process::stop::{Filters, Stopped};
+use crate::process::target::{Allowance, Target, read_mappings};
+use crate::refusal::Error;
+
+/// Opens process `pid`, which the weir `controller` traces and has let go of, and holds it until it is attached to. Where it is not `held`, all is
+/// done in steps, and hits come between that neither counts.
+pub fn take_over(pid: i32, controller: u32, allowance: Allowance, held: bool) -> Result<Target, Error> {
+    if !held {
+        let mut target = Target::open_within(pid, allowance)?;
+        target.taken_from = Some(controller);
+        return Ok(target);
+    }
+    let mut tries = 1;
+    loop {
+        let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
+        let Some(mut stopped) = target.held.take() else { return Ok(target) };
+        leave_islands(&target, &mut stopped, &|_| None)?;
+        stopped.in_time()?;
+        if tries == REMOTE_TRIES_MAX || is_callable(&stopped, &target)? {
+            target.held = Some(stopped);
+            target.stays_held = true;
+            target.taken_from = Some(controller);
+            return Ok(target);
+        }
+        target.resume(stopped);
+        thread::sleep(REMOTE_PAUSE);
+        tries += 1;
+    }
+}
+
+/// Lets threads that stand in code of weirs' run on, alone, until none stands there; its probes are as they were meanwhile. Those that wait
+/// there, by what `waits` says of their registers, with what that has answered.
+pub(crate) fn leave_islands(
+    target: &Target,
+    stopped: &mut Stopped,
+    waits: &dyn Fn(&user_regs_struct) -> Option<user_regs_struct>,
+) -> Result<BTreeMap<i32, user_regs_struct>, Error> {
+    let islands = islands(&target.mappings);
+    let is_inside = |at: u64| islands.iter().any(|island| island.code.contains(&at));
+    let mut waiting = BTreeMap::new();
+    for _ in 0..LEAVES_TRIES_MAX {
+        let threads: Vec<i32> = stopped.threads().collect();
+        let mut inside = Vec::new();
+        waiting.clear();
+        for tid in threads {
+            let registers = stopped.registers(tid)?;
+            if !is_inside(registers.rip) {
+                continue;
+            }
+            match waits(&registers) {
+                Some(answer) => _ = waiting.insert(tid, answer),
+                None => inside.push(tid),
+            }
+        }
+        if inside.is_empty() {
+            break;
+        }
+        stopped.let_run(&inside, LEAVING_ALONE)?;
+    }
+    Ok(waiting)
+}
+
+impl Attachment {
+    /// Another weir has taken the process over: what is in it is not this one's. Asked for only where this one has let go of it: the
+    /// process can make it so.
+    pub fn is_taken_over(&self) -> bool {
+        let pid = self.target.pid;
+        let Ok(mappings) = read_mappings(pid) else { return false };
+        let starts_at = |at: u64| mappings.iter().any(|mapping| mapping.start.0 == at && is_segment(mapping));
+        let of_another = || {
+            let living = scan::of_living(pid, &mappings, Some(std::process::id()));
+            matches!(living, Ok(Some(_)))
+        };
+        !starts_at(self.control_address) || of_another()
+    }
+}
