@@ -25,8 +25,8 @@ pub(crate) const AUTOMATA_BYTES_MAX: usize = 1 << 20;
 pub(crate) const UNROLLED_WORDS: u32 = 8;
 /// Attempts to raise a minimum or maximum before another thread's value is left to stand.
 pub(crate) const RAISE_ATTEMPTS: i32 = 128;
-/// Places of one table of stacks: with 127 frames it has 8 MiB.
-pub(crate) const STACKS_MAX: u32 = 8192;
+/// Places of one table of stacks: with 127 frames it has 32 MiB.
+pub(crate) const STACKS_MAX: u32 = 32_768;
 
 const _: () = assert!(PIECE_BYTES.is_multiple_of(8));
 const _: () = assert!(SCRATCH_BYTES_MAX <= i16::MAX as u32);

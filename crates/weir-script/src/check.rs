@@ -174,7 +174,13 @@ fn attach_all(
                             "too many places to probe: {sites}, the limit is {}",
                             settings.max_probes
                         );
-                        let hint = "narrow the pattern, or write `config = { max_probes = …; }`";
+                        let most = limits::MAX_PROBES_RANGE.1;
+                        let hint = match settings.max_probes < most {
+                            true => format!(
+                                "narrow the pattern, or write `config = {{ max_probes = N }}`, N up to {most}"
+                            ),
+                            false => format!("narrow the pattern: no run probes more than {most} places"),
+                        };
                         diagnostics.push(Diagnostic::error(probe.span, message).with_hint(hint));
                     }
                     attached.push((index, attach));

@@ -28,8 +28,10 @@ Examples:
         run a command and show how large its allocations are
   weir trace -e 'uprobe:/usr/bin/redis-server:processCommand { @ = count(); }' -p 1234
         count in a running process; Ctrl-C ends it and prints
-  weir trace -f json -o out.ndjson script.bt first second -p 1234
-        run a file with the parameters $1 and $2; weir's output goes to out.ndjson
+  weir script.bt first second -p 1234 -f json -o out.ndjson
+        run a file with the parameters $1 and $2; weir's output goes to out.ndjson. `trace` may be left out, as here
+  weir -e 'uretprobe:./app:load { @[retval] = count(); }' -- ./app --port 80
+        a command with its own options, as the shell has split it
   weir record -e 'shop:*' -o trace -- ./shop
         record events with all their fields; `weir view trace` shows them
   weir list 'usdt:./app:*'    what can be probed
@@ -60,11 +62,32 @@ impl Args {
             .first()
             .and_then(|name| Path::new(name).file_name())
             .is_some_and(|name| name == "bpftrace");
-        let asks_version = arguments.get(1).is_some_and(|first| first == "--version" || first == "-V");
-        if called_bpftrace && !asks_version {
-            arguments.insert(1, "trace".into());
+        let first = arguments.get(1).map(|first| first.to_string_lossy().into_owned());
+        match first.as_deref() {
+            Some("--version" | "-V") => {}
+            _ if called_bpftrace => arguments.insert(1, "trace".into()),
+            // `weir help trace` is `weir trace --help`.
+            Some("help") => {
+                arguments.remove(1);
+                arguments.push("--help".into());
+            }
+            Some(first) if is_of_trace(first) => arguments.insert(1, "trace".into()),
+            _ => {}
         }
-        Args::try_parse_from(arguments)
+        let mut args = Args::try_parse_from(arguments)?;
+        if let Command::Trace(trace) = &mut args.command {
+            trace.run = trace.run.take().or_else(|| CommandLine::of(std::mem::take(&mut trace.command)));
+        }
+        Ok(args)
+    }
+}
+
+/// The first argument is no subcommand: a script, or an option of `weir trace`.
+fn is_of_trace(first: &str) -> bool {
+    match first {
+        "-h" | "--help" => false,
+        option if option.starts_with('-') => true,
+        word => word.contains('/') || word.ends_with(".bt"),
     }
 }
 
@@ -92,18 +115,21 @@ pub(crate) enum Command {
     Doctor,
     /// Print the script that makes a shell complete weir's command line
     Completions(Completions),
+    /// What a shell may complete a text to that ends in an attach point: for the scripts of `weir completions`
+    #[command(name = "__complete", hide = true)]
+    Complete(Complete),
     /// Print weir's manual page, or write those of all subcommands to a directory
     Man(ManPages),
 }
 
 #[derive(clap::Args, Debug)]
-#[command(group(ArgGroup::new("who").multiple(true).args(["run", "processes", "cgroups", "units", "containers"])))]
+#[command(group(ArgGroup::new("who").multiple(true).args(["run", "command", "processes", "cgroups", "units", "containers"])))]
 pub(crate) struct Trace {
     /// The script itself
     #[arg(short = 'e', value_name = "PROGRAM")]
     pub(crate) program: Option<String>,
 
-    /// A script file (unless -e is given), then the script's parameters $1, $2, …
+    /// A script file, or - for standard input (unless -e is given), then the script's parameters $1, $2, …
     #[arg(value_name = "FILE.bt|PARAM", required_unless_present = "program")]
     pub(crate) arguments: Vec<String>,
 
@@ -196,6 +222,11 @@ pub(crate) struct Trace {
     /// Where the script runs
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     pub(crate) engine: Engine,
+
+    /// Start this command and trace it, as -c does; its words are as the shell has split them
+    #[arg(last = true, value_name = "COMMAND",
+          conflicts_with_all = ["run", "processes", "cgroups", "units", "containers"])]
+    pub(crate) command: Vec<String>,
 }
 
 /// Where a script's text comes from.
@@ -203,6 +234,7 @@ pub(crate) struct Trace {
 pub(crate) enum Script<'a> {
     Text(&'a str),
     File(&'a Path),
+    StandardInput,
 }
 
 impl Trace {
@@ -229,6 +261,7 @@ impl Trace {
 pub(crate) fn script<'a>(program: Option<&'a str>, arguments: &'a [String]) -> (Script<'a>, &'a [String]) {
     match (program, arguments.split_first()) {
         (Some(program), _) => (Script::Text(program), arguments),
+        (None, Some((file, parameters))) if file == "-" => (Script::StandardInput, parameters),
         (None, Some((file, parameters))) => (Script::File(Path::new(file)), parameters),
         // SANITY: clap requires an argument where there is no -e.
         (None, None) => unreachable!("clap requires a file where there is no -e"),
@@ -260,6 +293,18 @@ pub(crate) struct List {
 }
 
 #[derive(clap::Args, Debug)]
+pub(crate) struct Complete {
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) text: String,
+}
+
+const DETACH_EXAMPLES: &str = "\
+Examples:
+  weir detach -p 1234         put the code of one process back
+  weir detach --all           of every process whose weir was killed";
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = DETACH_EXAMPLES)]
 #[command(group(ArgGroup::new("which").required(true).args(["pids", "all"])))]
 pub(crate) struct Detach {
     /// Restore this process; may be repeated, or a list: -p 17,18
@@ -272,7 +317,12 @@ pub(crate) struct Detach {
     pub(crate) all: bool,
 }
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  source <(weir completions bash)       in this shell; README.md says where it stays";
+
 #[derive(clap::Args, Debug)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(crate) struct Completions {
     /// Whose script
     #[arg(value_enum)]
@@ -286,14 +336,26 @@ pub(crate) enum Shell {
     Fish,
 }
 
+const MAN_EXAMPLES: &str = "\
+Examples:
+  weir man | man -l -                   the page of weir
+  weir man -o /usr/local/share/man/man1 all pages";
+
 #[derive(clap::Args, Debug)]
+#[command(after_help = MAN_EXAMPLES)]
 pub(crate) struct ManPages {
     /// Write one page a subcommand there (weir.1, weir-trace.1, …) instead
     #[arg(short = 'o', long = "output", value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
 }
 
+const PS_EXAMPLES: &str = "\
+Examples:
+  weir ps                     who is traced, by which weir, at what cost
+  weir ps -f json | jq .pid   the same for programs";
+
 #[derive(clap::Args, Debug)]
+#[command(after_help = PS_EXAMPLES)]
 pub(crate) struct Ps {
     /// A table, or one JSON object a process and line
     #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
@@ -366,6 +428,13 @@ pub(crate) struct CommandLine {
     pub(crate) text: String,
     /// Never empty.
     pub(crate) words: Vec<String>,
+}
+
+impl CommandLine {
+    /// Of words that a shell has split, if there are any.
+    pub(crate) fn of(words: Vec<String>) -> Option<CommandLine> {
+        (!words.is_empty()).then(|| CommandLine { text: words.join(" "), words })
+    }
 }
 
 /// Splits a command as a shell would, without expanding anything: blanks separate, '…' is literal, "…" honours
@@ -499,6 +568,28 @@ mod tests {
     }
 
     #[test]
+    fn a_script_needs_no_subcommand() {
+        for line in
+            ["weir -e p", "weir -v -e p", "weir -p 7 -e p", "weir -q x.bt", "weir ./x", "weir x.bt", "weir -"]
+        {
+            trace(line);
+        }
+        assert_eq!(trace("weir -").script().0, Script::StandardInput);
+        assert_eq!(trace("weir /a/b 7").script(), (Script::File(Path::new("/a/b")), &["7".to_string()][..]));
+        assert_eq!(parse("weir scritp").unwrap_err().exit_code(), 2);
+    }
+
+    #[test]
+    fn a_command_may_come_after_two_dashes() {
+        let given = trace("weir x.bt 7 -v -- ls -l 'a b'");
+        assert_eq!(given.script(), (Script::File(Path::new("x.bt")), &["7".to_string()][..]));
+        assert_eq!(given.run.unwrap().words, ["ls", "-l", "a b"]);
+        assert!(trace("weir -e p --follow -- ls").follow.is_some());
+        check_usage("weir -e p -c ls -- ls");
+        check_usage("weir -e p -p 1 -- ls");
+    }
+
+    #[test]
     fn called_as_bpftrace_it_traces() {
         assert_eq!(trace("/usr/bin/bpftrace -e p").script().0, Script::Text("p"));
         assert_eq!(parse("bpftrace --version").unwrap_err().exit_code(), 0);
@@ -548,7 +639,7 @@ mod tests {
 
     #[test]
     fn help_and_version_exit_0() {
-        for line in ["weir --help", "weir --version", "weir trace --help"] {
+        for line in ["weir --help", "weir --version", "weir trace --help", "weir help", "weir help bpf run"] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 0, "{line}");
         }
     }

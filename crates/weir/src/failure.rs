@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use weir_probe::Refusal;
 use weir_source::{Diagnostic, SourceFile};
 
-use crate::print::{tell, tell_text};
+use crate::print::{is_coloured, tell, tell_text};
 
 /// The failures, never mixed.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) enum Failure {
     Refused(anyhow::Error),
     /// The machine or the target does not allow it.
     Machine(anyhow::Error),
+    /// Nobody reads the output any more (a pipe into `head`): nothing that is to be reported.
+    ReaderGone,
     /// weir is wrong.
     Bug(anyhow::Error),
 }
@@ -39,7 +41,11 @@ impl Failure {
     pub(crate) fn of_process(&self) -> Option<&weir_probe::Error> {
         match self {
             Failure::Refused(error) | Failure::Machine(error) => Some(&error.downcast_ref::<Whole>()?.0),
-            Failure::Usage(_) | Failure::Script(_) | Failure::Text(..) | Failure::Bug(_) => None,
+            Failure::Usage(_)
+            | Failure::Script(_)
+            | Failure::Text(..)
+            | Failure::ReaderGone
+            | Failure::Bug(_) => None,
         }
     }
 
@@ -57,6 +63,7 @@ impl Failure {
     /// The exit code.
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {
+            Failure::ReaderGone => 0,
             Failure::Script(_) | Failure::Text(..) | Failure::Refused(_) => 1,
             Failure::Usage(_) => 2,
             Failure::Machine(_) => 3,
@@ -68,18 +75,17 @@ impl Failure {
     pub(crate) fn report(&self, source: Option<&SourceFile>) -> ExitCode {
         match self {
             Failure::Script(diagnostics) => {
-                let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
                 if let Some(source) = source {
-                    tell_text(&weir_source::render(source, diagnostics, color));
+                    tell_text(&weir_source::render(source, diagnostics, is_coloured()));
                 }
             }
             Failure::Text(source, diagnostics) => {
-                let color = std::io::IsTerminal::is_terminal(&std::io::stderr());
-                tell_text(&weir_source::render(source, diagnostics, color));
+                tell_text(&weir_source::render(source, diagnostics, is_coloured()));
             }
             Failure::Usage(error) | Failure::Refused(error) | Failure::Machine(error) => {
                 tell!("weir: {error:#}")
             }
+            Failure::ReaderGone => {}
             Failure::Bug(error) => {
                 tell!("weir: this is a bug of weir, please report it with the script: {error:#}");
             }
@@ -96,6 +102,7 @@ impl fmt::Display for Failure {
             Failure::Text(source, diagnostics) => {
                 write!(f, "{} faults in {}", diagnostics.len(), source.name)
             }
+            Failure::ReaderGone => f.write_str("nobody reads the output any more"),
             Failure::Usage(error)
             | Failure::Refused(error)
             | Failure::Machine(error)

@@ -16,6 +16,7 @@
 //!
 //! Every part but the binary may have wildcards; with `-p` the binary too, which then stands for what the process maps.
 
+pub(crate) mod complete;
 mod fields;
 
 use std::collections::{BTreeMap, BTreeSet};

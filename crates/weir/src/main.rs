@@ -52,6 +52,9 @@ fn main() -> ExitCode {
         Command::Completions(args) => {
             manual::completions(&args).unwrap_or_else(|failure| failure.report(None))
         }
+        Command::Complete(args) => {
+            list::complete::complete(&args.text).unwrap_or_else(|failure| failure.report(None))
+        }
         Command::Man(args) => manual::man(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Doctor => doctor().unwrap_or_else(|failure| failure.report(None)),
     }

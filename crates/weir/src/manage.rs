@@ -51,6 +51,10 @@ pub(crate) fn traced_by() -> Result<Vec<(i32, i32, String)>, Failure> {
 fn tell_unseen(look: &Look) {
     let Some(&first) = look.unseen.first() else { return };
     let why = Forbidden::of(first);
+    // In a container, each time; and nobody there traces it. `weir doctor` reports why.
+    if look.unseen == [1] && matches!(why, Forbidden::InSpiteOfPrivilege) {
+        return;
+    }
     let text = match (&why, look.unseen.len()) {
         (Forbidden::InSpiteOfPrivilege, 1) => format!("process {first} was not looked at: {why}"),
         (Forbidden::InSpiteOfPrivilege, many) => {

@@ -20,6 +20,9 @@ use crate::print::print;
 /// The name that programs are installed under.
 const NAME: &str = "weir";
 
+/// Of the version, and not of the day: the same program prints the same pages.
+const DATE: &str = "2026-11-26";
+
 /// Prints the script that makes `shell` complete weir's subcommands, flags and values.
 pub(crate) fn completions(args: &args::Completions) -> Result<ExitCode, Failure> {
     let shell = match args.shell {
@@ -29,7 +32,65 @@ pub(crate) fn completions(args: &args::Completions) -> Result<ExitCode, Failure>
     };
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut shown(&Args::command()), NAME, &mut script);
-    print(&String::from_utf8_lossy(&script))
+    let script = String::from_utf8_lossy(&script);
+    print(&match args.shell {
+        Shell::Bash => script.into_owned() + PROBES_IN_BASH,
+        Shell::Zsh => in_zsh(&script),
+        Shell::Fish => script.into_owned() + PROBES_IN_FISH,
+    })
+}
+
+/// Where attach points stand, they are completed by weir, which knows what there is in a file. Bash ends words at `:`, but not between quotes.
+const PROBES_IN_BASH: &str = r#"
+_weir_probes() {
+    local line=${COMP_LINE:0:COMP_POINT} text
+    local word="('[^']*|\"[^\"]*|[^[:space:]'\"]*)\$"
+    if [[ $line =~ [[:space:]](-e|--event)[[:space:]=]+$word ]]; then
+        text=${BASH_REMATCH[2]}
+    elif [[ $line =~ ^[^[:space:]]+[[:space:]]+list[[:space:]]+(.*[[:space:]])?$word && ${BASH_REMATCH[2]} != -* ]]; then
+        text=${BASH_REMATCH[2]}
+    else
+        _weir "$@"
+        return
+    fi
+    local begun=
+    [[ $text == [\'\"]* ]] || begun=${text%"${text##*:}"}
+    mapfile -t COMPREPLY < <("$1" __complete "${text#[\'\"]}" 2> /dev/null)
+    COMPREPLY=("${COMPREPLY[@]#"$begun"}")
+    compopt -o nospace 2> /dev/null
+}
+complete -F _weir_probes -o bashdefault -o default weir
+"#;
+
+const PROBES_IN_FISH: &str = r#"
+function __weir_probes
+    weir __complete (commandline -ct | string trim -l -c "'\"") 2> /dev/null
+end
+complete -c weir -n "__fish_seen_subcommand_from trace record" -s e -x -a "(__weir_probes)"
+complete -c weir -n "__fish_seen_subcommand_from record" -l event -x -a "(__weir_probes)"
+complete -c weir -n "__fish_seen_subcommand_from list" -x -a "(__weir_probes)"
+"#;
+
+const PROBES_IN_ZSH: &str = r#"
+(( $+functions[_weir_probes] )) || _weir_probes() {
+    local -a found
+    found=(${(f)"$(weir __complete "${(Q)PREFIX}" 2> /dev/null)"})
+    compadd -S '' -a found
+}
+"#;
+
+/// Between the script's first line, which says what it is for, and its functions.
+fn in_zsh(script: &str) -> String {
+    let (first, rest) = script.split_once('\n').unwrap_or((script, ""));
+    let takes_probes = |line: &str| {
+        [":PROGRAM:_default'", ":EVENT:_default'"].iter().any(|end| line.contains(end))
+            || line.contains("patterns -- ")
+    };
+    let line = |line: &str| match takes_probes(line) {
+        true => line.replace(":_default'", ":_weir_probes'") + "\n",
+        false => line.to_owned() + "\n",
+    };
+    format!("{first}\n{PROBES_IN_ZSH}{}", rest.lines().map(line).collect::<String>())
 }
 
 /// The table without what is hidden, which scripts for some shells would offer.
@@ -98,8 +159,7 @@ fn add_pages(command: &Command, pages: &mut Vec<Page>) {
 
 fn page(command: &Command, man: &Man) -> String {
     let name = command.get_display_name().unwrap_or(NAME);
-    // Without a date, which the same program would have to give each time; roff's own macro cannot leave it out.
-    let title = format!(".TH {name} 1 \"\" \"weir {}\" weir\n", env!("CARGO_PKG_VERSION"));
+    let title = format!(".TH {name} 1 \"{DATE}\" \"weir {}\" weir\n", env!("CARGO_PKG_VERSION"));
     let mut text = title.into_bytes();
     // SANITY: writing to memory does not fail.
     let mut render =

@@ -4,7 +4,7 @@
 //! results of a run; so they are used nowhere in this crate (`xtask/tests/layout.rs`).
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use crate::failure::Failure;
@@ -37,6 +37,16 @@ pub(crate) fn tell_text(text: &str) {
 /// The same for what is told again and again: whether anybody can still read it.
 pub(crate) fn is_heard(text: &str) -> bool {
     io::stderr().write_all(text.as_bytes()).is_ok()
+}
+
+/// Messages are coloured: on a terminal, unless `NO_COLOR` says otherwise.
+pub(crate) fn is_coloured() -> bool {
+    io::stderr().is_terminal() && wants_colour()
+}
+
+/// `NO_COLOR` is not set, or empty (no-color.org).
+pub(crate) fn wants_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// [`tell_text`] with a line that is formatted as by `format!`.

@@ -16,6 +16,7 @@ mod filtered;
 mod flight;
 mod gone;
 mod groups;
+mod indirect;
 mod intercept;
 mod loads;
 mod plan;
@@ -52,7 +53,7 @@ use weir_symbols::resolve::Places;
 use crate::args::{self, Engine, Script, Stage};
 use crate::event::Event;
 use crate::failure::Failure;
-use crate::print::{tell, tell_text};
+use crate::print::{is_coloured, tell, tell_text};
 use crate::rails::guard::Guard;
 use crate::rails::notes;
 use crate::session::attach::ms;
@@ -134,10 +135,6 @@ pub(crate) fn events(attach_point: &str) -> Result<Vec<Event>, Failure> {
     }
 }
 
-fn is_coloured() -> bool {
-    io::IsTerminal::is_terminal(&io::stderr())
-}
-
 fn read_source(args: &args::Trace) -> Result<(SourceFile, Vec<String>), Failure> {
     let (script, parameters) = args.script();
     Ok((source_of(script)?, parameters.to_vec()))
@@ -150,6 +147,10 @@ fn source_of(script: Script<'_>) -> Result<SourceFile, Failure> {
             let text =
                 fs::read_to_string(path).with_context(|| format!("cannot read script {}", path.display()));
             Ok(SourceFile { name: path.display().to_string(), text: text.map_err(Failure::Refused)? })
+        }
+        Script::StandardInput => {
+            let text = io::read_to_string(io::stdin()).context("cannot read the script from standard input");
+            Ok(SourceFile { name: "<stdin>".into(), text: text.map_err(Failure::Refused)? })
         }
     }
 }
@@ -331,6 +332,10 @@ fn now_ns() -> u64 {
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
+/// Whoever reads the output of a run ends it by going away.
 fn output_failed(error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::ReaderGone;
+    }
     Failure::Machine(anyhow::Error::new(error).context("writing output"))
 }

@@ -8,6 +8,12 @@ use crate::parser::Parser;
 use crate::token::TokenKind;
 use crate::unsupported::{self, Kind};
 
+const CASTS_TO_STRUCTS: &str = "casts to structs";
+
+/// What a script cannot read by a field's name.
+const READS_MEMORY: &str = "`str(argN)` reads a string; `weir record -e 'uprobe:BINARY:FUNCTION x=+8(%di):u32'` reads a field by its \
+                            offset, and without fields the parameters that debug information names";
+
 impl Parser<'_> {
     /// Any expression: a ternary or what binds tighter.
     pub(super) fn expr(&mut self) -> Expr {
@@ -117,7 +123,7 @@ impl Parser<'_> {
                 }
                 TokenKind::Punct("." | "->") if is_args(&expr) => expr = self.field(expr.span),
                 TokenKind::Punct(".") => expr = self.part(expr),
-                TokenKind::Punct("->") => return self.refuse("struct fields", "`str(argN)` reads a string"),
+                TokenKind::Punct("->") => return self.refuse("struct fields", READS_MEMORY),
                 TokenKind::Punct("[") => {
                     return self.refuse("array elements", "a map takes its keys as `@name[key]`");
                 }
@@ -262,7 +268,11 @@ impl Parser<'_> {
             return self.node(ExprKind::Float(Box::new(operand)), span);
         }
         if let Some(what) = self.unsupported_cast_ahead() {
-            return self.refuse(what, "casts are (int8) … (int64), (uint8) … (uint64), and (float)farg0");
+            let hint = match what {
+                CASTS_TO_STRUCTS => READS_MEMORY,
+                _ => "casts are (int8) … (int64), (uint8) … (uint64), and (float)farg0",
+            };
+            return self.refuse(what, hint);
         }
         self.bump();
         let mut items = self.list();
@@ -310,7 +320,7 @@ impl Parser<'_> {
         let name = self.text_of(span);
         let is_type = INT_TYPES.iter().any(|(known, _)| *known == name);
         match name.as_str() {
-            "struct" | "union" | "enum" => Some("casts to structs"),
+            "struct" | "union" | "enum" => Some(CASTS_TO_STRUCTS),
             "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "float" | "double"
             | "string" | "buffer" | "inet" => Some("this cast"),
             _ if is_type && self.peek_at(2).kind.is("*") => Some("casts to pointers"),

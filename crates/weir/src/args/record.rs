@@ -217,12 +217,12 @@ impl Record {
 
     /// The same run, as `weir trace` takes it.
     pub(crate) fn trace(&self) -> Trace {
-        let words = self.command.clone();
-        let run = (!words.is_empty()).then(|| CommandLine { text: words.join(" "), words });
+        let run = CommandLine::of(self.command.clone());
         Trace {
             program: Some(self.events.join(", ")),
             arguments: Vec::new(),
             run,
+            command: Vec::new(),
             processes: self.processes.clone(),
             cgroups: self.cgroups.clone(),
             units: self.units.clone(),

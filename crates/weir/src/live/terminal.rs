@@ -24,6 +24,7 @@ use rustix::termios::{OptionalActions, OutputModes, tcgetattr, tcsetattr};
 
 use crate::live::draw::draw;
 use crate::live::view::{Key, View};
+use crate::print::wants_colour;
 
 /// Lines of a view below what others write; and of a terminal that has room for both twice as many at least.
 const LINES_LEAST: u16 = 6;
@@ -76,11 +77,6 @@ impl Below {
     }
 }
 
-/// Unless `NO_COLOR` says otherwise.
-fn is_coloured() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
 impl<W: Write> Terminal<W> {
     /// `out` is a terminal.
     pub(super) fn start(mut out: W) -> io::Result<Terminal<W>> {
@@ -89,7 +85,7 @@ impl<W: Write> Terminal<W> {
             .and_then(|()| ratatui::Terminal::new(CrosstermBackend::new(out)));
         match screen {
             Ok(screen) => {
-                Ok(Terminal { screen: ManuallyDrop::new(screen), is_coloured: is_coloured(), below: None })
+                Ok(Terminal { screen: ManuallyDrop::new(screen), is_coloured: wants_colour(), below: None })
             }
             Err(error) => {
                 let _ = disable_raw_mode();
@@ -121,7 +117,7 @@ impl<W: Write> Terminal<W> {
     fn of(out: W, below: Below) -> io::Result<Terminal<W>> {
         let options = TerminalOptions { viewport: Viewport::Fixed(below.area()) };
         let screen = ratatui::Terminal::with_options(CrosstermBackend::new(out), options)?;
-        Ok(Terminal { screen: ManuallyDrop::new(screen), is_coloured: is_coloured(), below: None })
+        Ok(Terminal { screen: ManuallyDrop::new(screen), is_coloured: wants_colour(), below: None })
     }
 
     /// The next key that was pressed, if one was that means something.

@@ -14,6 +14,7 @@ use weir_probe::{Outcome, Refusal};
 
 use crate::args;
 use crate::failure::{Failure, is_machine};
+use crate::session::indirect;
 use crate::session::plan::Plan;
 use crate::session::roll::Subjects;
 use crate::session::stages::{self, Site};
@@ -72,7 +73,8 @@ pub(super) fn hopeless(
         if let Some((site, Some(refusal))) = of_program().next() {
             let more = of_program().count() - 1;
             let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            let error = anyhow!("cannot probe {}: {refusal}{more}", site.label(refusal));
+            let error =
+                anyhow!("cannot probe {}: {refusal}{}{more}", site.label(refusal), instead(site, refusal));
             return Err(if is_machine(refusal) { Failure::Machine(error) } else { Failure::Refused(error) });
         }
     }
@@ -93,8 +95,10 @@ pub(super) fn indispensable(
     });
     let refused: Vec<(&Site, &Refusal)> = refused.collect();
     let Some((_, first)) = refused.first() else { return Ok(()) };
-    let lines: Vec<String> =
-        refused.iter().map(|(site, refusal)| format!("{}: {refusal}", site.label(refusal))).collect();
+    let line = |(site, refusal): &(&Site, &Refusal)| {
+        format!("{}: {refusal}{}", site.label(refusal), instead(site, refusal))
+    };
+    let lines: Vec<String> = refused.iter().map(line).collect();
     let error = match &lines[..] {
         [one] => anyhow!("cannot probe {one}"),
         many => anyhow!("cannot probe {} {}:\n  {}", many.len(), stages::places(sites), many.join("\n  ")),
@@ -103,6 +107,19 @@ pub(super) fn indispensable(
     let hint = "`config = { missing_probes = \"warn\" }` in the script traces the others";
     let error = if has_others { anyhow!("{error}\n{hint}") } else { error };
     Err(if is_machine(first) { Failure::Machine(error) } else { Failure::Refused(error) })
+}
+
+/// What can be probed in its place, if that is known.
+fn instead(site: &Site, refusal: &Refusal) -> String {
+    let chosen = match refusal {
+        Refusal::IndirectFunction => indirect::chosen(&site.binary, &site.function.name),
+        _ => None,
+    };
+    chosen.map_or_else(String::new, |at| {
+        let function = site.binary.function_at(at).filter(|function| function.address == at);
+        let name = function.map_or_else(|| at.to_string(), |function| function.name.clone());
+        format!(": on this machine uprobe:{}:{name}", site.path)
+    })
 }
 
 /// Files that the command was to execute, and has not when it ends: the script cannot have meant that.

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::session::stages::Site;
 use crate::session::summary::Coverage;
 use crate::session::targets::{self, Targets};
 use crate::session::triggers::Watch;
-use crate::session::{Session, binaries, is_coloured, now_ns, output_failed};
+use crate::session::{Session, binaries, now_ns, output_failed};
 
 /// A process that was given, as far as it is by now, with what the script means there; none of one that is taken over.
 type Given<T> = (i32, (Option<T>, Rc<Plan>));
@@ -311,7 +311,7 @@ impl Session<'_> {
         }
         let controller = Controller::new(&self.plan.compiled, &self.plan.verified);
         // On a terminal the view tells what messages would.
-        let is_silent = self.given.args.quiet || self.given.args.live && is_coloured();
+        let is_silent = self.given.args.quiet || self.given.args.live && io::stderr().is_terminal();
         let costs = Costs::new(&self.plan.compiled, is_silent);
         let mut events =
             Events::new(&self.plan.compiled, self.given.decider, controller, signals, report, costs)?;

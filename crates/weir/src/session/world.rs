@@ -193,7 +193,9 @@ impl Binaries {
             );
             let near = pattern::near_misses(&format!("{provider}{wanted}"), names.iter().map(String::as_str));
             let hint = match &near[..] {
-                [] => "`weir list -p PID` shows those that there are".to_owned(),
+                [] => "`weir list -p PID` shows those that there are; one of a library that the process loads later needs the library's path: \
+                       usdt:PATH:PROVIDER:NAME"
+                    .to_owned(),
                 near => format!("did you mean {}?", near.join(", ")),
             };
             return Err(WorldError { message, hint: Some(hint) });

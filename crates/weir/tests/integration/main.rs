@@ -11,6 +11,7 @@ mod errors;
 mod exits;
 mod filter;
 mod filtered;
+mod first;
 mod flight;
 mod floats;
 mod follow;
