@@ -19,7 +19,7 @@ const QUERY: &str = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM 
                      SELECT count(*), sum(length(hex(x))) FROM c;";
 
 pub(crate) fn demo() -> Result<()> {
-    let weir = workspace::release_weir()?;
+    let weir = workspace::dev_weir()?;
     let (script, command, what) = if process::find_program("sqlite3").is_some() {
         let script = "uprobe:libc:malloc { @bytes = hist(arg0); @calls = count(); }".to_string();
         (script, format!("sqlite3 :memory: \"{QUERY}\""), "every malloc of an SQL query")
@@ -31,7 +31,7 @@ pub(crate) fn demo() -> Result<()> {
     };
     let out = workspace::target_folder("demo")?.join("out.txt");
     println!("\nTracing {what}:\n");
-    println!("  weir trace -o {} -e '{script}' -c '{command}'\n", out.display());
+    println!("  {} -o {} -e '{script}' -c '{command}'\n", weir.display(), out.display());
     let mut trace = Command::new(&weir);
     trace.args(["trace", "-o"]).arg(&out).args(["-e", &script, "-c", &command]);
     let output = process::output_within(&mut trace, DEMO_LIMIT)?;

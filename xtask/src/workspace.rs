@@ -70,9 +70,19 @@ pub(crate) fn weir(given: Option<&Path>) -> Result<PathBuf> {
 
 /// Builds weir in release mode; the path of its program.
 pub(crate) fn release_weir() -> Result<PathBuf> {
-    let mut build = Command::new(env!("CARGO"));
-    process::run(build.args(["build", "--release", "--package", "weir"]).current_dir(root()))?;
+    build_weir(&["--release"])?;
     Ok(target_folder("release")?.join("weir"))
+}
+
+/// The same for trying it out and developing: in half the time, and tests use most of it too.
+pub(crate) fn dev_weir() -> Result<PathBuf> {
+    build_weir(&[])?;
+    Ok(target_folder("debug")?.join("weir"))
+}
+
+fn build_weir(profile: &[&str]) -> Result<()> {
+    let mut build = Command::new(env!("CARGO"));
+    process::run(build.args(["build", "--package", "weir"]).args(profile).current_dir(root()))
 }
 
 /// Compiles tests/programs/NAME.c; the path of the program.

@@ -220,6 +220,18 @@ fn unsafe_is_written_only_where_it_may_be() {
 }
 
 #[test]
+fn every_page_is_in_the_index_of_its_folder() {
+    for folder in ["docs", "docs/decisions"] {
+        let index = fs::read_to_string(root().join(folder).join("README.md")).unwrap();
+        for entry in fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap()) {
+            let name = entry.file_name().into_string().unwrap();
+            let link = if entry.path().is_dir() { format!("({name}/README.md)") } else { format!("({name})") };
+            assert!(name == "README.md" || index.contains(&link), "{folder}/README.md has no link {link}");
+        }
+    }
+}
+
+#[test]
 fn no_module_is_a_drawer() {
     for file in all_rust_files() {
         let parts = file.strip_prefix(root()).unwrap().with_extension("");
