@@ -44,6 +44,7 @@ mod vanished;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use weir_rt::Executable;
@@ -64,7 +65,7 @@ use crate::attach::vanished::TextWatch;
 pub use crate::attach::vanished::Vanished;
 use crate::code::island::Stubs;
 pub use crate::code::program::{Attach, When};
-use crate::limits;
+use crate::limits::{self, HANDING_OVER_LOOKS, HANDING_OVER_PAUSE};
 use crate::plan::returns::Returns;
 use crate::plan::window::Window;
 use crate::process::stop::{self, Stops};
@@ -163,6 +164,7 @@ pub fn prepare(
             swept: None,
             hooks: 0,
             is_detached: false,
+            is_handed_over: false,
             consumers: Consumers::default(),
             loads: Loads::default(),
             filters: Filters::default(),
@@ -234,6 +236,8 @@ pub struct Attachment {
     /// Functions that answer unwinders, which returns cannot be probed without.
     hooks: usize,
     is_detached: bool,
+    /// Another weir takes the process over.
+    is_handed_over: bool,
     pub(crate) consumers: Consumers,
     loads: Loads,
     filters: Filters,
@@ -308,9 +312,29 @@ impl Attachment {
         }
     }
 
-    /// Restores the text and takes everything out of the target again. The maps stay readable here.
+    /// Restores the text and takes everything out of the target again. The maps stay readable here. Nothing is done to a process that another
+    /// weir has taken over.
     pub fn detach(&mut self) -> Result<Report, Error> {
         self.is_detached = true;
+        for _ in 0..HANDING_OVER_LOOKS {
+            if !self.is_handed_over {
+                break;
+            }
+            if self.is_taken_over() {
+                return Ok(Report { replaced: true, ..Report::default() });
+            }
+            match self.take_out() {
+                // By the other, which comes at this moment.
+                Err(Error::AlreadyTraced { .. } | Error::AlreadyProbed { .. }) => {
+                    thread::sleep(HANDING_OVER_PAUSE)
+                }
+                done => return done,
+            }
+        }
+        self.take_out()
+    }
+
+    fn take_out(&mut self) -> Result<Report, Error> {
         self.end_direct_reads();
         self.announcements().close();
         let lowered = counters::plan_lowering(&self.control, &self.target, &self.undo.counters);

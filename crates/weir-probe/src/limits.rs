@@ -33,6 +33,10 @@ pub const SLICE_PAUSE: Duration = Duration::from_millis(1);
 pub const LEAVING_ALONE: Duration = Duration::from_micros(100);
 pub const LEAVING_MAX: Duration = Duration::from_millis(2);
 
+/// How often, and after how long each time, a process is looked at that another weir is to take over, and that is to be let go of at the same moment.
+pub const HANDING_OVER_LOOKS: u32 = 100;
+pub const HANDING_OVER_PAUSE: Duration = Duration::from_millis(10);
+
 /// How often threads that stand in generated code run by themselves to leave it, where it is to be another's when they go on: a forked child's, or one
 /// that is taken over.
 pub const LEAVES_TRIES_MAX: u32 = 50;

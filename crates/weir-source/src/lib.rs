@@ -11,6 +11,11 @@ mod suggest;
 pub use crate::diagnostic::{Diagnostic, Label, Severity, render};
 pub use crate::suggest::nearest;
 
+/// Names come from files and processes that may have anything in them: no control characters reach the terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
 /// A byte range in one source file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
@@ -35,4 +40,14 @@ pub struct SourceFile {
     /// As messages show it, such as `trace.bt` or `<-e>`.
     pub name: String,
     pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_reach_the_terminal_without_control_characters() {
+        assert_eq!(printable("a\x1b[31mb\n"), "a?[31mb?");
+    }
 }

@@ -16,11 +16,11 @@ pub(crate) mod view;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 
-use crate::rails::budget::Budget;
-use crate::report;
-use crate::select::{Follow, Given, ProcessSpec};
+use weir_policy::budget::Budget;
+use weir_process::{Follow, Given, ProcessSpec};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,7 +94,7 @@ fn is_of_trace(first: &str) -> bool {
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Run a script: -e PROGRAM or a file, on a command (-c) or running processes (-p)
-    Trace(Trace),
+    Trace(Box<Trace>),
     /// List what can be probed: functions and static probes (USDT), by pattern
     List(List),
     /// eBPF objects by hand: run, verify, disassemble, assemble, or build one from a script
@@ -159,7 +159,7 @@ pub(crate) struct Trace {
 
     /// Trace the children of traced processes too, and theirs, whether by fork, vfork, clone or posix_spawn. They are held until they are probed,
     /// where that can be; with =late they run on until they are found
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_enum, requires = "who")]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_parser = follow(), requires = "who")]
     pub(crate) follow: Option<Follow>,
 
     /// Let -p NAME select the processes of every user. As root it selects those of one user, root's if there are any: a traced process can read
@@ -387,11 +387,11 @@ pub(crate) enum Format {
     Json,
 }
 
-impl From<Format> for report::Format {
-    fn from(format: Format) -> report::Format {
+impl From<Format> for weir_report::Format {
+    fn from(format: Format) -> weir_report::Format {
         match format {
-            Format::Text => report::Format::Text,
-            Format::Json => report::Format::Json,
+            Format::Text => weir_report::Format::Text,
+            Format::Json => weir_report::Format::Json,
         }
     }
 }
@@ -419,6 +419,13 @@ pub(crate) enum Engine {
     User,
     /// In the kernel, through bpf(2) (not in this version)
     Kernel,
+}
+
+/// How `--follow` has it; help and completion show what there is.
+fn follow() -> impl TypedValueParser<Value = Follow> {
+    let hows = ["held", "late"].map(PossibleValue::new);
+    // SANITY: the values that there may be are those that there are.
+    PossibleValuesParser::from(hows).map(|how| how.parse().expect("a possible value"))
 }
 
 /// What `-c` starts: a program and its arguments.
@@ -538,7 +545,7 @@ mod tests {
 
     fn trace(line: &str) -> Trace {
         match parse(line).unwrap().command {
-            Command::Trace(trace) => trace,
+            Command::Trace(trace) => *trace,
             other => panic!("{line} is {other:?}"),
         }
     }

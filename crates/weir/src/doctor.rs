@@ -13,8 +13,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 
-use crate::rails::policy::file::SYSTEM_POLICY;
-use crate::rails::rules::Rules;
+use weir_policy::policy::file::SYSTEM_POLICY;
+use weir_policy::rules::Rules;
 
 /// The oldest kernel with what tracing needs: pidfd_getfd (5.6) and PTRACE_GET_RSEQ_CONFIGURATION (5.13).
 const KERNEL_MIN: Version = Version(5, 13);

@@ -138,6 +138,15 @@ impl From<weir_probe::Error> for Failure {
     }
 }
 
+impl From<weir_policy::Error> for Failure {
+    fn from(error: weir_policy::Error) -> Failure {
+        match error {
+            weir_policy::Error::Refused(_) => Failure::Refused(anyhow::Error::new(error)),
+            weir_policy::Error::Unavailable(_) => Failure::Machine(anyhow::Error::new(error)),
+        }
+    }
+}
+
 impl From<Whole> for Failure {
     fn from(whole: Whole) -> Failure {
         use weir_probe::Error;

@@ -29,8 +29,8 @@ use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, pattern};
 use crate::args;
 use crate::failure::Failure;
 use crate::print::{print, printable, tell};
-use crate::rails::rules::Rules;
 use crate::session::{Binaries, is_named};
+use weir_policy::rules::Rules;
 
 /// Prints what the patterns match.
 pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {

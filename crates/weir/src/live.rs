@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::live::terminal::Terminal;
 use crate::live::view::{Key, View};
 use crate::print::is_heard;
-use crate::rails::figures::Figures;
+use weir_policy::figures::Figures;
 
 /// Between two views.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use weir_probe::{Forbidden, Report};
 use crate::args;
 use crate::failure::Failure;
 use crate::print::{print, tell};
-use crate::rails::rules::Rules;
+use weir_policy::rules::Rules;
 
 /// Those whose weir runs are left to it.
 fn left(look: &Look) -> Vec<i32> {

@@ -54,8 +54,6 @@ use crate::args::{self, Engine, Script, Stage};
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::print::{is_coloured, tell, tell_text};
-use crate::rails::guard::Guard;
-use crate::rails::notes;
 use crate::session::attach::ms;
 pub(crate) use crate::session::costs::percent;
 use crate::session::decider::Decider;
@@ -68,6 +66,8 @@ use crate::session::roll::Subjects;
 use crate::session::tended::Tended;
 use crate::session::triggers::Triggers;
 pub(crate) use crate::session::world::{Binaries, is_named};
+use weir_policy::guard::Guard;
+use weir_policy::notes;
 
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
 pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
@@ -203,7 +203,12 @@ fn run(
     required::feasible(&plan)?;
     required::placed(args, &plan, &subjects)?;
     let probes = label(&plan.compiled, given.session_name());
-    let run = notes::Run { script: &source.text, probes: &probes, is_verbose: args.verbose };
+    let run = notes::Run {
+        script: &source.text,
+        probes: &probes,
+        is_verbose: args.verbose,
+        warn: |warning| tell!("weir: {warning}"),
+    };
     let groups =
         plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);
     let guard = Guard::new(args.policy.as_deref(), args.budget, &run)?;

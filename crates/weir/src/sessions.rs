@@ -35,13 +35,13 @@ use crate::args::sessions::{self as args, At, Create, Enable, Session};
 use crate::failure::Failure;
 use crate::manage;
 use crate::print::{print, tell, tell_text};
-use crate::select::ProcessSpec;
 use crate::session::{check_rule, check_triggers};
 use crate::sessions::client::Start;
 use crate::sessions::description::{Description, check_name};
 use crate::sessions::place::Place;
 use crate::sessions::protocol::{Answer, Named, Outcome, Request};
 use crate::sessions::status::{Status, Traced};
+use weir_process::ProcessSpec;
 
 /// The environment's word for how long a daemon without sessions stays, in seconds.
 const IDLE_VARIABLE: &str = "WEIR_IDLE";

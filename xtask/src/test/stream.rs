@@ -50,7 +50,7 @@ pub(super) fn collect(command: &mut Command, limit: Limit, output: &mut Vec<u8>)
     *command = Command::new("true");
     let lines = lines_of(read);
     let mut streamed = Streamed::default();
-    let (start, mut last) = (Instant::now(), Instant::now());
+    let (start, mut last, mut ended) = (Instant::now(), Instant::now(), None);
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(bytes) => {
@@ -58,16 +58,20 @@ pub(super) fn collect(command: &mut Command, limit: Limit, output: &mut Vec<u8>)
                 last = Instant::now();
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) if last.elapsed() >= AFTER && child.try_wait()?.is_some() => {
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ended.is_none() && child.try_wait()?.is_some() {
+            ended = Some(Instant::now());
+        }
+        // Whoever reads its output may have had no CPU until now: what counts is the time since its end, and since what it printed last.
+        let is_left = ended.is_some_and(|ended| ended.max(last).elapsed() >= AFTER);
+        match limit.passed(start, last).filter(|_| streamed.stuck.is_empty()) {
+            Some(said) if ended.is_none() => end(&child, said, &mut streamed, output),
+            passed if is_left || passed.is_some() => {
                 streamed.stuck.push("a process that was left behind holds the output open".into());
                 break;
             }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if streamed.stuck.is_empty()
-            && let Some(said) = limit.passed(start, last)
-        {
-            end(&child, said, &mut streamed, output);
+            _ => {}
         }
     }
     streamed.succeeded = child.wait()?.success();

@@ -87,6 +87,16 @@ pub(crate) fn leave_islands(
 }
 
 impl Attachment {
+    /// From now on another weir may take the process over, until [`Attachment::keep`]; it is not to be touched meanwhile.
+    pub fn hand_over(&mut self) {
+        self.is_handed_over = true;
+    }
+
+    /// The other is not coming any more.
+    pub fn keep(&mut self) {
+        self.is_handed_over = false;
+    }
+
     /// Another weir has taken the process over: what is in it is not this one's. Asked for only where this one has let go of it: the
     /// process can make it so.
     pub fn is_taken_over(&self) -> bool {

@@ -12,9 +12,9 @@ use weir_trace::write::Limits;
 
 use crate::args::rule::Rule;
 use crate::args::trace_format::TraceFormat;
-use crate::args::{CommandLine, Engine, Format, Trace, filter, flight, triggers};
-use crate::rails::budget::Budget;
-use crate::select::{Follow, ProcessSpec};
+use crate::args::{CommandLine, Engine, Format, Trace, filter, flight, follow, triggers};
+use weir_policy::budget::Budget;
+use weir_process::{Follow, ProcessSpec};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,7 +111,7 @@ pub(crate) struct Record {
 
     /// Record of the children of these processes too, and theirs. They are held until they are probed,
     /// where that can be; with =late they run on until they are found
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_enum)]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_parser = follow())]
     pub(crate) follow: Option<Follow>,
 
     /// Let -p NAME select the processes of every user; as root it selects those of one user, root's if there are any

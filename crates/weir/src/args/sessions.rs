@@ -11,9 +11,9 @@ use crate::args::flight::Flight;
 use crate::args::record::{Context, FILES_MAX, Record, file_size, level, size};
 use crate::args::trace_format::TraceFormat;
 use crate::args::triggers::Triggers;
-use crate::args::{Format, filter, flight};
-use crate::rails::budget::Budget;
-use crate::select::{Follow, ProcessSpec};
+use crate::args::{Format, filter, flight, follow};
+use weir_policy::budget::Budget;
+use weir_process::{Follow, ProcessSpec};
 
 /// One recording, or a command about sessions.
 #[derive(clap::Args, Debug)]
@@ -132,7 +132,7 @@ pub(crate) struct Create {
 
     /// Record of the children of these processes too, and theirs. They are held until they are probed,
     /// where that can be; with =late they run on until they are found
-    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_enum)]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "held", value_parser = follow())]
     pub(crate) follow: Option<Follow>,
 
     /// Let -p NAME select the processes of every user; as root it selects those of one user, root's if there are any

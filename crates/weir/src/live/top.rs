@@ -22,8 +22,8 @@ use crate::live::view::{Key, Row, View};
 use crate::live::{PERIOD, plain};
 use crate::manage::told::{Standing, Told};
 use crate::print::{print_on, printable, tell};
-use crate::rails::rules::Rules;
 use crate::session::percent;
+use weir_policy::rules::Rules;
 
 /// How often it is looked whether a signal asks for the end.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);
@@ -129,7 +129,7 @@ fn rows(probed: &Probed, told: Option<&Told>) -> Vec<Row> {
         };
         return vec![Row { probe: printable(&probed.identity.label), state, ..process() }];
     };
-    let row = |probe: &crate::rails::figures::ProbeFigures| Row {
+    let row = |probe: &weir_policy::figures::ProbeFigures| Row {
         probe: printable(&probe.probe),
         hits_per_s: told.hits_per_s(probe),
         ns_per_hit: told.ns_per_hit(probe),

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use crate::print::printable;
-use crate::rails::figures::Figures;
 use crate::session::percent;
+use weir_policy::figures::Figures;
 
 /// Shares that are remembered, one a second.
 const HISTORY_MAX: usize = 120;

@@ -15,8 +15,8 @@ use crate::failure::Failure;
 use crate::manage::told::Told;
 use crate::manage::{look_by_rules, tell_unseen};
 use crate::print::{print, printable};
-use crate::rails::figures::ProbeFigures;
 use crate::session::percent;
+use weir_policy::figures::ProbeFigures;
 
 /// The table of `weir ps`, one line a traced process, or one object.
 pub(crate) fn ps(args: &args::Ps) -> Result<ExitCode, Failure> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use weir_probe::scan::Probed;
 
-use crate::rails::bulletin;
-use crate::rails::figures::{Figures, ProbeFigures};
+use weir_policy::bulletin;
+use weir_policy::figures::{Figures, ProbeFigures};
 
 /// A weir that lives says something every second; one that has not for so long is stopped, or in trouble.
 const SILENT_AFTER: Duration = Duration::from_secs(4);

@@ -17,15 +17,15 @@ use weir_rt::segment::{Identity, Segment, SegmentLayout};
 
 use crate::failure::Failure;
 use crate::print::{printable, tell};
-use crate::rails::budget::Budget;
-use crate::rails::policy::Needs;
-use crate::report::Loads;
 use crate::session::loads::Followed;
 use crate::session::plan::Plan;
 use crate::session::required::{Elsewhere, hopeless, indispensable};
 use crate::session::summary::Coverage;
 use crate::session::targets::One;
 use crate::session::{Session, label, now_ns, stages};
+use weir_policy::budget::Budget;
+use weir_policy::policy::Needs;
+use weir_report::Loads;
 
 /// Bytes of a recording's rings that are there before the first event. What a page takes when an event comes to it first is as much
 /// as some tens of events take.

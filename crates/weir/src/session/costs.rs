@@ -1,6 +1,6 @@
 //! What the probes of a run cost its processes: meters are read, budgets kept, and what was done about it is told.
 //!
-//! In: the traced processes, looked at every round of the loop. Out: changes of how their hits run, as [`crate::rails`]
+//! In: the traced processes, looked at every round of the loop. Out: changes of how their hits run, as [`weir_policy`]
 //! decides them; messages on standard error when a probe is slowed or taken out, once for each; a warning where there is no
 //! budget and probes take more than 5 % of a process's CPU time; [`Figures`] for the report and the live view; and in each
 //! process's segment, once a second, a bulletin for `weir ps` and `weir top`.
@@ -19,14 +19,14 @@ use weir_probe::{Attachment, Mode as Run, Outcome};
 use weir_rt::Ticks;
 
 use crate::print::tell;
-use crate::rails::budget::Share;
-use crate::rails::bulletin;
-use crate::rails::figures::{Figures, ProbeFigures};
-use crate::rails::meters::{Meters, Mode, Reading};
-use crate::rails::watch::{PERIOD, Watch};
-use crate::report::{ProbeRails, Rails};
 use crate::session::now_ns;
 use crate::session::targets::One;
+use weir_policy::budget::Share;
+use weir_policy::bulletin;
+use weir_policy::figures::{Figures, ProbeFigures};
+use weir_policy::meters::{Meters, Mode, Reading};
+use weir_policy::watch::{PERIOD, Watch};
+use weir_report::{ProbeRails, Rails};
 
 /// Without a budget a share above this is warned of, when it was that for so long.
 const WARNED: f64 = 0.05;

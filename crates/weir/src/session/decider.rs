@@ -25,8 +25,8 @@ use weir_rt::segment::Segment;
 use crate::args;
 use crate::bpf;
 use crate::failure::Failure;
-use crate::report::Entry;
 use crate::session::decider::contents::Shown;
+use weir_report::Entry;
 
 /// A program that decides, and what is needed of its file.
 pub(crate) struct Decider {

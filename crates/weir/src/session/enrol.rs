@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::report::ProcessCounts;
-use crate::select::Origin;
-use crate::select::processes::{Process, ProcessId};
-use crate::select::watch::{Came, LOOK_INTERVAL, Watcher};
+use weir_process::Origin;
+use weir_process::processes::{Process, ProcessId};
+use weir_process::watch::{Came, LOOK_INTERVAL, Watcher};
+use weir_report::ProcessCounts;
 
 /// How often a process without a file to probe is looked at, at most.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -235,8 +235,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::select::Selection;
-    use crate::select::processes::Processes;
+    use weir_process::Selection;
+    use weir_process::processes::Processes;
 
     const LOADING: fn(usize) -> Sight = |files| Sight::Maps { files, is_settled: false };
     const SETTLED: fn(usize) -> Sight = |files| Sight::Maps { files, is_settled: true };

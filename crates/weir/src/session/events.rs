@@ -29,8 +29,6 @@ use weir_rt::segment::Segment;
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::print::tell;
-use crate::report::{self, Decoded, ProcessLine, Report, Summary};
-use crate::select::watch::LOOK_INTERVAL;
 use crate::session::controller::Controller;
 use crate::session::costs::Costs;
 use crate::session::decider::Decider;
@@ -46,6 +44,8 @@ use crate::session::tended::Tended;
 use crate::session::triggers::{self, Watch};
 use crate::session::{now_ns, output_failed};
 use crate::sessions::counts::Counts;
+use weir_process::watch::LOOK_INTERVAL;
+use weir_report::{Decoded, ProcessLine, Report, Summary};
 
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
 pub(super) const READ_INTERVAL: Duration = Duration::from_millis(5);
@@ -64,6 +64,9 @@ const RECORDS_PER_ROUND: usize = 4096;
 
 /// What a run ends with whose trace could not be written (3: the machine refused).
 const FAILED: i64 = 3;
+
+/// How often threads are waited for that are still held, before processes are handed over.
+const LATE_LOOKS_MAX: usize = 100;
 
 /// How often the rings are read at the end of a recording.
 const LAST_TURNS_MAX: usize = 1024;
@@ -307,6 +310,14 @@ impl<'a, W: Write> Events<'a, W> {
     ) -> Result<(), Failure> {
         // Those that wait for it have come to this recording.
         roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
+        // Threads that were stopped too late to be let go on with the others.
+        for _ in 0..LATE_LOOKS_MAX {
+            if !weir_probe::awaits_threads() {
+                break;
+            }
+            std::thread::sleep(READ_INTERVAL);
+            roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
+        }
         roll.hand_over();
         targets.hand_over();
         self.is_handed_over = true;
@@ -630,7 +641,7 @@ impl<'a, W: Write> Events<'a, W> {
         }
         let schema = self.schema;
         let symbols = self.symbols.over(segment);
-        let Ok(decoded) = report::record(schema, bytes, &symbols) else {
+        let Ok(decoded) = weir_report::record(schema, bytes, &symbols) else {
             self.report.count_malformed();
             return Ok(());
         };

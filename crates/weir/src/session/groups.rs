@@ -14,9 +14,9 @@ use anyhow::anyhow;
 
 use crate::failure::Failure;
 use crate::print::{printable, tell};
-use crate::select::cgroup::{self, Mount};
-use crate::select::processes::Processes;
 use crate::session::targets::One;
+use weir_process::cgroup::{self, Mount};
+use weir_process::processes::Processes;
 
 /// How often processes are looked at.
 const INTERVAL: Duration = Duration::from_millis(100);

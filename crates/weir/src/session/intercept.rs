@@ -4,7 +4,7 @@
 //! process that executes another program, a process that a rule selects, and with `--follow` any descendant of a selected process. How the
 //! kernel blocks them is [`weir_probe::fanotify`]'s part.
 //!
-//! Without CAP_SYS_ADMIN nothing is intercepted, and processes are found after they have started ([`crate::select::watch`]).
+//! Without CAP_SYS_ADMIN nothing is intercepted, and processes are found after they have started ([`weir_process::watch`]).
 
 use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
@@ -14,10 +14,10 @@ use weir_probe::fanotify::{self, Access, PermissionEvent, PermissionGroup};
 use weir_probe::scan;
 
 use crate::print::tell;
-use crate::select::Selection;
-use crate::select::processes::{Process, ProcessId, Processes};
 use crate::session::Session;
 use crate::session::roll::Subjects;
+use weir_process::Selection;
+use weir_process::processes::{Process, ProcessId, Processes};
 
 /// How far up the process tree a selected ancestor is looked for.
 const ANCESTORS_MAX: usize = 64;

@@ -19,12 +19,12 @@ use weir_verifier::VerifiedProgram;
 use crate::args;
 use crate::event::text::Text;
 use crate::failure::Failure;
-use crate::rails::policy::{Callee, first_call};
 use crate::session::decider::{self, Decider};
 use crate::session::filtered::{self, Filtered};
 use crate::session::recording::Recording;
 use crate::session::stages::{self, Site};
 use crate::session::world::Binaries;
+use weir_policy::policy::{Callee, first_call};
 
 /// A script, and how it is to be compiled.
 #[derive(Clone, Copy)]

@@ -26,17 +26,17 @@ use weir_symbols::maps;
 
 use crate::failure::Failure;
 use crate::print::{printable, tell};
-use crate::rails::facts;
-use crate::report::{ProcessCounts, ProcessLine, ProcessOutcome};
-use crate::select::processes::{Process, ProcessId, Processes};
-use crate::select::watch::{LOOK_INTERVAL, Watcher};
-use crate::select::{Given, Machine, Origin, Selection};
 use crate::session::enrol::{Candidate, Declined, Enrolment, Sight};
 use crate::session::intercept::Intercept;
 use crate::session::plan::Plan;
 use crate::session::stages::Site;
 use crate::session::targets::{One, Targets};
 use crate::session::{Session, binaries};
+use weir_policy::facts;
+use weir_process::processes::{Process, ProcessId, Processes};
+use weir_process::watch::{LOOK_INTERVAL, Watcher};
+use weir_process::{Given, Machine, Origin, Selection};
+use weir_report::{ProcessCounts, ProcessLine, ProcessOutcome};
 
 /// How long processes are attached to before what they wrote is read again.
 const ROUND_MAX: Duration = Duration::from_millis(20);

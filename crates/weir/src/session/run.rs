@@ -25,7 +25,6 @@ use crate::args;
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::print::{tell, tell_text};
-use crate::report::{ProcessCounts, Report, Summary};
 use crate::session::controller::Controller;
 use crate::session::costs::{self, Costs};
 use crate::session::events::Events;
@@ -38,6 +37,7 @@ use crate::session::summary::Coverage;
 use crate::session::targets::{self, Targets};
 use crate::session::triggers::Watch;
 use crate::session::{Session, binaries, now_ns, output_failed};
+use weir_report::{ProcessCounts, Report, Summary};
 
 /// A process that was given, as far as it is by now, with what the script means there; none of one that is taken over.
 type Given<T> = (i32, (Option<T>, Rc<Plan>));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use weir_event::{MapSchema, MapValue};
 use weir_rt::segment::Segment;
 
-use crate::report::{self, Entry};
+use weir_report::Entry;
 
 /// Those without keys whose values do not say it, by their maps.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Scalars {
         }
         let key = 0u32.to_le_bytes();
         if !matches!(map.value, MapValue::Plain(_)) {
-            if self.entries(segment, map).iter().any(|entry| report::is_set(map, entry)) {
+            if self.entries(segment, map).iter().any(|entry| weir_report::is_set(map, entry)) {
                 self.0.insert(map.map_index, Emptied::Zeroed);
             }
             return view.zero();

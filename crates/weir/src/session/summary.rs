@@ -12,8 +12,8 @@ use weir_probe::{Outcome, Pending};
 use weir_rt::segment::Segment;
 
 use crate::print::tell;
-use crate::report::{Loads, ProbeHits, ProcessCounts, Summary};
 use crate::session::stages::{self, Site};
+use weir_report::{Loads, ProbeHits, ProcessCounts, Summary};
 
 /// Outcomes of patching, by reason code.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

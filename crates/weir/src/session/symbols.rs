@@ -1,6 +1,6 @@
 //! Names for the addresses and stacks that a script prints: what each traced process maps is looked at while it lives.
 //!
-//! In: the ids of traced processes, again and again; the segment, where stacks are. Out: a [`report::Symbols`]. Does nothing
+//! In: the ids of traced processes, again and again; the segment, where stacks are. Out: a [`weir_report::Symbols`]. Does nothing
 //! for a script that names no address. A process is looked at when it is first mentioned, every [`LOOK_INTERVAL`], when an
 //! address was read that nothing is known of, and at the end: what came and went in between has no names.
 
@@ -16,8 +16,8 @@ use weir_symbols::VirtAddr;
 use weir_symbols::generations::Moment;
 use weir_symbols::history::{History, Resolved, Why};
 
-use crate::report::{self, Seen, Symbol};
 use crate::session::now_ns;
+use weir_report::{Seen, Symbol};
 
 /// Reading the maps of a process with 1,000 mappings takes half a millisecond.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -140,7 +140,7 @@ impl Over<'_> {
     }
 }
 
-impl report::Symbols for Over<'_> {
+impl weir_report::Symbols for Over<'_> {
     fn symbol(&self, pid: u32, address: u64, seen: Seen) -> Symbol {
         let mut resolved = self.resolve(pid, address, seen);
         let is_unknown = matches!(resolved, Resolved::Unnamed { why: Why::NothingThere, .. });

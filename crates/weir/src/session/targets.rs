@@ -12,11 +12,11 @@ use weir_probe::{Attachment, Filter, Outcome, Pending, Refusal};
 
 use crate::failure::Failure;
 use crate::print::tell;
-use crate::rails::budget::Share;
 use crate::session::costs::{self, Watched};
 use crate::session::loads::Followed;
 use crate::session::plan::Plan;
 use crate::session::summary::Coverage;
+use weir_policy::budget::Share;
 
 /// How often a process is asked to stand still for detaching.
 const DETACH_TRIES: usize = 3;
@@ -131,12 +131,15 @@ impl Targets {
     /// From now on another weir takes them over, and they are not to be touched until [`Targets::take_back`].
     pub(crate) fn hand_over(&mut self) {
         self.is_handed_over = true;
+        self.all.iter_mut().for_each(|one| one.attachment.hand_over());
     }
 
     /// The other has failed to: the numbers of those that it had, and has no more.
     pub(crate) fn take_back(&mut self) -> Vec<i32> {
         self.is_handed_over = false;
-        self.let_go_of_those_taken()
+        let taken = self.let_go_of_those_taken();
+        self.all.iter_mut().for_each(|one| one.attachment.keep());
+        taken
     }
 
     fn let_go_of_those_taken(&mut self) -> Vec<i32> {

@@ -24,7 +24,6 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::print::{tell, tell_text};
-use crate::select::processes::ProcessId;
 use crate::sessions::clients::Clients;
 use crate::sessions::description::Description;
 use crate::sessions::object::Object;
@@ -32,6 +31,7 @@ use crate::sessions::place::{self, Place};
 use crate::sessions::protocol::{Answer, Named, Outcome, PROTOCOL, Request};
 use crate::sessions::session::{Session, make_folder};
 use crate::sessions::{limits, process};
+use weir_process::processes::ProcessId;
 
 /// How often it looks while something is on its way that no descriptor tells of.
 const BUSY_INTERVAL: Duration = Duration::from_millis(5);

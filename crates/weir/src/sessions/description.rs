@@ -14,9 +14,9 @@ use weir_symbols::pattern;
 use crate::args::record::Context;
 use crate::args::rule::Rule;
 use crate::args::sessions::OPTIONS;
-use crate::select::Follow;
 use crate::sessions::limits;
 use crate::sessions::object::Object;
+use weir_process::Follow;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Description {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use crate::select::Follow;
 use crate::sessions::limits;
+use weir_process::Follow;
 
 /// An object whose fields are taken out of it.
 pub(crate) struct Object {
@@ -81,7 +80,7 @@ impl Object {
     pub(crate) fn follow(&mut self, name: &str) -> Result<Follow, String> {
         match self.fields.get(name) {
             Some(Value::String(how)) => {
-                let how = Follow::from_str(how, false);
+                let how = how.parse();
                 self.fields.remove(name);
                 how
             }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::select::processes::{ProcessId, Processes};
+use weir_process::processes::{ProcessId, Processes};
 
 /// This weir, for a process that is to be another one: by its path, which `ps` shows, where that is this file still.
 pub(crate) fn executable() -> PathBuf {

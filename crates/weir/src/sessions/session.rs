@@ -21,7 +21,6 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use weir_trace::private;
 
-use crate::select::processes::ProcessId;
 use crate::sessions::counts::Counts;
 use crate::sessions::description::Description;
 use crate::sessions::object::Object;
@@ -29,6 +28,7 @@ use crate::sessions::place::Place;
 use crate::sessions::protocol::{Answer, Outcome};
 use crate::sessions::stretch::{self, Phase, Stretch};
 use crate::sessions::{limits, process};
+use weir_process::processes::ProcessId;
 
 pub(crate) struct Session {
     pub(crate) description: Description,
@@ -333,7 +333,7 @@ impl Session {
             return self.step_start(place);
         }
         let next = self.next.as_mut()?;
-        if next.ended().is_some() {
+        if next.ended().is_some() && next.phase() != Phase::Recording {
             return self.failed(place);
         }
         match next.phase() {
@@ -358,6 +358,9 @@ impl Session {
             }
             Phase::Recording | Phase::LetGo => {
                 let (doing, mut next) = (self.doing.take()?, self.next.take()?);
+                if doing.is_stopped {
+                    next.end();
+                }
                 let folder = self.description.folder_of(next.number);
                 let is_change = doing.before.is_some();
                 let gap = doing.gap.filter(|_| is_change).map(|since| {

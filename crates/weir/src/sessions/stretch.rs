@@ -19,12 +19,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weir_trace::private;
 
-use crate::select::processes::ProcessId;
 use crate::session::tended;
 use crate::sessions::counts::Counts;
 use crate::sessions::description::Description;
 use crate::sessions::place::{self, Place};
 use crate::sessions::{limits, process};
+use weir_process::processes::ProcessId;
 
 pub(crate) struct Stretch {
     /// Of the process, and of the first folder that it writes.

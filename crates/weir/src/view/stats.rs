@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_trace::{Event, Loss, Lost, StreamInfo};
 
 use crate::print::{printable, tell};
-use crate::report::quoted;
+use weir_report::quoted;
 
 /// How often it is told how far it has come.
 const PROGRESS: Duration = Duration::from_secs(1);

@@ -19,7 +19,7 @@ use weir_ebpf::map::flag;
 use weir_event::{MapSchema, MapValue, Type};
 use weir_rt::segment::Segment;
 
-use crate::report::Entry;
+use weir_report::Entry;
 
 /// Values of one key or value that are shown.
 const LEAVES_MAX: usize = 64;

@@ -1,0 +1,43 @@
+//! Safety rails: what a run may cost, who may trace what, and who hears of it.
+//!
+//! [`budget`] is what a run may cost the process that it traces, as it is written and as it is compared. [`policy`] is what
+//! an administrator allows to whom. [`facts`] looks up what a policy asks about: who calls, and what a process is. [`guard`]
+//! brings them together for one run. [`notes`] is what the system's log is told of it, in lines of [`audit`].
+//!
+//! How a share of CPU time is kept: [`rung`] is the ladder of what can be done about a site that costs too much, [`gauge`]
+//! what is known of one by its [`meters`], [`control`] decides which steps which way, and [`watch`] looks at meters and lets
+//! it. [`figures`] are what is told of it, also to other weirs ([`bulletin`]). All of that is pure: processes are a trait.
+
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod budget;
+pub mod facts;
+pub mod guard;
+pub mod notes;
+pub mod policy;
+pub mod rules;
+
+pub mod bulletin;
+pub mod control;
+pub mod figures;
+pub mod gauge;
+pub mod meters;
+pub mod rung;
+pub mod watch;
+
+/// Why a process is not traced.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A policy does not allow it, or cannot be followed.
+    #[error("{0}")]
+    Refused(String),
+    /// What a policy requires is not there: the audit's log.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Values: typed bytes of a record, key or map, decoded.
+//!
+//! In: a [`Type`] and bytes. Out: a [`Value`], in which attach cookies have become names and strings end at
+//! their NUL; addresses and stacks are named ([`Names`]). Bytes that are too short, and cookies of no site, are [`Malformed`].
+
+use std::fmt;
+
+use weir_event::{SiteName, Type};
+
+use crate::names::Names;
+
+/// One decoded value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    Int {
+        bits: u64,
+        signed: bool,
+    },
+    /// The bits of a floating-point number.
+    Double(u64),
+    Str(Vec<u8>),
+    /// A line for each frame.
+    Stack {
+        frames: Vec<Vec<u8>>,
+        /// Lines begin with blanks, depending on where the stack stands.
+        is_indented: bool,
+    },
+    Tuple(Vec<Value>),
+}
+
+impl Value {
+    /// A signed integer.
+    pub fn int(value: i64) -> Value {
+        Value::Int { bits: value as u64, signed: true }
+    }
+
+    #[cfg(test)]
+    pub fn str(text: &str) -> Value {
+        Value::Str(text.as_bytes().to_vec())
+    }
+
+    /// The number that prints, if this is an integer.
+    pub fn number(&self) -> Option<i128> {
+        match self {
+            Value::Int { bits, signed: true } => Some(i128::from(*bits as i64)),
+            Value::Int { bits, signed: false } => Some(i128::from(*bits)),
+            Value::Double(_) | Value::Str(_) | Value::Stack { .. } | Value::Tuple(_) => None,
+        }
+    }
+
+    /// What values are ordered by: numbers by size, of doubles −0 before 0, and NaN outside of the infinities.
+    pub fn rank(&self) -> Option<i128> {
+        match self {
+            Value::Double(bits) => {
+                let sign = (*bits as i64) >> 63;
+                Some(i128::from(*bits as i64 ^ (sign as u64 >> 1) as i64))
+            }
+            other => other.number(),
+        }
+    }
+
+    /// Each number in it divided; integers towards zero. `div` is not 0.
+    pub fn divided(self, div: u64) -> Value {
+        match self {
+            Value::Int { bits, signed } => {
+                let number = Value::Int { bits, signed }.number().unwrap_or(0);
+                // The quotient fits: it is no larger than the number.
+                Value::Int { bits: (number / i128::from(div)) as u64, signed }
+            }
+            Value::Double(bits) if div == 1 => Value::Double(bits),
+            Value::Double(bits) => Value::Double((f64::from_bits(bits) / div as f64).to_bits()),
+            other @ (Value::Str(_) | Value::Stack { .. }) => other,
+            Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(|part| part.divided(div)).collect()),
+        }
+    }
+
+    /// Decodes the first `ty.bytes()` of `bytes`.
+    pub fn decode(ty: &Type, bytes: &[u8], names: Names<'_>) -> Result<Value, Malformed> {
+        let need = ty.bytes() as usize;
+        let bytes = bytes.get(..need).ok_or(Malformed::Short { need, have: bytes.len() })?;
+        match ty {
+            Type::Int { signed } => Ok(Value::Int { bits: word(bytes, 0)?, signed: *signed }),
+            Type::Double => Ok(Value::Double(word(bytes, 0)?)),
+            Type::Str { .. } => {
+                let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+                Ok(Value::Str(bytes[..end].to_vec()))
+            }
+            Type::Usym => Ok(names.symbol(word(bytes, 1)? as u32, word(bytes, 0)?)),
+            Type::Ustack(form) => Ok(names.stack(*form, word(bytes, 0)?)),
+            Type::Probe => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.probe.clone().into_bytes())),
+            Type::Func => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.func.clone().into_bytes())),
+            Type::Tuple(parts) => {
+                let mut values = Vec::with_capacity(parts.len());
+                let mut rest = bytes;
+                for part in parts {
+                    values.push(Value::decode(part, rest, names)?);
+                    rest = &rest[part.bytes() as usize..];
+                }
+                Ok(Value::Tuple(values))
+            }
+        }
+    }
+}
+
+/// The u64 at byte 8 × `index`.
+pub(crate) fn word(bytes: &[u8], index: usize) -> Result<u64, Malformed> {
+    let need = 8 * (index + 1);
+    let eight = bytes.get(need - 8..need).ok_or(Malformed::Short { need, have: bytes.len() })?;
+    // SANITY: the slice above has 8 bytes.
+    Ok(u64::from_le_bytes(eight.try_into().expect("8 bytes")))
+}
+
+fn site(sites: &[SiteName], cookie: u64) -> Result<&SiteName, Malformed> {
+    let found = usize::try_from(cookie).ok().and_then(|index| sites.get(index));
+    found.ok_or(Malformed::Site { cookie, sites: sites.len() })
+}
+
+/// Why bytes do not fit their schema.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Malformed {
+    /// Fewer bytes than the type has.
+    Short { need: usize, have: usize },
+    /// A record asks for an action that the schema does not have.
+    Action { index: u32, actions: usize },
+    /// The second word of a record's header is not zero.
+    Header { word: u32 },
+    /// A field that starts inside the record's header.
+    Field { offset: u32 },
+    /// A cookie of no site.
+    Site { cookie: u64, sites: usize },
+    /// An action names a map that the schema does not have.
+    Map { map: usize, maps: usize },
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Malformed::Short { need, have } => write!(f, "{have} bytes where {need} are needed"),
+            Malformed::Action { index, actions } => write!(f, "action {index} of a script with {actions}"),
+            Malformed::Header { word } => write!(f, "record header ends in {word:#x}, not in 0"),
+            Malformed::Field { offset } => write!(f, "field at byte {offset}, inside the record's header"),
+            Malformed::Site { cookie, sites } => write!(f, "cookie {cookie} of a script with {sites} sites"),
+            Malformed::Map { map, maps } => write!(f, "map {map} of a script with {maps}"),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::{NoSymbols, Seen};
+
+    const NAMES: Names<'static> = Names { sites: &[], symbols: &NoSymbols, seen: Seen::Now };
+
+    fn check(ty: Type, bytes: &[u8], want: Result<Value, Malformed>) {
+        assert_eq!(Value::decode(&ty, bytes, NAMES), want, "{ty:?} of {bytes:?}");
+    }
+
+    #[test]
+    fn strings_end_at_nul_or_at_their_array() {
+        let ty = Type::Str { bytes: 8 };
+        check(ty.clone(), b"ab\0cd\0\0\0", Ok(Value::str("ab")));
+        check(ty.clone(), b"abcdefgh", Ok(Value::str("abcdefgh")));
+        check(ty.clone(), b"\0\0\0\0\0\0\0\0", Ok(Value::str("")));
+        check(ty, b"abcdefg", Err(Malformed::Short { need: 8, have: 7 }));
+    }
+
+    #[test]
+    fn integers_keep_their_sign() {
+        assert_eq!(Value::decode(&Type::I64, &[0xff; 8], NAMES).unwrap().number(), Some(-1));
+        assert_eq!(
+            Value::decode(&Type::U64, &[0xff; 8], NAMES).unwrap().number(),
+            Some(i128::from(u64::MAX))
+        );
+        assert_eq!(Value::int(-7).divided(2), Value::int(-3));
+        assert_eq!(Value::int(i64::MIN).divided(1), Value::int(i64::MIN));
+    }
+
+    #[test]
+    fn cookies_of_no_site_are_malformed() {
+        check(Type::Probe, &[1; 8], Err(Malformed::Site { cookie: 0x0101_0101_0101_0101, sites: 0 }));
+        check(Type::Func, &[0; 8], Err(Malformed::Site { cookie: 0, sites: 0 }));
+    }
+}
