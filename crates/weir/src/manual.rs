@@ -211,7 +211,11 @@ fn synopsis(command: &Command) -> Roff {
 }
 
 fn add_argument(line: &mut Vec<Inline>, argument: &Arg) {
-    let (before, behind) = if argument.is_required_set() { (" ", "") } else { (" [", "]") };
+    let (before, behind) = match (argument.is_required_set(), argument.is_last_set()) {
+        (true, _) => (" ", ""),
+        (false, true) => (" [-- ", "]"),
+        (false, false) => (" [", "]"),
+    };
     line.push(roman(before));
     line.extend(written(argument));
     line.push(roman(behind));
@@ -303,7 +307,7 @@ mod tests {
             "weir trace [-e PROGRAM] [-c|--cmd COMMAND] [-p|--pid PID|NAME]...",
             "[-o|--output FILE]",
             "[-v|--verbose]",
-            " [FILE.bt|PARAM]...\n",
+            " [FILE.bt|PARAM]... [-- COMMAND]...\n",
         ] {
             assert!(trace.contains(part), "{part:?} is not in {trace}");
         }
