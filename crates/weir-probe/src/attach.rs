@@ -58,7 +58,7 @@ use crate::attach::loads::Loads;
 use crate::attach::pending::Pending;
 use crate::attach::reads::Watch;
 use crate::attach::retry::Retries;
-use crate::attach::share::{Left, Shared, share_segments};
+use crate::attach::share::{Shared, share_segments};
 use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
 use crate::attach::vanished::TextWatch;
@@ -137,14 +137,12 @@ pub fn prepare(
     identity: &Identity,
 ) -> Result<Prepared, Error> {
     let bytes = control.bytes;
-    let Shared { control, control_address, maps_address, taken_over, left } =
+    let Shared { control, control_address, maps_address, taken_over } =
         share_segments(&mut target, maps, control, identity).map_err(|error| target.explain(error))?;
     let of_maps = maps_address..maps_address + maps.layout().bytes;
-    let Left { mut segments, islands } = left;
-    segments.extend([of_maps, control_address..control_address + bytes]);
     let undo = Undo {
-        segments,
-        islands,
+        segments: vec![of_maps, control_address..control_address + bytes],
+        islands: Vec::new(),
         patches: Vec::new(),
         unknown: Vec::new(),
         counters: Vec::new(),
@@ -164,7 +162,6 @@ pub fn prepare(
             swept: None,
             hooks: 0,
             is_detached: false,
-            is_handed_over: false,
             consumers: Consumers::default(),
             loads: Loads::default(),
             filters: Filters::default(),
@@ -236,8 +233,6 @@ pub struct Attachment {
     /// Functions that answer unwinders, which returns cannot be probed without.
     hooks: usize,
     is_detached: bool,
-    /// Another weir takes the process over.
-    is_handed_over: bool,
     pub(crate) consumers: Consumers,
     loads: Loads,
     filters: Filters,
@@ -316,22 +311,20 @@ impl Attachment {
     /// weir has taken over.
     pub fn detach(&mut self) -> Result<Report, Error> {
         self.is_detached = true;
-        for _ in 0..HANDING_OVER_LOOKS {
-            if !self.is_handed_over {
-                break;
-            }
-            if self.is_taken_over() {
+        let mut looks = if self.target.handed_over.is_some() { HANDING_OVER_LOOKS } else { 0 };
+        loop {
+            if self.target.is_taken_over() {
                 return Ok(Report { replaced: true, ..Report::default() });
             }
             match self.take_out() {
                 // By the other, which comes at this moment.
-                Err(Error::AlreadyTraced { .. } | Error::AlreadyProbed { .. }) => {
-                    thread::sleep(HANDING_OVER_PAUSE)
+                Err(Error::AlreadyTraced { .. } | Error::AlreadyProbed { .. }) if looks > 0 => {
+                    looks -= 1;
+                    thread::sleep(HANDING_OVER_PAUSE);
                 }
                 done => return done,
             }
         }
-        self.take_out()
     }
 
     fn take_out(&mut self) -> Result<Report, Error> {
@@ -348,6 +341,10 @@ impl Attachment {
         // One that was held until it is attached to is not going to be.
         self.target.stays_held = false;
         let mut report = self.undo.run(&mut self.target)?;
+        if self.target.taken_from.is_some() && !report.replaced {
+            // What a thread had of the weir before, and text that has led there since. Where something stays, it stays mapped.
+            let _ = restore::restore(&mut self.target);
+        }
         report.pending = pending;
         report.stops.add(counting);
         let journal = self.control.journal();

@@ -52,7 +52,7 @@ pub use crate::plan::{Place, plan_functions, plan_sites};
 pub use crate::plan::{body, incoming, returns, window};
 pub use crate::process::launch::Launched;
 pub use crate::process::permission::{Forbidden, is_more_privileged_than_its_user};
-pub use crate::process::stop::{Stops, awaits_threads};
+pub use crate::process::stop::{Stops, awaits_threads, let_go_late};
 pub use crate::process::target::{Allowance, Target};
 pub use crate::process::{fanotify, kin, launch, scan, target};
 pub use crate::refusal::{Error, Refusal};

@@ -159,6 +159,8 @@ pub mod reads {
     pub const VALID: u64 = 1;
     pub const STALE: u64 = 2;
     pub const CLOSED: u64 = 4;
+    /// Closed, and of no kind: another weir has taken the process over.
+    pub const TAKEN_OVER: u64 = CLOSED | KIND;
     pub const EPOCH: u64 = 8;
     pub const TURN: u64 = 1 << 32;
     /// Ranges in a table, and calls that are noted.

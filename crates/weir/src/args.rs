@@ -68,7 +68,9 @@ impl Args {
             _ if called_bpftrace => arguments.insert(1, "trace".into()),
             // `weir help trace` is `weir trace --help`.
             Some("help") => {
-                arguments.remove(1);
+                while arguments.get(1).is_some_and(|word| word == "help") {
+                    arguments.remove(1);
+                }
                 arguments.push("--help".into());
             }
             Some(first) if is_of_trace(first) => arguments.insert(1, "trace".into()),
@@ -646,7 +648,14 @@ mod tests {
 
     #[test]
     fn help_and_version_exit_0() {
-        for line in ["weir --help", "weir --version", "weir trace --help", "weir help", "weir help bpf run"] {
+        for line in [
+            "weir --help",
+            "weir --version",
+            "weir trace --help",
+            "weir help",
+            "weir help help",
+            "weir help bpf run",
+        ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 0, "{line}");
         }
     }

@@ -34,7 +34,7 @@ pub(crate) mod tended;
 mod triggers;
 mod world;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ use crate::session::plan::{Given, Plan};
 use crate::session::recorder::Recorder;
 use crate::session::recording::Recording;
 use crate::session::roll::Subjects;
-use crate::session::tended::Tended;
+use crate::session::tended::{Before, Tended};
 use crate::session::triggers::Triggers;
 pub(crate) use crate::session::world::{Binaries, is_named};
 use weir_policy::guard::Guard;
@@ -233,7 +233,7 @@ fn run(
     // Everything is ready.
     let file = recording.and_then(|recording| recording.args.tended.as_deref());
     let tended = file.map(Tended::hold).transpose()?;
-    let after = tended.as_ref().and_then(|tended| tended.after);
+    let after = Cell::new(tended.as_ref().and_then(|tended| tended.after));
     let tended = RefCell::new(tended);
     Session {
         given,
@@ -322,7 +322,7 @@ struct Session<'a> {
     /// Who tends a recording, until the run begins.
     tended: RefCell<Option<Tended>>,
     /// The weir whose processes are taken over.
-    after: Option<u32>,
+    after: Cell<Option<Before>>,
 }
 
 /// What `weir ps` shows of a run, and another weir that comes to the same process: the names of its programs, behind that of

@@ -65,13 +65,13 @@ pub(super) fn collect(command: &mut Command, limit: Limit, output: &mut Vec<u8>)
         }
         // Whoever reads its output may have had no CPU until now: what counts is the time since its end, and since what it printed last.
         let is_left = ended.is_some_and(|ended| ended.max(last).elapsed() >= AFTER);
-        match limit.passed(start, last).filter(|_| streamed.stuck.is_empty()) {
-            Some(said) if ended.is_none() => end(&child, said, &mut streamed, output),
-            passed if is_left || passed.is_some() => {
-                streamed.stuck.push("a process that was left behind holds the output open".into());
-                break;
-            }
-            _ => {}
+        if is_left {
+            streamed.stuck.push("a process that was left behind holds the output open".into());
+            break;
+        }
+        if let Some(said) = limit.passed(start, last).filter(|_| ended.is_none() && streamed.stuck.is_empty())
+        {
+            end(&child, said, &mut streamed, output);
         }
     }
     streamed.succeeded = child.wait()?.success();

@@ -2,8 +2,9 @@
 //!
 //! In: the number of a process, and that of the weir, which has said that it touches the process no more, and goes on to read what its probes
 //! write. Out: a [`Target`] that is held until it is attached to. [`prepare`](crate::prepare) undoes what the other has put in, as it does
-//! what a weir has left that is gone, and lets the process go on when this one's probes stand. The other sees that it has lost the process
-//! ([`Attachment::is_taken_over`]), and leaves it alone.
+//! what a weir has left that is gone, and lets the process go on when this one's probes stand. Before anything is changed, that is written in the
+//! other's segment of the process: the other sees that it has lost the process ([`Attachment::is_taken_over`]), at the latest when it has it stopped,
+//! and leaves it alone.
 //!
 //! ```text
 //! process   hits: theirs ──┤ stopped ├── hits: ours
@@ -11,8 +12,8 @@
 //! the other reads its rings ──────────────────────────▶ ends
 //! ```
 //!
-//! What a thread still has of the other's (calls whose return address leads to its code, for one) stays mapped until this weir takes its own
-//! out: such a call comes back without an event.
+//! What a thread still has of the other's (calls whose return address leads to its code, for one) stays mapped until this weir has taken its own
+//! out, and is undone then as what any weir has left: such a call comes back without an event.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -21,11 +22,10 @@ use nix::libc::user_regs_struct;
 
 use crate::attach::Attachment;
 use crate::limits::{LEAVES_TRIES_MAX, LEAVING_ALONE, REMOTE_PAUSE, REMOTE_TRIES_MAX};
-use crate::process::mapped::{is_segment, islands};
+use crate::process::mapped::islands;
 use crate::process::remote::is_callable;
-use crate::process::scan;
 use crate::process::stop::{Filters, Stopped};
-use crate::process::target::{Allowance, Target, read_mappings};
+use crate::process::target::{Allowance, Target};
 use crate::refusal::Error;
 
 /// Opens process `pid`, which the weir `controller` traces and has let go of, and holds it until it is attached to. Where it is not `held`, all is
@@ -89,24 +89,24 @@ pub(crate) fn leave_islands(
 impl Attachment {
     /// From now on another weir may take the process over, until [`Attachment::keep`]; it is not to be touched meanwhile.
     pub fn hand_over(&mut self) {
-        self.is_handed_over = true;
+        self.target.handed_over = Some(self.control.clone());
     }
 
     /// The other is not coming any more.
     pub fn keep(&mut self) {
-        self.is_handed_over = false;
+        self.target.handed_over = None;
     }
 
-    /// Another weir has taken the process over: what is in it is not this one's. Asked for only where this one has let go of it: the
-    /// process can make it so.
+    /// Another weir has taken the process over, or has begun to: what is in it is not this one's.
     pub fn is_taken_over(&self) -> bool {
-        let pid = self.target.pid;
-        let Ok(mappings) = read_mappings(pid) else { return false };
-        let starts_at = |at: u64| mappings.iter().any(|mapping| mapping.start.0 == at && is_segment(mapping));
-        let of_another = || {
-            let living = scan::of_living(pid, &mappings, Some(std::process::id()));
-            matches!(living, Ok(Some(_)))
-        };
-        !starts_at(self.control_address) || of_another()
+        self.target.is_taken_over()
+    }
+}
+
+impl Target {
+    /// As its own segment says, where another weir writes it before it changes anything. Asked only where this one has let go of it: the
+    /// process can write there too.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        self.handed_over.as_ref().is_some_and(|control| control.reads().are_taken_over())
     }
 }

@@ -20,7 +20,6 @@ use weir_symbols::maps::Mapping;
 use weir_symbols::regular;
 
 use crate::attach::counters;
-use crate::attach::share::Left;
 use crate::attach::undo::{Patch, Places, Report, Undo, hold};
 use crate::code::unwind::hook;
 use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX};
@@ -48,7 +47,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     // Of all weirs that were here: none of them lives, and what one has left behind may lead to another's.
     let segments = scan::segments(target.pid, &target.mappings)?;
     alone(target.pid, &segments)?;
-    let Left { segments: maps, islands } = left(target)?;
+    let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
     let (mut journals, mut other_version) = (Vec::with_capacity(segments.len()), None);
     let mut left = weir_rt::limits::JOURNAL_CAPACITY_MAX as usize;
     for segment in &segments {
@@ -60,7 +59,10 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
             other_version = Some(version);
         }
     }
+    maps.extend(segments.iter().map(|segment| segment.mapping.start.0..segment.mapping.end.0));
     let codes = codes(target);
+    let found = islands(&target.mappings);
+    let islands = found.into_iter().map(|island| island.range(&target.memory)).collect();
     let mut undo = Undo {
         segments: maps,
         islands,
@@ -120,24 +122,16 @@ fn end_direct_reads(target: &mut Target) -> Result<(), Error> {
         segment.header.as_ref().is_ok_and(|header| header.identity.target_pid as i32 == target.pid)
     };
     let starts: Vec<u64> = segments.iter().filter(is_own).map(|segment| segment.mapping.start.0).collect();
+    let closed = if target.taken_from.is_some() { Reads::TAKEN_OVER } else { Reads::CLOSED };
     for start in &starts {
         // Fails only where it is gone.
-        let _ = target.memory.write(start + Reads::STATE_OFFSET, &Reads::CLOSED.to_le_bytes());
+        let _ = target.memory.write(start + Reads::STATE_OFFSET, &closed.to_le_bytes());
     }
     if !starts.is_empty() {
         let stopped = hold(target)?;
         target.resume_between(stopped);
     }
     Ok(())
-}
-
-/// What is mapped of weirs' after a [`restore`].
-pub(crate) fn left(target: &Target) -> Result<Left, Error> {
-    let mut segments = scan::lent_maps(target.pid, &target.mappings)?;
-    let own = scan::segments(target.pid, &target.mappings)?;
-    segments.extend(own.iter().map(|segment| segment.mapping.start.0..segment.mapping.end.0));
-    let islands = islands(&target.mappings);
-    Ok(Left { segments, islands: islands.into_iter().map(|island| island.range(&target.memory)).collect() })
 }
 
 /// Refuses a process that runs in the memory of one that is traced: what is undone here is undone there.

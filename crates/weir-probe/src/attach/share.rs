@@ -7,7 +7,6 @@
 //! while the target runs: nothing leads there yet.
 
 use std::fs::File;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -36,15 +35,6 @@ pub(crate) struct Shared {
     pub(crate) control_address: u64,
     pub(crate) maps_address: u64,
     pub(crate) taken_over: Option<TakenOver>,
-    /// What a thread still has of a weir whose process this was until now.
-    pub(crate) left: Left,
-}
-
-/// Segments and islands that stay mapped.
-#[derive(Default)]
-pub(crate) struct Left {
-    pub(crate) segments: Vec<Range<u64>>,
-    pub(crate) islands: Vec<Range<u64>>,
 }
 
 /// Makes the target's own segment, and lends it the maps.
@@ -54,7 +44,7 @@ pub(crate) fn share_segments(
     layout: SegmentLayout,
     identity: &Identity,
 ) -> Result<Shared, Error> {
-    let (mut taken_over, mut left) = (None, Left::default());
+    let mut taken_over = None;
     if let Some(traced) = scan::probed(target.pid)? {
         let is_handed_over = target.taken_from == Some(traced.identity.controller_pid);
         // A fork child has its parent's segment, but runs unprobed.
@@ -63,10 +53,7 @@ pub(crate) fn share_segments(
         }
         if scan::has_probes(target.pid, &target.mappings)? {
             let restored = restore::restore(target)?.restored;
-            if is_handed_over {
-                target.refresh()?;
-                left = restore::left(target)?;
-            } else if !traced.is_inherited() {
+            if !traced.is_inherited() && !is_handed_over {
                 taken_over = Some(TakenOver { controller_pid: traced.identity.controller_pid, restored });
             }
         }
@@ -115,7 +102,7 @@ pub(crate) fn share_segments(
     });
     // A launched command must not run before it is armed.
     target.resume_between(stopped);
-    Ok(Shared { control, control_address, maps_address, taken_over, left })
+    Ok(Shared { control, control_address, maps_address, taken_over })
 }
 
 /// Whether the borrowed thread may read the time stamp counter; its children inherit that.

@@ -169,7 +169,15 @@ impl Undo {
             return Err(Error::Replaced { pid: target.pid });
         }
         self.lower_counters(target)?;
-        self.close_gates(target);
+        match target.handed_over {
+            // Another weir's may come to stand there at any other moment.
+            Some(_) => {
+                let stopped = hold(target)?;
+                self.close_gates(target);
+                target.resume_between(stopped);
+            }
+            None => self.close_gates(target),
+        }
         report.foreign.extend(&self.unknown);
         let mut stopped = self.restore_in_slices(target, &mut report)?;
         for try_number in 0.. {
@@ -535,7 +543,11 @@ pub(crate) fn hold(target: &mut Target) -> Result<Stopped, Error> {
     }
     let stopped = stopped?;
     target.refresh()?;
-    if target.memory.is_gone() { Err(Error::Replaced { pid: target.pid }) } else { Ok(stopped) }
+    // Nobody changes that while it is stopped.
+    if target.memory.is_gone() || target.is_taken_over() {
+        return Err(Error::Replaced { pid: target.pid });
+    }
+    Ok(stopped)
 }
 
 /// What stands where a patch was.

@@ -514,7 +514,7 @@ thread_local! {
 
 /// Lets the threads go that did not stop in time before and have now. To be called now and then, by the thread that
 /// stopped them: else each stands still from its stop on, until the next stop or the end of this process.
-pub(crate) fn let_go_late() {
+pub fn let_go_late() {
     LATE.with_borrow_mut(|late| late.retain(|&tid| !let_go(tid)));
 }
 

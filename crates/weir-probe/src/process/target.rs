@@ -9,10 +9,12 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::libc::user_regs_struct;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use weir_rt::segment::Segment;
 use weir_rt::{LanePolicy, SiteAbi, TidSource};
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::{Binary, FileIdentity, VirtAddr};
@@ -56,6 +58,8 @@ pub struct Target {
     pub(crate) stays_held: bool,
     /// The weir whose probes are in it until this one's are, if it is taken over.
     pub(crate) taken_from: Option<u32>,
+    /// Its own segment, as long as another weir may take it over.
+    pub(crate) handed_over: Option<Arc<Segment>>,
     /// Of one that has not begun to run no stop is noted: it misses nothing.
     pub(crate) has_begun: bool,
     /// So far, since it was opened.
@@ -172,6 +176,7 @@ impl Target {
             has_tsc: true,
             stays_held: false,
             taken_from: None,
+            handed_over: None,
             has_begun: true,
             stops: Stops::default(),
             allowance: Allowance::default(),

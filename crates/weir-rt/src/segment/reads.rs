@@ -62,6 +62,8 @@ impl Reads<'_> {
     /// Where the state is, and what makes it say that nothing is known any more.
     pub const STATE_OFFSET: u64 = header::READS_STATE as u64;
     pub const CLOSED: u64 = reads::CLOSED;
+    /// The same, where another weir takes the process over.
+    pub const TAKEN_OVER: u64 = reads::TAKEN_OVER;
     /// Most ranges of a table.
     pub const RANGES_MAX: usize = reads::RANGES;
 
@@ -72,6 +74,11 @@ impl Reads<'_> {
             word if word & reads::KIND == reads::STALE => ReadsState::Stale,
             _ => ReadsState::Off,
         }
+    }
+
+    /// Another weir has taken the process over, or has begun to. The process can say so too.
+    pub fn are_taken_over(&self) -> bool {
+        self.state_word().load(Ordering::SeqCst) & reads::TAKEN_OVER == reads::TAKEN_OVER
     }
 
     /// Looks, before the memory is looked at. None where nothing may be published now, or ever.

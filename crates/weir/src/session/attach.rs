@@ -22,6 +22,7 @@ use crate::session::plan::Plan;
 use crate::session::required::{Elsewhere, hopeless, indispensable};
 use crate::session::summary::Coverage;
 use crate::session::targets::One;
+use crate::session::tended::Before;
 use crate::session::{Session, label, now_ns, stages};
 use weir_policy::budget::Budget;
 use weir_policy::policy::Needs;
@@ -61,11 +62,15 @@ impl Session<'_> {
     /// Process `pid` is traced by the weir whose processes are taken over.
     pub(super) fn is_handed_over(&self, pid: i32) -> bool {
         let is_its = |probed: scan::Probed| {
-            Some(probed.identity.controller_pid) == self.after
-                && probed.controller_alive
-                && !probed.is_inherited()
+            self.is_of_before(&probed) && probed.controller_alive && !probed.is_inherited()
         };
-        self.after.is_some() && scan::probed(pid).ok().flatten().is_some_and(is_its)
+        self.after.get().is_some() && scan::probed(pid).ok().flatten().is_some_and(is_its)
+    }
+
+    /// What a process has is of the weir whose processes are taken over.
+    pub(super) fn is_of_before(&self, probed: &scan::Probed) -> bool {
+        let weir = Before { pid: probed.identity.controller_pid, start: probed.identity.controller_start };
+        self.after.get() == Some(weir)
     }
 
     /// Opens a process. One that is taken over is held until it is attached to, if it can be `held` for so long.
@@ -75,9 +80,9 @@ impl Session<'_> {
         allowance: Allowance,
         held: bool,
     ) -> Result<Target, weir_probe::Error> {
-        match self.after {
-            Some(controller) if self.is_handed_over(pid) => {
-                weir_probe::take_over(pid, controller, allowance, held)
+        match self.after.get() {
+            Some(before) if self.is_handed_over(pid) => {
+                weir_probe::take_over(pid, before.pid, allowance, held)
             }
             _ => Target::open_within(pid, allowance),
         }

@@ -40,7 +40,7 @@ use crate::session::roll::Roll;
 use crate::session::scalars::Scalars;
 use crate::session::symbols::ProcessSymbols;
 use crate::session::targets::Targets;
-use crate::session::tended::Tended;
+use crate::session::tended::{HandOver, Tended};
 use crate::session::triggers::{self, Watch};
 use crate::session::{now_ns, output_failed};
 use crate::sessions::counts::Counts;
@@ -271,21 +271,23 @@ impl<'a, W: Write> Events<'a, W> {
         targets: &mut Option<(&mut Targets, &mut Roll)>,
         launched: Option<&mut Launched>,
     ) -> Result<bool, Failure> {
-        let (is_asked_to_end, is_handed_over) = self.is_asked_to_end()?;
+        let (is_asked_to_end, handed_over) = self.is_asked_to_end(segment)?;
         self.is_stopped = is_asked_to_end;
         if self.is_stopped {
             return Ok(true);
         }
         let Some((targets, roll)) = targets else { return Ok(self.is_left(segment, 0)) };
-        match is_handed_over {
-            Some(true) if !self.is_handed_over => self.hand_over(segment, targets, roll)?,
-            Some(false) if self.is_handed_over => {
-                self.is_handed_over = false;
-                roll.take_back(targets);
+        for change in handed_over {
+            match change {
+                HandOver::To(number) => self.hand_over(segment, targets, roll, number)?,
+                HandOver::Back => {
+                    self.is_handed_over = false;
+                    roll.take_back(targets);
+                }
             }
-            _ => {}
         }
         if self.is_handed_over {
+            weir_probe::let_go_late();
             roll.keep_children_waiting();
             return Ok(false);
         }
@@ -307,6 +309,7 @@ impl<'a, W: Write> Events<'a, W> {
         segment: &Segment,
         targets: &mut Targets,
         roll: &mut Roll,
+        number: u64,
     ) -> Result<(), Failure> {
         // Those that wait for it have come to this recording.
         roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
@@ -324,7 +327,7 @@ impl<'a, W: Write> Events<'a, W> {
         // Whoever comes next asks what this one waits for.
         self.write_counts(segment);
         if let Some(tended) = &self.tended {
-            tended.let_go();
+            tended.let_go(number);
         }
         Ok(())
     }
@@ -520,7 +523,8 @@ impl<'a, W: Write> Events<'a, W> {
         let until_read =
             if self.asked.is_some() { until_read.min(triggers::LOOK_INTERVAL) } else { until_read };
         let until_look = self.until_look(targets);
-        let wait = until_look.min(until_read).min(until_clock).min(self.costs.until_round());
+        let until_round = if self.is_handed_over { Duration::MAX } else { self.costs.until_round() };
+        let wait = until_look.min(until_read).min(until_clock).min(until_round);
         let wait = until_interval.unwrap_or(wait).min(wait);
         // What is read does not come from them alone.
         let targets = targets.filter(|_| !self.is_handed_over);
@@ -549,13 +553,15 @@ impl<'a, W: Write> Events<'a, W> {
         }
     }
 
-    /// A signal other than a child's end has arrived, or one that asks for something else; and whether the processes are to be another's, if
-    /// that was said.
-    fn is_asked_to_end(&mut self) -> Result<(bool, Option<bool>), Failure> {
-        let (mut asked, mut is_handed_over) = (false, None);
+    /// A signal other than a child's end has arrived, or one that asks for something else; and what is to become of the processes.
+    fn is_asked_to_end(&mut self, segment: &Segment) -> Result<(bool, Vec<HandOver>), Failure> {
+        let (mut asked, mut handed_over) = (false, Vec::new());
         if let Some(tended) = &self.tended {
             let heard = tended.hear()?;
-            (asked, is_handed_over) = (heard.has_ended, heard.is_handed_over);
+            (asked, handed_over) = (heard.has_ended, heard.handed_over);
+            if let (Some(asked), Some(is_open)) = (&self.asked, heard.is_opened) {
+                asked.open(segment, is_open);
+            }
             if let Some(flight) = &mut self.flight {
                 flight.want(heard.snapshots);
             }
@@ -575,7 +581,7 @@ impl<'a, W: Write> Events<'a, W> {
                 _ => asked = true,
             }
         }
-        Ok((asked, is_handed_over))
+        Ok((asked, handed_over))
     }
 
     /// Once a second, what threads that are gone have left half written is taken out of the way; it is counted.

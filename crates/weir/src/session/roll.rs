@@ -26,11 +26,13 @@ use weir_symbols::maps;
 
 use crate::failure::Failure;
 use crate::print::{printable, tell};
+use crate::session::attach::ms;
 use crate::session::enrol::{Candidate, Declined, Enrolment, Sight};
 use crate::session::intercept::Intercept;
 use crate::session::plan::Plan;
 use crate::session::stages::Site;
 use crate::session::targets::{One, Targets};
+use crate::session::tended::Before;
 use crate::session::{Session, binaries};
 use weir_policy::facts;
 use weir_process::processes::{Process, ProcessId, Processes};
@@ -139,6 +141,8 @@ pub(crate) struct Roll<'a> {
     left_out: u32,
     /// When the run began, since boot.
     began: Duration,
+    /// Since when another recording takes its processes over.
+    handed_over: Option<Instant>,
     refusals_told: Cell<u32>,
     away: Away,
     /// Processes that ran before they were attached to, and for how long at most.
@@ -214,6 +218,7 @@ impl<'a> Roll<'a> {
             is_untraced_told: false,
             left_out: 0,
             began,
+            handed_over: None,
             refusals_told,
             away,
             late,
@@ -242,7 +247,7 @@ impl<'a> Roll<'a> {
                 lines.extend(self.enrol(candidate, None, targets, &mut refused)?);
             }
             // The other ends then, and lets go of those that are left.
-            if self.session.after.is_none() || !self.enrolment.has_tried() || Instant::now() >= until {
+            if self.session.after.get().is_none() || !self.enrolment.has_tried() || Instant::now() >= until {
                 break;
             }
             thread::sleep(LOOK_INTERVAL);
@@ -399,6 +404,7 @@ impl<'a> Roll<'a> {
 
     /// Another recording takes the processes over, and intercepts others.
     pub(crate) fn hand_over(&mut self) {
+        self.handed_over = Some(Instant::now());
         self.not_held += self.intercept.take().map_or(0, |intercept| intercept.not_held());
     }
 
@@ -409,13 +415,21 @@ impl<'a> Roll<'a> {
         }
     }
 
-    /// The other has failed to take them over: those that it had are attached to again.
+    /// The other has failed to take them over: those that it had are attached to again. What this one had put in there may be left.
     pub(crate) fn take_back(&mut self, targets: &mut Targets) {
+        self.session.after.set(Some(Before { pid: std::process::id(), start: scan::own_start() }));
+        let since = self.handed_over.take().map_or(Duration::ZERO, |at| at.elapsed());
         for pid in targets.take_back() {
             self.session.guard.detached(pid);
-            if let Some(process) = self.subjects.processes.process(pid) {
-                self.enrolment.replaced(process, Instant::now());
+            let Some(process) = self.subjects.processes.process(pid) else { continue };
+            self.late = (self.late.0 + 1, self.late.1.max(since));
+            if !self.session.given.args.quiet {
+                tell!(
+                    "weir: process {pid} was taken over by a recording that failed, and is attached to again: what came in {} at most is missing here",
+                    ms(since)
+                );
             }
+            self.enrolment.replaced(process, Instant::now());
         }
         self.intercept = Intercept::start(self.session, self.subjects, &self.named, false);
         self.update_scope();
@@ -533,8 +547,7 @@ impl<'a> Roll<'a> {
         let own = std::process::id();
         // weir's watchdog shares its memory.
         let is_own = |pid: i32| kin::share_memory(pid, own as i32) == Some(true);
-        let after = self.session.after;
-        let inherits = |pid: i32| inherited(pid, after).is_some() && !is_own(pid);
+        let inherits = |pid: i32| inherited(pid, self.session).is_some() && !is_own(pid);
         let (plan, plans) = (self.session.plan, std::cell::RefCell::new(&mut self.plans));
         let (session, processes) = (self.session, &self.subjects.processes);
         let see = |candidate: &Candidate| {
@@ -558,7 +571,7 @@ impl<'a> Roll<'a> {
     ) -> Result<Option<ProcessLine>, Failure> {
         let now = Instant::now();
         let pid = candidate.process.id.pid;
-        let parent = inherited(pid, self.session.after);
+        let parent = inherited(pid, self.session);
         // Nothing of it has run unprobed.
         let is_held = held.is_some()
             || parent.as_ref().is_some_and(|parent| parent.children_wait)
@@ -685,11 +698,10 @@ impl<'a> Roll<'a> {
     }
 }
 
-/// What a forked child of a process of this run has inherited, as long as it is not attached to. `after`: the weir whose processes are taken over.
-fn inherited(pid: i32, after: Option<u32>) -> Option<scan::Probed> {
+/// What a forked child of a process of this run, or of one that is taken over, has inherited, as long as it is not attached to.
+fn inherited(pid: i32, session: &Session) -> Option<scan::Probed> {
     let probed = scan::probed(pid).ok()??;
-    let controller = probed.identity.controller_pid;
-    let is_ours = controller == std::process::id() || Some(controller) == after;
+    let is_ours = probed.identity.controller_pid == std::process::id() || session.is_of_before(&probed);
     (probed.is_inherited() && is_ours).then_some(probed)
 }
 

@@ -1,16 +1,17 @@
 //! A recording that the daemon of sessions tends: it begins at its word, says how far it is, and ends with it.
 //!
 //! In: standard input, a pipe whose other end only the daemon has. The first byte ([`GO`], [`GO_OPEN`]) says that the recording may begin;
-//! before it may come, with its pid and a newline after it, which recording hands its processes over ([`AFTER`]). Each further one asks for a
-//! snapshot ([`SNAPSHOT`]); with the name of a folder and a newline after it, for the next folder ([`ROTATE`]); to let the processes go, so that
-//! another recording may take them over ([`HAND_OVER`]), or to take back those that it did not ([`TAKE_BACK`]). The end of the pipe says that the
-//! recording is not wanted. Out: a file that says how much was recorded so far, replaced as a whole, and lines on standard output:
+//! before it may come, with its pid, the time of its start and a newline after it, which recording hands its processes over ([`AFTER`]). Each
+//! further one asks for a snapshot ([`SNAPSHOT`]); with the name of a folder and a newline after it, for the next folder ([`ROTATE`]); with a
+//! number and a newline, to let the processes go, so that another recording may take them over ([`HAND_OVER`]), or to take back those that it did
+//! not ([`TAKE_BACK`]); or says that an event has opened or shut the recording before this one since this one was let begin ([`OPENED`],
+//! [`SHUT`]). The end of the pipe says that the recording is not wanted. Out: a file that says how much was recorded so far, replaced as a whole, and lines on standard output:
 //!
 //! | line | says |
 //! |---|---|
 //! | `held` | everything is ready, no process was touched |
 //! | `recording` | probes are in |
-//! | `let-go` | it touches its processes no more, which are probed as before |
+//! | `let-go NUMBER` | it touches its processes no more, which are probed as before |
 //! | `snapshot NAME`, `no-snapshot WHY` | the snapshot that was asked for is there, or not |
 //! | `rotated`, `no-rotation WHY` | the next folder that was asked for is written, or not |
 //! | `rotate` | an event asks for the next folder |
@@ -46,18 +47,21 @@ pub(crate) const GO_OPEN: u8 = b'o';
 pub(crate) const SNAPSHOT: u8 = b's';
 /// The next folder is wanted, of the name that follows up to a newline.
 pub(crate) const ROTATE: u8 = b'r';
-/// The recording whose pid follows, up to a newline, has let its processes go: they are to be taken over.
+/// The recording whose pid and start follow, up to a newline, has let its processes go: they are to be taken over.
 pub(crate) const AFTER: u8 = b'a';
-/// Another recording takes the processes over.
+/// Another recording takes the processes over. The number of the request follows, up to a newline.
 pub(crate) const HAND_OVER: u8 = b'h';
 /// It has failed to.
 pub(crate) const TAKE_BACK: u8 = b'b';
+/// An event has started the recording before this one, after this one was let begin; or has stopped it.
+pub(crate) const OPENED: u8 = b'p';
+pub(crate) const SHUT: u8 = b'c';
 
 pub(super) struct Tended {
     file: PathBuf,
     pub(super) is_open: bool,
     /// The weir whose processes are taken over.
-    pub(super) after: Option<u32>,
+    pub(super) after: Option<Before>,
     /// The daemon is gone.
     has_ended: Cell<bool>,
     /// What it has said and not finished.
@@ -74,9 +78,28 @@ pub(super) struct Heard {
     pub(super) snapshots: usize,
     /// The next folders, by name: each is answered.
     pub(super) folders: Vec<String>,
-    /// Whether another recording has its processes from now on, if that has changed.
-    pub(super) is_handed_over: Option<bool>,
+    /// What is to become of its processes, in turn.
+    pub(super) handed_over: Vec<HandOver>,
+    /// What events have made of the recording before this one meanwhile.
+    pub(super) is_opened: Option<bool>,
     pub(super) has_ended: bool,
+}
+
+/// A weir that records before this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Before {
+    pub(super) pid: u32,
+    /// When it began, in the kernel's ticks: its number may be another's one day.
+    pub(super) start: u64,
+}
+
+/// What is to become of a recording's processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum HandOver {
+    /// Another takes them over; the number is answered.
+    To(u64),
+    /// It has not.
+    Back,
 }
 
 impl Tended {
@@ -96,8 +119,11 @@ impl Tended {
                 _ => return Err(unwanted()),
             }
         };
-        let pid = before.strip_prefix(&[AFTER]).and_then(|pid| str::from_utf8(pid).ok());
-        let after = pid.and_then(|pid| pid.trim_end().parse().ok());
+        let words = before
+            .strip_prefix(&[AFTER])
+            .and_then(|words| str::from_utf8(words).ok()?.trim_end().split_once(' '));
+        let after = words
+            .and_then(|(pid, start)| Some(Before { pid: pid.parse().ok()?, start: start.parse().ok()? }));
         let failed = |errno: Errno, what: &str| Failure::Machine(anyhow!(errno).context(what.to_owned()));
         let blocked = SigSet::from_iter([Signal::SIGTERM]).thread_block();
         blocked.map_err(|errno| failed(errno, "blocking signals"))?;
@@ -125,8 +151,8 @@ impl Tended {
     }
 
     /// Says that nothing of its processes is touched from now on.
-    pub(super) fn let_go(&self) {
-        say("let-go");
+    pub(super) fn let_go(&self, number: u64) {
+        say(&format!("let-go {number}"));
     }
 
     /// Answers one who asked for a snapshot: with its name, or why there is none.
@@ -184,12 +210,18 @@ impl Tended {
         let mut begun = self.begun.borrow_mut();
         match (&begun[..], word) {
             ([], SNAPSHOT) => heard.snapshots += 1,
-            ([], HAND_OVER | TAKE_BACK) => heard.is_handed_over = Some(word == HAND_OVER),
+            ([], TAKE_BACK) => heard.handed_over.push(HandOver::Back),
+            ([], OPENED | SHUT) => heard.is_opened = Some(word == OPENED),
+            ([HAND_OVER, number @ ..], b'\n') => {
+                let number = str::from_utf8(number).ok().and_then(|number| number.parse().ok());
+                heard.handed_over.extend(number.map(HandOver::To));
+                begun.clear();
+            }
             ([ROTATE, name @ ..], b'\n') => {
                 heard.folders.push(String::from_utf8_lossy(name).into_owned());
                 begun.clear();
             }
-            ([], ROTATE) | ([_, ..], _) => begun.push(word),
+            ([], ROTATE | HAND_OVER) | ([_, ..], _) => begun.push(word),
             ([], _) => {}
         }
     }

@@ -63,6 +63,8 @@ struct Doing {
     is_open: bool,
     /// An event has ended it, for good.
     is_stopped: bool,
+    /// Of the session before, if what is done fails.
+    note: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +97,7 @@ impl Doing {
             said: String::new(),
             is_open: false,
             is_stopped: false,
+            note: None,
         }
     }
 }
@@ -224,7 +227,8 @@ impl Session {
 
     fn begin(&mut self, client: Option<u64>, done: String, before: Option<Description>) {
         self.take_number();
-        self.doing = Some(Doing { before, done, ..Doing::new(What::Begin, client) });
+        let note = self.note.take();
+        self.doing = Some(Doing { before, done, note, ..Doing::new(What::Begin, client) });
     }
 
     pub(crate) fn stop(&mut self, client: u64) -> Result<(), Outcome> {
@@ -299,6 +303,7 @@ impl Session {
             Err(error) => {
                 let doing = self.doing.take()?;
                 self.description = doing.before.unwrap_or_else(|| self.description.clone());
+                self.note = self.note.take().or(doing.note);
                 let answer = Answer::of(Outcome::Failed(error));
                 Some(Step { client: doing.client, answer, is_gone: false })
             }
@@ -358,9 +363,6 @@ impl Session {
             }
             Phase::Recording | Phase::LetGo => {
                 let (doing, mut next) = (self.doing.take()?, self.next.take()?);
-                if doing.is_stopped {
-                    next.end();
-                }
                 let folder = self.description.folder_of(next.number);
                 let is_change = doing.before.is_some();
                 let gap = doing.gap.filter(|_| is_change).map(|since| {
@@ -377,7 +379,14 @@ impl Session {
                     if self.description.overwrites() { "into its rings; snapshots go to" } else { "into" };
                 let outcome = Outcome::Done(format!("{}, {into} {}{missing}", doing.done, folder.display()));
                 let said = doing.said + &next.told();
-                (self.recording, self.note, self.is_changed) = (Some(next), None, true);
+                let outcome = match doing.is_stopped {
+                    false => outcome,
+                    true => {
+                        next.end();
+                        Outcome::Done(format!("{}; an event has ended the recording (--stop-on)", doing.done))
+                    }
+                };
+                (self.recording, self.is_changed) = (Some(next), true);
                 Some(Step {
                     client: doing.client,
                     answer: Answer { said, ..Answer::of(outcome) },
@@ -440,6 +449,10 @@ impl Session {
         let name = self.description.name.clone();
         let said = doing.said + &next.told();
         // The processes may have been touched: what is in the folder is what was recorded then.
+        if let Some(counts) = next.counts().filter(|_| next.phase() >= Phase::Beginning) {
+            self.counts.add(&counts);
+        }
+        self.note = self.note.take().or(doing.note);
         self.give_back(next.number, place);
         let is_refused = next.ended().is_some_and(|status| status.code() == Some(1));
         let then = match (&mut self.recording, doing.before) {
@@ -522,9 +535,15 @@ impl Session {
         }
         if let Some(doing) = &mut self.doing {
             doing.said += &said;
-            doing.is_open = counts.is_some_and(|counts| !counts.is_waiting);
-            let has_next = self.next.as_ref().is_some_and(|next| next.phase() == Phase::Recording);
-            doing.gap = (!has_next).then(Instant::now);
+            doing.is_open = counts.as_ref().is_some_and(|counts| !counts.is_waiting);
+            let phase = self.next.as_ref().map(Stretch::phase);
+            // What it had is recorded by the next, if that records.
+            doing.gap = (phase != Some(Phase::Recording)).then(Instant::now);
+            if let (Some(next), Some(counts)) = (&mut self.next, &counts)
+                && next.phase() >= Phase::Beginning
+            {
+                next.is_opened(!counts.is_waiting);
+            }
             doing.is_stopped = ended.is_stopped;
         }
     }

@@ -47,7 +47,11 @@ pub(crate) struct Stretch {
     pub(crate) is_stopped: bool,
     /// It could not begin: an event has not what its filter asks for.
     pub(crate) has_wrong_filter: bool,
-    is_asked_to_hand_over: bool,
+    /// The number of the request, and how many there were.
+    asked_to_hand_over: Option<u64>,
+    hand_overs: u64,
+    /// It was let begin without waiting for an event.
+    begins_open: bool,
     ended: Option<ExitStatus>,
     /// When it was asked to end.
     asked: Option<Instant>,
@@ -112,7 +116,9 @@ impl Stretch {
             wants_rotation: false,
             is_stopped: false,
             has_wrong_filter: false,
-            is_asked_to_hand_over: false,
+            asked_to_hand_over: None,
+            hand_overs: 0,
+            begins_open: false,
             ended: None,
             asked: None,
             began: Instant::now(),
@@ -153,7 +159,12 @@ impl Stretch {
                     self.phase = Phase::Recording;
                     self.began = Instant::now();
                 }
-                ("let-go", _) if self.phase == Phase::Recording => self.phase = Phase::LetGo,
+                ("let-go", number)
+                    if self.phase == Phase::Recording
+                        && self.asked_to_hand_over.is_some_and(|asked| number == asked.to_string()) =>
+                {
+                    self.phase = Phase::LetGo;
+                }
                 ("snapshot", name) => self.taken = Some(Ok(name.to_owned())),
                 ("no-snapshot", why) => self.taken = Some(Err(why.to_owned())),
                 ("rotated", _) => (self.rotated, self.folder) = (Some(Ok(())), self.asked_folder),
@@ -180,24 +191,35 @@ impl Stretch {
     /// It may touch processes now, and takes over those of the recording `after`, if that has let them go. `is_open`: without waiting for an
     /// event that starts it, as one before it had.
     pub(crate) fn go(&mut self, is_open: bool, after: Option<ProcessId>) {
-        self.phase = Phase::Beginning;
-        let after = after.map(|after| [&[tended::AFTER], after.pid.to_string().as_bytes(), b"\n"].concat());
+        (self.phase, self.begins_open) = (Phase::Beginning, is_open);
+        let words = |after: ProcessId| format!("{} {}\n", after.pid, after.start);
+        let after = after.map(|after| [&[tended::AFTER], words(after).as_bytes()].concat());
         let go = if is_open { tended::GO_OPEN } else { tended::GO };
         self.say(&[after.unwrap_or_default(), vec![go]].concat());
     }
 
     /// Asks it, once, to let its processes go, so that another takes them over.
     pub(crate) fn ask_to_hand_over(&mut self) {
-        if !std::mem::replace(&mut self.is_asked_to_hand_over, true) {
-            self.say(&[tended::HAND_OVER]);
+        if self.asked_to_hand_over.is_none() {
+            self.hand_overs += 1;
+            self.asked_to_hand_over = Some(self.hand_overs);
+            self.say(&[&[tended::HAND_OVER], self.hand_overs.to_string().as_bytes(), b"\n"].concat());
         }
     }
 
     /// The other has failed to.
     pub(crate) fn take_back(&mut self) {
-        if std::mem::take(&mut self.is_asked_to_hand_over) {
-            self.phase = Phase::Recording;
+        if self.asked_to_hand_over.take().is_some() {
+            self.phase = self.phase.min(Phase::Recording);
             self.say(&[tended::TAKE_BACK]);
+        }
+    }
+
+    /// Events have made this of the recording before it since it was let begin.
+    pub(crate) fn is_opened(&mut self, is_open: bool) {
+        if self.begins_open != is_open {
+            self.begins_open = is_open;
+            self.say(&[if is_open { tended::OPENED } else { tended::SHUT }]);
         }
     }
 

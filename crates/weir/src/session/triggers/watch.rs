@@ -89,6 +89,13 @@ impl Watch {
         }
     }
 
+    /// An event has started or stopped the recording before this one, whose state this one takes over.
+    pub(crate) fn open(&self, segment: &Segment, is_open: bool) {
+        if let Some(gate) = self.gate.as_ref().filter(|gate| gate.starts) {
+            set(segment, gate.closed, u64::from(!is_open));
+        }
+    }
+
     /// What events ask for now; commands are started.
     pub(crate) fn look(&mut self, segment: &Segment) -> Due {
         if let Some(commands) = &mut self.commands {

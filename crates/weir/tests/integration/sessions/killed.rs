@@ -130,6 +130,54 @@ fn check_trace(place: &Place, emitted: &str, context: &str) -> u64 {
     count
 }
 
+/// The recording before a change has let its processes go, or lost them already: it takes them back.
+#[test]
+fn a_recording_that_is_killed_as_it_takes_over_is_not_missed() {
+    let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 4));
+    let mut random = random::state(seed);
+    for round in 0..kills {
+        let place = Place::new("killed-change");
+        let mut program = Emitter::start();
+        place.does(&["create", "s", "-p", &program.pid(), "--size", "1M"]);
+        place.does(&["enable", "s", "ses:one"]);
+        place.does(&["start"]);
+        program.tell("g 3");
+        let daemon = place.daemon().unwrap();
+        let before = place.status()["s"]["recorder"].as_i64().unwrap() as i32;
+        let mut client = place.command(&["record", "add-context", "s", "-t", "vtid"]);
+        let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let next = || children(daemon.as_raw()).into_iter().find(|pid| *pid != before);
+        let next = wait::until(DEADLINE, || next().is_some()).then(next).flatten().expect("a recorder");
+        // A moment like any other: the verdict does not depend on it.
+        std::thread::sleep(Duration::from_micros(random::next(&mut random) % 150_000));
+        kill(nix::unistd::Pid::from_raw(next), Signal::SIGKILL).unwrap();
+        let said = text(&client.wait_with_output().unwrap().stderr);
+        // It may have been the recording already.
+        let state = || place.status()["s"]["state"].clone();
+        assert!(wait::until(DEADLINE, || state() == "recording" || state() == "stopped"), "{round}: {said}");
+        if said.contains("into ") {
+            assert!(wait::until(DEADLINE, || state() == "stopped"), "{round}: {said}{}", place.logs());
+            place.does(&["start"]);
+        }
+        let recorded = || place.status()["s"]["recorded"].as_u64().unwrap();
+        let now = recorded();
+        assert!(wait::until(DEADLINE, || recorded() > now + 1000), "{round}: {said}{}", place.logs());
+        program.tell("h");
+        place.does(&["destroy", "s"]);
+        program.is_untouched();
+        program.ends_well();
+        for (thread, numbers) in &place.read("s").one {
+            assert!(numbers.is_sorted_by(|a, b| a < b), "{round}: thread {thread} has events twice: {said}");
+        }
+    }
+}
+
+/// The processes that one has started and that are there.
+fn children(pid: i32) -> Vec<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
 #[test]
 fn a_recording_that_is_killed_is_told_and_the_session_goes_on() {
     let place = Place::new("recorder");
