@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use weir_rt::Executable;
 use weir_rt::segment::Filter;
 use weir_symbols::maps::Mapping;
-use weir_symbols::{Binary, FileIdentity, Function};
+use weir_symbols::{Binary, FileIdentity, Function, program_kind, regular};
 
 use crate::attach::own::{Hooked, OwnHook};
 use crate::attach::{Attachment, SiteRequest, survey};
@@ -88,6 +88,8 @@ struct Hooks {
 struct Known {
     names: Vec<PathBuf>,
     identity: Option<FileIdentity>,
+    /// By its name it is no library.
+    is_program: bool,
     is_begun: AtomicBool,
     planned: OnceLock<Option<Library>>,
 }
@@ -138,7 +140,12 @@ impl Known {
     }
 
     fn plan(&self) -> Option<Library> {
-        let mut opened: Vec<Binary> = self.names.iter().filter_map(|name| Binary::open(name).ok()).collect();
+        // A program that a dynamic loader starts has no C library in it: nothing more of it is read, however large it is.
+        let kind = |name: &PathBuf| program_kind(&regular::open(name).ok()?);
+        let is_dynamic =
+            |name: &&PathBuf| self.is_program && kind(name).is_some_and(|kind| kind.has_interpreter);
+        let names = self.names.iter().filter(|name| !is_dynamic(name));
+        let mut opened: Vec<Binary> = names.filter_map(|name| Binary::open(name).ok()).collect();
         // On some file systems maps show another identity: whether it is the file is asked of the maps later.
         let at = opened.iter().position(|binary| binary.identity() == self.identity).unwrap_or(0);
         let binary = (at < opened.len()).then(|| opened.swap_remove(at))?;
@@ -249,7 +256,8 @@ impl Attachment {
             }
             let new = || {
                 let names = survey::names(&self.target, path);
-                Arc::new(Known { names, identity: Some(identity), ..Known::default() })
+                let is_program = !path.file_name().unwrap_or_default().to_string_lossy().contains(".so");
+                Arc::new(Known { names, identity: Some(identity), is_program, ..Known::default() })
             };
             Some(all.entry(identity).or_insert_with(new).clone())
         });

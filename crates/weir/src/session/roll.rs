@@ -507,10 +507,16 @@ impl<'a> Roll<'a> {
             self.alone = None;
             return false;
         }
-        // A child of the last may not have been seen yet.
-        let patience =
-            if self.subjects.selection.follow.is_on() { 2 * LOOK_INTERVAL } else { Duration::ZERO };
-        self.alone.get_or_insert_with(Instant::now).elapsed() >= patience
+        if !self.subjects.selection.follow.is_on() {
+            return true;
+        }
+        // A child of the last may not have been seen yet. Where children wait for weir, and who executes a probed program does, one look is enough.
+        if self.intercept.is_some() && self.children.is_some() {
+            self.enrolment.hurry();
+            let is_found = self.find(Instant::now()).is_ok();
+            return is_found && self.ready.is_empty() && !self.enrolment.has_waiting();
+        }
+        self.alone.get_or_insert_with(Instant::now).elapsed() >= 2 * LOOK_INTERVAL
     }
 
     /// What a process maps is not waited for any more.
