@@ -61,6 +61,9 @@ impl Guard {
 
     /// What tracing process `pid` with programs that do what `needs` says may cost, if it may be traced.
     pub fn admit(&self, pid: i32, needs: &Needs) -> Result<Budget, Error> {
+        if self.rules.are_none() {
+            return Ok(self.asked);
+        }
         let subject = facts::subject(pid);
         let denied = |denial: Denial| {
             self.notes.denied(&subject, &denial);

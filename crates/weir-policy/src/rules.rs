@@ -31,6 +31,11 @@ impl Rules {
         Ok(Rules { policies, caller, is_unruled })
     }
 
+    /// Nothing is asked of any process.
+    pub(crate) fn are_none(&self) -> bool {
+        self.policies.is_empty() && !self.is_unruled
+    }
+
     /// What each policy, by itself, lets tracing `subject` cost.
     pub fn judge(&self, subject: &Subject, needs: &Needs) -> Result<Vec<Budget>, Denial> {
         if self.is_unruled

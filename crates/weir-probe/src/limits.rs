@@ -33,6 +33,9 @@ pub const SLICE_PAUSE: Duration = Duration::from_millis(1);
 pub const LEAVING_ALONE: Duration = Duration::from_micros(100);
 pub const LEAVING_MAX: Duration = Duration::from_millis(2);
 
+/// Places of instructions that are known of files.
+pub const FOUND_MAX: usize = 4096;
+
 /// How often, and after how long each time, a process is looked at that another weir is to take over, and that is to be let go of at the same moment.
 pub const HANDING_OVER_LOOKS: u32 = 100;
 pub const HANDING_OVER_PAUSE: Duration = Duration::from_millis(10);

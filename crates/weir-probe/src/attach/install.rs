@@ -43,7 +43,10 @@ impl Attachment {
             };
             let mut generated = self.generate(planned, is_new, apart)?;
             let stopped = self.target.stop()?;
-            self.target.refresh()?;
+            // One that is held maps what it did when this was planned.
+            if !self.target.stays_held {
+                self.target.refresh()?;
+            }
             let stopped = hold_callable(&mut self.target, stopped, Target::stop)?;
             if generated.fits(&self.target.mappings) {
                 let held = self.map(stopped, planned, &mut generated)?;

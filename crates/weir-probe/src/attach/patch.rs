@@ -136,7 +136,10 @@ pub(crate) fn write(
             Some(stopped) => stopped,
             None => target.stop()?,
         };
-        target.refresh()?;
+        // One that is held has nothing more but weir's code, which is not looked at here.
+        if !target.stays_held {
+            target.refresh()?;
+        }
         let threads = registers(&stopped)?;
         let busy = busy(target, &threads, jumps, &insides);
         stopped.in_time()?;

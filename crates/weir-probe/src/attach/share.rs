@@ -44,8 +44,13 @@ pub(crate) fn share_segments(
     layout: SegmentLayout,
     identity: &Identity,
 ) -> Result<Shared, Error> {
-    let mut taken_over = None;
-    if let Some(traced) = scan::probed(target.pid)? {
+    let (mut taken_over, mut is_changed) = (None, false);
+    // What one maps that is held is known since it is.
+    let traced = match target.stays_held {
+        true => scan::of(target.pid, &target.mappings)?,
+        false => scan::probed(target.pid)?,
+    };
+    if let Some(traced) = traced {
         let is_handed_over = target.taken_from == Some(traced.identity.controller_pid);
         // A fork child has its parent's segment, but runs unprobed.
         if traced.controller_alive && !traced.is_inherited() && !is_handed_over {
@@ -53,6 +58,7 @@ pub(crate) fn share_segments(
         }
         if scan::has_probes(target.pid, &target.mappings)? {
             let restored = restore::restore(target)?.restored;
+            is_changed = true;
             if !traced.is_inherited() && !is_handed_over {
                 taken_over = Some(TakenOver { controller_pid: traced.identity.controller_pid, restored });
             }
@@ -62,7 +68,9 @@ pub(crate) fn share_segments(
     maps.hold_lease().map_err(|source| Error::system("holding the lease of the maps", source))?;
     allocate(target, maps)?;
     let stopped = target.stop()?;
-    target.refresh()?;
+    if is_changed || !target.stays_held {
+        target.refresh()?;
+    }
     let mut stopped = hold_callable(target, stopped, Target::stop)?;
     // Of two that found nobody there, the one that held it first has it.
     if let Some(traced) = scan::of_living(target.pid, &target.mappings, target.taken_from)? {

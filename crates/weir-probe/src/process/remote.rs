@@ -23,12 +23,15 @@
 //! All signals are blocked during a call (the frame has the right mask), so none is delivered on the borrowed stack:
 //! they are blocked after the thread has been pointed at the frame, and unblocked before it is pointed away.
 
+use std::collections::HashMap;
 use std::io;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use memchr::memmem;
 use nix::libc::{self, user_regs_struct};
-use weir_symbols::VirtAddr;
 use weir_symbols::maps::Mapping;
+use weir_symbols::{FileIdentity, VirtAddr};
 
 use crate::limits;
 use crate::process::goroutines;
@@ -69,6 +72,14 @@ impl Gadgets {
     /// Searches the executable mappings of files (and the vDSO), ld.so and libc among them, but not weir's own code,
     /// which these very calls will unmap.
     pub(crate) fn find(pid: i32, memory: &Memory, mappings: &[Mapping]) -> Result<Gadgets, Error> {
+        Gadgets::find_once(pid, memory, mappings).or_else(|_| {
+            // What was found in no process may have been taken out of that one.
+            found().clear();
+            Gadgets::find_once(pid, memory, mappings)
+        })
+    }
+
+    fn find_once(pid: i32, memory: &Memory, mappings: &[Mapping]) -> Result<Gadgets, Error> {
         let mut searched: Vec<&Mapping> = mappings.iter().filter(|mapping| is_searched(mapping)).collect();
         // A libc has both, and is smaller than a program that it takes long to search.
         searched.sort_by_key(|mapping| mapping.end.0 - mapping.start.0);
@@ -128,8 +139,46 @@ fn is_searched(mapping: &Mapping) -> bool {
     mapping.execute && (mapping.inode != 0 || mapping.path == "[vdso]") && !is_weirs(mapping)
 }
 
-/// The first place in `mapping` of any of `needles`.
-fn find_in(memory: &Memory, mapping: &Mapping, needles: &[&[u8]]) -> Option<u64> {
+/// Where needles stand in a mapping of a file, from its start on, or that they do not: the same in each process that maps the file, as long as its
+/// text is the file's.
+type Found = HashMap<(FileIdentity, u64, &'static [u8]), Option<u64>>;
+
+fn found() -> MutexGuard<'static, Found> {
+    static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
+    FOUND.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first place in `mapping` of any of `needles`, which are found once for all processes.
+fn find_in(memory: &Memory, mapping: &Mapping, needles: &[&'static [u8]]) -> Option<u64> {
+    if mapping.inode == 0 {
+        return search(memory, mapping, needles);
+    }
+    let key = (mapping.identity(), mapping.offset.0, needles[0]);
+    let is_there = |at: u64| {
+        let stands = |needle: &&[u8]| {
+            let mut now = vec![0; needle.len()];
+            memory.read(at, &mut now).is_ok() && now == **needle
+        };
+        at < mapping.end.0 && needles.iter().any(stands)
+    };
+    let known = found().get(&key).copied();
+    match known {
+        Some(None) => return None,
+        Some(Some(distance)) if is_there(mapping.start.0 + distance) => {
+            return Some(mapping.start.0 + distance);
+        }
+        _ => {}
+    }
+    let place = search(memory, mapping, needles);
+    let mut all = found();
+    if all.len() >= limits::FOUND_MAX {
+        all.clear();
+    }
+    all.insert(key, place.map(|at| at - mapping.start.0));
+    place
+}
+
+fn search(memory: &Memory, mapping: &Mapping, needles: &[&[u8]]) -> Option<u64> {
     const PIECE: usize = 1 << 20;
     let overlap = needles.iter().map(|needle| needle.len() - 1).max()? as u64;
     let (mut at, end) =
@@ -137,20 +186,13 @@ fn find_in(memory: &Memory, mapping: &Mapping, needles: &[&[u8]]) -> Option<u64>
     while at < end {
         let mut piece = vec![0; PIECE.min((end - at) as usize)];
         let length = memory.read_some(at, &mut piece).ok()?;
-        let found = needles.iter().filter_map(|needle| position(&piece[..length], needle));
+        let found = needles.iter().filter_map(|needle| memmem::find(&piece[..length], needle));
         if let Some(found) = found.min() {
             return Some(at + found as u64);
         }
         at = (at + length as u64).checked_sub(overlap).filter(|next| *next > at)?;
     }
     None
-}
-
-/// Where `needle` first stands in `bytes`.
-fn position(bytes: &[u8], needle: &[u8]) -> Option<usize> {
-    // A comparison of all of it at each byte takes ten times as long.
-    let starts = bytes.iter().enumerate().filter(|(_, byte)| **byte == needle[0]);
-    starts.map(|(at, _)| at).find(|&at| bytes[at..].starts_with(needle))
 }
 
 /// Takes a stopped process to a moment at which a thread can be borrowed, by [`limits::REMOTE_TRIES_MAX`] stops at most, the

@@ -229,7 +229,7 @@ pub(crate) fn has_probes(pid: i32, mappings: &[Mapping]) -> Result<bool, Error> 
 }
 
 /// The same of a process that maps this.
-fn of(pid: i32, mappings: &[Mapping]) -> Result<Option<Probed>, Error> {
+pub(crate) fn of(pid: i32, mappings: &[Mapping]) -> Result<Option<Probed>, Error> {
     let segments = segments(pid, mappings)?;
     // Beside the one that traces it there may be what an earlier one has left behind.
     let segment = segments.iter().find(|segment| segment.lives()).or(segments.first());
