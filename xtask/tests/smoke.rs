@@ -20,6 +20,11 @@ fn startup() {
 }
 
 #[test]
+fn build() {
+    check("build", &["make of a small C project"]);
+}
+
+#[test]
 fn uprobe() {
     check("uprobe", &["ns a hit", "loss at 1000000/s", "wall loss flat out"]);
 }

@@ -171,6 +171,8 @@ pub enum Origin {
     Orphan,
     /// It was traced, and has executed another program.
     Exec,
+    /// It was traced, and another recording has had it meanwhile.
+    Again,
 }
 
 impl Selection {
@@ -370,6 +372,7 @@ impl fmt::Display for Origin {
             Origin::ChildOf(parent) => write!(f, "child of {parent}"),
             Origin::Orphan => write!(f, "child of a process that has ended"),
             Origin::Exec => write!(f, "executed another program"),
+            Origin::Again => write!(f, "taken back"),
         }
     }
 }

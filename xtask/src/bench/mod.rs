@@ -15,6 +15,7 @@
 
 mod against;
 mod attach;
+mod build;
 mod chart;
 mod figures;
 mod filter;
@@ -94,6 +95,8 @@ enum Name {
     FlightRedis,
     /// How long until main runs, with a probe on it
     Startup,
+    /// How long make of a small C project takes, with each of its processes traced from its start
+    Build,
     /// What programs take on weir's engines and on others
     Vm,
     /// What a tracepoint costs that nobody traces, beside LTTng's and SystemTap's
@@ -144,6 +147,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
             servers::measure(plan, &redis, commands_in_flight(&redis))
         }
         Name::Startup => startup::measure(plan),
+        Name::Build => build::measure(plan),
         Name::Vm => vm::measure(&options.vm, plan),
         Name::Tracepoint => tracepoint::measure(plan),
         Name::Usdt => servers::measure_usdt(plan, &Postgres::start(Settings::Unsynced)?),

@@ -123,6 +123,12 @@ impl Enrolment {
         self.wait(Candidate { process, origin: Origin::Exec, replaced: Some(now), tries: 0 }, now);
     }
 
+    /// A process that was traced is to be again.
+    pub(crate) fn again(&mut self, process: Process, now: Instant) {
+        self.watcher.adopt(process.id);
+        self.wait(Candidate { process, origin: Origin::Again, replaced: None, tries: 0 }, now);
+    }
+
     /// A process is known to have come.
     pub(crate) fn hurry(&mut self) {
         self.watcher.hurry();

@@ -58,6 +58,9 @@ const HANDING_OVER_MAX: Duration = Duration::from_secs(3);
 /// How often a process is tried that does not stop in time.
 pub(super) const STOP_TRIES: u32 = 3;
 
+/// So many tries count as one of a process that was traced already.
+const AGAIN_TRIES: u32 = 30;
+
 /// A command that nothing is traced of any more is reported to run on after so long: one that is ending has no memory to trace before it
 /// has ended.
 const UNTRACED_AFTER: Duration = Duration::from_millis(100);
@@ -429,7 +432,7 @@ impl<'a> Roll<'a> {
                     ms(since)
                 );
             }
-            self.enrolment.replaced(process, Instant::now());
+            self.enrolment.again(process, Instant::now());
         }
         self.intercept = Intercept::start(self.session, self.subjects, &self.named, false);
         self.update_scope();
@@ -616,7 +619,10 @@ impl<'a> Roll<'a> {
             Err(failure @ Failure::Bug(_)) => return Err(failure),
             Err(failure) => failure,
         };
-        let why = declined(&failure, candidate.tries);
+        // One that this run has had already is not given up soon.
+        let tries =
+            if candidate.origin == Origin::Again { candidate.tries / AGAIN_TRIES } else { candidate.tries };
+        let why = declined(&failure, tries);
         let line = match &why {
             Declined::Refused(code) => Some(self.line(&candidate, Err((code.clone(), failure.to_string())))),
             Declined::Gone | Declined::NotNow => None,
