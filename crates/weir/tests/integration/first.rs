@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use testkit::paths::quoted;
 use testkit::target;
 
 const COUNT: &str = "{ @calls = count(); }";
@@ -44,8 +45,8 @@ fn counts(output: &Output, calls: u64) {
 #[test]
 fn a_script_is_traced_without_a_subcommand() {
     let program = program();
-    let script = format!("uprobe:{}:step {COUNT}", program.display());
-    let command = format!("{} 20", program.display());
+    let script = format!("uprobe:{}:step {COUNT}", quoted(&program));
+    let command = format!("{} 20", quoted(&program));
     counts(&weir().args(["-e", &script, "-c", &command]).output().unwrap(), 20);
     let file = testkit::paths::target().join("first-steps.bt");
     std::fs::write(&file, &script).unwrap();
@@ -59,7 +60,7 @@ fn a_script_is_traced_without_a_subcommand() {
 #[test]
 fn a_command_comes_after_two_dashes_as_the_shell_has_split_it() {
     let program = program();
-    let script = format!("uprobe:{}:step {COUNT}", program.display());
+    let script = format!("uprobe:{}:step {COUNT}", quoted(&program));
     let output =
         weir().args(["-e", &script, "--"]).arg(&program).args(["7", "a b", "-x", ""]).output().unwrap();
     counts(&output, 7);
@@ -70,10 +71,10 @@ fn a_command_comes_after_two_dashes_as_the_shell_has_split_it() {
 fn a_script_may_come_from_standard_input() {
     let program = program();
     let mut command = weir();
-    command.args(["trace", "-", "-c"]).arg(format!("{} 5", program.display()));
+    command.args(["trace", "-", "-c"]).arg(format!("{} 5", quoted(&program)));
     let mut weir =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let script = format!("uprobe:{}:step {COUNT}", program.display());
+    let script = format!("uprobe:{}:step {COUNT}", quoted(&program));
     weir.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
     counts(&weir.wait_with_output().unwrap(), 5);
     let wrong = self::weir().args(["trace", "-"]).output().unwrap();
@@ -84,7 +85,7 @@ fn a_script_may_come_from_standard_input() {
 #[test]
 fn a_reader_that_goes_away_ends_a_run_quietly() {
     let program = program();
-    let script = format!("uprobe:{}:step {{ printf(\"%d\\n\", arg0); }}", program.display());
+    let script = format!("uprobe:{}:step {{ printf(\"%d\\n\", arg0); }}", quoted(&program));
     let mut command = weir();
     command.args(["-q", "-e", &script, "--"]).arg(&program).arg("2000000000");
     let mut weir = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

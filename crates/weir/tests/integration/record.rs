@@ -565,7 +565,7 @@ fn a_running_process_is_recorded_until_ctrl_c() {
 
 #[test]
 fn what_was_committed_before_kill_9_is_in_the_trace() {
-    for round in 0..12 {
+    for round in 0..8 {
         let folder = paths::fresh("record", &format!("kill-{round}"));
         let kind = ["i", "s", "b", "m"][round % 4];
         let mut process = Endless::start(kind, "3");
