@@ -3,8 +3,8 @@
 //!
 //! Followed through each stretch: which bytes of memory stand where in each register, as loads, shifts by whole
 //! bytes, masks, swaps and unions place them. Where a register comes to hold 2, 4 or 8 neighbours in ascending order
-//! and nothing else, the operation that completed it becomes a load; in descending order, a swapped load. The loads
-//! of single bytes are dead then, and go with the dead.
+//! and nothing else, the operation that completed it becomes a load; in descending order, a swapped load. The byte loads
+//! become dead, and dead-code elimination removes them.
 //!
 //! Where the address is gone by then (`r1 = *(u8 *)(r1 + 0)`), the last load becomes the wide one, if what is between
 //! serves the chain alone.

@@ -7,13 +7,14 @@
 
 use std::path::Path;
 
+use weir_source::printable;
+
 use crate::Error;
 use crate::budget::Budget;
 use crate::facts;
 use crate::notes::{Notes, Run};
 use crate::policy::{Denial, Needs, Policy};
 use crate::rules::Rules;
-use weir_source::printable;
 
 #[derive(Debug)]
 pub struct Guard {

@@ -14,13 +14,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use weir_source::printable;
 
 use crate::Error;
 use crate::audit::{self, Line};
 use crate::budget::Budget;
 use crate::policy::file::SYSTEM_POLICY;
 use crate::policy::{Audit, Caller, Denial, Policy, Subject};
-use weir_source::printable;
 
 /// What of a run is noted.
 #[derive(Debug)]

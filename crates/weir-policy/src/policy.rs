@@ -15,12 +15,12 @@ use weir_ebpf::helper::{self, Access};
 use weir_ebpf::insn::{class, jmp, pseudo};
 use weir_ebpf::kfunc;
 use weir_probe::Forbidden;
+use weir_source::printable;
 use weir_symbols::pattern;
 use weir_verifier::VerifiedProgram;
 
 use crate::budget::Budget;
 pub use crate::policy::parse::parse;
-use weir_source::printable;
 
 /// The policy of one file.
 #[derive(Clone, PartialEq, Eq, Debug)]

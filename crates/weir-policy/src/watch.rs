@@ -2,7 +2,7 @@
 //!
 //! In: a process, as [`Meters`]. Out: changes of how its hits run, and figures ([`Watch::control`]).
 //!
-//! A hit that runs by the shortest way is counted by nobody. So each site is metered first, for a short window. Where hits are few
+//! Hits on the fast path are not counted. So each site is metered first, for a short window. Where hits are few
 //! enough that counting all of them costs next to nothing, it stays so, and they are known exactly; where they are many, a window
 //! now and then tells as much, and in between nothing is added to a hit. Sites that are sampled count by themselves; of a shut
 //! one a window counts what passes, and lets one of 4096 run.

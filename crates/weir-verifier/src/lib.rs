@@ -12,8 +12,8 @@
 //! - gives no pointer away: not as a number, not to a map, a ring or the caller (but to a helper that prints, and what
 //!   a helper reads of the process may be anything, this program's own stack among it), not by comparing it
 //!   (`pointers`);
-//! - asks of texts only in slots that hold one ([`Limits::text_slots`]), with constants; copies only what is declared of slots
-//!   ([`Limits::declared`]), into memory with room for all of it;
+//! - compares strings only in context slots that are declared as strings ([`Limits::text_slots`]), with constant arguments; copies only from
+//!   declared slots ([`Limits::declared`]), into memory with room for all of it;
 //! - calls what changes the process only where [`Limits::allow_changes`] says so;
 //! - is known to change per-CPU values by non-fetching atomics alone (an engine does these on the CPU's own lane, in a
 //!   restartable section), or says that it needs a lane to itself ([`VerifiedProgram::needs_lane`]).

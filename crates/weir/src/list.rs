@@ -24,13 +24,13 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use anyhow::{Error, anyhow};
+use weir_policy::rules::Rules;
 use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, pattern};
 
 use crate::args;
 use crate::failure::Failure;
 use crate::print::{print, printable, tell};
 use crate::session::{Binaries, is_named};
-use weir_policy::rules::Rules;
 
 /// Prints what the patterns match.
 pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {

@@ -12,10 +12,11 @@ pub(crate) mod view;
 use std::io::{IsTerminal, Stderr, stderr, stdout};
 use std::time::{Duration, Instant};
 
+use weir_policy::figures::Figures;
+
 use crate::live::terminal::Terminal;
 use crate::live::view::{Key, View};
 use crate::print::is_heard;
-use weir_policy::figures::Figures;
 
 /// Between two views.
 const PERIOD: Duration = Duration::from_secs(1);

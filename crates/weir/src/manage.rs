@@ -9,13 +9,13 @@ pub(crate) mod ps;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
+use weir_policy::rules::Rules;
 use weir_probe::scan::{self, Look, Probed};
 use weir_probe::{Forbidden, Report};
 
 use crate::args;
 use crate::failure::Failure;
 use crate::print::{print, tell};
-use weir_policy::rules::Rules;
 
 /// Those whose weir runs are left to it.
 fn left(look: &Look) -> Vec<i32> {

@@ -46,6 +46,8 @@ use anyhow::{Context, anyhow};
 use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
 use weir_ir::Module;
+use weir_policy::guard::Guard;
+use weir_policy::notes;
 use weir_rt::Clock;
 use weir_source::SourceFile;
 use weir_symbols::resolve::Places;
@@ -66,8 +68,6 @@ use crate::session::roll::Subjects;
 use crate::session::tended::{Before, Tended};
 use crate::session::triggers::Triggers;
 pub(crate) use crate::session::world::{Binaries, is_named};
-use weir_policy::guard::Guard;
-use weir_policy::notes;
 
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
 pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use weir_process::ProcessSpec;
 
 use crate::args::Format;
 use crate::args::rule::Rule;
@@ -41,7 +42,6 @@ use crate::sessions::description::{Description, check_name};
 use crate::sessions::place::Place;
 use crate::sessions::protocol::{Answer, Named, Outcome, Request};
 use crate::sessions::status::{Status, Traced};
-use weir_process::ProcessSpec;
 
 /// The environment's word for how long a daemon without sessions stays, in seconds.
 const IDLE_VARIABLE: &str = "WEIR_IDLE";

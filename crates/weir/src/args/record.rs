@@ -8,13 +8,13 @@ use std::time::Duration;
 use clap::{ArgGroup, ValueEnum};
 use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_event::schema::Level;
+use weir_policy::budget::Budget;
+use weir_process::{Follow, ProcessSpec};
 use weir_trace::write::Limits;
 
 use crate::args::rule::Rule;
 use crate::args::trace_format::TraceFormat;
 use crate::args::{CommandLine, Engine, Format, Trace, filter, flight, follow, triggers};
-use weir_policy::budget::Budget;
-use weir_process::{Follow, ProcessSpec};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Subcommand, ValueEnum};
 use weir_event::schema::Level;
+use weir_policy::budget::Budget;
+use weir_process::{Follow, ProcessSpec};
 
 use crate::args::flight::Flight;
 use crate::args::record::{Context, FILES_MAX, Record, file_size, level, size};
 use crate::args::trace_format::TraceFormat;
 use crate::args::triggers::Triggers;
 use crate::args::{Format, filter, flight, follow};
-use weir_policy::budget::Budget;
-use weir_process::{Follow, ProcessSpec};
 
 /// One recording, or a command about sessions.
 #[derive(clap::Args, Debug)]

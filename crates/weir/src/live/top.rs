@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use weir_policy::rules::Rules;
 use weir_probe::scan::{self, Probed};
 
 use crate::args;
@@ -23,7 +24,6 @@ use crate::live::{PERIOD, plain};
 use crate::manage::told::{Standing, Told};
 use crate::print::{print_on, printable, tell};
 use crate::session::percent;
-use weir_policy::rules::Rules;
 
 /// How often it is looked whether a signal asks for the end.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);

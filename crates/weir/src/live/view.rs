@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
+use weir_policy::figures::Figures;
+
 use crate::print::printable;
 use crate::session::percent;
-use weir_policy::figures::Figures;
 
 /// Shares that are remembered, one a second.
 const HISTORY_MAX: usize = 120;

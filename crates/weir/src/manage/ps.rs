@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::unistd::{Uid, User};
 use serde_json::{Value, json};
+use weir_policy::figures::ProbeFigures;
 use weir_probe::scan::{Look, Probed, Spoiled};
 
 use crate::args;
@@ -16,7 +17,6 @@ use crate::manage::told::Told;
 use crate::manage::{look_by_rules, tell_unseen};
 use crate::print::{print, printable};
 use crate::session::percent;
-use weir_policy::figures::ProbeFigures;
 
 /// The table of `weir ps`, one line a traced process, or one object.
 pub(crate) fn ps(args: &args::Ps) -> Result<ExitCode, Failure> {

@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use weir_ir::MissingProbes;
+use weir_policy::budget::Budget;
+use weir_policy::policy::Needs;
 use weir_probe::{Allowance, Attachment, Prepared, Stops, TakenOver, Target, limits, scan};
+use weir_report::Loads;
 use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 
@@ -24,9 +27,6 @@ use crate::session::summary::Coverage;
 use crate::session::targets::One;
 use crate::session::tended::Before;
 use crate::session::{Session, label, now_ns, stages};
-use weir_policy::budget::Budget;
-use weir_policy::policy::Needs;
-use weir_report::Loads;
 
 /// Bytes of a recording's rings that are there before the first event. What a page takes when an event comes to it first is as much
 /// as some tens of events take.

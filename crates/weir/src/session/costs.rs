@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use weir_codegen::Compiled;
-use weir_probe::{Attachment, Mode as Run, Outcome};
-use weir_rt::Ticks;
-
-use crate::print::tell;
-use crate::session::now_ns;
-use crate::session::targets::One;
 use weir_policy::budget::Share;
 use weir_policy::bulletin;
 use weir_policy::figures::{Figures, ProbeFigures};
 use weir_policy::meters::{Meters, Mode, Reading};
 use weir_policy::watch::{PERIOD, Watch};
+use weir_probe::{Attachment, Mode as Run, Outcome};
 use weir_report::{ProbeRails, Rails};
+use weir_rt::Ticks;
+
+use crate::print::tell;
+use crate::session::now_ns;
+use crate::session::targets::One;
 
 /// Without a budget a share above this is warned of, when it was that for so long.
 const WARNED: f64 = 0.05;

@@ -20,13 +20,13 @@ use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, MapKind, MapSpec, ProgramKind};
 use weir_event::MapSchema;
 use weir_ir::Module;
+use weir_report::Entry;
 use weir_rt::segment::Segment;
 
 use crate::args;
 use crate::bpf;
 use crate::failure::Failure;
 use crate::session::decider::contents::Shown;
-use weir_report::Entry;
 
 /// A program that decides, and what is needed of its file.
 pub(crate) struct Decider {

@@ -23,6 +23,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, Schema};
 use weir_probe::Launched;
+use weir_process::watch::LOOK_INTERVAL;
+use weir_report::{Decoded, ProcessLine, Report, Summary};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
@@ -44,8 +46,6 @@ use crate::session::tended::{HandOver, Tended};
 use crate::session::triggers::{self, Watch};
 use crate::session::{now_ns, output_failed};
 use crate::sessions::counts::Counts;
-use weir_process::watch::LOOK_INTERVAL;
-use weir_report::{Decoded, ProcessLine, Report, Summary};
 
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
 pub(super) const READ_INTERVAL: Duration = Duration::from_millis(5);

@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use weir_process::cgroup::{self, Mount};
+use weir_process::processes::Processes;
 
 use crate::failure::Failure;
 use crate::print::{printable, tell};
 use crate::session::targets::One;
-use weir_process::cgroup::{self, Mount};
-use weir_process::processes::Processes;
 
 /// How often processes are looked at.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_probe::fanotify::{self, Access, PermissionEvent, PermissionGroup};
 use weir_probe::scan;
+use weir_process::Selection;
+use weir_process::processes::{Process, ProcessId, Processes};
 
 use crate::print::tell;
 use crate::session::Session;
 use crate::session::roll::Subjects;
-use weir_process::Selection;
-use weir_process::processes::{Process, ProcessId, Processes};
 
 /// How far up the process tree a selected ancestor is looked for.
 const ANCESTORS_MAX: usize = 64;

@@ -6,12 +6,12 @@
 
 use weir_probe::loads::{Change, Unanswered};
 use weir_probe::{Attach, Attachment, DirectReads, Outcome, SiteRequest, Vanished};
+use weir_report::Loads;
 
 use crate::print::{printable, tell};
 use crate::session::attach::{ms, of_process};
 use crate::session::stages::{self, Site};
 use crate::session::summary::Coverage;
-use weir_report::Loads;
 
 /// What came and went is told so often; the summary has the count.
 const TOLD_MAX: u32 = 10;

@@ -12,6 +12,7 @@ use weir_codegen::Compiled;
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, ProgramKind, helper};
 use weir_ir::{MissingProbes, Module};
+use weir_policy::policy::{Callee, first_call};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{Binary, FileIdentity};
 use weir_verifier::VerifiedProgram;
@@ -24,7 +25,6 @@ use crate::session::filtered::{self, Filtered};
 use crate::session::recording::Recording;
 use crate::session::stages::{self, Site};
 use crate::session::world::Binaries;
-use weir_policy::policy::{Callee, first_call};
 
 /// A script, and how it is to be compiled.
 #[derive(Clone, Copy)]

@@ -19,8 +19,13 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, Uid, geteuid, sysconf};
+use weir_policy::facts;
 use weir_probe::launch::Exec;
 use weir_probe::{Children, Error, kin, open_child, scan, target};
+use weir_process::processes::{Process, ProcessId, Processes};
+use weir_process::watch::{LOOK_INTERVAL, Watcher};
+use weir_process::{Given, Machine, Origin, Selection};
+use weir_report::{ProcessCounts, ProcessLine, ProcessOutcome};
 use weir_rt::segment::Segment;
 use weir_symbols::maps;
 
@@ -34,11 +39,6 @@ use crate::session::stages::Site;
 use crate::session::targets::{One, Targets};
 use crate::session::tended::Before;
 use crate::session::{Session, binaries};
-use weir_policy::facts;
-use weir_process::processes::{Process, ProcessId, Processes};
-use weir_process::watch::{LOOK_INTERVAL, Watcher};
-use weir_process::{Given, Machine, Origin, Selection};
-use weir_report::{ProcessCounts, ProcessLine, ProcessOutcome};
 
 /// How long processes are attached to before what they wrote is read again.
 const ROUND_MAX: Duration = Duration::from_millis(20);
@@ -399,8 +399,25 @@ impl<'a> Roll<'a> {
         }
     }
 
+    /// Forked children of processes that were handed over have this run's probes until the other attaches to them: they are waited for, since they
+    /// would run unprobed without this run.
+    fn await_taken_children(&self) {
+        let (Some(children), Some(_)) = (&self.children, self.handed_over) else { return };
+        let (own, until) = (std::process::id(), Instant::now() + HANDING_OVER_MAX);
+        let is_left = |pid: &i32| {
+            let probed = scan::probed(*pid).ok().flatten();
+            probed.is_some_and(|probed| probed.is_inherited() && probed.identity.controller_pid == own)
+        };
+        while self.subjects.processes.pids().unwrap_or_default().iter().any(is_left) && Instant::now() < until
+        {
+            children.work();
+            thread::sleep(HURRIED_INTERVAL);
+        }
+    }
+
     /// From now on nothing is intercepted, and all processes run on.
     pub(crate) fn stop_intercepting(&mut self) {
+        self.await_taken_children();
         self.not_held = self.not_held();
         (self.intercept, self.children) = (None, None);
     }

@@ -18,6 +18,7 @@ use nix::sys::signal::{SigSet, Signal};
 use weir_ir::Trigger;
 use weir_probe::launch::Ended;
 use weir_probe::{Allowance, Children, Launched, Pending, Prepared, Target};
+use weir_report::{ProcessCounts, Report, Summary};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
@@ -37,7 +38,6 @@ use crate::session::summary::Coverage;
 use crate::session::targets::{self, Targets};
 use crate::session::triggers::Watch;
 use crate::session::{Session, binaries, now_ns, output_failed};
-use weir_report::{ProcessCounts, Report, Summary};
 
 /// A process that was given, as far as it is by now, with what the script means there; none of one that is taken over.
 type Given<T> = (i32, (Option<T>, Rc<Plan>));
@@ -45,7 +45,7 @@ type Given<T> = (i32, (Option<T>, Rc<Plan>));
 impl Session<'_> {
     pub(super) fn run(&self, first: Option<i32>, clock: Option<Clock>) -> Result<ExitCode, Failure> {
         let report = Report::new(BufWriter::new(self.output()?), self.given.args.format.into());
-        // From here on these signals are read, not suffered; a command gets the mask as it was.
+        // From here on these signals are handled via signalfd; a command inherits the original mask.
         let mut signals =
             SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
         if self.flight.borrow().is_some() {

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_codegen::{Compiled, HITS_ENTRIES, HITS_RETURNS};
 use weir_ir::Trigger;
 use weir_probe::{Outcome, Pending};
+use weir_report::{Loads, ProbeHits, ProcessCounts, Summary};
 use weir_rt::segment::Segment;
 
 use crate::print::tell;
 use crate::session::stages::{self, Site};
-use weir_report::{Loads, ProbeHits, ProcessCounts, Summary};
 
 /// Outcomes of patching, by reason code.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use weir_codegen::Compiled;
 use weir_event::{Action, MapValue, Schema, StackId, StackMode, Type};
 use weir_probe::target;
+use weir_report::{Seen, Symbol};
 use weir_rt::segment::Segment;
 use weir_symbols::VirtAddr;
 use weir_symbols::generations::Moment;
 use weir_symbols::history::{History, Resolved, Why};
 
 use crate::session::now_ns;
-use weir_report::{Seen, Symbol};
 
 /// Reading the maps of a process with 1,000 mappings takes half a millisecond.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);

@@ -8,6 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Instant;
 
+use weir_policy::budget::Share;
 use weir_probe::{Attachment, Filter, Outcome, Pending, Refusal};
 
 use crate::failure::Failure;
@@ -16,7 +17,6 @@ use crate::session::costs::{self, Watched};
 use crate::session::loads::Followed;
 use crate::session::plan::Plan;
 use crate::session::summary::Coverage;
-use weir_policy::budget::Share;
 
 /// How often a process is asked to stand still for detaching.
 const DETACH_TRIES: usize = 3;

@@ -1,4 +1,4 @@
-//! A recording that the daemon of sessions tends: it begins at its word, says how far it is, and ends with it.
+//! A recorder that the daemon of recording sessions supervises: it starts on command, reports progress, and exits with the daemon.
 //!
 //! In: standard input, a pipe whose other end only the daemon has. The first byte ([`GO`], [`GO_OPEN`]) says that the recording may begin;
 //! before it may come, with its pid, the time of its start and a newline after it, which recording hands its processes over ([`AFTER`]). Each

@@ -1,8 +1,8 @@
 //! A command's side of the socket: finds the daemon, starts it where there is none, asks it one thing.
 //!
-//! In: a request. Out: the answer. A daemon that ends before it has said hello was asked nothing, and another one is looked for; one that ends
-//! before it has answered may have done what it was asked, and is told of. Two commands that start a daemon at a time find the same one: who
-//! gets the lock stays, the other ends.
+//! In: a request. Out: the answer. If the daemon exits before the handshake, another is tried. If it exits after the request and before the answer,
+//! the request may have taken effect, and this is reported. Two commands that start a daemon at the same time find the same one: the daemon that
+//! gets the lock stays, the other exits.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -21,6 +21,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::setsid;
 use serde_json::{Value, json};
+use weir_process::processes::ProcessId;
 
 use crate::failure::Failure;
 use crate::print::{tell, tell_text};
@@ -31,7 +32,6 @@ use crate::sessions::place::{self, Place};
 use crate::sessions::protocol::{Answer, Named, Outcome, PROTOCOL, Request};
 use crate::sessions::session::{Session, make_folder};
 use crate::sessions::{limits, process};
-use weir_process::processes::ProcessId;
 
 /// How often it looks while something is on its way that no descriptor tells of.
 const BUSY_INTERVAL: Duration = Duration::from_millis(5);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
 use serde_json::{Value, json};
+use weir_process::Follow;
 use weir_symbols::pattern;
 
 use crate::args::record::Context;
@@ -16,7 +17,6 @@ use crate::args::rule::Rule;
 use crate::args::sessions::OPTIONS;
 use crate::sessions::limits;
 use crate::sessions::object::Object;
-use weir_process::Follow;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Description {

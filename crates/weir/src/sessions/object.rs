@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
+use weir_process::Follow;
 
 use crate::sessions::limits;
-use weir_process::Follow;
 
 /// An object whose fields are taken out of it.
 pub(crate) struct Object {

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use weir_process::processes::ProcessId;
 use weir_trace::private;
 
 use crate::sessions::counts::Counts;
@@ -28,7 +29,6 @@ use crate::sessions::place::Place;
 use crate::sessions::protocol::{Answer, Outcome};
 use crate::sessions::stretch::{self, Phase, Stretch};
 use crate::sessions::{limits, process};
-use weir_process::processes::ProcessId;
 
 pub(crate) struct Session {
     pub(crate) description: Description,

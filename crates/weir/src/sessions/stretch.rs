@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use weir_process::processes::ProcessId;
 use weir_trace::private;
 
 use crate::session::tended;
@@ -24,7 +25,6 @@ use crate::sessions::counts::Counts;
 use crate::sessions::description::Description;
 use crate::sessions::place::{self, Place};
 use crate::sessions::{limits, process};
-use weir_process::processes::ProcessId;
 
 pub(crate) struct Stretch {
     /// Of the process, and of the first folder that it writes.

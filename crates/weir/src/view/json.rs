@@ -8,11 +8,11 @@
 
 use std::io::Write;
 
+use weir_report::{double, quoted};
 use weir_trace::class::{FieldClass, Scope, Value};
 use weir_trace::{Event, Loss, Lost, StreamInfo, Values};
 
 use crate::view::values::up_to_nul;
-use weir_report::{double, quoted};
 
 /// Scopes with the names of their members.
 const SCOPES: [(Scope, &str); 4] = [

@@ -9,10 +9,10 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use weir_report::quoted;
 use weir_trace::{Event, Loss, Lost, StreamInfo};
 
 use crate::print::{printable, tell};
-use weir_report::quoted;
 
 /// How often it is told how far it has come.
 const PROGRESS: Duration = Duration::from_secs(1);

@@ -5,12 +5,12 @@
 
 use std::io::Write;
 
+use weir_report::double;
 use weir_trace::class::{Array, Base, Enum, FieldClass, Int, Scope, Sequence, TraceClass, Value};
 use weir_trace::{Event, Loss, Lost, Packed, StreamInfo, Values};
 
 use crate::view::values::up_to_nul;
 use crate::view::zone::Zone;
-use weir_report::double;
 
 /// How lines look.
 #[derive(Debug)]
