@@ -19,7 +19,8 @@ pub(crate) fn root() -> PathBuf {
 
 /// A folder below target/, made if it is not there.
 pub(crate) fn target_folder(name: &str) -> Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let given = std::env::var_os("CARGO_TARGET_DIR").filter(|given| !given.is_empty());
+    let target = given.map_or_else(|| root().join("target"), PathBuf::from);
     let folder = target.join(name);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)

@@ -229,6 +229,16 @@ fn unsafe_is_written_only_where_it_may_be() {
 }
 
 #[test]
+fn nothing_that_a_compiler_makes_is_kept() {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
+    let names = String::from_utf8(listed.stdout).unwrap();
+    let is_program =
+        |name: &&str| fs::read(root().join(name)).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
+    let programs: Vec<&str> = names.split('\0').filter(is_program).collect();
+    assert_eq!(programs, Vec::<&str>::new(), "a test builds what it runs");
+}
+
+#[test]
 fn every_page_is_in_the_index_of_its_folder() {
     for folder in ["docs", "docs/decisions"] {
         let index = fs::read_to_string(root().join(folder).join("README.md")).unwrap();

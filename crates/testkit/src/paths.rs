@@ -33,7 +33,8 @@ pub fn advisories() -> Option<PathBuf> {
 
 /// Cargo's target folder; made if it is not there.
 pub fn target() -> PathBuf {
-    let path = match std::env::var_os("CARGO_TARGET_DIR") {
+    // An empty one would be the root itself.
+    let path = match std::env::var_os("CARGO_TARGET_DIR").filter(|given| !given.is_empty()) {
         Some(given) => root().join(given),
         None => root().join("target"),
     };

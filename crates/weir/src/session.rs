@@ -337,7 +337,7 @@ fn now_ns() -> u64 {
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
-/// Whoever reads the output of a run ends it by going away.
+/// A run ends when the reader of its output goes away.
 fn output_failed(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Failure::ReaderGone;

@@ -63,7 +63,7 @@ pub(super) fn collect(command: &mut Command, limit: Limit, output: &mut Vec<u8>)
         if ended.is_none() && child.try_wait()?.is_some() {
             ended = Some(Instant::now());
         }
-        // Whoever reads its output may have had no CPU until now: what counts is the time since its end, and since what it printed last.
+        // The thread that reads its output may have had no CPU until now: the time since its end counts, and since it printed last.
         let is_left = ended.is_some_and(|ended| ended.max(last).elapsed() >= AFTER);
         if is_left {
             streamed.stuck.push("a process that was left behind holds the output open".into());

@@ -24,6 +24,7 @@ use crate::attach::undo::MappedFile;
 use crate::attach::{Attachment, Outcome, Patched, SiteRequest};
 use crate::code::island::PlannedSite;
 use crate::plan::returns::Returns;
+use crate::process::sys;
 use crate::refusal::{Error, Refusal};
 
 impl Attachment {
@@ -84,6 +85,10 @@ impl Attachment {
         let (mut batch, overlapping) = self.plan_batch(sites, copies);
         // Where it died meanwhile, what could not be read looks like text that is not there.
         self.target.check_alive()?;
+        let is_unmapped = |outcome: &Outcome| matches!(outcome, Err(Refusal::NotMapped { .. }));
+        if batch.outcomes.iter().any(is_unmapped) && sys::is_ending(self.target.pid) {
+            return Err(Error::TargetGone { pid: self.target.pid });
+        }
         self.hooks += batch.hooks;
         if batch.planned.is_empty() {
             // Nothing to stop for.

@@ -318,6 +318,15 @@ pub(crate) fn threads(pid: i32) -> io::Result<Vec<i32>> {
     Ok(ids)
 }
 
+/// Process `pid` ends: its threads give up their memory, and its maps may show a part of what they did, or nothing.
+pub(crate) fn is_ending(pid: i32) -> bool {
+    /// `PF_EXITING` (include/linux/sched.h), of the flags in `stat` (proc_pid_stat(5)).
+    const EXITING: u64 = 4;
+    let text = procfs::text(format!("/proc/{}/stat", living_thread(pid))).unwrap_or_default();
+    let flags = text.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6)?.parse::<u64>().ok());
+    flags.is_none_or(|flags| flags & EXITING != 0)
+}
+
 /// State letter and start time (clock ticks since boot) of a thread or process, from its `stat` file.
 pub(crate) fn stat(path: &str) -> io::Result<(char, u64)> {
     let text = procfs::text(path)?;

@@ -451,8 +451,13 @@ impl Stream {
     fn count(&mut self, trace: &TraceClass) {
         let class = &trace.streams[self.class];
         let (begin, end) = (self.state.role(Role::BeginTime), self.state.role(Role::EndTime));
+        // LTTng's counter may be smaller in a later packet than in the one before; 64 bits do not wrap.
+        let largest = |discarded: u64| match bits(class, Role::DiscardedEvents) {
+            64 => discarded.max(self.previous.discarded.unwrap_or(0)),
+            _ => discarded,
+        };
         let now = Counters {
-            discarded: self.state.role(Role::DiscardedEvents),
+            discarded: self.state.role(Role::DiscardedEvents).map(largest),
             sequence: self.state.role(Role::SequenceNumber),
             end,
         };

@@ -89,7 +89,7 @@ impl Session<'_> {
     }
 
     /// Takes a process over: `attach` opens it and attaches to it, and is given whether it is to be held meanwhile. One that may not be held for so
-    /// long goes on unprobed in between, which is told.
+    /// long goes on unprobed in between, and this is reported.
     pub(super) fn take_over(
         &self,
         pid: i32,

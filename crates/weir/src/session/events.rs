@@ -115,8 +115,6 @@ pub(crate) struct Events<'a, W: Write> {
     asked: Option<Watch>,
     /// Who tends a recording.
     tended: Option<Tended>,
-    /// Another recording takes the processes over: nothing of them is touched.
-    is_handed_over: bool,
     /// Kept while processes run, if nobody else keeps it; the times of records are read off it.
     clock: Option<Clock>,
 }
@@ -159,7 +157,6 @@ impl<'a, W: Write> Events<'a, W> {
             flight: None,
             asked: None,
             tended: None,
-            is_handed_over: false,
             clock: None,
         })
     }
@@ -234,7 +231,7 @@ impl<'a, W: Write> Events<'a, W> {
                     return Ok(());
                 }
             }
-            if let Some((targets, _)) = targets.as_mut().filter(|_| !self.is_handed_over) {
+            if let Some((targets, _)) = targets.as_mut().filter(|(_, roll)| !roll.is_handed_over()) {
                 if looks || self.costs.until_round().is_zero() {
                     self.costs.round(&mut targets.all);
                 }
@@ -280,13 +277,10 @@ impl<'a, W: Write> Events<'a, W> {
         for change in handed_over {
             match change {
                 HandOver::To(number) => self.hand_over(segment, targets, roll, number)?,
-                HandOver::Back => {
-                    self.is_handed_over = false;
-                    roll.take_back(targets);
-                }
+                HandOver::Back => roll.take_back(targets),
             }
         }
-        if self.is_handed_over {
+        if roll.is_handed_over() {
             weir_probe::let_go_late();
             roll.keep_children_waiting();
             return Ok(false);
@@ -321,10 +315,8 @@ impl<'a, W: Write> Events<'a, W> {
             std::thread::sleep(READ_INTERVAL);
             roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
         }
-        roll.hand_over();
-        targets.hand_over();
-        self.is_handed_over = true;
-        // Whoever comes next asks what this one waits for.
+        roll.hand_over(targets);
+        // The daemon reads there whether events have started this recording.
         self.write_counts(segment);
         if let Some(tended) = &self.tended {
             tended.let_go(number);
@@ -523,11 +515,12 @@ impl<'a, W: Write> Events<'a, W> {
         let until_read =
             if self.asked.is_some() { until_read.min(triggers::LOOK_INTERVAL) } else { until_read };
         let until_look = self.until_look(targets);
-        let until_round = if self.is_handed_over { Duration::MAX } else { self.costs.until_round() };
+        let is_handed_over = targets.is_some_and(|(_, roll)| roll.is_handed_over());
+        let until_round = if is_handed_over { Duration::MAX } else { self.costs.until_round() };
         let wait = until_look.min(until_read).min(until_clock).min(until_round);
         let wait = until_interval.unwrap_or(wait).min(wait);
         // What is read does not come from them alone.
-        let targets = targets.filter(|_| !self.is_handed_over);
+        let targets = targets.filter(|_| !is_handed_over);
         let intercepted = targets.and_then(|(_, roll)| roll.has_intercepted());
         let children = targets.and_then(|(_, roll)| roll.has_children());
         let targets = targets.map(|(targets, _)| &**targets);

@@ -423,9 +423,15 @@ impl<'a> Roll<'a> {
     }
 
     /// Another recording takes the processes over, and intercepts others.
-    pub(crate) fn hand_over(&mut self) {
+    pub(crate) fn hand_over(&mut self, targets: &mut Targets) {
+        targets.hand_over();
         self.handed_over = Some(Instant::now());
         self.not_held += self.intercept.take().map_or(0, |intercept| intercept.not_held());
+    }
+
+    /// Nothing of the processes is to be touched.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over.is_some()
     }
 
     /// Forked children that wait are the other's.

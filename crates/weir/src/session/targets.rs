@@ -85,8 +85,6 @@ pub(crate) struct Targets {
     past: Coverage,
     /// Those that have ended since they were asked for.
     ended: Vec<i32>,
-    /// Another weir takes them over.
-    is_handed_over: bool,
 }
 
 impl Targets {
@@ -130,13 +128,11 @@ impl Targets {
 
     /// From now on another weir takes them over, and they are not to be touched until [`Targets::take_back`].
     pub(crate) fn hand_over(&mut self) {
-        self.is_handed_over = true;
         self.all.iter_mut().for_each(|one| one.attachment.hand_over());
     }
 
     /// The other has failed to: the numbers of those that it had, and has no more.
     pub(crate) fn take_back(&mut self) -> Vec<i32> {
-        self.is_handed_over = false;
         let taken = self.let_go_of_those_taken();
         self.all.iter_mut().for_each(|one| one.attachment.keep());
         taken
@@ -190,9 +186,7 @@ impl Targets {
     /// Takes everything out of those that run; `tell` what was done in each. By program, the calls that have not come back;
     /// and whether all of it went well.
     pub(crate) fn detach(&mut self, tell: &dyn Fn(&One, &weir_probe::Report, Instant)) -> (Pending, bool) {
-        if self.is_handed_over {
-            self.let_go_of_those_taken();
-        }
+        self.let_go_of_those_taken();
         let (mut pending, mut is_detached) = (Pending::new(), true);
         for one in self.all.iter_mut().filter(|one| one.attachment.target().is_alive()) {
             let start = Instant::now();

@@ -12,7 +12,7 @@
 //!
 //! A process may be traced by one weir at a time. So the recording of a session that is changed lets its processes go, and the next, which is
 //! compiled by then, takes them over one by one, each in one stop: each of their events is in one of the two. Where the first has ended meanwhile,
-//! for how long nothing was recorded is told.
+//! how long nothing was recorded is reported.
 
 use std::fs;
 use std::path::Path;

@@ -72,8 +72,8 @@ impl Stats {
     pub(crate) fn lost(&mut self, loss: &Loss, info: &StreamInfo<'_>) {
         let lost = self.lost.entry(info.trace_name.to_owned()).or_default();
         match (loss.what, loss.count) {
-            (Lost::Events, Some(count)) => lost.events += count,
-            (Lost::Packets, Some(count)) => lost.packets += count,
+            (Lost::Events, Some(count)) => lost.events = lost.events.saturating_add(count),
+            (Lost::Packets, Some(count)) => lost.packets = lost.packets.saturating_add(count),
             (_, None) => lost.uncounted += 1,
         }
     }

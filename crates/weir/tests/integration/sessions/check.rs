@@ -169,6 +169,15 @@ pub(crate) fn is_alive(pid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// A session `s` that records these events of a program, with these options.
+pub(crate) fn started(name: &str, events: &str, options: &[&str]) -> (Place, Emitter) {
+    let (place, program) = (Place::new(name), Emitter::start());
+    place.does(&[&["create", "s", "-p", &program.pid()], options].concat());
+    place.does(&["enable", "s", events]);
+    place.does(&["start", "s"]);
+    (place, program)
+}
+
 /// tests/programs/emits.c
 pub(crate) struct Emitter(pub(crate) testkit::Daemon);
 

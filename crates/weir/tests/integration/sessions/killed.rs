@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use testkit::{random, wait};
 
-use crate::sessions::check::{DEADLINE, Emitter, Place, is_alive, text};
+use crate::sessions::check::{DEADLINE, Emitter, Place, is_alive, started, text};
 
 #[test]
 fn a_daemon_killed_at_any_moment_leaves_whole_traces_and_whole_programs() {
@@ -136,11 +136,7 @@ fn a_recording_that_is_killed_as_it_takes_over_is_not_missed() {
     let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 4));
     let mut random = random::state(seed);
     for round in 0..kills {
-        let place = Place::new("killed-change");
-        let mut program = Emitter::start();
-        place.does(&["create", "s", "-p", &program.pid(), "--size", "1M"]);
-        place.does(&["enable", "s", "ses:one"]);
-        place.does(&["start"]);
+        let (place, mut program) = started("killed-change", "ses:one", &["--size", "1M"]);
         program.tell("g 3");
         let daemon = place.daemon().unwrap();
         let before = place.status()["s"]["recorder"].as_i64().unwrap() as i32;

@@ -4,7 +4,7 @@ use std::fs;
 
 use testkit::wait;
 
-use crate::sessions::check::{DEADLINE, Emitter, Place, text};
+use crate::sessions::check::{DEADLINE, Emitter, Place, started, text};
 
 #[test]
 fn what_is_emitted_between_start_and_stop_is_recorded() {
@@ -76,11 +76,7 @@ fn a_session_is_changed_while_its_program_runs_on() {
 #[test]
 fn nothing_is_lost_where_a_session_goes_on_in_its_next_folder() {
     const ROTATIONS: usize = 5;
-    let place = Place::new("rotated");
-    let mut program = Emitter::start();
-    place.does(&["create", "s", "-p", &program.pid(), "--size", "16M"]);
-    place.does(&["enable", "s", "ses:one"]);
-    place.does(&["start", "s"]);
+    let (place, mut program) = started("rotated", "ses:one", &["--size", "16M"]);
     let pid = place.status()["s"]["recorder"].clone();
     program.tell("g 3");
     let has_events =
@@ -140,11 +136,7 @@ fn has_all(place: &Place, program: &mut Emitter) -> (i64, String) {
 /// Threads emit all the time; each event is in the folder before a change or in that after it, once.
 #[test]
 fn nothing_is_lost_where_a_session_is_changed() {
-    let place = Place::new("handed-over");
-    let mut program = Emitter::start();
-    place.does(&["create", "s", "-p", &program.pid(), "--size", "16M"]);
-    place.does(&["enable", "s", "ses:one"]);
-    place.does(&["start", "s"]);
+    let (place, mut program) = started("handed-over", "ses:one", &["--size", "16M"]);
     program.tell("g 3");
     let has_recorded = || {
         let before = place.status()["s"]["recorded"].as_u64().unwrap();
@@ -170,7 +162,7 @@ fn nothing_is_lost_where_a_session_is_changed() {
     program.ends_well();
 }
 
-/// Where a process may not be held for as long as taking it over takes, that is told, and it is taken over in steps.
+/// Where a process may not be held for as long as taking it over takes, this is reported, and it is taken over in steps.
 #[test]
 fn a_change_that_may_not_stop_a_process_for_long_says_what_is_missing() {
     let place = Place::new("short-stops");
@@ -435,11 +427,7 @@ fn children_are_recorded_where_they_are_followed() {
 /// A forked child belongs to the recording before a change or to that after it, whenever it was forked.
 #[test]
 fn children_are_recorded_whole_where_a_session_is_changed() {
-    let place = Place::new("handed-over-children");
-    let mut program = Emitter::start();
-    place.does(&["create", "s", "-p", &program.pid(), "--follow"]);
-    place.does(&["enable", "s", "ses:one"]);
-    place.does(&["start"]);
+    let (place, mut program) = started("handed-over-children", "ses:one", &["--follow"]);
     program.tell("f 20");
     for context in ["vtid", "vpid", "procname"] {
         let recorded = place.status()["s"]["recorded"].as_u64().unwrap();

@@ -5,20 +5,11 @@ use std::fs;
 use testkit::paths::quoted;
 use testkit::wait;
 
-use crate::sessions::check::{DEADLINE, Emitter, Place};
-
-/// A session of `ses:one` and `ses:two` that records, with these options.
-fn started(name: &str, options: &[&str]) -> (Place, Emitter) {
-    let (place, program) = (Place::new(name), Emitter::start());
-    place.does(&[&["create", "s", "-p", &program.pid()], options].concat());
-    place.does(&["enable", "s", "ses:*"]);
-    place.does(&["start"]);
-    (place, program)
-}
+use crate::sessions::check::{DEADLINE, Emitter, Place, started};
 
 #[test]
 fn an_event_stops_a_session_which_can_be_started_again() {
-    let (place, mut program) = started("stop-on", &["--stop-on", "n == 20 || n == 95"]);
+    let (place, mut program) = started("stop-on", "ses:*", &["--stop-on", "n == 20 || n == 95"]);
     program.tell("a 50");
     let is_stopped = || place.status()["s"]["state"] == "stopped";
     assert!(wait::until(DEADLINE, is_stopped), "{}", place.logs());
@@ -38,7 +29,7 @@ fn an_event_stops_a_session_which_can_be_started_again() {
 #[test]
 fn events_start_and_stop_a_session_again_and_again_also_while_it_is_changed() {
     let (place, mut program) =
-        started("start-on", &["--start-on", "n % 100 == 10", "--stop-on", "n % 100 == 29"]);
+        started("start-on", "ses:*", &["--start-on", "n % 100 == 10", "--stop-on", "n % 100 == 29"]);
     assert!(wait::until(DEADLINE, || place.status()["s"]["waiting"] == true));
     program.tell("a 5");
     program.tell("a 15");
@@ -61,7 +52,7 @@ fn events_start_and_stop_a_session_again_and_again_also_while_it_is_changed() {
 #[test]
 fn an_event_is_meant_by_its_name() {
     let (place, mut program) =
-        started("by-name", &["--start-on", "ses:two", "--stop-on", "ses:o* if n == 14"]);
+        started("by-name", "ses:*", &["--start-on", "ses:two", "--stop-on", "ses:o* if n == 14"]);
     program.tell("a 10");
     program.tell("b 15");
     program.tell("a 20");
@@ -76,7 +67,8 @@ fn an_event_is_meant_by_its_name() {
 
 #[test]
 fn an_event_has_the_next_folder_begun() {
-    let (place, mut program) = started("rotate-on", &["--rotate-on", "n == 30", "--rotate-interval", "50ms"]);
+    let (place, mut program) =
+        started("rotate-on", "ses:*", &["--rotate-on", "n == 30", "--rotate-interval", "50ms"]);
     program.tell("a 31");
     assert!(wait::until(DEADLINE, || place.status()["s"]["number"] == 2), "{}", place.logs());
     assert!(wait::until(DEADLINE, || place.status()["s"]["state"] == "recording"), "{}", place.logs());
