@@ -99,6 +99,39 @@ fn both(metadata: &str, stream: &[u8]) -> Vec<String> {
     fast
 }
 
+/// Events that are discarded before each of two packets, of counters of so many bits in three.
+#[track_caller]
+fn check_discarded(bits: u32, counters: [u64; 3], wanted: [Option<u64>; 2]) {
+    let metadata = format!(
+        "/* CTF 1.8 */ typealias integer {{ size = 32; align = 32; }} := uint32_t;
+         trace {{ major = 1; minor = 8; byte_order = le; packet.header := struct {{ uint32_t magic; }}; }};
+         stream {{
+             packet.context := struct {{
+                 uint32_t content_size; uint32_t packet_size; integer {{ size = {bits}; align = 64; }} events_discarded;
+             }};
+             event.header := struct {{ uint32_t id; }};
+         }};
+         event {{ name = e; id = 0; fields := struct {{ }}; }};"
+    );
+    let packet = |counter: u64| {
+        let words = [0xc1fc_1fc1_u32, 0, 192, 192].map(u32::to_le_bytes).concat();
+        [words, counter.to_le_bytes().to_vec()].concat()
+    };
+    let mut lost = both(&metadata, &counters.map(packet).concat());
+    lost.retain(|told| told.starts_with("Loss"));
+    let of_wanted = wanted.into_iter().flatten().map(|count| format!("count: Some({count})"));
+    let of_wanted: Vec<String> = of_wanted.collect();
+    assert_eq!(lost.len(), 1 + of_wanted.len(), "{lost:?}");
+    assert!(lost[1..].iter().zip(&of_wanted).all(|(lost, wanted)| lost.contains(wanted)), "{lost:?}");
+}
+
+#[test]
+fn counters_of_discarded_events_wrap_or_go_back() {
+    check_discarded(64, [10, 14, 15], [Some(4), Some(1)]);
+    check_discarded(64, [10, 4, 12], [None, Some(2)]);
+    check_discarded(8, [250, 4, 5], [Some(10), Some(1)]);
+}
+
 /// A packet whose events are any bytes.
 fn packet(state: &mut u64, content: usize, padding: usize) -> Vec<u8> {
     let mut bytes = vec![0xc1, 0x1f, 0xfc, 0xc1, 0, 0, 0, 0];
