@@ -51,9 +51,7 @@ pub(crate) fn share_segments(
         false => scan::probed(target.pid)?,
     };
     if let Some(traced) = traced {
-        // What this weir has left itself, where it could not attach in time, is nobody's either: nobody attaches to what they are attached to.
-        let is_own = traced.identity.controller_pid == std::process::id();
-        let is_handed_over = is_own || target.taken_from == Some(traced.identity.controller_pid);
+        let is_handed_over = target.taken_from == Some(traced.identity.controller_pid);
         // A fork child has its parent's segment, but runs unprobed.
         if traced.controller_alive && !traced.is_inherited() && !is_handed_over {
             return Err(traced.is_taken());
@@ -75,9 +73,7 @@ pub(crate) fn share_segments(
     }
     let mut stopped = hold_callable(target, stopped, Target::stop)?;
     // Of two that found nobody there, the one that held it first has it.
-    if let Some(traced) =
-        scan::of_living(target.pid, &target.mappings, &[target.taken_from, Some(std::process::id())])?
-    {
+    if let Some(traced) = scan::of_living(target.pid, &target.mappings, target.taken_from)? {
         return Err(traced.is_taken());
     }
     let bytes = layout.bytes;

@@ -236,17 +236,17 @@ pub(crate) fn of(pid: i32, mappings: &[Mapping]) -> Result<Option<Probed>, Error
     segment.map(|segment| described(pid, segment)).transpose()
 }
 
-/// The weir that lives and traces process `pid` itself, and not the one that it was forked from, nor one of `but_for`.
+/// The weir that lives and traces process `pid` itself, and not the one that it was forked from, nor `but_for`.
 pub(crate) fn of_living(
     pid: i32,
     mappings: &[Mapping],
-    but_for: &[Option<u32>],
+    but_for: Option<u32>,
 ) -> Result<Option<Probed>, Error> {
     let segments = segments(pid, mappings)?;
     let is_its = |segment: &&Segment| {
-        segment.owner().is_some_and(|owner| {
-            owner.target_pid as i32 == pid && !but_for.contains(&Some(owner.controller_pid))
-        })
+        segment
+            .owner()
+            .is_some_and(|owner| owner.target_pid as i32 == pid && Some(owner.controller_pid) != but_for)
     };
     let segment = segments.iter().filter(is_its).find(|segment| segment.lives());
     segment.map(|segment| described(pid, segment)).transpose()
