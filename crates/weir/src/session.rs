@@ -34,7 +34,7 @@ pub(crate) mod tended;
 mod triggers;
 mod world;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -233,7 +233,7 @@ fn run(
     // Everything is ready.
     let file = recording.and_then(|recording| recording.args.tended.as_deref());
     let tended = file.map(Tended::hold).transpose()?;
-    let after = Cell::new(tended.as_ref().and_then(|tended| tended.after));
+    let after = RefCell::new(tended.iter().filter_map(|tended| tended.after).collect());
     let tended = RefCell::new(tended);
     Session {
         given,
@@ -321,8 +321,9 @@ struct Session<'a> {
     flight: RefCell<Option<Flight>>,
     /// Who tends a recording, until the run begins.
     tended: RefCell<Option<Tended>>,
-    /// The weir whose processes are taken over.
-    after: Cell<Option<Before>>,
+    /// Weirs whose probes are undone although they live: that whose processes are taken over, and this one where it could not attach and has left
+    /// something.
+    after: RefCell<Vec<Before>>,
 }
 
 /// What `weir ps` shows of a run, and another weir that comes to the same process: the names of its programs, behind that of

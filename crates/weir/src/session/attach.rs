@@ -59,18 +59,39 @@ impl Session<'_> {
         }
     }
 
-    /// Process `pid` is traced by the weir whose processes are taken over.
-    pub(super) fn is_handed_over(&self, pid: i32) -> bool {
-        let is_its = |probed: scan::Probed| {
-            self.is_of_before(&probed) && probed.controller_alive && !probed.is_inherited()
-        };
-        self.after.get().is_some() && scan::probed(pid).ok().flatten().is_some_and(is_its)
+    /// The weir whose probes process `pid` has, if they are to be undone although it lives.
+    fn undone_of(&self, pid: i32) -> Option<u32> {
+        if self.after.borrow().is_empty() {
+            return None;
+        }
+        let probed = scan::probed(pid).ok()??;
+        let is_its = self.is_of_before(&probed) && probed.controller_alive && !probed.is_inherited();
+        is_its.then_some(probed.identity.controller_pid)
     }
 
-    /// What a process has is of the weir whose processes are taken over.
+    /// Process `pid` is traced by the weir whose processes are taken over.
+    pub(super) fn is_handed_over(&self, pid: i32) -> bool {
+        self.undone_of(pid).is_some_and(|controller| controller != std::process::id())
+    }
+
+    /// Processes of another weir are taken over.
+    pub(super) fn takes_over(&self) -> bool {
+        self.after.borrow().iter().any(|before| before.pid != std::process::id())
+    }
+
+    /// What a process has is of a weir whose probes are to be undone.
     pub(super) fn is_of_before(&self, probed: &scan::Probed) -> bool {
-        let weir = Before { pid: probed.identity.controller_pid, start: probed.identity.controller_start };
-        self.after.get() == Some(weir)
+        let Identity { controller_pid: pid, controller_start: start, .. } = probed.identity;
+        self.after.borrow().contains(&Before { pid, start })
+    }
+
+    /// This weir may have left something where it is not attached, which is to be undone before it attaches.
+    pub(super) fn undo_own(&self) {
+        let own = Before { pid: std::process::id(), start: scan::own_start() };
+        let mut after = self.after.borrow_mut();
+        if !after.contains(&own) {
+            after.push(own);
+        }
     }
 
     /// Opens a process. One that is taken over is held until it is attached to, if it can be `held` for so long.
@@ -80,11 +101,9 @@ impl Session<'_> {
         allowance: Allowance,
         held: bool,
     ) -> Result<Target, weir_probe::Error> {
-        match self.after.get() {
-            Some(before) if self.is_handed_over(pid) => {
-                weir_probe::take_over(pid, before.pid, allowance, held)
-            }
-            _ => Target::open_within(pid, allowance),
+        match self.undone_of(pid) {
+            Some(controller) => weir_probe::take_over(pid, controller, allowance, held),
+            None => Target::open_within(pid, allowance),
         }
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct Candidate {
     pub(crate) replaced: Option<Instant>,
     /// How often it was tried to attach to it.
     pub(crate) tries: u32,
+    /// It runs unprobed, although it was to be held: an attach took too long.
+    pub(crate) is_loose: bool,
 }
 
 /// Why it is not attached to.
@@ -111,7 +113,7 @@ impl Enrolment {
     pub(crate) fn forget(&mut self, has_ended: &dyn Fn(ProcessId) -> bool) {
         for waiting in std::mem::take(&mut self.waiting) {
             match has_ended(waiting.candidate.process.id) {
-                true => self.count_ended(waiting.last),
+                true => self.count_ended(&waiting),
                 false => self.waiting.push(waiting),
             }
         }
@@ -120,13 +122,19 @@ impl Enrolment {
     /// A traced process executes another program since `now`.
     pub(crate) fn replaced(&mut self, process: Process, now: Instant) {
         self.watcher.adopt(process.id);
-        self.wait(Candidate { process, origin: Origin::Exec, replaced: Some(now), tries: 0 }, now);
+        self.wait(
+            Candidate { process, origin: Origin::Exec, replaced: Some(now), tries: 0, is_loose: false },
+            now,
+        );
     }
 
     /// A process that was traced is to be again.
     pub(crate) fn again(&mut self, process: Process, now: Instant) {
         self.watcher.adopt(process.id);
-        self.wait(Candidate { process, origin: Origin::Again, replaced: None, tries: 0 }, now);
+        self.wait(
+            Candidate { process, origin: Origin::Again, replaced: None, tries: 0, is_loose: false },
+            now,
+        );
     }
 
     /// A process is known to have come.
@@ -142,7 +150,7 @@ impl Enrolment {
         see: &dyn Fn(&Candidate) -> Sight,
     ) -> io::Result<Vec<Candidate>> {
         for Came { process, origin } in self.watcher.look(now, inherits)? {
-            self.wait(Candidate { process, origin, replaced: None, tries: 0 }, now);
+            self.wait(Candidate { process, origin, replaced: None, tries: 0, is_loose: false }, now);
         }
         let mut ready = Vec::new();
         for mut waiting in std::mem::take(&mut self.waiting) {
@@ -152,7 +160,7 @@ impl Enrolment {
             }
             let sight = see(&waiting.candidate);
             match sight {
-                Sight::Gone => self.count_ended(waiting.last),
+                Sight::Gone => self.count_ended(&waiting),
                 Sight::Maps { files, is_settled }
                     if files > 0 && (files >= self.wanted || is_settled || waiting.last == Some(sight)) =>
                 {
@@ -168,17 +176,17 @@ impl Enrolment {
     }
 
     /// One that waited has ended, of which this was known.
-    fn count_ended(&mut self, last: Option<Sight>) {
-        match last {
+    fn count_ended(&mut self, waiting: &Waiting) {
+        match waiting.last {
             Some(Sight::Maps { files: 0, .. }) => self.idle += 1,
             // What it called was counted in the process whose memory it ran in.
             Some(Sight::Shares) => {}
-            _ => self.count_unseen(),
+            _ => self.count_unseen(&waiting.candidate),
         }
     }
 
-    fn count_unseen(&mut self) {
-        *(if self.is_exact { &mut self.idle } else { &mut self.gone }) += 1;
+    fn count_unseen(&mut self, candidate: &Candidate) {
+        *(if self.is_exact && !candidate.is_loose { &mut self.idle } else { &mut self.gone }) += 1;
     }
 
     pub(crate) fn attached(&mut self) {
@@ -187,7 +195,7 @@ impl Enrolment {
 
     pub(crate) fn declined(&mut self, mut candidate: Candidate, why: Declined, now: Instant) {
         match why {
-            Declined::Gone => self.count_unseen(),
+            Declined::Gone => self.count_unseen(&candidate),
             Declined::NotNow => {
                 candidate.tries += 1;
                 // Each try holds it for a moment: one that is always busy is left more and more time.
@@ -308,8 +316,13 @@ mod tests {
     #[test]
     fn who_is_declined_is_counted_or_looked_at_again() {
         let (mut enrolment, now) = (enrolment(), Instant::now());
-        let candidate =
-            Candidate { process: process(9), origin: Origin::Exec, replaced: Some(now), tries: 0 };
+        let candidate = Candidate {
+            process: process(9),
+            origin: Origin::Exec,
+            replaced: Some(now),
+            tries: 0,
+            is_loose: false,
+        };
         enrolment.declined(candidate.clone(), Declined::Gone, now);
         enrolment.declined(candidate.clone(), Declined::Refused("permission".into()), now);
         assert_eq!(enrolment.counts().refused, BTreeMap::from([("permission".into(), 1)]));

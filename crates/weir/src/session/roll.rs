@@ -37,7 +37,6 @@ use crate::session::intercept::Intercept;
 use crate::session::plan::Plan;
 use crate::session::stages::Site;
 use crate::session::targets::{One, Targets};
-use crate::session::tended::Before;
 use crate::session::{Session, binaries};
 
 /// How long processes are attached to before what they wrote is read again.
@@ -57,6 +56,9 @@ const HANDING_OVER_MAX: Duration = Duration::from_secs(3);
 
 /// How often a process is tried that does not stop in time.
 pub(super) const STOP_TRIES: u32 = 3;
+
+/// How long a recording that ends waits for the next one to come to children that are theirs now.
+const TAKEN_CHILDREN_MAX: Duration = Duration::from_secs(30);
 
 /// So many tries count as one of a process that was traced already.
 const AGAIN_TRIES: u32 = 30;
@@ -240,7 +242,7 @@ impl<'a> Roll<'a> {
             self.named.push(pid);
             let is_given = self.subjects.selection.pids.contains(&pid);
             let origin = if is_given { Origin::Given } else { Origin::Command };
-            let candidate = Candidate { process, origin, replaced: None, tries: 0 };
+            let candidate = Candidate { process, origin, replaced: None, tries: 0, is_loose: false };
             lines.push(self.line(&candidate, Ok(one.attachment.probes())));
         }
         self.find(Instant::now())?;
@@ -250,7 +252,7 @@ impl<'a> Roll<'a> {
                 lines.extend(self.enrol(candidate, None, targets, &mut refused)?);
             }
             // The other ends then, and lets go of those that are left.
-            if self.session.after.get().is_none() || !self.enrolment.has_tried() || Instant::now() >= until {
+            if !self.session.takes_over() || !self.enrolment.has_tried() || Instant::now() >= until {
                 break;
             }
             thread::sleep(LOOK_INTERVAL);
@@ -376,7 +378,7 @@ impl<'a> Roll<'a> {
             // It was found at the same time.
             self.ready.retain(|candidate| candidate.process.id != process.id);
             self.away.is_held(pid);
-            let candidate = Candidate { process, origin, replaced: None, tries: 0 };
+            let candidate = Candidate { process, origin, replaced: None, tries: 0, is_loose: false };
             lines.extend(self.enrol(candidate, Some(exec), targets, &mut None)?);
         }
         Ok(lines)
@@ -400,19 +402,22 @@ impl<'a> Roll<'a> {
     }
 
     /// Forked children of processes that were handed over have this run's probes until the other attaches to them: they are waited for, since they
-    /// would run unprobed without this run.
-    fn await_taken_children(&self) {
+    /// would run unprobed without this run. Those that it does not come to are counted.
+    fn await_taken_children(&mut self) {
         let (Some(children), Some(_)) = (&self.children, self.handed_over) else { return };
-        let (own, until) = (std::process::id(), Instant::now() + HANDING_OVER_MAX);
+        let (own, until) = (std::process::id(), Instant::now() + TAKEN_CHILDREN_MAX);
         let is_left = |pid: &i32| {
             let probed = scan::probed(*pid).ok().flatten();
             probed.is_some_and(|probed| probed.is_inherited() && probed.identity.controller_pid == own)
         };
-        while self.subjects.processes.pids().unwrap_or_default().iter().any(is_left) && Instant::now() < until
-        {
+        let left = || self.subjects.processes.pids().unwrap_or_default().into_iter().filter(is_left).count();
+        let mut count = left();
+        while count > 0 && Instant::now() < until {
             children.work();
             thread::sleep(HURRIED_INTERVAL);
+            count = left();
         }
+        self.not_held += count as u64;
     }
 
     /// From now on nothing is intercepted, and all processes run on.
@@ -443,7 +448,7 @@ impl<'a> Roll<'a> {
 
     /// The other has failed to take them over: those that it had are attached to again. What this one had put in there may be left.
     pub(crate) fn take_back(&mut self, targets: &mut Targets) {
-        self.session.after.set(Some(Before { pid: std::process::id(), start: scan::own_start() }));
+        self.session.undo_own();
         let since = self.handed_over.take().map_or(Duration::ZERO, |at| at.elapsed());
         for pid in targets.take_back() {
             self.session.guard.detached(pid);
@@ -596,7 +601,7 @@ impl<'a> Roll<'a> {
     /// Attaches to a process, if it can be. `held`: it is stopped, and has not begun to run. `refused`: the first failure of those that can not.
     fn enrol(
         &mut self,
-        candidate: Candidate,
+        mut candidate: Candidate,
         held: Option<Exec>,
         targets: &mut Targets,
         refused: &mut Option<Failure>,
@@ -646,6 +651,13 @@ impl<'a> Roll<'a> {
         let tries =
             if candidate.origin == Origin::Again { candidate.tries / AGAIN_TRIES } else { candidate.tries };
         let why = declined(&failure, tries);
+        let is_late =
+            matches!(failure.of_process(), Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }));
+        if why == Declined::NotNow && is_late {
+            self.session.undo_own();
+            // Its parent's probes may be out by now, and its own are not in.
+            candidate.is_loose |= parent.is_some() && inherited(pid, self.session).is_none();
+        }
         let line = match &why {
             Declined::Refused(code) => Some(self.line(&candidate, Err((code.clone(), failure.to_string())))),
             Declined::Gone | Declined::NotNow => None,

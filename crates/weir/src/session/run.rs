@@ -125,13 +125,16 @@ impl Session<'_> {
     }
 
     /// [`Session::prepare`] of a process that was given. It is tried again where a thread that weir had borrowed got no CPU for as long as a
-    /// stop may last, if stops are not limited more than usual: nothing was changed then.
+    /// stop may last, if stops are not limited more than usual: nothing was patched then.
     fn prepare_given(&self, target: Target, maps: &Arc<Segment>, plan: &Plan) -> Result<Prepared, Failure> {
         let pid = target.pid();
         let mut target = target;
         for _ in 1..STOP_TRIES {
             match self.prepare(target, maps, plan) {
-                Err(failure) if has_not_stopped(&failure) => target = self.open_one(pid, plan, false)?,
+                Err(failure) if has_not_stopped(&failure) => {
+                    self.undo_own();
+                    target = self.open_one(pid, plan, false)?;
+                }
                 done => return done,
             }
         }
