@@ -137,8 +137,8 @@ pub fn look() -> io::Result<Look> {
     look.spoiled.retain(|spoiled| had.get(&spoiled.pid).is_some_and(|has| has.code));
     for spoiled in &mut look.spoiled {
         let holds = |pid: i32, other: &Has| {
-            // The watchdog of a weir shares its memory, and ends a moment after it.
-            other.holds(&had[&spoiled.pid]) && comm(pid).as_bytes() != watchdog::NAME.to_bytes()
+            // It ends a moment after its weir.
+            other.holds(&had[&spoiled.pid]) && !is_watchdog(pid)
         };
         let weir = others.iter().find(|(pid, other)| holds(**pid, other));
         spoiled.controller = weir.map(|(pid, _)| **pid);
@@ -252,6 +252,11 @@ pub(crate) fn of_living(
     segment.map(|segment| described(pid, segment)).transpose()
 }
 
+/// Process `pid`, which has segments and no code of weir's, is the watchdog of a weir, whose memory it shares.
+fn is_watchdog(pid: i32) -> bool {
+    comm(pid).as_bytes() == watchdog::NAME.to_bytes()
+}
+
 /// The process's name.
 fn comm(pid: i32) -> String {
     procfs::text(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
@@ -344,6 +349,9 @@ pub(crate) fn segments(pid: i32, mappings: &[Mapping]) -> Result<Vec<Segment<'_>
     }
     let has_code = !islands(mappings).is_empty();
     found.retain(|segment| !is_of_itself(pid, &segment.header) && (has_code || segment.owner().is_some()));
+    if !has_code && !found.is_empty() && is_watchdog(pid) {
+        found.clear();
+    }
     Ok(found)
 }
 

@@ -1,6 +1,7 @@
 //! What a session records over its life: exactly what its program emits while it is started, as it is changed meanwhile.
 
 use std::fs;
+use std::process::Command;
 
 use testkit::wait;
 
@@ -435,6 +436,9 @@ fn children_are_recorded_whole_where_a_session_is_changed() {
         assert!(wait::until(DEADLINE, has_more), "{}", place.logs());
         let said = place.does(&["add-context", "s", "-t", context]);
         assert!(!said.contains("missing"), "{said}");
+        // Nor is what helps a recording and shares its memory.
+        let traced = text(&Command::new(env!("CARGO_BIN_EXE_weir")).arg("ps").output().unwrap().stdout);
+        assert!(traced.contains("emits") && !traced.contains("hold-watch"), "{traced}");
     }
     let children: i64 = program.tell("e")[2..].parse().unwrap();
     let said = place.does(&["stop"]);
