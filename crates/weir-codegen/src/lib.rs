@@ -44,7 +44,8 @@ use weir_ir::{Function, Module, Trigger};
 pub use crate::error::CodegenError;
 use crate::maps::Maps;
 pub use crate::maps::{EVENT_BYTES, EVENT_CUT, EVENT_LOST};
-pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED, GLOBAL_START};
+pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_KEY, GLOBAL_NO_ROOM, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK};
+pub use crate::maps::{GLOBAL_NOT_RAISED, GLOBAL_START};
 pub use crate::maps::{HITS_BYTES, HITS_ENTRIES, HITS_RETURNS};
 
 /// A compiled module: what is verified, loaded and read.
@@ -96,6 +97,8 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Programs of probes count their runs (about a nanosecond each).
     pub counts_hits: bool,
+    /// Programs count what maps and ring had no room for, since these do not: the kernel's. weir's own do.
+    pub counts_losses: bool,
     /// In the ring the newest record takes the place of the oldest.
     pub overwrites: bool,
     /// Where the ring is full, a record waits for room so many milliseconds at most, below 2^30.
@@ -104,7 +107,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { ring_bytes: 1 << 20, counts_hits: true, overwrites: false, waits_ms: None }
+        Options {
+            ring_bytes: 1 << 20,
+            counts_hits: true,
+            counts_losses: false,
+            overwrites: false,
+            waits_ms: None,
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::limits;
 use crate::lower::matching;
 
 /// Bytes of the value of `.globals`.
-pub const GLOBAL_BYTES: u32 = 32;
+pub const GLOBAL_BYTES: u32 = 48;
 /// Byte offset in `.globals`: start of the session, ns of CLOCK_MONOTONIC.
 pub const GLOBAL_START: i32 = 0;
 /// Byte offset in `.globals`: runs left out because no scratch memory was free.
@@ -37,6 +37,12 @@ pub const GLOBAL_NOT_RAISED: i32 = 16;
 
 /// Byte offset in `.globals`: stacks left out because others had their places in all tables.
 pub const GLOBAL_NO_STACK: i32 = 24;
+
+/// Byte offset in `.globals`: records that the ring had no room for, where programs count them ([`Options::counts_losses`]).
+pub const GLOBAL_NO_ROOM: i32 = 32;
+
+/// The same of values of new keys that a map did not take.
+pub const GLOBAL_NO_KEY: i32 = 40;
 
 /// Bytes of an entry of `.hits`, and the offsets in it.
 pub const HITS_BYTES: u32 = 16;
@@ -59,6 +65,8 @@ pub(crate) fn event_counts(event: u32) -> i32 {
 pub(crate) struct Maps {
     pub(crate) specs: Vec<MapSpec>,
     pub(crate) ring: u32,
+    /// Programs count what maps and ring have no room for.
+    pub(crate) counts_losses: bool,
     /// How long records wait for room in it.
     pub(crate) waits_ms: Option<u32>,
     pub(crate) globals: u32,
@@ -123,8 +131,9 @@ impl Maps {
             specs.push(spec);
         }
         let scratch = specs.len() as u32;
-        let (waits_ms, zero) = (options.waits_ms, scratch + 1);
-        Maps { ring, waits_ms, globals, hits, events, stacks, automata, scratch, zero, specs }
+        let Options { waits_ms, counts_losses, .. } = *options;
+        let zero = scratch + 1;
+        Maps { ring, counts_losses, waits_ms, globals, hits, events, stacks, automata, scratch, zero, specs }
     }
 
     /// The first of the tables for stacks of so many frames.

@@ -1,7 +1,7 @@
-//! Runs programs in the kernel, through bpf(2), without attaching them.
+//! Runs programs in the kernel, through bpf(2): when they are called, or at probes.
 //!
-//! In: the maps and a program of an object. Out: descriptors ([`Maps`], [`Loaded`]) that live as long as their values,
-//! and what a run by BPF_PROG_TEST_RUN answers ([`Ran`]); or the kernel's refusal, with its verifier's log.
+//! In: the maps and a program of an object. Out: descriptors ([`Maps`], [`Loaded`], [`Probe`], [`Link`]) that live as long as their values,
+//! what a run by BPF_PROG_TEST_RUN answers ([`Ran`]), records ([`Ring`]); or the kernel's refusal, with its verifier's log.
 //!
 //! - XDP programs and socket filters are loaded as what they are. What a packet must have at least says
 //!   [`bytes_min`]; a socket filter's begins behind its link header; interface and queue are those of the loopback
@@ -9,22 +9,30 @@
 //! - A program of memory is called by an XDP program that weir puts before it, which checks that the packet has the
 //!   bytes and passes their address and number; its instructions stay as they are. Its result leaves in a map, since
 //!   the kernel gives back 32 bits.
-//! - Programs of probes are refused: the kernel runs those where they are attached, and nowhere else.
+//! - [`load`] refuses programs of probes: the kernel runs those where they are attached, and nowhere else. [`Probe`] attaches them to uprobes, in
+//!   the ways that the kernel has ([`Features`]); a program of the controller runs as a raw tracepoint's ([`Called`]).
 //! - The functions of a program that has callbacks are described in BTF; others go without.
 //!
-//! Deliberately not here: attaching, pinning, and any opinion on a program.
+//! Deliberately not here: pinning, which places a script means, and any opinion on a program.
 //!
 //! Interface: bpf(2), Linux include/uapi/linux/bpf.h.
 
+mod features;
 mod map;
 mod memory;
+mod probe;
 mod program;
+mod ring;
 mod syscall;
 
-pub use map::Maps;
+pub use features::{Features, SessionFunctions};
+pub use map::{Entry, Maps, possible_cpus};
+pub use probe::{Called, End, Link, Place, Probe};
 pub use program::{Input, Loaded, Ran, load};
+pub use ring::Ring;
 
 use std::io;
+use std::path::PathBuf;
 
 use weir_ebpf::ProgramKind;
 
@@ -35,8 +43,10 @@ pub enum KernelError {
     Kind { kind: ProgramKind },
     #[error("the kernel tests programs of kind {} with such packets of {least} bytes or more, not of {bytes}", .kind.name())]
     Short { kind: ProgramKind, least: usize, bytes: usize },
-    #[error("bpf({call}) for {name}")]
+    #[error("bpf({call}) for {name}{}", rights(.source))]
     Call { call: &'static str, name: String, source: io::Error },
+    #[error("attaching {name} to {}{}", .file.display(), rights(.source))]
+    Attach { name: String, file: PathBuf, source: io::Error },
     #[error("bpf(BPF_PROG_LOAD) for {name}: {}", refusal(.error, .log))]
     Refused { name: String, error: io::Error, log: String },
 }
@@ -46,7 +56,7 @@ impl KernelError {
     pub fn is_of_the_machine(&self) -> bool {
         match self {
             KernelError::Kind { .. } | KernelError::Short { .. } => false,
-            KernelError::Call { .. } => true,
+            KernelError::Call { .. } | KernelError::Attach { .. } => true,
             KernelError::Refused { error, log, .. } => {
                 log.is_empty() && error.raw_os_error() == Some(nix::libc::EPERM)
             }
@@ -68,12 +78,17 @@ pub fn bytes_min(kind: ProgramKind, packet: &[u8]) -> usize {
     LINK_BYTES + behind
 }
 
+/// What is missing, where that is a right.
+fn rights(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(nix::libc::EPERM) => " (needs root, or CAP_BPF with CAP_NET_ADMIN or CAP_PERFMON)",
+        _ => "",
+    }
+}
+
 fn refusal(error: &io::Error, log: &str) -> String {
     match log.trim_end() {
-        "" if error.raw_os_error() == Some(nix::libc::EPERM) => {
-            format!("{error} (needs root, or CAP_BPF with CAP_NET_ADMIN or CAP_PERFMON)")
-        }
-        "" => error.to_string(),
+        "" => format!("{error}{}", rights(error)),
         log => format!("{error}; its verifier says:\n{log}"),
     }
 }

@@ -1,13 +1,21 @@
 //! Maps of an object, in the kernel.
+//!
+//! Of maps with a value for each CPU, what is read is the sum of all, word by word, as weir's own maps have it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::libc;
+use weir_ebpf::elf::ObjectFile;
+use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 
 use crate::syscall::{self, Element, MapCreate};
 use crate::{KernelError, Loaded};
+
+/// A key, and its value.
+pub type Entry = (Vec<u8>, Vec<u8>);
 
 /// An object's maps, in its order.
 #[derive(Debug)]
@@ -33,21 +41,39 @@ impl Maps {
         Ok(Maps { maps: specs.iter().cloned().zip(made).collect() })
     }
 
+    /// Makes the maps of an object file, with their first contents, of which those that programs only read stay as they are. Programs that they hold
+    /// are put there later ([`Maps::set_program`]).
+    pub fn of(file: &ObjectFile) -> Result<Maps, KernelError> {
+        let maps = Maps::create(&file.object.maps)?;
+        for (index, origin) in file.maps.iter().enumerate() {
+            if let Some(initial) = &origin.initial {
+                maps.update(index, &[0; 4], initial)?;
+            }
+            for (key, held) in &origin.held {
+                maps.hold(index, &key.to_le_bytes(), *held as usize)?;
+            }
+            if file.object.maps[index].has(flag::RDONLY_PROG) {
+                maps.freeze(index)?;
+            }
+        }
+        Ok(maps)
+    }
+
     /// Puts map `held` into map `map`, which holds maps.
     pub fn hold(&self, map: usize, key: &[u8], held: usize) -> Result<(), KernelError> {
         let descriptor = self.maps[held].1.as_raw_fd() as u32;
         self.update(map, key, &descriptor.to_le_bytes())
     }
 
-    /// Sets one value of a map that has one value per key.
+    /// Sets one value; of a map with a value for each CPU that of the first one, and the others to zeros.
     ///
     /// # Panics
     /// If key or value are not of the map's sizes; so for the others.
     pub fn update(&self, map: usize, key: &[u8], value: &[u8]) -> Result<(), KernelError> {
         let (spec, _) = &self.maps[map];
-        assert!(!spec.kind.is_per_cpu(), "a value for each CPU is not set here");
         assert_eq!(value.len(), spec.value_bytes as usize, "bytes of a value of {}", spec.name);
         let mut value = value.to_vec();
+        value.resize(span(spec), 0);
         self.element(syscall::MAP_UPDATE_ELEM, map, key, &mut value)
             .map_err(|source| self.error("BPF_MAP_UPDATE_ELEM", map, source))
     }
@@ -57,37 +83,83 @@ impl Maps {
         self.update(map, &index.to_le_bytes(), &program.descriptor().to_le_bytes())
     }
 
-    /// A value of a map that has one value per key; none if the key is not there.
+    /// The value of a key; none if the key is not there.
     pub fn lookup(&self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, KernelError> {
         let (spec, _) = &self.maps[map];
-        assert!(!spec.kind.is_per_cpu(), "a value for each CPU is not read here");
-        let mut value = vec![0; spec.value_bytes as usize];
+        let mut value = vec![0; span(spec)];
         match self.element(syscall::MAP_LOOKUP_ELEM, map, key, &mut value) {
+            Ok(()) if spec.kind.is_per_cpu() => Ok(Some(sum(&value, spec.value_bytes as usize))),
             Ok(()) => Ok(Some(value)),
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
             Err(source) => Err(self.error("BPF_MAP_LOOKUP_ELEM", map, source)),
         }
     }
 
-    /// Every key of a map that nobody changes meanwhile, in the kernel's order.
+    /// Every key, each once, in the kernel's order. Of those that come and go meanwhile some may be left out.
     pub fn keys(&self, map: usize) -> Result<Vec<Vec<u8>>, KernelError> {
-        let bytes = self.maps[map].0.key_bytes as usize;
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        loop {
-            let mut next = vec![0; bytes];
-            let previous = keys.last().map_or(0, |key| key.as_ptr() as u64);
+        let spec = &self.maps[map].0;
+        let (mut keys, mut seen): (Vec<Vec<u8>>, BTreeSet<Vec<u8>>) = Default::default();
+        let mut last: Option<Vec<u8>> = None;
+        // After a key that has gone the kernel begins anew.
+        for _ in 0..u64::from(spec.max_entries) * WALKS_MAX + 1 {
+            let mut next = vec![0; spec.key_bytes as usize];
+            let previous = last.as_ref().map_or(0, |key| key.as_ptr() as u64);
             match self.raw(syscall::MAP_GET_NEXT_KEY, map, previous, next.as_mut_ptr() as u64) {
-                Ok(()) => keys.push(next),
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(keys),
+                Ok(()) => {
+                    if seen.insert(next.clone()) {
+                        keys.push(next.clone());
+                    }
+                    last = Some(next);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => break,
                 Err(source) => return Err(self.error("BPF_MAP_GET_NEXT_KEY", map, source)),
             }
         }
+        Ok(keys)
+    }
+
+    /// Every key with its value, as [`Maps::keys`] finds them.
+    pub fn entries(&self, map: usize) -> Result<Vec<Entry>, KernelError> {
+        let mut entries = Vec::new();
+        for key in self.keys(map)? {
+            if let Some(value) = self.lookup(map, &key)? {
+                entries.push((key, value));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Takes every key out; the values of an array become zeros.
+    pub fn clear(&self, map: usize) -> Result<(), KernelError> {
+        if self.maps[map].0.kind.is_array() {
+            return self.zero(map);
+        }
+        for key in self.keys(map)? {
+            match self.element(syscall::MAP_DELETE_ELEM, map, &key, &mut []) {
+                Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
+                    return Err(self.error("BPF_MAP_DELETE_ELEM", map, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets every value to zeros.
+    pub fn zero(&self, map: usize) -> Result<(), KernelError> {
+        let zeros = vec![0; self.maps[map].0.value_bytes as usize];
+        self.keys(map)?.iter().try_for_each(|key| self.update(map, key, &zeros))
     }
 
     /// User space changes the map no more: what libbpf does to `.rodata`, so that the verifier takes its contents as
     /// known.
     pub fn freeze(&self, map: usize) -> Result<(), KernelError> {
         self.raw(syscall::MAP_FREEZE, map, 0, 0).map_err(|source| self.error("BPF_MAP_FREEZE", map, source))
+    }
+
+    pub(crate) fn at(&self, map: usize) -> (&MapSpec, &OwnedFd) {
+        let (spec, fd) = &self.maps[map];
+        (spec, fd)
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -101,9 +173,10 @@ impl Maps {
     fn element(&self, command: libc::c_long, map: usize, key: &[u8], value: &mut [u8]) -> io::Result<()> {
         let spec = &self.maps[map].0;
         assert_eq!(key.len(), spec.key_bytes as usize, "bytes of a key of {}", spec.name);
-        // A key of no bytes is no address.
+        // A key of no bytes is no address; nor is the value of a command that takes none.
         let key = if key.is_empty() { 0 } else { key.as_ptr() as u64 };
-        self.raw(command, map, key, value.as_mut_ptr() as u64)
+        let value = if value.is_empty() { 0 } else { value.as_mut_ptr() as u64 };
+        self.raw(command, map, key, value)
     }
 
     fn raw(&self, command: libc::c_long, map: usize, key: u64, value: u64) -> io::Result<()> {
@@ -116,6 +189,37 @@ impl Maps {
     fn error(&self, call: &'static str, map: usize, source: io::Error) -> KernelError {
         KernelError::Call { call, name: self.maps[map].0.name.clone(), source }
     }
+}
+
+/// How often a map is walked through whose keys come and go.
+const WALKS_MAX: u64 = 4;
+
+/// Bytes that bpf(2) has for a value.
+fn span(spec: &MapSpec) -> usize {
+    match spec.kind.is_per_cpu() {
+        true => spec.value_bytes.next_multiple_of(8) as usize * possible_cpus(),
+        false => spec.value_bytes as usize,
+    }
+}
+
+/// The sum of the values of all CPUs, of `bytes` bytes each.
+fn sum(values: &[u8], bytes: usize) -> Vec<u8> {
+    let mut sums = vec![0u64; bytes.div_ceil(8)];
+    for value in values.chunks_exact(sums.len().max(1) * 8) {
+        for (sum, word) in sums.iter_mut().zip(value.chunks_exact(8)) {
+            *sum = sum.wrapping_add(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        }
+    }
+    let mut sums: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+    sums.truncate(bytes);
+    sums
+}
+
+/// CPUs that the kernel has values for.
+pub fn possible_cpus() -> usize {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = list.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<usize>().ok());
+    last.map_or(1, |last| last + 1)
 }
 
 /// As libbpf does: perf events without a number of entries are as many as CPUs.

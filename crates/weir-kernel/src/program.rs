@@ -57,7 +57,7 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
         };
         let insns = with_descriptors(&program.insns, descriptor);
         let name = program.name.clone();
-        let program = load_as(prog_type, &name, &insns)?;
+        let program = load_as(prog_type, 0, &name, &insns)?;
         Ok((name, program, result))
     };
     let (name, fd, result) = match program.kind {
@@ -133,7 +133,12 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, KernelError> {
+pub(crate) fn load_as(
+    prog_type: u32,
+    expected_attach_type: u32,
+    name: &str,
+    insns: &[Insn],
+) -> Result<OwnedFd, KernelError> {
     let bytes: Vec<[u8; 8]> = insns.iter().map(|insn| insn.to_bytes()).collect();
     let described = Described::of(insns);
     let btf = described.as_ref().map(|described| load_btf(name, &described.btf)).transpose()?;
@@ -143,6 +148,7 @@ fn load_as(prog_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, Kernel
         let has_log = log_level > 0;
         let mut attributes = ProgLoad {
             prog_type,
+            expected_attach_type,
             insn_cnt: bytes.len() as u32,
             insns: bytes.as_ptr() as u64,
             license: c"GPL".as_ptr() as u64,
@@ -177,7 +183,7 @@ fn load_btf(name: &str, bytes: &[u8]) -> Result<OwnedFd, KernelError> {
 }
 
 /// The instructions with map indices replaced by descriptors. An index without a map stays, for the kernel to refuse.
-fn with_descriptors(insns: &[Insn], descriptor: impl Fn(usize) -> Option<i32>) -> Vec<Insn> {
+pub(crate) fn with_descriptors(insns: &[Insn], descriptor: impl Fn(usize) -> Option<i32>) -> Vec<Insn> {
     let mut insns = insns.to_vec();
     let mut at = 0;
     while at < insns.len() {

@@ -8,14 +8,27 @@ use nix::libc;
 pub(crate) const MAP_CREATE: libc::c_long = 0;
 pub(crate) const MAP_LOOKUP_ELEM: libc::c_long = 1;
 pub(crate) const MAP_UPDATE_ELEM: libc::c_long = 2;
+pub(crate) const MAP_DELETE_ELEM: libc::c_long = 3;
 pub(crate) const MAP_GET_NEXT_KEY: libc::c_long = 4;
 pub(crate) const PROG_LOAD: libc::c_long = 5;
 pub(crate) const PROG_TEST_RUN: libc::c_long = 10;
+pub(crate) const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 pub(crate) const BTF_LOAD: libc::c_long = 18;
 pub(crate) const MAP_FREEZE: libc::c_long = 22;
+pub(crate) const LINK_CREATE: libc::c_long = 28;
 
 pub(crate) const PROG_TYPE_SOCKET_FILTER: u32 = 1;
+pub(crate) const PROG_TYPE_KPROBE: u32 = 2;
 pub(crate) const PROG_TYPE_XDP: u32 = 6;
+pub(crate) const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
+
+/// `enum bpf_attach_type`.
+pub(crate) const PERF_EVENT: u32 = 41;
+pub(crate) const TRACE_UPROBE_MULTI: u32 = 48;
+pub(crate) const TRACE_UPROBE_SESSION: u32 = 57;
+
+/// In the `flags` of a link of many uprobes: they are at returns.
+pub(crate) const UPROBE_MULTI_RETURN: u32 = 1;
 
 /// `src` of a wide load: a map, or the address of its first value, by descriptor.
 pub(crate) const PSEUDO_MAP_FD: u8 = 1;
@@ -98,6 +111,100 @@ pub(crate) struct TestRun {
     pub(crate) ctx_size_out: u32,
     pub(crate) ctx_in: u64,
     pub(crate) ctx_out: u64,
+}
+
+/// For LINK_CREATE of many uprobes at once. Addresses are of arrays of `count` elements, or 0.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct LinkUprobes {
+    pub(crate) prog_fd: u32,
+    pub(crate) target_fd: u32,
+    pub(crate) attach_type: u32,
+    pub(crate) flags: u32,
+    pub(crate) path: u64,
+    pub(crate) offsets: u64,
+    pub(crate) ref_ctr_offsets: u64,
+    pub(crate) cookies: u64,
+    pub(crate) count: u32,
+    pub(crate) uprobe_flags: u32,
+    pub(crate) pid: u32,
+    /// The kernel takes no other bytes than zeros after what it knows.
+    pub(crate) padding: u32,
+}
+
+/// For LINK_CREATE of a perf event.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct LinkPerfEvent {
+    pub(crate) prog_fd: u32,
+    pub(crate) target_fd: u32,
+    pub(crate) attach_type: u32,
+    pub(crate) flags: u32,
+    pub(crate) cookie: u64,
+}
+
+/// For OBJ_GET_INFO_BY_FD.
+#[repr(C)]
+pub(crate) struct Info {
+    pub(crate) fd: u32,
+    pub(crate) len: u32,
+    pub(crate) info: u64,
+}
+
+/// `struct bpf_prog_info` up to and with `recursion_misses` (Linux 5.12).
+#[repr(C)]
+pub(crate) struct ProgInfo {
+    pub(crate) before: [u8; PROG_INFO_MISSES],
+    pub(crate) recursion_misses: u64,
+}
+
+/// Where `recursion_misses` stands.
+const PROG_INFO_MISSES: usize = 208;
+
+/// `struct perf_event_attr` (PERF_ATTR_SIZE_VER1: 72 bytes) of a uprobe.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct PerfEventAttr {
+    pub(crate) kind: u32,
+    pub(crate) size: u32,
+    pub(crate) config: u64,
+    pub(crate) sample_period: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    pub(crate) wakeup_events: u32,
+    pub(crate) bp_type: u32,
+    /// Address of the file's path.
+    pub(crate) config1: u64,
+    /// Offset in the file.
+    pub(crate) config2: u64,
+}
+
+/// perf_event_open(2): the descriptor is closed at an exec.
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+
+/// A perf event of process `pid`, or of all.
+///
+/// # Safety
+/// As for [`command`].
+pub(crate) unsafe fn perf_event_open(attributes: &PerfEventAttr, pid: Option<i32>) -> io::Result<OwnedFd> {
+    let (pid, cpu) = pid.map_or((-1, 0), |pid| (pid, -1));
+    // SAFETY: the kernel reads `size` bytes of the attributes, and the path that they name.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attributes),
+            pid,
+            cpu,
+            -1,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor is nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
 }
 
 /// What the kernel calls a map or program, so that its own tools show it: 15 bytes of letters, digits, `_` and `.`;

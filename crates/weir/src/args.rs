@@ -419,7 +419,7 @@ pub(crate) enum Engine {
     Auto,
     /// Inside the traced process
     User,
-    /// In the kernel, through bpf(2) (not in this version)
+    /// In the kernel, at uprobes: nothing is put into the process, and each hit traps
     Kernel,
 }
 

@@ -147,6 +147,15 @@ impl From<weir_policy::Error> for Failure {
     }
 }
 
+impl From<weir_kernel::KernelError> for Failure {
+    fn from(error: weir_kernel::KernelError) -> Failure {
+        match error.is_of_the_machine() {
+            true => Failure::Machine(anyhow::Error::new(error)),
+            false => Failure::Refused(anyhow::Error::new(error)),
+        }
+    }
+}
+
 impl From<Whole> for Failure {
     fn from(whole: Whole) -> Failure {
         use weir_probe::Error;

@@ -18,7 +18,9 @@ mod gone;
 mod groups;
 mod indirect;
 mod intercept;
+mod kernel;
 mod loads;
+mod output;
 mod plan;
 mod recorder;
 mod recording;
@@ -27,6 +29,7 @@ mod roll;
 mod run;
 mod scalars;
 mod stages;
+mod store;
 mod summary;
 mod symbols;
 mod targets;
@@ -46,6 +49,7 @@ use anyhow::{Context, anyhow};
 use nix::time::{ClockId, clock_gettime};
 use weir_codegen::Compiled;
 use weir_ir::Module;
+use weir_kernel::Features;
 use weir_policy::guard::Guard;
 use weir_policy::notes;
 use weir_rt::Clock;
@@ -161,8 +165,9 @@ fn run(
     parameters: &[String],
     recording: Option<&Recording<'_>>,
 ) -> Result<ExitCode, Failure> {
-    if args.engine == Engine::Kernel {
-        return Err(Failure::Refused(anyhow!("--engine kernel is not in this version; leave it out")));
+    let is_in_kernel = args.engine == Engine::Kernel;
+    if is_in_kernel {
+        kernel::refuse(args, recording.is_some())?;
     }
     if args.emit == Some(Stage::Ast) {
         return emit::ast(source);
@@ -173,7 +178,8 @@ fn run(
     let filter = filtered::text(args)?;
     let decider = Decider::given(args)?;
     let (filter, decider) = (filter.as_ref(), decider.as_ref());
-    let given = Given { args, source, parameters, filter, decider, recording };
+    let kernel = is_in_kernel.then(Features::of_kernel);
+    let given = Given { args, source, parameters, filter, decider, recording, kernel };
     let subjects = Subjects::find(&args.given())?;
     let (pid, world, module) = first(&given, &subjects).inspect_err(|failure| {
         if recording.is_some_and(|recording| recording.args.tended.is_some()) {
@@ -200,7 +206,9 @@ fn run(
     }
     let plan = Plan { compiled, verified, sites, missing };
     // Before anything is touched.
-    required::feasible(&plan)?;
+    if !is_in_kernel {
+        required::feasible(&plan)?;
+    }
     required::placed(args, &plan, &subjects)?;
     let probes = label(&plan.compiled, given.session_name());
     let run = notes::Run {
@@ -235,7 +243,7 @@ fn run(
     let tended = file.map(Tended::hold).transpose()?;
     let after = RefCell::new(tended.iter().filter_map(|tended| tended.after).collect());
     let tended = RefCell::new(tended);
-    Session {
+    let session = Session {
         given,
         plan: &Rc::new(plan),
         subjects: &subjects,
@@ -245,8 +253,11 @@ fn run(
         flight,
         tended,
         after,
+    };
+    match kernel {
+        Some(features) => session.run_in_kernel(pid, features),
+        None => session.run(pid, clock),
     }
-    .run(pid, clock)
 }
 
 /// The process that the script is compiled for at first, and what it means there: of those that were given, the first

@@ -231,6 +231,28 @@ impl Lower<'_> {
         self.insts.push(Inst::AtomicAdd { to: Place::Reg(globals, offset), src: one, fetch: false });
     }
 
+    /// Jumps to `to` if the call before returned null: something had no room, which is counted there if the maps do not.
+    pub(super) fn skip_if_no_room(&mut self, offset: i32, to: Label) {
+        if !self.maps.counts_losses {
+            return self.skip_if_null(to);
+        }
+        let has_room = self.label();
+        self.branch(jmp::JNE, R0, Src::Imm(0), has_room);
+        self.count_in_globals(offset);
+        self.insts.push(Inst::Jump(to));
+        self.insts.push(Inst::Label(has_room));
+    }
+
+    /// The same of a call that returned something else than 0, after which the program goes on.
+    pub(super) fn count_if_no_room(&mut self, offset: i32) {
+        if self.maps.counts_losses {
+            let has_room = self.label();
+            self.branch(jmp::JEQ, R0, Src::Imm(0), has_room);
+            self.count_in_globals(offset);
+            self.insts.push(Inst::Label(has_room));
+        }
+    }
+
     /// Jumps to `to` if the call before returned null.
     pub(super) fn skip_if_null(&mut self, to: Label) {
         self.branch(jmp::JEQ, R0, Src::Imm(0), to);

@@ -11,6 +11,7 @@ use weir_ir::{ActionId, Value, leaves};
 use super::Lower;
 use super::build::Arg;
 use crate::lir::{Inst, Place, R0, Src};
+use crate::maps::GLOBAL_NO_ROOM;
 
 impl Lower<'_> {
     pub(super) fn emit(&mut self, action: ActionId, args: &[Value]) {
@@ -20,7 +21,7 @@ impl Lower<'_> {
         let full = self.label();
         let reserve = [Arg::Map(self.maps.ring), Arg::Imm(bytes as i32), Arg::Imm(0)];
         self.call(helper::RINGBUF_RESERVE, &reserve);
-        self.skip_if_null(full);
+        self.skip_if_no_room(GLOBAL_NO_ROOM, full);
         let record = self.fresh();
         self.mov(record, R0);
         // Action numbers are below 2^31: the upper half of this word is the header's zero.

@@ -15,7 +15,7 @@ use super::{Held, Lower};
 use crate::CodegenError;
 use crate::limits;
 use crate::lir::{Area, Inst, Label, ObjectId, Place, R0, Reg, Src};
-use crate::maps::value_bytes;
+use crate::maps::{GLOBAL_NO_KEY, value_bytes};
 
 /// `BPF_ANY` and `BPF_NOEXIST` of the kernel's bpf.h.
 const ANY: i32 = 0;
@@ -154,6 +154,7 @@ impl<'a> Lower<'a> {
         self.call(helper::MAP_UPDATE_ELEM, &args);
         self.touch(memory);
         self.touch(key);
+        self.count_if_no_room(GLOBAL_NO_KEY);
     }
 
     fn set_scalar(&mut self, map: MapId, value: Value, ty: &Type) {
@@ -262,7 +263,7 @@ impl<'a> Lower<'a> {
             self.call(helper::MAP_UPDATE_ELEM, &args);
         }
         self.call(helper::MAP_LOOKUP_ELEM, &lookup);
-        self.skip_if_null(full);
+        self.skip_if_no_room(GLOBAL_NO_KEY, full);
         self.insts.push(Inst::Label(found));
         self.touch(key);
     }

@@ -1,5 +1,5 @@
 //! What is emitted for each operation, as eBPF text: `files/NAME.ir` compiles to `files/NAME.bpf`. Programs count their
-//! runs only in the files whose names begin with `hits`.
+//! runs only in the files whose names begin with `hits`, and what has no room in those that begin with `losses`.
 //! `BLESS=1` rewrites the expectations.
 
 use std::path::{Path, PathBuf};
@@ -11,8 +11,9 @@ use weir_ir::text;
 fn check(path: &Path) -> Result<(), String> {
     let source = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let module = text::parse(&source).map_err(|error| format!("{}: {error}", path.display()))?;
-    let counts_hits = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("hits"));
-    let got = match compile_with(&module, &Options { counts_hits, ..Options::default() }) {
+    let begins = |word| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(word));
+    let (counts_hits, counts_losses) = (begins("hits"), begins("losses"));
+    let got = match compile_with(&module, &Options { counts_hits, counts_losses, ..Options::default() }) {
         Ok(compiled) => weir_ebpf::asm::print(&compiled.object),
         Err(error) => format!("; refused: {error}\n"),
     };

@@ -2,4 +2,5 @@
 //!
 //! Each test can run in a process of its own, and does in `cargo xtask test`.
 
+mod probes;
 mod runs;

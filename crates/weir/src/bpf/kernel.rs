@@ -1,11 +1,9 @@
 //! `weir bpf run --engine kernel`: the object's maps with their first contents, and one program, in the kernel. Its own
 //! verifier judges the program; weir's does not.
 
-use anyhow::anyhow;
 use weir_ebpf::ProgramKind;
 use weir_ebpf::elf::ObjectFile;
-use weir_ebpf::map::flag;
-use weir_kernel::{Input, KernelError, Loaded, Maps};
+use weir_kernel::{Input, Loaded, Maps};
 
 use crate::failure::Failure;
 
@@ -20,13 +18,13 @@ pub(super) struct InKernel {
 
 impl InKernel {
     pub(super) fn load(file: &ObjectFile, index: usize, bytes: Option<&[u8]>) -> Result<InKernel, Failure> {
-        let maps = maps(file).map_err(failure)?;
+        let maps = Maps::of(file)?;
         let program = &file.object.programs[index];
-        let loaded = weir_kernel::load(program, &maps).map_err(failure)?;
+        let loaded = weir_kernel::load(program, &maps)?;
         for (map, origin) in file.maps.iter().enumerate() {
             for (slot, other) in &origin.programs {
-                let other = weir_kernel::load(&file.object.programs[*other], &maps).map_err(failure)?;
-                maps.set_program(map, *slot, &other).map_err(failure)?;
+                let other = weir_kernel::load(&file.object.programs[*other], &maps)?;
+                maps.set_program(map, *slot, &other)?;
             }
         }
         let bytes = match (program.kind, bytes) {
@@ -39,29 +37,7 @@ impl InKernel {
     /// r0 of the last of `repeat` runs, and the nanoseconds of one.
     pub(super) fn run(&self, repeat: u32) -> Result<(u64, u32), Failure> {
         let input = Input { bytes: &self.bytes, context: &[] };
-        let ran = self.program.run(input, repeat).map_err(failure)?;
+        let ran = self.program.run(input, repeat)?;
         Ok((ran.r0, ran.nanoseconds))
     }
-}
-
-fn maps(file: &ObjectFile) -> Result<Maps, KernelError> {
-    let maps = Maps::create(&file.object.maps)?;
-    for (index, origin) in file.maps.iter().enumerate() {
-        if let Some(initial) = &origin.initial {
-            maps.update(index, &[0; 4], initial)?;
-        }
-        for (key, held) in &origin.held {
-            maps.hold(index, &key.to_le_bytes(), *held as usize)?;
-        }
-        if file.object.maps[index].has(flag::RDONLY_PROG) {
-            maps.freeze(index)?;
-        }
-    }
-    Ok(maps)
-}
-
-fn failure(error: KernelError) -> Failure {
-    let of_the_machine = error.is_of_the_machine();
-    let error = anyhow!(error);
-    if of_the_machine { Failure::Machine(error) } else { Failure::Refused(error) }
 }

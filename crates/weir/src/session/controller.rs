@@ -1,7 +1,7 @@
-//! Programs that run in weir itself: BEGIN, END and interval probes.
+//! When programs run that are at no place of a process: BEGIN, END and interval probes.
 //!
-//! In: verified programs, and the segment that they share with the target. They run in the interpreter: they are
-//! few, and run seldom. What they print goes through the same ring as the target's records, so the order is kept.
+//! In: their triggers, and who runs them ([`Caller`]). What they print goes through the same ring as the target's records, so the order is kept.
+//! [`InWeir`] runs them in weir's interpreter: they are few, and run seldom.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,31 @@ use weir_verifier::VerifiedProgram;
 
 use crate::failure::Failure;
 
+/// Who runs programs.
+pub(crate) trait Caller {
+    /// Runs the program of this number once.
+    fn call(&self, program: usize) -> Result<(), Failure>;
+}
+
+/// Runs them here, on the maps of a segment.
+pub(crate) struct InWeir<'a> {
+    pub(crate) verified: &'a [VerifiedProgram],
+    pub(crate) segment: &'a Segment,
+}
+
+impl Caller for InWeir<'_> {
+    fn call(&self, program: usize) -> Result<(), Failure> {
+        let program = &self.verified[program];
+        let mut frame = Frame::default();
+        let result = weir_interp::run(program, &Environment { segment: self.segment }, &mut frame);
+        // A verified program does not fault.
+        result.map(|_| ()).map_err(|fault| Failure::Bug(anyhow!("{}: {fault}", program.name())))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Controller<'a> {
     triggers: &'a [Trigger],
-    verified: &'a [VerifiedProgram],
     intervals: Vec<Interval>,
 }
 
@@ -30,16 +51,16 @@ struct Interval {
 }
 
 impl<'a> Controller<'a> {
-    pub(crate) fn new(compiled: &'a Compiled, verified: &'a [VerifiedProgram]) -> Controller<'a> {
-        Controller { triggers: &compiled.triggers, verified, intervals: Vec::new() }
+    pub(crate) fn new(compiled: &'a Compiled) -> Controller<'a> {
+        Controller { triggers: &compiled.triggers, intervals: Vec::new() }
     }
 
-    pub(crate) fn begin(&self, segment: &Segment) -> Result<(), Failure> {
-        self.run_each(segment, &|trigger| *trigger == Trigger::Begin)
+    pub(crate) fn begin(&self, caller: &dyn Caller) -> Result<(), Failure> {
+        self.run_each(caller, &|trigger| *trigger == Trigger::Begin)
     }
 
-    pub(crate) fn end(&self, segment: &Segment) -> Result<(), Failure> {
-        self.run_each(segment, &|trigger| *trigger == Trigger::End)
+    pub(crate) fn end(&self, caller: &dyn Caller) -> Result<(), Failure> {
+        self.run_each(caller, &|trigger| *trigger == Trigger::End)
     }
 
     /// The first interval of each ends one period after `now`.
@@ -57,7 +78,7 @@ impl<'a> Controller<'a> {
     }
 
     /// Runs each interval that is due, once: what fell due several times while weir did not run is not made up for.
-    pub(crate) fn run_due_intervals(&mut self, segment: &Segment, now: Instant) -> Result<(), Failure> {
+    pub(crate) fn run_due_intervals(&mut self, caller: &dyn Caller, now: Instant) -> Result<(), Failure> {
         let mut due = Vec::new();
         for interval in self.intervals.iter_mut().filter(|interval| interval.next <= now) {
             due.push(interval.program);
@@ -66,21 +87,11 @@ impl<'a> Controller<'a> {
                 interval.next = now + interval.period;
             }
         }
-        due.into_iter().try_for_each(|program| self.run(segment, program))
+        due.into_iter().try_for_each(|program| caller.call(program))
     }
 
-    fn run_each(&self, segment: &Segment, wanted: &dyn Fn(&Trigger) -> bool) -> Result<(), Failure> {
-        for (program, _) in self.triggers.iter().enumerate().filter(|(_, trigger)| wanted(trigger)) {
-            self.run(segment, program)?;
-        }
-        Ok(())
-    }
-
-    fn run(&self, segment: &Segment, program: usize) -> Result<(), Failure> {
-        let program = &self.verified[program];
-        let mut frame = Frame::default();
-        let result = weir_interp::run(program, &Environment { segment }, &mut frame);
-        // A verified program does not fault.
-        result.map(|_| ()).map_err(|fault| Failure::Bug(anyhow!("{}: {fault}", program.name())))
+    fn run_each(&self, caller: &dyn Caller, wanted: &dyn Fn(&Trigger) -> bool) -> Result<(), Failure> {
+        let mut of_kind = self.triggers.iter().enumerate().filter(|(_, trigger)| wanted(trigger));
+        of_kind.try_for_each(|(program, _)| caller.call(program))
     }
 }

@@ -20,38 +20,35 @@ use anyhow::{Context, anyhow};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use weir_codegen::{Compiled, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
-use weir_event::{MapSchema, Schema};
+use weir_codegen::Compiled;
+use weir_event::Schema;
 use weir_probe::Launched;
 use weir_process::watch::LOOK_INTERVAL;
-use weir_report::{Decoded, ProcessLine, Report, Summary};
+use weir_report::{ProcessLine, Report, Summary};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
+use weir_verifier::VerifiedProgram;
 
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::print::tell;
-use crate::session::controller::Controller;
+use crate::session::controller::{Controller, InWeir};
 use crate::session::costs::Costs;
 use crate::session::decider::Decider;
 use crate::session::drain::Drain;
 use crate::session::flight::Flight;
 use crate::session::gone::Gone;
+use crate::session::now_ns;
+use crate::session::output::{Output, tell_losses};
 use crate::session::recorder::{Recorded, Recorder};
 use crate::session::roll::Roll;
-use crate::session::scalars::Scalars;
-use crate::session::symbols::ProcessSymbols;
 use crate::session::targets::Targets;
 use crate::session::tended::{HandOver, Tended};
 use crate::session::triggers::{self, Watch};
-use crate::session::{now_ns, output_failed};
 use crate::sessions::counts::Counts;
 
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
 pub(super) const READ_INTERVAL: Duration = Duration::from_millis(5);
-
-/// How often lost records are told.
-const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often the ring is asked whether somebody who is gone holds it up.
 const SKIP_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,40 +68,23 @@ const LATE_LOOKS_MAX: usize = 100;
 /// How often the rings are read at the end of a recording.
 const LAST_TURNS_MAX: usize = 1024;
 
-/// How far a script is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    Running,
-    /// It has called `exit()`.
-    Exited,
-    /// END has begun.
-    Ending,
-}
-
 pub(crate) struct Events<'a, W: Write> {
-    schema: &'a Schema,
+    /// What the script prints.
+    output: Output<'a, W>,
     /// The last maps of the schema are of its program, whose first one has this number.
     decider: Option<(&'a Decider, u32)>,
     ring: usize,
-    globals: usize,
     controller: Controller<'a>,
+    verified: &'a [VerifiedProgram],
     signals: SignalFd,
     /// When processes were looked at last.
     looked: Option<Instant>,
-    report: Report<W>,
-    symbols: ProcessSymbols,
     gone: Gone,
     skipped: Instant,
     costs: Costs,
     live: Option<Live>,
-    /// What `exit()` was called with.
-    exit: Option<i64>,
-    phase: Phase,
-    scalars: Scalars,
     /// Its user has ended the run.
     is_stopped: bool,
-    lost: u64,
-    told_lost: Option<Instant>,
     /// A map that cannot grow was told.
     is_outgrown: bool,
     /// Has the records of events; there are no others then.
@@ -124,34 +104,26 @@ impl<'a, W: Write> Events<'a, W> {
     pub(crate) fn new(
         compiled: &'a Compiled,
         decider: Option<&'a Decider>,
-        controller: Controller<'a>,
+        verified: &'a [VerifiedProgram],
         signals: SigSet,
         report: Report<W>,
         costs: Costs,
     ) -> Result<Events<'a, W>, Failure> {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&signals, flags).context("signalfd").map_err(Failure::Machine)?;
-        let (schema, ring, globals) = (&compiled.schema, compiled.ring as usize, compiled.globals as usize);
         Ok(Events {
-            schema,
+            output: Output::new(compiled, report),
             decider: decider.map(|decider| (decider, compiled.callee_maps)),
-            ring,
-            globals,
-            controller,
+            ring: compiled.ring as usize,
+            controller: Controller::new(compiled),
+            verified,
             signals,
             looked: None,
-            report,
-            symbols: ProcessSymbols::new(compiled),
             gone: Gone::new(),
             skipped: Instant::now(),
             costs,
             live: None,
-            exit: None,
-            phase: Phase::Running,
-            scalars: Scalars::default(),
             is_stopped: false,
-            lost: 0,
-            told_lost: None,
             is_outgrown: false,
             drain: None,
             flight: None,
@@ -192,7 +164,7 @@ impl<'a, W: Write> Events<'a, W> {
         if let Some(asked) = &mut self.asked {
             asked.begin(segment, self.tended.as_ref().is_some_and(|tended| tended.is_open));
         }
-        self.controller.begin(segment)?;
+        self.controller.begin(&InWeir { verified: self.verified, segment })?;
         self.grow(segment, None);
         self.read_all(segment)
     }
@@ -200,7 +172,7 @@ impl<'a, W: Write> Events<'a, W> {
     /// Looks at what a traced process maps, for the names of its addresses.
     pub(crate) fn look(&mut self, pid: i32) {
         self.gone.look_at([pid].into_iter());
-        self.symbols.look(pid);
+        self.output.symbols.look(pid);
     }
 
     /// Until exit() is called, a signal asks for the end, or all targets have ended. `clock` is kept meanwhile.
@@ -223,7 +195,7 @@ impl<'a, W: Write> Events<'a, W> {
         }
         self.controller.start_intervals(Instant::now());
         let mut is_told = true;
-        while self.exit.is_none() {
+        while self.output.exit().is_none() {
             let looks = is_told || self.until_look(targets.as_ref()).is_zero();
             if looks {
                 self.looked = Some(Instant::now());
@@ -247,7 +219,8 @@ impl<'a, W: Write> Events<'a, W> {
             let until_clock = self.clock.as_ref().map_or(Duration::MAX, Clock::until_due);
             let until_clock = until_clock.saturating_add(READ_INTERVAL);
             is_told = self.wait(segment, targets.as_ref(), until_clock)?;
-            self.controller.run_due_intervals(segment, Instant::now())?;
+            self.controller
+                .run_due_intervals(&InWeir { verified: self.verified, segment }, Instant::now())?;
             self.read_all(segment)?;
             self.look_at_asked(segment);
             self.tell_daemon(segment);
@@ -288,7 +261,7 @@ impl<'a, W: Write> Events<'a, W> {
         roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
         let seen: Vec<_> = targets.seen().collect();
         self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
-        self.symbols.look_at(seen.into_iter());
+        self.output.symbols.look_at(seen.into_iter());
         // Its end is what a descriptor tells of it as well. Until then it runs, untraced if need be: what it does is not lost. Asked for last:
         // one that ended as a target has ended as the command.
         let does_command_run = launched.is_some_and(|launched| launched.try_wait().is_none());
@@ -337,7 +310,7 @@ impl<'a, W: Write> Events<'a, W> {
             }
         }
         if due.stop {
-            self.exit.get_or_insert(0);
+            self.output.ask_to_exit(0);
         }
     }
 
@@ -389,14 +362,14 @@ impl<'a, W: Write> Events<'a, W> {
 
     /// Says what became of a process.
     pub(crate) fn process(&mut self, line: &ProcessLine) -> Result<(), Failure> {
-        self.report.process(line).map_err(output_failed)
+        self.output.process(line)
     }
 
     /// Runs END, then prints what is left. `is_over`: nobody writes to the ring any more. What was recorded, if events were.
     pub(crate) fn end(&mut self, segment: &Segment, is_over: bool) -> Result<Option<Recorded>, Failure> {
         // What is printed from here on belongs on the screen that was there before.
         self.live = None;
-        self.symbols.finish();
+        self.output.symbols.finish();
         if let Some(flight) = self.flight.take() {
             self.end_flight(segment, flight)?;
             return Ok(None);
@@ -405,23 +378,22 @@ impl<'a, W: Write> Events<'a, W> {
             return self.end_recording(segment, drain, is_over).map(Some);
         }
         self.read_rest(segment)?;
-        self.controller.end(segment)?;
-        self.phase = Phase::Ending;
+        self.controller.end(&InWeir { verified: self.verified, segment })?;
+        self.output.ends();
         self.read_rest(segment)?;
         if is_over {
             // What END prints may come after a record that is never finished.
             for record in segment.ring(self.ring).drain_dead() {
-                self.record(segment, &record.bytes)?;
+                self.output.record(segment, &record.bytes)?;
             }
         }
-        let schema = self.schema;
-        let decider = self.decider.map(|(decider, first)| (decider, first, first_of_decider(schema, first)));
-        let scalars = &self.scalars;
-        let entries = &mut |index: usize, map: &MapSchema| match decider {
-            Some((decider, first, shown)) if index >= shown => decider.entries(segment, first, index - shown),
-            _ => scalars.entries(segment, map),
-        };
-        self.report.print_all(self.schema, entries, &self.symbols.over(segment)).map_err(output_failed)?;
+        let decider = self
+            .decider
+            .map(|(decider, first)| (decider, first, first_of_decider(self.output.schema(), first)));
+        self.output.print_all(segment, &|index| {
+            let (decider, first, shown) = decider.filter(|(_, _, shown)| index >= *shown)?;
+            Some(decider.entries(segment, first, index - shown))
+        })?;
         self.tell_losses(segment)?;
         Ok(None)
     }
@@ -443,7 +415,7 @@ impl<'a, W: Write> Events<'a, W> {
         let (recorded, counts) = recorder.finish(segment);
         self.tell_daemon_the_end(segment, counts);
         if recorded.has_failed() {
-            self.exit = Some(FAILED);
+            self.output.exits_with(FAILED);
         }
         Ok(recorded)
     }
@@ -457,7 +429,7 @@ impl<'a, W: Write> Events<'a, W> {
         self.tell_losses(segment)?;
         flown.tell();
         if flown.has_failed() {
-            self.exit = Some(FAILED);
+            self.output.exits_with(FAILED);
         }
         Ok(())
     }
@@ -471,7 +443,7 @@ impl<'a, W: Write> Events<'a, W> {
 
     /// The last line of the report.
     pub(crate) fn summary(&mut self, summary: &Summary) -> Result<(), Failure> {
-        self.report.summary(summary).map_err(output_failed)
+        self.output.summary(summary)
     }
 
     /// From now on until the end.
@@ -494,7 +466,7 @@ impl<'a, W: Write> Events<'a, W> {
     /// What the script or a failed recording ends with; else 0, or what the command did if nobody has ended the run before it.
     pub(crate) fn exit_code(&self, of_command: Option<u8>) -> u8 {
         let by_itself = of_command.filter(|_| !self.is_stopped).unwrap_or(0);
-        self.exit.map_or(by_itself, |code| code as u8)
+        self.output.exit().map_or(by_itself, |code| code as u8)
     }
 
     /// Waits for a signal, the end of a target or news of its libraries, the next interval or the next look at something;
@@ -599,17 +571,17 @@ impl<'a, W: Write> Events<'a, W> {
             match ring.next() {
                 Some(record) => {
                     left -= 1;
-                    self.record(segment, &record.bytes)?;
+                    self.output.record(segment, &record.bytes)?;
                 }
                 None if Instant::now() >= waits_until => break,
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         }
         if ring.has_read(&mark) {
-            self.symbols.note_drained(began);
+            self.output.symbols.note_drained(began);
         }
         self.tell_lost(segment, false)?;
-        self.report.flush().map_err(output_failed)
+        self.output.flush()
     }
 
     /// What others than this do not read.
@@ -624,74 +596,17 @@ impl<'a, W: Write> Events<'a, W> {
         let began = now_ns();
         for _ in 0..RECORDS_PER_ROUND {
             let Some(record) = segment.ring(self.ring).next() else {
-                self.symbols.note_drained(began);
+                self.output.symbols.note_drained(began);
                 break;
             };
-            self.record(segment, &record.bytes)?;
+            self.output.record(segment, &record.bytes)?;
         }
         self.tell_lost(segment, false)?;
-        self.report.flush().map_err(output_failed)
+        self.output.flush()
     }
 
-    fn record(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Failure> {
-        // What ran between exit() and the end of the run is not printed, as in bpftrace; END's output is.
-        if self.phase == Phase::Exited {
-            return Ok(());
-        }
-        let schema = self.schema;
-        let symbols = self.symbols.over(segment);
-        let Ok(decoded) = weir_report::record(schema, bytes, &symbols) else {
-            self.report.count_malformed();
-            return Ok(());
-        };
-        let done = match decoded {
-            Decoded::Printf { format, args } => self.report.printf(format, &args),
-            Decoded::PrintValue { value } => self.report.value(&value),
-            Decoded::PrintMap { map, top, div } => {
-                let entries = self.scalars.entries(segment, &schema.maps[map]);
-                self.report.map(schema, map, &entries, top, div, &symbols)
-            }
-            Decoded::PrintMapKey { map, key } => {
-                let value = segment.map(schema.maps[map].map_index as usize).lookup(&key);
-                self.report.map_key(schema, map, &key, value, &symbols)
-            }
-            Decoded::ClearMap { map } => {
-                self.scalars.clear(segment, &schema.maps[map]);
-                Ok(())
-            }
-            Decoded::ZeroMap { map } => {
-                self.scalars.zero(segment, &schema.maps[map]);
-                Ok(())
-            }
-            Decoded::Exit { code } => {
-                if self.phase == Phase::Running {
-                    self.phase = Phase::Exited;
-                }
-                self.exit.get_or_insert(code);
-                Ok(())
-            }
-        };
-        done.map_err(output_failed)
-    }
-
-    /// At most once a second, unless it is the last time.
     fn tell_lost(&mut self, segment: &Segment, is_last: bool) -> Result<(), Failure> {
-        let dropped = segment.ring_counters(self.ring).dropped;
-        let is_due = is_last || self.told_lost.is_none_or(|at| at.elapsed() >= LOST_INTERVAL);
-        if dropped > self.lost && is_due {
-            self.told_lost = Some(Instant::now());
-            let new = dropped - self.lost;
-            self.lost = dropped;
-            self.report.lost_events(new).map_err(output_failed)?;
-        }
-        Ok(())
-    }
-
-    /// A word of the internal map of globals.
-    fn global(&self, segment: &Segment, offset: i32) -> u64 {
-        let value = segment.map(self.globals).lookup(&0u32.to_le_bytes()).unwrap_or_default();
-        let word = value.get(offset as usize..).and_then(|rest| rest.first_chunk());
-        word.map_or(0, |word| u64::from_le_bytes(*word))
+        self.output.tell_lost(segment.ring_counters(self.ring).dropped, is_last)
     }
 
     /// Everything that was not done is named, with its count.
@@ -705,10 +620,6 @@ impl<'a, W: Write> Events<'a, W> {
                 "records were being written when their thread or the target ended, and are lost".to_owned(),
             ),
             (ring.corrupt, "records were corrupt, and are lost".to_owned()),
-            (
-                self.report.malformed(),
-                "records or map entries did not fit their schema, and are left out".to_owned(),
-            ),
             (
                 counters.reads_denied,
                 "reads of the target's memory are forbidden by its seccomp filter".to_owned(),
@@ -732,24 +643,12 @@ impl<'a, W: Write> Events<'a, W> {
                 "reads of the target's memory failed (bad pointers); they gave \"\"".to_owned(),
             ),
         ];
-        losses.push((
-            self.global(segment, GLOBAL_NO_SCRATCH),
-            "runs found no scratch memory for strings, and are lost".into(),
-        ));
-        losses.push((
-            self.global(segment, GLOBAL_NOT_RAISED),
-            "values of min or max gave up under contention".into(),
-        ));
-        losses.push((
-            self.global(segment, GLOBAL_NO_STACK),
-            "stacks found their places taken by others, and are lost".into(),
-        ));
-        losses.extend(self.symbols.losses());
+        losses.extend(self.output.losses(segment));
         losses.push((
             counters.prints_dropped,
             "texts of trace_printk are dropped: in a traced process nobody takes them".into(),
         ));
-        for map in &self.schema.maps {
+        for map in &self.output.schema().maps {
             let Some(of_map) = counters.maps.get(map.map_index as usize) else { continue };
             let is_of_decider = self.decider.is_some_and(|(_, first)| map.map_index >= first);
             let limit = if is_of_decider { "max_entries" } else { "max_map_keys" };
@@ -766,9 +665,7 @@ impl<'a, W: Write> Events<'a, W> {
                 format!("updates of {} gave up under contention, and are lost", map.name),
             ));
         }
-        for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
-            tell!("weir: {count} {what}");
-        }
+        tell_losses(losses);
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use weir_codegen::Compiled;
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, ProgramKind, helper};
 use weir_ir::{MissingProbes, Module};
+use weir_kernel::Features;
 use weir_policy::policy::{Callee, first_call};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{Binary, FileIdentity};
@@ -38,6 +39,8 @@ pub(crate) struct Given<'a> {
     pub(crate) decider: Option<&'a Decider>,
     /// What clauses do instead of what the script says.
     pub(crate) recording: Option<&'a Recording<'a>>,
+    /// It runs in the kernel, which has this.
+    pub(crate) kernel: Option<Features>,
 }
 
 impl Given<'_> {
@@ -76,8 +79,9 @@ impl Given<'_> {
                 warn(&text.source, warnings);
             })?;
         }
-        if !self.args.no_sessions {
-            weir_ir::pass::fuse(&mut module, &|spec| stages::keeps(spec, world));
+        let has_sessions = self.kernel.is_none_or(|kernel| kernel.session.is_some());
+        if !self.args.no_sessions && has_sessions {
+            weir_ir::pass::fuse(&mut module, &|spec| self.kernel.is_some() || stages::keeps(spec, world));
         }
         Ok(module)
     }
@@ -90,7 +94,9 @@ impl Given<'_> {
         let overwrites = self.recording.is_some_and(|recording| recording.args.flight.overwrite);
         let blocking = self.recording.and_then(|recording| recording.args.blocking);
         let waits_ms = blocking.map(|time| (time.as_millis() as u32).max(1));
-        let options = weir_codegen::Options { counts_hits, ring_bytes, overwrites, waits_ms };
+        // Maps and rings of weir's own count what they have no room for.
+        let counts_losses = self.kernel.is_some();
+        let options = weir_codegen::Options { counts_hits, counts_losses, ring_bytes, overwrites, waits_ms };
         let callee = self.decider.map(Decider::callee);
         let (mut compiled, verified) = stages::back(module, &options, callee.as_ref())?;
         // Behind those of the script: what records name stays where it is.

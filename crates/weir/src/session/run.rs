@@ -26,7 +26,6 @@ use crate::args;
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::print::{tell, tell_text};
-use crate::session::controller::Controller;
 use crate::session::costs::{self, Costs};
 use crate::session::events::Events;
 use crate::session::intercept::Intercept;
@@ -45,16 +44,7 @@ type Given<T> = (i32, (Option<T>, Rc<Plan>));
 impl Session<'_> {
     pub(super) fn run(&self, first: Option<i32>, clock: Option<Clock>) -> Result<ExitCode, Failure> {
         let report = Report::new(BufWriter::new(self.output()?), self.given.args.format.into());
-        // From here on these signals are handled via signalfd; a command inherits the original mask.
-        let mut signals =
-            SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
-        if self.flight.borrow().is_some() {
-            signals.add(Signal::SIGUSR1);
-        }
-        // A file that may not grow further (RLIMIT_FSIZE) is an error of the write, like a full disk.
-        let blocked = SigSet::from_iter(signals.iter().chain([Signal::SIGXFSZ]));
-        let old_mask = blocked.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
-        let old_mask = old_mask.context("blocking signals").map_err(Failure::Machine)?;
+        let (signals, old_mask) = block_signals(self.flight.borrow().is_some().then_some(Signal::SIGUSR1))?;
         match &self.given.args.run {
             None if self.subjects.selection.is_empty() => self.trace_nothing(signals, report),
             None => {
@@ -70,7 +60,7 @@ impl Session<'_> {
         }
     }
 
-    fn output(&self) -> Result<Box<dyn Write>, Failure> {
+    pub(super) fn output(&self) -> Result<Box<dyn Write>, Failure> {
         match &self.given.args.output {
             None if self.given.recording.is_some() => Ok(Box::new(io::sink())),
             None => Ok(Box::new(io::stdout())),
@@ -82,7 +72,7 @@ impl Session<'_> {
     }
 
     /// The command, held before anything of its own has run.
-    fn launch(
+    pub(super) fn launch(
         &self,
         command: &args::CommandLine,
         old_mask: SigSet,
@@ -141,7 +131,7 @@ impl Session<'_> {
         self.prepare(target, maps, plan)
     }
 
-    fn plan_for(&self, pid: i32) -> Result<Rc<Plan>, Failure> {
+    pub(super) fn plan_for(&self, pid: i32) -> Result<Rc<Plan>, Failure> {
         let world = binaries(Some(pid))?;
         if self.plan.is_for(&world) {
             return Ok(self.plan.clone());
@@ -312,12 +302,17 @@ impl Session<'_> {
             let probes: usize = self.plan.compiled.triggers.iter().map(probes_of).sum();
             report.attached_probes(probes as u64).map_err(output_failed)?;
         }
-        let controller = Controller::new(&self.plan.compiled, &self.plan.verified);
         // On a terminal the view tells what messages would.
         let is_silent = self.given.args.quiet || self.given.args.live && io::stderr().is_terminal();
         let costs = Costs::new(&self.plan.compiled, is_silent);
-        let mut events =
-            Events::new(&self.plan.compiled, self.given.decider, controller, signals, report, costs)?;
+        let mut events = Events::new(
+            &self.plan.compiled,
+            self.given.decider,
+            &self.plan.verified,
+            signals,
+            report,
+            costs,
+        )?;
         if self.given.args.live {
             let share = self.given.args.budget.and_then(|budget| budget.share);
             events.show(Live::start(share.map(|share| share.to_string())));
@@ -357,27 +352,36 @@ impl Session<'_> {
             groups.borrow().tell();
         }
         if !self.given.args.quiet {
+            let Tally { coverage, pending, processes } = tally;
             let counted =
-                tally.coverage.summary(&self.plan.compiled, segment, &tally.pending, tally.processes);
+                coverage.summary(&self.plan.compiled, segment, &segment.counters(), &pending, processes);
             let summary = Summary { rails: events.costs().report(), ..counted };
-            match self.given.args.verbose {
-                true => tell_text(&summary.text()),
-                false => {
-                    let processes = summary.processes.told();
-                    tell_text(&[processes, summary.unloaded(), summary.lost(), summary.slowed()].concat());
-                }
-            }
+            self.tell_summary(&summary);
             events.summary(&summary)?;
         }
-        let ended = launched.and_then(|mut launched| {
-            let ended = launched.try_wait();
-            match ended {
-                None => launched.terminate(),
-                Some(ended) => self.tell_ended(ended),
+        Ok(ExitCode::from(events.exit_code(self.end_command(launched))))
+    }
+
+    /// What of the summary is worth saying.
+    pub(super) fn tell_summary(&self, summary: &Summary) {
+        match self.given.args.verbose {
+            true => tell_text(&summary.text()),
+            false => {
+                let processes = summary.processes.told();
+                tell_text(&[processes, summary.unloaded(), summary.lost(), summary.slowed()].concat());
             }
-            ended
-        });
-        Ok(ExitCode::from(events.exit_code(ended.map(code_of))))
+        }
+    }
+
+    /// Asks the command to end; the exit code that passes on how it has ended, if it has by itself.
+    pub(super) fn end_command(&self, launched: Option<Launched>) -> Option<u8> {
+        let mut launched = launched?;
+        let ended = launched.try_wait();
+        match ended {
+            None => launched.terminate(),
+            Some(ended) => self.tell_ended(ended),
+        }
+        ended.map(code_of)
     }
 
     /// Says how the command has ended by itself, if that is worth saying. Ctrl-C goes to both.
@@ -393,6 +397,16 @@ impl Session<'_> {
             _ => {}
         }
     }
+}
+
+/// From here on these signals are handled via signalfd; and the mask that was, which a command inherits.
+pub(super) fn block_signals(more: Option<Signal>) -> Result<(SigSet, SigSet), Failure> {
+    let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
+    signals.extend(more);
+    // A file that may not grow further (RLIMIT_FSIZE) is an error of the write, like a full disk.
+    let blocked = SigSet::from_iter(signals.iter().chain([Signal::SIGXFSZ]));
+    let old_mask = blocked.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK);
+    Ok((signals, old_mask.context("blocking signals").map_err(Failure::Machine)?))
 }
 
 /// The exit code that passes on how the command has ended, as a shell has it.
@@ -414,14 +428,14 @@ struct Tally {
 
 /// A command, which does not run on where its run fails: nothing of it runs if it cannot be traced from the beginning, and later it
 /// is asked to end, as at the end of any run.
-struct EndOnFailure {
-    launched: Option<Launched>,
+pub(super) struct EndOnFailure {
+    pub(super) launched: Option<Launched>,
     has_begun: bool,
 }
 
 impl EndOnFailure {
     /// From now on it runs.
-    fn begun(&mut self) -> Option<&mut Launched> {
+    pub(super) fn begun(&mut self) -> Option<&mut Launched> {
         self.has_begun = true;
         self.launched.as_mut()
     }
@@ -459,7 +473,7 @@ fn is_replaced(failure: &Failure) -> bool {
     matches!(failure.of_process(), Some(weir_probe::Error::Replaced { .. }))
 }
 
-fn probes_of(trigger: &Trigger) -> usize {
+pub(super) fn probes_of(trigger: &Trigger) -> usize {
     match trigger {
         // Two clauses of the script.
         Trigger::Session { sites } => 2 * sites.len(),

@@ -115,7 +115,11 @@ impl Site {
             (false, true) => " (return)".to_owned(),
             (false, false) => String::new(),
         };
-        format!("{}:{}{what}", self.path, self.name)
+        self.label_of_place() + &what
+    }
+
+    pub(crate) fn label_of_place(&self) -> String {
+        format!("{}:{}", self.path, self.name)
     }
 
     /// To be attached, with programs that are numbered as executables are.

@@ -1,6 +1,6 @@
 //! What a run has covered: which places were patched and which were not, and how often each probe ran and was missed.
 //!
-//! In: the places with their outcomes, the segment at the end. Out: messages to standard error, and values for the
+//! In: the places with their outcomes, the maps at the end. Out: messages to standard error, and values for the
 //! report. Nothing is left out silently: what could not be patched is told by its reason while the run begins, and
 //! misses at its end; with `-v`, and in JSON, all of the numbers are.
 
@@ -10,10 +10,11 @@ use weir_codegen::{Compiled, HITS_ENTRIES, HITS_RETURNS};
 use weir_ir::Trigger;
 use weir_probe::{Outcome, Pending};
 use weir_report::{Loads, ProbeHits, ProcessCounts, Summary};
-use weir_rt::segment::Segment;
+use weir_rt::segment::Counters;
 
 use crate::print::tell;
 use crate::session::stages::{self, Site};
+use crate::session::store::{Store, word};
 
 /// Outcomes of patching, by reason code.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -53,6 +54,13 @@ impl Coverage {
             }
         }
         coverage
+    }
+
+    /// Of places of which the kernel does not take some.
+    pub(crate) fn of_kernel(places: usize, refused: usize) -> Coverage {
+        let codes = (refused > 0).then(|| ("kernel".to_owned(), refused as u64));
+        let attached = places - refused;
+        Coverage { places, attached, refused: codes.into_iter().collect(), ..Coverage::default() }
     }
 
     /// With those of another process.
@@ -113,12 +121,12 @@ impl Coverage {
     pub(crate) fn summary(
         &self,
         compiled: &Compiled,
-        segment: &Segment,
+        maps: &dyn Store,
+        counters: &Counters,
         pending: &Pending,
         processes: ProcessCounts,
     ) -> Summary {
-        let hits = compiled.hits.map_or_else(Vec::new, |map| hits(compiled, segment, map, pending));
-        let counters = segment.counters();
+        let hits = compiled.hits.map_or_else(Vec::new, |map| hits(compiled, maps, map, pending));
         Summary {
             places: self.places as u64,
             attached: self.attached as u64,
@@ -136,14 +144,10 @@ impl Coverage {
     }
 }
 
-fn hits(compiled: &Compiled, segment: &Segment, map: u32, pending: &Pending) -> Vec<ProbeHits> {
+fn hits(compiled: &Compiled, maps: &dyn Store, map: u32, pending: &Pending) -> Vec<ProbeHits> {
     let counts = |program: usize| {
-        let value = segment.map(map as usize).lookup(&(program as u32).to_le_bytes()).unwrap_or_default();
-        let word = |at: i32| {
-            let bytes = value.get(at as usize..).and_then(|rest| rest.first_chunk());
-            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
-        };
-        (word(HITS_ENTRIES), word(HITS_RETURNS))
+        let value = maps.lookup(map, &(program as u32).to_le_bytes()).unwrap_or_default();
+        (word(&value, HITS_ENTRIES), word(&value, HITS_RETURNS))
     };
     let programs = compiled.object.programs.iter().zip(&compiled.triggers).enumerate();
     let probes = programs.filter(|(_, (_, trigger))| trigger.is_probe());

@@ -1,6 +1,6 @@
 //! Names for the addresses and stacks that a script prints: what each traced process maps is looked at while it lives.
 //!
-//! In: the ids of traced processes, again and again; the segment, where stacks are. Out: a [`weir_report::Symbols`]. Does nothing
+//! In: the ids of traced processes, again and again; the maps that stacks are in. Out: a [`weir_report::Symbols`]. Does nothing
 //! for a script that names no address. A process is looked at when it is first mentioned, every [`LOOK_INTERVAL`], when an
 //! address was read that nothing is known of, and at the end: what came and went in between has no names.
 
@@ -12,12 +12,12 @@ use weir_codegen::Compiled;
 use weir_event::{Action, MapValue, Schema, StackId, StackMode, Type};
 use weir_probe::target;
 use weir_report::{Seen, Symbol};
-use weir_rt::segment::Segment;
 use weir_symbols::VirtAddr;
 use weir_symbols::generations::Moment;
 use weir_symbols::history::{History, Resolved, Why};
 
 use crate::session::now_ns;
+use crate::session::store::Store;
 
 /// Reading the maps of a process with 1,000 mappings takes half a millisecond.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -80,9 +80,9 @@ impl ProcessSymbols {
         self.drained_ns.set(since);
     }
 
-    /// With the stacks of this segment.
-    pub(crate) fn over<'a>(&'a self, segment: &'a Segment) -> Over<'a> {
-        Over { symbols: self, segment }
+    /// With the stacks of these maps.
+    pub(crate) fn over<'a>(&'a self, maps: &'a dyn Store) -> Over<'a> {
+        Over { symbols: self, maps }
     }
 
     /// What has no name, with its count.
@@ -123,11 +123,11 @@ impl ProcessSymbols {
     }
 }
 
-/// Names of addresses, with the stacks of one segment.
+/// Names of addresses, with the stacks of one run.
 #[derive(Debug)]
 pub(crate) struct Over<'a> {
     symbols: &'a ProcessSymbols,
-    segment: &'a Segment,
+    maps: &'a dyn Store,
 }
 
 impl Over<'_> {
@@ -169,7 +169,7 @@ impl weir_report::Symbols for Over<'_> {
 
     fn stack(&self, frames: u32, id: StackId) -> Option<Vec<u64>> {
         let (_, first) = self.symbols.stacks.iter().find(|(depth, _)| *depth == frames)?;
-        let bytes = self.segment.map((first + id.table) as usize).lookup(&id.number.to_le_bytes())?;
+        let bytes = self.maps.lookup(first + id.table, &id.number.to_le_bytes())?;
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
         Some(words.take_while(|address| is_plausible(*address)).collect())
     }

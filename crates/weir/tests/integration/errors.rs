@@ -73,7 +73,6 @@ fn script_errors_are_shown_in_place_and_all_at_once() {
 #[test]
 fn what_is_not_supported_yet_says_so() {
     check(&["trace", "-e", "kprobe:vfs_read { @ = count(); }"], REFUSED, &["<-e>:1:1", "kprobe"]);
-    check(&["trace", "--engine", "kernel", "-e", "BEGIN { exit() }"], REFUSED, &["--engine kernel"]);
     check(&["trace", "-e", "uprobe:libc:malloc { @ = count(); }"], REFUSED, &["-c COMMAND, -p PID or NAME"]);
 }
 

@@ -7,6 +7,7 @@ mod bpf;
 mod budget;
 mod contexts;
 mod ctf2;
+mod engines;
 mod errors;
 mod exits;
 mod filter;

@@ -1,6 +1,6 @@
 //! Running servers: probed and let go under load, and what `kill -9` of either side leaves.
 
-mod server;
+pub(crate) mod server;
 
 mod kill;
 mod redis;

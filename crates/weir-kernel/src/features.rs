@@ -1,0 +1,152 @@
+//! What the running kernel has for uprobes: asked of it, once, not told by its version.
+//!
+//! In: nothing. Out: [`Features`]. A link of many uprobes on a folder is refused with EBADF where the kernel knows such links, and with EINVAL where
+//! not; nothing is attached by that.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use nix::libc;
+use weir_ebpf::insn::{alu, class, jmp};
+use weir_ebpf::{Insn, kfunc};
+
+use crate::program::load_as;
+use crate::syscall::{self, LinkUprobes};
+
+/// Which kinds of uprobes there are, beside those of perf events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// Links of many uprobes at once (Linux 6.6).
+    pub multi: bool,
+    /// The same at both ends of a call, with a word that these share (Linux 6.13), and the functions that programs call for that.
+    pub session: Option<SessionFunctions>,
+}
+
+/// BTF ids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionFunctions {
+    is_return: i32,
+    cookie: i32,
+}
+
+impl SessionFunctions {
+    /// The BTF id of one of weir's numbers of functions.
+    pub(crate) fn id(&self, function: kfunc::KfuncId) -> Option<i32> {
+        match function {
+            kfunc::SESSION_IS_RETURN => Some(self.is_return),
+            kfunc::SESSION_COOKIE => Some(self.cookie),
+            _ => None,
+        }
+    }
+}
+
+impl Features {
+    pub fn of_kernel() -> Features {
+        let functions = || {
+            let btf = fs::read("/sys/kernel/btf/vmlinux").ok()?;
+            let names =
+                [kfunc::SESSION_IS_RETURN, kfunc::SESSION_COOKIE].map(|id| kfunc::name(id).unwrap_or(""));
+            let [is_return, cookie] = function_ids(&btf, names)?;
+            Some(SessionFunctions { is_return, cookie })
+        };
+        let multi = knows(syscall::TRACE_UPROBE_MULTI);
+        let session = (multi && knows(syscall::TRACE_UPROBE_SESSION)).then(functions).flatten();
+        Features { multi, session }
+    }
+}
+
+/// Whether links have this type.
+fn knows(attach_type: u32) -> bool {
+    let zero = Insn { opcode: class::ALU64 | alu::MOV, ..Insn::default() };
+    let exit = Insn { opcode: class::JMP | jmp::EXIT, ..Insn::default() };
+    let Ok(program) = load_as(syscall::PROG_TYPE_KPROBE, attach_type, "asked", &[zero, exit]) else {
+        return false;
+    };
+    let offset = 0u64;
+    let mut attributes = LinkUprobes {
+        prog_fd: program.as_raw_fd() as u32,
+        attach_type,
+        path: c"/".as_ptr() as u64,
+        offsets: std::ptr::from_ref(&offset) as u64,
+        count: 1,
+        ..LinkUprobes::default()
+    };
+    // SAFETY: path and offset live over the call; the answer would be a descriptor.
+    let answer = unsafe { syscall::open(syscall::LINK_CREATE, &mut attributes) };
+    answer.is_err_and(|error: io::Error| error.raw_os_error() == Some(libc::EBADF))
+}
+
+/// Kinds of BTF types (`enum` of linux/btf.h) by what follows their 12 bytes: so much, and so much for each of `vlen` members.
+fn extra(kind: u32, vlen: usize) -> Option<usize> {
+    Some(match kind {
+        // PTR, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, FLOAT, TYPE_TAG
+        2 | 7..=12 | 16 | 18 => 0,
+        // INT, VAR, DECL_TAG
+        1 | 14 | 17 => 4,
+        // ARRAY
+        3 => 12,
+        // STRUCT, UNION, DATASEC, ENUM64
+        4 | 5 | 15 | 19 => 12 * vlen,
+        // ENUM, FUNC_PROTO
+        6 | 13 => 8 * vlen,
+        _ => return None,
+    })
+}
+
+const FUNC: u32 = 12;
+
+/// The ids of functions in BTF; none unless all are there.
+fn function_ids<const N: usize>(btf: &[u8], names: [&str; N]) -> Option<[i32; N]> {
+    let word = |at: usize| Some(u32::from_le_bytes(btf.get(at..at + 4)?.try_into().ok()?) as usize);
+    // magic, version and flags, hdr_len, type_off, type_len, str_off, str_len
+    let (header, type_off, type_len, str_off) = (word(4)?, word(8)?, word(12)?, word(16)?);
+    let (types, end, strings) = (header + type_off, header + type_off + type_len, header + str_off);
+    let mut found = [0i32; N];
+    let (mut at, mut id) = (types, 0);
+    while at < end {
+        id += 1;
+        let (name, info) = (word(at)?, word(at + 4)? as u32);
+        let (kind, vlen) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
+        if kind == FUNC {
+            let text = btf.get(strings + name..)?;
+            let is_it = |name: &&str| text.starts_with(name.as_bytes()) && text.get(name.len()) == Some(&0);
+            if let Some(index) = names.iter().position(is_it) {
+                found[index] = id;
+            }
+        }
+        at += 12 + extra(kind, vlen)?;
+    }
+    (!found.contains(&0)).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A header of 24 bytes, types, strings.
+    fn btf(types: &[u32], strings: &str) -> Vec<u8> {
+        let header =
+            [0x0001_eb9f, 24, 0, 4 * types.len() as u32, 4 * types.len() as u32, strings.len() as u32];
+        let words = header.iter().chain(types).flat_map(|word| word.to_le_bytes());
+        words.chain(strings.bytes()).collect()
+    }
+
+    #[test]
+    fn functions_are_found_by_their_whole_names() {
+        // INT a; FUNC ab; STRUCT with one member; FUNC a
+        let types = [1, 1 << 24, 4, 32, 3, 12 << 24, 0, 1, 4 << 24 | 1, 4, 0, 1, 0, 1, 12 << 24, 0];
+        let found = btf(&types, "\0a\0ab\0");
+        assert_eq!(function_ids(&found, ["a", "ab"]), Some([4, 2]));
+        assert_eq!(function_ids(&found, ["a", "b"]), None);
+    }
+
+    #[test]
+    fn btf_that_is_cut_or_of_unknown_kinds_has_none() {
+        let whole = btf(&[1, 12 << 24, 0, 1, 12 << 24, 0], "\0a\0");
+        for length in 0..whole.len() - 3 {
+            assert_eq!(function_ids(&whole[..length], ["a"]), None, "{length}");
+        }
+        assert_eq!(function_ids(&btf(&[1, 30 << 24, 0, 1, 12 << 24, 0], "\0a\0"), ["a"]), None);
+    }
+}
