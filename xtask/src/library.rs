@@ -36,8 +36,19 @@ pub(crate) fn install(options: &Options) -> Result<()> {
     process::run(build.current_dir(workspace::root()))?;
     // What pkg-config prints has to hold in every folder.
     let prefix = path::absolute(&options.prefix)?;
-    let (built, from) = (workspace::target_folder("release")?, workspace::root().join("crates/weir-capi"));
-    let (lib, include) = (prefix.join("lib"), prefix.join("include/weir"));
+    install_from(&workspace::target_folder("release")?, &prefix, &prefix)?;
+    let files = PKG_CONFIG_FILES.join(" and ");
+    println!(
+        "installed libweir_bpf.so.{VERSION}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, {files} below {}",
+        prefix.display()
+    );
+    Ok(())
+}
+
+/// Puts what was built in the folder `built` below `place`, for a machine on which that is `prefix`.
+pub(crate) fn install_from(built: &Path, place: &Path, prefix: &Path) -> Result<()> {
+    let from = workspace::root().join("crates/weir-capi");
+    let (lib, include) = (place.join("lib"), place.join("include/weir"));
     for folder in [&lib.join("pkgconfig"), &include] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -52,14 +63,9 @@ pub(crate) fn install(options: &Options) -> Result<()> {
         let template = from.join(format!("{name}.in"));
         let template = fs::read_to_string(&template).with_context(|| format!("no {}", template.display()))?;
         let path = lib.join("pkgconfig").join(name);
-        fs::write(&path, filled(&template, &prefix))
+        fs::write(&path, filled(&template, prefix))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let files = PKG_CONFIG_FILES.join(" and ");
-    println!(
-        "installed {full}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, {files} below {}",
-        prefix.display()
-    );
     Ok(())
 }
 
@@ -75,7 +81,8 @@ fn copy_stripped(from: &Path, to: &Path) -> Result<()> {
     part.push(".part");
     let part = PathBuf::from(part);
     copy(from, &part)?;
-    match Command::new("strip").arg("--strip-debug").arg(&part).status() {
+    match Command::new("strip").args(["--strip-debug", "--enable-deterministic-archives"]).arg(&part).status()
+    {
         Ok(status) if status.success() => {}
         Ok(status) => bail!("strip --strip-debug {} ended with {status}", part.display()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

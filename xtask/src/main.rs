@@ -9,6 +9,7 @@
 
 mod bench;
 mod demo;
+mod dist;
 mod fuzz;
 mod library;
 mod lttng;
@@ -40,6 +41,8 @@ enum Command {
     Bench(bench::Options),
     /// Install the C library libweir_bpf, its header and its pkg-config file
     InstallLibrary(library::Options),
+    /// Make what a release consists of: a static weir, Debian packages, the source with its crates; below target/artifacts
+    Dist(dist::Options),
     /// Feed every reader of hostile bytes with inputs made by libFuzzer
     Fuzz(fuzz::Options),
     /// Repeat a cycle many times; resumes after the last seed in docs/soak/NAME.json
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::test(&options).map(done),
         Command::Bench(options) => supervise::supervised(|| bench::bench(&options), "bench"),
         Command::InstallLibrary(options) => library::install(&options).map(done),
+        Command::Dist(options) => dist::dist(&options).map(done),
         Command::Fuzz(options) => fuzz::fuzz(&options).map(done),
         Command::Soak(options) => supervise::supervised(|| soak::soak(&options), "soak"),
     };

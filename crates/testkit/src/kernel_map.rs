@@ -13,34 +13,32 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 use weir_ebpf::{HelperId, MapKind, MapSpec, asm, helper};
-
-use crate::kernel::{self, LoadError, Loaded};
-
-/// Commands of bpf(2) on one element.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Command {
-    Lookup = 1,
-    Update = 2,
-    Delete = 3,
-    NextKey = 4,
-    LookupAndDelete = 21,
-}
+pub use weir_kernel::Command;
+use weir_kernel::{Input, KernelError, Maps, ProgType};
 
 /// One map of the kernel's.
 #[derive(Debug)]
 pub struct KernelMap {
     spec: MapSpec,
-    fd: OwnedFd,
+    /// It comes first.
+    maps: Maps,
     /// The CPU whose value is written, and how many there may be.
     cpu: usize,
     cpus: usize,
     /// Each calls one helper; its maps are this one, and the array that it takes its arguments from.
-    programs: RefCell<BTreeMap<HelperId, Loaded>>,
+    programs: RefCell<BTreeMap<HelperId, Calling>>,
+}
+
+/// A program that calls a helper.
+#[derive(Debug)]
+struct Calling {
+    maps: Maps,
+    program: weir_kernel::Loaded,
 }
 
 /// Words before the key in the array: flags, result.
@@ -50,31 +48,28 @@ impl KernelMap {
     /// # Errors
     /// Of the kernel, which says with it that it does not take such maps, or that bpf(2) is not allowed.
     pub fn create(spec: &MapSpec) -> io::Result<KernelMap> {
-        let fd = kernel::create_map(spec).map_err(|error| match error {
-            LoadError::Map { source, .. } | LoadError::Program { source, .. } => source,
-        })?;
+        let maps = Maps::create(std::slice::from_ref(spec)).map_err(said)?;
         let (mut cpu, mut cpus) = (0, 1);
         if spec.kind.is_per_cpu() {
             cpu = sched_getcpu()?;
             let mut only = CpuSet::new();
             only.set(cpu)?;
             sched_setaffinity(Pid::from_raw(0), &only)?;
-            cpus = possible_cpus()?;
+            cpus = weir_kernel::possible_cpus()?;
         }
-        Ok(KernelMap { spec: spec.clone(), fd, cpu, cpus, programs: RefCell::default() })
+        Ok(KernelMap { spec: spec.clone(), maps, cpu, cpus, programs: RefCell::default() })
     }
 
     /// A map that holds maps like `like`.
     pub fn holding(spec: &MapSpec, like: &KernelMap) -> io::Result<KernelMap> {
-        let fd = kernel::create_map_like(spec, Some(&like.fd)).map_err(|error| match error {
-            LoadError::Map { source, .. } | LoadError::Program { source, .. } => source,
-        })?;
-        Ok(KernelMap { spec: spec.clone(), fd, cpu: 0, cpus: 1, programs: RefCell::default() })
+        let spec = MapSpec { inner: Some(1), ..spec.clone() };
+        let maps = Maps::create(&[spec.clone(), like.spec.clone()]).map_err(said)?;
+        Ok(KernelMap { spec, maps, cpu: 0, cpus: 1, programs: RefCell::default() })
     }
 
     /// What an update of a map that holds maps takes as this one.
     pub fn descriptor(&self) -> [u8; 4] {
-        self.fd.as_raw_fd().to_ne_bytes()
+        self.maps.fd(0).as_raw_fd().to_ne_bytes()
     }
 
     /// One command of bpf(2). An empty key is none at all (a null pointer). The value that comes back is the next key
@@ -85,15 +80,15 @@ impl KernelMap {
             Command::Lookup if self.spec.kind == MapKind::BloomFilter => value.to_vec(),
             Command::Update => self.spread(value),
             Command::NextKey => vec![0; key.len().max(self.spec.key_bytes as usize)],
-            _ => self.spread(&vec![0; self.spec.value_bytes as usize]),
+            Command::Delete | Command::Freeze => Vec::new(),
+            Command::Lookup | Command::LookupAndDelete => {
+                self.spread(&vec![0; self.spec.value_bytes as usize])
+            }
         };
-        let key_address = if key.is_empty() { 0 } else { key.as_ptr() as u64 };
-        let value_address = if command == Command::Delete { 0 } else { buffer.as_mut_ptr() as u64 };
-        let status =
-            kernel::element(command as nix::libc::c_long, &self.fd, key_address, value_address, flags);
+        let status = self.maps.command(command, 0, key, &mut buffer, flags);
         let answer = match command {
             _ if status != 0 => None,
-            Command::Update | Command::Delete => None,
+            Command::Update | Command::Delete | Command::Freeze => None,
             Command::Lookup if self.spec.kind == MapKind::BloomFilter => None,
             Command::NextKey => Some(buffer),
             Command::Lookup | Command::LookupAndDelete => Some(self.sum(&buffer)),
@@ -103,7 +98,7 @@ impl KernelMap {
 
     /// BPF_MAP_FREEZE.
     pub fn freeze(&self) -> i64 {
-        kernel::element(22, &self.fd, 0, 0, 0)
+        self.user(Command::Freeze, &[], &[], 0).0
     }
 
     /// One call of a helper from inside a program: r0 (of a look-up: 0, or -ENOENT for null), and the value found. Of
@@ -119,14 +114,12 @@ impl KernelMap {
         arguments[..8].copy_from_slice(&flags.to_le_bytes());
         arguments[key_at..key_at + key.len()].copy_from_slice(key);
         arguments[value_at..value_at + value.len()].copy_from_slice(value);
-        let zero = 0u32.to_le_bytes();
-        let mut array = |command: Command| {
-            let (key, value) = (zero.as_ptr() as u64, arguments.as_mut_ptr() as u64);
-            assert_eq!(kernel::element(command as nix::libc::c_long, &program.maps[1], key, value, 0), 0);
-        };
-        array(Command::Update);
-        program.repeat(0, 1).unwrap_or_else(|error| panic!("{}: {error}", self.spec.name));
-        array(Command::Lookup);
+        let failed = |error: KernelError| panic!("{}: {error}", self.spec.name);
+        program.maps.update(1, &[0; 4], &arguments).unwrap_or_else(failed);
+        let packet = Input { bytes: &[0; 64], ..Input::default() };
+        program.program.run(packet, 1).map(drop).unwrap_or_else(failed);
+        let arguments = program.maps.lookup(1, &[0; 4]).unwrap_or_else(|error| panic!("{error}"));
+        let arguments = arguments.expect("an array has its value");
         let result = i64::from_le_bytes(arguments[8..16].try_into().expect("8 bytes"));
         let value = &arguments[value_at..value_at + self.spec.value_bytes as usize];
         let has_value = match id {
@@ -145,7 +138,7 @@ impl KernelMap {
         (key_at, value_at, value_at + self.spec.value_bytes.next_multiple_of(8) as usize)
     }
 
-    fn load(&self, id: HelperId) -> Loaded {
+    fn load(&self, id: HelperId) -> Calling {
         let (key_at, value_at, bytes) = self.places();
         let MapSpec { kind, key_bytes, value_bytes, max_entries, .. } = self.spec;
         let name = helper::by_id(id).map_or("?", |proto| proto.name);
@@ -176,9 +169,10 @@ impl KernelMap {
             _ => format!("{key}call {name}\n") + STORE_RESULT,
         };
         let object = asm::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let arguments = kernel::create_map(&object.maps[1]).unwrap_or_else(|error| panic!("{error}"));
-        let maps = vec![self.fd.try_clone().expect("a descriptor"), arguments];
-        kernel::load_filter_with(&object.programs[0], maps).unwrap_or_else(|error| panic!("{error}"))
+        let arguments = Maps::create(&object.maps[1..]).unwrap_or_else(|error| panic!("{error}"));
+        let maps = self.maps.share(0).expect("a descriptor").chain(arguments);
+        let program = weir_kernel::load_as(&object.programs[0], &maps, ProgType::SocketFilter);
+        Calling { maps, program: program.unwrap_or_else(|error| panic!("{error}")) }
     }
 
     /// What bpf(2) takes and gives as a value.
@@ -220,17 +214,18 @@ fn copy(bytes: u32, to: usize) -> String {
     parts.collect()
 }
 
-/// CPUs that the kernel's per-CPU values have room for.
-fn possible_cpus() -> io::Result<usize> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
-    let last = text.trim().rsplit([',', '-']).next().and_then(|number| number.parse::<usize>().ok());
-    last.map(|last| last + 1).ok_or_else(|| io::Error::other(format!("possible CPUs: {text:?}")))
+/// What the kernel has answered.
+fn said(error: KernelError) -> io::Error {
+    match error {
+        KernelError::Call { source, .. } => source,
+        other => io::Error::other(other),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skip;
+    use crate::{kernel, skip};
 
     #[test]
     fn programs_and_user_space_see_one_map() {

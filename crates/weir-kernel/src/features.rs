@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 
 use nix::libc;
-use weir_ebpf::insn::{alu, class, jmp};
+use weir_ebpf::insn::{alu, class, jmp, pseudo};
 use weir_ebpf::{Insn, kfunc};
 
-use crate::program::load_as;
+use crate::program::{ProgType, load_insns};
 use crate::syscall::{self, LinkUprobes};
 
 /// Which kinds of uprobes there are, beside those of perf events.
@@ -50,19 +50,28 @@ impl Features {
             let [is_return, cookie] = function_ids(&btf, names)?;
             Some(SessionFunctions { is_return, cookie })
         };
-        let multi = knows(syscall::TRACE_UPROBE_MULTI);
-        let session = (multi && knows(syscall::TRACE_UPROBE_SESSION)).then(functions).flatten();
+        let multi = answers(syscall::TRACE_UPROBE_MULTI, 0, libc::EBADF)
+            // Where they hold for a thread and not for its process, a number that is none is not looked at first.
+            && answers(syscall::TRACE_UPROBE_MULTI, u32::MAX, libc::EINVAL);
+        let has_sessions = || answers(syscall::TRACE_UPROBE_SESSION, 0, libc::EBADF);
+        let session = (multi && has_sessions()).then(functions).flatten().filter(are_callable);
         Features { multi, session }
     }
 }
 
-/// Whether links have this type.
-fn knows(attach_type: u32) -> bool {
-    let zero = Insn { opcode: class::ALU64 | alu::MOV, ..Insn::default() };
-    let exit = Insn { opcode: class::JMP | jmp::EXIT, ..Insn::default() };
-    let Ok(program) = load_as(syscall::PROG_TYPE_KPROBE, attach_type, "asked", &[zero, exit]) else {
-        return false;
-    };
+/// A program may call them as the compiler has it: without arguments.
+fn are_callable(functions: &SessionFunctions) -> bool {
+    let call = |imm| Insn { opcode: class::JMP | jmp::CALL, src: pseudo::KERNEL, imm, ..Insn::default() };
+    let program = [call(functions.is_return), call(functions.cookie), ZERO, EXIT];
+    load_insns(ProgType::Kprobe, syscall::TRACE_UPROBE_SESSION, "asked", &program).is_ok()
+}
+
+const ZERO: Insn = Insn { opcode: class::ALU64 | alu::MOV, dst: 0, src: 0, off: 0, imm: 0 };
+const EXIT: Insn = Insn { opcode: class::JMP | jmp::EXIT, dst: 0, src: 0, off: 0, imm: 0 };
+
+/// Whether a link of this type on a folder, for the process `pid` or for all, is refused in this way.
+fn answers(attach_type: u32, pid: u32, errno: i32) -> bool {
+    let Ok(program) = load_insns(ProgType::Kprobe, attach_type, "asked", &[ZERO, EXIT]) else { return false };
     let offset = 0u64;
     let mut attributes = LinkUprobes {
         prog_fd: program.as_raw_fd() as u32,
@@ -70,11 +79,12 @@ fn knows(attach_type: u32) -> bool {
         path: c"/".as_ptr() as u64,
         offsets: std::ptr::from_ref(&offset) as u64,
         count: 1,
+        pid,
         ..LinkUprobes::default()
     };
     // SAFETY: path and offset live over the call; the answer would be a descriptor.
     let answer = unsafe { syscall::open(syscall::LINK_CREATE, &mut attributes) };
-    answer.is_err_and(|error: io::Error| error.raw_os_error() == Some(libc::EBADF))
+    answer.is_err_and(|error: io::Error| error.raw_os_error() == Some(errno))
 }
 
 /// Kinds of BTF types (`enum` of linux/btf.h) by what follows their 12 bytes: so much, and so much for each of `vlen` members.

@@ -26,9 +26,9 @@ mod ring;
 mod syscall;
 
 pub use features::{Features, SessionFunctions};
-pub use map::{Entry, Maps, possible_cpus};
+pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};
-pub use program::{Input, Loaded, Ran, load};
+pub use program::{Input, Loaded, ProgType, Ran, load, load_as};
 pub use ring::Ring;
 
 use std::io;

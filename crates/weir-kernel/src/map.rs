@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use nix::libc;
 use weir_ebpf::elf::ObjectFile;
@@ -14,13 +14,34 @@ use weir_ebpf::{MapKind, MapSpec};
 use crate::syscall::{self, Element, MapCreate};
 use crate::{KernelError, Loaded};
 
+/// Commands of bpf(2) on one element of a map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    Lookup = 1,
+    Update = 2,
+    Delete = 3,
+    NextKey = 4,
+    LookupAndDelete = 21,
+    /// It takes neither key nor value.
+    Freeze = 22,
+}
+
 /// A key, and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
+
+/// One of them.
+#[derive(Debug)]
+struct Map {
+    spec: MapSpec,
+    fd: OwnedFd,
+    /// Bytes that bpf(2) has for a value.
+    span: usize,
+}
 
 /// An object's maps, in its order.
 #[derive(Debug)]
 pub struct Maps {
-    maps: Vec<(MapSpec, OwnedFd)>,
+    maps: Vec<Map>,
 }
 
 impl Maps {
@@ -36,9 +57,14 @@ impl Maps {
                 maps[index] = Some(create(spec, like)?);
             }
         }
-        // SANITY: each is made in one of the two rounds.
-        let made = maps.into_iter().map(|map| map.expect("every map was made"));
-        Ok(Maps { maps: specs.iter().cloned().zip(made).collect() })
+        let made = specs.iter().zip(maps).map(|(spec, fd)| {
+            let failed =
+                |source| KernelError::Call { call: "possible CPUs", name: spec.name.clone(), source };
+            // SANITY: each is made in one of the two rounds.
+            let fd = fd.expect("every map was made");
+            Ok(Map { spec: spec.clone(), fd, span: span(spec).map_err(failed)? })
+        });
+        Ok(Maps { maps: made.collect::<Result<_, _>>()? })
     }
 
     /// Makes the maps of an object file, with their first contents, of which those that programs only read stay as they are. Programs that they hold
@@ -61,7 +87,7 @@ impl Maps {
 
     /// Puts map `held` into map `map`, which holds maps.
     pub fn hold(&self, map: usize, key: &[u8], held: usize) -> Result<(), KernelError> {
-        let descriptor = self.maps[held].1.as_raw_fd() as u32;
+        let descriptor = self.maps[held].fd.as_raw_fd() as u32;
         self.update(map, key, &descriptor.to_le_bytes())
     }
 
@@ -70,10 +96,10 @@ impl Maps {
     /// # Panics
     /// If key or value are not of the map's sizes; so for the others.
     pub fn update(&self, map: usize, key: &[u8], value: &[u8]) -> Result<(), KernelError> {
-        let (spec, _) = &self.maps[map];
+        let Map { spec, span, .. } = &self.maps[map];
         assert_eq!(value.len(), spec.value_bytes as usize, "bytes of a value of {}", spec.name);
         let mut value = value.to_vec();
-        value.resize(span(spec), 0);
+        value.resize(*span, 0);
         self.element(syscall::MAP_UPDATE_ELEM, map, key, &mut value)
             .map_err(|source| self.error("BPF_MAP_UPDATE_ELEM", map, source))
     }
@@ -85,8 +111,8 @@ impl Maps {
 
     /// The value of a key; none if the key is not there.
     pub fn lookup(&self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, KernelError> {
-        let (spec, _) = &self.maps[map];
-        let mut value = vec![0; span(spec)];
+        let Map { spec, span, .. } = &self.maps[map];
+        let mut value = vec![0; *span];
         match self.element(syscall::MAP_LOOKUP_ELEM, map, key, &mut value) {
             Ok(()) if spec.kind.is_per_cpu() => Ok(Some(sum(&value, spec.value_bytes as usize))),
             Ok(()) => Ok(Some(value)),
@@ -97,7 +123,7 @@ impl Maps {
 
     /// Every key, each once, in the kernel's order. Of those that come and go meanwhile some may be left out.
     pub fn keys(&self, map: usize) -> Result<Vec<Vec<u8>>, KernelError> {
-        let spec = &self.maps[map].0;
+        let spec = &self.maps[map].spec;
         let (mut keys, mut seen): (Vec<Vec<u8>>, BTreeSet<Vec<u8>>) = Default::default();
         let mut last: Option<Vec<u8>> = None;
         // After a key that has gone the kernel begins anew.
@@ -131,7 +157,7 @@ impl Maps {
 
     /// Takes every key out; the values of an array become zeros.
     pub fn clear(&self, map: usize) -> Result<(), KernelError> {
-        if self.maps[map].0.kind.is_array() {
+        if self.maps[map].spec.kind.is_array() {
             return self.zero(map);
         }
         for key in self.keys(map)? {
@@ -145,10 +171,20 @@ impl Maps {
         Ok(())
     }
 
-    /// Sets every value to zeros.
+    /// Sets every value to zeros; a key that goes meanwhile stays away.
     pub fn zero(&self, map: usize) -> Result<(), KernelError> {
-        let zeros = vec![0; self.maps[map].0.value_bytes as usize];
-        self.keys(map)?.iter().try_for_each(|key| self.update(map, key, &zeros))
+        let mut zeros = vec![0; self.maps[map].span];
+        for key in self.keys(map)? {
+            match self.command(Command::Update, map, &key, &mut zeros, BPF_EXIST) {
+                0 => {}
+                gone if gone == -i64::from(libc::ENOENT) => {}
+                errno => {
+                    let source = io::Error::from_raw_os_error(-errno as i32);
+                    return Err(self.error("BPF_MAP_UPDATE_ELEM", map, source));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// User space changes the map no more: what libbpf does to `.rodata`, so that the verifier takes its contents as
@@ -157,8 +193,49 @@ impl Maps {
         self.raw(syscall::MAP_FREEZE, map, 0, 0).map_err(|source| self.error("BPF_MAP_FREEZE", map, source))
     }
 
+    /// One command on an element as bpf(2) has it: 0 or a negative errno. An empty key or value is none at all (a null pointer); values are as the
+    /// kernel takes and gives them, of all CPUs one after the other.
+    ///
+    /// # Panics
+    /// If a key or a value is given that is shorter than those of the map.
+    pub fn command(&self, command: Command, map: usize, key: &[u8], value: &mut [u8], flags: u64) -> i64 {
+        let spec = &self.maps[map].spec;
+        let is_long_enough = |given: usize, wanted: usize| given == 0 || given >= wanted;
+        assert!(is_long_enough(key.len(), spec.key_bytes as usize), "bytes of a key of {}", spec.name);
+        let wanted = if command == Command::NextKey { spec.key_bytes as usize } else { self.maps[map].span };
+        assert!(is_long_enough(value.len(), wanted), "bytes of a value of {}", spec.name);
+        let address = |bytes: &[u8]| if bytes.is_empty() { 0 } else { bytes.as_ptr() as u64 };
+        let mut attributes = Element {
+            map_fd: self.maps[map].fd.as_raw_fd() as u32,
+            padding: 0,
+            key: address(key),
+            value: if value.is_empty() { 0 } else { value.as_mut_ptr() as u64 },
+            flags,
+        };
+        // SAFETY: the buffers have the sizes of the map's keys and values, which was checked, and outlive this.
+        let done = unsafe { syscall::command(command as libc::c_long, &mut attributes) };
+        done.map_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(libc::EINVAL)), |_| 0)
+    }
+
+    /// One of them, alone, which lives on as long as either does.
+    pub fn share(&self, map: usize) -> io::Result<Maps> {
+        let Map { spec, fd, span } = &self.maps[map];
+        Ok(Maps { maps: vec![Map { spec: spec.clone(), fd: fd.try_clone()?, span: *span }] })
+    }
+
+    /// These maps, and behind them those.
+    pub fn chain(mut self, more: Maps) -> Maps {
+        self.maps.extend(more.maps);
+        self
+    }
+
+    /// The descriptor of one.
+    pub fn fd(&self, map: usize) -> BorrowedFd<'_> {
+        self.maps[map].fd.as_fd()
+    }
+
     pub(crate) fn at(&self, map: usize) -> (&MapSpec, &OwnedFd) {
-        let (spec, fd) = &self.maps[map];
+        let Map { spec, fd, .. } = &self.maps[map];
         (spec, fd)
     }
 
@@ -167,11 +244,11 @@ impl Maps {
     }
 
     pub(crate) fn descriptor(&self, map: usize) -> Option<i32> {
-        self.maps.get(map).map(|(_, fd)| fd.as_raw_fd())
+        self.maps.get(map).map(|map| map.fd.as_raw_fd())
     }
 
     fn element(&self, command: libc::c_long, map: usize, key: &[u8], value: &mut [u8]) -> io::Result<()> {
-        let spec = &self.maps[map].0;
+        let spec = &self.maps[map].spec;
         assert_eq!(key.len(), spec.key_bytes as usize, "bytes of a key of {}", spec.name);
         // A key of no bytes is no address; nor is the value of a command that takes none.
         let key = if key.is_empty() { 0 } else { key.as_ptr() as u64 };
@@ -180,25 +257,28 @@ impl Maps {
     }
 
     fn raw(&self, command: libc::c_long, map: usize, key: u64, value: u64) -> io::Result<()> {
-        let map_fd = self.maps[map].1.as_raw_fd() as u32;
+        let map_fd = self.maps[map].fd.as_raw_fd() as u32;
         let mut attributes = Element { map_fd, padding: 0, key, value, flags: 0 };
         // SAFETY: the callers' buffers have the sizes of the map's keys and values, which they check, and outlive this.
         unsafe { syscall::command(command, &mut attributes) }.map(drop)
     }
 
     fn error(&self, call: &'static str, map: usize, source: io::Error) -> KernelError {
-        KernelError::Call { call, name: self.maps[map].0.name.clone(), source }
+        KernelError::Call { call, name: self.maps[map].spec.name.clone(), source }
     }
 }
+
+/// A flag of an update: the key is there.
+const BPF_EXIST: u64 = 2;
 
 /// How often a map is walked through whose keys come and go.
 const WALKS_MAX: u64 = 4;
 
 /// Bytes that bpf(2) has for a value.
-fn span(spec: &MapSpec) -> usize {
+fn span(spec: &MapSpec) -> io::Result<usize> {
     match spec.kind.is_per_cpu() {
-        true => spec.value_bytes.next_multiple_of(8) as usize * possible_cpus(),
-        false => spec.value_bytes as usize,
+        true => Ok(spec.value_bytes.next_multiple_of(8) as usize * possible_cpus()?),
+        false => Ok(spec.value_bytes as usize),
     }
 }
 
@@ -215,11 +295,11 @@ fn sum(values: &[u8], bytes: usize) -> Vec<u8> {
     sums
 }
 
-/// CPUs that the kernel has values for.
-pub fn possible_cpus() -> usize {
-    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+/// CPUs that the kernel has values for. Nothing is taken for it where it cannot be read: the kernel would write behind what has room for fewer.
+pub fn possible_cpus() -> io::Result<usize> {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
     let last = list.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<usize>().ok());
-    last.map_or(1, |last| last + 1)
+    last.map(|last| last + 1).ok_or_else(|| io::Error::other(format!("possible CPUs: {list:?}")))
 }
 
 /// As libbpf does: perf events without a number of entries are as many as CPUs.

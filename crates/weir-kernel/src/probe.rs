@@ -23,9 +23,9 @@ use weir_ebpf::kfunc;
 use weir_ebpf::{Insn, Program, ProgramKind};
 
 use crate::features::{Features, SessionFunctions};
-use crate::program::{load_as, with_descriptors};
-use crate::syscall::{self, Info, LinkPerfEvent, LinkUprobes, PerfEventAttr, ProgInfo, TestRun};
-use crate::{KernelError, Maps};
+use crate::program::{Loaded, ProgType, load_as, load_insns, with_descriptors};
+use crate::syscall::{self, Info, LinkPerfEvent, LinkUprobes, PerfEventAttr, ProgInfo};
+use crate::{Input, KernelError, Maps};
 
 /// At which end of a call a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +75,7 @@ impl Probe {
         };
         let insns = with_descriptors(&insns, |index| maps.descriptor(index));
         let name = program.name.clone();
-        let program = load_as(syscall::PROG_TYPE_KPROBE, attach_type, &name, &insns)?;
+        let program = load_insns(ProgType::Kprobe, attach_type, &name, &insns)?;
         Ok(Probe { name, program, end, is_multi: features.multi })
     }
 
@@ -166,44 +166,25 @@ impl Probe {
 
 /// A program of the controller that the kernel took: it runs when it is called.
 #[derive(Debug)]
-pub struct Called {
-    name: String,
-    program: OwnedFd,
-}
+pub struct Called(Loaded);
 
 impl Called {
     /// Loads such a program, whose map indices refer to `maps`.
     pub fn load(program: &Program, maps: &Maps) -> Result<Called, KernelError> {
-        if program.kind != ProgramKind::Controller {
-            return Err(KernelError::Kind { kind: program.kind });
+        match program.kind {
+            ProgramKind::Controller => load_as(program, maps, ProgType::RawTracepoint).map(Called),
+            kind => Err(KernelError::Kind { kind }),
         }
-        let insns = with_descriptors(&program.insns, |index| maps.descriptor(index));
-        let name = program.name.clone();
-        let program = load_as(syscall::PROG_TYPE_RAW_TRACEPOINT, 0, &name, &insns)?;
-        Ok(Called { name, program })
     }
 
     /// Runs it once, in this thread.
     pub fn call(&self) -> Result<(), KernelError> {
-        let context = [0u64; CONTEXT_WORDS];
-        let mut attributes = TestRun {
-            prog_fd: self.program.as_raw_fd() as u32,
-            ctx_size_in: size_of_val(&context) as u32,
-            ctx_in: context.as_ptr() as u64,
-            ..TestRun::default()
-        };
-        // SAFETY: the context lives over the call and has the size that is stated.
-        let done = unsafe { syscall::command(syscall::PROG_TEST_RUN, &mut attributes) };
-        done.map(drop).map_err(|source| KernelError::Call {
-            call: "BPF_PROG_TEST_RUN",
-            name: self.name.clone(),
-            source,
-        })
+        self.0.run(Input { context: &[0; CONTEXT_BYTES], ..Input::default() }, 1).map(drop)
     }
 }
 
 /// As many arguments as the kernel gives a raw tracepoint.
-const CONTEXT_WORDS: usize = 12;
+const CONTEXT_BYTES: usize = 96;
 
 /// Of the kind of perf events of uprobes: its number, the bit that says that it is of a return, and where the semaphore's offset begins.
 fn uprobe_events() -> io::Result<(u32, u32, u32)> {

@@ -1,6 +1,6 @@
 //! Programs in the kernel, and runs of them.
 
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use weir_ebpf::btf::Described;
 use weir_ebpf::insn::pseudo;
@@ -9,11 +9,24 @@ use weir_ebpf::{Insn, Program, ProgramKind};
 use crate::syscall::{self, BtfLoad, ProgLoad, TestRun};
 use crate::{KernelError, LINK_BYTES, Maps, bytes_min, memory};
 
+/// What a program is loaded as (`enum bpf_prog_type`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum ProgType {
+    SocketFilter = 1,
+    Kprobe = 2,
+    SchedCls = 3,
+    Tracepoint = 5,
+    Xdp = 6,
+    RawTracepoint = 17,
+}
+
 /// A program that the kernel took.
 #[derive(Debug)]
 pub struct Loaded {
     name: String,
     kind: ProgramKind,
+    prog_type: ProgType,
     program: OwnedFd,
     /// Of programs of memory: where r0 goes.
     result: Option<Maps>,
@@ -50,29 +63,45 @@ const LOG_BYTES: usize = 1 << 20;
 
 /// Loads `program`, whose map indices refer to `maps`, under the licence GPL.
 pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
-    let loaded = |prog_type, program: &Program, result: Option<Maps>| {
-        let descriptor = |index: usize| match (maps.descriptor(index), &result) {
-            (None, Some(result)) => result.descriptor(0),
-            (descriptor, _) => descriptor,
-        };
-        let insns = with_descriptors(&program.insns, descriptor);
-        let name = program.name.clone();
-        let program = load_as(prog_type, 0, &name, &insns)?;
-        Ok((name, program, result))
-    };
-    let (name, fd, result) = match program.kind {
+    match program.kind {
         ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint => {
-            return Err(KernelError::Kind { kind: program.kind });
+            Err(KernelError::Kind { kind: program.kind })
         }
-        ProgramKind::SocketFilter => loaded(syscall::PROG_TYPE_SOCKET_FILTER, program, None),
-        ProgramKind::Xdp => loaded(syscall::PROG_TYPE_XDP, program, None),
+        ProgramKind::SocketFilter => load_as(program, maps, ProgType::SocketFilter),
+        ProgramKind::Xdp => load_as(program, maps, ProgType::Xdp),
         ProgramKind::Memory { bytes } => {
             let result = Maps::create(&[memory::result_map()])?;
             let wrapped = memory::wrapped(program, bytes, maps.count());
-            loaded(syscall::PROG_TYPE_XDP, &wrapped, Some(result))
+            let descriptor = |index: usize| match maps.descriptor(index) {
+                None => result.descriptor(0),
+                descriptor => descriptor,
+            };
+            let loaded = loaded(&wrapped, descriptor, ProgType::Xdp)?;
+            Ok(Loaded { kind: program.kind, result: Some(result), ..loaded })
         }
-    }?;
-    Ok(Loaded { name, kind: program.kind, program: fd, result })
+    }
+}
+
+/// Loads a program as one of this type, whatever its kind says: which helpers it may call, and what it gets, are those of the type.
+pub fn load_as(program: &Program, maps: &Maps, prog_type: ProgType) -> Result<Loaded, KernelError> {
+    loaded(program, |index| maps.descriptor(index), prog_type)
+}
+
+fn loaded(
+    program: &Program,
+    descriptor: impl Fn(usize) -> Option<i32>,
+    prog_type: ProgType,
+) -> Result<Loaded, KernelError> {
+    let insns = with_descriptors(&program.insns, descriptor);
+    let (name, kind) = (program.name.clone(), program.kind);
+    let program = load_insns(prog_type, 0, &name, &insns)?;
+    Ok(Loaded { name, kind, prog_type, program, result: None })
+}
+
+impl AsFd for Loaded {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
+    }
 }
 
 impl Loaded {
@@ -82,6 +111,9 @@ impl Loaded {
 
     /// Runs the program `repeat` times, each time on what the run before left.
     pub fn run(&self, input: Input<'_>, repeat: u32) -> Result<Ran, KernelError> {
+        if self.prog_type == ProgType::RawTracepoint {
+            return self.run_tracing(input.context);
+        }
         let mut bytes = input.bytes.to_vec();
         if let ProgramKind::Memory { .. } = self.kind {
             bytes.resize(bytes.len().max(bytes_min(self.kind, &bytes)), 0);
@@ -107,12 +139,7 @@ impl Loaded {
             ..TestRun::default()
         };
         // SAFETY: the four buffers have the sizes that stand beside them, and outlive the call.
-        let done = unsafe { syscall::command(syscall::PROG_TEST_RUN, &mut attributes) };
-        done.map_err(|source| KernelError::Call {
-            call: "BPF_PROG_TEST_RUN",
-            name: self.name.clone(),
-            source,
-        })?;
+        unsafe { self.test(&mut attributes) }?;
         after.truncate(match self.kind {
             ProgramKind::Xdp => attributes.data_size_out as usize,
             _ => input.bytes.len(),
@@ -127,14 +154,37 @@ impl Loaded {
         };
         Ok(Ran { r0, bytes: after, context, nanoseconds: attributes.duration })
     }
+
+    /// One run in this thread, with a context that stays as it is.
+    fn run_tracing(&self, context: &[u8]) -> Result<Ran, KernelError> {
+        let mut attributes = TestRun {
+            prog_fd: self.program.as_raw_fd() as u32,
+            ctx_size_in: context.len() as u32,
+            ctx_in: if context.is_empty() { 0 } else { context.as_ptr() as u64 },
+            ..TestRun::default()
+        };
+        // SAFETY: the context has the size that is stated, and outlives the call.
+        unsafe { self.test(&mut attributes) }?;
+        Ok(Ran { r0: attributes.retval.into(), bytes: Vec::new(), context: context.to_vec(), nanoseconds: 0 })
+    }
+
+    /// # Safety
+    /// The buffers that the attributes name have the sizes that stand beside them.
+    unsafe fn test(&self, attributes: &mut TestRun) -> Result<(), KernelError> {
+        // SAFETY: the caller's promise.
+        let done = unsafe { syscall::command(syscall::PROG_TEST_RUN, attributes) };
+        let failed =
+            |source| KernelError::Call { call: "BPF_PROG_TEST_RUN", name: self.name.clone(), source };
+        done.map(drop).map_err(failed)
+    }
 }
 
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-pub(crate) fn load_as(
-    prog_type: u32,
+pub(crate) fn load_insns(
+    prog_type: ProgType,
     expected_attach_type: u32,
     name: &str,
     insns: &[Insn],
@@ -147,7 +197,7 @@ pub(crate) fn load_as(
     let mut load = |log_level: u32| {
         let has_log = log_level > 0;
         let mut attributes = ProgLoad {
-            prog_type,
+            prog_type: prog_type as u32,
             expected_attach_type,
             insn_cnt: bytes.len() as u32,
             insns: bytes.as_ptr() as u64,

@@ -17,11 +17,6 @@ pub(crate) const BTF_LOAD: libc::c_long = 18;
 pub(crate) const MAP_FREEZE: libc::c_long = 22;
 pub(crate) const LINK_CREATE: libc::c_long = 28;
 
-pub(crate) const PROG_TYPE_SOCKET_FILTER: u32 = 1;
-pub(crate) const PROG_TYPE_KPROBE: u32 = 2;
-pub(crate) const PROG_TYPE_XDP: u32 = 6;
-pub(crate) const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
-
 /// `enum bpf_attach_type`.
 pub(crate) const PERF_EVENT: u32 = 41;
 pub(crate) const TRACE_UPROBE_MULTI: u32 = 48;

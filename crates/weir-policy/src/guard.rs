@@ -37,6 +37,11 @@ impl Guard {
         self.notes.attach(&facts::subject(pid), budget)
     }
 
+    /// No policy is in force.
+    pub fn is_free(&self) -> bool {
+        self.rules.are_none()
+    }
+
     /// Nothing of weir's works in process `pid` any more.
     pub fn detached(&self, pid: i32) {
         self.notes.detached(pid);

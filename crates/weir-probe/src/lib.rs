@@ -48,7 +48,7 @@ pub use crate::attach::{consumers, loads, rails, restore, undo};
 pub use crate::code::{forked, meter, relocate, replace, through, trampoline, unwind};
 pub use crate::plan::exits::plan_exits;
 pub use crate::plan::returns::{Returns, plan_returns};
-pub use crate::plan::{Place, plan_functions, plan_sites};
+pub use crate::plan::{Place, check_breakpoint, plan_functions, plan_sites};
 pub use crate::plan::{body, incoming, returns, window};
 pub use crate::process::launch::Launched;
 pub use crate::process::permission::{Forbidden, is_more_privileged_than_its_user};

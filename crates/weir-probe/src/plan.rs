@@ -89,6 +89,32 @@ pub fn plan_sites(sites: &[(&Binary, Place)]) -> Vec<Result<Window, Refusal>> {
     windows.into_iter().map(|window| window.expect("every site belongs to a binary")).collect()
 }
 
+/// Whether a breakpoint (of the kernel's uprobes) may be put at a place, as far as its file says it: at the beginning of an instruction which the code
+/// that is meant executes, and may be interrupted at.
+pub fn check_breakpoint(binary: &Binary, place: &Place) -> Result<(), Refusal> {
+    let (start, at) = match place {
+        Place::Entry(function) if function.kind == FunctionKind::Indirect => {
+            return Err(Refusal::IndirectFunction);
+        }
+        Place::Entry(function) => (function.address, function.address),
+        Place::Inside(at) | Place::Exit(at) => {
+            (binary.function_bounds(*at).ok_or(Refusal::SizeUnknown)?.start, *at)
+        }
+    };
+    if binary.restartable_sequences().iter().any(|code| code.contains(&at)) {
+        return Err(Refusal::Restartable { offset: at.0 - start.0 });
+    }
+    let length = (at.0 - start.0) as usize + INSTRUCTION_BYTES_MAX;
+    let behind = binary.executable_ranges().into_iter().find_map(|(first, bytes)| {
+        let bytes = bytes.get(usize::try_from(start.0.checked_sub(first.0)?).ok()?..)?;
+        (!bytes.is_empty()).then(|| &bytes[..bytes.len().min(length)])
+    });
+    FunctionCode::at(start.0, behind.unwrap_or_default(), &[], at.0).check_place()
+}
+
+/// Of x86-64.
+const INSTRUCTION_BYTES_MAX: usize = 15;
+
 /// A place in a function that can be decoded, and how it is to be patched.
 struct Planned<'a> {
     code: FunctionCode<'a>,

@@ -126,6 +126,12 @@ impl Binary {
         self.identity
     }
 
+    /// Its path still leads to the file that was read.
+    pub fn is_at_its_path(&self) -> bool {
+        let now = fs::metadata(&self.path).ok().map(|metadata| identity_of(&metadata));
+        now.is_some() && now == self.identity
+    }
+
     pub fn build_id(&self) -> Option<&[u8]> {
         self.layout.build_id.clone().map(|range| &self.data[range])
     }

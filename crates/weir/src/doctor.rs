@@ -21,6 +21,7 @@ const KERNEL_MIN: Version = Version(5, 13);
 const KERNEL_PIDFD_GETFD: Version = Version(5, 6);
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +79,8 @@ pub(crate) struct Facts {
     pub(crate) clock_source: Option<String>,
     /// /proc/sys/kernel/unprivileged_bpf_disabled; None: a kernel without bpf(2).
     pub(crate) unprivileged_bpf: Option<String>,
-    pub(crate) tracefs: bool,
+    /// How the kernel has uprobes, if it has them.
+    pub(crate) uprobes: Option<&'static str>,
     /// What each policy in force says of the user that asks; or the mistake in one.
     pub(crate) policies: Result<Vec<String>, String>,
 }
@@ -105,7 +107,7 @@ impl Facts {
             cpuinfo: read("/proc/cpuinfo").unwrap_or_default(),
             clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             unprivileged_bpf: read("/proc/sys/kernel/unprivileged_bpf_disabled"),
-            tracefs: fs::exists("/sys/kernel/tracing/uprobe_events").unwrap_or(false),
+            uprobes: uprobes(),
             policies: policies(),
         }
     }
@@ -127,7 +129,6 @@ pub(crate) fn checks(facts: &Facts) -> Vec<Check> {
         cpu_flags(facts),
         clock_source(facts),
         bpf(facts),
-        tracefs(facts),
         policy(facts),
     ]
 }
@@ -264,23 +265,24 @@ fn clock_source(facts: &Facts) -> Check {
 }
 
 fn bpf(facts: &Facts) -> Check {
-    let capable = facts.has_capability(CAP_BPF) || facts.has_capability(CAP_SYS_ADMIN);
-    let note = "needed only by the kernel engine, which this version does not have yet";
-    match (&facts.unprivileged_bpf, capable) {
-        (Some(_), true) => ok("bpf(2), for the kernel engine of a later version"),
-        (Some(_), false) => warn("bpf(2) is there, but not for this user (CAP_BPF)", note),
-        (None, _) => warn("no bpf(2)", note),
+    let is_root = facts.has_capability(CAP_SYS_ADMIN);
+    let capable = is_root || facts.has_capability(CAP_BPF) && facts.has_capability(CAP_PERFMON);
+    let note = "needed only by --engine kernel";
+    match (&facts.unprivileged_bpf, capable, facts.uprobes) {
+        (None, _, _) => warn("no bpf(2)", note),
+        (Some(_), false, _) => warn("bpf(2) is there, but not for this user (CAP_BPF and CAP_PERFMON)", note),
+        (Some(_), true, None) => warn("no uprobes in this kernel (CONFIG_UPROBE_EVENTS)", note),
+        (Some(_), true, Some(how)) => ok(format!("bpf(2), for --engine kernel: uprobes by {how}")),
     }
 }
 
-fn tracefs(facts: &Facts) -> Check {
-    if facts.tracefs {
-        return ok("tracefs, for the kernel engine of a later version");
+/// How the kernel has uprobes, as far as this user may ask.
+fn uprobes() -> Option<&'static str> {
+    match weir_kernel::Features::of_kernel() {
+        weir_kernel::Features { session: Some(_), .. } => Some("links of many, with sessions"),
+        weir_kernel::Features { multi: true, .. } => Some("links of many"),
+        _ => fs::exists("/sys/bus/event_source/devices/uprobe").unwrap_or(false).then_some("perf events"),
     }
-    warn(
-        "tracefs is not mounted at /sys/kernel/tracing",
-        "needed only by the kernel engine, which this version does not have yet: mount -t tracefs nodev /sys/kernel/tracing",
-    )
 }
 
 fn policy(facts: &Facts) -> Check {
@@ -386,7 +388,7 @@ mod tests {
             cpuinfo: "processor\t: 0\nflags\t\t: fpu bmi2 constant_tsc nonstop_tsc\n".to_string(),
             clock_source: Some("tsc\n".to_string()),
             unprivileged_bpf: Some("2\n".to_string()),
-            tracefs: true,
+            uprobes: Some("links of many"),
             policies: Ok(Vec::new()),
         }
     }
@@ -434,7 +436,7 @@ mod tests {
         );
         check_fault(|f| f.clock_source = Some("hpet".to_string()), "warn  clock source hpet");
         check_fault(|f| f.unprivileged_bpf = None, "warn  no bpf(2)");
-        check_fault(|f| f.tracefs = false, "warn  tracefs");
+        check_fault(|f| f.uprobes = None, "warn  no uprobes in this kernel");
         check_fault(|f| f.policies = Err("policy p: wrong".to_string()), "no    policy p: wrong");
     }
 
@@ -464,6 +466,6 @@ mod tests {
         let facts = Facts::gather();
         assert!(!facts.release.is_empty());
         assert!(!facts.status.is_empty());
-        assert_eq!(checks(&facts).len(), 15);
+        assert_eq!(checks(&facts).len(), 14);
     }
 }

@@ -186,6 +186,9 @@ fn run(
             tended::failed(failure);
         }
     })?;
+    if is_in_kernel {
+        kernel::check(&module)?;
+    }
     if args.emit == Some(Stage::Ir) {
         return emit::text(&weir_ir::text::print(&module));
     }
@@ -271,7 +274,12 @@ fn first(given: &Given, subjects: &Subjects) -> Result<(Option<i32>, Binaries, M
     let pids = &subjects.selection.pids;
     let selected = if pids.is_empty() { subjects.selected() } else { Vec::new() };
     for &pid in pids.iter().chain(&selected) {
-        let tried = weir_probe::target::check(pid).map_err(Failure::from).and_then(|()| {
+        let checked = match given.kernel {
+            // It is neither stopped nor changed.
+            Some(_) => weir_probe::target::check_program(pid),
+            None => weir_probe::target::check(pid),
+        };
+        let tried = checked.map_err(Failure::from).and_then(|()| {
             let world = binaries(Some(pid))?;
             let module = given.module(&world, warn)?;
             Ok((Some(pid), world, module))

@@ -137,9 +137,9 @@ impl Kernel {
     fn new(objects: &[Object], prefixes: &[Route], addresses: &[u8]) -> Kernel {
         let loaded = objects.iter().map(|object| {
             let loaded = kernel::load_filter(object).unwrap_or_else(|error| panic!("{error}"));
-            loaded.update(1, &[0; 4], addresses).expect("an array");
+            loaded.maps.update(1, &[0; 4], addresses).expect("an array");
             for (key, value) in prefixes {
-                loaded.update(2, key, value).expect("room");
+                loaded.maps.update(2, key, value).expect("room");
             }
             loaded
         });
@@ -149,13 +149,11 @@ impl Kernel {
 
 impl Side for Kernel {
     fn time(&mut self, with_look_up: bool) -> f64 {
-        f64::from(self.loaded[usize::from(with_look_up)].repeat(0, RUNS).expect("a filter").ns)
+        f64::from(self.loaded[usize::from(with_look_up)].repeat(0, RUNS).expect("a filter").nanoseconds)
     }
 
     fn state(&mut self) -> Vec<u8> {
-        let mut value = vec![0; 16];
-        self.loaded[1].lookup(0, &[0; 4], &mut value).expect("an array");
-        value
+        self.loaded[1].maps.lookup(0, &[0; 4]).expect("an array").expect("has its value")
     }
 }
 

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 
 use iced_x86::{Decoder, DecoderOptions};
 use weir_rt::Executable;
-use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, VirtAddr};
 
 use crate::attach::SiteRequest;
@@ -25,6 +24,7 @@ use crate::limits::{JUMP_BYTES, PROGRAMS_PER_SITE_MAX};
 use crate::plan::plan_functions;
 use crate::plan::returns::Returns;
 use crate::plan::window::{Shape, Window};
+use crate::process::mapped::copies_stacks;
 use crate::process::target::Target;
 use crate::refusal::Refusal;
 
@@ -208,12 +208,6 @@ fn returns_in_target(
         return Err(Refusal::StacksCopied);
     }
     unwinders.map_or(Ok(returns), |refusal| Err(refusal.clone()))
-}
-
-/// A library that moves stacks elsewhere while others use their place (Python's greenlet).
-fn copies_stacks(mapping: &Mapping) -> bool {
-    let name = mapping.path.rsplit('/').next().unwrap_or_default();
-    mapping.execute && name.contains("greenlet")
 }
 
 /// The functions that are to answer unwinders for islands too, if any of `sites` wants a return.

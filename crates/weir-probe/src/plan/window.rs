@@ -103,7 +103,7 @@ impl<'a> FunctionCode<'a> {
     }
 
     /// An error where no instruction begins at the place, as decoded from the function's first byte.
-    fn check_place(&self) -> Result<(), Refusal> {
+    pub(super) fn check_place(&self) -> Result<(), Refusal> {
         let offset = self.place.wrapping_sub(self.address);
         let mut decoder = Decoder::with_ip(64, self.bytes, self.address, DecoderOptions::NONE);
         while decoder.ip() < self.place && decoder.can_decode() {

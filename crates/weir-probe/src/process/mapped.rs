@@ -95,3 +95,9 @@ pub(crate) fn islands(mappings: &[Mapping]) -> Vec<Island> {
     };
     mappings.iter().enumerate().filter(|(_, mapping)| is_code(mapping)).map(island).collect()
 }
+
+/// A library that moves stacks elsewhere while others use their place (Python's greenlet).
+pub(crate) fn copies_stacks(mapping: &Mapping) -> bool {
+    let name = mapping.path.rsplit('/').next().unwrap_or_default();
+    mapping.execute && name.contains("greenlet")
+}

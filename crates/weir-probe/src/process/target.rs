@@ -21,6 +21,7 @@ use weir_symbols::{Binary, FileIdentity, VirtAddr};
 
 use crate::limits;
 use crate::process::goroutines::{self, Goroutines};
+use crate::process::mapped::copies_stacks;
 use crate::process::memory::{self, Memory};
 use crate::process::remote::{Gadgets, hold_callable};
 use crate::process::scan;
@@ -414,14 +415,38 @@ pub fn check(pid: i32) -> Result<(), Error> {
     }
 }
 
-/// Refuses one that cannot be stopped, from which no probe can be taken either.
-pub fn check_to_undo(pid: i32) -> Result<(), Error> {
+/// Refuses one that is not there, or executes no program.
+pub fn check_program(pid: i32) -> Result<(), Error> {
     let thread = sys::living_thread(pid);
     let status = |name: &str| sys::status_field(thread, name).ok().flatten();
     let Some(state) = status("State") else { return Err(Error::NoProcess { pid }) };
     if state.starts_with('Z') || status("VmSize").is_none() {
         return Err(Error::NoProgram { pid });
     }
+    Ok(())
+}
+
+/// Why the kernel is not to replace return addresses in process `pid`, which maps this.
+pub fn check_kernel_returns(pid: i32, mappings: &[Mapping]) -> Result<(), &'static str> {
+    let thread = sys::living_thread(pid);
+    if sys::seccomp(thread) != Seccomp::None {
+        return Err(
+            "the process is under seccomp, which may end it at the system call by which returns come to the kernel",
+        );
+    }
+    if sys::has_shadow_stack(thread) {
+        return Err("the process has a shadow stack, with which return addresses are compared");
+    }
+    match mappings.iter().any(copies_stacks) {
+        true => Err("a library of the process (greenlet) moves stacks, with the return addresses on them"),
+        false => Ok(()),
+    }
+}
+
+/// Refuses one that cannot be stopped, from which no probe can be taken either.
+pub fn check_to_undo(pid: i32) -> Result<(), Error> {
+    check_program(pid)?;
+    let status = |name: &str| sys::status_field(sys::living_thread(pid), name).ok().flatten();
     if let Some(tracer) = status("TracerPid").and_then(|text| text.parse().ok())
         && tracer != 0
     {

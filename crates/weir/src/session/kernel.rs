@@ -1,19 +1,22 @@
-//! The course of a run in the kernel (`--engine kernel`): its programs are loaded through bpf(2) and attached to uprobes, and nothing is put into the
+//! The course of a run in the kernel (`--engine kernel`): its programs are loaded through bpf(2) and attached to uprobes, and weir puts nothing into the
 //! processes.
 //!
-//! In: a [`Session`], whose script is compiled. Out: what [`mod@run`](crate::session::run) gives for a run in the processes: the same output, summary and exit
-//! code. Maps and ring are the kernel's; BEGIN, END and intervals run there as well.
+//! In: a [`Session`], whose script is compiled. Out: what [`mod@run`](crate::session::run) gives for a run in the processes: output, summary, exit code. Maps and
+//! ring are the kernel's ([`engine`]); BEGIN, END and intervals run there as well. Which places may be probed say [`places`].
+//!
+//! A process that executes another program is asked about again where a policy is in force, and let go if that is denied: within [`LOOK_INTERVAL_OF_POLICY`].
 //!
 //! Deliberately not here: children ([`Follow`](weir_process::Follow)), processes that come later, budgets, recordings. They are refused by name
 //! ([`refuse`]).
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+mod engine;
+mod places;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -22,28 +25,36 @@ use anyhow::{Context as _, anyhow};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use weir_codegen::{Compiled, GLOBAL_BYTES, GLOBAL_START};
-use weir_ebpf::elf::ObjectFile;
-use weir_ir::Trigger;
-use weir_kernel::{Called, End, Features, KernelError, Link, Maps, Place, Probe, Ring};
+use weir_codegen::HITS_ENTRIES;
+use weir_ir::{Builtin, Function, Inst, Module, Op};
+use weir_kernel::{Features, KernelError, Link, Place, Ring};
 use weir_policy::policy::Needs;
-use weir_probe::scan;
+use weir_probe::{scan, target};
 use weir_report::{ProcessCounts, Report};
+use weir_symbols::maps::Mapping;
 
 use crate::args;
 use crate::failure::Failure;
 use crate::print::tell;
-use crate::session::controller::{Caller, Controller};
+use crate::session::controller::Controller;
+use crate::session::kernel::engine::{Engine, InKernel, InKernelCaller};
+use crate::session::kernel::places::Places;
 use crate::session::output::{Output, tell_losses};
 use crate::session::plan::Plan;
 use crate::session::run::{EndOnFailure, block_signals, probes_of};
 use crate::session::stages::{self, Site};
-use crate::session::store::Store;
+use crate::session::store::{Store as _, word};
 use crate::session::summary::Coverage;
-use crate::session::{Session, now_ns, output_failed};
+use crate::session::{Session, now_ns, output_failed, targets};
 
 /// How often the loop looks around where no descriptor tells it to: what processes map, records that were lost.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The same where a policy says which programs may be traced.
+const LOOK_INTERVAL_OF_POLICY: Duration = Duration::from_millis(20);
+
+/// When it is known what a process maps that has just begun.
+const LOOKS_MIN: u32 = 2;
 
 /// Records read in a row before signals and the ends of processes are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
@@ -71,27 +82,41 @@ pub(super) fn refuse(args: &args::Trace, is_recording: bool) -> Result<(), Failu
     }
 }
 
+/// What a script asks for that programs in the kernel cannot have.
+pub(super) fn check(module: &Module) -> Result<(), Failure> {
+    let is_float = |inst: &Inst| matches!(inst.op, Op::Builtin(Builtin::Float(_)));
+    let uses = |function: &&Function| function.blocks.iter().flat_map(|block| &block.insts).any(is_float);
+    match module.functions.iter().find(uses) {
+        None => Ok(()),
+        Some(function) => Err(Failure::Refused(anyhow!(
+            "{}: the kernel has no floating-point registers for programs; leave --engine out",
+            function.name
+        ))),
+    }
+}
+
 impl Session<'_> {
     pub(super) fn run_in_kernel(&self, first: Option<i32>, features: Features) -> Result<ExitCode, Failure> {
+        if !is_initial_namespace() {
+            return Err(Failure::Refused(anyhow!(
+                "--engine kernel numbers processes as the initial PID namespace does, and this is another: run weir outside the container, or leave --engine out"
+            )));
+        }
         let mut report = Report::new(BufWriter::new(self.output()?), self.given.args.format.into());
         let (signals, old_mask) = block_signals(None)?;
         let compiled = &self.plan.compiled;
         let maps = InKernel::create(compiled)?;
-        let called = called(compiled, &maps.maps)?;
-        let mut command = None;
-        let mut processes = Vec::new();
-        for &pid in &self.subjects.selection.pids {
-            weir_probe::target::check_to_undo(pid)?;
-            let plan = if Some(pid) == first { self.plan.clone() } else { self.plan_for(pid)? };
-            processes.push((pid, plan));
-        }
-        // It is held until this is dropped.
+        let caller = InKernelCaller::load(compiled, &maps.maps)?;
+        // The command is held until this is dropped: after it was ended, where the run fails before.
         let mut held = None;
+        let mut command = None;
+        let mut given = Vec::new();
         if let Some(run) = &self.given.args.run {
             let (guard, target) = self.launch(run, old_mask)?;
-            processes.push((target.pid(), self.plan.clone()));
+            given.push((target.pid(), ()));
             (command, held) = (Some(guard), Some(target));
         }
+        given.extend(self.subjects.selection.pids.iter().map(|pid| (*pid, ())));
         if !self.given.args.quiet {
             let probes: usize = compiled.triggers.iter().map(probes_of).sum();
             report.attached_probes(probes as u64).map_err(output_failed)?;
@@ -100,59 +125,65 @@ impl Session<'_> {
             output: Output::new(compiled, report),
             controller: Controller::new(compiled),
             ring: Ring::open(&maps.maps, compiled.ring as usize)?,
-            caller: ByNumber(called),
+            caller,
             maps: &maps,
+            unmapped: self.plan.sites.iter().map(|site| site.binary.path().to_owned()).collect(),
+            looks: 0,
         };
         run.controller.begin(&run.caller)?;
         run.read_all()?;
-        let (mut engine, mut coverage, mut pids) =
-            (Engine { features, loaded: Vec::new() }, Coverage::default(), Vec::new());
-        let mut links = Vec::new();
-        for (pid, plan) in &processes {
-            let attached = self.attach_in_kernel(&mut engine, &maps.maps, *pid, plan)?;
-            coverage.add(&attached.1);
-            links.extend(attached.0);
-            pids.push((*pid, pidfd(*pid)?));
-            run.output.symbols.look(*pid);
-        }
-        drop(held);
+        let mut engine = Engine::new(features, &maps.maps);
+        let is_command = command.is_some();
+        let attached =
+            targets::each(given, &|failure| _ = failure.report(Some(self.given.source)), |pid, ()| {
+                let plan =
+                    if is_command || Some(pid) == first { self.plan.clone() } else { self.plan_for(pid)? };
+                self.attach_in_kernel(&mut engine, pid, plan)
+            });
+        let mut processes = attached.inspect_err(|_| _ = command.as_mut().map(EndOnFailure::end))?;
+        processes.iter().for_each(|process| run.output.symbols.look(process.pid));
+        drop(held.take());
         let mut launched = command.as_mut().and_then(EndOnFailure::begun);
-        let is_stopped = run.watch(signals, &pids, &mut |is_left| {
+        let watched = run.watch(self, signals, &mut processes, &mut |is_left| {
             // Its end is what a descriptor tells as well; its exit code is asked for.
             launched.as_mut().map_or(is_left, |launched| launched.try_wait().is_none())
-        })?;
-        // Those at returns first: no return is seen whose call was not.
-        while links.pop().is_some() {}
-        pids.iter().for_each(|(pid, _)| self.guard.detached(*pid));
-        self.end_in_kernel(run, &engine, &coverage, command.as_mut(), (is_stopped, pids.len() as u64))
+        });
+        for process in &mut processes {
+            process.let_go();
+            self.guard.detached(process.pid);
+        }
+        let is_stopped = watched?;
+        self.end_in_kernel(run, &engine, &processes, command.as_mut(), is_stopped)
     }
 
     /// Runs END, prints what is left in the ring and every map, and says what was lost.
     fn end_in_kernel<W: Write>(
         &self,
         mut run: Run<'_, W>,
-        engine: &Engine,
-        coverage: &Coverage,
+        engine: &Engine<'_>,
+        processes: &[Process],
         command: Option<&mut EndOnFailure>,
-        (is_stopped, traced): (bool, u64),
+        is_stopped: bool,
     ) -> Result<ExitCode, Failure> {
         run.output.symbols.finish();
-        run.read_all()?;
+        // Nobody writes to the ring any more.
+        run.read_rest()?;
         run.controller.end(&run.caller)?;
         run.output.ends();
-        run.read_all()?;
+        run.read_rest()?;
         run.output.print_all(run.maps, &|_| None)?;
         run.output.tell_lost(run.output.no_room(run.maps), true)?;
         let missed =
-            engine.loaded.iter().flat_map(|(_, probes)| probes).map(|(_, probe)| probe.missed()).sum();
-        let missed = (missed, "hits came while another program ran on their CPU, and were missed".to_owned());
+            (engine.missed(), "hits came while another program ran on their CPU, and were missed".to_owned());
         tell_losses(run.output.losses(run.maps).into_iter().chain([missed]));
         run.maps.check()?;
         if !self.given.args.quiet {
-            let (pending, processes) =
-                (Default::default(), ProcessCounts { traced, ..ProcessCounts::default() });
-            let summary =
-                coverage.summary(&self.plan.compiled, run.maps, &Default::default(), &pending, processes);
+            self.tell_unmapped(&run);
+            let (counters, pending) = Default::default();
+            let counts = ProcessCounts { traced: processes.len() as u64, ..ProcessCounts::default() };
+            let mut coverage = Coverage::default();
+            processes.iter().for_each(|process| coverage.add(&process.coverage));
+            let summary = coverage.summary(&self.plan.compiled, run.maps, &counters, &pending, counts);
             self.tell_summary(&summary);
             run.output.summary(&summary)?;
         }
@@ -162,14 +193,44 @@ impl Session<'_> {
         Ok(ExitCode::from(run.output.exit().map_or(by_itself, |code| code as u8)))
     }
 
-    /// Attaches every program to its places in one process. Places that the kernel does not take are told; one that the script insists on ends the run.
+    /// Clauses that never ran, in files that no process was seen to map. One that ended before it was looked at again may have mapped them.
+    fn tell_unmapped<W: Write>(&self, run: &Run<'_, W>) {
+        let Some(hits) = self.plan.compiled.hits.filter(|_| run.looks >= LOOKS_MIN) else { return };
+        let ran = |number: usize| {
+            let counted = run.maps.lookup(hits, &(number as u32).to_le_bytes()).unwrap_or_default();
+            word(&counted, HITS_ENTRIES) > 0
+        };
+        let sites = &self.plan.sites;
+        let has_run = |path: &Path| {
+            let mut of_path = sites.iter().filter(|site| site.binary.path() == path);
+            of_path.any(|site| site.programs.iter().any(|wanted| ran(wanted.program)))
+        };
+        for (number, program) in self.plan.compiled.object.programs.iter().enumerate() {
+            let of_program = |site: &&Site| site.programs.iter().any(|wanted| wanted.program == number);
+            let paths: BTreeSet<&Path> =
+                sites.iter().filter(of_program).map(|site| site.binary.path()).collect();
+            let is_unmapped = |path: &&Path| run.unmapped.contains(*path) && !has_run(path);
+            if let Some(path) = paths.first().filter(|_| paths.iter().all(is_unmapped)) {
+                tell!("weir: {} never ran: no process was seen to map {}", program.name, path.display());
+            }
+        }
+    }
+
+    /// Attaches every program to its places in one process. Places that cannot be are told; one that the script insists on is an error.
     fn attach_in_kernel(
         &self,
-        engine: &mut Engine,
-        maps: &Maps,
+        engine: &mut Engine<'_>,
         pid: i32,
-        plan: &Rc<Plan>,
-    ) -> Result<(Vec<Link>, Coverage), Failure> {
+        plan: Rc<Plan>,
+    ) -> Result<Process, Failure> {
+        // From here on its number is its own, or nobody's.
+        let fd = pidfd(pid)?;
+        target::check_program(pid)?;
+        if !has_memory(pid) {
+            return Err(Failure::Machine(anyhow!(
+                "process {pid} has lost its main thread, and the kernel probes no other: leave --engine out"
+            )));
+        }
         if let Some(probed) = scan::probed(pid)? {
             // The kernel takes the first byte of a probe from the file, and would put it back there over a jump of weir's.
             return Err(Failure::Machine(anyhow!(
@@ -177,65 +238,111 @@ impl Session<'_> {
                 probed.identity.controller_pid
             )));
         }
-        self.guard.attach(pid, &Needs::of(&plan.verified))?;
+        self.admit_in_kernel(pid, &plan)?;
+        let program = program_of(pid);
+        let mut process =
+            Process { pid, fd, program, plan, links: Vec::new(), coverage: Coverage::default() };
+        let attached = self.link_all(engine, &mut process);
+        if process.has_ended() {
+            process.let_go();
+            self.guard.detached(pid);
+            return Err(weir_probe::Error::TargetGone { pid }.into());
+        }
+        match attached {
+            Ok(()) => Ok(process),
+            Err(failure) => {
+                process.let_go();
+                self.guard.detached(pid);
+                Err(failure)
+            }
+        }
+    }
+
+    /// A policy that bounds the share of CPU time cannot be kept to: a hit in the kernel costs what it costs.
+    fn admit_in_kernel(&self, pid: i32, plan: &Plan) -> Result<(), Failure> {
+        let needs = Needs::of(&plan.verified);
+        // The maps are as large in the kernel.
+        self.admit(pid, plan)?;
+        let budget = self.guard.admit(pid, &needs)?;
+        if let Some(share) = budget.share {
+            return Err(Failure::Refused(anyhow!(
+                "process {pid}: the policy allows probes {share} of its CPU time, to which the kernel's cannot be held: leave --engine out"
+            )));
+        }
+        Ok(self.guard.attach(pid, &needs)?)
+    }
+
+    fn link_all(&self, engine: &mut Engine<'_>, process: &mut Process) -> Result<(), Failure> {
+        let (pid, plan) = (process.pid, process.plan.clone());
+        let mappings = target::read_mappings(pid)?;
+        let places = Places::of(&plan, pid, &mappings);
         let sites: Vec<&Site> = plan.sites.iter().filter(|site| !site.is_exit).collect();
-        // By the numbers of their sites.
-        let (mut links, mut refused) = (Vec::new(), BTreeMap::new());
-        for (index, probe) in engine.load(plan, maps)? {
+        // By the numbers of their programs and sites.
+        let mut refused: BTreeMap<(usize, usize), String> = BTreeMap::new();
+        for (index, probe) in engine.load(&plan)? {
             let mut by_file: BTreeMap<&Path, Vec<(usize, Place)>> = BTreeMap::new();
             for (number, site) in sites.iter().enumerate() {
                 for wanted in site.programs.iter().filter(|wanted| wanted.program == *index) {
-                    match place(site, wanted.cookie) {
+                    match places.place(site, wanted) {
                         Ok(place) => by_file.entry(site.binary.path()).or_default().push((number, place)),
-                        Err(why) => _ = refused.insert(number, why),
+                        Err(why) => _ = refused.insert((*index, number), why),
                     }
                 }
             }
             for (file, places) in by_file {
                 let all: Vec<Place> = places.iter().map(|(_, place)| *place).collect();
                 match probe.attach(file, &all, Some(pid)) {
-                    Ok(link) => links.push(link),
-                    Err(error) if all.len() == 1 => {
-                        refused.insert(places[0].0, reason(&error));
+                    Ok(link) => process.links.push(link),
+                    Err(KernelError::Attach { source, .. })
+                        if source.raw_os_error() == Some(nix::libc::ESRCH) =>
+                    {
+                        return Err(weir_probe::Error::TargetGone { pid }.into());
                     }
                     // Some of them: which ones they are, the kernel does not say.
                     Err(_) => {
                         for (number, place) in places {
                             match probe.attach(file, &[place], Some(pid)) {
-                                Ok(link) => links.push(link),
-                                Err(error) => _ = refused.insert(number, reason(&error)),
+                                Ok(link) => process.links.push(link),
+                                Err(error) => _ = refused.insert((*index, number), reason(&error)),
                             }
                         }
                     }
                 }
             }
         }
-        let coverage = Coverage::of_kernel(sites.len(), refused.len());
-        self.refused_by_kernel(&sites, &refused, &coverage)?;
-        Ok((links, coverage))
+        self.check_refused(&plan, &sites, &refused)?;
+        let numbers: BTreeSet<usize> = refused.keys().map(|(_, number)| *number).collect();
+        process.coverage = Coverage::of_kernel(sites.len(), numbers.len());
+        Ok(())
     }
 
-    /// A place that the script insists on ends the run; of others it is said that they are not probed.
-    fn refused_by_kernel(
+    /// A place that the script insists on ends it for the process, and a clause that can run nowhere; of others it is said that they are not probed.
+    fn check_refused(
         &self,
+        plan: &Plan,
         sites: &[&Site],
-        refused: &BTreeMap<usize, String>,
-        coverage: &Coverage,
+        refused: &BTreeMap<(usize, usize), String>,
     ) -> Result<(), Failure> {
-        let insists = |number: usize| sites[number].programs.iter().any(|wanted| wanted.insists);
-        let needed = refused.iter().find(|(number, _)| insists(**number) || coverage.is_empty());
-        if let Some((number, why)) = needed {
+        let insists = |(program, number): (usize, usize)| {
+            sites[number].programs.iter().any(|wanted| wanted.program == program && wanted.insists)
+        };
+        let is_hopeless = |(program, _): (usize, usize)| {
+            let runs = |site: &&Site| site.programs.iter().any(|wanted| wanted.program == program);
+            let places = (0..sites.len()).filter(|number| runs(&sites[*number]));
+            places.into_iter().all(|number| refused.contains_key(&(program, number)))
+        };
+        if let Some(((_, number), why)) = refused.iter().find(|(of, _)| insists(**of) || is_hopeless(**of)) {
             let label = sites[*number].label_of_place();
-            return Err(Failure::Machine(anyhow!("the kernel does not probe {label}: {why}")));
+            return Err(Failure::Refused(anyhow!("--engine kernel cannot probe {label}: {why}")));
         }
         if !refused.is_empty() && !self.given.args.quiet {
             tell!(
                 "weir: {} of {} {} are not probed:",
                 refused.len(),
                 sites.len(),
-                stages::places(&self.plan.sites)
+                stages::places(&plan.sites)
             );
-            for (number, why) in refused.iter().filter(|_| self.given.args.verbose) {
+            for ((_, number), why) in refused.iter().filter(|_| self.given.args.verbose) {
                 tell!("weir:   {}: {why}", sites[*number].label_of_place());
             }
             let hint = if self.given.args.verbose { "" } else { " (-v names them)" };
@@ -245,13 +352,40 @@ impl Session<'_> {
     }
 }
 
+/// One that is traced.
+struct Process {
+    pid: i32,
+    fd: OwnedFd,
+    /// What it executes.
+    program: Option<PathBuf>,
+    plan: Rc<Plan>,
+    links: Vec<Link>,
+    coverage: Coverage,
+}
+
+impl Process {
+    fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
+    }
+
+    /// Takes the programs out. Those at returns first: no return is seen whose call was not.
+    fn let_go(&mut self) {
+        while self.links.pop().is_some() {}
+    }
+}
+
 /// The part of a run while its programs are attached.
 struct Run<'a, W: Write> {
     output: Output<'a, W>,
     controller: Controller<'a>,
     ring: Ring<'a>,
-    caller: ByNumber,
+    caller: InKernelCaller,
     maps: &'a InKernel,
+    /// Files that are probed, and that no process was seen to map.
+    unmapped: BTreeSet<PathBuf>,
+    /// How often processes were looked at.
+    looks: u32,
 }
 
 impl<W: Write> Run<'_, W> {
@@ -259,14 +393,16 @@ impl<W: Write> Run<'_, W> {
     /// told whether a process is left.
     fn watch(
         &mut self,
+        session: &Session<'_>,
         signals: SigSet,
-        pids: &[(i32, OwnedFd)],
+        processes: &mut [Process],
         runs: &mut dyn FnMut(bool) -> bool,
     ) -> Result<bool, Failure> {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&signals, flags).context("signalfd").map_err(Failure::Machine)?;
         self.controller.start_intervals(Instant::now());
-        let mut ended = vec![false; pids.len()];
+        let interval = if session.guard.is_free() { LOOK_INTERVAL } else { LOOK_INTERVAL_OF_POLICY };
+        let (mut ended, mut looked) = (vec![false; processes.len()], None::<Instant>);
         loop {
             self.controller.run_due_intervals(&self.caller, Instant::now())?;
             self.read_all()?;
@@ -281,114 +417,92 @@ impl<W: Write> Run<'_, W> {
                 }
             }
             // A script without probes ends by itself or is ended.
-            if !pids.is_empty() && !runs(ended.contains(&false)) {
+            if !processes.is_empty() && !runs(ended.contains(&false)) {
                 return Ok(false);
+            }
+            if looked.is_none_or(|at| at.elapsed() >= interval) {
+                looked = Some(Instant::now());
+                self.look(session, processes, &ended);
             }
             let until =
                 self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
-            let wait = until.unwrap_or(LOOK_INTERVAL).min(LOOK_INTERVAL);
+            let wait = until.unwrap_or(interval).min(interval);
             let mut watched = vec![
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.ring.descriptor(), PollFlags::POLLIN),
             ];
-            let left: Vec<usize> = (0..pids.len()).filter(|index| !ended[*index]).collect();
-            watched.extend(left.iter().map(|index| PollFd::new(pids[*index].1.as_fd(), PollFlags::POLLIN)));
+            let left: Vec<usize> = (0..processes.len()).filter(|index| !ended[*index]).collect();
+            watched.extend(
+                left.iter().map(|index| PollFd::new(processes[*index].fd.as_fd(), PollFlags::POLLIN)),
+            );
             let timeout =
                 PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap_or(PollTimeout::ZERO);
             match poll(&mut watched, timeout) {
                 Ok(_) | Err(nix::errno::Errno::EINTR) => {}
                 Err(errno) => return Err(Failure::Machine(anyhow!(errno).context("poll"))),
             }
-            for (index, fd) in left.into_iter().zip(&watched[2..]) {
-                ended[index] = fd.any().unwrap_or(false);
-            }
-            self.output.symbols.look_at(pids.iter().zip(&ended).map(|((pid, _), ended)| (*pid, *ended)));
+            let answers: Vec<bool> = watched[2..].iter().map(|fd| fd.any().unwrap_or(false)).collect();
+            left.into_iter().zip(answers).for_each(|(index, has_ended)| ended[index] = has_ended);
         }
     }
 
-    /// Reads what is there, but not for ever where programs write all the time.
-    fn read_all(&mut self) -> Result<(), Failure> {
+    /// What processes map by now, and what they execute.
+    fn look(&mut self, session: &Session<'_>, processes: &mut [Process], ended: &[bool]) {
+        self.looks += u32::from(ended.contains(&false));
+        self.output
+            .symbols
+            .look_at(processes.iter().zip(ended).map(|(process, ended)| (process.pid, *ended)));
+        for process in
+            processes.iter_mut().zip(ended).filter(|(_, ended)| !**ended).map(|(process, _)| process)
+        {
+            if !self.unmapped.is_empty()
+                && let Ok(mappings) = target::read_mappings(process.pid)
+            {
+                self.unmapped.retain(|path| !is_mapped(&process.plan, path, &mappings));
+            }
+            let program = program_of(process.pid);
+            if program == process.program || program.is_none() {
+                continue;
+            }
+            process.program = program;
+            if let Err(failure) = session.admit_in_kernel(process.pid, &process.plan) {
+                tell!(
+                    "weir: process {} executes another program, and is not traced any more: {failure}",
+                    process.pid
+                );
+                process.let_go();
+                session.guard.detached(process.pid);
+            }
+        }
+    }
+
+    /// Reads what is there, but not for ever where programs write all the time; whether that was all.
+    fn read_all(&mut self) -> Result<bool, Failure> {
         let began = now_ns();
         for _ in 0..RECORDS_PER_ROUND {
             let Some(record) = self.ring.next() else {
                 self.output.symbols.note_drained(began);
-                break;
+                self.output.flush()?;
+                return Ok(true);
             };
             self.output.record(self.maps, &record)?;
         }
-        self.output.flush()
+        self.output.flush()?;
+        Ok(false)
+    }
+
+    /// Reads all, where nobody writes any more.
+    fn read_rest(&mut self) -> Result<(), Failure> {
+        while !self.read_all()? {}
+        Ok(())
     }
 }
 
-/// What the kernel has taken: of each plan its programs, by their numbers. A program is loaded for each end that it runs at.
-struct Engine {
-    features: Features,
-    loaded: Vec<(Rc<Plan>, Vec<Numbered>)>,
-}
-
-/// A program by its number.
-type Numbered = (usize, Probe);
-
-impl Engine {
-    fn load(&mut self, plan: &Rc<Plan>, maps: &Maps) -> Result<&[Numbered], Failure> {
-        let at = match self.loaded.iter().position(|(other, _)| Rc::ptr_eq(other, plan)) {
-            Some(at) => at,
-            None => {
-                let Compiled { object, triggers, hits, .. } = &plan.compiled;
-                let mut probes = Vec::new();
-                for (index, (program, trigger)) in object.programs.iter().zip(triggers).enumerate() {
-                    for end in ends(trigger, hits.is_some(), self.features) {
-                        probes.push((index, Probe::load(program, maps, *end, self.features)?));
-                    }
-                }
-                self.loaded.push((plan.clone(), probes));
-                self.loaded.len() - 1
-            }
-        };
-        Ok(&self.loaded[at].1)
-    }
-}
-
-/// At which ends a program is attached. One for returns is at the entry too where it counts that it was there.
-fn ends(trigger: &Trigger, counts_hits: bool, features: Features) -> &'static [End] {
-    match trigger {
-        Trigger::Uprobe { .. } | Trigger::Usdt { .. } => &[End::Entry],
-        Trigger::Uretprobe { .. } if counts_hits && features.session.is_some() => &[End::Both],
-        Trigger::Uretprobe { .. } if counts_hits => &[End::Entry, End::Return],
-        Trigger::Uretprobe { .. } => &[End::Return],
-        Trigger::Session { .. } => &[End::Both],
-        Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Filter => &[],
-    }
-}
-
-/// The programs that are at no place.
-fn called(compiled: &Compiled, maps: &Maps) -> Result<BTreeMap<usize, Called>, Failure> {
-    let programs = compiled.object.programs.iter().zip(&compiled.triggers).enumerate();
-    let of_controller = programs.filter(|(_, (_, trigger))| !trigger.is_probe());
-    let called: Result<_, KernelError> =
-        of_controller.map(|(index, (program, _))| Ok((index, Called::load(program, maps)?))).collect();
-    Ok(called?)
-}
-
-struct ByNumber(BTreeMap<usize, Called>);
-
-impl Caller for ByNumber {
-    fn call(&self, program: usize) -> Result<(), Failure> {
-        Ok(self.0[&program].call()?)
-    }
-}
-
-/// Where a site is in its file.
-fn place(site: &Site, cookie: u64) -> Result<Place, String> {
-    let file = fs::metadata(site.binary.path()).map_err(|error| error.to_string())?;
-    let is_it = site.binary.identity().is_some_and(|identity| identity.inode == file.ino());
-    if !is_it {
-        return Err("its file was deleted or replaced since the process mapped it".to_owned());
-    }
-    let offset = |address| site.binary.file_offset(address).map(|offset| offset.0);
-    let offset_of = |address| offset(address).ok_or_else(|| "it is in no file".to_owned());
-    let semaphore = site.semaphore.map(offset_of).transpose()?;
-    Ok(Place { offset: offset_of(site.address)?, semaphore, cookie })
+/// The file at `path`, of a plan, is among these.
+fn is_mapped(plan: &Plan, path: &Path, mappings: &[Mapping]) -> bool {
+    let of_path = |site: &&Site| site.binary.path() == path;
+    let identity = plan.sites.iter().find(of_path).and_then(|site| site.binary.identity());
+    identity.is_some_and(|identity| mappings.iter().any(|mapping| mapping.is_file(identity)))
 }
 
 /// What the kernel says, without what was to be attached where.
@@ -400,62 +514,24 @@ fn reason(error: &KernelError) -> String {
 }
 
 fn pidfd(pid: i32) -> Result<OwnedFd, Failure> {
-    let gone = || Failure::from(weir_probe::Error::TargetGone { pid });
+    let gone = || Failure::from(weir_probe::Error::NoProcess { pid });
     let number = rustix::process::Pid::from_raw(pid).ok_or_else(gone)?;
     rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()).map_err(|_| gone())
 }
 
-/// The kernel's maps. The first failure to read or change one is kept, and ends the run.
-#[derive(Debug)]
-struct InKernel {
-    maps: Maps,
-    failed: RefCell<Option<KernelError>>,
+/// The path of what a process executes.
+fn program_of(pid: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-impl InKernel {
-    /// Empty, but for tables of automata and the time of the beginning.
-    fn create(compiled: &Compiled) -> Result<InKernel, Failure> {
-        let mut file = ObjectFile::of(compiled.object.clone());
-        if let Some((map, contents)) = &compiled.automata {
-            file.maps[*map as usize].initial = Some(contents.clone());
-        }
-        let maps = Maps::of(&file)?;
-        let mut globals = vec![0; GLOBAL_BYTES as usize];
-        globals[GLOBAL_START as usize..][..8].copy_from_slice(&now_ns().to_le_bytes());
-        maps.update(compiled.globals as usize, &[0; 4], &globals)?;
-        Ok(InKernel { maps, failed: RefCell::default() })
-    }
-
-    fn check(&self) -> Result<(), Failure> {
-        self.failed.take().map_or(Ok(()), |error| Err(error.into()))
-    }
-
-    fn kept<T: Default>(&self, done: Result<T, KernelError>) -> T {
-        done.unwrap_or_else(|error| {
-            self.failed.borrow_mut().get_or_insert(error);
-            T::default()
-        })
-    }
+/// Its main thread has not ended before the others.
+fn has_memory(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| status.contains("\nVmSize:"))
 }
 
-impl Store for InKernel {
-    fn lookup(&self, map: u32, key: &[u8]) -> Option<Vec<u8>> {
-        self.kept(self.maps.lookup(map as usize, key))
-    }
+/// The number of the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h).
+const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-    fn entries(&self, map: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.kept(self.maps.entries(map as usize))
-    }
-
-    fn set(&self, map: u32, key: &[u8], value: &[u8]) {
-        self.kept(self.maps.update(map as usize, key, value));
-    }
-
-    fn clear(&self, map: u32) {
-        self.kept(self.maps.clear(map as usize));
-    }
-
-    fn zero(&self, map: u32) {
-        self.kept(self.maps.zero(map as usize));
-    }
+fn is_initial_namespace() -> bool {
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == INITIAL_PID_NAMESPACE)
 }

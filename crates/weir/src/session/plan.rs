@@ -88,7 +88,9 @@ impl Given<'_> {
 
     pub(crate) fn back(&self, module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
         // The summary is what the counts are for.
-        let counts_hits = self.args.verbose || self.args.format == args::Format::Json;
+        // In the kernel beside a trap it costs nothing, and tells what never ran.
+        let is_cheap = self.kernel.is_some();
+        let counts_hits = is_cheap || self.args.verbose || self.args.format == args::Format::Json;
         let ring_bytes = self.recording.map(|recording| recording.args.size);
         let ring_bytes = ring_bytes.unwrap_or(weir_codegen::Options::default().ring_bytes);
         let overwrites = self.recording.is_some_and(|recording| recording.args.flight.overwrite);

@@ -110,7 +110,7 @@ pub(super) fn indispensable(
 }
 
 /// What can be probed in its place, if that is known.
-fn instead(site: &Site, refusal: &Refusal) -> String {
+pub(super) fn instead(site: &Site, refusal: &Refusal) -> String {
     let chosen = match refusal {
         Refusal::IndirectFunction => indirect::chosen(&site.binary, &site.function.name),
         _ => None,

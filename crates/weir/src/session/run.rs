@@ -440,7 +440,7 @@ impl EndOnFailure {
         self.launched.as_mut()
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         match &mut self.launched {
             Some(launched) if self.has_begun => launched.terminate(),
             Some(launched) => launched.kill(),

@@ -135,6 +135,11 @@ impl Site {
         }
     }
 
+    /// Whether the kernel may put a breakpoint there.
+    pub(crate) fn check_breakpoint(&self) -> Result<(), Refusal> {
+        weir_probe::check_breakpoint(&self.binary, &self.place())
+    }
+
     fn place(&self) -> Place<'_> {
         match (self.is_exit, self.is_inside) {
             (true, _) => Place::Exit(self.address),

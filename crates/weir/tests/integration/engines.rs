@@ -1,6 +1,6 @@
 //! `--engine kernel` and `--engine user`: the same scripts on the same programs print the same, and what the kernel's does not do is refused.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn scripts_on_sqlite_print_the_same() {
     if !available() {
         return;
     }
-    if !std::path::Path::new("/usr/bin/sqlite3").exists() {
+    if !Path::new("/usr/bin/sqlite3").exists() {
         return skip::skip("engines", "sqlite3 is not installed");
     }
     check_same(
@@ -189,6 +189,11 @@ fn what_it_does_not_do_is_refused_by_name() {
     ] {
         check(1, &[&["-e", script], more].concat(), wanted);
     }
+    check(
+        1,
+        &["-e", "uprobe:libc:malloc { @ = (int64)farg0; }", "-c", "true"],
+        "no floating-point registers",
+    );
     if !available() {
         return;
     }
@@ -212,4 +217,141 @@ fn what_it_does_not_do_is_refused_by_name() {
     assert!(beside.finish(DEADLINE).unwrap().status.success());
     let _ = std::fs::remove_file(&out);
     check(0, &["-e", "uprobe:libc:malloc { @ = count(); } interval:ms:1 { exit(); }", "-p", &pid], "");
+}
+
+#[test]
+fn a_process_that_a_debugger_holds_is_traced_all_the_same() {
+    if !available() {
+        return;
+    }
+    if !Path::new("/usr/bin/strace").exists() {
+        return skip::skip("engines", "strace is not installed");
+    }
+    // It calls getenv as often as it is told to, a line each.
+    let source = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(void) {
+            char line[64];
+            while (fgets(line, sizeof line, stdin)) { getenv("HOME"); puts("done"); fflush(stdout); }
+            return 0;
+        }
+    "#;
+    let program = target::build("calls-getenv", target::Source::Text(source), &[]);
+    let mut caller = Daemon::spawn(Command::new(program)).unwrap();
+    let pid = caller.pid().to_string();
+    let debugger = Daemon::spawn({
+        let mut command = Command::new("/usr/bin/strace");
+        command.args(["-q", "-o", "/dev/null", "-p", &pid]);
+        command
+    })
+    .unwrap();
+    let is_held = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    };
+    assert!(wait::until(DEADLINE, is_held));
+    let script = format!("{BEGUN} uprobe:libc:getenv {{ @ = count(); }}");
+    let refused = weir(&["-e", &script, "-p", &pid]);
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stderr));
+    let out = out_file("engines-held");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["--engine", "kernel", "-e", &script, "-p", &pid, "-o"]).arg(&out);
+    let mut weir = Daemon::spawn(command).unwrap();
+    let has_begun = || std::fs::read_to_string(&out).is_ok_and(|text| text.contains("begun\n"));
+    assert!(wait::until(DEADLINE, || has_begun() || !weir.is_running()) && has_begun());
+    for _ in 0..5 {
+        caller.write("\n").unwrap();
+        assert_eq!(caller.line(DEADLINE).unwrap(), "done");
+    }
+    caller.close_stdin();
+    // The run ends with the process.
+    assert!(caller.finish(DEADLINE).unwrap().status.success());
+    assert!(weir.finish(DEADLINE).unwrap().status.success());
+    assert!(std::fs::read_to_string(&out).unwrap().contains("@: 5"));
+    let _ = std::fs::remove_file(&out);
+    drop(debugger);
+}
+
+#[test]
+fn returns_that_exceptions_pass_through_are_refused() {
+    if !available() {
+        return;
+    }
+    let source = r#"
+        #include <cstdio>
+        extern "C" __attribute__((noinline)) int thrower(int n) { if (n > 2) throw n; return n; }
+        int main() {
+            for (int n = 0; n < 5; n++)
+                try { std::printf("%d\n", thrower(n)); } catch (int caught) { std::printf("caught %d\n", caught); }
+        }
+    "#;
+    let program = target::build_with("g++", "throws", target::Source::Text(source), &["-O1"]);
+    let probe = |kind: &str| format!("{kind}:\"{}\":thrower {{ @ = count(); }}", program.display());
+    let run = |script: &str| weir(&["--engine", "kernel", "-e", script, "-c", &quoted(&program)]);
+    let refused = run(&probe("uretprobe"));
+    let told = text(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && told.contains("exceptions may pass through it"), "{told}");
+    let entries = run(&probe("uprobe"));
+    let printed = text(&entries.stdout);
+    assert!(
+        entries.status.success() && printed.contains("caught 4\n") && printed.contains("@: 5"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn places_that_a_breakpoint_would_harm_are_refused() {
+    if !available() {
+        return;
+    }
+    let check = |probe: &str, wanted: &str| {
+        let script = format!("{probe} {{ @ = count(); }}");
+        let output = weir(&["--engine", "kernel", "-e", &script, "-c", "true"]);
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && told.contains(wanted), "{probe}: {told}");
+    };
+    check("uprobe:libc:memcpy", "indirect-function");
+    check("uretprobe:libc:qsort", "it calls back");
+    check("uretprobe:libc:setjmp", "return-blocked");
+    // One of its first instructions is longer than a byte.
+    let is_refused = |offset: usize| {
+        let script = format!("uprobe:libc:malloc+{offset} {{ @ = count(); }}");
+        text(&weir(&["--engine", "kernel", "-e", &script, "-c", "true"]).stderr)
+            .contains("not-an-instruction")
+    };
+    assert!((1..=8).any(is_refused));
+}
+
+#[test]
+fn a_clause_that_never_ran_names_the_file_that_nobody_mapped() {
+    if !available() {
+        return;
+    }
+    let program = target::program("record");
+    let script = format!("usdt:\"{}\":rec:ints {{ @ = count(); }}", program.display());
+    let output = weir(&["--engine", "kernel", "-e", &script, "-c", "sleep 0.3"]);
+    let told = text(&output.stderr);
+    assert!(output.status.success() && told.contains("never ran: no process was seen to map"), "{told}");
+    let script = "uprobe:libc:malloc { @ = count(); }";
+    let told = text(&weir(&["--engine", "kernel", "-e", script, "-c", "sleep 0.3"]).stderr);
+    assert!(!told.contains("never ran"), "{told}");
+}
+
+#[test]
+fn every_record_is_printed_or_counted() {
+    if !available() {
+        return;
+    }
+    let script = "uprobe:libc:malloc { @n = count(); printf(\"%d\\n\", arg0); } END { printf(\"end\\n\"); }";
+    let (printed, _) = traced("kernel", script, "ls -R /usr/include");
+    let mut lines = printed.lines();
+    let before = lines.by_ref().take_while(|line| *line != "end");
+    let count = |line: &str| match line.strip_prefix("Lost ") {
+        Some(lost) => lost.split(' ').next().and_then(|lost| lost.parse().ok()),
+        None => line.parse::<u64>().ok().map(|_| 1),
+    };
+    let told: u64 = before.filter_map(count).sum::<u64>() + lines.clone().filter_map(count).sum::<u64>();
+    let calls = printed.lines().find_map(|line| line.strip_prefix("@n: ")?.parse::<u64>().ok());
+    assert_eq!(Some(told), calls, "{printed}");
 }
