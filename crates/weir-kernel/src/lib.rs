@@ -45,6 +45,8 @@ pub enum KernelError {
     Short { kind: ProgramKind, least: usize, bytes: usize },
     #[error("bpf({call}) for {name}{}", rights(.source))]
     Call { call: &'static str, name: String, source: io::Error },
+    #[error("cannot read /sys/devices/system/cpu/possible, by which the kernel has a value for each CPU")]
+    Cpus(#[source] io::Error),
     #[error("attaching {name} to {}{}", .file.display(), rights(.source))]
     Attach { name: String, file: PathBuf, source: io::Error },
     #[error("bpf(BPF_PROG_LOAD) for {name}: {}", refusal(.error, .log))]
@@ -56,7 +58,7 @@ impl KernelError {
     pub fn is_of_the_machine(&self) -> bool {
         match self {
             KernelError::Kind { .. } | KernelError::Short { .. } => false,
-            KernelError::Call { .. } | KernelError::Attach { .. } => true,
+            KernelError::Call { .. } | KernelError::Attach { .. } | KernelError::Cpus(_) => true,
             KernelError::Refused { error, log, .. } => {
                 log.is_empty() && error.raw_os_error() == Some(nix::libc::EPERM)
             }

@@ -58,11 +58,9 @@ impl Maps {
             }
         }
         let made = specs.iter().zip(maps).map(|(spec, fd)| {
-            let failed =
-                |source| KernelError::Call { call: "possible CPUs", name: spec.name.clone(), source };
             // SANITY: each is made in one of the two rounds.
             let fd = fd.expect("every map was made");
-            Ok(Map { spec: spec.clone(), fd, span: span(spec).map_err(failed)? })
+            Ok(Map { spec: spec.clone(), fd, span: span(spec).map_err(KernelError::Cpus)? })
         });
         Ok(Maps { maps: made.collect::<Result<_, _>>()? })
     }

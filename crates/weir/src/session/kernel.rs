@@ -1,7 +1,7 @@
 //! The course of a run in the kernel (`--engine kernel`): its programs are loaded through bpf(2) and attached to uprobes, and weir puts nothing into the
 //! processes.
 //!
-//! In: a [`Session`], whose script is compiled. Out: what [`mod@run`](crate::session::run) gives for a run in the processes: output, summary, exit code. Maps and
+//! In: a [`Session`], whose script is compiled. Out: what [`run`](mod@crate::session::run) gives for a run in the processes: output, summary, exit code. Maps and
 //! ring are the kernel's ([`engine`]); BEGIN, END and intervals run there as well. Which places may be probed say [`places`].
 //!
 //! A process that executes another program is asked about again where a policy is in force, and let go if that is denied: within [`LOOK_INTERVAL_OF_POLICY`].

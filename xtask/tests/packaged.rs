@@ -1,0 +1,37 @@
+//! Every crate that is not for development alone can be packaged as Cargo would publish it: its dependencies have versions, and what it includes is in its
+//! folder.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+
+fn cargo(arguments: &[&str]) -> std::process::Output {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(arguments).args(["--offline"]).current_dir(root());
+    cargo.output().unwrap_or_else(|error| panic!("cargo {arguments:?}: {error}"))
+}
+
+#[test]
+fn crates_are_packaged_and_say_what_they_are() {
+    let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("a list");
+    let is_published = |package: &&serde_json::Value| package["publish"].is_null();
+    let published: Vec<&str> =
+        packages.iter().filter(is_published).map(|package| package["name"].as_str().unwrap_or("?")).collect();
+    assert!(published.len() >= 20 && !published.contains(&"testkit"), "{published:?}");
+    for package in packages.iter().filter(is_published) {
+        for field in ["description", "license"] {
+            assert!(package[field].is_string(), "{} has no {field}", package["name"]);
+        }
+    }
+    let folder = testkit::paths::target().join("packages");
+    let mut arguments = vec!["package", "--no-verify", "--allow-dirty", "--target-dir"];
+    arguments.push(folder.to_str().expect("a path of UTF-8"));
+    published.iter().for_each(|name| arguments.extend(["--package", name]));
+    let packaged = cargo(&arguments);
+    assert!(packaged.status.success(), "{}", String::from_utf8_lossy(&packaged.stderr));
+}
