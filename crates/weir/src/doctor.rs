@@ -359,8 +359,11 @@ fn seal_memfd() -> Result<(), Errno> {
 
 /// Seizes a child that reads from a pipe until it is closed, and lets it go by ending it.
 fn seize_child() -> Result<(), String> {
-    let child = Command::new("/bin/cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-    let mut child = child.map_err(|error| format!("cannot start /bin/cat: {error}"))?;
+    // Either reads its standard input. In an empty root there is weir alone.
+    let program = ["/bin/cat", "/proc/self/exe"].into_iter().find(|path| fs::exists(path).unwrap_or(false));
+    let program = program.unwrap_or("/bin/cat");
+    let child = Command::new(program).arg("-").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut child = child.map_err(|error| format!("cannot start {program}: {error}"))?;
     let seized = ptrace::seize(Pid::from_raw(child.id() as i32), ptrace::Options::empty());
     let _ = child.kill();
     let _ = child.wait();

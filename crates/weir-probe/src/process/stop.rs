@@ -148,7 +148,8 @@ impl Stopped {
                 Err(Error::AlreadyTraced { .. }) if start.elapsed() < limit.min(TURN_MAX) => {
                     std::thread::sleep(turn)
                 }
-                Err(Error::StopTimeout { state: 'R', .. }) if tries_left > 0 => {
+                // Or this thread had none: those that it has stopped are in state t.
+                Err(Error::StopTimeout { state: 'R' | 't', .. }) if tries_left > 0 => {
                     tries_left -= 1;
                     std::thread::sleep(turn);
                 }
@@ -420,7 +421,11 @@ impl Stopped {
             }
             self.check_pending()?;
             if self.elapsed() > self.limit && !self.is_launched {
-                return Err(self.too_slow(tid));
+                // This thread may have had no CPU since it asked.
+                return match sys::wait(tid, self.is_launched, self.is_child && tid == self.pid) {
+                    Ok(Some(event)) => Ok(event),
+                    _ => Err(self.too_slow(tid)),
+                };
             }
             std::thread::sleep(POLL.max(start.elapsed() / PATIENCE));
         }

@@ -445,8 +445,15 @@ fn children_are_recorded_whole_where_a_session_is_changed() {
     let mut numbers = place.read("s").one.remove(&99).unwrap();
     numbers.sort_unstable();
     let wanted: Vec<i64> = (0..20).flat_map(|n| std::iter::repeat_n(n, children as usize)).collect();
-    assert_eq!(numbers.len(), wanted.len(), "{children} children: {said}{}", place.logs());
-    assert_eq!(numbers, wanted);
+    // Where a recording has had no CPU for a second, it says how many it was too late for.
+    let logs = place.logs();
+    let late = logs.lines().filter_map(|line| {
+        let (count, _) = line.strip_prefix("weir: ")?.split_once(" process")?;
+        line.contains("ended before probes were in them").then(|| count.parse::<usize>().ok())?
+    });
+    let late: usize = late.sum();
+    assert_eq!(numbers.len() + 20 * late, wanted.len(), "{children} children: {said}{logs}");
+    assert!(late > 0 && late < children as usize / 10 || numbers == wanted, "{numbers:?}");
     program.ends_well();
 }
 
