@@ -83,14 +83,15 @@ pub fn names() -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// Compiles the file of that name for weir and the kernel alone: a quarter of what [`compile`] does.
+pub fn compile_object(name: &str) -> Result<ObjectFile> {
+    Build::of(name)?.whole()
+}
+
 /// Compiles the file of that name; objects go to a folder of this process.
 pub fn compile(name: &str) -> Result<Program> {
-    let source = folder().join(format!("{name}.c"));
-    ensure!(source.exists(), "no program {name}: {} is not there", source.display());
-    let build = Build { source, folder: testkit::paths::target().join("vm-bench"), name };
-    fs::create_dir_all(&build.folder).with_context(|| build.folder.display().to_string())?;
-    let object = build.object(&["-mcpu=v3", "-DVM_MAP"])?;
-    ensure!(object.object.programs.len() == 1, "{name}: {} programs", object.object.programs.len());
+    let build = Build::of(name)?;
+    let object = build.whole()?;
     let shared_object = build.native()?;
     let native = Native::open(&shared_object).with_context(|| name.to_owned());
     // An open object needs no name.
@@ -109,7 +110,27 @@ struct Build<'a> {
     name: &'a str,
 }
 
-impl Build<'_> {
+impl<'a> Build<'a> {
+    fn of(name: &'a str) -> Result<Build<'a>> {
+        let source = folder().join(format!("{name}.c"));
+        ensure!(source.exists(), "no program {name}: {} is not there", source.display());
+        let build = Build { source, folder: testkit::paths::target().join("vm-bench"), name };
+        fs::create_dir_all(&build.folder).with_context(|| build.folder.display().to_string())?;
+        Ok(build)
+    }
+
+    /// The program whose memory is the value of an array map.
+    fn whole(&self) -> Result<ObjectFile> {
+        let object = self.object(&["-mcpu=v3", "-DVM_MAP"])?;
+        ensure!(
+            object.object.programs.len() == 1,
+            "{}: {} programs",
+            self.name,
+            object.object.programs.len()
+        );
+        Ok(object)
+    }
+
     fn object(&self, options: &[&str]) -> Result<ObjectFile> {
         // Test binaries run at the same time, and must not read what another is writing.
         let output = self.folder.join(format!("{}-{}.o", self.name, std::process::id()));

@@ -34,10 +34,8 @@ fn few_instructions_are_followed() {
     }
     let mut table = Vec::new();
     for name in program::names().expect("tests/vm") {
-        let program = program::compile(&name).unwrap_or_else(|error| panic!("{error:#}"));
-        table.extend(
-            followed(&program.object.object).map(|(_, insns, followed)| (name.clone(), insns, followed)),
-        );
+        let file = program::compile_object(&name).unwrap_or_else(|error| panic!("{error:#}"));
+        table.extend(followed(&file.object).map(|(_, insns, followed)| (name.clone(), insns, followed)));
     }
     for source in ["tests/bpf", "tests/bpf/packets"].into_iter().flat_map(bpf::sources) {
         let name = source.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
