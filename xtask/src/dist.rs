@@ -9,7 +9,7 @@
 //! | `weir-VERSION-src.tar.xz` | the commit, with all crates that it is built of |
 //! | `SHA256SUMS` | of all of them |
 //!
-//! Guaranteed: the same commit gives the same bytes, in whatever folder it stands, with the same tools (rustc, gcc, binutils, dpkg, tar, xz). All times are the
+//! Guaranteed: the same commit gives the same bytes in any folder, with the same tools (rustc, gcc, binutils, dpkg, tar, xz). All times are the
 //! commit's; no path of the machine is in any file.
 
 use std::fs;
@@ -218,7 +218,7 @@ fn package(folder: &Path, tree: &Path, control: &Control, epoch: &str) -> Result
     Ok(name)
 }
 
-/// Gives all files and folders the rights that they have everywhere, whatever the umask; the bytes of the files.
+/// Sets the modes of all files and folders, which do not depend on the umask then; returns the bytes of the files.
 fn settle(path: &Path) -> Result<u64> {
     let kind = fs::symlink_metadata(path)?;
     if kind.is_symlink() {

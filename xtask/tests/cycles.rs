@@ -13,10 +13,6 @@ const LARGEST: [(&str, usize); 3] = [("weir", 19), ("weir-jit", 21), ("weir-prob
 /// Files that may always use each other.
 const AIM: usize = 3;
 
-fn crates() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("crates")
-}
-
 /// Sources below `folder`, with the paths of their modules.
 fn sources(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
@@ -38,7 +34,7 @@ fn sources(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Every path that a text names behind `crate::`, groups in braces taken apart.
+/// Every path that follows `crate::` in a text, with groups in braces expanded.
 fn named(text: &str) -> Vec<String> {
     let code: String = text
         .lines()
@@ -135,8 +131,10 @@ fn largest(modules: &BTreeMap<String, String>) -> BTreeSet<String> {
 #[test]
 fn no_circle_of_files_grows() {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> =
-        fs::read_dir(crates()).expect("crates").map(|entry| entry.expect("an entry").path()).collect();
+    let mut folders: Vec<PathBuf> = fs::read_dir(testkit::paths::root().join("crates"))
+        .expect("crates")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     folders.sort();
     for folder in folders {
         let mut modules = BTreeMap::new();

@@ -1,16 +1,13 @@
 //! Every crate that is not for development alone can be packaged as Cargo would publish it: its dependencies have versions, and what it includes is in its
 //! folder.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
-}
+use testkit::paths;
 
 fn cargo(arguments: &[&str]) -> std::process::Output {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(arguments).args(["--offline"]).current_dir(root());
+    cargo.args(arguments).args(["--offline"]).current_dir(paths::root());
     cargo.output().unwrap_or_else(|error| panic!("cargo {arguments:?}: {error}"))
 }
 
@@ -28,7 +25,7 @@ fn crates_are_packaged_and_say_what_they_are() {
             assert!(package[field].is_string(), "{} has no {field}", package["name"]);
         }
     }
-    let folder = testkit::paths::target().join("packages");
+    let folder = paths::target().join("packages");
     let mut arguments = vec!["package", "--no-verify", "--allow-dirty", "--target-dir"];
     arguments.push(folder.to_str().expect("a path of UTF-8"));
     published.iter().for_each(|name| arguments.extend(["--package", name]));

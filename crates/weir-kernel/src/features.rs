@@ -1,4 +1,4 @@
-//! What the running kernel has for uprobes: asked of it, once, not told by its version.
+//! What the running kernel has for uprobes. weir tries it once; it does not go by the version.
 //!
 //! In: nothing. Out: [`Features`]. A link of many uprobes on a folder is refused with EBADF where the kernel knows such links, and with EINVAL where
 //! not; nothing is attached by that.

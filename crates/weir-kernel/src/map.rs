@@ -26,6 +26,19 @@ pub enum Command {
     Freeze = 22,
 }
 
+impl Command {
+    fn name(self) -> &'static str {
+        match self {
+            Command::Lookup => "BPF_MAP_LOOKUP_ELEM",
+            Command::Update => "BPF_MAP_UPDATE_ELEM",
+            Command::Delete => "BPF_MAP_DELETE_ELEM",
+            Command::NextKey => "BPF_MAP_GET_NEXT_KEY",
+            Command::LookupAndDelete => "BPF_MAP_LOOKUP_AND_DELETE_ELEM",
+            Command::Freeze => "BPF_MAP_FREEZE",
+        }
+    }
+}
+
 /// A key, and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
@@ -98,8 +111,8 @@ impl Maps {
         assert_eq!(value.len(), spec.value_bytes as usize, "bytes of a value of {}", spec.name);
         let mut value = value.to_vec();
         value.resize(*span, 0);
-        self.element(syscall::MAP_UPDATE_ELEM, map, key, &mut value)
-            .map_err(|source| self.error("BPF_MAP_UPDATE_ELEM", map, source))
+        let done = self.element(Command::Update, map, key, &mut value, 0);
+        done.map_err(|source| self.error(Command::Update, map, source))
     }
 
     /// Puts a program into a slot of an array of programs, which keeps it.
@@ -111,11 +124,11 @@ impl Maps {
     pub fn lookup(&self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, KernelError> {
         let Map { spec, span, .. } = &self.maps[map];
         let mut value = vec![0; *span];
-        match self.element(syscall::MAP_LOOKUP_ELEM, map, key, &mut value) {
+        match self.element(Command::Lookup, map, key, &mut value, 0) {
             Ok(()) if spec.kind.is_per_cpu() => Ok(Some(sum(&value, spec.value_bytes as usize))),
             Ok(()) => Ok(Some(value)),
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(source) => Err(self.error("BPF_MAP_LOOKUP_ELEM", map, source)),
+            Err(source) => Err(self.error(Command::Lookup, map, source)),
         }
     }
 
@@ -127,8 +140,7 @@ impl Maps {
         // After a key that has gone the kernel begins anew.
         for _ in 0..u64::from(spec.max_entries) * WALKS_MAX + 1 {
             let mut next = vec![0; spec.key_bytes as usize];
-            let previous = last.as_ref().map_or(0, |key| key.as_ptr() as u64);
-            match self.raw(syscall::MAP_GET_NEXT_KEY, map, previous, next.as_mut_ptr() as u64) {
+            match self.call(Command::NextKey, map, last.as_deref().unwrap_or_default(), &mut next, 0) {
                 Ok(()) => {
                     if seen.insert(next.clone()) {
                         keys.push(next.clone());
@@ -136,7 +148,7 @@ impl Maps {
                     last = Some(next);
                 }
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => break,
-                Err(source) => return Err(self.error("BPF_MAP_GET_NEXT_KEY", map, source)),
+                Err(source) => return Err(self.error(Command::NextKey, map, source)),
             }
         }
         Ok(keys)
@@ -159,12 +171,7 @@ impl Maps {
             return self.zero(map);
         }
         for key in self.keys(map)? {
-            match self.element(syscall::MAP_DELETE_ELEM, map, &key, &mut []) {
-                Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
-                    return Err(self.error("BPF_MAP_DELETE_ELEM", map, error));
-                }
-                _ => {}
-            }
+            self.unless_gone(Command::Delete, map, &key, &mut [], 0)?;
         }
         Ok(())
     }
@@ -173,22 +180,31 @@ impl Maps {
     pub fn zero(&self, map: usize) -> Result<(), KernelError> {
         let mut zeros = vec![0; self.maps[map].span];
         for key in self.keys(map)? {
-            match self.command(Command::Update, map, &key, &mut zeros, BPF_EXIST) {
-                0 => {}
-                gone if gone == -i64::from(libc::ENOENT) => {}
-                errno => {
-                    let source = io::Error::from_raw_os_error(-errno as i32);
-                    return Err(self.error("BPF_MAP_UPDATE_ELEM", map, source));
-                }
-            }
+            self.unless_gone(Command::Update, map, &key, &mut zeros, BPF_EXIST)?;
         }
         Ok(())
+    }
+
+    /// A command on a key that may be gone by now.
+    fn unless_gone(
+        &self,
+        command: Command,
+        map: usize,
+        key: &[u8],
+        value: &mut [u8],
+        flags: u64,
+    ) -> Result<(), KernelError> {
+        match self.element(command, map, key, value, flags) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(self.error(command, map, error)),
+            _ => Ok(()),
+        }
     }
 
     /// User space changes the map no more: what libbpf does to `.rodata`, so that the verifier takes its contents as
     /// known.
     pub fn freeze(&self, map: usize) -> Result<(), KernelError> {
-        self.raw(syscall::MAP_FREEZE, map, 0, 0).map_err(|source| self.error("BPF_MAP_FREEZE", map, source))
+        let done = self.call(Command::Freeze, map, &[], &mut [], 0);
+        done.map_err(|source| self.error(Command::Freeze, map, source))
     }
 
     /// One command on an element as bpf(2) has it: 0 or a negative errno. An empty key or value is none at all (a null pointer); values are as the
@@ -197,6 +213,11 @@ impl Maps {
     /// # Panics
     /// If a key or a value is given that is shorter than those of the map.
     pub fn command(&self, command: Command, map: usize, key: &[u8], value: &mut [u8], flags: u64) -> i64 {
+        let done = self.call(command, map, key, value, flags);
+        done.map_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(libc::EINVAL)), |()| 0)
+    }
+
+    fn call(&self, command: Command, map: usize, key: &[u8], value: &mut [u8], flags: u64) -> io::Result<()> {
         let spec = &self.maps[map].spec;
         let is_long_enough = |given: usize, wanted: usize| given == 0 || given >= wanted;
         assert!(is_long_enough(key.len(), spec.key_bytes as usize), "bytes of a key of {}", spec.name);
@@ -211,8 +232,7 @@ impl Maps {
             flags,
         };
         // SAFETY: the buffers have the sizes of the map's keys and values, which was checked, and outlive this.
-        let done = unsafe { syscall::command(command as libc::c_long, &mut attributes) };
-        done.map_or_else(|error| -i64::from(error.raw_os_error().unwrap_or(libc::EINVAL)), |_| 0)
+        unsafe { syscall::command(command as libc::c_long, &mut attributes) }.map(drop)
     }
 
     /// One of them, alone, which lives on as long as either does.
@@ -221,7 +241,7 @@ impl Maps {
         Ok(Maps { maps: vec![Map { spec: spec.clone(), fd: fd.try_clone()?, span: *span }] })
     }
 
-    /// These maps, and behind them those.
+    /// These maps, then those.
     pub fn chain(mut self, more: Maps) -> Maps {
         self.maps.extend(more.maps);
         self
@@ -245,24 +265,22 @@ impl Maps {
         self.maps.get(map).map(|map| map.fd.as_raw_fd())
     }
 
-    fn element(&self, command: libc::c_long, map: usize, key: &[u8], value: &mut [u8]) -> io::Result<()> {
+    /// [`Maps::call`] with a whole key.
+    fn element(
+        &self,
+        command: Command,
+        map: usize,
+        key: &[u8],
+        value: &mut [u8],
+        flags: u64,
+    ) -> io::Result<()> {
         let spec = &self.maps[map].spec;
         assert_eq!(key.len(), spec.key_bytes as usize, "bytes of a key of {}", spec.name);
-        // A key of no bytes is no address; nor is the value of a command that takes none.
-        let key = if key.is_empty() { 0 } else { key.as_ptr() as u64 };
-        let value = if value.is_empty() { 0 } else { value.as_mut_ptr() as u64 };
-        self.raw(command, map, key, value)
+        self.call(command, map, key, value, flags)
     }
 
-    fn raw(&self, command: libc::c_long, map: usize, key: u64, value: u64) -> io::Result<()> {
-        let map_fd = self.maps[map].fd.as_raw_fd() as u32;
-        let mut attributes = Element { map_fd, padding: 0, key, value, flags: 0 };
-        // SAFETY: the callers' buffers have the sizes of the map's keys and values, which they check, and outlive this.
-        unsafe { syscall::command(command, &mut attributes) }.map(drop)
-    }
-
-    fn error(&self, call: &'static str, map: usize, source: io::Error) -> KernelError {
-        KernelError::Call { call, name: self.maps[map].spec.name.clone(), source }
+    fn error(&self, command: Command, map: usize, source: io::Error) -> KernelError {
+        KernelError::Call { call: command.name(), name: self.maps[map].spec.name.clone(), source }
     }
 }
 
@@ -293,7 +311,7 @@ fn sum(values: &[u8], bytes: usize) -> Vec<u8> {
     sums
 }
 
-/// CPUs that the kernel has values for. Nothing is taken for it where it cannot be read: the kernel would write behind what has room for fewer.
+/// CPUs that the kernel has values for. An error where it cannot be read: with a guess that is too low the kernel would write beyond the buffer.
 pub fn possible_cpus() -> io::Result<usize> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
     let last = list.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<usize>().ok());

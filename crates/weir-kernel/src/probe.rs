@@ -41,7 +41,7 @@ pub enum End {
 pub struct Place {
     /// In the file.
     pub offset: u64,
-    /// Where in the file the counter is that is above 0 while somebody watches (a semaphore).
+    /// File offset of the semaphore, a counter that is above 0 while the probe is attached.
     pub semaphore: Option<u64>,
     /// What the program gets from `bpf_get_attach_cookie`.
     pub cookie: u64,

@@ -82,7 +82,7 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
     }
 }
 
-/// Loads a program as one of this type, whatever its kind says: which helpers it may call, and what it gets, are those of the type.
+/// Loads a program as one of this type instead of its kind's. The type decides which helpers it may call and what context it gets.
 pub fn load_as(program: &Program, maps: &Maps, prog_type: ProgType) -> Result<Loaded, KernelError> {
     loaded(program, |index| maps.descriptor(index), prog_type)
 }

@@ -89,7 +89,7 @@ impl Iterator for Ring<'_> {
             let length = word & !DISCARDED;
             let record = (word & DISCARDED == 0).then(|| {
                 let bytes = (length as usize).min(self.bytes as usize);
-                // SAFETY: behind the header; a record is not longer than the ring, which is mapped twice. Nobody writes it before it is read.
+                // SAFETY: it follows the header, and is not longer than the ring, which is mapped twice. The kernel does not write it again before the position has passed it.
                 unsafe {
                     std::slice::from_raw_parts(
                         header.byte_add(HEADER_BYTES as usize).cast::<u8>().as_ptr(),
@@ -124,7 +124,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: it was mapped here, and nobody has an address in it any more. It fails for no mapping of ours.
+        // SAFETY: it was mapped here, and no address in it is used any more.
         let _ = unsafe { munmap(self.start, self.bytes) };
     }
 }

@@ -6,15 +6,10 @@ use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use nix::libc;
 
 pub(crate) const MAP_CREATE: libc::c_long = 0;
-pub(crate) const MAP_LOOKUP_ELEM: libc::c_long = 1;
-pub(crate) const MAP_UPDATE_ELEM: libc::c_long = 2;
-pub(crate) const MAP_DELETE_ELEM: libc::c_long = 3;
-pub(crate) const MAP_GET_NEXT_KEY: libc::c_long = 4;
 pub(crate) const PROG_LOAD: libc::c_long = 5;
 pub(crate) const PROG_TEST_RUN: libc::c_long = 10;
 pub(crate) const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 pub(crate) const BTF_LOAD: libc::c_long = 18;
-pub(crate) const MAP_FREEZE: libc::c_long = 22;
 pub(crate) const LINK_CREATE: libc::c_long = 28;
 
 /// `enum bpf_attach_type`.

@@ -419,7 +419,7 @@ pub(crate) enum Engine {
     Auto,
     /// Inside the traced process
     User,
-    /// In the kernel, at uprobes: nothing is put into the process, and each hit traps
+    /// In the kernel, at uprobes: weir puts nothing into the process, and each hit traps
     Kernel,
 }
 

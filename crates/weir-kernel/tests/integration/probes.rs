@@ -1,7 +1,7 @@
 //! Programs at uprobes of this very process, in each way that the kernel has.
 
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use testkit::{kernel, skip};
@@ -70,6 +70,13 @@ fn place(binary: &Binary, name: &str, cookie: u64) -> Place {
     Place { offset: binary.file_offset(function.address).unwrap().0, semaphore: None, cookie }
 }
 
+/// This program, where its functions are, and this process.
+fn own() -> (PathBuf, Binary, Option<i32>) {
+    let path = std::env::current_exe().unwrap();
+    let binary = Binary::open(&path).unwrap();
+    (path, binary, Some(std::process::id() as i32))
+}
+
 /// What the kernel has, and what older ones have.
 fn ways() -> Vec<Features> {
     let all = Features::of_kernel();
@@ -94,11 +101,10 @@ fn call_both() {
 #[test]
 fn a_program_runs_at_each_of_its_places_and_knows_which_it_is() {
     let Some(_alone) = alone() else { return };
-    let path = std::env::current_exe().unwrap();
-    let binary = Binary::open(&path).unwrap();
+    let (path, binary, own) = own();
     for features in ways() {
         // Others may run this program too.
-        for pid in [Some(std::process::id() as i32), None] {
+        for pid in [own, None] {
             let object = object(COUNTS);
             let maps = Maps::create(&object.maps).unwrap();
             let probe = Probe::load(&object.programs[0], &maps, End::Entry, features).unwrap();
@@ -120,8 +126,7 @@ fn a_program_runs_at_each_of_its_places_and_knows_which_it_is() {
 #[test]
 fn which_end_of_a_call_it_is_is_known_in_each_way() {
     let Some(_alone) = alone() else { return };
-    let path = std::env::current_exe().unwrap();
-    let binary = Binary::open(&path).unwrap();
+    let (path, binary, own) = own();
     for features in ways() {
         for (end, wanted) in [(End::Entry, 10), (End::Return, 1000), (End::Both, 1010)] {
             let object = object(ENDS);
@@ -132,11 +137,7 @@ fn which_end_of_a_call_it_is_is_known_in_each_way() {
                 continue;
             }
             let probe = loaded.unwrap();
-            let link = probe.attach(
-                &path,
-                &[place(&binary, "weir_kernel_first", 0)],
-                Some(std::process::id() as i32),
-            );
+            let link = probe.attach(&path, &[place(&binary, "weir_kernel_first", 0)], own);
             let link = link.unwrap();
             call_both();
             drop(link);
@@ -148,8 +149,7 @@ fn which_end_of_a_call_it_is_is_known_in_each_way() {
 #[test]
 fn a_place_that_is_none_and_a_process_that_is_none_are_refused() {
     let Some(_alone) = alone() else { return };
-    let (path, own) = (std::env::current_exe().unwrap(), Some(std::process::id() as i32));
-    let binary = Binary::open(&path).unwrap();
+    let (path, binary, own) = own();
     for features in ways() {
         let object = object(COUNTS);
         let maps = Maps::create(&object.maps).unwrap();

@@ -36,9 +36,8 @@ const RINGS_PRESENT_MAX: u64 = 64 << 20;
 const COPIES_WRITES_MAX: usize = 1024;
 
 impl Session<'_> {
-    /// What may be taken of process `pid`, if it may be traced and the maps take no more: before it is touched. What
-    /// code needs is known later.
-    pub(super) fn admit(&self, pid: i32, plan: &Plan) -> Result<Allowance, Failure> {
+    /// The budget of process `pid`, if it may be traced and the maps fit into it: before it is touched. What code needs is known later.
+    pub(super) fn budget(&self, pid: i32, plan: &Plan) -> Result<Budget, Failure> {
         let needs = Needs::of(&plan.verified);
         let budget = self.guard.admit(pid, &needs)?;
         let needed = self.maps_layout()?.bytes_at_first() + control(plan)?.bytes;
@@ -48,15 +47,19 @@ impl Session<'_> {
                  `config = {{ max_map_keys = N }}` in the script, or allow more",
                 self.guard.limits(pid, &needs)
             ))),
-            // Who has the target stopped for no longer than he says is not to wait for its pages.
-            _ => Ok(allowance(
-                budget,
-                match (self.given.recording, budget.stop) {
-                    (Some(_), None) => RINGS_PRESENT_MAX,
-                    _ => 0,
-                },
-            )),
+            _ => Ok(budget),
         }
+    }
+
+    /// What may be taken of process `pid`, within its [`Session::budget`].
+    pub(super) fn admit(&self, pid: i32, plan: &Plan) -> Result<Allowance, Failure> {
+        let budget = self.budget(pid, plan)?;
+        // Where the length of stops is limited, they do not wait for pages.
+        let present = match (self.given.recording, budget.stop) {
+            (Some(_), None) => RINGS_PRESENT_MAX,
+            _ => 0,
+        };
+        Ok(allowance(budget, present))
     }
 
     /// The weir whose probes process `pid` has, if they are to be undone although it lives.

@@ -47,7 +47,7 @@ use crate::session::store::{Store as _, word};
 use crate::session::summary::Coverage;
 use crate::session::{Session, now_ns, output_failed, targets};
 
-/// How often the loop looks around where no descriptor tells it to: what processes map, records that were lost.
+/// Interval of what no descriptor reports: what processes map, records that were lost.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The same where a policy says which programs may be traced.
@@ -145,7 +145,7 @@ impl Session<'_> {
         drop(held.take());
         let mut launched = command.as_mut().and_then(EndOnFailure::begun);
         let watched = run.watch(self, signals, &mut processes, &mut |is_left| {
-            // Its end is what a descriptor tells as well; its exit code is asked for.
+            // A descriptor reports its end as well; this takes its exit code.
             launched.as_mut().map_or(is_left, |launched| launched.try_wait().is_none())
         });
         for process in &mut processes {
@@ -166,7 +166,7 @@ impl Session<'_> {
         is_stopped: bool,
     ) -> Result<ExitCode, Failure> {
         run.output.symbols.finish();
-        // Nobody writes to the ring any more.
+        // No program writes to the ring any more.
         run.read_rest()?;
         run.controller.end(&run.caller)?;
         run.output.ends();
@@ -216,14 +216,14 @@ impl Session<'_> {
         }
     }
 
-    /// Attaches every program to its places in one process. Places that cannot be are told; one that the script insists on is an error.
+    /// Attaches every program to its places in one process. Places that cannot be probed are reported; one that the script requires is an error.
     fn attach_in_kernel(
         &self,
         engine: &mut Engine<'_>,
         pid: i32,
         plan: Rc<Plan>,
     ) -> Result<Process, Failure> {
-        // From here on its number is its own, or nobody's.
+        // From here on the number cannot mean another process.
         let fd = pidfd(pid)?;
         target::check_program(pid)?;
         if !has_memory(pid) {
@@ -260,16 +260,13 @@ impl Session<'_> {
 
     /// A policy that bounds the share of CPU time cannot be kept to: a hit in the kernel costs what it costs.
     fn admit_in_kernel(&self, pid: i32, plan: &Plan) -> Result<(), Failure> {
-        let needs = Needs::of(&plan.verified);
         // The maps are as large in the kernel.
-        self.admit(pid, plan)?;
-        let budget = self.guard.admit(pid, &needs)?;
-        if let Some(share) = budget.share {
+        if let Some(share) = self.budget(pid, plan)?.share {
             return Err(Failure::Refused(anyhow!(
                 "process {pid}: the policy allows probes {share} of its CPU time, to which the kernel's cannot be held: leave --engine out"
             )));
         }
-        Ok(self.guard.attach(pid, &needs)?)
+        Ok(self.guard.attach(pid, &Needs::of(&plan.verified))?)
     }
 
     fn link_all(&self, engine: &mut Engine<'_>, process: &mut Process) -> Result<(), Failure> {
@@ -389,8 +386,8 @@ struct Run<'a, W: Write> {
 }
 
 impl<W: Write> Run<'_, W> {
-    /// Until exit() is called, a signal asks for the end, or all processes have ended; whether its user has ended it. `runs`: whether the run goes on,
-    /// told whether a process is left.
+    /// Runs until exit() is called, a signal arrives, or all processes have exited. True if a signal ended it. `runs` decides whether the run goes
+    /// on; its argument is whether a process is left.
     fn watch(
         &mut self,
         session: &Session<'_>,
@@ -491,7 +488,7 @@ impl<W: Write> Run<'_, W> {
         Ok(false)
     }
 
-    /// Reads all, where nobody writes any more.
+    /// Reads all. No program writes any more.
     fn read_rest(&mut self) -> Result<(), Failure> {
         while !self.read_all()? {}
         Ok(())

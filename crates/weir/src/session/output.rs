@@ -18,7 +18,7 @@ use crate::session::scalars::Scalars;
 use crate::session::store::{Store, word};
 use crate::session::symbols::ProcessSymbols;
 
-/// How often lost records are told.
+/// How often lost records are reported.
 const LOST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How far a script is.

@@ -88,7 +88,7 @@ impl Given<'_> {
 
     pub(crate) fn back(&self, module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
         // The summary is what the counts are for.
-        // In the kernel beside a trap it costs nothing, and tells what never ran.
+        // In the kernel, where each hit traps, it costs nothing, and shows which clauses never ran.
         let is_cheap = self.kernel.is_some();
         let counts_hits = is_cheap || self.args.verbose || self.args.format == args::Format::Json;
         let ring_bytes = self.recording.map(|recording| recording.args.size);

@@ -156,7 +156,7 @@ fn nothing_is_lost_where_a_session_is_changed() {
         let said = place.does(change);
         assert!(said.contains(&format!("/s/{folder}\n")) && misses_nothing(&said), "{said}");
         if said.contains(STARVED) {
-            // It has said that events are missing: how many, nobody knows.
+            // It has reported that events are missing; the number is unknown.
             program.tell("h");
             return program.ends_well();
         }
@@ -470,7 +470,7 @@ fn children_are_recorded_whole_where_a_session_is_changed() {
     let late: usize = late.sum();
     let is_told = late > 0 || logs.contains(STARVED);
     assert!(numbers == wanted || is_told, "{children} children, {} numbers: {said}{logs}", numbers.len());
-    // Nothing twice, whatever was missed; and most is there.
+    // No event is there twice, and most are there.
     assert!(numbers.len() <= wanted.len() && numbers.len() > wanted.len() / 2, "{said}{logs}");
     if !logs.contains(STARVED) {
         assert_eq!(numbers.len() + 20 * late, wanted.len(), "{children} children: {said}{logs}");
