@@ -34,7 +34,7 @@ mod code;
 pub mod plan;
 mod process;
 
-pub use crate::attach::children::{Children, open_child};
+pub use crate::attach::children::{ChildHold, Children, open_child};
 pub use crate::attach::consumers::{Added, Consumer};
 pub use crate::attach::hand_over::take_over;
 pub use crate::attach::pending::Pending;

@@ -21,6 +21,10 @@ pub const EXEC_STOP_MAX: Duration = Duration::from_millis(100);
 /// How long a weir that is itself stopped may hold a process that has not begun to run.
 pub const EXEC_HOLD_MAX: Duration = Duration::from_secs(2);
 
+/// The same of a forked child that waits at its first hit: for so long it waits for a weir that does nothing anyway (`IDLE_NS` of
+/// weir-rt's `c/forked.c`).
+pub const CHILD_HOLD_MAX: Duration = Duration::from_secs(5);
+
 /// How long text is written within one stop while more is to come: with the stopping of threads and letting them go, a
 /// slice stays below 5 ms also on a machine that has other things to do.
 pub const SLICE_WRITING_MAX: Duration = Duration::from_millis(1);
@@ -40,9 +44,11 @@ pub const FOUND_MAX: usize = 4096;
 pub const HANDING_OVER_LOOKS: u32 = 100;
 pub const HANDING_OVER_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often threads that stand in generated code run by themselves to leave it, where it is to be another's when they go on: a forked child's, or one
-/// that is taken over.
-pub const LEAVES_TRIES_MAX: u32 = 50;
+/// Where the process is to be another's when they go on (a forked child, or one that is taken over), each of so many times is as long as that, the
+/// next ones twice as long, and so on.
+pub const LEAVES_DOUBLED_EVERY: u32 = 10;
+/// In so many stops at most, where it is taken over: each may be half as long as any may be.
+pub const LEAVING_STOPS_MAX: u32 = 3;
 
 /// How often it is looked whether threads have left code that nothing leads to any more, before the next change does.
 pub const RETIRE_TRIES: u32 = 5;

@@ -226,6 +226,10 @@ pub enum Error {
         "process {pid} cannot be stopped now: weir holds a child of it in execve(2), and it may wait for that child (vfork)"
     )]
     ChildPending { pid: i32 },
+    #[error(
+        "forked child {pid} runs, and its parent's probes are not replaced before it waits at one: that could take longer than it may be stopped"
+    )]
+    ChildRuns { pid: i32 },
     #[error("process {pid} has no weir probes")]
     NotProbed { pid: i32 },
     #[error(
@@ -260,6 +264,7 @@ impl Error {
             Error::AlreadyProbed { .. } | Error::OtherVersion { .. } => "already-probed",
             Error::SharesMemory { .. } => "shares-memory",
             Error::ChildPending { .. } => "child-pending",
+            Error::ChildRuns { .. } => "child-runs",
             Error::NotProbed { .. } => "not-probed",
             Error::Corrupt { .. } => "corrupt",
             Error::Spawn { .. } | Error::Remote { .. } | Error::System { .. } | Error::Link { .. } => {

@@ -21,8 +21,9 @@ use std::sync::Arc;
 use weir_rt::segment::Segment;
 
 use crate::attach::bell::Bell;
-use crate::attach::hand_over::leave_islands;
+use crate::attach::hand_over::{Left, leave_islands};
 use crate::code::forked;
+use crate::limits::STOP_MAX;
 use crate::process::kin;
 use crate::process::stop::Filters;
 use crate::process::sys;
@@ -81,10 +82,19 @@ impl Drop for Children {
     }
 }
 
-/// Opens a forked child that has inherited probes of this process, and holds it until it is attached to. A thread that waits at a hit
-/// begins that hit again then. What takes longer than the child may be stopped, since it has several threads or does not wait, is done in steps
-/// where it is not `held`; a thread that waits goes on unprobed then.
-pub fn open_child(pid: i32, allowance: Allowance, held: bool) -> Result<Target, Error> {
+/// How a forked child is attached to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChildHold {
+    /// In one stop.
+    Whole,
+    /// In several. Between them it runs unprobed, and a thread that waits at a hit goes on.
+    InSteps,
+}
+
+/// Opens a forked child that has inherited probes of this process, and holds it until it is attached to, if that is to be in one stop, or its only
+/// thread waits at a hit: it may be held for longer then. Each thread that waits begins its hit again. A child that runs, and may not be held for as
+/// long as attaching takes, is left as it is ([`Error::ChildRuns`]): with its parent's probes it waits at the first that it comes to.
+pub fn open_child(pid: i32, allowance: Allowance, hold: ChildHold) -> Result<Target, Error> {
     // In vfork(2): what is put into its memory would be its parent's.
     let parent = sys::status_number(pid, "PPid").unwrap_or(0);
     if parent > 0 && kin::share_memory(pid, parent) == Some(true) {
@@ -92,17 +102,28 @@ pub fn open_child(pid: i32, allowance: Allowance, held: bool) -> Result<Target, 
     }
     let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
     let Some(mut stopped) = target.held.take() else { return Ok(target) };
-    let at_hits = leave_islands(&target, &mut stopped, &|registers| {
+    let Left { waiting: at_hits, inside } = leave_islands(&target, &mut stopped, &|registers| {
         forked::registers_at_hit(registers, &|at, bytes| target.memory.read(at, bytes).is_ok())
     })?;
+    if let Some(tid) = inside.first().filter(|_| hold == ChildHold::Whole) {
+        // On its way to its wait, without a CPU: its hit could not be begun again.
+        return Err(stopped.too_slow(*tid));
+    }
     let waits_alone = !at_hits.is_empty() && stopped.threads().count() == 1;
     if waits_alone {
         stopped.be_patient();
     }
     stopped.in_time()?;
-    if !held && !waits_alone {
-        target.resume(stopped);
-        return Ok(target);
+    // Attaching takes some ms. Begun and not finished, it would leave the child without any probes.
+    let is_short = allowance.stop < STOP_MAX;
+    match hold {
+        _ if waits_alone => {}
+        ChildHold::Whole if !is_short => {}
+        ChildHold::Whole if at_hits.is_empty() => return Err(Error::ChildRuns { pid }),
+        ChildHold::Whole | ChildHold::InSteps => {
+            target.resume(stopped);
+            return Ok(target);
+        }
     }
     for (tid, at_hit) in at_hits {
         stopped.set_registers(tid, at_hit)?;

@@ -21,7 +21,7 @@ use std::thread;
 use nix::libc::user_regs_struct;
 
 use crate::attach::Attachment;
-use crate::limits::{LEAVES_TRIES_MAX, LEAVING_ALONE, REMOTE_PAUSE, REMOTE_TRIES_MAX};
+use crate::limits::{LEAVES_DOUBLED_EVERY, LEAVING_ALONE, LEAVING_STOPS_MAX, REMOTE_PAUSE, REMOTE_TRIES_MAX};
 use crate::process::mapped::islands;
 use crate::process::remote::is_callable;
 use crate::process::stop::{Filters, Stopped};
@@ -36,13 +36,20 @@ pub fn take_over(pid: i32, controller: u32, allowance: Allowance, held: bool) ->
         target.taken_from = Some(controller);
         return Ok(target);
     }
-    let mut tries = 1;
+    let mut tries = 0;
     loop {
+        tries += 1;
         let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
         let Some(mut stopped) = target.held.take() else { return Ok(target) };
-        leave_islands(&target, &mut stopped, &|_| None)?;
+        let left = leave_islands(&target, &mut stopped, &|_| None)?;
         stopped.in_time()?;
-        if tries == REMOTE_TRIES_MAX || is_callable(&stopped, &target)? {
+        let is_ready = match left.inside.first() {
+            // What it has begun there would come when the other weir may not read any more.
+            Some(tid) if tries >= LEAVING_STOPS_MAX => return Err(stopped.too_slow(*tid)),
+            Some(_) => false,
+            None => tries >= REMOTE_TRIES_MAX || is_callable(&stopped, &target)?,
+        };
+        if is_ready {
             target.held = Some(stopped);
             target.stays_held = true;
             target.taken_from = Some(controller);
@@ -50,40 +57,51 @@ pub fn take_over(pid: i32, controller: u32, allowance: Allowance, held: bool) ->
         }
         target.resume(stopped);
         thread::sleep(REMOTE_PAUSE);
-        tries += 1;
     }
 }
 
-/// Lets threads that stand in code of weirs' run on, alone, until none stands there; its probes are as they were meanwhile. Those that wait
-/// there, by what `waits` says of their registers, with what that has answered.
+/// Threads that still stand in code of weirs'.
+pub(crate) struct Left {
+    /// Those that wait there, with what was answered of their registers.
+    pub(crate) waiting: BTreeMap<i32, user_regs_struct>,
+    /// Those that had no CPU to leave on.
+    pub(crate) inside: Vec<i32>,
+}
+
+/// Lets threads that stand in code of weirs' run on, alone, until none stands there but those that wait, by what `waits` says of their
+/// registers; its probes are as they were meanwhile.
 pub(crate) fn leave_islands(
     target: &Target,
     stopped: &mut Stopped,
     waits: &dyn Fn(&user_regs_struct) -> Option<user_regs_struct>,
-) -> Result<BTreeMap<i32, user_regs_struct>, Error> {
+) -> Result<Left, Error> {
     let islands = islands(&target.mappings);
     let is_inside = |at: u64| islands.iter().any(|island| island.code.contains(&at));
-    let mut waiting = BTreeMap::new();
-    for _ in 0..LEAVES_TRIES_MAX {
+    let mut left = Left { waiting: BTreeMap::new(), inside: Vec::new() };
+    // The rest is needed for what comes then.
+    let time_max = stopped.limit() / 2;
+    for tries in 0.. {
         let threads: Vec<i32> = stopped.threads().collect();
-        let mut inside = Vec::new();
-        waiting.clear();
+        left.waiting.clear();
+        left.inside.clear();
         for tid in threads {
             let registers = stopped.registers(tid)?;
             if !is_inside(registers.rip) {
                 continue;
             }
             match waits(&registers) {
-                Some(answer) => _ = waiting.insert(tid, answer),
-                None => inside.push(tid),
+                Some(answer) => _ = left.waiting.insert(tid, answer),
+                None => left.inside.push(tid),
             }
         }
-        if inside.is_empty() {
+        // On a busy machine one that has no CPU at once gets no further in a short time: it is stopped before it has had one.
+        let alone = LEAVING_ALONE * (1 << (tries / LEAVES_DOUBLED_EVERY));
+        if left.inside.is_empty() || stopped.elapsed() + alone > time_max {
             break;
         }
-        stopped.let_run(&inside, LEAVING_ALONE)?;
+        stopped.let_run(&left.inside, alone)?;
     }
-    Ok(waiting)
+    Ok(left)
 }
 
 impl Attachment {

@@ -215,6 +215,17 @@ pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
     of(pid, &mappings)
 }
 
+/// Process `pid` has inherited probes of the weir `controller`, and nobody traces it yet. A child that is forked while another weir takes its
+/// parent over may have segments of both.
+pub fn has_inherited_of(pid: i32, controller: u32) -> bool {
+    let mappings = maps::read(sys::living_thread(pid) as u32).unwrap_or_default();
+    let segments = segments(pid, &mappings).unwrap_or_default();
+    let owners: Vec<Owner> = segments.iter().filter_map(Segment::owner).collect();
+    let is_own = |owner: &&Owner| owner.target_pid as i32 == pid;
+    let is_traced = owners.iter().filter(is_own).any(is_alive_weir);
+    !is_traced && owners.iter().any(|owner| !is_own(&owner) && owner.controller_pid == controller)
+}
+
 /// Whether process `pid` has something of weir's to undo. Where it has segments and no code, it may be a weir: then the
 /// segments are those of its targets, and what one has written there is not to be the end of that weir.
 pub(crate) fn has_probes(pid: i32, mappings: &[Mapping]) -> Result<bool, Error> {

@@ -169,7 +169,7 @@ impl Stopped {
 
     /// Its only thread waits for this process: it may be held for longer.
     pub(crate) fn be_patient(&mut self) {
-        self.limit = limits::EXEC_HOLD_MAX;
+        self.limit = limits::CHILD_HOLD_MAX;
         self.hold = Some(Hold::begin_patient(self.limit));
     }
 
@@ -212,6 +212,11 @@ impl Stopped {
     /// command has at most the filter that weir has.)
     pub(crate) fn may_call(&self, tid: i32) -> bool {
         self.is_suspended || self.is_launched || !sys::has_seccomp(tid)
+    }
+
+    /// For how long it may be stopped.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
     }
 
     /// How long it has been stopped (or being stopped).
@@ -473,7 +478,7 @@ impl Stopped {
         })
     }
 
-    fn too_slow(&self, tid: i32) -> Error {
+    pub(crate) fn too_slow(&self, tid: i32) -> Error {
         let state = sys::stat(&format!("/proc/{}/task/{tid}/stat", self.pid)).map_or('?', |(state, _)| state);
         Error::StopTimeout { pid: self.pid, tid, state, limit: self.limit }
     }

@@ -253,6 +253,11 @@ impl Target {
         matches!(self.explain(Error::TargetGone { pid: self.pid }), Error::Replaced { .. })
     }
 
+    /// It is held until it is attached to.
+    pub fn is_held(&self) -> bool {
+        self.stays_held
+    }
+
     /// Lets a process go on unprobed that is held.
     pub fn release(&mut self) {
         self.held = None;

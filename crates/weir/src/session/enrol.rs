@@ -40,7 +40,7 @@ pub(crate) struct Candidate {
     pub(crate) replaced: Option<Instant>,
     /// How often it was tried to attach to it.
     pub(crate) tries: u32,
-    /// It runs unprobed, although it was to be held: an attach took too long.
+    /// It has run unprobed, or may have, although it was to be held: it was begun to be attached to, which failed.
     pub(crate) is_loose: bool,
 }
 
@@ -51,6 +51,8 @@ pub(crate) enum Declined {
     Gone,
     /// It executed another program meanwhile, or shares another's memory: it is looked at again.
     NotNow,
+    /// It has its parent's probes, and comes to one before it is to be attached to: it is looked at again when a process has.
+    Runs,
     /// By its reason code.
     Refused(String),
 }
@@ -62,6 +64,8 @@ struct Waiting {
     pause: Duration,
     /// What the last look said.
     last: Option<Sight>,
+    /// As [`Declined::Runs`].
+    runs: bool,
 }
 
 /// All processes that a run may come to trace.
@@ -137,9 +141,10 @@ impl Enrolment {
         );
     }
 
-    /// A process is known to have come.
-    pub(crate) fn hurry(&mut self) {
+    /// A process is known to have come, or to wait at a probe.
+    pub(crate) fn hurry(&mut self, now: Instant) {
         self.watcher.hurry();
+        self.waiting.iter_mut().filter(|waiting| waiting.runs).for_each(|waiting| waiting.look_at = now);
     }
 
     /// Processes that are to be attached to now. `see` looks at one; `inherits` as in [`Watcher::look`].
@@ -178,6 +183,7 @@ impl Enrolment {
     /// One that waited has ended, of which this was known.
     fn count_ended(&mut self, waiting: &Waiting) {
         match waiting.last {
+            _ if waiting.candidate.is_loose => self.gone += 1,
             Some(Sight::Maps { files: 0, .. }) => self.idle += 1,
             // What it called was counted in the process whose memory it ran in.
             Some(Sight::Shares) => {}
@@ -202,6 +208,10 @@ impl Enrolment {
                 let pause = LOOK_INTERVAL * (1 << candidate.tries.min(5));
                 self.wait(candidate, now + pause);
             }
+            Declined::Runs => {
+                self.wait(candidate, now + PAUSE_MAX);
+                self.waiting.iter_mut().next_back().into_iter().for_each(|waiting| waiting.runs = true);
+            }
             Declined::Refused(code) => *self.refused.entry(code).or_default() += 1,
         }
     }
@@ -221,16 +231,18 @@ impl Enrolment {
         self.waiting.iter().any(|waiting| matches!(waiting.last, Some(Sight::Maps { files: 1.., .. })))
     }
 
-    /// What became of all of them; those that wait have had nothing to probe until now.
+    /// What became of all of them; those that wait have had nothing to probe until now, or are like those that ended before.
     pub(crate) fn counts(&self) -> ProcessCounts {
-        let is_idle = |waiting: &&Waiting| !matches!(waiting.last, Some(Sight::Shares));
-        let idle = self.idle + self.waiting.iter().filter(is_idle).count() as u64;
+        let is_loose = |waiting: &&Waiting| waiting.candidate.is_loose;
+        let is_idle = |waiting: &&Waiting| !is_loose(waiting) && !matches!(waiting.last, Some(Sight::Shares));
+        let count = |which: &dyn Fn(&&Waiting) -> bool| self.waiting.iter().filter(which).count() as u64;
+        let (gone, idle) = (self.gone + count(&is_loose), self.idle + count(&is_idle));
         let refused = self.refused.clone();
-        ProcessCounts { traced: self.traced, refused, gone: self.gone, idle, ..ProcessCounts::default() }
+        ProcessCounts { traced: self.traced, refused, gone, idle, ..ProcessCounts::default() }
     }
 
     fn wait(&mut self, candidate: Candidate, look_at: Instant) {
-        self.waiting.push(Waiting { candidate, look_at, pause: LOOK_INTERVAL, last: None });
+        self.waiting.push(Waiting { candidate, look_at, pause: LOOK_INTERVAL, last: None, runs: false });
     }
 }
 
@@ -336,5 +348,57 @@ mod tests {
         enrolment.replaced(process(9), now);
         enrolment.forget(&|id| id.pid == 9);
         assert!(!enrolment.has_waiting());
+    }
+
+    #[test]
+    fn who_has_run_unprobed_is_counted_whatever_becomes_of_it() {
+        let loose = |sight: Option<Sight>| {
+            let (mut enrolment, now) = (enrolment(), Instant::now());
+            enrolment.be_exact();
+            let candidate = Candidate {
+                process: process(9),
+                origin: Origin::ChildOf(1),
+                replaced: None,
+                tries: 0,
+                is_loose: true,
+            };
+            enrolment.declined(candidate, Declined::NotNow, now);
+            for sight in sight.into_iter().chain([Sight::Gone]) {
+                enrolment.ready(now + 2 * PAUSE_MAX, &|_| false, &|_| sight).unwrap();
+            }
+            counted(&enrolment)
+        };
+        assert_eq!(loose(None), (0, 1, 0));
+        for sight in [Sight::Shares, LOADING(0)] {
+            assert_eq!(loose(Some(sight)), (0, 1, 0), "{sight:?}");
+        }
+        // Nor is it forgotten where the run ends first.
+        let (mut enrolment, now) = (enrolment(), Instant::now());
+        enrolment.be_exact();
+        for is_loose in [true, false] {
+            let process = process(if is_loose { 8 } else { 9 });
+            let candidate = Candidate { process, origin: Origin::Exec, replaced: None, tries: 0, is_loose };
+            enrolment.declined(candidate, Declined::NotNow, now);
+        }
+        assert_eq!(counted(&enrolment), (0, 1, 1));
+    }
+
+    #[test]
+    fn who_runs_to_its_first_probe_is_looked_at_when_somebody_waits_at_one() {
+        let (mut enrolment, now) = (enrolment(), Instant::now());
+        let candidate = Candidate {
+            process: process(9),
+            origin: Origin::Exec,
+            replaced: None,
+            tries: 0,
+            is_loose: false,
+        };
+        enrolment.declined(candidate.clone(), Declined::Runs, now);
+        let ready = |enrolment: &mut Enrolment| enrolment.ready(now, &|_| false, &|_| LOADING(2)).unwrap();
+        assert_eq!(ready(&mut enrolment), []);
+        // It keeps nobody waiting who is not to be probed.
+        assert!(enrolment.has_waiting() && !enrolment.has_tried());
+        enrolment.hurry(now);
+        assert_eq!(ready(&mut enrolment), [candidate]);
     }
 }

@@ -21,7 +21,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, Uid, geteuid, sysconf};
 use weir_policy::facts;
 use weir_probe::launch::Exec;
-use weir_probe::{Children, Error, kin, open_child, scan, target};
+use weir_probe::{ChildHold, Children, Error, kin, open_child, scan, target};
 use weir_process::processes::{Process, ProcessId, Processes};
 use weir_process::watch::{LOOK_INTERVAL, Watcher};
 use weir_process::{Given, Machine, Origin, Selection};
@@ -294,7 +294,7 @@ impl<'a> Roll<'a> {
         if is_looked {
             self.looked = Some(now);
             if asked.is_some() {
-                self.enrolment.hurry();
+                self.enrolment.hurry(now);
             }
             self.find(now)?;
             for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
@@ -406,10 +406,7 @@ impl<'a> Roll<'a> {
     fn await_taken_children(&mut self) {
         let (Some(children), Some(_)) = (&self.children, self.handed_over) else { return };
         let (own, until) = (std::process::id(), Instant::now() + TAKEN_CHILDREN_MAX);
-        let is_left = |pid: &i32| {
-            let probed = scan::probed(*pid).ok().flatten();
-            probed.is_some_and(|probed| probed.is_inherited() && probed.identity.controller_pid == own)
-        };
+        let is_left = |pid: &i32| scan::has_inherited_of(*pid, own);
         let left = || self.subjects.processes.pids().unwrap_or_default().into_iter().filter(is_left).count();
         let mut count = left();
         while count > 0 && Instant::now() < until {
@@ -543,8 +540,9 @@ impl<'a> Roll<'a> {
         }
         // A child of the last may not have been seen yet. Where children wait for weir, and who executes a probed program does, one look is enough.
         if self.intercept.is_some() && self.children.is_some() {
-            self.enrolment.hurry();
-            let is_found = self.find(Instant::now()).is_ok();
+            let now = Instant::now();
+            self.enrolment.hurry(now);
+            let is_found = self.find(now).is_ok();
             return is_found && self.ready.is_empty() && !self.enrolment.has_waiting();
         }
         self.alone.get_or_insert_with(Instant::now).elapsed() >= 2 * LOOK_INTERVAL
@@ -609,13 +607,16 @@ impl<'a> Roll<'a> {
         let now = Instant::now();
         let pid = candidate.process.id.pid;
         let parent = inherited(pid, self.session);
-        // Nothing of it has run unprobed.
-        let is_held = held.is_some()
-            || parent.as_ref().is_some_and(|parent| parent.children_wait)
-            || self.session.is_handed_over(pid);
-        let failure = match self.attach(&candidate, held, parent.is_some()) {
+        // One that does not wait would be past its first hits.
+        let waits = parent.as_ref().is_some_and(|parent| parent.children_wait);
+        let tries_whole = if waits { STOP_TRIES } else { 1 };
+        let hold = if candidate.tries < tries_whole { ChildHold::Whole } else { ChildHold::InSteps };
+        let is_held = held.is_some() || self.session.is_handed_over(pid);
+        let failure = match self.attach(&mut candidate, held, parent.map(|_| hold)) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let mut line = self.line(&candidate, Ok(one.attachment.probes()));
+                // Nothing of it has run unprobed.
+                let is_held = is_held || waits && !candidate.is_loose;
                 if let (true, ProcessOutcome::Traced { unprobed, .. }) = (is_held, &mut line.outcome) {
                     *unprobed = Some(Duration::ZERO);
                 }
@@ -650,17 +651,22 @@ impl<'a> Roll<'a> {
         // One that this run has had already is not given up soon.
         let tries =
             if candidate.origin == Origin::Again { candidate.tries / AGAIN_TRIES } else { candidate.tries };
-        let why = declined(&failure, tries);
+        let why = match declined(&failure, tries) {
+            // It comes to none.
+            Declined::Runs if !waits => Declined::NotNow,
+            why => why,
+        };
         let is_late =
             matches!(failure.of_process(), Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }));
         if why == Declined::NotNow && is_late {
             self.session.undo_own();
-            // Its parent's probes may be out by now, and its own are not in.
-            candidate.is_loose |= parent.is_some() && inherited(pid, self.session).is_none();
+        }
+        if matches!(failure.of_process(), Some(Error::NoStack { .. })) {
+            candidate.tries = candidate.tries.max(STOP_TRIES - 1);
         }
         let line = match &why {
             Declined::Refused(code) => Some(self.line(&candidate, Err((code.clone(), failure.to_string())))),
-            Declined::Gone | Declined::NotNow => None,
+            Declined::Gone | Declined::NotNow | Declined::Runs => None,
         };
         self.enrolment.declined(candidate, why, now);
         if line.is_some() {
@@ -669,23 +675,28 @@ impl<'a> Roll<'a> {
         Ok(line)
     }
 
-    /// `is_child`: it has its parent's probes, and is held until it has its own.
-    fn attach(&mut self, candidate: &Candidate, held: Option<Exec>, is_child: bool) -> Result<One, Failure> {
+    /// `child`: how it is held until it has its own probes, having its parent's.
+    fn attach(
+        &mut self,
+        candidate: &mut Candidate,
+        held: Option<Exec>,
+        child: Option<ChildHold>,
+    ) -> Result<One, Failure> {
         let (session, pid) = (self.session, candidate.process.id.pid);
         match held {
             None if session.is_handed_over(pid) => {
-                session.take_over(pid, |holds| self.attach_once(candidate, None, is_child, holds))
+                session.take_over(pid, |holds| self.attach_once(candidate, None, child, holds))
             }
-            held => self.attach_once(candidate, held, is_child, false),
+            held => self.attach_once(candidate, held, child, false),
         }
     }
 
     /// `holds` as in [`Session::open_within`].
     fn attach_once(
         &mut self,
-        candidate: &Candidate,
+        candidate: &mut Candidate,
         held: Option<Exec>,
-        is_child: bool,
+        child: Option<ChildHold>,
         holds: bool,
     ) -> Result<One, Failure> {
         let (id, own) = (candidate.process.id, self.session.plan);
@@ -701,13 +712,13 @@ impl<'a> Roll<'a> {
             _ => own.clone(),
         };
         let allowance = self.session.admit(id.pid, &plan)?;
-        let target = match held {
-            Some(mut target) => {
+        let target = match (held, child) {
+            (Some(mut target), _) => {
                 target.allow(allowance);
                 target
             }
-            None if is_child => open_child(id.pid, allowance, candidate.tries == 0)?,
-            None => self.session.open_within(id.pid, allowance, holds)?,
+            (None, Some(hold)) => open_child(id.pid, allowance, hold)?,
+            (None, None) => self.session.open_within(id.pid, allowance, holds)?,
         };
         // Its number may be another's by now; from here on it is the one that was opened.
         if !lives(&self.subjects.processes, id) {
@@ -716,8 +727,15 @@ impl<'a> Roll<'a> {
         self.session.admit(id.pid, &plan)?;
         // A process that is held runs on in `enrol`, and may end soon.
         self.seen(&plan, id.pid);
+        let runs_between = child.is_some() && !target.is_held();
+        // Where this fails, its parent's probes may be out, and its own are not in.
+        let was_loose = candidate.is_loose;
+        candidate.is_loose |= child.is_some();
         let prepared = self.session.prepare(target, &self.maps, &plan)?;
-        self.session.enrol(prepared, plan).inspect_err(|_| self.session.guard.detached(id.pid))
+        let one = self.session.enrol(prepared, plan);
+        let one = one.inspect_err(|_| self.session.guard.detached(id.pid))?;
+        candidate.is_loose = was_loose || runs_between;
+        Ok(one)
     }
 
     fn line(&self, candidate: &Candidate, outcome: Result<usize, (String, String)>) -> ProcessLine {
@@ -844,9 +862,10 @@ fn declined(failure: &Failure, tries: u32) -> Declined {
         Some(Error::Replaced { .. } | Error::SharesMemory { .. } | Error::ChildPending { .. }) => {
             Declined::NotNow
         }
+        Some(Error::ChildRuns { .. }) => Declined::Runs,
         Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }) if tries < STOP_TRIES => Declined::NotNow,
         // A forked child that is held runs no further to where it has room: it is let run the next time.
-        Some(Error::NoStack { .. }) if tries == 0 => Declined::NotNow,
+        Some(Error::NoStack { .. }) if tries < STOP_TRIES => Declined::NotNow,
         // By a thread of weir's own, which holds it where it executes a program.
         Some(Error::AlreadyTraced { tracer, .. }) if tries < STOP_TRIES && is_own_thread(*tracer) => {
             Declined::NotNow

@@ -40,20 +40,24 @@ const OBEDIENT: &str = r#"
     __attribute__((noinline)) int work(int x) { __asm__ volatile("" : "+r"(x)); return x * 3 + 1; }
     static void calls(long n) { for (long i = 0; i < n; i++) if (work(i) != (int)i * 3 + 1) { puts("WRONG"); exit(9); } }
     static void *once(void *unused) { calls(1); return 0; }
-    /* The process's own segment, by its inode, and where it is mapped. */
-    static unsigned long header;
-    static unsigned long segment(void) {
-        char text[512]; unsigned long inode = 0, start, offset; FILE *maps = fopen("/proc/self/maps", "r");
-        while (fgets(text, sizeof text, maps))
-            if (strstr(text, "/memfd:weir-segment") && sscanf(text, "%lx-%*x %*s %lx %*s %lu", &start, &offset, &inode) == 3 && offset == 0)
-                header = start;
-        fclose(maps);
-        return inode;
-    }
     /* What weir may unmap meanwhile is read by the kernel: 0 then. */
     static unsigned long word_at(unsigned long at, size_t bytes) {
         unsigned long word = 0; struct iovec to = { &word, bytes }, from = { (void *)at, bytes };
         return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (long)bytes ? word : 0;
+    }
+    /* The process's own segment, by its inode, and where it is mapped: TARGET_PID of docs/segment.md is the process. What it has inherited
+       may stay beside it. (In a pid namespace the number is another: there it is the last one.) */
+    static unsigned long header;
+    static unsigned long segment(void) {
+        char text[512]; unsigned long found = 0, inode, start, offset; int is_own = 0; FILE *maps = fopen("/proc/self/maps", "r");
+        while (fgets(text, sizeof text, maps))
+            if (strstr(text, "/memfd:weir-segment") && sscanf(text, "%lx-%*x %*s %lx %*s %lu", &start, &offset, &inode) == 3 && offset == 0 && !is_own) {
+                is_own = word_at(start + 88, 4) == (unsigned long)getpid();
+                header = start;
+                found = inode;
+            }
+        fclose(maps);
+        return found;
     }
     /* PLACE_GATE of docs/segment.md: the first gate leads to a word that is not 0 once hits run. */
     static int is_open(void) {

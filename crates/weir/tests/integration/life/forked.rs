@@ -37,6 +37,29 @@ fn children_whose_first_calls_are_made_by_several_threads_are_counted() {
     assert_eq!(run.counted().values().sum::<i64>(), 5 * (8 + 3) + 2, "{run:?}");
 }
 
+/// A child that runs is left as it is where stops are short, and waits at its first hit. Whether it can be stopped at all is the machine's: what is
+/// missing of one is reported.
+#[test]
+fn children_are_counted_or_reported_where_stops_are_short() {
+    let path = obedient("life-forked-short");
+    let command = format!("{} f 3 z 60 c 30000 f 1 c 5 . W . W c 5", quoted(&path));
+    for budget in ["1ms-stop", "900ms-stop"] {
+        let run = trace(&counting(&path), &["--follow", "--budget", budget, "-c", &command]);
+        let (said, counted, counts) = (run.said(), run.counted(), run.counts());
+        assert_eq!(said.len(), 7, "{run:?}");
+        let missing = said.iter().filter(|(pid, calls)| counted.get(pid) != Some(calls)).count() as u64;
+        let whole = run.data("process").filter(|line| line["unprobed_ms"] == 0.0);
+        for pid in whole.map(|line| line["pid"].as_i64().unwrap()) {
+            assert_eq!(counted.get(&pid), said.get(&pid), "{budget}: {pid}: {run:?}");
+        }
+        let late = run.data("process").filter(|line| line["unprobed_ms"].as_f64().is_some_and(|ms| ms > 0.0));
+        let refused: u64 =
+            counts["refused"].as_object().unwrap().values().filter_map(|count| count.as_u64()).sum();
+        let reported = refused + counts["gone"].as_u64().unwrap() + counts["not_held"].as_u64().unwrap();
+        assert!(missing <= reported + late.count() as u64, "{budget}: {run:?}");
+    }
+}
+
 #[test]
 fn entries_and_returns_of_children_are_counted() {
     let path = quoted(&obedient("life-forked-returns"));

@@ -432,7 +432,6 @@ fn children_are_recorded_where_they_are_followed() {
     }
 }
 
-/// A forked child belongs to the recording before a change or to that after it, whenever it was forked.
 /// What a recording reports that had no CPU for a second while it held a process: on a loaded machine this happens, and is no silent loss.
 const STARVED: &str = "could not be taken over in one stop";
 
@@ -442,6 +441,21 @@ fn misses_nothing(said: &str) -> bool {
     !said.contains("missing") || said.contains(STARVED) && is_late
 }
 
+/// How many processes recordings report that they were too late for.
+fn too_late(logs: &str) -> usize {
+    let of_line = |line: &str| {
+        let line = line.strip_prefix("weir: ").filter(|line| line.ends_with("not counted"))?;
+        let counts = line.split(", ").filter_map(|part| match part.split_once(" process") {
+            Some(("a", _)) => Some(1),
+            Some((count, _)) => count.trim_end_matches(" times a").parse::<usize>().ok(),
+            None => None,
+        });
+        Some(counts.sum::<usize>())
+    };
+    logs.lines().filter_map(of_line).sum()
+}
+
+/// A forked child belongs to the recording before a change or to that after it, whenever it was forked.
 #[test]
 fn children_are_recorded_whole_where_a_session_is_changed() {
     let (place, mut program) = started("handed-over-children", "ses:one", &["--follow"]);
@@ -461,20 +475,15 @@ fn children_are_recorded_whole_where_a_session_is_changed() {
     let mut numbers = place.read("s").one.remove(&99).unwrap();
     numbers.sort_unstable();
     let wanted: Vec<i64> = (0..20).flat_map(|n| std::iter::repeat_n(n, children as usize)).collect();
-    // Where a recording has had no CPU for a second, it says how many it was too late for.
     let logs = place.logs();
-    let late = logs.lines().filter_map(|line| {
-        let (count, _) = line.strip_prefix("weir: ")?.split_once(" process")?;
-        line.contains("ended before probes were in them").then(|| count.parse::<usize>().ok())?
-    });
-    let late: usize = late.sum();
-    let is_told = late > 0 || logs.contains(STARVED);
-    assert!(numbers == wanted || is_told, "{children} children, {} numbers: {said}{logs}", numbers.len());
-    // No event is there twice, and most are there.
-    assert!(numbers.len() <= wanted.len() && numbers.len() > wanted.len() / 2, "{said}{logs}");
-    if !logs.contains(STARVED) {
-        assert_eq!(numbers.len() + 20 * late, wanted.len(), "{children} children: {said}{logs}");
-    }
+    let missing = wanted.len().checked_sub(numbers.len()).expect("no event is there twice");
+    // What is missing is reported, by processes or by the time: on a loaded machine a recording may have no CPU for seconds.
+    let is_told = logs.contains(STARVED) || missing <= 20 * too_late(&logs);
+    assert!(is_told, "{children} children, {missing} events are missing: {said}{logs}{:?}", place.status());
+    assert!(
+        numbers == wanted || missing > 0,
+        "{children} children, and not the numbers of each: {said}{logs}"
+    );
     program.ends_well();
 }
 
