@@ -43,6 +43,8 @@ pub const FOUND_MAX: usize = 4096;
 /// How often, and after how long each time, a process is looked at that another weir is to take over, and that is to be let go of at the same moment.
 pub const HANDING_OVER_LOOKS: u32 = 100;
 pub const HANDING_OVER_PAUSE: Duration = Duration::from_millis(10);
+/// How long the other is waited for.
+pub const HANDING_OVER_MAX: Duration = Duration::from_secs(3);
 
 /// Where the process is to be another's when they go on (a forked child, or one that is taken over), each of so many times is as long as that, the
 /// next ones twice as long, and so on.

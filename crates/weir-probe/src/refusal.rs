@@ -177,6 +177,10 @@ pub enum Error {
         "thread {tid} of process {pid} did not stop within {limit:?} (state {state}); nothing was changed"
     )]
     StopTimeout { pid: i32, tid: i32, state: char, limit: Duration },
+    #[error(
+        "thread {tid} of process {pid} was in the middle of a hit, and got no CPU to end that within {limit:?} in which the process was stopped; nothing was changed"
+    )]
+    StopInHit { pid: i32, tid: i32, limit: Duration },
     #[error("process {pid} was stopped for {took:.1?}, longer than {limit:?}; everything was rolled back")]
     StopTooLong { pid: i32, took: Duration, limit: Duration },
     #[error(
@@ -226,10 +230,6 @@ pub enum Error {
         "process {pid} cannot be stopped now: weir holds a child of it in execve(2), and it may wait for that child (vfork)"
     )]
     ChildPending { pid: i32 },
-    #[error(
-        "forked child {pid} runs, and its parent's probes are not replaced before it waits at one: that could take longer than it may be stopped"
-    )]
-    ChildRuns { pid: i32 },
     #[error("process {pid} has no weir probes")]
     NotProbed { pid: i32 },
     #[error(
@@ -247,6 +247,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The process could not be stopped, or be held for as long as it took: on another try it may be.
+    pub fn is_of_stop(&self) -> bool {
+        matches!(self, Error::StopTimeout { .. } | Error::StopInHit { .. } | Error::StopTooLong { .. })
+    }
+
     /// A stable code for why a process is not traced.
     pub fn code(&self) -> &'static str {
         match self {
@@ -254,7 +259,7 @@ impl Error {
             Error::Replaced { .. } => "replaced",
             Error::Permission { .. } | Error::OwnMemory { .. } => "permission",
             Error::AlreadyTraced { .. } => "already-traced",
-            Error::StopTimeout { .. } | Error::StopTooLong { .. } => "stop-timeout",
+            Error::StopTimeout { .. } | Error::StopInHit { .. } | Error::StopTooLong { .. } => "stop-timeout",
             Error::TooMuchMemory { .. } => "too-much-memory",
             Error::Seccomp { .. } | Error::StrictSeccomp { .. } => "seccomp",
             Error::NoProgram { .. } => "no-program",
@@ -264,7 +269,6 @@ impl Error {
             Error::AlreadyProbed { .. } | Error::OtherVersion { .. } => "already-probed",
             Error::SharesMemory { .. } => "shares-memory",
             Error::ChildPending { .. } => "child-pending",
-            Error::ChildRuns { .. } => "child-runs",
             Error::NotProbed { .. } => "not-probed",
             Error::Corrupt { .. } => "corrupt",
             Error::Spawn { .. } | Error::Remote { .. } | Error::System { .. } | Error::Link { .. } => {

@@ -42,6 +42,8 @@ pub struct ProcessCounts {
     pub refused: BTreeMap<String, u64>,
     /// Ended between being seen and being probed.
     pub gone: u64,
+    /// There may be more: children of processes that ran unprobed for a while, and lived for less time than passes between two looks.
+    pub is_gone_least: bool,
     /// Mapped nothing that the script probes.
     pub idle: u64,
     /// How often a traced process was seen to have executed another program, and for how long such were not probed, in sum.
@@ -163,7 +165,9 @@ impl ProcessCounts {
                 ms(self.late_most)
             )),
         };
-        let gone = (self.gone > 0).then(|| format!("{} ended before probes were in them", plural(self.gone)));
+        let least = if self.is_gone_least { "at least " } else { "" };
+        let gone =
+            (self.gone > 0).then(|| format!("{least}{} ended before probes were in them", plural(self.gone)));
         match late.into_iter().chain(gone).collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => none,
             some => format!("weir: {some}; what happened there meanwhile is not counted\n"),

@@ -51,11 +51,7 @@ impl Failure {
 
     /// With whose limits they are, where it is about one of what may be taken of a process.
     pub(crate) fn with_limits(error: weir_probe::Error, limits: impl FnOnce() -> String) -> Failure {
-        use weir_probe::Error;
-        let is_of_limit = matches!(
-            error,
-            Error::TooMuchMemory { .. } | Error::StopTooLong { .. } | Error::StopTimeout { .. }
-        );
+        let is_of_limit = matches!(error, weir_probe::Error::TooMuchMemory { .. }) || error.is_of_stop();
         let limits = if is_of_limit { limits() } else { String::new() };
         Failure::from(Whole(error, limits))
     }

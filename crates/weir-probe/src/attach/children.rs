@@ -23,7 +23,6 @@ use weir_rt::segment::Segment;
 use crate::attach::bell::Bell;
 use crate::attach::hand_over::{Left, leave_islands};
 use crate::code::forked;
-use crate::limits::STOP_MAX;
 use crate::process::kin;
 use crate::process::stop::Filters;
 use crate::process::sys;
@@ -92,8 +91,7 @@ pub enum ChildHold {
 }
 
 /// Opens a forked child that has inherited probes of this process, and holds it until it is attached to, if that is to be in one stop, or its only
-/// thread waits at a hit: it may be held for longer then. Each thread that waits begins its hit again. A child that runs, and may not be held for as
-/// long as attaching takes, is left as it is ([`Error::ChildRuns`]): with its parent's probes it waits at the first that it comes to.
+/// thread waits at a hit: it may be held for longer then. Each thread that waits begins its hit again.
 pub fn open_child(pid: i32, allowance: Allowance, hold: ChildHold) -> Result<Target, Error> {
     // In vfork(2): what is put into its memory would be its parent's.
     let parent = sys::status_number(pid, "PPid").unwrap_or(0);
@@ -107,23 +105,16 @@ pub fn open_child(pid: i32, allowance: Allowance, hold: ChildHold) -> Result<Tar
     })?;
     if let Some(tid) = inside.first().filter(|_| hold == ChildHold::Whole) {
         // On its way to its wait, without a CPU: its hit could not be begun again.
-        return Err(stopped.too_slow(*tid));
+        return Err(Error::StopInHit { pid, tid: *tid, limit: stopped.limit() });
     }
     let waits_alone = !at_hits.is_empty() && stopped.threads().count() == 1;
     if waits_alone {
         stopped.be_patient();
     }
     stopped.in_time()?;
-    // Attaching takes some ms. Begun and not finished, it would leave the child without any probes.
-    let is_short = allowance.stop < STOP_MAX;
-    match hold {
-        _ if waits_alone => {}
-        ChildHold::Whole if !is_short => {}
-        ChildHold::Whole if at_hits.is_empty() => return Err(Error::ChildRuns { pid }),
-        ChildHold::Whole | ChildHold::InSteps => {
-            target.resume(stopped);
-            return Ok(target);
-        }
+    if hold == ChildHold::InSteps && !waits_alone {
+        target.resume(stopped);
+        return Ok(target);
     }
     for (tid, at_hit) in at_hits {
         stopped.set_registers(tid, at_hit)?;

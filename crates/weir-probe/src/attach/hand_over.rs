@@ -17,11 +17,15 @@
 
 use std::collections::BTreeMap;
 use std::thread;
+use std::time::Instant;
 
 use nix::libc::user_regs_struct;
 
 use crate::attach::Attachment;
-use crate::limits::{LEAVES_DOUBLED_EVERY, LEAVING_ALONE, LEAVING_STOPS_MAX, REMOTE_PAUSE, REMOTE_TRIES_MAX};
+use crate::limits::{
+    HANDING_OVER_MAX, HANDING_OVER_PAUSE, LEAVES_DOUBLED_EVERY, LEAVING_ALONE, LEAVING_STOPS_MAX,
+    REMOTE_PAUSE, REMOTE_TRIES_MAX,
+};
 use crate::process::mapped::islands;
 use crate::process::remote::is_callable;
 use crate::process::stop::{Filters, Stopped};
@@ -36,16 +40,27 @@ pub fn take_over(pid: i32, controller: u32, allowance: Allowance, held: bool) ->
         target.taken_from = Some(controller);
         return Ok(target);
     }
-    let mut tries = 0;
+    let (mut tries, start) = (0, Instant::now());
     loop {
+        let mut target = match Target::open_held(pid, allowance, Filters::Suspended) {
+            // A thread of it had no CPU to stop on when the other let it go, and is let go as soon as it stops.
+            Err(Error::AlreadyProbed { controller: other, .. })
+                if other == controller && start.elapsed() < HANDING_OVER_MAX =>
+            {
+                thread::sleep(HANDING_OVER_PAUSE);
+                continue;
+            }
+            opened => opened?,
+        };
         tries += 1;
-        let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
         let Some(mut stopped) = target.held.take() else { return Ok(target) };
         let left = leave_islands(&target, &mut stopped, &|_| None)?;
         stopped.in_time()?;
         let is_ready = match left.inside.first() {
             // What it has begun there would come when the other weir may not read any more.
-            Some(tid) if tries >= LEAVING_STOPS_MAX => return Err(stopped.too_slow(*tid)),
+            Some(tid) if tries >= LEAVING_STOPS_MAX => {
+                return Err(Error::StopInHit { pid, tid: *tid, limit: stopped.limit() });
+            }
             Some(_) => false,
             None => tries >= REMOTE_TRIES_MAX || is_callable(&stopped, &target)?,
         };
@@ -64,7 +79,7 @@ pub fn take_over(pid: i32, controller: u32, allowance: Allowance, held: bool) ->
 pub(crate) struct Left {
     /// Those that wait there, with what was answered of their registers.
     pub(crate) waiting: BTreeMap<i32, user_regs_struct>,
-    /// Those that had no CPU to leave on.
+    /// Those that had no CPU to leave on, but for threads of a process that is stopped by a signal.
     pub(crate) inside: Vec<i32>,
 }
 
@@ -99,7 +114,11 @@ pub(crate) fn leave_islands(
         if left.inside.is_empty() || stopped.elapsed() + alone > time_max {
             break;
         }
-        stopped.let_run(&left.inside, alone)?;
+        if !stopped.let_run(&left.inside, alone)? {
+            // Stopped by a signal, they end nothing until that is over.
+            left.inside.clear();
+            break;
+        }
     }
     Ok(left)
 }

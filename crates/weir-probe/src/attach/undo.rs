@@ -426,7 +426,7 @@ impl Undo {
             match stopped.let_run(&inside, LEAVING_ALONE) {
                 // It has no CPU to come to its stop on: it gets one sooner when none is held for it.
                 Err(Error::StopTimeout { .. }) => return Ok(false),
-                done => done?,
+                done => _ = done?,
             }
             ran = true;
         }

@@ -242,9 +242,16 @@ pub(crate) fn has_probes(pid: i32, mappings: &[Mapping]) -> Result<bool, Error> 
 /// The same of a process that maps this.
 pub(crate) fn of(pid: i32, mappings: &[Mapping]) -> Result<Option<Probed>, Error> {
     let segments = segments(pid, mappings)?;
-    // Beside the one that traces it there may be what an earlier one has left behind.
-    let segment = segments.iter().find(|segment| segment.lives()).or(segments.first());
+    let is_own = |segment: &Segment| segment.owner().is_some_and(|owner| owner.target_pid as i32 == pid);
+    let segment = chosen(&segments, Segment::lives, is_own);
     segment.map(|segment| described(pid, segment)).transpose()
+}
+
+/// Of a process's segments the one that tells most: beside that through which it is traced there may be what an earlier weir has left behind, or what the
+/// process has inherited, where a thread may still come back to that code.
+fn chosen<T>(segments: &[T], lives: impl Fn(&T) -> bool, is_own: impl Fn(&T) -> bool) -> Option<&T> {
+    let living = || segments.iter().filter(|segment| lives(segment));
+    living().find(|segment| is_own(segment)).or_else(|| living().next()).or(segments.first())
 }
 
 /// The weir that lives and traces process `pid` itself, and not the one that it was forked from, nor `but_for`.
@@ -421,4 +428,25 @@ fn is_alive(pid: i32, start: u64) -> bool {
 /// Start time of this process, in clock ticks since boot: with the pid, its identity.
 pub fn own_start() -> u64 {
     sys::stat("/proc/self/stat").map_or(0, |(_, start)| start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chosen;
+
+    #[test]
+    fn a_process_is_told_by_what_traces_it_wherever_that_is_mapped() {
+        // Whether its weir lives, and whether it is about the process itself.
+        let check = |segments: &[(bool, bool)], wanted: Option<usize>| {
+            let found = chosen(segments, |segment| segment.0, |segment| segment.1);
+            assert_eq!(found, wanted.map(|at| &segments[at]), "{segments:?}");
+        };
+        let (own, inherited, left) = ((true, true), (true, false), (false, true));
+        check(&[], None);
+        check(&[left], Some(0));
+        check(&[left, inherited], Some(1));
+        check(&[inherited, own], Some(1));
+        check(&[own, inherited], Some(0));
+        check(&[left, inherited, own], Some(2));
+    }
 }

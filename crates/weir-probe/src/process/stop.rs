@@ -252,8 +252,8 @@ impl Stopped {
     }
 
     /// Lets these threads run for a while and stops them again; the others wait. One whose process was stopped by a
-    /// signal stays where it is.
-    pub(crate) fn let_run(&mut self, tids: &[i32], time: Duration) -> Result<(), Error> {
+    /// signal stays where it is. Whether any ran.
+    pub(crate) fn let_run(&mut self, tids: &[i32], time: Duration) -> Result<bool, Error> {
         let is_free = |tid: &&i32| {
             let stopped_by = ptrace::getsiginfo(Pid::from_raw(**tid)).map(|info| info.si_signo);
             stopped_by.is_ok_and(|signal| signal == libc::SIGTRAP)
@@ -271,7 +271,7 @@ impl Stopped {
             self.settle(tid)?;
         }
         while self.stop_unknown()? {}
-        if self.threads.is_empty() { Err(Error::TargetGone { pid: self.pid }) } else { Ok(()) }
+        if self.threads.is_empty() { Err(Error::TargetGone { pid: self.pid }) } else { Ok(!free.is_empty()) }
     }
 
     /// Lets every thread go on; for how long they were held.
@@ -478,7 +478,7 @@ impl Stopped {
         })
     }
 
-    pub(crate) fn too_slow(&self, tid: i32) -> Error {
+    fn too_slow(&self, tid: i32) -> Error {
         let state = sys::stat(&format!("/proc/{}/task/{tid}/stat", self.pid)).map_or('?', |(state, _)| state);
         Error::StopTimeout { pid: self.pid, tid, state, limit: self.limit }
     }

@@ -30,8 +30,9 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 use crate::process::{fanotify, sys};
 
-/// From the deadline of a hold to SIGKILL. A process that runs gives up at its deadline by itself, but it may have to wait for a CPU.
-const KILL_AFTER: Duration = Duration::from_secs(2);
+/// From the deadline of a hold to SIGKILL. A process that runs gives up at its deadline by itself, but it may have to wait for a CPU: on a machine
+/// with ten threads for each of its CPUs, for more than two seconds.
+const KILL_AFTER: Duration = Duration::from_secs(10);
 
 /// Interval of checks while a deadline has passed.
 const LOOK: Duration = Duration::from_millis(1);

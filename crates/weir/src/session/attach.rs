@@ -117,12 +117,9 @@ impl Session<'_> {
         pid: i32,
         mut attach: impl FnMut(bool) -> Result<One, Failure>,
     ) -> Result<One, Failure> {
-        use weir_probe::Error::{StopTimeout, StopTooLong};
         let start = Instant::now();
         let failure = match attach(true) {
-            Err(failure) if matches!(failure.of_process(), Some(StopTimeout { .. } | StopTooLong { .. })) => {
-                failure
-            }
+            Err(failure) if failure.of_process().is_some_and(weir_probe::Error::is_of_stop) => failure,
             done => return done,
         };
         let one = attach(false)?;

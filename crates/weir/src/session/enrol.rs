@@ -8,7 +8,7 @@
 //!
 //! Nobody is forgotten: who ends first is counted. Attaches to nothing, and has no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,10 @@ pub(crate) struct Candidate {
     pub(crate) replaced: Option<Instant>,
     /// How often it was tried to attach to it.
     pub(crate) tries: u32,
-    /// It has run unprobed, or may have, although it was to be held: it was begun to be attached to, which failed.
-    pub(crate) is_loose: bool,
+    /// It is attached to in several stops: it could not be held for that.
+    pub(crate) in_steps: bool,
+    /// Since when it may run unprobed although it was to be held: to attach to it was begun, and failed.
+    pub(crate) loose: Option<Instant>,
 }
 
 /// Why it is not attached to.
@@ -51,10 +53,15 @@ pub(crate) enum Declined {
     Gone,
     /// It executed another program meanwhile, or shares another's memory: it is looked at again.
     NotNow,
-    /// It has its parent's probes, and comes to one before it is to be attached to: it is looked at again when a process has.
-    Runs,
     /// By its reason code.
     Refused(String),
+}
+
+impl Candidate {
+    /// One that comes for the first time.
+    pub(crate) fn new(process: Process, origin: Origin) -> Candidate {
+        Candidate { process, origin, replaced: None, tries: 0, in_steps: false, loose: None }
+    }
 }
 
 #[derive(Debug)]
@@ -64,8 +71,6 @@ struct Waiting {
     pause: Duration,
     /// What the last look said.
     last: Option<Sight>,
-    /// As [`Declined::Runs`].
-    runs: bool,
 }
 
 /// All processes that a run may come to trace.
@@ -75,6 +80,8 @@ pub(crate) struct Enrolment {
     /// Files that are to be probed.
     wanted: usize,
     waiting: Vec<Waiting>,
+    /// Processes that ran unprobed at some time: what they forked then has no probes to wait at.
+    were_loose: BTreeSet<i32>,
     traced: u64,
     refused: BTreeMap<String, u64>,
     gone: u64,
@@ -86,8 +93,18 @@ pub(crate) struct Enrolment {
 impl Enrolment {
     /// `wanted`: how many files are to be probed.
     pub(crate) fn new(watcher: Watcher, wanted: usize) -> Enrolment {
-        let (waiting, refused) = (Vec::new(), BTreeMap::new());
-        Enrolment { watcher, wanted, waiting, traced: 0, refused, gone: 0, idle: 0, is_exact: false }
+        let (waiting, were_loose, refused) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        Enrolment {
+            watcher,
+            wanted,
+            waiting,
+            were_loose,
+            traced: 0,
+            refused,
+            gone: 0,
+            idle: 0,
+            is_exact: false,
+        }
     }
 
     /// From now on forked children wait at their first hit, and who executes a probed program is held.
@@ -101,11 +118,11 @@ impl Enrolment {
         self.watcher.adopt(id);
     }
 
-    /// Selects a process that is stopped before it runs. Why it was selected before, if it waited to be attached to.
-    pub(crate) fn adopt_held(&mut self, id: ProcessId) -> Option<Origin> {
+    /// Selects a process that is stopped before it runs. What it was before, if it waited to be attached to.
+    pub(crate) fn adopt_held(&mut self, id: ProcessId) -> Option<Candidate> {
         self.watcher.adopt(id);
         let at = self.waiting.iter().position(|waiting| waiting.candidate.process.id == id)?;
-        Some(self.waiting.remove(at).candidate.origin)
+        Some(self.waiting.remove(at).candidate)
     }
 
     /// All selected processes, attached to or not.
@@ -126,25 +143,18 @@ impl Enrolment {
     /// A traced process executes another program since `now`.
     pub(crate) fn replaced(&mut self, process: Process, now: Instant) {
         self.watcher.adopt(process.id);
-        self.wait(
-            Candidate { process, origin: Origin::Exec, replaced: Some(now), tries: 0, is_loose: false },
-            now,
-        );
+        self.wait(Candidate { replaced: Some(now), ..Candidate::new(process, Origin::Exec) }, now);
     }
 
     /// A process that was traced is to be again.
     pub(crate) fn again(&mut self, process: Process, now: Instant) {
         self.watcher.adopt(process.id);
-        self.wait(
-            Candidate { process, origin: Origin::Again, replaced: None, tries: 0, is_loose: false },
-            now,
-        );
+        self.wait(Candidate::new(process, Origin::Again), now);
     }
 
-    /// A process is known to have come, or to wait at a probe.
-    pub(crate) fn hurry(&mut self, now: Instant) {
+    /// A process is known to have come.
+    pub(crate) fn hurry(&mut self) {
         self.watcher.hurry();
-        self.waiting.iter_mut().filter(|waiting| waiting.runs).for_each(|waiting| waiting.look_at = now);
     }
 
     /// Processes that are to be attached to now. `see` looks at one; `inherits` as in [`Watcher::look`].
@@ -155,7 +165,12 @@ impl Enrolment {
         see: &dyn Fn(&Candidate) -> Sight,
     ) -> io::Result<Vec<Candidate>> {
         for Came { process, origin } in self.watcher.look(now, inherits)? {
-            self.wait(Candidate { process, origin, replaced: None, tries: 0, is_loose: false }, now);
+            let is_of_loose = matches!(origin, Origin::ChildOf(parent) if self.were_loose.contains(&parent));
+            let loose = (is_of_loose && !inherits(process.id.pid)).then_some(now);
+            if loose.is_some() {
+                self.were_loose.insert(process.id.pid);
+            }
+            self.wait(Candidate { loose, ..Candidate::new(process, origin) }, now);
         }
         let mut ready = Vec::new();
         for mut waiting in std::mem::take(&mut self.waiting) {
@@ -183,7 +198,7 @@ impl Enrolment {
     /// One that waited has ended, of which this was known.
     fn count_ended(&mut self, waiting: &Waiting) {
         match waiting.last {
-            _ if waiting.candidate.is_loose => self.gone += 1,
+            _ if waiting.candidate.loose.is_some() => self.gone += 1,
             Some(Sight::Maps { files: 0, .. }) => self.idle += 1,
             // What it called was counted in the process whose memory it ran in.
             Some(Sight::Shares) => {}
@@ -192,7 +207,7 @@ impl Enrolment {
     }
 
     fn count_unseen(&mut self, candidate: &Candidate) {
-        *(if self.is_exact && !candidate.is_loose { &mut self.idle } else { &mut self.gone }) += 1;
+        *(if self.is_exact && candidate.loose.is_none() { &mut self.idle } else { &mut self.gone }) += 1;
     }
 
     pub(crate) fn attached(&mut self) {
@@ -204,13 +219,12 @@ impl Enrolment {
             Declined::Gone => self.count_unseen(&candidate),
             Declined::NotNow => {
                 candidate.tries += 1;
+                if candidate.loose.is_some() {
+                    self.were_loose.insert(candidate.process.id.pid);
+                }
                 // Each try holds it for a moment: one that is always busy is left more and more time.
                 let pause = LOOK_INTERVAL * (1 << candidate.tries.min(5));
                 self.wait(candidate, now + pause);
-            }
-            Declined::Runs => {
-                self.wait(candidate, now + PAUSE_MAX);
-                self.waiting.iter_mut().next_back().into_iter().for_each(|waiting| waiting.runs = true);
             }
             Declined::Refused(code) => *self.refused.entry(code).or_default() += 1,
         }
@@ -233,16 +247,18 @@ impl Enrolment {
 
     /// What became of all of them; those that wait have had nothing to probe until now, or are like those that ended before.
     pub(crate) fn counts(&self) -> ProcessCounts {
-        let is_loose = |waiting: &&Waiting| waiting.candidate.is_loose;
+        let is_loose = |waiting: &&Waiting| waiting.candidate.loose.is_some();
         let is_idle = |waiting: &&Waiting| !is_loose(waiting) && !matches!(waiting.last, Some(Sight::Shares));
         let count = |which: &dyn Fn(&&Waiting) -> bool| self.waiting.iter().filter(which).count() as u64;
         let (gone, idle) = (self.gone + count(&is_loose), self.idle + count(&is_idle));
         let refused = self.refused.clone();
-        ProcessCounts { traced: self.traced, refused, gone, idle, ..ProcessCounts::default() }
+        let is_gone_least = !self.were_loose.is_empty();
+        let none = ProcessCounts::default();
+        ProcessCounts { traced: self.traced, refused, gone, is_gone_least, idle, ..none }
     }
 
     fn wait(&mut self, candidate: Candidate, look_at: Instant) {
-        self.waiting.push(Waiting { candidate, look_at, pause: LOOK_INTERVAL, last: None, runs: false });
+        self.waiting.push(Waiting { candidate, look_at, pause: LOOK_INTERVAL, last: None });
     }
 }
 
@@ -328,13 +344,7 @@ mod tests {
     #[test]
     fn who_is_declined_is_counted_or_looked_at_again() {
         let (mut enrolment, now) = (enrolment(), Instant::now());
-        let candidate = Candidate {
-            process: process(9),
-            origin: Origin::Exec,
-            replaced: Some(now),
-            tries: 0,
-            is_loose: false,
-        };
+        let candidate = Candidate { replaced: Some(now), ..Candidate::new(process(9), Origin::Exec) };
         enrolment.declined(candidate.clone(), Declined::Gone, now);
         enrolment.declined(candidate.clone(), Declined::Refused("permission".into()), now);
         assert_eq!(enrolment.counts().refused, BTreeMap::from([("permission".into(), 1)]));
@@ -355,13 +365,7 @@ mod tests {
         let loose = |sight: Option<Sight>| {
             let (mut enrolment, now) = (enrolment(), Instant::now());
             enrolment.be_exact();
-            let candidate = Candidate {
-                process: process(9),
-                origin: Origin::ChildOf(1),
-                replaced: None,
-                tries: 0,
-                is_loose: true,
-            };
+            let candidate = Candidate { loose: Some(now), ..Candidate::new(process(9), Origin::ChildOf(1)) };
             enrolment.declined(candidate, Declined::NotNow, now);
             for sight in sight.into_iter().chain([Sight::Gone]) {
                 enrolment.ready(now + 2 * PAUSE_MAX, &|_| false, &|_| sight).unwrap();
@@ -375,30 +379,10 @@ mod tests {
         // Nor is it forgotten where the run ends first.
         let (mut enrolment, now) = (enrolment(), Instant::now());
         enrolment.be_exact();
-        for is_loose in [true, false] {
-            let process = process(if is_loose { 8 } else { 9 });
-            let candidate = Candidate { process, origin: Origin::Exec, replaced: None, tries: 0, is_loose };
+        for (pid, loose) in [(8, Some(now)), (9, None)] {
+            let candidate = Candidate { loose, ..Candidate::new(process(pid), Origin::Exec) };
             enrolment.declined(candidate, Declined::NotNow, now);
         }
         assert_eq!(counted(&enrolment), (0, 1, 1));
-    }
-
-    #[test]
-    fn who_runs_to_its_first_probe_is_looked_at_when_somebody_waits_at_one() {
-        let (mut enrolment, now) = (enrolment(), Instant::now());
-        let candidate = Candidate {
-            process: process(9),
-            origin: Origin::Exec,
-            replaced: None,
-            tries: 0,
-            is_loose: false,
-        };
-        enrolment.declined(candidate.clone(), Declined::Runs, now);
-        let ready = |enrolment: &mut Enrolment| enrolment.ready(now, &|_| false, &|_| LOADING(2)).unwrap();
-        assert_eq!(ready(&mut enrolment), []);
-        // It keeps nobody waiting who is not to be probed.
-        assert!(enrolment.has_waiting() && !enrolment.has_tried());
-        enrolment.hurry(now);
-        assert_eq!(ready(&mut enrolment), [candidate]);
     }
 }

@@ -242,7 +242,7 @@ impl<'a> Roll<'a> {
             self.named.push(pid);
             let is_given = self.subjects.selection.pids.contains(&pid);
             let origin = if is_given { Origin::Given } else { Origin::Command };
-            let candidate = Candidate { process, origin, replaced: None, tries: 0, is_loose: false };
+            let candidate = Candidate::new(process, origin);
             lines.push(self.line(&candidate, Ok(one.attachment.probes())));
         }
         self.find(Instant::now())?;
@@ -294,7 +294,7 @@ impl<'a> Roll<'a> {
         if is_looked {
             self.looked = Some(now);
             if asked.is_some() {
-                self.enrolment.hurry(now);
+                self.enrolment.hurry();
             }
             self.find(now)?;
             for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
@@ -374,11 +374,16 @@ impl<'a> Roll<'a> {
             }
             let Some(process) = self.subjects.processes.process(pid) else { continue };
             let Some(origin) = self.origin_of(&process) else { continue };
-            let origin = self.enrolment.adopt_held(process.id).unwrap_or(origin);
+            let known = self.enrolment.adopt_held(process.id);
             // It was found at the same time.
-            self.ready.retain(|candidate| candidate.process.id != process.id);
+            let at = self.ready.iter().position(|candidate| candidate.process.id == process.id);
+            let known = known.or(at.and_then(|at| self.ready.remove(at)));
+            let origin = known.as_ref().map_or(origin, |known| known.origin.clone());
+            if let Some(since) = known.and_then(|known| known.loose) {
+                self.late = (self.late.0 + 1, self.late.1.max(since.elapsed()));
+            }
             self.away.is_held(pid);
-            let candidate = Candidate { process, origin, replaced: None, tries: 0, is_loose: false };
+            let candidate = Candidate::new(process, origin);
             lines.extend(self.enrol(candidate, Some(exec), targets, &mut None)?);
         }
         Ok(lines)
@@ -540,9 +545,8 @@ impl<'a> Roll<'a> {
         }
         // A child of the last may not have been seen yet. Where children wait for weir, and who executes a probed program does, one look is enough.
         if self.intercept.is_some() && self.children.is_some() {
-            let now = Instant::now();
-            self.enrolment.hurry(now);
-            let is_found = self.find(now).is_ok();
+            self.enrolment.hurry();
+            let is_found = self.find(Instant::now()).is_ok();
             return is_found && self.ready.is_empty() && !self.enrolment.has_waiting();
         }
         self.alone.get_or_insert_with(Instant::now).elapsed() >= 2 * LOOK_INTERVAL
@@ -574,7 +578,11 @@ impl<'a> Roll<'a> {
         let (late, late_most) = self.late;
         let (execs, execs_held, away) = (self.away.execs, self.away.execs_held, self.away.sum);
         let not_held = self.not_held();
-        ProcessCounts { execs, execs_held, away, late, late_most, not_held, ..self.enrolment.counts() }
+        let counts = self.enrolment.counts();
+        // Those that were to be attached to at this moment.
+        let loose = self.ready.iter().filter(|candidate| candidate.loose.is_some()).count() as u64;
+        let gone = counts.gone + loose;
+        ProcessCounts { execs, execs_held, away, late, late_most, not_held, gone, ..counts }
     }
 
     /// Finds processes that are to be attached to now.
@@ -607,16 +615,19 @@ impl<'a> Roll<'a> {
         let now = Instant::now();
         let pid = candidate.process.id.pid;
         let parent = inherited(pid, self.session);
-        // One that does not wait would be past its first hits.
         let waits = parent.as_ref().is_some_and(|parent| parent.children_wait);
-        let tries_whole = if waits { STOP_TRIES } else { 1 };
-        let hold = if candidate.tries < tries_whole { ChildHold::Whole } else { ChildHold::InSteps };
+        // One that does not wait would be past its first hits, and one that may be stopped for some ms alone is held in vain.
+        let is_patient =
+            waits && self.session.budget(pid, self.session.plan).is_ok_and(|budget| budget.stop.is_none());
+        let tries_whole = if is_patient { STOP_TRIES } else { 1 };
+        let is_whole = candidate.tries < tries_whole && !candidate.in_steps;
+        let hold = if is_whole { ChildHold::Whole } else { ChildHold::InSteps };
         let is_held = held.is_some() || self.session.is_handed_over(pid);
         let failure = match self.attach(&mut candidate, held, parent.map(|_| hold)) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let mut line = self.line(&candidate, Ok(one.attachment.probes()));
                 // Nothing of it has run unprobed.
-                let is_held = is_held || waits && !candidate.is_loose;
+                let is_held = is_held || waits && candidate.loose.is_none();
                 if let (true, ProcessOutcome::Traced { unprobed, .. }) = (is_held, &mut line.outcome) {
                     *unprobed = Some(Duration::ZERO);
                 }
@@ -651,22 +662,15 @@ impl<'a> Roll<'a> {
         // One that this run has had already is not given up soon.
         let tries =
             if candidate.origin == Origin::Again { candidate.tries / AGAIN_TRIES } else { candidate.tries };
-        let why = match declined(&failure, tries) {
-            // It comes to none.
-            Declined::Runs if !waits => Declined::NotNow,
-            why => why,
-        };
-        let is_late =
-            matches!(failure.of_process(), Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }));
-        if why == Declined::NotNow && is_late {
+        let why = declined(&failure, tries);
+        if why == Declined::NotNow && failure.of_process().is_some_and(Error::is_of_stop) {
             self.session.undo_own();
         }
-        if matches!(failure.of_process(), Some(Error::NoStack { .. })) {
-            candidate.tries = candidate.tries.max(STOP_TRIES - 1);
-        }
+        // A forked child that is held runs no further to where it has room.
+        candidate.in_steps |= matches!(failure.of_process(), Some(Error::NoStack { .. }));
         let line = match &why {
             Declined::Refused(code) => Some(self.line(&candidate, Err((code.clone(), failure.to_string())))),
-            Declined::Gone | Declined::NotNow | Declined::Runs => None,
+            Declined::Gone | Declined::NotNow => None,
         };
         self.enrolment.declined(candidate, why, now);
         if line.is_some() {
@@ -729,12 +733,12 @@ impl<'a> Roll<'a> {
         self.seen(&plan, id.pid);
         let runs_between = child.is_some() && !target.is_held();
         // Where this fails, its parent's probes may be out, and its own are not in.
-        let was_loose = candidate.is_loose;
-        candidate.is_loose |= child.is_some();
+        let (before, now) = (candidate.loose, child.map(|_| Instant::now()));
+        candidate.loose = before.or(now);
         let prepared = self.session.prepare(target, &self.maps, &plan)?;
         let one = self.session.enrol(prepared, plan);
         let one = one.inspect_err(|_| self.session.guard.detached(id.pid))?;
-        candidate.is_loose = was_loose || runs_between;
+        candidate.loose = before.or(now.filter(|_| runs_between));
         Ok(one)
     }
 
@@ -757,9 +761,10 @@ impl<'a> Roll<'a> {
         if let Some(replaced) = candidate.replaced {
             return Some(replaced.elapsed());
         }
-        let started = started(candidate.process.id)?;
+        let loose = candidate.loose.map(|since| since.elapsed());
+        let Some(started) = started(candidate.process.id) else { return loose };
         let is_later = started + START_RESOLUTION >= self.began && candidate.origin != Origin::Command;
-        is_later.then(|| since_boot().saturating_sub(started))
+        is_later.then(|| since_boot().saturating_sub(started)).or(loose)
     }
 }
 
@@ -862,10 +867,9 @@ fn declined(failure: &Failure, tries: u32) -> Declined {
         Some(Error::Replaced { .. } | Error::SharesMemory { .. } | Error::ChildPending { .. }) => {
             Declined::NotNow
         }
-        Some(Error::ChildRuns { .. }) => Declined::Runs,
-        Some(Error::StopTimeout { .. } | Error::StopTooLong { .. }) if tries < STOP_TRIES => Declined::NotNow,
-        // A forked child that is held runs no further to where it has room: it is let run the next time.
-        Some(Error::NoStack { .. }) if tries < STOP_TRIES => Declined::NotNow,
+        Some(error) if error.is_of_stop() && tries < STOP_TRIES => Declined::NotNow,
+        // It is let run the next time.
+        Some(Error::NoStack { .. }) if tries == 0 => Declined::NotNow,
         // By a thread of weir's own, which holds it where it executes a program.
         Some(Error::AlreadyTraced { tracer, .. }) if tries < STOP_TRIES && is_own_thread(*tracer) => {
             Declined::NotNow

@@ -176,9 +176,15 @@ fn a_function_that_a_goroutine_waits_inside_of_is_not_written_to() {
     let script = busy.script("uprobe:GO:Spin { @ = count(); } interval:ms:20 { exit(); }");
     let pid = busy.daemon.pid().to_string();
     let attach = || weir().args(["trace", "-e", &script, "-p", &pid]).output().unwrap();
-    let said = attach();
-    assert!(!said.status.success(), "{said:?}");
-    assert!(String::from_utf8_lossy(&said.stderr).contains("parked: "), "{said:?}");
+    // It has said that it is there, and may yet run to where it waits: a thread is the reason then.
+    let is_parked = || {
+        let said = attach();
+        assert!(!said.status.success(), "{said:?}");
+        let why = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(why.contains("parked: ") || why.contains("busy: "), "{why}");
+        why.contains("parked: ")
+    };
+    assert!(testkit::wait::until(DEADLINE, is_parked));
     busy.daemon.write("free\n").unwrap();
     busy.daemon.line_with("freed", DEADLINE).unwrap();
     // Others may wait there for a while, too.

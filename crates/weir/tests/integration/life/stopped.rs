@@ -80,7 +80,7 @@ fn a_weir_that_is_stopped_at_any_moment_holds_nobody() {
         assert!(wait::until(DEADLINE, has_ended), "stop {stop}: weir does not end");
         let ended = tracer.finish(DEADLINE).unwrap();
         // One that had not begun to handle signals ends by them; one that was stopped while it held threads finds itself late. One that gets no CPU
-        // for two seconds after that is killed by its watchdog.
+        // for ten seconds after that is killed by its watchdog.
         let is_late = ended.status.code() == Some(3)
             && ["nothing was changed", "everything was rolled back"]
                 .iter()

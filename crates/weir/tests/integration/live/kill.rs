@@ -20,10 +20,10 @@ const DEADLINE: Duration = Duration::from_secs(120);
 /// Calls to try to die at; more than one attach and detach makes.
 const CALLS_MAX: usize = 400;
 
-/// Which of them: each of the first ones, and where `WEIR_STOPS` is not set an eighth of the rest.
+/// Which of them: each of the first ones, and where `WEIR_STOPS` is not set a sixteenth of the rest.
 fn points() -> impl Iterator<Item = usize> {
     let is_every = std::env::var_os("WEIR_STOPS").is_some();
-    (1..=CALLS_MAX).filter(move |when| is_every || *when <= 20 || when % 8 == 1)
+    (1..=CALLS_MAX).filter(move |when| is_every || *when <= 12 || when % 16 == 1)
 }
 
 fn weir() -> Command {

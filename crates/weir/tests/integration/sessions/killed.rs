@@ -13,7 +13,7 @@ use crate::sessions::check::{DEADLINE, Emitter, Place, is_alive, started, text};
 
 #[test]
 fn a_daemon_killed_at_any_moment_leaves_whole_traces_and_whole_programs() {
-    let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 8));
+    let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 5));
     let mut events = 0;
     for round in (seed - 1) * kills + 1..=seed * kills {
         events += round_of(round, &mut random::state(round));
@@ -133,7 +133,7 @@ fn check_trace(place: &Place, emitted: &str, context: &str) -> u64 {
 /// The recording before a change has let its processes go, or lost them already: it takes them back.
 #[test]
 fn a_recording_that_is_killed_as_it_takes_over_is_not_missed() {
-    let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 4));
+    let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 3));
     let mut random = random::state(seed);
     for round in 0..kills {
         let (place, mut program) = started("killed-change", "ses:one", &["--size", "1M"]);
