@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 21] = [
+const MAY_USE: [(&str, &[&str]); 22] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-event", &[]),
@@ -34,6 +34,18 @@ const MAY_USE: [(&str, &[&str]); 21] = [
     ),
     ("weir-process", &["weir-symbols"]),
     ("weir-report", &["weir-event"]),
+    (
+        "weir-sessions",
+        &[
+            "weir-source",
+            "weir-event",
+            "weir-ir",
+            "weir-filter",
+            "weir-symbols",
+            "weir-trace",
+            "weir-process",
+        ],
+    ),
     ("weir-capi", &["weir-ebpf", "weir-verifier", "weir-rt", "weir-interp", "weir-jit"]),
     ("weir", ALL),
 ];
@@ -56,6 +68,7 @@ const ALL: &[&str] = &[
     "weir-policy",
     "weir-process",
     "weir-report",
+    "weir-sessions",
 ];
 const DEVELOPMENT: [&str; 4] = ["testkit", "vm-bench", "fuzz-targets", "xtask"];
 
@@ -156,6 +169,39 @@ fn std_s_printing_macros_are_used_by_no_shipped_crate() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new(), "crates/weir/src/print.rs has what to use instead");
+}
+
+/// What one of these does is the program's to decide: it may have handlers, and a terminal, of its own.
+#[test]
+fn libraries_write_to_no_terminal_and_leave_the_process_as_it_is() {
+    const THE_PROGRAM_S: [&str; 9] = [
+        "io::stdout",
+        "io::stderr",
+        "SignalFd",
+        "signalfd",
+        "libc::sigaction",
+        "signal::sigaction",
+        "process::exit",
+        "set_current_dir",
+        "set_var",
+    ];
+    let is_library = |name: &str| name != "weir" && !DEVELOPMENT.contains(&name);
+    let mut wrong = Vec::new();
+    for (_, folder) in packages().into_iter().filter(|(name, _)| is_library(name)) {
+        let source = folder.join("src");
+        let is_test = |file: &Path| {
+            let inside = file.strip_prefix(&source).expect("a file of this folder");
+            inside.with_extension("").components().any(|part| part.as_os_str() == "tests")
+        };
+        for file in rust_files(&source).into_iter().filter(|file| !is_test(file)) {
+            let text = fs::read_to_string(&file).unwrap();
+            let shipped = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            let code = shipped.lines().filter_map(|line| line.split("//").next());
+            let names = |line: &&str| THE_PROGRAM_S.iter().any(|name| line.contains(name));
+            wrong.extend(code.filter(names).map(|line| format!("{}: {}", file.display(), line.trim())));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]

@@ -30,6 +30,8 @@ mod lower;
 mod limits;
 
 use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
 
 use weir_event::schema::Schema;
 use weir_ir::Module;
@@ -47,6 +49,41 @@ pub enum Dialect {
     /// Typed: unsigned fields compare as what they are, there is arithmetic, an error makes the comparison false.
     #[default]
     Weir,
+}
+
+impl Dialect {
+    /// Every dialect, in the order in which they are listed.
+    pub const ALL: [Dialect; 2] = [Dialect::Lttng, Dialect::Weir];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::Lttng => "lttng",
+            Dialect::Weir => "weir",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Dialect::Lttng => "As LTTng has it",
+            Dialect::Weir => "With types",
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Dialect {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Dialect, String> {
+        let named = Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
+        named.ok_or(format!("there is no dialect `{}`", name.escape_debug()))
+    }
 }
 
 /// Text → IR and warnings, or every fault found.

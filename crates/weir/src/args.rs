@@ -7,7 +7,6 @@ pub(crate) mod bpf;
 pub(crate) mod filter;
 pub(crate) mod flight;
 pub(crate) mod record;
-pub(crate) mod rule;
 pub(crate) mod sessions;
 pub(crate) mod trace_format;
 pub(crate) mod triggers;
@@ -19,8 +18,10 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 
+use weir_filter::Dialect;
 use weir_policy::budget::Budget;
 use weir_process::{Follow, Given, ProcessSpec};
+use weir_sessions::context::Context;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -195,8 +196,8 @@ pub(crate) struct Trace {
     pub(crate) filter: Option<String>,
 
     /// What the filter's operators mean
-    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "filter")]
-    pub(crate) dialect: filter::Dialect,
+    #[arg(long, value_parser = dialect(), default_value_t, requires = "filter")]
+    pub(crate) dialect: Dialect,
 
     /// Run clauses at events only where this eBPF program returns something else than 0. It comes behind --filter, gets the
     /// registers of the event (struct pt_regs), and has maps of its own, which are printed at the end. An object (.bpf.o) or
@@ -428,6 +429,23 @@ fn follow() -> impl TypedValueParser<Value = Follow> {
     let hows = ["held", "late"].map(PossibleValue::new);
     // SANITY: the values that there may be are those that there are.
     PossibleValuesParser::from(hows).map(|how| how.parse().expect("a possible value"))
+}
+
+/// What operators of a filter mean.
+fn dialect() -> impl TypedValueParser<Value = Dialect> {
+    let dialects = Dialect::ALL.map(|dialect| PossibleValue::new(dialect.name()).help(dialect.about()));
+    // SANITY: as in `follow`.
+    PossibleValuesParser::from(dialects).map(|name| name.parse().expect("a possible value"))
+}
+
+/// What is recorded beside an event's own fields.
+fn context() -> impl TypedValueParser<Value = Context> {
+    let row = |context: Context| {
+        let value = PossibleValue::new(context.name()).help(context.about());
+        if context.alias() == context.name() { value } else { value.alias(context.alias()) }
+    };
+    // SANITY: as in `follow`.
+    PossibleValuesParser::new(Context::all().map(row)).map(|name| name.parse().expect("a possible value"))
 }
 
 /// What `-c` starts: a program and its arguments.

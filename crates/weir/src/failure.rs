@@ -143,6 +143,15 @@ impl From<weir_policy::Error> for Failure {
     }
 }
 
+impl From<weir_sessions::Error> for Failure {
+    fn from(error: weir_sessions::Error) -> Failure {
+        match error {
+            weir_sessions::Error::Refused(error) => Failure::Refused(error),
+            weir_sessions::Error::Unavailable(error) => Failure::Machine(error),
+        }
+    }
+}
+
 impl From<weir_kernel::KernelError> for Failure {
     fn from(error: weir_kernel::KernelError) -> Failure {
         match error.is_of_the_machine() {

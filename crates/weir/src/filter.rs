@@ -54,7 +54,7 @@ pub(crate) fn filter(args: &Filter) -> Result<ExitCode, (Failure, Option<SourceF
 /// The optimised IR; warnings go to standard error.
 fn compile(given: &Given, source: &SourceFile, schema: &Schema) -> Result<Module, Failure> {
     let (mut module, warnings) =
-        weir_filter::compile(&source.text, given.dialect.into(), schema).map_err(Failure::Script)?;
+        weir_filter::compile(&source.text, given.dialect, schema).map_err(Failure::Script)?;
     warn(source, &warnings);
     weir_ir::pass::optimise(&mut module);
     Ok(module)

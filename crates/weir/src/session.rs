@@ -87,7 +87,7 @@ pub(crate) fn record(args: &args::record::Record) -> Result<ExitCode, (Failure, 
 }
 
 /// Whether a rule can be read: its events are some, its filter is one. What they name is not looked for.
-pub(crate) fn check_rule(rule: &args::rule::Rule) -> Result<(), Failure> {
+pub(crate) fn check_rule(rule: &weir_sessions::rule::Rule) -> Result<(), Failure> {
     recording::check(rule)
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn check_rule(rule: &args::rule::Rule) -> Result<(), Failure> {
 pub(crate) fn check_triggers(
     triggers: &args::triggers::Triggers,
     flight: &args::flight::Flight,
-    dialect: args::filter::Dialect,
+    dialect: weir_filter::Dialect,
 ) -> Result<(), Failure> {
     Triggers::given(flight, triggers, dialect).map(drop)
 }

@@ -1,47 +1,34 @@
-//! Sessions: recordings with a name, which go on without the command line that made them, and are changed while they run.
+//! The commands of recording sessions, asked of their daemon ([`weir_sessions`]); and that daemon.
 //!
-//! ```text
-//! weir record create … ──▶ client ──▶ socket ──▶ daemon: sessions ──▶ stretch: `weir record`, a process ──▶ DIR/1, DIR/2, …
-//!                                                  │                     ▲ held, go │ counts
-//!                                                  └─▶ state file        └──────────┘
-//! ```
-//!
-//! In: the commands. Out: what the daemon answers. One user's daemon knows nothing of another's. `description` is what a session is, `session`
-//! what becomes of it, `stretch` a process that records for it, `protocol` what is said over the socket, `place` where that is.
+//! In: the commands. Out: what the daemon answers, printed.
 
-mod client;
-mod clients;
-pub(crate) mod counts;
-mod daemon;
-mod description;
-pub(crate) mod limits;
-pub(crate) mod object;
-pub(crate) mod place;
 mod process;
-mod protocol;
-mod session;
-mod status;
-mod stretch;
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::setsid;
 use weir_process::ProcessSpec;
+use weir_sessions::client::Start;
+use weir_sessions::daemon::{Ended, Surroundings};
+use weir_sessions::description::{Description, check_name};
+use weir_sessions::place::Place;
+use weir_sessions::protocol::{Answer, Named, Outcome, Request};
+use weir_sessions::rule::Rule;
+use weir_sessions::status::{Status, Traced};
+use weir_sessions::{client, limits};
 
 use crate::args::Format;
-use crate::args::rule::Rule;
 use crate::args::sessions::{self as args, At, Create, Enable, Session};
 use crate::failure::Failure;
 use crate::manage;
 use crate::print::{print, tell, tell_text};
 use crate::session::{check_rule, check_triggers};
-use crate::sessions::client::Start;
-use crate::sessions::description::{Description, check_name};
-use crate::sessions::place::Place;
-use crate::sessions::protocol::{Answer, Named, Outcome, Request};
-use crate::sessions::status::{Status, Traced};
 
 /// The environment's word for how long a daemon without sessions stays, in seconds.
 const IDLE_VARIABLE: &str = "WEIR_IDLE";
@@ -83,11 +70,34 @@ pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
             let words: Vec<_> = args.words.iter().map(|word| word.to_string_lossy()).collect();
             Err(Failure::Refused(anyhow!("enable-channel {}: {ONE_CHANNEL}", words.join(" "))))
         }
-        Session::Daemon(args) => {
-            let place = Place::find(args.at.socket.as_deref())?;
-            daemon::daemon(&place, args.idle.map_or_else(idle, Ok)?, args.detached)
-        }
+        Session::Daemon(args) => daemon(&place(&args.at)?, args.idle.map_or_else(idle, Ok)?, args.detached),
     }
+}
+
+fn place(at: &At) -> Result<Place, Failure> {
+    Ok(Place::find(at.socket.as_deref(), process::executable())?)
+}
+
+/// Runs one in this process. `is_detached`: nobody waits for it.
+fn daemon(place: &Place, idle: Duration, is_detached: bool) -> Result<ExitCode, Failure> {
+    if is_detached {
+        process::close_inherited();
+        setsid().context("setsid").map_err(Failure::Machine)?;
+    }
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    signals.thread_block().context("blocking signals").map_err(Failure::Machine)?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
+    let signals = signals.context("signalfd").map_err(Failure::Machine)?;
+    let mut is_to_end = || {
+        let signal = signals.read_signal().ok().flatten()?;
+        Some(Signal::try_from(signal.ssi_signo as i32).map_or("a signal", Signal::as_str).to_owned())
+    };
+    let surroundings =
+        Surroundings { end: signals.as_fd(), is_to_end: &mut is_to_end, tell: &mut |line| tell!("{line}") };
+    if weir_sessions::daemon::run(place, idle, surroundings)? == Ended::OtherThere && !is_detached {
+        tell!("weir: a daemon is there already, at {}", place.socket.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn idle() -> Result<Duration, Failure> {
@@ -98,7 +108,7 @@ fn idle() -> Result<Duration, Failure> {
 
 /// Asks the daemon; what it has to tell besides the answer is told. `makes`: there may be no session yet.
 fn ask(at: &At, request: &Request, makes: bool) -> Result<Answer, Failure> {
-    let place = Place::find(at.socket.as_deref())?;
+    let place = place(at)?;
     // One that was killed has left something to tell.
     let start = match makes || place.state().exists() {
         true => Start::Idle(idle()?),

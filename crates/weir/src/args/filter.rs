@@ -1,6 +1,9 @@
 //! The command line of `weir filter`: event filters by hand.
 
 use clap::{Subcommand, ValueEnum};
+use weir_filter::Dialect;
+
+use crate::args::dialect;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Filter {
@@ -37,20 +40,12 @@ pub(crate) struct Given {
     pub(crate) event: Option<String>,
 
     /// What the operators mean
-    #[arg(long, value_enum, default_value_t = Dialect::Weir)]
+    #[arg(long, value_parser = dialect(), default_value_t)]
     pub(crate) dialect: Dialect,
 
     /// The filter, behind -- if it begins with one
     #[arg(value_name = "EXPR")]
     pub(crate) text: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Dialect {
-    /// As LTTng has it
-    Lttng,
-    /// With types
-    Weir,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

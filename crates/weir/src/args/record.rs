@@ -5,16 +5,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, ValueEnum};
+use clap::ArgGroup;
 use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_event::schema::Level;
+use weir_filter::Dialect;
 use weir_policy::budget::Budget;
 use weir_process::{Follow, ProcessSpec};
+use weir_sessions::context::Context;
+use weir_sessions::rule::Rule;
 use weir_trace::write::Limits;
 
-use crate::args::rule::Rule;
 use crate::args::trace_format::TraceFormat;
-use crate::args::{CommandLine, Engine, Format, Trace, filter, flight, follow, triggers};
+use crate::args::{CommandLine, Engine, Format, Trace, context, dialect, flight, follow, triggers};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,11 +56,11 @@ pub(crate) struct Record {
     pub(crate) filter: Option<String>,
 
     /// What the operators of --filter, and of --snapshot-on and other triggers, mean
-    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "expression")]
-    pub(crate) dialect: filter::Dialect,
+    #[arg(long, value_parser = dialect(), default_value_t, requires = "expression")]
+    pub(crate) dialect: Dialect,
 
     /// Record with each event; may be repeated, or a list: --add-context vtid,procname
-    #[arg(short = 't', long = "add-context", value_enum, value_name = "CONTEXT", value_delimiter = ',')]
+    #[arg(short = 't', long = "add-context", value_parser = context(), value_name = "CONTEXT", value_delimiter = ',')]
     pub(crate) contexts: Vec<Context>,
 
     /// The folder of the trace, or of the snapshots: one that is not there yet, or an empty one
@@ -159,34 +161,6 @@ pub(crate) struct Record {
     /// Start this command, and record until it ends. When the run ends first (Ctrl-C), the command is ended too
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
-}
-
-/// What is recorded beside an event's own fields.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
-pub(crate) enum Context {
-    /// The process's id
-    #[value(alias = "pid")]
-    Vpid,
-    /// The thread's id
-    #[value(alias = "tid")]
-    Vtid,
-    /// The thread's name (its comm)
-    #[value(alias = "comm")]
-    Procname,
-    /// The processor
-    #[value(name = "cpu_id", alias = "cpu")]
-    CpuId,
-    /// The user's id
-    #[value(alias = "uid")]
-    Vuid,
-    /// The number of the process's control group (version 2), as weir has seen it last: it looks every 100 ms
-    #[value(name = "cgroup_id", alias = "cgroup")]
-    CgroupId,
-    /// The address of the place
-    Ip,
-    /// Where the thread was and the return addresses of the calls that led there, innermost first, at most 127, by frame pointers
-    #[value(name = "callstack-user", alias = "ustack")]
-    CallstackUser,
 }
 
 /// The most files of a ring: their names sort as their numbers do.

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Subcommand, ValueEnum};
 use weir_event::schema::Level;
+use weir_filter::Dialect;
 use weir_policy::budget::Budget;
 use weir_process::{Follow, ProcessSpec};
+use weir_sessions::context::Context;
+use weir_sessions::description::OPTIONS;
 
 use crate::args::flight::Flight;
-use crate::args::record::{Context, FILES_MAX, Record, file_size, level, size};
+use crate::args::record::{FILES_MAX, Record, file_size, level, size};
 use crate::args::trace_format::TraceFormat;
 use crate::args::triggers::Triggers;
-use crate::args::{Format, filter, flight, follow};
+use crate::args::{Format, context, dialect, flight, follow};
 
 /// One recording, or a command about sessions.
 #[derive(clap::Args, Debug)]
@@ -162,8 +165,8 @@ pub(crate) struct Create {
     pub(crate) trace_format: TraceFormat,
 
     /// What the operators of --snapshot-on and other triggers mean
-    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "expression")]
-    pub(crate) dialect: filter::Dialect,
+    #[arg(long, value_parser = dialect(), default_value_t, requires = "expression")]
+    pub(crate) dialect: Dialect,
 
     /// What recording may cost, as of `weir trace`
     #[arg(long, value_name = "BUDGET", value_parser = budget)]
@@ -196,12 +199,12 @@ impl Create {
             us if us.is_multiple_of(1000) => format!("{}ms", us / 1000),
             us => format!("{us}us"),
         };
-        let is_default = self.dialect == filter::Dialect::Weir;
+        let is_default = self.dialect == Dialect::Weir;
         let options = [
             ("trace-format", (self.trace_format != TraceFormat::Ctf1).then(|| name_of(&self.trace_format))),
             ("file-size", self.file_size.map(|bytes| bytes.to_string())),
             ("file-count", self.file_count.map(|count| count.to_string())),
-            ("dialect", (!is_default).then(|| name_of(&self.dialect))),
+            ("dialect", (!is_default).then(|| self.dialect.to_string())),
             ("any-user", is(self.any_user)),
             ("blocking", self.blocking.as_ref().map(time)),
             ("overwrite", is(*overwrite)),
@@ -222,29 +225,6 @@ impl Create {
         options.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 }
-
-/// The names that [`Create::options`] has.
-pub(crate) const OPTIONS: [&str; 19] = [
-    "trace-format",
-    "file-size",
-    "file-count",
-    "dialect",
-    "any-user",
-    "blocking",
-    "overwrite",
-    "snapshot-on",
-    "snapshot-after",
-    "snapshot-interval",
-    "snapshot-at-end",
-    "snapshots",
-    "start-on",
-    "stop-on",
-    "rotate-on",
-    "rotate-interval",
-    "run-on",
-    "run",
-    "run-interval",
-];
 
 fn name_of(value: &impl ValueEnum) -> String {
     // SANITY: none of them is hidden.
@@ -286,8 +266,8 @@ pub(crate) struct Enable {
     pub(crate) filter: Option<String>,
 
     /// What the filter's operators mean
-    #[arg(long, value_enum, default_value_t = filter::Dialect::Weir, requires = "filter")]
-    pub(crate) dialect: filter::Dialect,
+    #[arg(long, value_parser = dialect(), default_value_t, requires = "filter")]
+    pub(crate) dialect: Dialect,
 
     /// Refused: a session has one
     #[arg(short = 'c', long = "channel", value_name = "CHANNEL", hide = true)]
@@ -325,7 +305,7 @@ pub(crate) struct AddContext {
     #[arg(
         short = 't',
         long = "type",
-        value_enum,
+        value_parser = context(),
         value_name = "CONTEXT",
         value_delimiter = ',',
         required = true

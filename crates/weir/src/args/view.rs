@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use weir_filter::Dialect;
 
-use crate::args::filter::Dialect;
+use crate::args::dialect;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +37,7 @@ pub(crate) struct View {
     pub(crate) filter: Option<String>,
 
     /// What the filter's operators mean
-    #[arg(long, value_enum, default_value_t = Dialect::Weir)]
+    #[arg(long, value_parser = dialect(), default_value_t)]
     pub(crate) dialect: Dialect,
 
     /// Count events, their rates and sizes, and what was lost, instead of showing them

@@ -26,7 +26,7 @@ pub(super) fn filter(
     given: &Given,
     attach_point: &str,
 ) -> Result<ExitCode, Failure> {
-    let text = Text::parse(&given.text, given.dialect.into())?;
+    let text = Text::parse(&given.text, given.dialect)?;
     if given.fields != NO_FIELDS && !matches!(command, FilterCommand::Eval { .. }) {
         return Err(refused("--fields are values for `eval`; what the event has its file says"));
     }

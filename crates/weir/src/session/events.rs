@@ -27,6 +27,7 @@ use weir_process::watch::LOOK_INTERVAL;
 use weir_report::{ProcessLine, Report, Summary};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
+use weir_sessions::counts::Counts;
 use weir_verifier::VerifiedProgram;
 
 use crate::failure::Failure;
@@ -45,7 +46,6 @@ use crate::session::roll::Roll;
 use crate::session::targets::Targets;
 use crate::session::tended::{HandOver, Tended};
 use crate::session::triggers::{self, Watch};
-use crate::sessions::counts::Counts;
 
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
 pub(super) const READ_INTERVAL: Duration = Duration::from_millis(5);

@@ -8,7 +8,6 @@
 
 use anyhow::anyhow;
 use weir_event::MapSchema;
-use weir_filter::Dialect;
 use weir_ir::{Function, Module, Trigger};
 use weir_source::Diagnostic;
 
@@ -25,7 +24,7 @@ const WAYS_MAX: usize = 64;
 /// Reads the filter that was given, if one was.
 pub(super) fn text(args: &args::Trace) -> Result<Option<Text>, Failure> {
     let given = args.filter.as_deref();
-    given.map(|text| Text::parse(text, args.dialect.into())).transpose()
+    given.map(|text| Text::parse(text, args.dialect)).transpose()
 }
 
 /// The filter of a clause, if it has one, and the fields that the user has named there.
@@ -144,14 +143,5 @@ pub(super) fn at_places(trigger: &Trigger, places: &[usize]) -> Trigger {
         Trigger::Uretprobe { sites } => Trigger::Uretprobe { sites: chosen(sites, places) },
         Trigger::Usdt { sites } => Trigger::Usdt { sites: chosen(sites, places) },
         other => unreachable!("a clause at {other:?} has no events"),
-    }
-}
-
-impl From<args::filter::Dialect> for Dialect {
-    fn from(dialect: args::filter::Dialect) -> Dialect {
-        match dialect {
-            args::filter::Dialect::Lttng => Dialect::Lttng,
-            args::filter::Dialect::Weir => Dialect::Weir,
-        }
     }
 }

@@ -26,6 +26,7 @@ use weir_event::recorded;
 use weir_event::schema::Schema;
 use weir_rt::Clock;
 use weir_rt::segment::{RingCopy, Segment};
+use weir_sessions::counts::Counts;
 use weir_trace::private;
 use weir_trace::write::{Format, metadata};
 
@@ -34,7 +35,6 @@ use crate::failure::Failure;
 use crate::print::tell;
 use crate::session::now_ns;
 use crate::session::recorder::{class, full_name, is_free, word};
-use crate::sessions::counts::Counts;
 use crate::view::zone::Zone;
 
 use self::asked::Asked;

@@ -29,13 +29,13 @@ use weir_event::recorded;
 use weir_event::schema::Schema;
 use weir_rt::Clock;
 use weir_rt::segment::{Aside, RingReader, Segment};
+use weir_sessions::counts::Counts;
 use weir_trace::class::{ClockClass, TraceClass, Value};
 use weir_trace::write::{Folder, Format, Limits, Stream, layout};
 
 use crate::failure::Failure;
 use crate::print::tell;
 use crate::session::now_ns;
-use crate::sessions::counts::Counts;
 
 /// How large packets become.
 pub(super) const PACKET_BYTES: usize = 128 << 10;

@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::anyhow;
 use weir_event::schema::{Field, Form, Level, Schema, Type};
 use weir_event::{STACK_FRAMES_MAX, recorded};
+use weir_filter::Dialect;
 use weir_ir::{Builtin, EventId, FoundArgument, FoundField, Function, Module, Trigger};
+use weir_sessions::context::Context;
+use weir_sessions::rule::Rule;
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{LinkAddr, pattern};
 
-use crate::args::filter::Dialect;
-use crate::args::record::{Context, Record};
-use crate::args::rule::Rule;
+use crate::args::record::Record;
 use crate::event::fetch::Fetched;
 use crate::event::text::Text;
 use crate::event::{self, Event};
@@ -119,7 +120,7 @@ fn clause_at(attach_point: &str) -> String {
 
 /// The filter of a rule, if it has one.
 fn filter(rule: &Rule) -> Result<Option<Text>, Failure> {
-    rule.filter.as_deref().map(|text| Text::parse(text, rule.dialect.into())).transpose()
+    rule.filter.as_deref().map(|text| Text::parse(text, rule.dialect)).transpose()
 }
 
 impl Recording<'_> {
@@ -280,7 +281,7 @@ impl Recording<'_> {
             return Ok(None);
         }
         match texts[..] {
-            [(text, dialect)] => Text::parse(text, dialect.into()).map(Some),
+            [(text, dialect)] => Text::parse(text, dialect).map(Some),
             _ if texts.iter().any(|(_, dialect)| *dialect == Dialect::Lttng) => {
                 let filters: Vec<String> = texts.iter().map(|(text, _)| format!("'{text}'")).collect();
                 Err(Failure::Refused(anyhow!(
@@ -290,7 +291,7 @@ impl Recording<'_> {
             }
             _ => {
                 let all: Vec<String> = texts.iter().map(|(text, _)| format!("({text})")).collect();
-                Text::parse(&all.join(" || "), Dialect::Weir.into()).map(Some)
+                Text::parse(&all.join(" || "), Dialect::Weir).map(Some)
             }
         }
     }

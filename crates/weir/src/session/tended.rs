@@ -1,22 +1,8 @@
 //! A recorder that the daemon of recording sessions supervises: it starts on command, reports progress, and exits with the daemon.
 //!
-//! In: standard input, a pipe whose other end only the daemon has. The first byte ([`GO`], [`GO_OPEN`]) says that the recording may begin;
-//! before it may come, with its pid, the time of its start and a newline after it, which recording hands its processes over ([`AFTER`]). Each
-//! further one asks for a snapshot ([`SNAPSHOT`]); with the name of a folder and a newline after it, for the next folder ([`ROTATE`]); with a
-//! number and a newline, to let the processes go, so that another recording may take them over ([`HAND_OVER`]), or to take back those that it did
-//! not ([`TAKE_BACK`]); or says that an event has opened or shut the recording before this one since this one was let begin ([`OPENED`],
-//! [`SHUT`]). The end of the pipe says that the recording is not wanted. Out: a file that says how much was recorded so far, replaced as a whole, and lines on standard output:
-//!
-//! | line | says |
-//! |---|---|
-//! | `held` | everything is ready, no process was touched |
-//! | `recording` | probes are in |
-//! | `let-go NUMBER` | it touches its processes no more, which are probed as before |
-//! | `snapshot NAME`, `no-snapshot WHY` | the snapshot that was asked for is there, or not |
-//! | `rotated`, `no-rotation WHY` | the next folder that was asked for is written, or not |
-//! | `rotate` | an event asks for the next folder |
-//! | `stopped` | an event has ended the recording |
-//! | `wrong-filter` | it cannot begin: an event has not what its filter asks for |
+//! In: standard input, a pipe whose other end only the daemon has, and what is said there ([`weir_sessions::recorder`]): that the recording may begin, and
+//! before that which recording hands its processes over; then what is to be done beside. The end of the pipe says that the recording is not wanted. Out: a
+//! file that says how much was recorded so far, and lines on standard output.
 //!
 //! Guaranteed: where the daemon ends, however it does, so does the recording, as at Ctrl-C. Until the daemon's word that is told by the end
 //! of its pipe, then by a signal as well, which is blocked by then, so that none is lost in between.
@@ -33,29 +19,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::read;
+use weir_sessions::counts::Counts;
+use weir_sessions::recorder::{AFTER, GO, GO_OPEN, HAND_OVER, OPENED, ROTATE, SHUT, SNAPSHOT, TAKE_BACK};
+use weir_sessions::{limits, place};
 
 use crate::failure::Failure;
 use crate::print::{print_on, printable, tell};
-use crate::sessions::counts::Counts;
-use crate::sessions::{limits, place};
-
-/// The recording may begin.
-pub(crate) const GO: u8 = b'g';
-/// The same, where an event has started the one before it: it waits for none.
-pub(crate) const GO_OPEN: u8 = b'o';
-/// A snapshot is wanted.
-pub(crate) const SNAPSHOT: u8 = b's';
-/// The next folder is wanted, of the name that follows up to a newline.
-pub(crate) const ROTATE: u8 = b'r';
-/// The recording whose pid and start follow, up to a newline, has let its processes go: they are to be taken over.
-pub(crate) const AFTER: u8 = b'a';
-/// Another recording takes the processes over. The number of the request follows, up to a newline.
-pub(crate) const HAND_OVER: u8 = b'h';
-/// It has failed to.
-pub(crate) const TAKE_BACK: u8 = b'b';
-/// An event has started the recording before this one, after this one was let begin; or has stopped it.
-pub(crate) const OPENED: u8 = b'p';
-pub(crate) const SHUT: u8 = b'c';
 
 pub(super) struct Tended {
     file: PathBuf,

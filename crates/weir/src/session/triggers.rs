@@ -14,13 +14,13 @@ mod watch;
 use anyhow::anyhow;
 use weir_codegen::Compiled;
 use weir_event::{MapSchema, MapValue, Type};
+use weir_filter::Dialect;
 use weir_ir::trigger::{Gate, Step};
 use weir_ir::{EventId, Function, MapId, Module, flight, trigger};
 use weir_rt::segment::Segment;
 use weir_symbols::pattern;
 
 use crate::args;
-use crate::args::filter::Dialect;
 use crate::event::Event;
 use crate::event::text::{Text, Told};
 use crate::failure::Failure;
@@ -124,7 +124,7 @@ impl Triggers {
             let Some(text) = text else { continue };
             let (event, expression) =
                 split(text).map_err(|why| Failure::Refused(anyhow!("--{option} {text}: {why}")))?;
-            let text = Text::parse_as(&format!("<{option}>"), expression, dialect.into())?;
+            let text = Text::parse_as(&format!("<{option}>"), expression, dialect)?;
             all.push(Trigger { kind, option, event: event.map(str::to_owned), text });
         }
         Ok(Triggers { all })

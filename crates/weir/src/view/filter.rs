@@ -98,7 +98,7 @@ impl Wanted {
         }
         let classes = match &args.filter {
             None => named.iter().map(|(.., class)| (std::ptr::from_ref(*class), None)).collect(),
-            Some(text) => programs(text, args.dialect.into(), &named)?,
+            Some(text) => programs(text, args.dialect, &named)?,
         };
         Ok(Some(Wanted { classes }))
     }

@@ -1,6 +1,6 @@
 //! `weir record daemon`: holds a user's sessions, and does what clients ask.
 //!
-//! In: a socket, and what the processes say that record. Out: such processes, answers, and the state file, which is written before an answer
+//! In: a socket, what the processes say that record, and when it is to end. Out: such processes, answers, and the state file, which is written before an answer
 //! goes out, and before a process is started. One thread and one poll; nothing here waits for a client or a process but a daemon's first look at what one before it left.
 //!
 //! A daemon ends by itself when it has had no session for a while, and then leaves nothing behind but its lock file. At SIGTERM, SIGINT
@@ -8,40 +8,60 @@
 //! became of it.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::fd::AsFd as _;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixListener;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::setsid;
 use serde_json::{Value, json};
 use weir_process::processes::ProcessId;
 
-use crate::failure::Failure;
-use crate::print::{tell, tell_text};
-use crate::sessions::clients::Clients;
-use crate::sessions::description::Description;
-use crate::sessions::object::Object;
-use crate::sessions::place::{self, Place};
-use crate::sessions::protocol::{Answer, Named, Outcome, PROTOCOL, Request};
-use crate::sessions::session::{Session, make_folder};
-use crate::sessions::{limits, process};
+use crate::Error;
+use crate::clients::Clients;
+use crate::description::Description;
+use crate::object::Object;
+use crate::place::{self, Place};
+use crate::protocol::{Answer, Named, Outcome, PROTOCOL, Request};
+use crate::session::{Session, make_folder};
+use crate::{limits, process};
 
 /// How often it looks while something is on its way that no descriptor tells of.
 const BUSY_INTERVAL: Duration = Duration::from_millis(5);
 /// How often otherwise.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// What a daemon is run with.
+pub struct Surroundings<'a> {
+    /// Becomes readable when the daemon is to end.
+    pub end: BorrowedFd<'a>,
+    /// Why it is to end, if it is: the name of a signal.
+    pub is_to_end: &'a mut dyn FnMut() -> Option<String>,
+    /// Takes what is worth a line of a log, without its end.
+    pub tell: &'a mut dyn FnMut(&str),
+}
+
+impl fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// There was nothing to do any more, or it was to end.
+    Done,
+    /// Another has the socket.
+    OtherThere,
+}
+
 struct Daemon<'a> {
     place: &'a Place,
     clients: Clients,
-    signals: SignalFd,
+    surroundings: Surroundings<'a>,
     sessions: BTreeMap<String, Session>,
     /// For the next who asks.
     notices: Vec<String>,
@@ -63,25 +83,12 @@ enum Begun {
 }
 
 /// Runs until there is nothing to do. One that another daemon has come before ends at once.
-pub(crate) fn daemon(place: &Place, idle: Duration, is_detached: bool) -> Result<ExitCode, Failure> {
-    if is_detached {
-        process::close_inherited();
-        setsid().context("setsid").map_err(Failure::Machine)?;
-    }
+pub fn run<'a>(place: &'a Place, idle: Duration, surroundings: Surroundings<'a>) -> Result<Ended, Error> {
     place.make()?;
-    let Some(_lock) = place.lock()? else {
-        if !is_detached {
-            tell!("weir: a daemon is there already, at {}", place.socket.display());
-        }
-        return Ok(ExitCode::SUCCESS);
-    };
+    let Some(_lock) = place.lock()? else { return Ok(Ended::OtherThere) };
     let failed = |error: std::io::Error, what: &str| {
-        Failure::Machine(anyhow!(error).context(format!("{what} {}", place.socket.display())))
+        Error::Unavailable(anyhow!(error).context(format!("{what} {}", place.socket.display())))
     };
-    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
-    signals.thread_block().context("blocking signals").map_err(Failure::Machine)?;
-    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC);
-    let signals = signals.context("signalfd").map_err(Failure::Machine)?;
     let (sessions, notices) = left(place);
     // Of a daemon that was killed: who holds the lock has the socket.
     let _ = fs::remove_file(&place.socket);
@@ -90,7 +97,7 @@ pub(crate) fn daemon(place: &Place, idle: Duration, is_detached: bool) -> Result
     let mut daemon = Daemon {
         place,
         clients,
-        signals,
+        surroundings,
         sessions,
         notices,
         idle,
@@ -104,14 +111,13 @@ pub(crate) fn daemon(place: &Place, idle: Duration, is_detached: bool) -> Result
         let _ = fs::remove_file(place.state());
         let _ = fs::remove_file(place.log());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Ended::Done)
 }
 
 impl Daemon<'_> {
-    fn run(&mut self) -> Result<(), Failure> {
+    fn run(&mut self) -> Result<(), Error> {
         loop {
-            while let Ok(Some(signal)) = self.signals.read_signal() {
-                let name = Signal::try_from(signal.ssi_signo as i32).map_or("a signal", Signal::as_str);
+            while let Some(name) = (self.surroundings.is_to_end)() {
                 self.is_ending = true;
                 let why = format!("the daemon was ended by {name} while it recorded");
                 self.sessions.values_mut().for_each(|session| session.end(&why));
@@ -301,12 +307,14 @@ impl Daemon<'_> {
 
     /// What came of what an event has asked for: to the log, and what went wrong to the next who asks, too.
     fn tell(&mut self, answer: Answer) {
-        tell_text(&answer.said);
+        answer.said.lines().for_each(|line| (self.surroundings.tell)(line));
         match answer.outcome {
-            Outcome::Done(text) => tell!("weir: {text} (an event asked for it)"),
+            Outcome::Done(text) => {
+                (self.surroundings.tell)(&format!("weir: {text} (an event asked for it)"));
+            }
             Outcome::Refused(text) | Outcome::Failed(text) => {
                 let text = format!("{text}, since an event asked for a new folder");
-                tell!("weir: {text}");
+                (self.surroundings.tell)(&format!("weir: {text}"));
                 self.notices.push(text);
             }
         }
@@ -334,12 +342,12 @@ impl Daemon<'_> {
         let path = self.place.state();
         if let Err(error) = place::replace(&path, &format!("{state}\n")) {
             let what = format!("{}: {error}; if the daemon is killed, its sessions are lost", path.display());
-            tell!("weir: {what}");
+            (self.surroundings.tell)(&format!("weir: {what}"));
             self.notices.push(what);
         }
     }
 
-    fn wait(&self) -> Result<(), Failure> {
+    fn wait(&self) -> Result<(), Error> {
         // The end of a process comes a little behind that of its pipe.
         let mut stretches = self.sessions.values().flat_map(Session::stretches);
         let wait = match () {
@@ -349,14 +357,14 @@ impl Daemon<'_> {
             }
             () => INTERVAL,
         };
-        let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let mut watched = vec![PollFd::new(self.surroundings.end, PollFlags::POLLIN)];
         watched.extend(self.clients.descriptors());
         let stretches = self.sessions.values().flat_map(Session::stretches);
         let said = stretches.filter_map(|stretch| stretch.descriptor());
         watched.extend(said.map(|said| PollFd::new(said, PollFlags::POLLIN)));
         match poll(&mut watched, PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX)) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(errno) => Err(Failure::Machine(anyhow!(errno).context("poll"))),
+            Err(errno) => Err(Error::Unavailable(anyhow!(errno).context("poll"))),
         }
     }
 }

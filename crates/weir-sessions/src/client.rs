@@ -12,43 +12,44 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use nix::unistd::geteuid;
 
-use crate::failure::Failure;
-use crate::sessions::place::{self, Place};
-use crate::sessions::protocol::{Answer, Hello, PROTOCOL, Request};
-use crate::sessions::{limits, process};
+use crate::Error;
+use crate::limits;
+use crate::place::{self, Place};
+use crate::protocol::{Answer, Hello, PROTOCOL, Request};
 
 /// How often a daemon is looked for that was started.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long the daemon that is started stays without sessions.
-pub(crate) enum Start {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
     /// One that is there is asked, none is started.
     Never,
     Idle(Duration),
 }
 
 /// Asks the daemon; none where there is none, and none is to be started.
-pub(crate) fn ask(place: &Place, request: &Request, start: &Start) -> Result<Option<Answer>, Failure> {
+pub fn ask(place: &Place, request: &Request, start: &Start) -> Result<Option<Answer>, Error> {
     let Some(mut stream) = connect(place, start)? else { return Ok(None) };
     let ended = || {
-        Failure::Machine(anyhow!(
+        Error::Unavailable(anyhow!(
             "the daemon ended before it answered: whether it did what it was asked is what weir record status says"
         ))
     };
     let line = request.line();
     if line.len() > limits::REQUEST_BYTES {
         let (length, most) = (line.len(), limits::REQUEST_BYTES);
-        return Err(Failure::Refused(anyhow!("this makes a request of {length} bytes, the limit is {most}")));
+        return Err(Error::Refused(anyhow!("this makes a request of {length} bytes, the limit is {most}")));
     }
     // One that does not want to hear it has said why.
     let _ = stream.get_mut().write_all(line.as_bytes());
     // It may have to wait for processes.
-    stream.get_mut().set_read_timeout(None).context("the daemon's socket").map_err(Failure::Machine)?;
+    stream.get_mut().set_read_timeout(None).context("the daemon's socket").map_err(Error::Unavailable)?;
     let line = read_line(&mut stream).map_err(|_| ended())?.ok_or_else(ended)?;
     Answer::of_line(&line).map(Some).map_err(unread)
 }
 
-fn connect(place: &Place, start: &Start) -> Result<Option<BufReader<UnixStream>>, Failure> {
+fn connect(place: &Place, start: &Start) -> Result<Option<BufReader<UnixStream>>, Error> {
     place.check()?;
     let end = Instant::now() + limits::DAEMON_WAIT;
     let mut started: Option<Child> = None;
@@ -67,11 +68,11 @@ fn connect(place: &Place, start: &Start) -> Result<Option<BufReader<UnixStream>>
             }
             Err(error) => {
                 let what = format!("connecting to the daemon at {}", place.socket.display());
-                return Err(Failure::Machine(anyhow!(error).context(what)));
+                return Err(Error::Unavailable(anyhow!(error).context(what)));
             }
         }
         if Instant::now() >= end {
-            return Err(Failure::Machine(anyhow!(
+            return Err(Error::Unavailable(anyhow!(
                 "there is no daemon at {} after {} s; {} may say why",
                 place.socket.display(),
                 limits::DAEMON_WAIT.as_secs(),
@@ -83,15 +84,15 @@ fn connect(place: &Place, start: &Start) -> Result<Option<BufReader<UnixStream>>
 }
 
 /// The stream, once the daemon has said who it is; none where it has ended before.
-fn greeted(stream: UnixStream, place: &Place) -> Result<Option<BufReader<UnixStream>>, Failure> {
+fn greeted(stream: UnixStream, place: &Place) -> Result<Option<BufReader<UnixStream>>, Error> {
     let prepared = stream.set_read_timeout(Some(limits::DAEMON_WAIT));
-    prepared.context("the daemon's socket").map_err(Failure::Machine)?;
+    prepared.context("the daemon's socket").map_err(Error::Unavailable)?;
     let mut stream = BufReader::new(stream);
     let line = match read_line(&mut stream) {
         Ok(Some(line)) => line,
         Ok(None) => return Ok(None),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            return Err(Failure::Machine(anyhow!(
+            return Err(Error::Unavailable(anyhow!(
                 "the daemon at {} says nothing for {} s",
                 place.socket.display(),
                 limits::DAEMON_WAIT.as_secs()
@@ -102,13 +103,13 @@ fn greeted(stream: UnixStream, place: &Place) -> Result<Option<BufReader<UnixStr
     let hello = Hello::of_line(&line).map_err(unread)?;
     let (own, version) = (geteuid().as_raw(), env!("CARGO_PKG_VERSION"));
     match () {
-        () if hello.protocol != PROTOCOL || hello.version != version => Err(Failure::Refused(anyhow!(
+        () if hello.protocol != PROTOCOL || hello.version != version => Err(Error::Refused(anyhow!(
             "the daemon (process {}) is of weir {}, this is {version}: destroy its sessions with that one, or end it with `kill {}`",
             hello.pid,
             hello.version.escape_debug(),
             hello.pid
         ))),
-        () if hello.uid != u64::from(own) => Err(Failure::Refused(anyhow!(
+        () if hello.uid != u64::from(own) => Err(Error::Refused(anyhow!(
             "the daemon at {} is user {}'s, this is user {own}",
             place.socket.display(),
             hello.uid
@@ -124,12 +125,12 @@ fn read_line(stream: &mut BufReader<UnixStream>) -> std::io::Result<Option<Vec<u
     Ok(line.pop_if(|last| *last == b'\n').map(|_| line))
 }
 
-fn unread(why: String) -> Failure {
-    Failure::Machine(anyhow!("the daemon says what this weir does not understand: {why}"))
+fn unread(why: String) -> Error {
+    Error::Unavailable(anyhow!("the daemon says what this weir does not understand: {why}"))
 }
 
 /// Whether a daemon that was started may still come. One that ended because it had nothing to do, or because another was first, is none.
-fn is_starting(started: &mut Option<Child>, place: &Place) -> Result<bool, Failure> {
+fn is_starting(started: &mut Option<Child>, place: &Place) -> Result<bool, Error> {
     let Some(child) = started else { return Ok(false) };
     match child.try_wait() {
         Ok(None) => Ok(true),
@@ -137,17 +138,17 @@ fn is_starting(started: &mut Option<Child>, place: &Place) -> Result<bool, Failu
         _ => {
             let (said, _) = place::said(&place.log(), 0);
             let last = said.lines().last().unwrap_or("it said nothing").trim_start_matches("weir: ");
-            Err(Failure::Machine(anyhow!("the daemon could not be started: {last}")))
+            Err(Error::Unavailable(anyhow!("the daemon could not be started: {last}")))
         }
     }
 }
 
 /// Starts one that this process is not waited for with, and that it does not wait for.
-fn spawn(place: &Place, idle: Duration) -> Result<Child, Failure> {
+fn spawn(place: &Place, idle: Duration) -> Result<Child, Error> {
     place.make()?;
-    let mut command = Command::new(process::executable());
+    let mut command = Command::new(&place.program);
     command.args(["record", "daemon", "--detached", "--idle", &idle.as_secs_f64().to_string(), "--socket"]);
     command.arg(&place.socket).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(place.open_log()?);
-    command.spawn().context("starting the daemon").map_err(Failure::Machine)
+    command.spawn().context("starting the daemon").map_err(Error::Unavailable)
 }

@@ -20,11 +20,11 @@ use nix::unistd::Pid;
 use weir_process::processes::ProcessId;
 use weir_trace::private;
 
-use crate::session::tended;
-use crate::sessions::counts::Counts;
-use crate::sessions::description::Description;
-use crate::sessions::place::{self, Place};
-use crate::sessions::{limits, process};
+use crate::counts::Counts;
+use crate::description::Description;
+use crate::place::{self, Place};
+use crate::recorder;
+use crate::{limits, process};
 
 pub(crate) struct Stretch {
     /// Of the process, and of the first folder that it writes.
@@ -82,7 +82,7 @@ impl Stretch {
         let _ = fs::remove_file(&counts);
         let file = private::options().write(true).create(true).truncate(true).open(&log);
         let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
-        let mut command = Command::new(process::executable());
+        let mut command = Command::new(&place.program);
         command.args(description.arguments(number, &counts));
         // For a command of its own (--run) that speaks to this daemon.
         command.env(place::SOCKET_VARIABLE, &place.socket);
@@ -193,8 +193,8 @@ impl Stretch {
     pub(crate) fn go(&mut self, is_open: bool, after: Option<ProcessId>) {
         (self.phase, self.begins_open) = (Phase::Beginning, is_open);
         let words = |after: ProcessId| format!("{} {}\n", after.pid, after.start);
-        let after = after.map(|after| [&[tended::AFTER], words(after).as_bytes()].concat());
-        let go = if is_open { tended::GO_OPEN } else { tended::GO };
+        let after = after.map(|after| [&[recorder::AFTER], words(after).as_bytes()].concat());
+        let go = if is_open { recorder::GO_OPEN } else { recorder::GO };
         self.say(&[after.unwrap_or_default(), vec![go]].concat());
     }
 
@@ -203,7 +203,7 @@ impl Stretch {
         if self.asked_to_hand_over.is_none() {
             self.hand_overs += 1;
             self.asked_to_hand_over = Some(self.hand_overs);
-            self.say(&[&[tended::HAND_OVER], self.hand_overs.to_string().as_bytes(), b"\n"].concat());
+            self.say(&[&[recorder::HAND_OVER], self.hand_overs.to_string().as_bytes(), b"\n"].concat());
         }
     }
 
@@ -211,7 +211,7 @@ impl Stretch {
     pub(crate) fn take_back(&mut self) {
         if self.asked_to_hand_over.take().is_some() {
             self.phase = self.phase.min(Phase::Recording);
-            self.say(&[tended::TAKE_BACK]);
+            self.say(&[recorder::TAKE_BACK]);
         }
     }
 
@@ -219,20 +219,20 @@ impl Stretch {
     pub(crate) fn is_opened(&mut self, is_open: bool) {
         if self.begins_open != is_open {
             self.begins_open = is_open;
-            self.say(&[if is_open { tended::OPENED } else { tended::SHUT }]);
+            self.say(&[if is_open { recorder::OPENED } else { recorder::SHUT }]);
         }
     }
 
     /// Asks it for a snapshot; [`Stretch::taken`] will have the answer.
     pub(crate) fn ask_for_snapshot(&mut self) {
         self.taken = None;
-        self.say(&[tended::SNAPSHOT]);
+        self.say(&[recorder::SNAPSHOT]);
     }
 
     /// Asks it to go on in the folder of this number; [`Stretch::rotated`] will have the answer.
     pub(crate) fn ask_to_rotate(&mut self, folder: u64) {
         (self.rotated, self.asked_folder) = (None, folder);
-        self.say(&[&[tended::ROTATE], folder.to_string().as_bytes(), b"\n"].concat());
+        self.say(&[&[recorder::ROTATE], folder.to_string().as_bytes(), b"\n"].concat());
     }
 
     pub(crate) fn rotated(&mut self) -> Option<Result<(), String>> {

@@ -23,68 +23,71 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::geteuid;
 use weir_trace::private;
 
-use crate::failure::Failure;
-use crate::sessions::limits;
+use crate::Error;
+use crate::limits;
 
 /// The environment's word for the socket.
-pub(crate) const SOCKET_VARIABLE: &str = "WEIR_SOCKET";
+pub const SOCKET_VARIABLE: &str = "WEIR_SOCKET";
 
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) socket: PathBuf,
+pub struct Place {
+    pub socket: PathBuf,
+    /// The weir that is started as a daemon, and to record.
+    pub program: PathBuf,
 }
 
 /// Held while the daemon lives.
+#[derive(Debug)]
 pub(crate) struct Lock(#[expect(dead_code, reason = "it is held, not read")] Flock<File>);
 
 impl Place {
-    /// Where it is; nothing is looked at.
-    pub(crate) fn find(given: Option<&Path>) -> Result<Place, Failure> {
+    /// Where it is, by what was given; nothing is looked at. `program` as in [`Place`].
+    pub fn find(given: Option<&Path>, program: PathBuf) -> Result<Place, Error> {
         let named =
             given.map(Path::to_owned).or_else(|| std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from));
         let socket = match named {
             Some(path) => std::path::absolute(&path)
-                .map_err(|error| Failure::Refused(anyhow!(error).context("--socket")))?,
+                .map_err(|error| Error::Refused(anyhow!(error).context("--socket")))?,
             None => usual(),
         };
         let (length, most) = (socket.as_os_str().len(), limits::SOCKET_BYTES - 1);
         if length > most {
             let shown = socket.display();
-            return Err(Failure::Refused(anyhow!(
+            return Err(Error::Refused(anyhow!(
                 "the path of the socket has {length} bytes, the limit is {most}: {shown}; name another with --socket"
             )));
         }
         match (socket.file_name(), socket.parent()) {
-            (Some(_), Some(_)) => Ok(Place { socket }),
-            _ => Err(Failure::Refused(anyhow!("--socket {}: it names no file", socket.display()))),
+            (Some(_), Some(_)) => Ok(Place { socket, program }),
+            _ => Err(Error::Refused(anyhow!("--socket {}: it names no file", socket.display()))),
         }
     }
 
     /// Makes the folder, if it is not there.
-    pub(crate) fn make(&self) -> Result<(), Failure> {
+    pub fn make(&self) -> Result<(), Error> {
         let folder = self.folder();
         let made = DirBuilder::new().mode(0o700).create(folder);
         match made {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 let what = format!("cannot make {}", folder.display());
-                Err(Failure::Machine(anyhow!(error).context(what)))
+                Err(Error::Unavailable(anyhow!(error).context(what)))
             }
             _ => self.check(),
         }
     }
 
     /// That the folder is this user's alone; nothing is said of one that is not there.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), Error> {
         let folder = self.folder();
         let shown = folder.display();
         let about = match fs::symlink_metadata(folder) {
             Ok(about) => about,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Failure::Machine(anyhow!(error).context(format!("{shown}")))),
+            Err(error) => return Err(Error::Unavailable(anyhow!(error).context(format!("{shown}")))),
         };
         let (own, owner, mode) = (geteuid().as_raw(), about.uid(), about.mode() & 0o777);
         let refused =
-            |what: String| Err(Failure::Refused(anyhow!("{shown}, the folder of the socket, {what}")));
+            |what: String| Err(Error::Refused(anyhow!("{shown}, the folder of the socket, {what}")));
         match () {
             () if !about.is_dir() => refused("is no folder".to_owned()),
             () if owner != own => refused(format!("is of user {owner}, this is user {own}")),
@@ -107,35 +110,35 @@ impl Place {
         path.into()
     }
 
-    pub(crate) fn state(&self) -> PathBuf {
+    pub fn state(&self) -> PathBuf {
         self.beside(".state")
     }
 
-    pub(crate) fn log(&self) -> PathBuf {
+    pub fn log(&self) -> PathBuf {
         self.beside(".log")
     }
 
     /// `session` is a name that was checked.
-    pub(crate) fn counts(&self, session: &str, number: u64) -> PathBuf {
+    pub fn counts(&self, session: &str, number: u64) -> PathBuf {
         self.beside(&format!(".{session}.{number}.counts"))
     }
 
-    pub(crate) fn log_of(&self, session: &str, number: u64) -> PathBuf {
+    pub fn log_of(&self, session: &str, number: u64) -> PathBuf {
         self.beside(&format!(".{session}.{number}.log"))
     }
 
     /// Removes what stands beside the socket of one recording.
-    pub(crate) fn forget(&self, session: &str, number: u64) {
+    pub fn forget(&self, session: &str, number: u64) {
         for path in [self.counts(session, number), self.log_of(session, number)] {
             let _ = fs::remove_file(path);
         }
     }
 
     /// The daemon's, which it has while it lives; none where another has it.
-    pub(crate) fn lock(&self) -> Result<Option<Lock>, Failure> {
+    pub(crate) fn lock(&self) -> Result<Option<Lock>, Error> {
         let path = self.beside(".lock");
         let failed =
-            |error: std::io::Error| Failure::Machine(anyhow!(error).context(path.display().to_string()));
+            |error: std::io::Error| Error::Unavailable(anyhow!(error).context(path.display().to_string()));
         let options = private::options().read(true).write(true).create(true).truncate(false).clone();
         let mut file = options.open(&path).map_err(failed)?;
         match Flock::lock(file.try_clone().map_err(failed)?, FlockArg::LockExclusiveNonblock) {
@@ -150,7 +153,7 @@ impl Place {
     }
 
     /// Where what the daemon says goes.
-    pub(crate) fn open_log(&self) -> Result<File, Failure> {
+    pub fn open_log(&self) -> Result<File, Error> {
         let path = self.log();
         let file = private::options().append(true).create(true).open(&path).and_then(|file| {
             if file.metadata()?.len() > limits::LOG_BYTES {
@@ -158,12 +161,12 @@ impl Place {
             }
             Ok(file)
         });
-        file.with_context(|| format!("cannot write {}", path.display())).map_err(Failure::Machine)
+        file.with_context(|| format!("cannot write {}", path.display())).map_err(Error::Unavailable)
     }
 }
 
 /// Writes a file as a whole: who reads it sees the old or the new.
-pub(crate) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let mut new = path.to_owned().into_os_string();
     new.push(".new");
     let mut file = private::options().write(true).create(true).truncate(true).open(&new)?;
@@ -172,7 +175,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// A file that is not too large; none if it is not there.
-pub(crate) fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+pub fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -184,7 +187,7 @@ pub(crate) fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
 }
 
 /// What stands in a log from `from` on, the last of it where that is much; and how far it goes.
-pub(crate) fn said(path: &Path, from: u64) -> (String, u64) {
+pub fn said(path: &Path, from: u64) -> (String, u64) {
     let read = || -> std::io::Result<(Vec<u8>, u64)> {
         let mut file = File::open(path)?;
         let end = file.metadata()?.len();

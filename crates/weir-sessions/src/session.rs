@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 use weir_process::processes::ProcessId;
 use weir_trace::private;
 
-use crate::sessions::counts::Counts;
-use crate::sessions::description::Description;
-use crate::sessions::object::Object;
-use crate::sessions::place::Place;
-use crate::sessions::protocol::{Answer, Outcome};
-use crate::sessions::stretch::{self, Phase, Stretch};
-use crate::sessions::{limits, process};
+use crate::counts::Counts;
+use crate::description::Description;
+use crate::object::Object;
+use crate::place::Place;
+use crate::protocol::{Answer, Outcome};
+use crate::stretch::{self, Phase, Stretch};
+use crate::{limits, process};
 
 pub(crate) struct Session {
     pub(crate) description: Description,

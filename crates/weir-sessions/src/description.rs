@@ -7,44 +7,65 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum as _;
 use serde_json::{Value, json};
 use weir_process::Follow;
 use weir_symbols::pattern;
 
-use crate::args::record::Context;
-use crate::args::rule::Rule;
-use crate::args::sessions::OPTIONS;
-use crate::sessions::limits;
-use crate::sessions::object::Object;
+use crate::context::Context;
+use crate::limits;
+use crate::object::Object;
+use crate::rule::Rule;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Description {
-    pub(crate) name: String,
+pub struct Description {
+    pub name: String,
     /// Absolute. Each recording has a folder in it.
-    pub(crate) folder: PathBuf,
-    pub(crate) processes: Vec<String>,
-    pub(crate) cgroups: Vec<String>,
-    pub(crate) units: Vec<String>,
-    pub(crate) containers: Vec<String>,
-    pub(crate) follow: Follow,
+    pub folder: PathBuf,
+    pub processes: Vec<String>,
+    pub cgroups: Vec<String>,
+    pub units: Vec<String>,
+    pub containers: Vec<String>,
+    pub follow: Follow,
     /// Bytes of the ring of each CPU.
-    pub(crate) size: u64,
+    pub size: u64,
     /// What else each recording gets ([`OPTIONS`]), by name; what takes no value has an empty one.
-    pub(crate) options: BTreeMap<String, String>,
-    pub(crate) budget: Option<String>,
-    pub(crate) policy: Option<String>,
+    pub options: BTreeMap<String, String>,
+    pub budget: Option<String>,
+    pub policy: Option<String>,
     /// Where names of files are looked for: as it was where the session was made.
-    pub(crate) directory: String,
-    pub(crate) search_path: Option<String>,
-    pub(crate) rules: Vec<Rule>,
+    pub directory: String,
+    pub search_path: Option<String>,
+    pub rules: Vec<Rule>,
     /// Patterns of events that were taken out of rules that name more.
-    pub(crate) disabled: Vec<String>,
-    pub(crate) contexts: Vec<Context>,
+    pub disabled: Vec<String>,
+    pub contexts: Vec<Context>,
 }
 
+/// The names that [`Description::options`] may have: options of `weir record`, which each recording gets as they are.
+pub const OPTIONS: [&str; 19] = [
+    "trace-format",
+    "file-size",
+    "file-count",
+    "dialect",
+    "any-user",
+    "blocking",
+    "overwrite",
+    "snapshot-on",
+    "snapshot-after",
+    "snapshot-interval",
+    "snapshot-at-end",
+    "snapshots",
+    "start-on",
+    "stop-on",
+    "rotate-on",
+    "rotate-interval",
+    "run-on",
+    "run",
+    "run-interval",
+];
+
 /// What may be a session's name: it becomes part of names of files.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
+pub fn check_name(name: &str) -> Result<(), String> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let begins = |c: char| c.is_ascii_alphanumeric() || c == '_';
     match () {
@@ -63,7 +84,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 impl Description {
     /// Events that were disabled are enabled again; those that are enabled in the same way already stay as they are.
-    pub(crate) fn enable(&mut self, mut rule: Rule) -> Result<(), String> {
+    pub fn enable(&mut self, mut rule: Rule) -> Result<(), String> {
         let events = rule.events.join(" ");
         let disabled = self.disabled.len();
         self.disabled.retain(|event| !rule.events.contains(event));
@@ -87,7 +108,7 @@ impl Description {
     }
 
     /// An event that was enabled by this name is taken out; one that a pattern names is left out of it.
-    pub(crate) fn disable(&mut self, events: &[String]) -> Result<(), String> {
+    pub fn disable(&mut self, events: &[String]) -> Result<(), String> {
         for event in events {
             let before = self.enabled().count();
             self.rules.iter_mut().for_each(|rule| rule.events.retain(|known| known != event));
@@ -115,7 +136,7 @@ impl Description {
         self.rules.iter().flat_map(|rule| &rule.events)
     }
 
-    pub(crate) fn add_contexts(&mut self, contexts: &[Context]) -> Result<(), String> {
+    pub fn add_contexts(&mut self, contexts: &[Context]) -> Result<(), String> {
         let before = self.contexts.len();
         for context in contexts {
             if !self.contexts.contains(context) {
@@ -129,22 +150,22 @@ impl Description {
     }
 
     /// Events stay in the rings, where the newest take the place of the oldest.
-    pub(crate) fn overwrites(&self) -> bool {
+    pub fn overwrites(&self) -> bool {
         self.options.contains_key("overwrite")
     }
 
     /// How long events wait for room in the rings.
-    pub(crate) fn waits(&self) -> Option<&str> {
+    pub fn waits(&self) -> Option<&str> {
         self.options.get("blocking").map(String::as_str)
     }
 
     /// What is in the rings is written when a recording ends.
-    pub(crate) fn keeps_what_is_left(&self) -> bool {
+    pub fn keeps_what_is_left(&self) -> bool {
         !self.overwrites() || self.options.contains_key("snapshot-at-end")
     }
 
     /// What of itself changes the recording, as the command line has it.
-    pub(crate) fn shown_options(&self) -> String {
+    pub fn shown_options(&self) -> String {
         let is_told = |name: &str| !["overwrite", "blocking"].contains(&name);
         let of_table = OPTIONS.iter().filter(|name| is_told(name));
         let given = of_table.filter_map(|name| Some((name, self.options.get(*name)?)));
@@ -159,12 +180,12 @@ impl Description {
     }
 
     /// The folder of a recording.
-    pub(crate) fn folder_of(&self, number: u64) -> PathBuf {
+    pub fn folder_of(&self, number: u64) -> PathBuf {
         self.folder.join(number.to_string())
     }
 
     /// What `weir` is to be called with, to record this into folder `number`.
-    pub(crate) fn arguments(&self, number: u64, counts: &Path) -> Vec<OsString> {
+    pub fn arguments(&self, number: u64, counts: &Path) -> Vec<OsString> {
         let with = |flag: &str, value: &dyn AsRef<std::ffi::OsStr>| {
             let mut argument = OsString::from(format!("{flag}="));
             argument.push(value);
@@ -176,7 +197,7 @@ impl Description {
         arguments.extend(self.enabled().map(|event| with("--event", event)));
         arguments.extend(self.rules.iter().map(|rule| with("--rule", &rule.object().to_string())));
         arguments.extend(self.disabled.iter().map(|event| with("--exclude", event)));
-        arguments.extend(self.contexts.iter().map(|context| with("--add-context", &context_name(*context))));
+        arguments.extend(self.contexts.iter().map(|context| with("--add-context", &context.name())));
         let of = |flag: &str, values: &[String]| -> Vec<OsString> {
             values.iter().map(|value| with(flag, value)).collect()
         };
@@ -194,7 +215,7 @@ impl Description {
         arguments
     }
 
-    pub(crate) fn object(&self) -> Value {
+    pub fn object(&self) -> Value {
         json!({
             "name": self.name,
             "folder": self.folder.to_string_lossy(),
@@ -214,17 +235,17 @@ impl Description {
             "search_path": self.search_path,
             "rules": self.rules.iter().map(Rule::object).collect::<Vec<_>>(),
             "disabled": self.disabled,
-            "contexts": self.contexts.iter().map(|context| context_name(*context)).collect::<Vec<_>>(),
+            "contexts": self.contexts.iter().map(|context| context.name()).collect::<Vec<_>>(),
         })
     }
 
     /// Whatever it is given: nothing but what [`Description::object`] makes is taken.
-    pub(crate) fn of_object(value: Value) -> Result<Description, String> {
+    pub fn of_object(value: Value) -> Result<Description, String> {
         let mut object = Object::of(value, "a session")?;
         let rules: Result<Vec<Rule>, String> =
             object.values("rules")?.into_iter().map(Rule::of_object).collect();
         let contexts: Result<Vec<Context>, String> =
-            object.texts("contexts")?.iter().map(|name| context(name)).collect();
+            object.texts("contexts")?.iter().map(|name| name.parse()).collect();
         let description = Description {
             name: object.text("name")?,
             folder: object.text("folder")?.into(),
@@ -260,16 +281,6 @@ impl Description {
             () => Ok(description),
         }
     }
-}
-
-/// As the command line has it.
-pub(crate) fn context_name(context: Context) -> String {
-    // SANITY: no context is hidden.
-    context.to_possible_value().expect("a name").get_name().to_owned()
-}
-
-pub(crate) fn context(name: &str) -> Result<Context, String> {
-    Context::from_str(name, false).map_err(|_| format!("there is no context `{}`", name.escape_debug()))
 }
 
 #[cfg(test)]
@@ -310,19 +321,6 @@ mod tests {
         for description in [description(), full] {
             assert_eq!(Description::of_object(description.object()), Ok(description));
         }
-    }
-
-    #[test]
-    fn contexts_have_lttng_s_names_and_shorter_ones() {
-        for (names, wanted) in [
-            (["vpid", "pid"], Context::Vpid),
-            (["cgroup_id", "cgroup"], Context::CgroupId),
-            (["callstack-user", "ustack"], Context::CallstackUser),
-        ] {
-            assert_eq!(names.map(context), [Ok(wanted), Ok(wanted)]);
-            assert_eq!(context_name(wanted), names[0]);
-        }
-        assert!(context("callstack-kernel").unwrap_err().contains("no context `callstack-kernel`"));
     }
 
     #[test]

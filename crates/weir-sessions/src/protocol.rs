@@ -6,26 +6,26 @@
 
 use serde_json::{Value, json};
 
-use crate::args::record::Context;
-use crate::args::rule::Rule;
-use crate::sessions::description::{Description, check_name, context, context_name};
-use crate::sessions::object::Object;
+use crate::context::Context;
+use crate::description::{Description, check_name};
+use crate::object::Object;
+use crate::rule::Rule;
 
 /// Counts up where requests or answers change.
-pub(crate) const PROTOCOL: u64 = 2;
+pub const PROTOCOL: u64 = 2;
 
 /// Who the daemon is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Hello {
-    pub(crate) protocol: u64,
-    pub(crate) version: String,
-    pub(crate) pid: u64,
-    pub(crate) uid: u64,
+pub struct Hello {
+    pub protocol: u64,
+    pub version: String,
+    pub pid: u64,
+    pub uid: u64,
 }
 
 /// What the daemon is asked to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Request {
+pub enum Request {
     Create(Box<Description>),
     Enable {
         session: Named,
@@ -50,22 +50,22 @@ pub(crate) enum Request {
 }
 
 /// A session by its name, or the only one that there is.
-pub(crate) type Named = Option<String>;
+pub type Named = Option<String>;
 
 /// What came of it.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Answer {
-    pub(crate) outcome: Outcome,
+pub struct Answer {
+    pub outcome: Outcome,
     /// What recordings said.
-    pub(crate) said: String,
+    pub said: String,
     /// What happened before, and nobody was told.
-    pub(crate) notices: Vec<String>,
+    pub notices: Vec<String>,
     /// Of each session that was asked for.
-    pub(crate) sessions: Vec<Value>,
+    pub sessions: Vec<Value>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     Done(String),
     /// What was asked for cannot be.
     Refused(String),
@@ -74,12 +74,12 @@ pub(crate) enum Outcome {
 }
 
 impl Hello {
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let Hello { protocol, version, pid, uid } = self;
         format!("{}\n", json!({"weir": version, "protocol": protocol, "pid": pid, "uid": uid}))
     }
 
-    pub(crate) fn of_line(line: &[u8]) -> Result<Hello, String> {
+    pub fn of_line(line: &[u8]) -> Result<Hello, String> {
         // Fields of later versions are let pass: what they say is of no use without knowing the version.
         let mut object = read(line, "the daemon's hello")?;
         Ok(Hello {
@@ -92,7 +92,7 @@ impl Hello {
 }
 
 impl Request {
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let of = |what: &str, session: &Named| json!({"do": what, "session": session});
         let object = match self {
             Request::Create(description) => json!({"do": "create", "description": description.object()}),
@@ -103,7 +103,7 @@ impl Request {
                 json!({"do": "disable", "session": session, "events": events})
             }
             Request::AddContexts { session, contexts } => {
-                let contexts: Vec<String> = contexts.iter().map(|context| context_name(*context)).collect();
+                let contexts: Vec<&str> = contexts.iter().map(|context| context.name()).collect();
                 json!({"do": "add-context", "session": session, "contexts": contexts})
             }
             Request::Start(session) => of("start", session),
@@ -116,7 +116,7 @@ impl Request {
         format!("{object}\n")
     }
 
-    pub(crate) fn of_line(line: &[u8]) -> Result<Request, String> {
+    pub fn of_line(line: &[u8]) -> Result<Request, String> {
         let mut object = read(line, "the request")?;
         let what = object.text("do")?;
         let request = match &what[..] {
@@ -131,7 +131,7 @@ impl Request {
             "disable" => Request::Disable { session: named(&mut object)?, events: object.texts("events")? },
             "add-context" => {
                 let contexts: Result<Vec<Context>, String> =
-                    object.texts("contexts")?.iter().map(|name| context(name)).collect();
+                    object.texts("contexts")?.iter().map(|name| name.parse()).collect();
                 Request::AddContexts { session: named(&mut object)?, contexts: contexts? }
             }
             "start" => Request::Start(named(&mut object)?),
@@ -154,11 +154,11 @@ fn named(object: &mut Object) -> Result<Named, String> {
 }
 
 impl Answer {
-    pub(crate) fn of(outcome: Outcome) -> Answer {
+    pub fn of(outcome: Outcome) -> Answer {
         Answer { outcome, said: String::new(), notices: Vec::new(), sessions: Vec::new() }
     }
 
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let (outcome, text) = match &self.outcome {
             Outcome::Done(text) => ("done", text),
             Outcome::Refused(text) => ("refused", text),
@@ -170,7 +170,7 @@ impl Answer {
         format!("{object}\n")
     }
 
-    pub(crate) fn of_line(line: &[u8]) -> Result<Answer, String> {
+    pub fn of_line(line: &[u8]) -> Result<Answer, String> {
         let mut object = read(line, "the answer")?;
         let (outcome, text) = (object.text("outcome")?, object.text("text")?);
         let outcome = match &outcome[..] {

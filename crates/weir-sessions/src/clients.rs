@@ -13,8 +13,8 @@ use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::geteuid;
 
-use crate::sessions::limits;
-use crate::sessions::protocol::{Answer, Hello, Outcome, PROTOCOL, Request};
+use crate::limits;
+use crate::protocol::{Answer, Hello, Outcome, PROTOCOL, Request};
 
 pub(crate) struct Clients {
     listener: UnixListener,

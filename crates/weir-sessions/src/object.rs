@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use weir_process::Follow;
 
-use crate::sessions::limits;
+use crate::limits;
 
 /// An object whose fields are taken out of it.
 pub(crate) struct Object {

@@ -7,34 +7,33 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clap::ValueEnum as _;
 use serde_json::{Value, json};
 use weir_event::schema::Level;
 
-use crate::args::filter::Dialect;
-use crate::sessions::object::Object;
+use crate::object::Object;
+use weir_filter::Dialect;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Rule {
+pub struct Rule {
     /// As `-e` takes them.
-    pub(crate) events: Vec<String>,
+    pub events: Vec<String>,
     /// Patterns of those that are left out.
-    pub(crate) exclude: Vec<String>,
+    pub exclude: Vec<String>,
     /// Events that matter at least so much.
-    pub(crate) least: Option<Level>,
+    pub least: Option<Level>,
     /// Events of this level.
-    pub(crate) only: Option<Level>,
-    pub(crate) filter: Option<String>,
-    pub(crate) dialect: Dialect,
+    pub only: Option<Level>,
+    pub filter: Option<String>,
+    pub dialect: Dialect,
 }
 
 impl Rule {
     /// Whether both choose among their events in the same way.
-    pub(crate) fn chooses_like(&self, other: &Rule) -> bool {
+    pub fn chooses_like(&self, other: &Rule) -> bool {
         Rule { events: other.events.clone(), ..self.clone() } == *other
     }
 
-    pub(crate) fn object(&self) -> Value {
+    pub fn object(&self) -> Value {
         let Rule { events, exclude, least, only, filter, dialect } = self;
         json!({
             "events": events,
@@ -42,12 +41,12 @@ impl Rule {
             "loglevel": least.map(Level::name),
             "loglevel_only": only.map(Level::name),
             "filter": filter,
-            "dialect": dialect_name(*dialect),
+            "dialect": dialect.name(),
         })
     }
 
     /// Whatever it is given: nothing but what [`Rule::object`] makes is taken.
-    pub(crate) fn of_object(value: Value) -> Result<Rule, String> {
+    pub fn of_object(value: Value) -> Result<Rule, String> {
         let mut object = Object::of(value, "a rule")?;
         let mut level = |name: &str| {
             let text = object.text_or_none(name)?;
@@ -55,27 +54,20 @@ impl Rule {
         };
         let (least, only) = (level("loglevel")?, level("loglevel_only")?);
         let dialect = object.text_or_none("dialect")?;
-        let dialect = dialect.map_or(Ok(Dialect::Weir), |name| Dialect::from_str(&name, false));
+        let dialect = dialect.map_or(Ok(Dialect::Weir), |name| name.parse());
         let rule = Rule {
             events: object.texts("events")?,
             exclude: object.texts("exclude")?,
             least,
             only,
             filter: object.text_or_none("filter")?,
-            dialect: dialect.map_err(|_| "dialect: there is no such dialect")?,
+            dialect: dialect.map_err(|why| format!("dialect: {why}"))?,
         };
         object.end()?;
         match rule.events.is_empty() {
             true => Err("a rule without events".to_owned()),
             false => Ok(rule),
         }
-    }
-}
-
-fn dialect_name(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Lttng => "lttng",
-        Dialect::Weir => "weir",
     }
 }
 

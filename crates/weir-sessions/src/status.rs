@@ -4,16 +4,17 @@
 
 use serde_json::{Value, json};
 
-use crate::print::printable;
-use crate::sessions::counts::Counts;
-use crate::sessions::description::{Description, context_name};
+use crate::counts::Counts;
+use crate::description::Description;
+use weir_source::printable;
 
 /// A session, as the daemon has it.
-pub(crate) struct Status {
-    pub(crate) description: Description,
+#[derive(Debug)]
+pub struct Status {
+    pub description: Description,
     state: String,
     /// The process that records.
-    pub(crate) recorder: Option<i32>,
+    pub recorder: Option<i32>,
     number: Option<u64>,
     recording_ms: Option<u64>,
     counts: Counts,
@@ -21,13 +22,14 @@ pub(crate) struct Status {
 }
 
 /// A process that is recorded.
-pub(crate) struct Traced {
-    pub(crate) pid: i32,
-    pub(crate) name: String,
+#[derive(Debug)]
+pub struct Traced {
+    pub pid: i32,
+    pub name: String,
 }
 
 impl Status {
-    pub(crate) fn of_object(mut object: Value) -> Result<Status, String> {
+    pub fn of_object(mut object: Value) -> Result<Status, String> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         Ok(Status {
             description: Description::of_object(object["description"].take())?,
@@ -40,7 +42,7 @@ impl Status {
         })
     }
 
-    pub(crate) fn text(&self, traced: &[Traced]) -> String {
+    pub fn text(&self, traced: &[Traced]) -> String {
         let Description { name, folder, rules, disabled, contexts, .. } = &self.description;
         let shown = folder.display();
         let mut text = match (self.number, self.recording_ms) {
@@ -65,10 +67,7 @@ impl Status {
         line("processes", processes.collect::<Vec<_>>().join(", "));
         rules.iter().for_each(|rule| line("event", rule.to_string()));
         line("but", disabled.join(", "));
-        line(
-            "contexts",
-            contexts.iter().map(|context| context_name(*context)).collect::<Vec<_>>().join(", "),
-        );
+        line("contexts", contexts.iter().map(|context| context.name()).collect::<Vec<_>>().join(", "));
         if self.description.overwrites() {
             line("snapshots", self.counts.snapshots.to_string());
             return text;
@@ -114,7 +113,7 @@ impl Status {
         words.join(" ")
     }
 
-    pub(crate) fn object(&self, traced: &[Traced]) -> Value {
+    pub fn object(&self, traced: &[Traced]) -> Value {
         let description = self.description.object();
         let processes: Vec<Value> =
             traced.iter().map(|process| json!({"pid": process.pid, "name": process.name})).collect();

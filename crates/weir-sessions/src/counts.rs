@@ -4,41 +4,41 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::sessions::object::Object;
+use crate::object::Object;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// By name, those of which anything came.
-    pub(crate) events: BTreeMap<String, OfEvent>,
+    pub events: BTreeMap<String, OfEvent>,
     /// All that was lost, by whatever event.
-    pub(crate) discarded: u64,
+    pub discarded: u64,
     /// Of fields.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Of a flight recorder.
-    pub(crate) snapshots: u64,
+    pub snapshots: u64,
     /// Nothing is recorded until an event starts that.
-    pub(crate) is_waiting: bool,
+    pub is_waiting: bool,
     /// The trace, or a snapshot, could not be written to the end.
-    pub(crate) has_failed: bool,
+    pub has_failed: bool,
     /// The recording has ended: there will not be more.
-    pub(crate) is_over: bool,
+    pub is_over: bool,
 }
 
 /// Records of an event; those that the ring had no room for; texts and sequences that were cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct OfEvent {
-    pub(crate) recorded: u64,
-    pub(crate) discarded: u64,
-    pub(crate) cut: u64,
+pub struct OfEvent {
+    pub recorded: u64,
+    pub discarded: u64,
+    pub cut: u64,
 }
 
 impl Counts {
-    pub(crate) fn recorded(&self) -> u64 {
+    pub fn recorded(&self) -> u64 {
         self.events.values().map(|of| of.recorded).sum()
     }
 
     /// Another recording of the same session.
-    pub(crate) fn add(&mut self, other: &Counts) {
+    pub fn add(&mut self, other: &Counts) {
         for (name, more) in &other.events {
             let sum = self.events.entry(name.clone()).or_default();
             sum.recorded = sum.recorded.saturating_add(more.recorded);
@@ -52,7 +52,7 @@ impl Counts {
         self.has_failed |= other.has_failed;
     }
 
-    pub(crate) fn object(&self) -> Value {
+    pub fn object(&self) -> Value {
         let of = |of: &OfEvent| json!([of.recorded, of.discarded, of.cut]);
         let events: serde_json::Map<String, Value> =
             self.events.iter().map(|(name, counts)| (name.clone(), of(counts))).collect();
@@ -68,7 +68,7 @@ impl Counts {
         })
     }
 
-    pub(crate) fn of_object(value: Value) -> Result<Counts, String> {
+    pub fn of_object(value: Value) -> Result<Counts, String> {
         let mut object = Object::of(value, "a recording's counts")?;
         let Some(Value::Object(events)) = object.value("events") else {
             return Err("a recording's counts are of events".to_owned());

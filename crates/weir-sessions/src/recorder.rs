@@ -1,0 +1,34 @@
+//! What the daemon says to a process that records for it, on that one's standard input: a byte each, some with words up to a newline after it.
+//!
+//! What such a process says in turn, on its standard output, is a line each:
+//!
+//! | line | says |
+//! |---|---|
+//! | `held` | everything is ready, no process was touched |
+//! | `recording` | probes are in |
+//! | `let-go NUMBER` | it touches its processes no more, which are probed as before |
+//! | `snapshot NAME`, `no-snapshot WHY` | the snapshot that was asked for is there, or not |
+//! | `rotated`, `no-rotation WHY` | the next folder that was asked for is written, or not |
+//! | `rotate` | an event asks for the next folder |
+//! | `stopped` | an event has ended the recording |
+//! | `wrong-filter` | it cannot begin: an event has not what its filter asks for |
+//!
+//! How much it has recorded so far is in a file of [`Counts`](crate::counts::Counts), which is replaced as a whole.
+
+/// The recording may begin.
+pub const GO: u8 = b'g';
+/// The same, where an event has started the one before it: it waits for none.
+pub const GO_OPEN: u8 = b'o';
+/// A snapshot is wanted.
+pub const SNAPSHOT: u8 = b's';
+/// The next folder is wanted, of the name that follows up to a newline.
+pub const ROTATE: u8 = b'r';
+/// The recording whose pid and start follow, up to a newline, has let its processes go: they are to be taken over.
+pub const AFTER: u8 = b'a';
+/// Another recording takes the processes over. The number of the request follows, up to a newline.
+pub const HAND_OVER: u8 = b'h';
+/// It has failed to.
+pub const TAKE_BACK: u8 = b'b';
+/// An event has started the recording before this one, after this one was let begin; or has stopped it.
+pub const OPENED: u8 = b'p';
+pub const SHUT: u8 = b'c';
