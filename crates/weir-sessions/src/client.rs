@@ -146,7 +146,7 @@ fn is_starting(started: &mut Option<Child>, place: &Place) -> Result<bool, Error
 /// Starts one that this process is not waited for with, and that it does not wait for.
 fn spawn(place: &Place, idle: Duration) -> Result<Child, Error> {
     place.make()?;
-    let mut command = Command::new(&place.program);
+    let mut command = Command::new((place.program)());
     command.args(["record", "daemon", "--detached", "--idle", &idle.as_secs_f64().to_string(), "--socket"]);
     command.arg(&place.socket).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(place.open_log()?);

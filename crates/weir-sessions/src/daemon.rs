@@ -37,7 +37,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub struct Surroundings<'a> {
     /// Becomes readable when the daemon is to end.
     pub end: BorrowedFd<'a>,
-    /// Why it is to end, if it is: the name of a signal.
+    /// Why it is to end, if it is: the name of a signal. Not asked again after that.
     pub is_to_end: &'a mut dyn FnMut() -> Option<String>,
     /// Takes what is worth a line of a log, without its end.
     pub tell: &'a mut dyn FnMut(&str),
@@ -117,7 +117,9 @@ pub fn run<'a>(place: &'a Place, idle: Duration, surroundings: Surroundings<'a>)
 impl Daemon<'_> {
     fn run(&mut self) -> Result<(), Error> {
         loop {
-            while let Some(name) = (self.surroundings.is_to_end)() {
+            if !self.is_ending
+                && let Some(name) = (self.surroundings.is_to_end)()
+            {
                 self.is_ending = true;
                 let why = format!("the daemon was ended by {name} while it recorded");
                 self.sessions.values_mut().for_each(|session| session.end(&why));
@@ -357,7 +359,8 @@ impl Daemon<'_> {
             }
             () => INTERVAL,
         };
-        let mut watched = vec![PollFd::new(self.surroundings.end, PollFlags::POLLIN)];
+        let end = (!self.is_ending).then(|| PollFd::new(self.surroundings.end, PollFlags::POLLIN));
+        let mut watched: Vec<PollFd> = end.into_iter().collect();
         watched.extend(self.clients.descriptors());
         let stretches = self.sessions.values().flat_map(Session::stretches);
         let said = stretches.filter_map(|stretch| stretch.descriptor());

@@ -32,8 +32,8 @@ pub const SOCKET_VARIABLE: &str = "WEIR_SOCKET";
 #[derive(Clone, Debug)]
 pub struct Place {
     pub socket: PathBuf,
-    /// The weir that is started as a daemon, and to record.
-    pub program: PathBuf,
+    /// The weir that is started as a daemon, and to record. Asked for each time: a daemon lives for days, and a file may be moved.
+    pub program: fn() -> PathBuf,
 }
 
 /// Held while the daemon lives.
@@ -42,7 +42,7 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "it is held, not read")] Flo
 
 impl Place {
     /// Where it is, by what was given; nothing is looked at. `program` as in [`Place`].
-    pub fn find(given: Option<&Path>, program: PathBuf) -> Result<Place, Error> {
+    pub fn find(given: Option<&Path>, program: fn() -> PathBuf) -> Result<Place, Error> {
         let named =
             given.map(Path::to_owned).or_else(|| std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from));
         let socket = match named {

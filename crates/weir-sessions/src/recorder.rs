@@ -1,5 +1,8 @@
 //! What the daemon says to a process that records for it, on that one's standard input: a byte each, some with words up to a newline after it.
 //!
+//! [`AFTER`] comes before the recording may begin, the others after that. The end of the pipe before it says that the recording is not wanted; later the recording
+//! ends by SIGTERM, or with the daemon.
+//!
 //! What such a process says in turn, on its standard output, is a line each:
 //!
 //! | line | says |

@@ -82,7 +82,7 @@ impl Stretch {
         let _ = fs::remove_file(&counts);
         let file = private::options().write(true).create(true).truncate(true).open(&log);
         let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
-        let mut command = Command::new(&place.program);
+        let mut command = Command::new((place.program)());
         command.args(description.arguments(number, &counts));
         // For a command of its own (--run) that speaks to this daemon.
         command.env(place::SOCKET_VARIABLE, &place.socket);

@@ -75,7 +75,7 @@ pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
 }
 
 fn place(at: &At) -> Result<Place, Failure> {
-    Ok(Place::find(at.socket.as_deref(), process::executable())?)
+    Ok(Place::find(at.socket.as_deref(), process::executable)?)
 }
 
 /// Runs one in this process. `is_detached`: nobody waits for it.

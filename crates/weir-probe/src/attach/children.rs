@@ -105,7 +105,7 @@ pub fn open_child(pid: i32, allowance: Allowance, hold: ChildHold) -> Result<Tar
     })?;
     if let Some(tid) = inside.first().filter(|_| hold == ChildHold::Whole) {
         // On its way to its wait, without a CPU: its hit could not be begun again.
-        return Err(Error::StopInHit { pid, tid: *tid, limit: stopped.limit() });
+        return Err(Error::StopInHit { pid, tid: *tid, limit: stopped.limit() / 2 });
     }
     let waits_alone = !at_hits.is_empty() && stopped.threads().count() == 1;
     if waits_alone {

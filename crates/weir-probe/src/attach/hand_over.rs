@@ -59,7 +59,7 @@ pub fn take_over(pid: i32, controller: u32, allowance: Allowance, held: bool) ->
         let is_ready = match left.inside.first() {
             // What it has begun there would come when the other weir may not read any more.
             Some(tid) if tries >= LEAVING_STOPS_MAX => {
-                return Err(Error::StopInHit { pid, tid: *tid, limit: stopped.limit() });
+                return Err(Error::StopInHit { pid, tid: *tid, limit: stopped.limit() / 2 });
             }
             Some(_) => false,
             None => tries >= REMOTE_TRIES_MAX || is_callable(&stopped, &target)?,

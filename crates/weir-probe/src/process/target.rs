@@ -258,6 +258,11 @@ impl Target {
         self.stays_held
     }
 
+    /// Another weir's probes are in it until it is attached to.
+    pub fn is_taken(&self) -> bool {
+        self.taken_from.is_some()
+    }
+
     /// Lets a process go on unprobed that is held.
     pub fn release(&mut self) {
         self.held = None;

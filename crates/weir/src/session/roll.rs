@@ -21,7 +21,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, Uid, geteuid, sysconf};
 use weir_policy::facts;
 use weir_probe::launch::Exec;
-use weir_probe::{ChildHold, Children, Error, kin, open_child, scan, target};
+use weir_probe::{Allowance, ChildHold, Children, Error, kin, open_child, scan, target};
 use weir_process::processes::{Process, ProcessId, Processes};
 use weir_process::watch::{LOOK_INTERVAL, Watcher};
 use weir_process::{Given, Machine, Origin, Selection};
@@ -616,14 +616,8 @@ impl<'a> Roll<'a> {
         let pid = candidate.process.id.pid;
         let parent = inherited(pid, self.session);
         let waits = parent.as_ref().is_some_and(|parent| parent.children_wait);
-        // One that does not wait would be past its first hits, and one that may be stopped for some ms alone is held in vain.
-        let is_patient =
-            waits && self.session.budget(pid, self.session.plan).is_ok_and(|budget| budget.stop.is_none());
-        let tries_whole = if is_patient { STOP_TRIES } else { 1 };
-        let is_whole = candidate.tries < tries_whole && !candidate.in_steps;
-        let hold = if is_whole { ChildHold::Whole } else { ChildHold::InSteps };
         let is_held = held.is_some() || self.session.is_handed_over(pid);
-        let failure = match self.attach(&mut candidate, held, parent.map(|_| hold)) {
+        let failure = match self.attach(&mut candidate, held, parent.as_ref().map(|_| waits)) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let mut line = self.line(&candidate, Ok(one.attachment.probes()));
                 // Nothing of it has run unprobed.
@@ -662,6 +656,8 @@ impl<'a> Roll<'a> {
         // One that this run has had already is not given up soon.
         let tries =
             if candidate.origin == Origin::Again { candidate.tries / AGAIN_TRIES } else { candidate.tries };
+        // A child is tried in one stop first.
+        let tries = if parent.is_some() { tries.saturating_sub(STOP_TRIES - 1) } else { tries };
         let why = declined(&failure, tries);
         if why == Declined::NotNow && failure.of_process().is_some_and(Error::is_of_stop) {
             self.session.undo_own();
@@ -679,12 +675,12 @@ impl<'a> Roll<'a> {
         Ok(line)
     }
 
-    /// `child`: how it is held until it has its own probes, having its parent's.
+    /// `child`: it has its parent's probes, and whether it waits at the first of them.
     fn attach(
         &mut self,
         candidate: &mut Candidate,
         held: Option<Exec>,
-        child: Option<ChildHold>,
+        child: Option<bool>,
     ) -> Result<One, Failure> {
         let (session, pid) = (self.session, candidate.process.id.pid);
         match held {
@@ -700,7 +696,7 @@ impl<'a> Roll<'a> {
         &mut self,
         candidate: &mut Candidate,
         held: Option<Exec>,
-        child: Option<ChildHold>,
+        child: Option<bool>,
         holds: bool,
     ) -> Result<One, Failure> {
         let (id, own) = (candidate.process.id, self.session.plan);
@@ -721,7 +717,13 @@ impl<'a> Roll<'a> {
                 target.allow(allowance);
                 target
             }
-            (None, Some(hold)) => open_child(id.pid, allowance, hold)?,
+            (None, Some(waits)) => {
+                // One that does not wait would be past its first hits, and one that may be stopped for some ms alone is held in vain.
+                let is_patient = waits && allowance.stop >= Allowance::default().stop;
+                let is_whole = candidate.tries < if is_patient { STOP_TRIES } else { 1 };
+                let is_whole = is_whole && !candidate.in_steps;
+                open_child(id.pid, allowance, if is_whole { ChildHold::Whole } else { ChildHold::InSteps })?
+            }
             (None, None) => self.session.open_within(id.pid, allowance, holds)?,
         };
         // Its number may be another's by now; from here on it is the one that was opened.
@@ -732,8 +734,9 @@ impl<'a> Roll<'a> {
         // A process that is held runs on in `enrol`, and may end soon.
         self.seen(&plan, id.pid);
         let runs_between = child.is_some() && !target.is_held();
-        // Where this fails, its parent's probes may be out, and its own are not in.
-        let (before, now) = (candidate.loose, child.map(|_| Instant::now()));
+        // Where this fails, the probes that it had may be out, and its own are not in.
+        let had_probes = child.is_some() || target.is_taken();
+        let (before, now) = (candidate.loose, had_probes.then(Instant::now));
         candidate.loose = before.or(now);
         let prepared = self.session.prepare(target, &self.maps, &plan)?;
         let one = self.session.enrol(prepared, plan);

@@ -437,7 +437,7 @@ const STARVED: &str = "could not be taken over in one stop";
 
 /// A change misses nothing, or what it reports is that.
 fn misses_nothing(said: &str) -> bool {
-    let is_late = ["longer than 1s", "did not stop within 1s", "got no CPU to end that within 1s"];
+    let is_late = ["longer than 1s", "did not stop within 1s", "got no CPU to end that"];
     let is_late = is_late.iter().any(|text| said.contains(text));
     !said.contains("missing") || said.contains(STARVED) && is_late
 }
@@ -448,7 +448,9 @@ fn too_late(logs: &str) -> usize {
         let line = line.strip_prefix("weir: ").filter(|line| line.ends_with("not counted"))?;
         let counts = line.split(", ").filter_map(|part| match part.split_once(" process") {
             Some(("a", _)) => Some(1),
-            Some((count, _)) => count.trim_end_matches(" times a").parse::<usize>().ok(),
+            Some((count, _)) => {
+                count.trim_start_matches("at least ").trim_end_matches(" times a").parse::<usize>().ok()
+            }
             None => None,
         });
         Some(counts.sum::<usize>())
