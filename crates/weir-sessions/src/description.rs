@@ -84,7 +84,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 
 impl Description {
     /// Events that were disabled are enabled again; those that are enabled in the same way already stay as they are.
-    pub fn enable(&mut self, mut rule: Rule) -> Result<(), String> {
+    pub(crate) fn enable(&mut self, mut rule: Rule) -> Result<(), String> {
         let events = rule.events.join(" ");
         let disabled = self.disabled.len();
         self.disabled.retain(|event| !rule.events.contains(event));
@@ -108,7 +108,7 @@ impl Description {
     }
 
     /// An event that was enabled by this name is taken out; one that a pattern names is left out of it.
-    pub fn disable(&mut self, events: &[String]) -> Result<(), String> {
+    pub(crate) fn disable(&mut self, events: &[String]) -> Result<(), String> {
         for event in events {
             let before = self.enabled().count();
             self.rules.iter_mut().for_each(|rule| rule.events.retain(|known| known != event));
@@ -136,7 +136,7 @@ impl Description {
         self.rules.iter().flat_map(|rule| &rule.events)
     }
 
-    pub fn add_contexts(&mut self, contexts: &[Context]) -> Result<(), String> {
+    pub(crate) fn add_contexts(&mut self, contexts: &[Context]) -> Result<(), String> {
         let before = self.contexts.len();
         for context in contexts {
             if !self.contexts.contains(context) {
@@ -150,22 +150,22 @@ impl Description {
     }
 
     /// Events stay in the rings, where the newest take the place of the oldest.
-    pub fn overwrites(&self) -> bool {
+    pub(crate) fn overwrites(&self) -> bool {
         self.options.contains_key("overwrite")
     }
 
     /// How long events wait for room in the rings.
-    pub fn waits(&self) -> Option<&str> {
+    pub(crate) fn waits(&self) -> Option<&str> {
         self.options.get("blocking").map(String::as_str)
     }
 
     /// What is in the rings is written when a recording ends.
-    pub fn keeps_what_is_left(&self) -> bool {
+    pub(crate) fn keeps_what_is_left(&self) -> bool {
         !self.overwrites() || self.options.contains_key("snapshot-at-end")
     }
 
     /// What of itself changes the recording, as the command line has it.
-    pub fn shown_options(&self) -> String {
+    pub(crate) fn shown_options(&self) -> String {
         let is_told = |name: &str| !["overwrite", "blocking"].contains(&name);
         let of_table = OPTIONS.iter().filter(|name| is_told(name));
         let given = of_table.filter_map(|name| Some((name, self.options.get(*name)?)));
@@ -180,12 +180,12 @@ impl Description {
     }
 
     /// The folder of a recording.
-    pub fn folder_of(&self, number: u64) -> PathBuf {
+    pub(crate) fn folder_of(&self, number: u64) -> PathBuf {
         self.folder.join(number.to_string())
     }
 
     /// What `weir` is to be called with, to record this into folder `number`.
-    pub fn arguments(&self, number: u64, counts: &Path) -> Vec<OsString> {
+    pub(crate) fn arguments(&self, number: u64, counts: &Path) -> Vec<OsString> {
         let with = |flag: &str, value: &dyn AsRef<std::ffi::OsStr>| {
             let mut argument = OsString::from(format!("{flag}="));
             argument.push(value);
@@ -215,7 +215,7 @@ impl Description {
         arguments
     }
 
-    pub fn object(&self) -> Value {
+    pub(crate) fn object(&self) -> Value {
         json!({
             "name": self.name,
             "folder": self.folder.to_string_lossy(),
@@ -240,7 +240,7 @@ impl Description {
     }
 
     /// Whatever it is given: nothing but what [`Description::object`] makes is taken.
-    pub fn of_object(value: Value) -> Result<Description, String> {
+    pub(crate) fn of_object(value: Value) -> Result<Description, String> {
         let mut object = Object::of(value, "a session")?;
         let rules: Result<Vec<Rule>, String> =
             object.values("rules")?.into_iter().map(Rule::of_object).collect();

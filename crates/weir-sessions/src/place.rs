@@ -64,7 +64,7 @@ impl Place {
     }
 
     /// Makes the folder, if it is not there.
-    pub fn make(&self) -> Result<(), Error> {
+    pub(crate) fn make(&self) -> Result<(), Error> {
         let folder = self.folder();
         let made = DirBuilder::new().mode(0o700).create(folder);
         match made {
@@ -77,7 +77,7 @@ impl Place {
     }
 
     /// That the folder is this user's alone; nothing is said of one that is not there.
-    pub fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let folder = self.folder();
         let shown = folder.display();
         let about = match fs::symlink_metadata(folder) {
@@ -114,21 +114,21 @@ impl Place {
         self.beside(".state")
     }
 
-    pub fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.beside(".log")
     }
 
     /// `session` is a name that was checked.
-    pub fn counts(&self, session: &str, number: u64) -> PathBuf {
+    pub(crate) fn counts(&self, session: &str, number: u64) -> PathBuf {
         self.beside(&format!(".{session}.{number}.counts"))
     }
 
-    pub fn log_of(&self, session: &str, number: u64) -> PathBuf {
+    pub(crate) fn log_of(&self, session: &str, number: u64) -> PathBuf {
         self.beside(&format!(".{session}.{number}.log"))
     }
 
     /// Removes what stands beside the socket of one recording.
-    pub fn forget(&self, session: &str, number: u64) {
+    pub(crate) fn forget(&self, session: &str, number: u64) {
         for path in [self.counts(session, number), self.log_of(session, number)] {
             let _ = fs::remove_file(path);
         }
@@ -153,7 +153,7 @@ impl Place {
     }
 
     /// Where what the daemon says goes.
-    pub fn open_log(&self) -> Result<File, Error> {
+    pub(crate) fn open_log(&self) -> Result<File, Error> {
         let path = self.log();
         let file = private::options().append(true).create(true).open(&path).and_then(|file| {
             if file.metadata()?.len() > limits::LOG_BYTES {
@@ -175,7 +175,7 @@ pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// A file that is not too large; none if it is not there.
-pub fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -187,7 +187,7 @@ pub fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
 }
 
 /// What stands in a log from `from` on, the last of it where that is much; and how far it goes.
-pub fn said(path: &Path, from: u64) -> (String, u64) {
+pub(crate) fn said(path: &Path, from: u64) -> (String, u64) {
     let read = || -> std::io::Result<(Vec<u8>, u64)> {
         let mut file = File::open(path)?;
         let end = file.metadata()?.len();

@@ -12,11 +12,11 @@ use crate::object::Object;
 use crate::rule::Rule;
 
 /// Counts up where requests or answers change.
-pub const PROTOCOL: u64 = 2;
+pub(crate) const PROTOCOL: u64 = 2;
 
 /// Who the daemon is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Hello {
+pub(crate) struct Hello {
     pub protocol: u64,
     pub version: String,
     pub pid: u64,
@@ -74,12 +74,12 @@ pub enum Outcome {
 }
 
 impl Hello {
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let Hello { protocol, version, pid, uid } = self;
         format!("{}\n", json!({"weir": version, "protocol": protocol, "pid": pid, "uid": uid}))
     }
 
-    pub fn of_line(line: &[u8]) -> Result<Hello, String> {
+    pub(crate) fn of_line(line: &[u8]) -> Result<Hello, String> {
         // Fields of later versions are let pass: what they say is of no use without knowing the version.
         let mut object = read(line, "the daemon's hello")?;
         Ok(Hello {
@@ -92,7 +92,7 @@ impl Hello {
 }
 
 impl Request {
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let of = |what: &str, session: &Named| json!({"do": what, "session": session});
         let object = match self {
             Request::Create(description) => json!({"do": "create", "description": description.object()}),
@@ -116,7 +116,7 @@ impl Request {
         format!("{object}\n")
     }
 
-    pub fn of_line(line: &[u8]) -> Result<Request, String> {
+    pub(crate) fn of_line(line: &[u8]) -> Result<Request, String> {
         let mut object = read(line, "the request")?;
         let what = object.text("do")?;
         let request = match &what[..] {
@@ -158,7 +158,7 @@ impl Answer {
         Answer { outcome, said: String::new(), notices: Vec::new(), sessions: Vec::new() }
     }
 
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let (outcome, text) = match &self.outcome {
             Outcome::Done(text) => ("done", text),
             Outcome::Refused(text) => ("refused", text),
@@ -170,7 +170,7 @@ impl Answer {
         format!("{object}\n")
     }
 
-    pub fn of_line(line: &[u8]) -> Result<Answer, String> {
+    pub(crate) fn of_line(line: &[u8]) -> Result<Answer, String> {
         let mut object = read(line, "the answer")?;
         let (outcome, text) = (object.text("outcome")?, object.text("text")?);
         let outcome = match &outcome[..] {

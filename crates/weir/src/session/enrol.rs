@@ -42,7 +42,7 @@ pub(crate) struct Candidate {
     pub(crate) tries: u32,
     /// It is attached to in several stops: it could not be held for that.
     pub(crate) in_steps: bool,
-    /// Since when it may run unprobed although it was to be held: to attach to it was begun, and failed.
+    /// Since when it may run unprobed although it was to be held: an attach to it, or to its parent, began and failed.
     pub(crate) loose: Option<Instant>,
 }
 

@@ -720,9 +720,10 @@ impl<'a> Roll<'a> {
             (None, Some(waits)) => {
                 // One that does not wait would be past its first hits, and one that may be stopped for some ms alone is held in vain.
                 let is_patient = waits && allowance.stop >= Allowance::default().stop;
-                let is_whole = candidate.tries < if is_patient { STOP_TRIES } else { 1 };
-                let is_whole = is_whole && !candidate.in_steps;
-                open_child(id.pid, allowance, if is_whole { ChildHold::Whole } else { ChildHold::InSteps })?
+                let tries_whole = if is_patient { STOP_TRIES } else { 1 };
+                let is_whole = candidate.tries < tries_whole && !candidate.in_steps;
+                let hold = if is_whole { ChildHold::Whole } else { ChildHold::InSteps };
+                open_child(id.pid, allowance, hold)?
             }
             (None, None) => self.session.open_within(id.pid, allowance, holds)?,
         };
